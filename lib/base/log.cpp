@@ -1,0 +1,65 @@
+#include "lib/base/log.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+namespace penstock {
+namespace {
+
+// Written at start-up by one thread, read by all; relaxed, since a line with an old prefix is harmless.
+std::atomic<unsigned> rank_{0};
+std::atomic<unsigned> size_{0};
+std::atomic<int> threshold_{static_cast<int>(log_level::warning)};
+std::atomic<fatal_hook> hook_{nullptr};
+
+void write_line(const char* tag, const char* format, va_list ap) noexcept {
+  char line[1024];
+  const unsigned size = size_.load(std::memory_order_relaxed);
+  int n = size == 0 ? std::snprintf(line, sizeof line, "penstock: %s", tag)
+                    : std::snprintf(line, sizeof line, "penstock[%u/%u]: %s",
+                                    rank_.load(std::memory_order_relaxed), size, tag);
+  const int room = static_cast<int>(sizeof line) - n - 1;
+  const int body = std::vsnprintf(line + n, static_cast<std::size_t>(room), format, ap);
+  n += body < room ? body : room - 1;
+  line[n++] = '\n';
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, static_cast<std::size_t>(n));
+}
+
+}  // namespace
+
+void log_identity(unsigned rank, unsigned size) noexcept {
+  rank_.store(rank, std::memory_order_relaxed);
+  size_.store(size, std::memory_order_relaxed);
+}
+void log_threshold(log_level level) noexcept {
+  threshold_.store(static_cast<int>(level), std::memory_order_relaxed);
+}
+bool log_enabled(log_level level) noexcept {
+  return static_cast<int>(level) <= threshold_.load(std::memory_order_relaxed);
+}
+
+void log(log_level level, const char* format, ...) noexcept {
+  if (!log_enabled(level)) return;
+  static constexpr const char* tags[] = {"error: ", "warning: ", "", "debug: "};
+  va_list ap;
+  va_start(ap, format);
+  write_line(tags[static_cast<int>(level)], format, ap);
+  va_end(ap);
+}
+
+void set_fatal_hook(fatal_hook hook) noexcept { hook_.store(hook, std::memory_order_release); }
+
+void fatal(int exit_code, const char* format, ...) noexcept {
+  va_list ap;
+  va_start(ap, format);
+  write_line("fatal: ", format, ap);
+  va_end(ap);
+  // A hook that itself fails fatally must not call itself again.
+  if (auto* hook = hook_.exchange(nullptr, std::memory_order_acq_rel)) hook(exit_code);
+  ::_exit(exit_code);
+}
+
+}  // namespace penstock

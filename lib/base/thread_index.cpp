@@ -1,0 +1,44 @@
+#include "lib/base/thread_index.hpp"
+
+#include <atomic>
+#include <bit>
+
+#include "lib/base/log.hpp"
+
+namespace penstock {
+
+thread_local constinit std::uint32_t thread_tag_ = 0;
+
+namespace {
+
+std::atomic<std::uint64_t> taken[max_threads / 64];  // bit set: the number is in use
+
+// Gives the number back when its thread ends.
+struct holder {
+  std::uint32_t index = max_threads;
+  ~holder() {
+    if (index == max_threads) return;
+    thread_tag_ = 0;
+    // R1 give back  release  taken  -> A1: the next holder sees what this thread wrote
+    taken[index / 64].fetch_and(~(1ull << (index % 64)), std::memory_order_release);
+  }
+};
+thread_local holder mine;
+
+}  // namespace
+
+std::uint32_t claim_thread_index() noexcept {
+  for (std::uint32_t w = 0; w < max_threads / 64; ++w) {
+    std::uint64_t bits = taken[w].load(std::memory_order_relaxed);
+    while (bits != ~0ull) {
+      const auto bit = static_cast<std::uint32_t>(std::countr_one(bits));
+      // A1 claim  acquire  taken  <- R1
+      if (taken[w].compare_exchange_weak(bits, bits | (1ull << bit), std::memory_order_acquire,
+                                         std::memory_order_relaxed))
+        return mine.index = w * 64 + bit;
+    }
+  }
+  fatal(1, "more than %u threads use the library at once", max_threads);
+}
+
+}  // namespace penstock

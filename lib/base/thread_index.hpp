@@ -1,0 +1,23 @@
+// Small dense numbers for threads, so that per-thread state can live in arrays. A number is free again
+// when its thread has ended; the next holder sees everything the previous one wrote.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock {
+
+inline constexpr std::uint32_t max_threads = 1024;
+
+/// Takes a free number; fatal when more than max_threads threads are alive.
+std::uint32_t claim_thread_index() noexcept;
+
+/// This thread's number plus one; zero until claimed.
+extern thread_local constinit std::uint32_t thread_tag_ __attribute__((tls_model("initial-exec")));
+
+/// 1 … max_threads. About a nanosecond after a thread's first call.
+inline std::uint32_t thread_tag() noexcept {
+  if (thread_tag_ == 0) [[unlikely]] thread_tag_ = claim_thread_index() + 1;
+  return thread_tag_;
+}
+
+}  // namespace penstock

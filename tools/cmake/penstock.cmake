@@ -1,0 +1,28 @@
+# Compiler settings and the function that declares a folder's target with its allowed edges.
+
+set(PENSTOCK_SANITIZE "" CACHE STRING "address,undefined or thread: build everything with that sanitizer")
+option(PENSTOCK_WERROR "Treat warnings as errors" ON)
+
+add_library(penstock_options INTERFACE)
+target_include_directories(penstock_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib/include>)
+target_compile_options(penstock_options INTERFACE
+  -Wall -Wextra -Wpedantic $<$<COMPILE_LANGUAGE:CXX>:-Wshadow>
+  $<$<BOOL:${PENSTOCK_WERROR}>:-Werror> -fno-plt)
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+endif()
+target_link_libraries(penstock_options INTERFACE Threads::Threads)
+# A debug build checks the invariants; GCC's -Wtsan is about fences, which the code labels itself.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(penstock_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-tsan>)
+endif()
+
+# penstock_folder(NAME SOURCES file... LINKS target...)
+#   declares static library penstock_NAME, which may include only what it links.
+function(penstock_folder name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(penstock_${name} STATIC ${arg_SOURCES})
+  target_link_libraries(penstock_${name} PUBLIC penstock_options ${arg_LINKS})
+endfunction()
