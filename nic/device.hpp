@@ -1,0 +1,115 @@
+// The one table of verbs control calls, with two fillings (libibverbs; the shared-memory device),
+// and the choice of a device, port and GID. The data path is not here: ibv_post_send,
+// ibv_post_srq_recv, ibv_post_recv, ibv_poll_cq and ibv_req_notify_cq are inline calls through
+// context->ops for both.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.hpp"
+
+namespace penstock {
+struct settings;
+}
+
+namespace penstock::nic {
+
+/// Control calls with the meaning, and the signatures, of <infiniband/verbs.h>.
+struct calls {
+  const char* library;  ///< "libibverbs" or "shm"
+  ibv_device** (*get_device_list)(int* count);
+  void (*free_device_list)(ibv_device** list);
+  const char* (*get_device_name)(ibv_device*);
+  ibv_context* (*open_device)(ibv_device*);
+  int (*close_device)(ibv_context*);
+  int (*query_device)(ibv_context*, ibv_device_attr*);
+  int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
+  int (*query_gid)(ibv_context*, std::uint8_t port, int index, ibv_gid*);
+  ibv_pd* (*alloc_pd)(ibv_context*);
+  int (*dealloc_pd)(ibv_pd*);
+  ibv_mr* (*reg_mr)(ibv_pd*, void* addr, std::size_t bytes, int access);
+  int (*dereg_mr)(ibv_mr*);
+  ibv_comp_channel* (*create_comp_channel)(ibv_context*);
+  int (*destroy_comp_channel)(ibv_comp_channel*);
+  ibv_cq* (*create_cq)(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, int vector);
+  int (*destroy_cq)(ibv_cq*);
+  int (*get_cq_event)(ibv_comp_channel*, ibv_cq**, void** cq_context);
+  void (*ack_cq_events)(ibv_cq*, unsigned n);
+  ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
+  int (*modify_srq)(ibv_srq*, ibv_srq_attr*, int mask);
+  int (*query_srq)(ibv_srq*, ibv_srq_attr*);
+  int (*destroy_srq)(ibv_srq*);
+  ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*);
+  int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
+  int (*query_qp)(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
+  int (*destroy_qp)(ibv_qp*);
+  ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
+  int (*destroy_ah)(ibv_ah*);
+  int (*get_async_event)(ibv_context*, ibv_async_event*);
+  void (*ack_async_event)(ibv_async_event*);
+  const char* (*wc_status_str)(ibv_wc_status);
+  const char* (*event_type_str)(ibv_event_type);
+};
+
+/// The kernel's devices, through libibverbs.
+const calls& verbs_calls() noexcept;
+/// The shared-memory device shm0; always there.
+const calls& shm_calls() noexcept;
+
+/// How a port is addressed from afar; exchanged between processes as bytes.
+struct address {
+  ibv_gid gid{};
+  std::uint16_t lid = 0;
+  std::uint8_t port = 1;
+  std::uint8_t gid_index = 0;
+  std::uint8_t is_global = 0;  ///< 1: address by GID (RoCE, shm0), 0: by LID
+  std::uint8_t mtu = IBV_MTU_1024;
+};
+
+/// An opened device with the chosen port and GID. Move only; closes the context.
+class device {
+ public:
+  device() = default;
+  device(device&&) noexcept;
+  device& operator=(device&&) noexcept;
+  ~device();
+
+  const calls* verbs = nullptr;
+  ibv_context* context = nullptr;
+  std::string name;    ///< "shm0", "mlx5_0", "rxe0" …
+  std::string reason;  ///< why this device, port and GID were chosen, one line
+  ibv_device_attr limits{};
+  ibv_port_attr port{};
+  address self;
+  std::uint32_t max_inline = 0;  ///< largest inline send, found by trying
+  bool shared_memory = false;    ///< true for shm0: nic/shm/direct.hpp may be used on its objects
+
+  /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah).
+  [[nodiscard]] ibv_ah_attr path_to(const address& remote) const noexcept;
+  /// Largest message of RC on this port.
+  [[nodiscard]] std::uint32_t max_message() const noexcept { return port.max_msg_sz; }
+};
+
+/// What there is, for peninfo: every device of both kinds, opened or with the reason it cannot be.
+struct device_info {
+  std::string name, library, problem;
+  ibv_device_attr limits{};
+  struct port_info {
+    std::uint8_t number = 0;
+    ibv_port_attr attr{};
+    std::vector<std::pair<int, ibv_gid>> gids;  ///< non-zero entries of the GID table
+  };
+  std::vector<port_info> ports;
+};
+std::vector<device_info> list_devices();
+
+/// Opens what the settings ask for: device "auto" takes the first kernel device with an active
+/// port, else shm0; port 0 the first active one; gid_index -1 the best (RoCE v2 IPv4-mapped, then
+/// any RoCE v2, then 0). Errors name what was asked for and what there is.
+result<device> open_device(const settings& s);
+
+}  // namespace penstock::nic

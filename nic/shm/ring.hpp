@@ -1,0 +1,216 @@
+// One direction of a connected pair of queue pairs on one host: a single-producer single-consumer
+// ring in shared memory. The shared-memory device builds SEND and RECV on it; the engine's direct
+// path pushes and pops messages here without a work request. Not here: who owns the memory, who may
+// produce.
+//
+//   consumer's line     producer's line    slots: 64 bytes each             data: a byte ring
+//   +----------------+  +--------------+  +-----------------------------+  +--------------------+
+//   | head data_head |  | state        |  | seq control header body[48] |  | payload over 48 B  |
+//   +----------------+  +--------------+  +-----------------------------+  +--------------------+
+//
+// A message is one slot; what does not fit its body lies in the data ring, in one piece. Both sides
+// compute where from the lengths alone (ring_span), so no offset crosses.
+//
+// Who with whom: one thread at a time produces, one consumes; they need nothing of each other.
+// Invariants: (R-a) slot i of lap n is written only after head has passed it in lap n-1;
+//   (R-b) a slot is read only when seq equals its position + 1; (R-c) data bytes are reused only
+//   after data_head has passed them. Effect: a push happens at R1, a pop at A1; room is given back
+//   at R2.
+// Full: try_push answers false, nothing is written. Death: a producer that dies before R1 leaves
+// the
+//   slot unseen; a consumer that dies leaves the ring full. Either side may write rubbish: lengths,
+//   positions and sequence numbers from the other side are checked or masked before use.
+// Cost: a push or pop is no RMW, no fence on x86; one line moves for up to 48 bytes of body. The
+//   consumer's line moves once in an eighth of a lap.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "lib/base/mode.hpp"
+
+namespace penstock::nic::shm {
+
+/// Bytes of a message that travel in the slot itself.
+inline constexpr std::size_t slot_body = 48;
+
+struct alignas(cache_line) ring_slot {
+  std::atomic<std::uint32_t> seq;  ///< position + 1 when filled
+  std::uint32_t control;           ///< data bytes << 8 | operation
+  std::uint64_t header;            ///< what the operation makes of it
+  std::byte body[slot_body];
+};
+static_assert(sizeof(ring_slot) == cache_line);
+
+/// The part of a ring that both processes map, at the start of its memory.
+struct ring_shared {
+  alignas(cache_line) std::atomic<std::uint64_t> head;  // written by the consumer
+  std::atomic<std::uint64_t> data_head;
+  alignas(cache_line) std::atomic<std::uint32_t> producer_state;  // for the device's use
+  std::atomic<std::uint32_t> producer_waits;
+};
+static_assert(sizeof(ring_shared) == 2 * cache_line);
+
+/// Sizes of a ring; both are powers of two. The same on both sides, fixed when the ring is made.
+struct ring_geometry {
+  std::uint32_t slots = 256;
+  std::uint32_t data_bytes = 64 * 1024;
+  [[nodiscard]] constexpr std::size_t memory() const noexcept {
+    return sizeof(ring_shared) + std::size_t{slots} * sizeof(ring_slot) + data_bytes;
+  }
+  /// Longest payload one message may put in the data ring: half of it, so that a wrap never wedges.
+  [[nodiscard]] constexpr std::uint32_t longest() const noexcept { return data_bytes / 2; }
+};
+
+/// Where n data bytes go when the data position is at: never across the end of the ring.
+struct ring_span {
+  std::uint64_t begin, end;
+  constexpr ring_span(std::uint64_t at, std::uint32_t n, std::uint32_t size) noexcept {
+    const std::uint64_t used = at & (size - 1);
+    begin = used + n > size ? at + (size - used) : at;
+    end = begin + ((n + cache_line - 1) & ~(cache_line - 1));
+  }
+};
+
+/// The parts of a ring's memory, as one process maps it.
+struct ring_memory {
+  ring_shared* shared = nullptr;
+  ring_slot* slots = nullptr;
+  std::byte* data = nullptr;
+  ring_geometry geometry;
+
+  ring_memory() = default;
+  ring_memory(void* base, ring_geometry g) noexcept
+      : shared(static_cast<ring_shared*>(base)),
+        slots(reinterpret_cast<ring_slot*>(static_cast<std::byte*>(base) + sizeof(ring_shared))),
+        data(reinterpret_cast<std::byte*>(slots + g.slots)),
+        geometry(g) {}
+};
+
+/// The producer's private view.
+class ring_tx {
+ public:
+  ring_tx() = default;
+  explicit ring_tx(ring_memory m) noexcept : m_(m) {}
+
+  /// True if `messages` slots and `data` bytes (in one piece each of up to longest()) are free.
+  [[nodiscard]] bool has_room(std::uint32_t messages, std::uint32_t data) noexcept {
+    return fits(messages, data) || (refresh(), fits(messages, data));
+  }
+
+  /// Pushes one message; fill(body, data) writes it, at most slot_body and data_bytes bytes.
+  /// False, and nothing written, when the ring is full. data_bytes at most geometry.longest().
+  template <class Fill>
+  [[nodiscard]] bool try_push(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes,
+                              Fill&& fill) noexcept {
+    if (!has_room(1, data_bytes)) [[unlikely]]
+      return false;
+    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
+    std::byte* data = nullptr;
+    if (data_bytes != 0) {
+      const ring_span span(data_tail_, data_bytes, m_.geometry.data_bytes);
+      data = m_.data + (span.begin & (m_.geometry.data_bytes - 1));
+      data_tail_ = span.end;
+    }
+    fill(s.body, data);
+    s.control = data_bytes << 8 | op;
+    s.header = header;
+    // R1 publish  store-release slot.seq  -> A1: body and data are visible
+    s.seq.store(static_cast<std::uint32_t>(++tail_), std::memory_order_release);
+    return true;
+  }
+
+  [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
+  /// True when the consumer has taken all that was pushed and has said so.
+  [[nodiscard]] bool drained() noexcept { return refresh(), head_ == tail_; }
+  [[nodiscard]] std::uint64_t pushed() const noexcept { return tail_; }
+  [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
+
+ private:
+  [[nodiscard]] bool fits(std::uint32_t messages, std::uint32_t data) const noexcept {
+    if (tail_ + messages - head_ > m_.geometry.slots) return false;
+    if (data == 0) return true;
+    return ring_span(data_tail_, data, m_.geometry.data_bytes).end - data_head_ <=
+           m_.geometry.data_bytes;
+  }
+  void refresh() noexcept {
+    // A2 room  load-acquire head, data_head  <- R2: the consumer no longer reads what lies before
+    const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
+    const std::uint64_t data = m_.shared->data_head.load(std::memory_order_acquire);
+    // Rubbish from the other side may only make the ring look full.
+    if (tail_ - head <= m_.geometry.slots) head_ = head;
+    if (data_tail_ - data <= m_.geometry.data_bytes) data_head_ = data;
+  }
+
+  ring_memory m_;
+  std::uint64_t tail_ = 0, data_tail_ = 0;
+  std::uint64_t head_ = 0, data_head_ = 0;  // the consumer's, as last seen
+};
+
+/// The consumer's private view.
+class ring_rx {
+ public:
+  ring_rx() = default;
+  explicit ring_rx(ring_memory m) noexcept : m_(m) {}
+
+  /// One message in place. Read control once: the producer could change it under us.
+  struct message {
+    const ring_slot* slot = nullptr;
+    std::uint32_t data_bytes = 0;
+    std::uint8_t op = 0;
+    std::byte* data = nullptr;  ///< null when data_bytes is 0
+    explicit operator bool() const noexcept { return slot != nullptr; }
+  };
+
+  /// True if a message waits. One load.
+  [[nodiscard]] bool ready() const noexcept {
+    // A1 poll  load-acquire slot.seq  <- R1
+    return m_.slots[head_ & (m_.geometry.slots - 1)].seq.load(std::memory_order_acquire) ==
+           static_cast<std::uint32_t>(head_ + 1);
+  }
+
+  /// The oldest message, or none. It stays valid, and in the ring, until pop(). A length that
+  /// cannot be (a producer gone mad) yields op 255 with no data; the caller breaks the connection.
+  [[nodiscard]] message front() noexcept {
+    if (!ready()) return {};
+    const ring_slot& s = m_.slots[head_ & (m_.geometry.slots - 1)];
+    const std::uint32_t control = s.control;
+    message m{&s, control >> 8, static_cast<std::uint8_t>(control), nullptr};
+    if (m.data_bytes > m_.geometry.longest()) [[unlikely]]
+      return {&s, 0, 255, nullptr};
+    if (m.data_bytes != 0)
+      m.data = m_.data + (ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).begin &
+                          (m_.geometry.data_bytes - 1));
+    return m;
+  }
+
+  /// Gives the front message's room back. The producer learns of it at the next publication.
+  void pop(const message& m) noexcept {
+    ++head_;
+    if (m.data_bytes != 0)
+      data_head_ = ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).end;
+    if (head_ - told_ >= m_.geometry.slots / 8 ||
+        data_head_ - data_told_ >= m_.geometry.data_bytes / 8)
+      publish();
+  }
+
+  /// Tells the producer of all the room there is now.
+  void publish() noexcept {
+    // R2 give room  store-release head, data_head  -> A2
+    m_.shared->head.store(told_ = head_, std::memory_order_release);
+    m_.shared->data_head.store(data_told_ = data_head_, std::memory_order_release);
+  }
+
+  [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
+  [[nodiscard]] std::uint64_t popped() const noexcept { return head_; }
+  [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
+
+ private:
+  ring_memory m_;
+  std::uint64_t head_ = 0, data_head_ = 0;
+  std::uint64_t told_ = 0, data_told_ = 0;  // what the producer was told last
+};
+
+}  // namespace penstock::nic::shm
