@@ -1,0 +1,345 @@
+// The C++20 interface of Penstock: processes of a job exchange active messages through endpoints.
+// Link with penstock-seq (one thread), penstock-parsync (one at a time) or penstock-par (any
+// number); the header is the same for all three. GASNet programs use gasnet.h instead.
+//
+//   auto w = penstock::world::join();                     // who is in the job
+//   auto ep = penstock::endpoint::open(*w);               // a device, queues, credits
+//   auto greet = ep->add<on_greet>();                     // handlers, in the same order everywhere
+//   ep->start();                                          // collective; from here on messages flow
+//   ep->request_short((ep->rank() + 1) % ep->size(), greet, 42);
+//   ep->wait_until([&] { return greeted; });
+//   ep->barrier();
+#pragma once
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "penstock/result.hpp"
+#include "penstock/status.hpp"
+
+namespace penstock {
+
+/// Number of a process in its job, 0 … size-1.
+using rank_id = std::uint32_t;
+
+/// Most 32-bit argument words of one message.
+inline constexpr unsigned max_args = 16;
+
+namespace conduit {
+class engine;
+struct token_state;
+}  // namespace conduit
+
+class token;
+class endpoint;
+
+namespace detail {
+
+/// Argument types: trivially copyable; each takes its size rounded up to 32-bit words.
+template <class T>
+concept argument = std::is_trivially_copyable_v<T> && !std::is_reference_v<T>;
+
+template <class T>
+inline constexpr unsigned words_of = (sizeof(T) + 3) / 4;
+
+template <class... A>
+inline constexpr unsigned total_words = (0u + ... + words_of<A>);
+
+/// Packs arguments into words, in order.
+template <argument... A>
+struct packed {
+  static_assert(total_words<A...> <= max_args, "more than 16 words of arguments");
+  std::array<std::uint32_t, total_words<A...> == 0 ? 1 : total_words<A...>> w{};
+  explicit packed(const A&... a) noexcept {
+    [[maybe_unused]] std::uint32_t* p = w.data();
+    ((std::memcpy(p, &a, sizeof a), p += words_of<A>), ...);
+  }
+};
+
+template <argument T>
+T unpack(const std::uint32_t*& p) noexcept {
+  T x;
+  std::memcpy(&x, p, sizeof x);
+  p += words_of<T>;
+  return x;
+}
+
+/// How the engine calls any handler: context, token, argument words, payload.
+using raw_handler = void (*)(void* context, token&, const std::uint32_t* args, std::byte* payload,
+                             std::size_t bytes);
+
+}  // namespace detail
+
+/// A registered handler without payload, called with arguments A.
+template <detail::argument... A>
+struct short_handler {
+  std::uint8_t index = 0;
+};
+
+/// A registered handler that also receives a payload (Medium and Long).
+template <detail::argument... A>
+struct payload_handler {
+  std::uint8_t index = 0;
+};
+
+/// The running handler's view of its message; valid only inside the handler, on its thread.
+class token {
+ public:
+  /// The rank that sent the message.
+  [[nodiscard]] rank_id source() const noexcept;
+  /// True in the handler of a request, which may reply once; false in the handler of a reply.
+  [[nodiscard]] bool is_request() const noexcept;
+  /// The endpoint the message came to. Requests may not be sent on it from a handler.
+  [[nodiscard]] endpoint& at() const noexcept;
+
+  /// Replies; at most once, from the handler of a request. Never waits: the room was taken
+  /// beforehand.
+  template <detail::argument... A>
+  status reply_short(short_handler<A...> h, std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return reply(0, h.index, p.w.data(), detail::total_words<A...>, nullptr, 0, nullptr);
+  }
+  template <detail::argument... A>
+  status reply_medium(payload_handler<A...> h, std::span<const std::byte> payload,
+                      std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return reply(1, h.index, p.w.data(), detail::total_words<A...>, payload.data(), payload.size(),
+                 nullptr);
+  }
+  /// Puts payload at dest, an address in the requester's segment, then runs the handler there.
+  template <detail::argument... A>
+  status reply_long(payload_handler<A...> h, std::span<const std::byte> payload, void* dest,
+                    std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return reply(2, h.index, p.w.data(), detail::total_words<A...>, payload.data(), payload.size(),
+                 dest);
+  }
+
+ private:
+  friend struct conduit::token_state;
+  explicit token(conduit::token_state& s) noexcept : s_(&s) {}
+  status reply(unsigned kind, std::uint8_t index, const std::uint32_t* args, unsigned nargs,
+               const void* payload, std::size_t bytes, void* dest) noexcept;
+  conduit::token_state* s_;
+};
+
+namespace detail {
+
+template <class F>
+struct handler_traits;
+template <class... A>
+struct handler_traits<void (*)(token&, A...)> {
+  using context = void;
+  using ref = short_handler<A...>;
+  static constexpr bool payload = false;
+  template <auto F>
+  static void call(void*, token& t, const std::uint32_t* w, std::byte*, std::size_t) {
+    [&w, &t ]<std::size_t... I>(std::index_sequence<I...>) {
+      [[maybe_unused]] std::tuple<A...> a{unpack<A>(w)...};
+      F(t, std::get<I>(a)...);
+    }
+    (std::index_sequence_for<A...>{});
+  }
+};
+template <class... A>
+struct handler_traits<void (*)(token&, std::span<std::byte>, A...)> {
+  using context = void;
+  using ref = payload_handler<A...>;
+  static constexpr bool payload = true;
+  template <auto F>
+  static void call(void*, token& t, const std::uint32_t* w, std::byte* p, std::size_t n) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      [[maybe_unused]] std::tuple<A...> a{unpack<A>(w)...};
+      F(t, std::span<std::byte>(p, n), std::get<I>(a)...);
+    }
+    (std::index_sequence_for<A...>{});
+  }
+};
+template <class C, class... A>
+struct handler_traits<void (C::*)(token&, A...)> {
+  using context = C;
+  using ref = short_handler<A...>;
+  static constexpr bool payload = false;
+  template <auto F>
+  static void call(void* c, token& t, const std::uint32_t* w, std::byte*, std::size_t) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      [[maybe_unused]] std::tuple<A...> a{unpack<A>(w)...};
+      (static_cast<C*>(c)->*F)(t, std::get<I>(a)...);
+    }
+    (std::index_sequence_for<A...>{});
+  }
+};
+template <class C, class... A>
+struct handler_traits<void (C::*)(token&, std::span<std::byte>, A...)> {
+  using context = C;
+  using ref = payload_handler<A...>;
+  static constexpr bool payload = true;
+  template <auto F>
+  static void call(void* c, token& t, const std::uint32_t* w, std::byte* p, std::size_t n) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      [[maybe_unused]] std::tuple<A...> a{unpack<A>(w)...};
+      (static_cast<C*>(c)->*F)(t, std::span<std::byte>(p, n), std::get<I>(a)...);
+    }
+    (std::index_sequence_for<A...>{});
+  }
+};
+
+}  // namespace detail
+
+/// Settings by name (PENSTOCK_… or GASNET_…) that win over the environment.
+using setting_overrides = std::vector<std::pair<std::string, std::string>>;
+
+/// The job this process is part of. Joined from what penrun or PMIx left in the environment; a
+/// process started by itself is a job of one. Join once per process; outlives its endpoints.
+class world {
+ public:
+  static result<world> join(const setting_overrides& overrides = {});
+  world(world&&) noexcept;
+  world& operator=(world&&) noexcept;
+  ~world();
+  [[nodiscard]] rank_id rank() const noexcept;
+  [[nodiscard]] rank_id size() const noexcept;
+  /// Ends every process of the job, this one with code.
+  [[noreturn]] void exit(int code) noexcept;
+  /// Allgather of one blob per rank through the launcher. Collective; slow; for set-up.
+  result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine);
+
+  struct impl;
+  [[nodiscard]] impl& internals() noexcept { return *impl_; }
+
+ private:
+  explicit world(std::unique_ptr<impl> i) noexcept;
+  std::unique_ptr<impl> impl_;
+};
+
+/// What an endpoint has counted since start(); for people and benchmarks.
+struct endpoint_statistics {
+  std::uint64_t requests_sent = 0;     ///< requests of every kind
+  std::uint64_t requests_handled = 0;  ///< request handlers run
+  std::uint64_t replies_handled = 0;   ///< reply handlers run
+  std::uint64_t credit_stalls = 0;     ///< requests that had to wait for credits
+  std::uint64_t credit_messages = 0;   ///< messages that carried nothing but credits
+};
+
+/// A process's place in the exchange of active messages. Several may be open in one process. Move
+/// only. Thread rules: in penstock-par any thread may call anything but open, add, start and the
+/// destructor at any time; in penstock-parsync one at a time; in penstock-seq one thread only.
+/// Requests wait (polling, which runs handlers) while credits, tickets or buffers are short.
+class endpoint {
+ public:
+  /// Opens a device and makes the queues. Collective: all ranks open their endpoints in the same
+  /// order.
+  static result<endpoint> open(world& w, const setting_overrides& overrides = {});
+  endpoint(endpoint&&) noexcept;
+  endpoint& operator=(endpoint&&) noexcept;
+  ~endpoint();
+
+  /// Registers a handler: a function void(token&, A...) for Shorts, or void(token&,
+  /// std::span<std::byte>, A...) for Mediums and Longs; or such a member function with its object.
+  /// Before start(); the same handlers in the same order on every rank. At most 255. The payload
+  /// may be changed in place, and is gone when the handler returns (Medium).
+  template <auto F>
+  requires std::same_as < typename detail::handler_traits<decltype(F)>::context,
+  void > auto add() { return enter<F>(nullptr); }
+  template <auto F>
+  auto add(typename detail::handler_traits<decltype(F)>::context* object) {
+    return enter<F>(object);
+  }
+
+  /// Registers the segment, checks that all ranks agree, and lets messages flow. Collective.
+  /// segment_bytes: this rank's share of remotely accessible memory, rounded up to pages; may be 0.
+  result<void> start(std::size_t segment_bytes = 0);
+
+  [[nodiscard]] rank_id rank() const noexcept;
+  [[nodiscard]] rank_id size() const noexcept;
+  /// This rank's segment.
+  [[nodiscard]] std::span<std::byte> segment() const noexcept;
+  /// Where rank's segment lies in rank's own address space: for destinations of Longs.
+  [[nodiscard]] std::span<std::byte> segment_of(rank_id rank) const noexcept;
+  /// Largest payload of a Medium, in bytes.
+  [[nodiscard]] std::size_t max_medium() const noexcept;
+  /// Largest payload of a Long.
+  [[nodiscard]] std::size_t max_long() const noexcept;
+
+  /// Sends a request. ok: the payload may be reused. Failures leave nothing sent.
+  template <detail::argument... A>
+  status request_short(rank_id to, short_handler<A...> h, std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return request_short_raw(to, h.index, p.w.data(), detail::total_words<A...>);
+  }
+  template <detail::argument... A>
+  status request_medium(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
+                        std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return request_medium_raw(to, h.index, p.w.data(), detail::total_words<A...>, payload.data(),
+                              payload.size());
+  }
+  /// Puts payload at dest, an address in the target's segment, then runs the handler there.
+  template <detail::argument... A>
+  status request_long(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
+                      void* dest, std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return request_long_raw(to, h.index, p.w.data(), detail::total_words<A...>, payload.data(),
+                            payload.size(), dest, false);
+  }
+  /// As request_long, but payload must stay unchanged until the reply's handler runs.
+  template <detail::argument... A>
+  status request_long_async(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
+                            void* dest, std::type_identity_t<A>... args) {
+    const detail::packed<A...> p(args...);
+    return request_long_raw(to, h.index, p.w.data(), detail::total_words<A...>, payload.data(),
+                            payload.size(), dest, true);
+  }
+
+  /// Moves messages and runs handlers; never waits. Not from a handler.
+  status poll() noexcept;
+  /// Polls, giving the core away when nothing comes, until done() is true.
+  template <class Done>
+  status wait_until(Done&& done) {
+    for (unsigned empty = 0; !done();)
+      if (const status s = poll_once(empty); is_failure(s)) return s;
+    return status::ok;
+  }
+  /// Returns when every rank has called it. Collective; handlers run meanwhile.
+  status barrier() noexcept;
+
+  [[nodiscard]] endpoint_statistics statistics() const noexcept;
+  /// Bytes pinned, by purpose, as a table for people. for_ranks computes it for another job size
+  /// (0: this).
+  [[nodiscard]] std::string memory_report(std::size_t for_ranks = 0) const;
+  /// The device in use and why it was chosen, one line.
+  [[nodiscard]] std::string device() const;
+
+  [[nodiscard]] conduit::engine& internals() noexcept { return *engine_; }
+
+ private:
+  explicit endpoint(std::unique_ptr<conduit::engine> e) noexcept;
+  template <auto F>
+  auto enter(void* object) {
+    using traits = detail::handler_traits<decltype(F)>;
+    return typename traits::ref{add_raw(&traits::template call<F>, object, traits::payload)};
+  }
+  std::uint8_t add_raw(detail::raw_handler f, void* context, bool payload);
+  status request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
+                           unsigned n) noexcept;
+  status request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,
+                            const void* payload, std::size_t bytes) noexcept;
+  status request_long_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,
+                          const void* payload, std::size_t bytes, void* dest, bool async) noexcept;
+  status poll_once(unsigned& empty) noexcept;
+
+  std::unique_ptr<conduit::engine> engine_;
+};
+
+}  // namespace penstock
