@@ -1,0 +1,163 @@
+// Reads the environment once, by the rows of settings_table.cpp.
+#include "lib/base/settings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "lib/base/settings_table.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view prefix = "PENSTOCK_";
+
+using environment_map = std::map<std::string_view, std::string_view>;
+
+// Calls f(alias) for each word of the row's aliases until one call says true.
+template <class F>
+bool any_alias(const setting_row& row, F f) {
+  std::string_view rest = row.aliases;
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find(' '), rest.size());
+    if (f(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
+bool named(const setting_row& row, std::string_view name) {
+  std::string_view bare = name;
+  if (bare.starts_with(prefix)) bare.remove_prefix(prefix.size());
+  return bare == row.name || any_alias(row, [&](std::string_view a) { return a == name; });
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string unknown_text(std::string_view name) {
+  std::string_view bare = name;
+  if (bare.starts_with(prefix)) bare.remove_prefix(prefix.size());
+  const std::string near = nearest_setting(bare);
+  if (near.empty()) return std::string(name) + " is not a setting (peninfo --settings lists them)";
+  return std::string(name) + " is not a setting; did you mean " + std::string(prefix) + near + "?";
+}
+
+void warn_of_strangers(const environment_map& env) {
+  for (const auto& [name, value] : env) {
+    if (!name.starts_with(prefix)) continue;
+    const auto rows = settings_table();
+    if (std::none_of(rows.begin(), rows.end(), [&](const auto& r) { return named(r, name); }))
+      log(log_level::warning, "%s", unknown_text(name).c_str());
+  }
+  for (const auto& gone : settings_not_applicable())
+    if (env.contains(gone.name))
+      log(log_level::warning, "%s has no meaning on verbs; instead: %s", gone.name, gone.instead);
+}
+
+}  // namespace
+
+std::string nearest_setting(std::string_view name) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const auto& row : settings_table()) {
+    if (row.internal) continue;
+    const auto d = edit_distance(name, row.name);
+    if (d < least) {
+      least = d;
+      best = row.name;
+    }
+  }
+  return best;
+}
+
+result<settings> read_settings(std::span<const setting_override> overrides,
+                               std::span<const char* const> environment) {
+  environment_map env;
+  for (const char* entry : environment) {
+    const std::string_view text = entry;
+    const auto equals = text.find('=');
+    if (equals != text.npos) env.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  const auto rows = settings_table();
+  settings s;
+  s.sources.assign(rows.size(), "default");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    // A name set to nothing counts as not set, so that a script can clear one.
+    const auto take = [&](std::string_view name) {
+      const auto it = env.find(name);
+      if (it == env.end() || it->second.empty()) return false;
+      s.sources[i] = name;
+      return true;
+    };
+    if (!take(std::string(prefix) + rows[i].name) && !any_alias(rows[i], take)) continue;
+    const std::string& name = s.sources[i];
+    if (auto r = parse_setting(rows[i], name, std::string(env[name]), s); !r) return r.error();
+  }
+  for (const auto& [name, text] : overrides) {
+    bool known = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!named(rows[i], name)) continue;  // a name shared by two rows sets both
+      known = true;
+      s.sources[i] = "override";
+      if (auto r = parse_setting(rows[i], name, text, s); !r) return r.error();
+    }
+    if (!known) return failure{unknown_text(name), 0, ""};
+  }
+  warn_of_strangers(env);
+  return s;
+}
+
+result<settings> read_settings(std::span<const setting_override> overrides) {
+  std::size_t n = 0;
+  while (environ != nullptr && environ[n] != nullptr) ++n;
+  return read_settings(overrides, std::span<const char* const>(environ, n));
+}
+
+std::string settings_text(const settings& s) {
+  const auto rows = settings_table();
+  const settings defaults;
+  std::string out;
+  const auto column = [&out](const std::string& text, std::size_t width) {
+    out += text;
+    out.append(text.size() < width ? width - text.size() : 1, ' ');
+  };
+  const auto line = [&](const std::string& name, const std::string& value,
+                        const std::string& standard, const std::string& source) {
+    column(name, 34);
+    column(value, 12);
+    column(standard, 12);
+    out += source + "\n";
+  };
+  line("NAME", "VALUE", "DEFAULT", "SOURCE");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& row = rows[i];
+    if (row.internal) continue;
+    line(std::string(prefix) + row.name, format_setting(row, s), format_setting(row, defaults),
+         i < s.sources.size() ? s.sources[i] : "default");
+    out += std::string("    ") + row.help + " [" + allowed_values(row) + "]\n";
+    if (row.aliases[0] != '\0') out += std::string("    Also: ") + row.aliases + "\n";
+  }
+  out += "\nNot applicable, and what replaces them:\n";
+  for (const auto& gone : settings_not_applicable()) {
+    column(gone.name, 34);
+    out += std::string(gone.instead) + "\n";
+  }
+  return out;
+}
+
+}  // namespace penstock

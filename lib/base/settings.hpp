@@ -1,0 +1,154 @@
+// Every setting of the library, read once into one immutable struct that is passed around by const
+// reference. The defaults stand here; names, ranges and help stand in settings_table.cpp, one row
+// each. The environment is looked at nowhere else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/log.hpp"
+#include "lib/base/result.hpp"
+
+namespace penstock {
+
+/// How a call that has to wait does so.
+enum class wait_mode : std::uint8_t {
+  spin,       ///< poll without pause; yields only when there are more waiters than cores
+  spinblock,  ///< poll `spin_count` times, then sleep until something arrives
+  block,      ///< sleep at once
+};
+
+/// Barrier algorithm; automatic takes the fastest known for the job.
+enum class barrier_kind : std::uint8_t { automatic, am_dissemination, put_dissemination, tree };
+
+/// PCIe ordering asked for when memory is registered.
+enum class memory_ordering : std::uint8_t { strict, relaxed, none };
+
+/// A limit on memory: a share of what the host has, or bytes (share is 0 then).
+struct memory_limit {
+  double share = 0;
+  std::uint64_t bytes = 0;
+  /// The limit in bytes on a host with `physical` bytes.
+  [[nodiscard]] std::uint64_t of(std::uint64_t physical) const noexcept {
+    return share > 0 ? static_cast<std::uint64_t>(share * static_cast<double>(physical)) : bytes;
+  }
+};
+
+/// Immutable after read_settings(). 0 means "chosen by the library" where a comment says so.
+/// Durations are nanoseconds, sizes bytes.
+struct settings {
+  // device
+  std::string device =
+      "auto";  ///< "auto", "shm0", or a verbs device ("mlx5_0", "rxe0"), with optional ":port"
+  std::uint32_t port = 0;              ///< 0: lowest active port
+  std::int32_t gid_index = -1;         ///< -1: best GID of the port
+  std::uint32_t mtu = 0;               ///< path MTU in bytes; 0: the port's active MTU
+  std::uint32_t retry_count = 6;       ///< 7 would never notice a dead peer on some devices
+  std::uint32_t rnr_retry = 7;         ///< 7: for ever
+  std::uint32_t rnr_timer = 1;         ///< verbs code of the minimum RNR timer (1: 10 µs)
+  std::uint32_t qp_timeout = 14;       ///< verbs code: 4.096 µs · 2^14 = 67 ms
+  std::uint32_t inline_limit = 16384;  ///< largest payload handed over inline; capped by the device
+  bool direct = true;                  ///< inline path of the shared-memory device
+  memory_ordering mem_consistency = memory_ordering::strict;
+
+  // buffers and queues
+  std::uint32_t sb_chunks = 256;    ///< request send chunks (also bounce buffers)
+  std::uint32_t rpl_chunks = 128;   ///< reply send chunks
+  std::uint64_t amrecv_space = 0;   ///< receive space of requests; 0: from the table
+  std::uint32_t am_spares = 0;      ///< spare receive buffers; 0: 2, in PAR 4
+  std::uint32_t safe_limit = 12;    ///< SAFE events a poll; 0: all
+  std::uint32_t am_limit = 8;       ///< AM events a poll; 0: all
+  std::uint32_t sys_limit = 0;      ///< SYS events a poll; 0: all
+  std::uint32_t msg_limit = 1024;   ///< messages in flight from this process
+  std::uint32_t op_oust_pp = 64;    ///< messages in flight to one peer: depth of its send queue
+  std::uint32_t am_oust_pp = 0;     ///< requests in flight to one peer; 0: the credits decide
+  std::uint32_t am_oust_limit = 0;  ///< requests in flight from this process; 0: msg_limit
+  bool packed_long = true;          ///< short Longs travel in one message
+  std::uint32_t packed_long_cutover = 4096;  ///< header and payload of the largest packed Long
+  std::uint32_t long_depth = 0;              ///< unpacked Longs in flight to one peer; 0: no limit
+
+  // credits
+  bool flow_control = true;
+  bool dynamic_credits = true;
+  std::uint32_t max_cred_per_node = 400;  ///< most credits lent to one peer
+  std::uint32_t cred_per_node = 0;        ///< lent to each peer at start; 0: from the table
+  std::uint32_t banked_credits = 0;       ///< kept in the bank at start; 0: from the table
+  std::uint32_t lender_limit = 64;        ///< most credits lent to one peer in an epoch
+  std::uint32_t revoke_limit = 64;        ///< most credits given back to one lender in an epoch
+  std::uint32_t num_scavenge = 4;         ///< peers asked for credits at a time
+  std::uint32_t epoch_duration = 1024;    ///< requests received per epoch
+  std::string credit_stats = "0";  ///< "0": none, "1": penstock_credits.RANK, else a path prefix
+
+  // put and get
+  std::uint64_t put_bounce_limit = 2048;  ///< larger puts from outside the segment register memory
+  std::uint64_t get_bounce_limit = 2048;
+  std::uint32_t tmpmd_limit = 1024;  ///< temporary registrations at a time
+
+  // memory
+  std::uint64_t max_segment = 0;           ///< largest segment; 0: no limit but physmem_max
+  memory_limit physmem_max{0.8, 0};        ///< what the processes of a host may pin together
+  bool use_firehose = true;                ///< cache registrations of out-of-segment memory
+  std::uint64_t firehose_m = 0;            ///< memory for remote firehoses; 0: chosen
+  std::uint32_t firehose_r = 0;            ///< regions for remote firehoses; 0: chosen
+  std::uint64_t firehose_maxvictim_m = 0;  ///< memory of the victim pool; 0: R · region size
+  std::uint32_t firehose_maxvictim_r = 1024;
+  std::uint64_t firehose_maxregion_size = 128 << 10;
+  bool firehose_verbose = false;
+  bool memory_report = false;  ///< say at start-up what is pinned for what
+
+  // threads, waiting, progress
+  wait_mode wait = wait_mode::spinblock;
+  std::uint32_t spin_count = 2000;  ///< polls before sleeping
+  std::uint32_t domain_count = 1;   ///< sets of queues the threads are spread over
+  std::uint32_t threads_per_domain = 1;
+  std::uint32_t poll_mask = 255;  ///< threads outside domain 0 poll AMs once in mask + 1 polls
+  bool progress_thread = false;
+  std::uint64_t progress_interval_ns = 0;  ///< least time between two wakes of it; 0: none
+
+  // barriers
+  barrier_kind barrier = barrier_kind::automatic;
+  std::uint32_t barrier_radix = 2;  ///< of the tree
+  bool barrier_shm = true;          ///< combine within a host first
+
+  // job
+  std::uint64_t exit_timeout_ns =
+      0;  ///< limit of a graceful exit; 0: min + processes · factor, at most max
+  std::uint64_t exit_timeout_min_ns = 2'000'000'000;
+  std::uint64_t exit_timeout_max_ns = 60'000'000'000;
+  std::uint64_t exit_timeout_factor_ns = 5'000'000;
+  std::uint64_t connect_timeout_ns = 30'000'000'000;
+  std::uint64_t death_grace_ns = 5'000'000'000;  ///< between a death and the end of the survivors
+  log_level log = log_level::warning;
+  bool verbose_env = false;  ///< rank 0 prints the settings at start-up
+  std::string launch;        ///< written by penrun for its children
+  std::string pmix;          ///< set by PMIx launchers for theirs
+
+  /// Where each row's value comes from, by index into settings_table(); "default", "override", or
+  /// the environment name.
+  std::vector<std::string> sources;
+
+  /// exit_timeout_ns, or what the three others make of it in a job of `processes`.
+  [[nodiscard]] std::uint64_t exit_limit_ns(std::uint32_t processes) const noexcept {
+    if (exit_timeout_ns != 0) return exit_timeout_ns;
+    const std::uint64_t t = exit_timeout_min_ns + exit_timeout_factor_ns * processes;
+    return t < exit_timeout_max_ns ? t : exit_timeout_max_ns;
+  }
+};
+
+/// A setting by name ("PENSTOCK_SB_CHUNKS", "SB_CHUNKS" or an alias) and its text.
+using setting_override = std::pair<std::string, std::string>;
+
+/// Reads the environment, then applies `overrides` above it. Fails with one line naming the
+/// setting, its value and what is allowed. Warns (log) of unknown PENSTOCK_ names, with the nearest
+/// known one, and of names that mean nothing here. Cost: one pass over the environment; call once,
+/// at start.
+result<settings> read_settings(std::span<const setting_override> overrides = {});
+
+/// The same with the environment given ("NAME=VALUE" each): for tests.
+result<settings> read_settings(std::span<const setting_override> overrides,
+                               std::span<const char* const> environment);
+
+}  // namespace penstock

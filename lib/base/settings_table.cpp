@@ -1,0 +1,197 @@
+// One row per setting. Defaults are the members' initializers in settings.hpp.
+#include "lib/base/settings_table.hpp"
+
+namespace penstock {
+namespace {
+
+using s = settings;
+using u = setting_unit;
+
+constexpr double kib = 1024, mib = 1024 * kib, gib = 1024 * mib, tib = 1024 * gib;
+constexpr double ms = 1e6, sec = 1e9, hour = 3600 * sec;
+
+const setting_row rows[] = {
+    // device
+    {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
+     "Device to use: auto, shm0 (shared memory, this host only), or a verbs device; NAME:PORT "
+     "names "
+     "the port too. auto: shm0 if all processes share a host, else the first with an active port."},
+    {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
+     "Port of the device, counted from 1; 0 takes the lowest active one."},
+    {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
+     "Row of the port's GID table; -1 takes the best (RoCE v2 before v1, IPv4-mapped first)."},
+    {"MTU", "", &s::mtu, 0, 4096, u::bytes,
+     "Path MTU: 256, 512, 1024, 2048 or 4096; 0 takes the port's active one."},
+    {"RETRY_COUNT", "", &s::retry_count, 0, 7, u::none,
+     "Retransmissions before a peer counts as dead. 7 never gives up on some devices."},
+    {"QP_TIMEOUT", "GASNET_QP_TIMEOUT", &s::qp_timeout, 1, 31, u::none,
+     "Acknowledgement timeout as 4.096 us * 2^N: 14 is 67 ms."},
+    {"RNR_RETRY", "", &s::rnr_retry, 0, 7, u::none,
+     "Retries when a receiver has no buffer; 7 is for ever. Credits make this rare."},
+    {"RNR_TIMER", "", &s::rnr_timer, 0, 31, u::none,
+     "Verbs code of the wait between such retries; 1 is 10 us."},
+    {"INLINE_LIMIT", "GASNET_GNI_PUT_FMA_RDMA_CUTOVER", &s::inline_limit, 0, 16384, u::bytes,
+     "Largest payload the processor writes into the send queue itself; the device's limit caps "
+     "it."},
+    {"DIRECT", "", &s::direct, 0, 0, u::none,
+     "Inline path of the shared-memory device; no sends through the verbs calls instead."},
+    {"MEM_CONSISTENCY", "GASNET_GNI_MEM_CONSISTENCY", &s::mem_consistency, 0, 0, u::none,
+     "PCIe ordering of registered memory. relaxed can be faster, but a program that polls memory "
+     "written by puts may then see later bytes first; strict and none keep the device's default."},
+
+    // buffers and queues
+    {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS", &s::sb_chunks, 8, 1 << 20, u::none,
+     "Request send chunks; one is held from a request to its reply. Also bounce buffers."},
+    {"RPL_CHUNKS", "GASNET_PORTAL_RPL_CHUNKS", &s::rpl_chunks, 8, 1 << 20, u::none,
+     "Reply send chunks; one is held until the reply has left."},
+    {"AMRECV_SPACE", "GASNET_PORTAL_AMRECV_SPACE", &s::amrecv_space, 0, tib, u::bytes,
+     "Receive space for requests, 256 bytes a credit; 0 takes it from the table by job size."},
+    {"AM_SPARES", "GASNET_AM_SPARES", &s::am_spares, 0, 65536, u::none,
+     "Spare receive buffers that replace those whose handlers run; 0 is 2, in PAR 4."},
+    {"SAFE_LIMIT", "GASNET_PORTAL_SAFE_LIMIT", &s::safe_limit, 0, 65536, u::none,
+     "Most SAFE events (replies, completions) a poll handles; 0 is all."},
+    {"AM_LIMIT", "GASNET_PORTAL_AM_LIMIT GASNET_GNI_AMPOLL_BURST", &s::am_limit, 0, 65536, u::none,
+     "Most requests a poll handles; 0 is all."},
+    {"SYS_LIMIT", "GASNET_PORTAL_SYS_LIMIT", &s::sys_limit, 0, 65536, u::none,
+     "Most SYS events (credit messages, exit) a poll handles; 0 is all."},
+    {"MSG_LIMIT", "GASNET_OP_OUST_LIMIT GASNET_PORTAL_MSG_LIMIT GASNET_GNI_NUM_PD", &s::msg_limit,
+     32, 1 << 20, u::none, "Send tickets: messages in flight from this process to all others."},
+    {"OP_OUST_PP", "GASNET_OP_OUST_PP", &s::op_oust_pp, 4, 32768, u::none,
+     "Messages in flight to one peer: the depth of its send queue."},
+    {"AM_OUST_PP", "GASNET_AM_OUST_PP GASNET_NETWORKDEPTH", &s::am_oust_pp, 0, 32768, u::none,
+     "Requests in flight to one peer; 0 leaves it to the credits."},
+    {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL", &s::am_oust_limit, 0,
+     1 << 20, u::none, "Requests in flight from this process to all others; 0 is MSG_LIMIT."},
+    {"PACKED_LONG", "GASNET_PORTAL_PACKED_LONG", &s::packed_long, 0, 0, u::none,
+     "Short Longs travel with their payload in one message."},
+    {"PACKED_LONG_CUTOVER", "GASNET_GNI_PACKEDLONG_CUTOVER", &s::packed_long_cutover, 0, 65536,
+     u::bytes, "Header and payload of the largest packed Long; larger than a chunk means a chunk."},
+    {"LONG_DEPTH", "GASNET_LONG_DEPTH", &s::long_depth, 0, 64, u::none,
+     "Unpacked Long requests in flight to one peer; 0 is no limit."},
+
+    // credits
+    {"FLOW_CONTROL", "GASNET_PORTAL_FLOW_CONTROL", &s::flow_control, 0, 0, u::none,
+     "Credits for requests. Without, a receiver that is too slow makes senders retry."},
+    {"DYNAMIC_CREDITS", "GASNET_PORTAL_DYNAMIC_CREDITS", &s::dynamic_credits, 0, 0, u::none,
+     "Credits move to the peers that send; no keeps the loans made at start."},
+    {"MAX_CRED_PER_NODE", "GASNET_PORTAL_MAX_CRED_PER_NODE", &s::max_cred_per_node, 4, 65535,
+     u::none, "Most credits lent to one peer."},
+    {"CRED_PER_NODE", "GASNET_PORTAL_CRED_PER_NODE", &s::cred_per_node, 0, 65535, u::none,
+     "Credits lent to each peer at start (at least 4); 0 takes it from the table by job size."},
+    {"BANKED_CREDITS", "GASNET_PORTAL_BANKED_CREDITS", &s::banked_credits, 0, 1 << 24, u::none,
+     "Credits kept in the bank at start; 0 takes it from the table by job size."},
+    {"LENDER_LIMIT", "", &s::lender_limit, 1, 65535, u::none,
+     "Most credits lent to one peer within an epoch."},
+    {"REVOKE_LIMIT", "", &s::revoke_limit, 1, 65535, u::none,
+     "Most credits given back to one lender within an epoch."},
+    {"NUM_SCAVENGE", "", &s::num_scavenge, 1, 65535, u::none,
+     "Peers asked to give credits back when the bank runs low."},
+    {"EPOCH_DURATION", "GASNET_PORTAL_EPOCH_DURATION", &s::epoch_duration, 1, 1 << 30, u::none,
+     "Requests received in an epoch, at whose end the credit statistics decay."},
+    {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
+     "Writes credit statistics: 0 no, 1 to penstock_credits.RANK, else to that path with .RANK."},
+
+    // put and get
+    {"PUT_BOUNCE_LIMIT",
+     "GASNET_PORTAL_PUT_BOUNCE_LIMIT GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER "
+     "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT",
+     &s::put_bounce_limit, 0, 32 * kib, u::bytes,
+     "Largest put from outside the segment that is copied through a chunk; the chunk caps it."},
+    {"GET_BOUNCE_LIMIT",
+     "GASNET_PORTAL_GET_BOUNCE_LIMIT GASNET_GNI_GET_BOUNCE_REGISTER_CUTOVER "
+     "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT",
+     &s::get_bounce_limit, 0, 32 * kib, u::bytes,
+     "Largest get to outside the segment that is copied through a chunk; the chunk caps it."},
+    {"TMPMD_LIMIT", "GASNET_PORTAL_NUM_TMPMD GASNET_GNI_MEMREG", &s::tmpmd_limit, 1, 1 << 20,
+     u::none, "Temporary memory registrations at a time."},
+
+    // memory
+    {"MAX_SEGSIZE", "GASNET_MAX_SEGSIZE", &s::max_segment, 0, 1024 * tib, u::bytes,
+     "Largest segment of a process; 0 leaves it to PHYSMEM_MAX."},
+    {"PHYSMEM_MAX", "GASNET_PHYSMEM_MAX GASNET_PHYSMEM_PINNABLE_RATIO", &s::physmem_max, 0, 0,
+     u::bytes,
+     "What the processes of a host may pin together: a share of memory (0.8, 5/8) or a size "
+     "(16G)."},
+    {"USE_FIREHOSE", "GASNET_USE_FIREHOSE GASNET_USE_UDREG", &s::use_firehose, 0, 0, u::none,
+     "Caches registrations of memory outside the segment."},
+    {"FIREHOSE_M", "GASNET_FIREHOSE_M", &s::firehose_m, 0, 1024 * tib, u::megabytes,
+     "Memory that peers may keep registered here (segment everything); 0 is a share of "
+     "PHYSMEM_MAX."},
+    {"FIREHOSE_R", "GASNET_FIREHOSE_R", &s::firehose_r, 0, 1 << 24, u::none,
+     "Regions that peers may keep registered here; 0 is FIREHOSE_M / FIREHOSE_MAXREGION_SIZE."},
+    {"FIREHOSE_MAXVICTIM_M", "GASNET_FIREHOSE_MAXVICTIM_M", &s::firehose_maxvictim_m, 0, 1024 * tib,
+     u::megabytes,
+     "Unused memory kept registered; 0 is FIREHOSE_MAXVICTIM_R * FIREHOSE_MAXREGION_SIZE."},
+    {"FIREHOSE_MAXVICTIM_R", "GASNET_FIREHOSE_MAXVICTIM_R", &s::firehose_maxvictim_r, 1, 1 << 24,
+     u::none, "Unused regions kept registered."},
+    {"FIREHOSE_MAXREGION_SIZE", "GASNET_FIREHOSE_MAXREGION_SIZE", &s::firehose_maxregion_size,
+     4 * kib, gib, u::megabytes, "Largest region registered at once; a multiple of the page size."},
+    {"FIREHOSE_VERBOSE", "GASNET_FIREHOSE_VERBOSE", &s::firehose_verbose, 0, 0, u::none,
+     "Tells what the registration cache does."},
+    {"MEMORY_REPORT", "GASNET_GNI_AM_MEMORY_REPORT", &s::memory_report, 0, 0, u::none,
+     "Rank 0 prints at start what memory is pinned for what."},
+
+    // threads, waiting, progress
+    {"WAIT_MODE", "", &s::wait, 0, 0, u::none,
+     "How a call waits: spin, spinblock (spin, then sleep) or block."},
+    {"SPIN_COUNT", "", &s::spin_count, 0, 1 << 30, u::none, "Polls before spinblock sleeps."},
+    {"DOMAIN_COUNT", "GASNET_DOMAIN_COUNT", &s::domain_count, 1, 64, u::none,
+     "Sets of queues that the threads of a process are spread over (PAR)."},
+    {"THREADS_PER_DOMAIN", "GASNET_GNI_PTHREADS_PER_DOMAIN", &s::threads_per_domain, 1, 65536,
+     u::none, "Threads given to a domain before the next one gets its first."},
+    {"POLL_MASK", "GASNET_AM_DOMAIN_POLL_MASK", &s::poll_mask, 0, 65535, u::none,
+     "Threads outside the first domain poll for requests once in this + 1 polls."},
+    {"PROGRESS_THREAD", "GASNET_RCV_THREAD", &s::progress_thread, 0, 0, u::none,
+     "A thread that sleeps until messages come and handles them while the program computes."},
+    {"PROGRESS_INTERVAL", "", &s::progress_interval_ns, 0, sec, u::microseconds,
+     "Least time between two wakes of that thread; 0 is none."},
+
+    // barriers
+    {"BARRIER", "GASNET_BARRIER", &s::barrier, 0, 0, u::none, "Barrier algorithm."},
+    {"BARRIER_RADIX", "GASNET_GNI_CE_RADIX", &s::barrier_radix, 1, 64, u::none,
+     "Children of a node of the tree barrier."},
+    {"BARRIER_SHM", "GASNET_USE_CE_PSHM", &s::barrier_shm, 0, 0, u::none,
+     "Processes of a host meet in shared memory first."},
+
+    // job
+    {"EXITTIMEOUT", "GASNET_EXITTIMEOUT", &s::exit_timeout_ns, 0, hour, u::seconds,
+     "Limit of a graceful exit; 0 is EXITTIMEOUT_MIN + processes * EXITTIMEOUT_FACTOR, at most "
+     "EXITTIMEOUT_MAX."},
+    {"EXITTIMEOUT_MIN", "GASNET_EXITTIMEOUT_MIN", &s::exit_timeout_min_ns, ms, hour, u::seconds,
+     "Fixed part of that limit."},
+    {"EXITTIMEOUT_MAX", "GASNET_EXITTIMEOUT_MAX", &s::exit_timeout_max_ns, ms, hour, u::seconds,
+     "Most it can be."},
+    {"EXITTIMEOUT_FACTOR", "GASNET_EXITTIMEOUT_FACTOR", &s::exit_timeout_factor_ns, 0, hour,
+     u::seconds, "Part of it for each process."},
+    {"CONNECT_TIMEOUT", "", &s::connect_timeout_ns, ms, hour, u::seconds,
+     "Limit of making a connection, and of joining the job."},
+    {"DEATH_GRACE", "", &s::death_grace_ns, 0, hour, u::seconds,
+     "Time that the survivors of a death or abort have to end by themselves."},
+    {"LOG", "", &s::log, 0, 0, u::none, "How much is said on stderr."},
+    {"VERBOSEENV", "GASNET_VERBOSEENV", &s::verbose_env, 0, 0, u::none,
+     "Rank 0 prints the settings at start."},
+    {"LAUNCH", "", &s::launch, 0, 0, u::none, "How penrun tells a process its place in the job.",
+     true},
+    {"PMIX", "PMIX_NAMESPACE", &s::pmix, 0, 0, u::none, "Job name given by a PMIx launcher.", true},
+};
+
+const setting_not_applicable gone[] = {
+    {"GASNET_PORTAL_ACCEL", "the device does the work always; see PENSTOCK_DIRECT for shm0"},
+    {"GASNET_GNI_AM_RVOUS_CUTOVER",
+     "receive memory is bounded by credits at any scale: PENSTOCK_AMRECV_SPACE"},
+    {"GASNET_GNI_AM_RVOUS_BUFFERS", "PENSTOCK_AMRECV_SPACE"},
+    {"GASNET_NETWORKDEPTH_SPACE", "PENSTOCK_MAX_CRED_PER_NODE, 256 bytes a credit"},
+    {"GASNET_GNI_GET_FMA_RDMA_CUTOVER", "verbs reads have one engine; no setting"},
+    {"GASNET_GNI_BOUNCE_SIZE", "bounce buffers are send chunks: PENSTOCK_SB_CHUNKS"},
+    {"GASNET_GNI_FMA_SHARING", "threads have queues of their own: PENSTOCK_DOMAIN_COUNT"},
+    {"GASNET_GNI_MDD_SHARING", "verbs memory keys need no sharing; no setting"},
+    {"GASNET_GNI_BTE_MULTI_CHANNEL", "the device schedules its engines; no setting"},
+    {"GASNET_USE_CE", "PENSTOCK_BARRIER"},
+};
+
+}  // namespace
+
+std::span<const setting_row> settings_table() noexcept { return rows; }
+std::span<const setting_not_applicable> settings_not_applicable() noexcept { return gone; }
+
+}  // namespace penstock

@@ -1,0 +1,66 @@
+// The table from which parsing, checks, documentation, `peninfo --settings` and a test are derived.
+// Clients of the library want settings.hpp; this header is for the tools and the reader itself.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "lib/base/settings.hpp"
+
+namespace penstock {
+
+/// What a number counts, and what a bare one (no suffix) is multiplied with.
+enum class setting_unit : std::uint8_t {
+  none,
+  bytes,         ///< suffixes K, M, G, T (powers of 1024)
+  megabytes,     ///< the same, M assumed if none is given
+  seconds,       ///< suffixes ns, us, ms, s; seconds assumed
+  milliseconds,  ///< milliseconds assumed
+  microseconds,  ///< microseconds assumed
+};
+
+/// The member a row fills; its type says how text is read.
+using setting_field =
+    std::variant<bool settings::*, std::uint32_t settings::*, std::int32_t settings::*,
+                 std::uint64_t settings::*, std::string settings::*, memory_limit settings::*,
+                 wait_mode settings::*, barrier_kind settings::*, memory_ordering settings::*,
+                 log_level settings::*>;
+
+/// One setting. The default is the member's in a default-constructed `settings`.
+struct setting_row {
+  const char* name;  ///< without the prefix PENSTOCK_
+  const char*
+      aliases;  ///< other environment names, separated by spaces; the first that is set counts
+  setting_field field;
+  double min, max;  ///< of numbers, in the unit stored (bytes, nanoseconds); 0, 0: no numbers
+  setting_unit unit;
+  const char* help;
+  bool internal = false;  ///< written by launchers, not by people; not printed
+};
+
+/// A setting of the seeds that has no meaning on verbs, and what replaces it.
+struct setting_not_applicable {
+  const char* name;
+  const char* instead;
+};
+
+std::span<const setting_row> settings_table() noexcept;
+std::span<const setting_not_applicable> settings_not_applicable() noexcept;
+
+/// Reads `text` into the row's member. The failure names `name`, the text and what is allowed.
+result<void> parse_setting(const setting_row& row, std::string_view name, const std::string& text,
+                           settings& into);
+/// The row's value as text that parse_setting reads back.
+std::string format_setting(const setting_row& row, const settings& from);
+/// What is allowed, for people: "1 to 255", "yes or no", "spin, spinblock or block".
+std::string allowed_values(const setting_row& row);
+
+/// Known PENSTOCK_ name (without prefix) closest to `name`, or empty if none is close.
+std::string nearest_setting(std::string_view name);
+
+/// The whole table as aligned text: name, value, default, source, help. One string, many lines.
+std::string settings_text(const settings& s);
+
+}  // namespace penstock
