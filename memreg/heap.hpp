@@ -1,0 +1,102 @@
+// malloc over registered memory: a jemalloc arena whose pages come from registered blocks, and an
+// allocator that puts C++ containers there. What is allocated here can be sent from and received
+// into with no registration, no cache lookup and no copy: lkey_of() is an array access.
+//
+// Pages are never given back to the kernel while the heap lives (its extent hooks refuse), so no
+// registration of it can become stale.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "lib/base/result.hpp"
+#include "memreg/registrar.hpp"
+
+namespace penstock::memreg {
+
+struct heap_options {
+  std::size_t max_bytes = std::size_t{16} << 30;  ///< address space reserved; pages come as needed
+  std::size_t chunk_bytes = std::size_t{4}
+                            << 20;  ///< registered at a time; a power of two, >= 2 MiB
+  unsigned access_bits = access::all;
+};
+
+/// One registered heap. Every call but create and the destructor: any thread, several at once.
+class heap {
+ public:
+  /// Reserves address space; registers nothing yet. `device` must outlive the heap.
+  static result<std::unique_ptr<heap>> create(registrar& device, const heap_options& options = {});
+
+  heap(const heap&) = delete;
+  heap& operator=(const heap&) = delete;
+  /// Everything allocated must have been freed or be forgotten. Threads must be done with it.
+  ~heap();
+
+  /// Memory of at least `bytes` aligned to `align` (a power of two), or null when max_bytes is
+  /// reached or the device refuses to register more. Cost: jemalloc's, without its thread cache.
+  [[nodiscard]] void* allocate(std::size_t bytes,
+                               std::size_t align = alignof(std::max_align_t)) noexcept;
+  /// Gives back what allocate() returned; null is allowed.
+  void deallocate(void* p) noexcept;
+
+  [[nodiscard]] bool contains(const void* p) const noexcept {
+    const auto a = reinterpret_cast<std::uintptr_t>(p);
+    return a - base_ < max_bytes_;
+  }
+  /// The registration that covers the block at p; contains(p) must be true. Every block lies in one
+  /// registration. About 2 ns.
+  [[nodiscard]] const registration& keys_of(const void* p) const noexcept {
+    return chunks_[(reinterpret_cast<std::uintptr_t>(p) - base_) >> chunk_shift_];
+  }
+  /// Bytes registered so far.
+  [[nodiscard]] std::size_t registered_bytes() const noexcept;
+  /// Why the last growth failed; only meaningful after allocate() returned null.
+  [[nodiscard]] failure last_failure() const;
+
+ private:
+  friend struct heap_hooks;
+  struct growth;  // the lock, the hooks table and what only growing needs
+  heap();
+
+  std::uintptr_t base_ = 0;
+  std::size_t max_bytes_ = 0;
+  unsigned chunk_shift_ = 0;
+  unsigned arena_ = 0;  // jemalloc's number
+  std::unique_ptr<registration[]> chunks_;
+  std::unique_ptr<growth> growth_;
+};
+
+/// Standard allocator over a heap. Throws std::bad_alloc, as containers expect; such code is the
+/// client's, outside the C boundary. The heap must outlive every container that uses it.
+template <class T>
+class registered_allocator {
+ public:
+  using value_type = T;
+
+  explicit registered_allocator(heap& h) noexcept : heap_(&h) {}
+  template <class U>
+  registered_allocator(const registered_allocator<U>& o) noexcept  // NOLINT: rebinding
+      : heap_(o.where()) {}
+
+  T* allocate(std::size_t n) {
+    if (n > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+    void* p = heap_->allocate(n * sizeof(T), alignof(T));
+    if (p == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(p);
+  }
+  void deallocate(T* p, std::size_t) noexcept { heap_->deallocate(p); }
+  [[nodiscard]] heap* where() const noexcept { return heap_; }
+
+  template <class U>
+  bool operator==(const registered_allocator<U>& o) const noexcept {
+    return heap_ == o.where();
+  }
+
+ private:
+  heap* heap_;
+};
+
+}  // namespace penstock::memreg

@@ -1,0 +1,10 @@
+// Everything memreg offers; the only header of this folder that others include.
+#pragma once
+
+#include "memreg/arena.hpp"
+#include "memreg/heap.hpp"
+#include "memreg/host_memory.hpp"
+#include "memreg/limits.hpp"
+#include "memreg/registrar.hpp"
+#include "memreg/segment.hpp"
+#include "memreg/temporary.hpp"

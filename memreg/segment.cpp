@@ -1,0 +1,200 @@
+// The system calls behind segment.hpp. Set-up only.
+#include "memreg/segment.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "memreg/host_memory.hpp"
+
+namespace penstock::memreg {
+namespace {
+
+constexpr std::size_t commit_step = std::size_t{64} << 20;
+
+// Maps `bytes` of fd at an address aligned to `align`, so that huge pages fit: reserves more
+// address space than needed, then maps over its aligned part and drops the rest.
+void* map_aligned(int fd, std::size_t bytes, std::size_t align) {
+  if (align <= page_bytes()) return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* room =
+      mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return MAP_FAILED;
+  const auto from = reinterpret_cast<std::uintptr_t>(room);
+  const auto base = round_up(from, align);
+  void* at = reinterpret_cast<void*>(base);
+  void* got = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  if (got == MAP_FAILED) {
+    const int code = errno;
+    munmap(room, bytes + align);
+    errno = code;
+    return MAP_FAILED;
+  }
+  if (base > from) munmap(room, base - from);
+  const std::size_t tail = from + align - base;
+  if (tail > 0) munmap(reinterpret_cast<void*>(base + bytes), tail);
+  return got;
+}
+
+struct file_memory {
+  int fd = -1;
+  void* base = MAP_FAILED;
+  int code = 0;
+};
+
+// A memfd of `bytes`, sealed against shrinking, mapped. On failure everything is undone.
+file_memory make_file(const char* name, std::size_t bytes, unsigned flags, std::size_t align) {
+  file_memory f;
+  f.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+  if (f.fd >= 0 && ftruncate(f.fd, static_cast<off_t>(bytes)) == 0 &&
+      fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    f.base = map_aligned(f.fd, bytes, align);
+  if (f.base == MAP_FAILED) {
+    f.code = errno;
+    if (f.fd >= 0) close(f.fd);
+    f.fd = -1;
+  }
+  return f;
+}
+
+}  // namespace
+
+mapping::mapping(mapping&& o) noexcept
+    : base_(std::exchange(o.base_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
+mapping& mapping::operator=(mapping&& o) noexcept {
+  std::swap(base_, o.base_);
+  std::swap(bytes_, o.bytes_);
+  return *this;
+}
+mapping::~mapping() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+segment::segment(segment&& o) noexcept
+    : map_(std::move(o.map_)),
+      fd_(std::exchange(o.fd_, -1)),
+      page_(o.page_),
+      device_(std::exchange(o.device_, nullptr)),
+      keys_(std::exchange(o.keys_, {})) {}
+segment& segment::operator=(segment&& o) noexcept {
+  std::swap(map_, o.map_);
+  std::swap(fd_, o.fd_);
+  std::swap(page_, o.page_);
+  std::swap(device_, o.device_);
+  std::swap(keys_, o.keys_);
+  return *this;
+}
+segment::~segment() {
+  detach();
+  close_fd();
+}
+void segment::close_fd() noexcept {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+result<segment> segment::create(const segment_options& o) {
+  const host_memory host = probe_host_memory();
+  if (o.bytes == 0) return failure{"a segment of no bytes", EINVAL, "ask for at least one page"};
+  if (o.bytes > host.physical)
+    return failure{"segment of " + human_bytes(o.bytes) + ": this " +
+                       (host.group_limited ? "control group" : "host") + " has " +
+                       human_bytes(host.physical) + " of memory",
+                   ENOMEM, "ask for a smaller segment (GASNET_MAX_SEGSIZE)"};
+  const std::size_t huge = huge_page_bytes();
+  segment s;
+  file_memory f;
+  // Huge pages only where they waste little: at least eight of them.
+  if (o.huge_pages && huge != 0 && o.bytes >= 8 * huge) {
+    s.page_ = huge;
+    f = make_file(o.name, round_up(o.bytes, huge), MFD_HUGETLB, page_bytes());
+  }
+  if (f.fd < 0) {
+    s.page_ = page_bytes();
+    const std::size_t align = huge != 0 && o.bytes >= huge ? huge : s.page_;
+    f = make_file(o.name, round_up(o.bytes, s.page_), 0, align);
+    if (f.fd < 0)
+      return failure{"segment of " + human_bytes(o.bytes), f.code,
+                     f.code == EMFILE ? "raise ulimit -n" : "see ulimit -v and ulimit -n"};
+    if (o.huge_pages && align == huge)
+      (void)madvise(f.base, round_up(o.bytes, s.page_), MADV_HUGEPAGE);  // advice only
+  }
+  s.fd_ = f.fd;
+  s.map_ = mapping(f.base, round_up(o.bytes, s.page_));
+  const bool eager = o.commit == commit_policy::eager ||
+                     (o.commit == commit_policy::automatic && o.bytes <= o.eager_bytes);
+  if (eager)
+    if (auto done = s.commit(0, s.bytes()); !done) return done.error();
+  return s;
+}
+
+result<mapping> segment::map_peer(int fd, std::size_t bytes) {
+  struct stat info {};
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (fstat(fd, &info) != 0 || seals < 0)
+    return failure{"mapping a peer's segment", errno, "the descriptor is not a memfd"};
+  if ((seals & F_SEAL_SHRINK) == 0)
+    return failure{"mapping a peer's segment: it could be cut short while in use", EPERM,
+                   "the peer runs another version of this library"};
+  if (bytes == 0 || static_cast<std::uint64_t>(info.st_size) < bytes)
+    return failure{"mapping a peer's segment: " + human_bytes(bytes) + " asked for, " +
+                       human_bytes(static_cast<std::uint64_t>(info.st_size)) + " there",
+                   EINVAL, ""};
+  // st_blksize is the page size of the file: huge pages want their alignment.
+  const auto page = std::max(page_bytes(), static_cast<std::size_t>(info.st_blksize));
+  const std::size_t whole =
+      std::min<std::uint64_t>(round_up(bytes, page), static_cast<std::uint64_t>(info.st_size));
+  void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED)
+    return failure{"mapping " + human_bytes(whole) + " of a peer's segment", errno,
+                   "see ulimit -v"};
+  return mapping(p, whole);
+}
+
+result<void> segment::commit(std::size_t offset, std::size_t n) {
+  if (offset > bytes() || n > bytes() - offset)
+    return failure{"committing memory outside the segment", EINVAL, ""};
+  while (n > 0) {
+    const std::size_t step = std::min(n, commit_step);
+    // Looked at before each step: fallocate would rather wake the out-of-memory killer than fail.
+    const std::uint64_t available = page_ == page_bytes() ? probe_host_memory().available : step;
+    int code = available < step ? ENOMEM : 0;
+    if (code == 0 && fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(step)) != 0)
+      code = errno;
+    if (code == EINTR) continue;
+    if (code != 0)
+      return failure{"committing " + human_bytes(n) + " of a segment of " + human_bytes(bytes()) +
+                         ": " + human_bytes(available) + " of memory available",
+                     code, "ask for a smaller segment, or run fewer processes on this host"};
+    offset += step;
+    n -= step;
+  }
+  return {};
+}
+
+result<void> segment::attach(registrar& device, unsigned access_bits) {
+  if (attached()) return failure{"attaching a segment that is attached", EBUSY, "detach it first"};
+  device.declare_shared(base(), bytes(), fd_, 0);
+  auto r = device.reg(base(), bytes(), access_bits);
+  if (!r) {
+    device.forget_shared(base());
+    return r.error();
+  }
+  device_ = &device;
+  keys_ = *r;
+  return {};
+}
+
+void segment::detach() noexcept {
+  if (!attached()) return;
+  device_->dereg(keys_);
+  device_->forget_shared(base());
+  device_ = nullptr;
+  keys_ = {};
+}
+
+}  // namespace penstock::memreg
