@@ -58,9 +58,10 @@ std::string unknown_text(std::string_view name) {
 }
 
 void warn_of_strangers(const environment_map& env) {
-  for (const auto& [name, value] : env) {
+  const auto rows = settings_table();
+  for (const auto& entry : env) {
+    const std::string_view name = entry.first;
     if (!name.starts_with(prefix)) continue;
-    const auto rows = settings_table();
     if (std::none_of(rows.begin(), rows.end(), [&](const auto& r) { return named(r, name); }))
       log(log_level::warning, "%s", unknown_text(name).c_str());
   }
