@@ -1,36 +1,16 @@
-// Parsing and probing for limits.hpp, and the account's cold part.
+// Probing for limits.hpp, and the account's cold part.
 #include "memreg/limits.hpp"
 
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 
 namespace penstock::memreg {
 namespace {
-
-failure bad_setting(std::string_view text) {
-  return {"\"" + std::string(text) + "\" is neither a part of memory nor a size", EINVAL,
-          "write it like 0.8, 5/8, 80%, 512M or 64G"};
-}
-
-// The multiplier of a suffix such as "G", "GB" or "GiB"; 0 if it is none.
-double suffix_factor(std::string_view s) {
-  if (s.empty()) return 0;
-  const char c = static_cast<char>(std::toupper(static_cast<unsigned char>(s[0])));
-  const std::string_view rest = s.substr(1);
-  if (c == 'B' && rest.empty()) return 1;
-  if (!rest.empty() && rest != "B" && rest != "b" && rest != "iB" && rest != "ib") return 0;
-  const auto power = std::string_view("KMGT").find(c);
-  return power == std::string_view::npos ? 0 : std::ldexp(1.0, 10 * (static_cast<int>(power) + 1));
-}
 
 // CAP_IPC_LOCK in the effective set: RLIMIT_MEMLOCK then does not bind.
 bool may_lock_any() {
@@ -62,74 +42,13 @@ struct accounted {
 
 }  // namespace
 
-std::uint64_t memory_setting::of(std::uint64_t physical) const noexcept {
-  return is_ratio ? static_cast<std::uint64_t>(static_cast<double>(physical) * ratio) : bytes;
-}
-
-result<memory_setting> parse_memory_setting(std::string_view text, std::uint64_t unit) {
-  const std::string s(text);
-  char* end = nullptr;
-  double v = std::strtod(s.c_str(), &end);
-  // strtod also takes "inf", "nan", hexadecimal and leading spaces, which no size needs.
-  if (s.empty() || s.find_first_not_of("0123456789.") == 0 || s.find_first_of("xXpP") < s.size() ||
-      end == s.c_str())
-    return bad_setting(text);
-  memory_setting m;
-  std::string_view rest(end);
-  if (!rest.empty() && rest[0] == '/') {
-    const std::string below(rest.substr(1));
-    const double d = std::strtod(below.c_str(), &end);
-    if (below.empty() || below.find_first_not_of("0123456789.") != std::string::npos ||
-        *end != '\0' || d <= 0)
-      return bad_setting(text);
-    v /= d;
-    if (v > 1) return bad_setting(text);
-    rest = {};
-  } else if (rest == "%") {
-    v /= 100;
-    if (v > 1) return bad_setting(text);
-    rest = {};
-  } else if (!rest.empty() || v > 1) {
-    const double factor = rest.empty() ? static_cast<double>(unit) : suffix_factor(rest);
-    const double bytes = v * factor;
-    if (factor == 0 || bytes < 1 || bytes >= 0x1p63) return bad_setting(text);
-    m.is_ratio = false;
-    m.ratio = 0;
-    m.bytes = static_cast<std::uint64_t>(bytes);
-    return m;
-  }
-  if (!(v > 0)) return bad_setting(text);
-  m.ratio = v;
-  return m;
-}
-
-result<pin_budget> probe_pin_budget(const pin_settings& settings) {
-  const host_memory host = probe_host_memory();
+pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host) {
   pin_budget b;
-  b.physical = host.physical;
-  b.host_limit = unlimited;
-  std::string by;
-  const bool neither = settings.physmem_max.empty() && settings.pinnable_ratio.empty();
-  const std::pair<const char*, std::string> given[] = {
-      {"GASNET_PHYSMEM_MAX", neither ? std::string("0.8") : settings.physmem_max},
-      {"GASNET_PHYSMEM_PINNABLE_RATIO", settings.pinnable_ratio}};
-  for (const auto& [name, text] : given) {
-    if (text.empty()) continue;
-    auto parsed = parse_memory_setting(text);
-    if (!parsed) {
-      failure e = parsed.error();
-      e.what = std::string(name) + ": " + e.what;
-      return e;
-    }
-    const std::uint64_t bytes = std::min(parsed->of(b.physical), b.physical);
-    if (bytes < b.host_limit) {
-      b.host_limit = bytes;
-      by = std::string(name) + "=" + text + " of " + human_bytes(b.physical);
-    }
-  }
+  b.physical = probe_host_memory().physical;
+  b.host_limit = std::min(host_limit.of(b.physical), b.physical);
   b.memlock = raised_memlock();
   b.memlock_exempt = may_lock_any();
-  const unsigned n = std::max(1u, settings.processes_on_host);
+  const unsigned n = std::max(1u, processes_on_host);
   const std::uint64_t share = round_down(b.host_limit / n, page_bytes());
   if (!b.memlock_exempt && b.memlock < share) {
     b.per_process = round_down(b.memlock, page_bytes());
@@ -139,7 +58,9 @@ result<pin_budget> probe_pin_budget(const pin_settings& settings) {
         "service)";
   } else {
     b.per_process = share;
-    b.binding = by + (n > 1 ? " shared by " + std::to_string(n) + " processes" : "");
+    b.binding = "GASNET_PHYSMEM_MAX (" + human_bytes(b.host_limit) + " of " +
+                human_bytes(b.physical) + ", shared by " + std::to_string(n) +
+                (n == 1 ? " process)" : " processes)");
     b.hint = "raise GASNET_PHYSMEM_MAX, or run fewer processes on this host";
   }
   return b;

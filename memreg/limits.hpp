@@ -5,37 +5,14 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "lib/base/mode.hpp"
 #include "lib/base/result.hpp"
+#include "lib/base/settings.hpp"
 #include "memreg/host_memory.hpp"
 #include "memreg/registrar.hpp"
 
 namespace penstock::memreg {
-
-/// A part of physical memory, or a size: what GASNET_PHYSMEM_MAX and its kin hold.
-struct memory_setting {
-  bool is_ratio = true;
-  double ratio = 0.8;
-  std::uint64_t bytes = 0;
-
-  /// The size it means on a host with `physical` bytes.
-  [[nodiscard]] std::uint64_t of(std::uint64_t physical) const noexcept;
-};
-
-/// Parses "0.8", "5/8", "80%", "64G", "1.5T", "128K", "4096". A bare number or fraction of at most
-/// 1 is a ratio; anything else is a size in bytes or with the suffix K, M, G or T (powers of 1024;
-/// a trailing B or iB is accepted). Where a bare number above 1 means another unit, say so:
-/// GASNET_FIREHOSE_MAXVICTIM_M counts megabytes, unit = 1 << 20.
-result<memory_setting> parse_memory_setting(std::string_view text, std::uint64_t unit = 1);
-
-/// What the settings say; an empty text means not set.
-struct pin_settings {
-  std::string physmem_max;     ///< GASNET_PHYSMEM_MAX: ratio or size, for the host; default "0.8"
-  std::string pinnable_ratio;  ///< GASNET_PHYSMEM_PINNABLE_RATIO: if both are set the smaller wins
-  unsigned processes_on_host = 1;  ///< of this job; each gets an equal share
-};
 
 /// What this process may pin, and why.
 struct pin_budget {
@@ -48,9 +25,9 @@ struct pin_budget {
   std::string hint;               ///< what to raise
 };
 
-/// Reads the limits; raises the soft RLIMIT_MEMLOCK to the hard one. Errors: settings that do not
-/// parse. Set-up only.
-result<pin_budget> probe_pin_budget(const pin_settings& settings);
+/// Reads the limits; raises the soft RLIMIT_MEMLOCK to the hard one. `host_limit` is the setting
+/// PHYSMEM_MAX, for all of the job's `processes_on_host` (> 0) together. Set-up only.
+pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host);
 
 /// Counts pinned bytes against a budget. Any thread; one atomic operation a call.
 class pin_account {

@@ -161,8 +161,8 @@ result<void> segment::commit(std::size_t offset, std::size_t n) {
   while (n > 0) {
     const std::size_t step = std::min(n, commit_step);
     // Looked at before each step: fallocate would rather wake the out-of-memory killer than fail.
-    const std::uint64_t available = page_ == page_bytes() ? probe_host_memory().available : step;
-    int code = available < step ? ENOMEM : 0;
+    const std::uint64_t available = page_ == page_bytes() ? probe_host_memory().available : n;
+    int code = available < n ? ENOMEM : 0;
     if (code == 0 && fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(step)) != 0)
       code = errno;
     if (code == EINTR) continue;

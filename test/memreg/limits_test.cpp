@@ -1,0 +1,136 @@
+// Limits on pinned memory: which one binds, and what a refusal says.
+#include "memreg/limits.hpp"
+
+#include <doctest/doctest.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+#include <vector>
+
+#include "test/memreg/fake_registrar.hpp"
+
+using namespace penstock;
+using namespace penstock::memreg;
+
+namespace {
+
+// Runs f in a child that has neither CAP_IPC_LOCK nor more than `memlock` bytes of RLIMIT_MEMLOCK.
+template <class F>
+int without_privilege(rlim_t memlock, F f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit r{memlock, memlock};
+    if (setrlimit(RLIMIT_MEMLOCK, &r) != 0) _exit(90);
+    __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2] = {};
+    if (syscall(SYS_capset, &head, none) != 0) _exit(91);
+    _exit(f() ? 0 : 1);
+  }
+  int code = -1;
+  waitpid(child, &code, 0);
+  return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("the processes of a host share its limit equally") {
+  const pin_budget one = probe_pin_budget({0.5, 0}, 1);
+  const pin_budget four = probe_pin_budget({0.5, 0}, 4);
+  CHECK(one.host_limit == four.host_limit);
+  CHECK(one.host_limit <= one.physical / 2);
+  if (one.memlock_exempt) {
+    CHECK(four.per_process <= one.per_process / 4);
+    CHECK(four.per_process + page_bytes() > one.per_process / 4);
+    CHECK(four.binding.find("GASNET_PHYSMEM_MAX") != std::string::npos);
+  }
+}
+
+TEST_CASE("a limit above physical memory is physical memory") {
+  const pin_budget b = probe_pin_budget({0, std::uint64_t{1} << 60}, 1);
+  CHECK(b.host_limit == b.physical);
+}
+
+TEST_CASE("without CAP_IPC_LOCK the locked-memory limit binds and is named") {
+  const int code = without_privilege(8 << 20, [] {
+    const pin_budget b = probe_pin_budget({0.8, 0}, 2);
+    return !b.memlock_exempt && b.memlock == 8 << 20 && b.per_process == 8 << 20 &&
+           b.binding.find("ulimit -l (8.0 MiB)") == 0 &&
+           b.hint.find("ulimit -l") != std::string::npos;
+  });
+  CHECK(code == 0);
+}
+
+TEST_CASE("an account keeps to its budget and its refusal names the limit") {
+  pin_budget b;
+  b.per_process = 100;
+  b.binding = "ulimit -l (100 bytes)";
+  b.hint = "raise ulimit -l";
+  pin_account a(b);
+  CHECK(a.try_take(60));
+  CHECK_FALSE(a.try_take(41));
+  CHECK_FALSE(a.try_take(UINT64_MAX));
+  CHECK(a.try_take(40));
+  const failure e = a.refusal(1);
+  CHECK(e.code == ENOMEM);
+  CHECK(e.message().find("ulimit -l (100 bytes)") != std::string::npos);
+  a.give(100);
+  CHECK(a.taken() == 0);
+}
+
+TEST_CASE("an account never exceeds its budget under contention") {
+  pin_budget b;
+  b.per_process = 10;
+  pin_account a(b);
+  std::atomic<int> inside{0}, worst{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        if (!a.try_take(4)) continue;
+        const int now = inside.fetch_add(1, std::memory_order_relaxed) + 1;
+        int seen = worst.load(std::memory_order_relaxed);
+        while (now > seen && !worst.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+        }
+        inside.fetch_sub(1, std::memory_order_relaxed);
+        a.give(4);
+      }
+    });
+  for (auto& t : threads) t.join();
+  CHECK(worst.load(std::memory_order_relaxed) <= 2);
+  CHECK(a.taken() == 0);
+}
+
+TEST_CASE("an accounted registrar refuses early, counts, and gives back") {
+  fake_registrar device;
+  pin_budget b;
+  b.per_process = 10'000;
+  b.hint = "raise ulimit -l";
+  pin_account account(b);
+  accounted_registrar accounted(device, account);
+  char memory[1];
+  auto first = accounted.reg(memory, 8000, access::all);
+  REQUIRE(first);
+  CHECK(account.taken() == 8000);
+  CHECK(!accounted.reg(memory, 4000, access::all));
+  CHECK(device.registered == 1);
+  accounted.dereg(*first);
+  CHECK(account.taken() == 0);
+  CHECK(device.live().empty());
+  device.refuse = true;
+  const auto refused = accounted.reg(memory, 4000, access::all);
+  REQUIRE(!refused);
+  CHECK(refused.error().hint == "raise ulimit -l");
+  CHECK(account.taken() == 0);
+}
+
+TEST_CASE("sizes are written for people") {
+  CHECK(human_bytes(512) == "512 bytes");
+  CHECK(human_bytes(8 << 20) == "8.0 MiB");
+  CHECK(human_bytes(unlimited) == "unlimited");
+}
