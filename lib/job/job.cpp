@@ -1,0 +1,114 @@
+// What all ways of starting share: the choice among them, the end of the job, names and tickets.
+#include "lib/job/job.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/base/log.hpp"
+#include "lib/job/launchers.hpp"
+#include "lib/job/wire.hpp"
+
+namespace penstock::job {
+namespace {
+
+// The job that fatal() reports to. A process is in one job at a time.
+std::atomic<job*> current{nullptr};
+
+void on_fatal(int code) noexcept {
+  // F2 use  load-acquire current  <- F1
+  if (job* j = current.load(std::memory_order_acquire)) j->abort(code, nullptr);
+}
+
+}  // namespace
+
+std::string death::text() const {
+  const std::string who = rank < 0 ? "the launcher" : "rank " + std::to_string(rank);
+  if (code_or_signal >= 0) return who + " ended with code " + std::to_string(code_or_signal);
+  const char* name = sigdescr_np(-code_or_signal);
+  return who + (rank < 0 ? " received signal " : " was killed by signal ") +
+         std::to_string(-code_or_signal) + " (" + (name != nullptr ? name : "unknown") + ")";
+}
+
+result<std::unique_ptr<job>> job::join(const settings& s) {
+  auto joined = !s.launch.empty() ? join_penrun(s)
+                : !s.pmix.empty() ? join_pmix(s)
+                                  : result<std::unique_ptr<job>>(join_alone());
+  if (!joined) return joined;
+  job& j = **joined;
+  log_threshold(s.log);
+  if (j.size() > 1) log_identity(j.rank(), j.size());
+  // F1 publish  store-release current  -> F2  the object is complete
+  current.store(&j, std::memory_order_release);
+  set_fatal_hook(on_fatal);
+  return joined;
+}
+
+job::~job() {
+  job* self = this;
+  // No other thread may be in fatal() while the job is destroyed; relaxed, nothing is published.
+  current.compare_exchange_strong(self, nullptr, std::memory_order_relaxed);
+}
+
+void job::abort(int code, const char* why) {
+  if (code == 0) code = 1;
+  if (why != nullptr && why[0] != '\0') log(log_level::error, "%s", why);
+  tell_abort(code);
+  ::_exit(code);
+}
+
+std::optional<death> job::ended_by() const noexcept {
+  // J2, as in ended()
+  return unpack(ended_->load(std::memory_order_acquire));
+}
+
+void job::announce(death d) noexcept {
+  std::uint64_t none = 0;
+  // J1 announce  cas acq_rel own_ended_  -> J2
+  if (!own_ended_.compare_exchange_strong(none, pack(d), std::memory_order_acq_rel,
+                                          std::memory_order_relaxed))
+    return;
+  if (ended_fd_ >= 0) eventfd_write(ended_fd_, 1);
+}
+
+std::string launch_ticket::text() const {
+  return std::to_string(socket) + ":" + std::to_string(board) + ":" + std::to_string(bell) + ":" +
+         std::to_string(rank) + ":" + std::to_string(size) + ":" + name;
+}
+
+std::optional<launch_ticket> launch_ticket::parse(std::string_view text) {
+  launch_ticket t{};
+  const auto number = [&text](auto& into) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+    if (error != std::errc{} || end == text.data() + text.size() || *end != ':') return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+    return true;
+  };
+  if (!number(t.socket) || !number(t.board) || !number(t.bell) || !number(t.rank) ||
+      !number(t.size))
+    return std::nullopt;
+  if (t.rank >= t.size || text.size() != 32) return std::nullopt;
+  t.name = text;
+  return t;
+}
+
+std::string random_name() {
+  std::uint8_t bytes[16];
+  // At most 256 bytes are never cut short; only a kernel without the call could refuse.
+  if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
+    fatal(1, "the kernel gives no random bytes: %s", std::strerror(errno));
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  for (const auto b : bytes) {
+    out += digits[b >> 4];
+    out += digits[b & 15];
+  }
+  return out;
+}
+
+}  // namespace penstock::job

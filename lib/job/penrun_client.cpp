@@ -1,0 +1,150 @@
+// A process started by tools/penrun. Frames go over the socket it inherited; the announcement that
+// the job is over is a word in a page that penrun shares read-only, so that asking costs one load.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "lib/job/launchers.hpp"
+#include "lib/job/wire.hpp"
+
+namespace penstock::job {
+namespace {
+
+bool send_all(int fd, const void* data, std::size_t n) noexcept {
+  const auto* p = static_cast<const char*>(data);
+  while (n > 0) {
+    const auto sent = ::send(fd, p, n, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    p += sent;
+    n -= static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+bool receive_all(int fd, void* data, std::size_t n) noexcept {
+  auto* p = static_cast<char*>(data);
+  while (n > 0) {
+    const auto got = ::recv(fd, p, n, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    p += got;
+    n -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+class penrun_job final : public job {
+ public:
+  explicit penrun_job(const launch_ticket& t) : socket_(t.socket) {
+    rank_ = host_rank_ = t.rank;
+    size_ = t.size;
+    host_ranks_.resize(t.size);
+    std::iota(host_ranks_.begin(), host_ranks_.end(), 0u);
+    name_ = t.name;
+    ended_fd_ = t.bell;
+  }
+
+  ~penrun_job() override {
+    ::close(socket_);
+    ::close(ended_fd_);
+    if (page_ != nullptr) ::munmap(page_, sizeof(board));
+  }
+
+  result<void> open(const launch_ticket& t) {
+    // Programs that this one starts are not of the job: they must not inherit its descriptors.
+    for (const int fd : {t.socket, t.board, t.bell})
+      if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return failure{"penrun's descriptor " + std::to_string(fd) + " is not open", errno,
+                       "a process can join its job once, and its children not at all"};
+    ::unsetenv("PENSTOCK_LAUNCH");
+    void* page = ::mmap(nullptr, sizeof(board), PROT_READ, MAP_SHARED, t.board, 0);
+    if (page == MAP_FAILED) return failure{"mmap of penrun's page", errno, ""};
+    ::close(t.board);
+    page_ = page;
+    ended_ = &static_cast<const board*>(page_)->ended;
+    return {};
+  }
+
+  result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine) override {
+    if (mine.size() > max_contribution)
+      return failure{"exchange of " + std::to_string(mine.size()) + " bytes", EMSGSIZE, ""};
+    auto reply = ask(frame_kind::exchange, mine);
+    if (!reply) return reply.error();
+    std::vector<std::vector<std::byte>> out(size_);
+    std::span<const std::byte> rest = *reply;
+    for (auto& blob : out) {
+      std::uint32_t n = 0;
+      if (rest.size() < sizeof n) return broken();
+      std::memcpy(&n, rest.data(), sizeof n);
+      rest = rest.subspan(sizeof n);
+      if (rest.size() < n) return broken();
+      blob.assign(rest.begin(), rest.begin() + n);
+      rest = rest.subspan(n);
+    }
+    return out;
+  }
+
+  result<void> fence() override {
+    auto reply = ask(frame_kind::fence, {});
+    if (!reply) return reply.error();
+    return {};
+  }
+
+  void finalize(int code) override {
+    // relaxed: finalize is called from one thread at a time, abort may only find it already set
+    if (!left_.exchange(true, std::memory_order_relaxed)) tell(frame_kind::finalize, code);
+  }
+
+ protected:
+  void tell_abort(int code) noexcept override { tell(frame_kind::abort, code); }
+
+ private:
+  [[nodiscard]] failure broken() const {
+    if (const auto d = ended_by()) return failure{"the job is over: " + d->text(), 0, ""};
+    return failure{"penrun does not answer", errno, ""};
+  }
+
+  void tell(frame_kind kind, std::int32_t code) noexcept {
+    char frame[sizeof(frame_header) + sizeof code];
+    const frame_header head{kind, sizeof code};
+    std::memcpy(frame, &head, sizeof head);
+    std::memcpy(frame + sizeof head, &code, sizeof code);
+    send_all(socket_, frame, sizeof frame);  // if penrun is gone, the kernel ends us soon
+  }
+
+  result<std::vector<std::byte>> ask(frame_kind kind, std::span<const std::byte> body) {
+    errno = 0;
+    const frame_header head{kind, static_cast<std::uint32_t>(body.size())};
+    if (!send_all(socket_, &head, sizeof head) || !send_all(socket_, body.data(), body.size()))
+      return broken();
+    frame_header answer{};
+    if (!receive_all(socket_, &answer, sizeof answer)) return broken();
+    std::vector<std::byte> out(answer.bytes);
+    if (!receive_all(socket_, out.data(), out.size()) || answer.kind != kind) return broken();
+    return out;
+  }
+
+  int socket_;
+  void* page_ = nullptr;
+  std::atomic<bool> left_{false};
+};
+
+}  // namespace
+
+result<std::unique_ptr<job>> join_penrun(const settings& s) {
+  const auto ticket = launch_ticket::parse(s.launch);
+  if (!ticket) return failure{"PENSTOCK_LAUNCH=" + s.launch + " is not penrun's", 0, "unset it"};
+  auto j = std::make_unique<penrun_job>(*ticket);
+  if (auto opened = j->open(*ticket); !opened) return opened.error();
+  if (auto met = j->fence(); !met) return met.error();
+  return std::unique_ptr<job>(std::move(j));
+}
+
+}  // namespace penstock::job

@@ -1,0 +1,248 @@
+// A process started by a PMIx launcher: Slurm's srun, Open MPI's mpirun, prterun. The library is
+// opened at run time, so that programs run where it is not installed. Its header alone is needed to
+// build.
+#include <cerrno>
+#include <cstring>
+
+#include "lib/job/launchers.hpp"
+
+#ifdef PENSTOCK_HAVE_PMIX
+
+#include <dlfcn.h>
+#include <pmix.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+
+#include "lib/job/wire.hpp"
+
+namespace penstock::job {
+namespace {
+
+// The calls used, found once.
+struct library {
+  decltype(&PMIx_Init) init = nullptr;
+  decltype(&PMIx_Finalize) finalize = nullptr;
+  decltype(&PMIx_Put) put = nullptr;
+  decltype(&PMIx_Commit) commit = nullptr;
+  decltype(&PMIx_Fence) fence = nullptr;
+  decltype(&PMIx_Get) get = nullptr;
+  decltype(&PMIx_Abort) abort = nullptr;
+  decltype(&PMIx_Error_string) error_string = nullptr;
+  decltype(&PMIx_Register_event_handler) on_event = nullptr;
+
+  result<void> open() {
+    void* handle = nullptr;
+    for (const char* name : {"libpmix.so.2", "libpmix.so"})
+      if (handle == nullptr) handle = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    if (handle == nullptr)
+      return failure{
+          std::string("started by a PMIx launcher, but there is no PMIx library: ") + ::dlerror(),
+          0, "install libpmix2, or use penrun"};
+    const bool all = find(handle, "PMIx_Init", init) && find(handle, "PMIx_Finalize", finalize) &&
+                     find(handle, "PMIx_Put", put) && find(handle, "PMIx_Commit", commit) &&
+                     find(handle, "PMIx_Fence", fence) && find(handle, "PMIx_Get", get) &&
+                     find(handle, "PMIx_Abort", abort) &&
+                     find(handle, "PMIx_Error_string", error_string) &&
+                     find(handle, "PMIx_Register_event_handler", on_event);
+    if (!all) return failure{std::string("the PMIx library is unusable: ") + ::dlerror(), 0, ""};
+    return {};
+  }
+
+  template <class F>
+  static bool find(void* handle, const char* name, F& into) {
+    into = reinterpret_cast<F>(::dlsym(handle, name));
+    return into != nullptr;
+  }
+};
+
+class pmix_job final : public job {
+ public:
+  ~pmix_job() override {
+    // Events may come until the library is finalized; it is, by finalize() or here.
+    leave();
+    listener_.store(nullptr, std::memory_order_release);
+    if (ended_fd_ >= 0) ::close(ended_fd_);
+  }
+
+  result<void> open() {
+    if (auto r = pmix_.open(); !r) return r;
+    if (auto r = check(pmix_.init(&me_, nullptr, 0), "PMIx_Init"); !r) return r;
+    inside_ = true;
+    rank_ = me_.rank;
+    auto size = get_number(PMIX_JOB_SIZE);
+    if (!size) return size.error();
+    size_ = *size;
+    if (auto r = find_host(); !r) return r;
+    ended_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ended_fd_ < 0) return failure{"eventfd", errno, ""};
+    listen();
+    // The launcher's name for the job can be guessed; rank 0's random one cannot.
+    const std::string mine = rank_ == 0 ? random_name() : std::string();
+    auto names = exchange(std::as_bytes(std::span(mine)));
+    if (!names) return names.error();
+    name_.assign(reinterpret_cast<const char*>((*names)[0].data()), (*names)[0].size());
+    return {};
+  }
+
+  result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine) override {
+    const std::string key = "penstock." + std::to_string(round_++);
+    pmix_value_t value{};
+    value.type = PMIX_BYTE_OBJECT;
+    value.data.bo.bytes = const_cast<char*>(reinterpret_cast<const char*>(mine.data()));
+    value.data.bo.size = mine.size();
+    if (auto r = check(pmix_.put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put"); !r)
+      return r.error();
+    if (auto r = check(pmix_.commit(), "PMIx_Commit"); !r) return r.error();
+    if (auto r = meet(true); !r) return r.error();
+    std::vector<std::vector<std::byte>> out(size_);
+    for (std::uint32_t peer = 0; peer < size_; ++peer) {
+      pmix_proc_t who = me_;
+      who.rank = peer;
+      pmix_value_t* got = nullptr;
+      if (auto r = check(pmix_.get(&who, key.c_str(), nullptr, 0, &got), "PMIx_Get"); !r)
+        return r.error();
+      const auto* bytes = reinterpret_cast<const std::byte*>(got->data.bo.bytes);
+      if (got->type == PMIX_BYTE_OBJECT && bytes != nullptr)
+        out[peer].assign(bytes, bytes + got->data.bo.size);
+      if (got->type == PMIX_BYTE_OBJECT) ::free(got->data.bo.bytes);
+      ::free(got);
+    }
+    return out;
+  }
+
+  result<void> fence() override { return meet(false); }
+
+  void finalize(int) override { leave(); }  // the exit code is the process's own
+
+ protected:
+  void tell_abort(int code) noexcept override {
+    // The launcher may kill us before the call returns, or never answer: then the alarm ends us.
+    std::signal(SIGALRM, SIG_DFL);
+    ::alarm(5);
+    if (inside_) pmix_.abort(code, "", nullptr, 0);
+  }
+
+ private:
+  result<void> check(pmix_status_t s, const char* call) const {
+    if (s == PMIX_SUCCESS) return {};
+    if (const auto d = ended_by()) return failure{"the job is over: " + d->text(), 0, ""};
+    return failure{std::string(call) + ": " + pmix_.error_string(s), 0, ""};
+  }
+
+  result<void> meet(bool collect) {
+    pmix_info_t info{};
+    std::strncpy(info.key, PMIX_COLLECT_DATA, PMIX_MAX_KEYLEN);
+    info.value.type = PMIX_BOOL;
+    info.value.data.flag = collect;
+    pmix_proc_t all = me_;
+    all.rank = PMIX_RANK_WILDCARD;
+    return check(pmix_.fence(&all, 1, &info, 1), "PMIx_Fence");
+  }
+
+  result<pmix_value_t*> get(const char* key) {
+    pmix_proc_t all = me_;
+    all.rank = PMIX_RANK_WILDCARD;
+    pmix_value_t* value = nullptr;
+    if (auto r = check(pmix_.get(&all, key, nullptr, 0, &value), key); !r) return r.error();
+    return value;
+  }
+
+  result<std::uint32_t> get_number(const char* key) {
+    auto value = get(key);
+    if (!value) return value.error();
+    const auto n = (*value)->data.uint32;
+    ::free(*value);
+    return n;
+  }
+
+  // PMIX_LOCAL_PEERS is "0,1,2"; a launcher that does not tell leaves each process a host of its
+  // own.
+  result<void> find_host() {
+    host_ranks_.clear();
+    if (auto value = get(PMIX_LOCAL_PEERS)) {
+      if ((*value)->type == PMIX_STRING && (*value)->data.string != nullptr) {
+        const char* at = (*value)->data.string;
+        const char* end = at + std::strlen(at);
+        std::uint32_t peer = 0;
+        while (at < end) {
+          const auto [next, error] = std::from_chars(at, end, peer);
+          if (error != std::errc{}) break;
+          host_ranks_.push_back(peer);
+          at = next < end ? next + 1 : end;
+        }
+        ::free((*value)->data.string);
+      }
+      ::free(*value);
+    }
+    std::sort(host_ranks_.begin(), host_ranks_.end());
+    auto self = std::find(host_ranks_.begin(), host_ranks_.end(), rank_);
+    if (self == host_ranks_.end()) {
+      host_ranks_ = {rank_};
+      self = host_ranks_.begin();
+    }
+    host_rank_ = static_cast<std::uint32_t>(self - host_ranks_.begin());
+    return {};
+  }
+
+  // Asks to be told of deaths. A launcher that cannot tell kills the job itself.
+  void listen() {
+    // L1 publish  store-release listener_  -> L2  members used by on_event are set
+    listener_.store(this, std::memory_order_release);
+    static pmix_status_t codes[] = {
+        PMIX_ERR_PROC_ABORTED,        PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
+        PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_EXIT_NONZERO_TERM,    PMIX_ERR_PROC_KILLED_BY_CMD,
+        PMIX_ERR_JOB_ABORTED,         PMIX_ERR_JOB_ABORTED_BY_SIG,   PMIX_ERR_JOB_NON_ZERO_TERM,
+        PMIX_ERR_LOST_CONNECTION,     PMIX_ERR_JOB_TERM_WO_SYNC};
+    pmix_.on_event(codes, std::size(codes), nullptr, 0, on_event, nullptr, nullptr);
+  }
+
+  static void on_event(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t*,
+                       std::size_t, pmix_info_t*, std::size_t,
+                       pmix_event_notification_cbfunc_fn_t done, void* data) {
+    // L2 use  load-acquire listener_  <- L1
+    if (pmix_job* self = listener_.load(std::memory_order_acquire)) {
+      const bool known = source != nullptr && source->rank < self->size_;
+      self->announce({known ? static_cast<int>(source->rank) : -1, 1});
+    }
+    if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
+  }
+
+  void leave() {
+    if (!inside_) return;
+    inside_ = false;
+    pmix_.finalize(nullptr, 0);
+  }
+
+  inline static std::atomic<pmix_job*> listener_{nullptr};  // PMIx passes no pointer of ours
+  library pmix_;
+  pmix_proc_t me_{};
+  std::uint32_t round_ = 0;
+  bool inside_ = false;
+};
+
+}  // namespace
+
+result<std::unique_ptr<job>> join_pmix(const settings&) {
+  auto j = std::make_unique<pmix_job>();
+  if (auto r = j->open(); !r) return r.error();
+  return std::unique_ptr<job>(std::move(j));
+}
+
+}  // namespace penstock::job
+
+#else
+
+namespace penstock::job {
+
+result<std::unique_ptr<job>> join_pmix(const settings& s) {
+  return failure{"started by a PMIx launcher (job " + s.pmix + "), but built without PMIx", 0,
+                 "use penrun, or build with libpmix-dev installed"};
+}
+
+}  // namespace penstock::job
+
+#endif

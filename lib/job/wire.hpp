@@ -1,0 +1,68 @@
+// What penrun and the processes it starts say to each other: frames over a stream socket, and a
+// page of memory that penrun writes and the processes map read-only. Included by lib/job and
+// tools/penrun.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/job/job.hpp"
+
+namespace penstock::job {
+
+/// Kinds of frames. Up: from a process to penrun; down: the other way.
+enum class frame_kind : std::uint32_t {
+  exchange = 1,  ///< up: this rank's bytes; down: for each rank its length (u32) and bytes
+  fence,         ///< up and down: empty
+  finalize,      ///< up: exit code (i32)
+  abort,         ///< up: exit code (i32)
+  over,          ///< down: the collective that is waited for can never complete
+};
+
+/// Goes before every frame's body.
+struct frame_header {
+  frame_kind kind;
+  std::uint32_t bytes;
+};
+
+/// Largest body either side accepts: what a process may contribute to an exchange.
+inline constexpr std::uint32_t max_contribution = 16u << 20;
+
+/// The shared page. One word; 0 until the job is over.
+struct board {
+  std::atomic<std::uint64_t> ended;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+constexpr std::uint64_t pack(death d) noexcept {
+  return std::uint64_t{1} << 63 |
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(d.rank) & 0x7fffffffu) << 32 |
+         static_cast<std::uint32_t>(d.code_or_signal);
+}
+constexpr std::optional<death> unpack(std::uint64_t word) noexcept {
+  if (word == 0) return std::nullopt;
+  const auto rank = static_cast<std::uint32_t>(word >> 32) & 0x7fffffffu;
+  return death{rank == 0x7fffffffu ? -1 : static_cast<int>(rank),
+               static_cast<int>(static_cast<std::uint32_t>(word))};
+}
+
+/// What a process is told in its environment (PENSTOCK_LAUNCH).
+struct launch_ticket {
+  int socket;  ///< frames
+  int board;   ///< the page's descriptor, read-only
+  int bell;    ///< eventfd, readable once the job is over
+  std::uint32_t rank, size;
+  std::string name;
+
+  [[nodiscard]] std::string text() const;
+  /// Nothing if the text is not one that text() wrote.
+  static std::optional<launch_ticket> parse(std::string_view text);
+};
+
+/// 32 hex digits from the kernel's random source.
+std::string random_name();
+
+}  // namespace penstock::job
