@@ -1,0 +1,78 @@
+/* What every header of this folder stands on: fixed-width integers, platform names, annotations,
+ * and the small helper macros that clients have come to use. Declares no functions. */
+#ifndef PENSTOCK_GASNET_BASIC_H
+#define PENSTOCK_GASNET_BASIC_H
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gasnet_config.h>
+#include <gasnet_portable_platform.h>
+
+/* ---- text and tokens ---- */
+#ifndef _CONCAT
+#define _CONCAT_HELPER(a, b) a##b
+#define _CONCAT(a, b) _CONCAT_HELPER(a, b)
+#endif
+
+/* ---- the C++ side of a C header ---- */
+#ifdef __cplusplus
+#define GASNETT_BEGIN_EXTERNC extern "C" {
+#define GASNETT_END_EXTERNC }
+#define GASNETT_EXTERNC extern "C"
+#else
+#define GASNETT_BEGIN_EXTERNC
+#define GASNETT_END_EXTERNC
+#define GASNETT_EXTERNC extern
+#endif
+
+/* ---- branches that are seldom (if_pf) or mostly (if_pt) taken ---- */
+#define GASNETT_PREDICT_TRUE(expr) __builtin_expect(!!(expr), 1)
+#define GASNETT_PREDICT_FALSE(expr) __builtin_expect(!!(expr), 0)
+#ifndef if_pf
+#define if_pf(cond) if (GASNETT_PREDICT_FALSE(cond))
+#endif
+#ifndef if_pt
+#define if_pt(cond) if (GASNETT_PREDICT_TRUE(cond))
+#endif
+
+/* ---- annotations of declarations ---- */
+#define GASNETT_INLINE(fnname) static __inline__ __attribute__((__unused__))
+#define GASNETT_PLEASE_INLINE(fnname) static __inline__ __attribute__((__unused__))
+#define GASNETT_NEVER_INLINE(fnname, definition) __attribute__((__noinline__)) definition
+#define GASNETT_RESTRICT __restrict__
+#define GASNETT_USED __attribute__((__used__))
+#define GASNETT_NORETURN __attribute__((__noreturn__))
+#define GASNETT_NORETURNP(fnname) /* for compilers that want a pragma; these do not */
+#define GASNETT_MALLOC __attribute__((__malloc__))
+#define GASNETT_MALLOCP(fnname)
+#define GASNETT_PURE __attribute__((__pure__))
+#define GASNETT_PUREP(fnname)
+#define GASNETT_CONST __attribute__((__const__))
+#define GASNETT_CONSTP(fnname)
+#define GASNETT_HOT __attribute__((__hot__))
+#define GASNETT_COLD __attribute__((__cold__))
+#define GASNETT_WARN_UNUSED_RESULT __attribute__((__warn_unused_result__))
+#define GASNETT_FORMAT_PRINTF(fnname, fmtarg, firstvararg, declarator) \
+  __attribute__((__format__(__printf__, fmtarg, firstvararg))) declarator
+#define GASNETT_FORMAT_PRINTF_FUNCPTR(fnname, fmtarg, firstvararg, declarator) \
+  __attribute__((__format__(__printf__, fmtarg, firstvararg))) declarator
+#define GASNETT_CURRENT_FUNCTION __func__
+
+/* Keeps a text in the binary, for ident(1) and strings(1). At file scope, followed by a semicolon.
+ */
+#define GASNETT_IDENT(identName, identText) \
+  extern char const volatile identName[];   \
+  char const volatile identName[] __attribute__((__used__)) = identText
+
+/* A piece of local memory: the element of the vector operations. */
+#ifndef _GASNET_MEMVEC_T
+#define _GASNET_MEMVEC_T
+typedef struct {
+  void* addr;
+  size_t len;
+} gasnet_memvec_t;
+#endif
+
+#endif
