@@ -1,0 +1,72 @@
+// How a device, a port and a GID are chosen: the rules, apart from the devices they are applied to,
+// so that tests can try them on devices that do not exist. Used by device.cpp and by tests.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nic/device.hpp"
+
+namespace penstock::nic {
+
+/// What kind of address a row of the GID table is.
+enum class gid_kind : std::uint8_t { ib, roce_v1, roce_v2 };
+
+/// A non-zero row of a port's GID table.
+struct gid_row {
+  int index = 0;
+  ibv_gid gid{};
+  gid_kind kind = gid_kind::ib;
+};
+
+/// "10.0.0.1" for an IPv4-mapped GID, else eight groups of hexadecimal digits.
+std::string gid_text(const ibv_gid& gid);
+/// "RoCE v2" and so on.
+const char* gid_kind_text(gid_kind kind) noexcept;
+/// True for ::ffff:a.b.c.d.
+bool is_ipv4_mapped(const ibv_gid& gid) noexcept;
+
+/// The row that best reaches other hosts: RoCE v2 with an IPv4 address, then RoCE v2 with an IPv6
+/// address that is not link-local, any RoCE v2, then the first row. Null if there is none.
+const gid_row* best_gid(std::span<const gid_row> rows) noexcept;
+
+/// The non-zero rows of the port's GID table that an address vector can name (the first 256), with
+/// their kinds where the library knows them.
+std::vector<gid_row> read_gids(const calls& verbs, ibv_context* context, std::uint8_t port,
+                               int table_length);
+
+/// "rxe0" and 0, or "rxe0" and 2 of "rxe0:2". False if what follows the colon is no port number.
+bool split_device_name(const std::string& text, std::string& name, std::uint32_t& port);
+
+/// Why a device cannot be used whatever its ports; null if it can.
+const char* unfit(const ibv_device& d) noexcept;
+
+/// The device list of one library, freed at the end of the scope.
+class device_list {
+ public:
+  explicit device_list(const calls& v) : verbs_(v), list_(v.get_device_list(&count_)) {
+    if (list_ == nullptr) count_ = 0;
+  }
+  ~device_list() {
+    if (list_ != nullptr) verbs_.free_device_list(list_);
+  }
+  device_list(const device_list&) = delete;
+  device_list& operator=(const device_list&) = delete;
+  [[nodiscard]] std::span<ibv_device* const> all() const noexcept {
+    return {list_, static_cast<std::size_t>(count_)};
+  }
+
+ private:
+  const calls& verbs_;
+  int count_ = 0;
+  ibv_device** list_;
+};
+
+/// open_device() over the given libraries in this order; the last one's first device is what "auto"
+/// falls back to.
+result<device> open_device_of(std::span<const calls* const> libraries, const settings& s);
+/// list_devices() over the given libraries.
+std::vector<device_info> list_devices_of(std::span<const calls* const> libraries);
+
+}  // namespace penstock::nic

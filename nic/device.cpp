@@ -1,0 +1,235 @@
+// Finding and opening devices: walks the devices of each library, takes the first that the settings
+// and the rules of choice.hpp allow, and says why. Set-up only.
+#include "nic/device.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.hpp"
+#include "lib/base/settings.hpp"
+#include "nic/choice.hpp"
+
+namespace penstock::nic {
+namespace {
+
+/// Larger inline sends than this are slower than a gather, on every device.
+constexpr std::uint32_t max_inline_tried = 16384;
+
+const char* port_state(ibv_port_state s) noexcept {
+  switch (s) {
+    case IBV_PORT_DOWN:
+      return "down";
+    case IBV_PORT_INIT:
+      return "initializing";
+    case IBV_PORT_ARMED:
+      return "armed";
+    case IBV_PORT_ACTIVE:
+      return "active";
+    default:
+      return "in an unknown state";
+  }
+}
+
+/// The largest inline send of a small RC QP, found by asking for it: no query tells.
+std::uint32_t probe_inline(const calls& v, ibv_context* context) {
+  ibv_pd* const pd = v.alloc_pd(context);
+  if (pd == nullptr) return 0;
+  ibv_cq* const cq = v.create_cq(context, 4, nullptr, nullptr, 0);
+  const auto grants = [&](std::uint32_t bytes) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq;
+    init.cap = {.max_send_wr = 4,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = bytes};
+    init.qp_type = IBV_QPT_RC;
+    ibv_qp* const qp = v.create_qp(pd, &init);
+    if (qp != nullptr) v.destroy_qp(qp);
+    return qp != nullptr && init.cap.max_inline_data >= bytes;
+  };
+  std::uint32_t good = 0;
+  if (cq != nullptr) {
+    std::uint32_t bad = max_inline_tried + 4;
+    if (grants(max_inline_tried)) good = max_inline_tried, bad = good;
+    while (bad - good > 4) {
+      const std::uint32_t middle = (good + (bad - good) / 2) & ~3u;
+      (grants(middle) ? good : bad) = middle;
+    }
+    v.destroy_cq(cq);
+  }
+  v.dealloc_pd(pd);
+  return good;
+}
+
+ibv_mtu mtu_code(std::uint32_t bytes, ibv_mtu active) noexcept {
+  std::uint32_t code = IBV_MTU_256;
+  while (code < static_cast<std::uint32_t>(active) && (128u << (code + 1)) <= bytes) ++code;
+  return static_cast<ibv_mtu>(code);
+}
+
+/// Fills port, self and reason for the given port; false with `why` if it cannot be used.
+bool use_port(device& d, std::uint8_t number, const settings& s, std::string& why) {
+  if (const int e = d.verbs->query_port(d.context, number, &d.port); e != 0) {
+    why = "port " + std::to_string(number) + " cannot be queried: " + std::strerror(e);
+    return false;
+  }
+  if (d.port.state != IBV_PORT_ACTIVE) {
+    why = "port " + std::to_string(number) + " is " + port_state(d.port.state);
+    return false;
+  }
+  const bool ethernet = d.port.link_layer == IBV_LINK_LAYER_ETHERNET;
+  const bool global = d.shared_memory || ethernet || (d.port.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  const auto rows = read_gids(*d.verbs, d.context, number, d.port.gid_tbl_len);
+  const gid_row* row = best_gid(rows);
+  if (s.gid_index >= 0) {
+    const auto it = std::ranges::find(rows, s.gid_index, &gid_row::index);
+    row = it == rows.end() ? nullptr : &*it;
+  }
+  if (row == nullptr && (global || s.gid_index >= 0)) {
+    why = "port " + std::to_string(number) + " has no GID";
+    if (s.gid_index >= 0) why += " at index " + std::to_string(s.gid_index);
+    why += rows.empty() ? " (its table is empty)" : "; it has";
+    for (const gid_row& r : rows)
+      why += " " + std::to_string(r.index) + " (" + gid_kind_text(r.kind) + " " + gid_text(r.gid) +
+             ")";
+    return false;
+  }
+  d.self = {};
+  if (row != nullptr) {
+    d.self.gid = row->gid;
+    d.self.gid_index = static_cast<std::uint8_t>(row->index);
+  }
+  d.self.lid = d.port.lid;
+  d.self.port = number;
+  d.self.is_global = global ? 1 : 0;
+  d.self.mtu = static_cast<std::uint8_t>(s.mtu == 0 ? d.port.active_mtu
+                                                    : mtu_code(s.mtu, d.port.active_mtu));
+  d.reason += ", port " + std::to_string(number) + (s.port != 0 ? " as asked" : " is active");
+  if (d.shared_memory) {
+    d.reason += ", shared memory of this host";
+  } else if (global) {
+    d.reason += ", GID " + std::to_string(row->index) + " (" + gid_kind_text(row->kind) + " " +
+                gid_text(row->gid) + (s.gid_index >= 0 ? ") as asked" : ") is the best");
+  } else {
+    d.reason += ", InfiniBand LID " + std::to_string(d.port.lid);
+  }
+  return true;
+}
+
+/// Opens one device and a port of it; the failure's `what` says why it cannot be used.
+result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, const settings& s) {
+  device d;
+  d.verbs = &v;
+  d.name = v.get_device_name(dev);
+  if (const char* problem = unfit(*dev)) return failure{problem, 0, ""};
+  d.context = v.open_device(dev);
+  if (d.context == nullptr) return failure{"it cannot be opened", errno, "see /dev/infiniband"};
+  d.shared_memory = &v == &shm_calls();
+  if (const int e = v.query_device(d.context, &d.limits); e != 0)
+    return failure{"its limits cannot be queried", e, ""};
+  std::string why;
+  bool found = false;
+  if (port > d.limits.phys_port_cnt) {
+    why = "it has " + std::to_string(d.limits.phys_port_cnt) + " port(s), not " +
+          std::to_string(port);
+  } else if (port != 0) {
+    found = use_port(d, static_cast<std::uint8_t>(port), s, why);
+  } else {
+    for (std::uint8_t p = 1; !found && p <= d.limits.phys_port_cnt; ++p) {
+      std::string problem;
+      found = use_port(d, p, s, problem);
+      if (!found) why += (why.empty() ? "" : ", ") + problem;
+    }
+  }
+  if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
+  d.max_inline = probe_inline(v, d.context);
+  return d;
+}
+
+}  // namespace
+
+device::device(device&& o) noexcept
+    : verbs(std::exchange(o.verbs, nullptr)),
+      context(std::exchange(o.context, nullptr)),
+      name(std::move(o.name)),
+      reason(std::move(o.reason)),
+      limits(o.limits),
+      port(o.port),
+      self(o.self),
+      max_inline(o.max_inline),
+      shared_memory(o.shared_memory) {}
+
+device& device::operator=(device&& o) noexcept {
+  std::swap(verbs, o.verbs);
+  std::swap(context, o.context);
+  name.swap(o.name);
+  reason.swap(o.reason);
+  std::swap(limits, o.limits);
+  std::swap(port, o.port);
+  std::swap(self, o.self);
+  std::swap(max_inline, o.max_inline);
+  std::swap(shared_memory, o.shared_memory);
+  return *this;
+}
+
+device::~device() {
+  if (context != nullptr) verbs->close_device(context);
+}
+
+ibv_ah_attr device::path_to(const address& remote) const noexcept {
+  ibv_ah_attr a{};
+  a.port_num = self.port;
+  a.dlid = remote.lid;
+  // Between InfiniBand subnets the LID reaches only the router, which needs the GID.
+  const bool other_subnet = remote.gid.global.subnet_prefix != self.gid.global.subnet_prefix;
+  if (self.is_global != 0 || remote.is_global != 0 || other_subnet) {
+    a.is_global = 1;
+    a.grh.dgid = remote.gid;
+    a.grh.sgid_index = self.gid_index;
+    a.grh.hop_limit = 64;
+  }
+  return a;
+}
+
+result<device> open_device_of(std::span<const calls* const> libraries, const settings& s) {
+  std::string wanted;
+  std::uint32_t port = 0;
+  if (!split_device_name(s.device, wanted, port))
+    return failure{"device \"" + s.device + "\" is not NAME or NAME:PORT", 0, ""};
+  if (s.port != 0) port = s.port;
+  const bool any = wanted == "auto";
+  std::string seen;  // every device there is, and what spoke against it
+  for (const calls* v : libraries) {
+    const device_list list(*v);
+    for (ibv_device* dev : list.all()) {
+      const std::string name = v->get_device_name(dev);
+      seen += (seen.empty() ? "" : ", ") + name;
+      if (!any && name != wanted) continue;
+      auto d = try_device(*v, dev, port, s);
+      if (d) {
+        d->reason = name + (any ? " is the first usable device" : " as asked") + d->reason;
+        if (any && seen != name) d->reason += " (of " + seen + ")";
+        log(log_level::info, "device: %s", d->reason.c_str());
+        return d;
+      }
+      if (!any)
+        return failure{"device " + s.device + " cannot be used: " + d.error().what, d.error().code,
+                       d.error().hint};
+      seen += " (" + d.error().what + (d.error().code != 0 ? ": " : "") +
+              (d.error().code != 0 ? std::strerror(d.error().code) : "") + ")";
+    }
+  }
+  return failure{(any ? "no usable device" : "there is no device \"" + wanted + "\"") +
+                     "; there is: " + (seen.empty() ? "none" : seen),
+                 ENODEV, "set PENSTOCK_DEVICE to auto or one of these"};
+}
+
+result<device> open_device(const settings& s) {
+  const calls* const libraries[] = {&verbs_calls(), &shm_calls()};
+  return open_device_of(libraries, s);
+}
+
+}  // namespace penstock::nic
