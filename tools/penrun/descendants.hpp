@@ -1,0 +1,18 @@
+// Everything that was started below this process, whatever session or process group it moved to.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace penrun {
+
+/// Live processes below this one. A subreaper's descendants cannot leave it, so none is missed
+/// except those born meanwhile.
+std::vector<pid_t> descendants();
+
+/// Kills (SIGKILL) and reaps all of them, those born meanwhile too. Gives up after five seconds on
+/// what the kernel does not let go of.
+void kill_descendants();
+
+}  // namespace penrun

@@ -1,0 +1,278 @@
+// See keeper.hpp. One loop around poll(2); what a process says is the service's, its output a
+// line_stream's; here are starts, signals, deaths and clocks.
+#include "tools/penrun/keeper.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "lib/base/clock.hpp"
+#include "tools/penrun/descendants.hpp"
+#include "tools/penrun/output.hpp"
+#include "tools/penrun/service.hpp"
+#include "tools/penrun/spawn.hpp"
+#include "tools/penrun/where.hpp"
+
+namespace penrun {
+namespace {
+
+using penstock::now_ns;
+using penstock::job::death;
+
+constexpr int timed_out = 124;  // as timeout(1)
+
+class keeper {
+ public:
+  keeper(const options& o, int lifeline) : options_(o), lifeline_(lifeline), service_(members_) {}
+  int run();
+
+ private:
+  bool set_up();
+  bool start_all();
+  void turn();
+  void on_signal();
+  void reap();
+  void on_exit(std::uint32_t rank, int status);
+  void end_job(death d, int code);
+  void signal_all(int sig);
+  void look_at_clocks();
+  void hurry();
+  [[nodiscard]] int wait_ms() const;
+
+  const options& options_;
+  int lifeline_;
+  int signals_ = -1;
+  shared_ends shared_{-1, -1, {}};
+  penstock::job::board* board_ = nullptr;
+  std::vector<pid_t> pids_;  ///< by rank; 0 once reaped
+  std::vector<member> members_;
+  std::vector<line_stream> streams_;  ///< two a rank
+  service service_;
+  std::uint32_t alive_ = 0;
+  bool over_ = false;          ///< end_job() has run
+  bool asked_to_end_ = false;  ///< a signal that ends was passed on
+  int code_ = 0;
+  int sent_ = 0;                ///< that signal
+  std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
+  std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running
+};
+
+bool keeper::set_up() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;  // three descriptors a process
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int s :
+       {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+    sigaddset(&set, s);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  // The page is sealed against writing through any later mapping, so a process can only read it.
+  const int page = ::memfd_create("penrun-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (signals_ < 0 || page < 0 || ::ftruncate(page, sizeof(penstock::job::board)) != 0)
+    return false;
+  void* at =
+      ::mmap(nullptr, sizeof(penstock::job::board), PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+  if (at == MAP_FAILED) return false;
+  board_ = new (at) penstock::job::board{};
+  ::fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+  shared_ = {page, ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), penstock::job::random_name()};
+  return shared_.bell >= 0;
+}
+
+bool keeper::start_all() {
+  for (std::uint32_t rank = 0; rank < options_.processes; ++rank) {
+    const auto started = spawn(options_, shared_, rank);
+    if (!started) {
+      std::fprintf(stderr, "penrun: %s\n", started.error().message().c_str());
+      const int e = started.error().code;
+      code_ = e == ENOENT ? 127 : e == EACCES || e == ENOEXEC ? 126 : 1;
+      return false;
+    }
+    std::string prefix;
+    if (options_.label) prefix.append("[").append(std::to_string(rank)).append("] ");
+    const bool many = options_.processes > 1;
+    pids_.push_back(started->pid);
+    members_.emplace_back(started->socket);
+    streams_.emplace_back(started->out, STDOUT_FILENO, prefix, many);
+    streams_.emplace_back(started->err, STDERR_FILENO, prefix, many);
+    ++alive_;
+  }
+  return true;
+}
+
+int keeper::run() {
+  if (!set_up()) {
+    std::fprintf(stderr, "penrun: cannot set up the job: %s\n", std::strerror(errno));
+    return 1;
+  }
+  if (options_.timeout_ns != 0) limit_ns_ = now_ns() + options_.timeout_ns;
+  if (start_all())
+    while (alive_ > 0) turn();
+  kill_descendants();
+  for (auto& s : streams_) s.finish();
+  return code_;
+}
+
+void keeper::turn() {
+  std::vector<pollfd> fds;
+  fds.push_back({signals_, POLLIN, 0});
+  fds.push_back({lifeline_, POLLIN, 0});
+  const std::size_t first_member = fds.size();
+  for (const auto& m : members_)
+    fds.push_back({m.fd(), static_cast<short>(m.has_output() ? POLLIN | POLLOUT : POLLIN), 0});
+  const std::size_t first_stream = fds.size();
+  for (const auto& s : streams_) fds.push_back({s.fd(), POLLIN, 0});
+  if (::poll(fds.data(), fds.size(), wait_ms()) < 0) return;
+
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (fds[first_stream + i].revents != 0) streams_[i].forward();
+  for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (fds[first_member + rank].revents == 0) continue;
+    service_.flush(rank);
+    if (!service_.receive(rank)) {
+      std::fprintf(stderr, "penrun: rank %u sent what no process of the job sends\n", rank);
+      end_job({static_cast<int>(rank), 1}, 1);
+    }
+  }
+  for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
+    if (members_[rank].abort_code && !over_)
+      end_job({static_cast<int>(rank), *members_[rank].abort_code}, *members_[rank].abort_code);
+  if (fds[0].revents != 0) on_signal();
+  service_.give_up_if_incomplete();
+  if (fds[1].revents != 0) hurry();
+  look_at_clocks();
+}
+
+void keeper::on_signal() {
+  signalfd_siginfo info;
+  while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int sig = static_cast<int>(info.ssi_signo);
+    if (sig == SIGCHLD) continue;
+    signal_all(sig);
+    if (sig != SIGINT && sig != SIGTERM && sig != SIGQUIT && sig != SIGHUP) continue;
+    // They may end in their own way; whoever does not is ended when the grace is over. A second
+    // signal ends the grace.
+    if (asked_to_end_) kill_ns_ = now_ns();
+    asked_to_end_ = true;
+    sent_ = sig;
+    if (kill_ns_ == 0) kill_ns_ = now_ns() + options_.grace_ns;
+  }
+  reap();
+}
+
+void keeper::signal_all(int sig) {
+  for (const pid_t pid : pids_)
+    if (pid > 0 && ::kill(-pid, sig) != 0) ::kill(pid, sig);
+}
+
+// A death by signal is looked at before the exits of those who noticed it and ended themselves.
+void keeper::reap() {
+  std::vector<std::pair<std::uint32_t, int>> ended;
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto it = std::find(pids_.begin(), pids_.end(), pid);
+    if (it == pids_.end()) continue;  // an orphan of the job
+    *it = 0;
+    ended.emplace_back(static_cast<std::uint32_t>(it - pids_.begin()), status);
+  }
+  std::stable_partition(ended.begin(), ended.end(),
+                        [](const auto& e) { return WIFSIGNALED(e.second); });
+  for (const auto& [rank, how] : ended) on_exit(rank, how);
+}
+
+void keeper::on_exit(std::uint32_t rank, int status) {
+  --alive_;
+  member& m = members_[rank];
+  // What it said before it ended counts: an abort, its leave.
+  if (!service_.receive(rank)) m.finalized = false;
+  m.gone = true;
+  const int rank_int = static_cast<int>(rank);
+  if (WIFSIGNALED(status)) {
+    const int sig = WTERMSIG(status);
+    // A death after leaving in good order is still no success, but does not end the others.
+    if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
+    if (asked_to_end_ && sig == sent_) return end_job({-1, -sig}, 128 + sig);
+    return end_job({rank_int, -sig}, 128 + sig);
+  }
+  int code = WEXITSTATUS(status);
+  if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
+  if (code == 0 && m.finalized) code = m.final_code & 255;
+  if (m.finalized || !m.joined) {
+    if (code_ == 0) code_ = code;
+    // A process that never joined is no member that others can miss, unless they wait for it, or it
+    // says that it failed.
+    if (!m.finalized && (code != 0 || service_.incomplete())) end_job({rank_int, code}, code);
+    return;
+  }
+  end_job({rank_int, code}, code);
+}
+
+void keeper::end_job(death d, int code) {
+  if (code_ == 0) code_ = code & 255;
+  if (over_) return;
+  over_ = true;
+  if (!options_.quiet && d.rank >= 0 && (alive_ > 0 || d.code_or_signal < 0))
+    std::fprintf(stderr, "penrun: %s%s\n", d.text().c_str(), alive_ > 0 ? "; ending the job" : "");
+  // J1 announce  store-release board.ended  -> J2 (lib/job/job.hpp)
+  board_->ended.store(penstock::job::pack(d), std::memory_order_release);
+  eventfd_write(shared_.bell, 1);
+  service_.give_up();
+  if (kill_ns_ == 0) kill_ns_ = now_ns() + options_.grace_ns;
+}
+
+int keeper::wait_ms() const {
+  std::uint64_t next = limit_ns_;
+  if (kill_ns_ != 0 && (next == 0 || kill_ns_ < next)) next = kill_ns_;
+  if (next == 0) return -1;
+  const std::uint64_t now = now_ns();
+  return now >= next
+             ? 0
+             : static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
+}
+
+void keeper::look_at_clocks() {
+  const std::uint64_t now = now_ns();
+  if (limit_ns_ != 0 && now >= limit_ns_) {
+    limit_ns_ = 0;
+    std::fprintf(stderr, "penrun: the job's time is over; %u of %u processes had not ended\n",
+                 alive_, options_.processes);
+    for (std::uint32_t rank = 0; rank < pids_.size(); ++rank)
+      if (pids_[rank] > 0) print_where(rank, pids_[rank]);
+    code_ = timed_out;
+    hurry();
+  } else if (kill_ns_ != 0 && now >= kill_ns_) {
+    if (!options_.quiet && alive_ > 0)
+      std::fprintf(stderr, "penrun: killing %u processes that did not end by themselves\n", alive_);
+    hurry();
+  }
+}
+
+// Ends all now. The loop goes on until they are reaped; a kill is repeated in case one was born
+// since.
+void keeper::hurry() {
+  end_job({-1, -SIGKILL}, 128 + SIGKILL);
+  for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
+  kill_ns_ = now_ns() + 200'000'000;
+}
+
+}  // namespace
+
+int keep(const options& o, int lifeline) { return keeper(o, lifeline).run(); }
+
+}  // namespace penrun

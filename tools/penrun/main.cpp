@@ -1,0 +1,63 @@
+// penrun: starts N processes of a program on this host as one job, with nothing else installed.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "lib/base/settings.hpp"
+#include "tools/penrun/guard.hpp"
+#include "tools/penrun/keeper.hpp"
+
+int main(int argc, char** argv) {
+  penrun::options o;
+  std::vector<std::string> exported;
+  double timeout = 0, grace = -1;
+  std::string bind = "none";
+  CLI::App app(
+      "Starts N processes of a program on this host as one job.\n"
+      "Exit code: the first that is not zero, 128 + signal for a death, 124 for --timeout.");
+  app.name("penrun");
+  app.add_option("-n,--np", o.processes, "number of processes")
+      ->required()
+      ->check(CLI::Range(1, 100000));
+  app.add_option("-x", exported, "NAME=VALUE for the environment of the processes; may be repeated")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--bind", bind, "core: pin rank i to the i-th core; none")
+      ->check(CLI::IsMember({"core", "none"}));
+  app.add_option("--timeout", timeout,
+                 "seconds after which the job is killed, saying where it was");
+  app.add_option("--grace", grace, "seconds that survivors of a death have (PENSTOCK_DEATH_GRACE)");
+  app.add_flag("-l,--label", o.label, "puts [rank] before each line of output");
+  app.add_flag("-q,--quiet", o.quiet, "says nothing about deaths");
+  app.prefix_command();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+
+  o.command = app.remaining();
+  if (!o.command.empty() && o.command.front() == "--") o.command.erase(o.command.begin());
+  if (o.command.empty()) {
+    std::fprintf(stderr, "penrun: no program given\n%s", app.help().c_str());
+    return 2;
+  }
+  for (const auto& e : exported) {
+    const auto equals = e.find('=');
+    if (equals == e.npos || equals == 0) {
+      std::fprintf(stderr, "penrun: -x %s: NAME=VALUE is wanted\n", e.c_str());
+      return 2;
+    }
+    setenv(e.substr(0, equals).c_str(), e.substr(equals + 1).c_str(), 1);
+  }
+  unsetenv("PENSTOCK_LAUNCH");  // of a job that we may be a process of
+  // Read here already: a mistake is told once and not by every process.
+  const auto settings = penstock::read_settings();
+  if (!settings) {
+    std::fprintf(stderr, "penrun: %s\n", settings.error().message().c_str());
+    return 2;
+  }
+  o.bind = bind == "core";
+  o.timeout_ns = timeout > 0 ? static_cast<std::uint64_t>(timeout * 1e9) : 0;
+  o.grace_ns = grace >= 0 ? static_cast<std::uint64_t>(grace * 1e9) : settings->death_grace_ns;
+  return penrun::guard([&o](int lifeline) { return penrun::keep(o, lifeline); });
+}

@@ -1,0 +1,39 @@
+// Output of the job's processes, forwarded by whole lines so that ranks do not mix.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace penrun {
+
+/// One pipe of one process. A line is held until its end, or until it is longer than 1 MiB.
+class line_stream {
+ public:
+  line_stream() = default;
+  /// from: nonblocking pipe, owned; to: STDOUT_FILENO or STDERR_FILENO; prefix: before each line;
+  /// end_lines: gives an unfinished last line its newline.
+  line_stream(int from, int to, std::string prefix, bool end_lines)
+      : from_(from), to_(to), prefix_(std::move(prefix)), end_lines_(end_lines) {}
+
+  [[nodiscard]] int fd() const noexcept { return from_; }
+  [[nodiscard]] bool open() const noexcept { return from_ >= 0; }
+  /// Forwards what is there now. At the end of input, or when nobody reads our output any more (the
+  /// process then gets SIGPIPE, as in a shell's pipeline), closes the pipe.
+  void forward();
+  /// Forwards until nothing more comes, and closes.
+  void finish();
+
+ private:
+  void take(std::string_view text);
+  void put(std::string_view text);
+  void close();
+
+  int from_ = -1;
+  int to_ = -1;
+  std::string prefix_;
+  bool end_lines_ = false;
+  bool broken_ = false;
+  std::string held_;  ///< the line begun and not ended
+};
+
+}  // namespace penrun

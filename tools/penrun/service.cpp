@@ -1,0 +1,160 @@
+// See service.hpp.
+#include "tools/penrun/service.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace penrun {
+
+using penstock::job::frame_header;
+using penstock::job::frame_kind;
+
+namespace {
+
+std::vector<std::byte> make_frame(frame_kind kind, const std::vector<std::byte>& body) {
+  const frame_header head{kind, static_cast<std::uint32_t>(body.size())};
+  std::vector<std::byte> frame(sizeof head + body.size());
+  std::memcpy(frame.data(), &head, sizeof head);
+  if (!body.empty()) std::memcpy(frame.data() + sizeof head, body.data(), body.size());
+  return frame;
+}
+
+}  // namespace
+
+bool service::receive(std::uint32_t rank) {
+  member& m = members_[rank];
+  if (m.socket_ < 0) return true;
+  std::byte buffer[1 << 16];
+  for (;;) {
+    const auto n = ::recv(m.socket_, buffer, sizeof buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n <= 0) {  // it has closed, or died: its end is noticed elsewhere
+      ::close(m.socket_);
+      m.socket_ = -1;
+      m.gone = true;
+      break;
+    }
+    m.joined = true;
+    m.in_.insert(m.in_.end(), buffer, buffer + n);
+    if (!parse(m)) return false;
+  }
+  answer_if_complete();
+  return true;
+}
+
+bool service::parse(member& m) {
+  std::size_t at = 0;
+  while (m.in_.size() - at >= sizeof(frame_header)) {
+    frame_header head;
+    std::memcpy(&head, m.in_.data() + at, sizeof head);
+    if (head.bytes > penstock::job::max_contribution) return false;
+    if (m.in_.size() - at - sizeof head < head.bytes) break;
+    const auto body = m.in_.begin() + static_cast<std::ptrdiff_t>(at + sizeof head);
+    if (!handle(m, head.kind, bytes(body, body + head.bytes))) return false;
+    at += sizeof head + head.bytes;
+  }
+  m.in_.erase(m.in_.begin(), m.in_.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+bool service::handle(member& m, frame_kind kind, bytes body) {
+  std::int32_t code = 0;
+  switch (kind) {
+    case frame_kind::exchange:
+    case frame_kind::fence:
+      if (m.waiting_ || m.finalized) return false;
+      m.waiting_ = kind;
+      m.contribution_ = std::move(body);
+      return true;
+    case frame_kind::finalize:
+    case frame_kind::abort:
+      if (body.size() != sizeof code) return false;
+      std::memcpy(&code, body.data(), sizeof code);
+      if (kind == frame_kind::abort) {
+        m.abort_code = code;
+      } else {
+        m.finalized = true;
+        m.final_code = code;
+      }
+      m.gone = true;
+      return true;
+    case frame_kind::over:
+      return false;
+  }
+  return false;
+}
+
+void service::answer_if_complete() {
+  for (const auto& m : members_)
+    if (!m.waiting_) return;
+  const frame_kind kind = *members_[0].waiting_;
+  bytes all;
+  for (auto& m : members_) {
+    if (*m.waiting_ != kind)
+      return give_up();  // they call different collectives: none can complete
+    if (kind != frame_kind::exchange) continue;
+    const auto n = static_cast<std::uint32_t>(m.contribution_.size());
+    const auto* length = reinterpret_cast<const std::byte*>(&n);
+    all.insert(all.end(), length, length + sizeof n);
+    all.insert(all.end(), m.contribution_.begin(), m.contribution_.end());
+  }
+  const auto frame = std::make_shared<const bytes>(make_frame(kind, all));
+  for (auto& m : members_) {
+    m.waiting_.reset();
+    m.contribution_.clear();
+    send(m, frame);
+  }
+}
+
+bool service::incomplete() const {
+  bool waits = false, gone = false;
+  for (const auto& m : members_) {
+    waits = waits || m.waiting_;
+    gone = gone || m.gone;
+  }
+  return waits && gone;
+}
+
+void service::give_up_if_incomplete() {
+  if (incomplete()) give_up();
+}
+
+void service::give_up() {
+  const auto frame = std::make_shared<const bytes>(make_frame(frame_kind::over, {}));
+  for (auto& m : members_) {
+    if (!m.waiting_) continue;
+    m.waiting_.reset();
+    send(m, frame);
+  }
+}
+
+void service::send(member& m, std::shared_ptr<const bytes> frame) {
+  if (m.socket_ < 0) return;
+  m.out_.push_back(std::move(frame));
+  flush(static_cast<std::uint32_t>(&m - members_.data()));
+}
+
+void service::flush(std::uint32_t rank) {
+  member& m = members_[rank];
+  while (m.socket_ >= 0 && !m.out_.empty()) {
+    const bytes& frame = *m.out_.front();
+    const auto n =
+        ::send(m.socket_, frame.data() + m.out_sent_, frame.size() - m.out_sent_, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0) {
+      m.out_.clear();
+      return;
+    }
+    m.out_sent_ += static_cast<std::size_t>(n);
+    if (m.out_sent_ < frame.size()) continue;
+    m.out_sent_ = 0;
+    m.out_.pop_front();
+  }
+}
+
+}  // namespace penrun

@@ -1,0 +1,68 @@
+// Serves the processes of the job: collects their contributions, answers when all are there, and
+// notes who leaves in good order and who aborts. It knows frames (lib/job/wire.hpp), not how
+// processes start.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/job/wire.hpp"
+
+namespace penrun {
+
+/// One process as the service sees it.
+class member {
+ public:
+  explicit member(int socket) : socket_(socket) {}
+  [[nodiscard]] int fd() const noexcept { return socket_; }
+  [[nodiscard]] bool has_output() const noexcept { return !out_.empty(); }
+
+  bool joined = false;     ///< has said anything at all
+  bool gone = false;       ///< can take part in nothing any more
+  bool finalized = false;  ///< left in good order
+  int final_code = 0;
+  std::optional<int> abort_code;
+
+ private:
+  friend class service;
+  using bytes = std::vector<std::byte>;
+  int socket_;
+  bytes in_;
+  std::deque<std::shared_ptr<const bytes>> out_;
+  std::size_t out_sent_ = 0;
+  std::optional<penstock::job::frame_kind> waiting_;
+  bytes contribution_;
+};
+
+/// All members. Single thread; never waits.
+class service {
+ public:
+  explicit service(std::vector<member>& members) : members_(members) {}
+
+  /// Reads what `rank` has sent, and acts. False if it sent what no process of ours sends.
+  [[nodiscard]] bool receive(std::uint32_t rank);
+  /// Sends what is queued for `rank`.
+  void flush(std::uint32_t rank);
+  /// To be called when a member is gone: those who wait for it are answered "over".
+  void give_up_if_incomplete();
+  /// Answers all who wait "over".
+  void give_up();
+  /// Ranks that wait while at least one member is gone.
+  [[nodiscard]] bool incomplete() const;
+
+ private:
+  using bytes = member::bytes;
+  bool parse(member& m);
+  bool handle(member& m, penstock::job::frame_kind kind, bytes body);
+  void answer_if_complete();
+  void send(member& m, std::shared_ptr<const bytes> frame);
+
+  std::vector<member>& members_;
+};
+
+}  // namespace penrun

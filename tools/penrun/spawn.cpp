@@ -1,0 +1,103 @@
+// See spawn.hpp.
+#include "tools/penrun/spawn.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <vector>
+
+#include "lib/job/wire.hpp"
+
+namespace penrun {
+namespace {
+
+void pin(std::uint32_t rank) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  std::uint32_t wanted = rank % static_cast<std::uint32_t>(CPU_COUNT(&allowed));
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || wanted-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
+
+// In the child: never returns.
+[[noreturn]] void become(const options& o, const shared_ends& shared, std::uint32_t rank,
+                         pid_t parent, int socket, int out, int err, int report) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it died before we asked to be told
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  if (rank != 0) {
+    const int null = ::open("/dev/null", O_RDONLY);
+    if (null > 0) ::dup2(null, STDIN_FILENO);
+    if (null > 0) ::close(null);
+  }
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  for (const int fd : {socket, shared.board, shared.bell}) keep_on_exec(fd);
+  if (o.bind) pin(rank);
+  const penstock::job::launch_ticket ticket{socket, shared.board, shared.bell,
+                                            rank,   o.processes,  shared.name};
+  ::setenv("PENSTOCK_LAUNCH", ticket.text().c_str(), 1);
+  ::setenv("PENRUN_RANK", std::to_string(rank).c_str(), 1);
+  ::setenv("PENRUN_SIZE", std::to_string(o.processes).c_str(), 1);
+  std::vector<char*> argv;
+  for (const auto& a : o.command) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int code = errno;
+  [[maybe_unused]] const auto n = ::write(report, &code, sizeof code);
+  ::_exit(code == ENOENT ? 127 : 126);
+}
+
+void close_all(std::initializer_list<int> fds) {
+  for (const int fd : fds)
+    if (fd >= 0) ::close(fd);
+}
+
+}  // namespace
+
+penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std::uint32_t rank) {
+  int socket[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1};
+  const auto fail = [&](const char* what, int code) -> penstock::result<spawned> {
+    close_all({socket[0], socket[1], out[0], out[1], err[0], err[1], report[0], report[1]});
+    return penstock::failure{what, code, ""};
+  };
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket) != 0 ||
+      ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 ||
+      ::pipe2(report, O_CLOEXEC) != 0)
+    return fail("pipes of a process", errno);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail("fork", errno);
+  if (pid == 0) become(o, shared, rank, parent, socket[1], out[1], err[1], report[1]);
+  ::setpgid(pid, pid);  // whoever comes first, so that signals reach the group from now on
+  close_all({socket[1], out[1], err[1], report[1]});
+  socket[1] = out[1] = err[1] = report[1] = -1;
+  int code = 0;
+  ssize_t n = 0;
+  while ((n = ::read(report[0], &code, sizeof code)) < 0 && errno == EINTR) {
+  }
+  if (n > 0) return fail(("cannot run " + o.command[0]).c_str(), code);
+  ::close(report[0]);
+  for (const int fd : {socket[0], out[0], err[0]}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  return spawned{pid, socket[0], out[0], err[0]};
+}
+
+}  // namespace penrun
