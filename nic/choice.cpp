@@ -44,6 +44,12 @@ gid_kind kind_of(std::uint32_t type) noexcept {
 
 }  // namespace
 
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string s;
+  for (const std::string_view part : parts) s += part;
+  return s;
+}
+
 std::string gid_text(const ibv_gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   if (is_ipv4_mapped(gid))

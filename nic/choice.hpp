@@ -2,8 +2,10 @@
 // so that tests can try them on devices that do not exist. Used by device.cpp and by tests.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nic/device.hpp"
@@ -20,6 +22,8 @@ struct gid_row {
   gid_kind kind = gid_kind::ib;
 };
 
+/// The parts, one after the other.
+std::string joined(std::initializer_list<std::string_view> parts);
 /// "10.0.0.1" for an IPv4-mapped GID, else eight groups of hexadecimal digits.
 std::string gid_text(const ibv_gid& gid);
 /// "RoCE v2" and so on.

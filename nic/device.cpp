@@ -71,13 +71,14 @@ ibv_mtu mtu_code(std::uint32_t bytes, ibv_mtu active) noexcept {
 }
 
 /// Fills port, self and reason for the given port; false with `why` if it cannot be used.
-bool use_port(device& d, std::uint8_t number, const settings& s, std::string& why) {
+bool use_port(device& d, std::uint8_t number, bool asked, const settings& s, std::string& why) {
+  const std::string port = "port " + std::to_string(number);
   if (const int e = d.verbs->query_port(d.context, number, &d.port); e != 0) {
-    why = "port " + std::to_string(number) + " cannot be queried: " + std::strerror(e);
+    why = joined({port, " cannot be queried: ", std::strerror(e)});
     return false;
   }
   if (d.port.state != IBV_PORT_ACTIVE) {
-    why = "port " + std::to_string(number) + " is " + port_state(d.port.state);
+    why = joined({port, " is ", port_state(d.port.state)});
     return false;
   }
   const bool ethernet = d.port.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -89,12 +90,12 @@ bool use_port(device& d, std::uint8_t number, const settings& s, std::string& wh
     row = it == rows.end() ? nullptr : &*it;
   }
   if (row == nullptr && (global || s.gid_index >= 0)) {
-    why = "port " + std::to_string(number) + " has no GID";
+    why = port + " has no GID";
     if (s.gid_index >= 0) why += " at index " + std::to_string(s.gid_index);
     why += rows.empty() ? " (its table is empty)" : "; it has";
     for (const gid_row& r : rows)
-      why += " " + std::to_string(r.index) + " (" + gid_kind_text(r.kind) + " " + gid_text(r.gid) +
-             ")";
+      why += joined(
+          {" ", std::to_string(r.index), " (", gid_kind_text(r.kind), " ", gid_text(r.gid), ")"});
     return false;
   }
   d.self = {};
@@ -107,14 +108,14 @@ bool use_port(device& d, std::uint8_t number, const settings& s, std::string& wh
   d.self.is_global = global ? 1 : 0;
   d.self.mtu = static_cast<std::uint8_t>(s.mtu == 0 ? d.port.active_mtu
                                                     : mtu_code(s.mtu, d.port.active_mtu));
-  d.reason += ", port " + std::to_string(number) + (s.port != 0 ? " as asked" : " is active");
+  d.reason += joined({", ", port, asked ? " as asked" : " is active"});
   if (d.shared_memory) {
     d.reason += ", shared memory of this host";
   } else if (global) {
-    d.reason += ", GID " + std::to_string(row->index) + " (" + gid_kind_text(row->kind) + " " +
-                gid_text(row->gid) + (s.gid_index >= 0 ? ") as asked" : ") is the best");
+    d.reason += joined({", GID ", std::to_string(row->index), " (", gid_kind_text(row->kind), " ",
+                        gid_text(row->gid), s.gid_index >= 0 ? ") as asked" : ") is the best"});
   } else {
-    d.reason += ", InfiniBand LID " + std::to_string(d.port.lid);
+    d.reason += joined({", InfiniBand LID ", std::to_string(d.port.lid)});
   }
   return true;
 }
@@ -133,15 +134,15 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   std::string why;
   bool found = false;
   if (port > d.limits.phys_port_cnt) {
-    why = "it has " + std::to_string(d.limits.phys_port_cnt) + " port(s), not " +
-          std::to_string(port);
+    why = joined({"it has ", std::to_string(d.limits.phys_port_cnt), " port(s), not ",
+                  std::to_string(port)});
   } else if (port != 0) {
-    found = use_port(d, static_cast<std::uint8_t>(port), s, why);
+    found = use_port(d, static_cast<std::uint8_t>(port), true, s, why);
   } else {
-    for (std::uint8_t p = 1; !found && p <= d.limits.phys_port_cnt; ++p) {
+    for (unsigned p = 1; !found && p <= d.limits.phys_port_cnt; ++p) {
       std::string problem;
-      found = use_port(d, p, s, problem);
-      if (!found) why += (why.empty() ? "" : ", ") + problem;
+      found = use_port(d, static_cast<std::uint8_t>(p), false, s, problem);
+      if (!found) why += joined({why.empty() ? "" : ", ", problem});
     }
   }
   if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
@@ -198,7 +199,7 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
   std::string wanted;
   std::uint32_t port = 0;
   if (!split_device_name(s.device, wanted, port))
-    return failure{"device \"" + s.device + "\" is not NAME or NAME:PORT", 0, ""};
+    return failure{joined({"device \"", s.device, "\" is not NAME or NAME:PORT"}), 0, ""};
   if (s.port != 0) port = s.port;
   const bool any = wanted == "auto";
   std::string seen;  // every device there is, and what spoke against it
@@ -206,25 +207,26 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
     const device_list list(*v);
     for (ibv_device* dev : list.all()) {
       const std::string name = v->get_device_name(dev);
-      seen += (seen.empty() ? "" : ", ") + name;
+      seen += joined({seen.empty() ? "" : ", ", name});
       if (!any && name != wanted) continue;
       auto d = try_device(*v, dev, port, s);
       if (d) {
-        d->reason = name + (any ? " is the first usable device" : " as asked") + d->reason;
-        if (any && seen != name) d->reason += " (of " + seen + ")";
+        d->reason = joined({name, any ? " is the first usable device" : " as asked", d->reason});
+        if (any && seen != name) d->reason += joined({" (of ", seen, ")"});
         log(log_level::info, "device: %s", d->reason.c_str());
         return d;
       }
       if (!any)
-        return failure{"device " + s.device + " cannot be used: " + d.error().what, d.error().code,
-                       d.error().hint};
-      seen += " (" + d.error().what + (d.error().code != 0 ? ": " : "") +
-              (d.error().code != 0 ? std::strerror(d.error().code) : "") + ")";
+        return failure{joined({"device ", s.device, " cannot be used: ", d.error().what}),
+                       d.error().code, d.error().hint};
+      const int code = d.error().code;
+      seen += joined(
+          {" (", d.error().what, code != 0 ? ": " : "", code != 0 ? std::strerror(code) : "", ")"});
     }
   }
-  return failure{(any ? "no usable device" : "there is no device \"" + wanted + "\"") +
-                     "; there is: " + (seen.empty() ? "none" : seen),
-                 ENODEV, "set PENSTOCK_DEVICE to auto or one of these"};
+  const std::string missing = any ? "no usable device" : joined({"there is no device ", wanted});
+  return failure{joined({missing, "; there is: ", seen.empty() ? "none" : seen}), ENODEV,
+                 "set PENSTOCK_DEVICE to auto or one of these"};
 }
 
 result<device> open_device(const settings& s) {

@@ -23,11 +23,11 @@ std::vector<device_info> list_devices_of(std::span<const calls* const> libraries
       }
       if (const int e = v->query_device(context, &info.limits); e != 0)
         info.problem = std::string("its limits cannot be queried: ") + std::strerror(e);
-      for (std::uint8_t p = 1; p <= info.limits.phys_port_cnt; ++p) {
+      for (unsigned p = 1; p <= info.limits.phys_port_cnt; ++p) {
         device_info::port_info& port = info.ports.emplace_back();
-        port.number = p;
-        if (v->query_port(context, p, &port.attr) != 0) continue;
-        for (const gid_row& r : read_gids(*v, context, p, port.attr.gid_tbl_len))
+        port.number = static_cast<std::uint8_t>(p);
+        if (v->query_port(context, port.number, &port.attr) != 0) continue;
+        for (const gid_row& r : read_gids(*v, context, port.number, port.attr.gid_tbl_len))
           port.gids.emplace_back(r.index, r.gid);
       }
       v->close_device(context);

@@ -2,6 +2,7 @@
 #include "nic/registrar.hpp"
 
 #include "lib/base/log.hpp"
+#include "nic/choice.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace penstock::nic {
@@ -14,7 +15,7 @@ result<registered> register_memory(const device& d, ibv_pd* pd, void* addr, std:
   const char* hint = "";
   if (code == ENOMEM) hint = "raise the limit on locked memory (ulimit -l), or register less";
   if (code == EFAULT) hint = "the range is not mapped, or is read-only and was to be written";
-  return failure{"registering " + std::to_string(bytes) + " bytes on " + d.name, code, hint};
+  return failure{joined({"registering ", std::to_string(bytes), " bytes on ", d.name}), code, hint};
 }
 
 void deregister_memory(const device& d, ibv_mr* mr) noexcept {
