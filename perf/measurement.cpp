@@ -1,0 +1,69 @@
+// See measurement.hpp.
+#include "perf/measurement.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace penstock::perf {
+
+namespace {
+
+double tenths(double x) noexcept { return std::round(x * 10) / 10; }
+
+std::string per_second(double x) {
+  if (x >= 1e9) return fmt::format("{:.2f} G", x / 1e9);
+  if (x >= 1e6) return fmt::format("{:.2f} M", x / 1e6);
+  return fmt::format("{:.1f} k", x / 1e3);
+}
+
+}  // namespace
+
+double measurement::ratio() const noexcept {
+  if (is_latency) return twin_ns > 0 ? ns.p50 / twin_ns : 0;
+  return twin_rate > 0 ? rate / twin_rate : 0;
+}
+
+std::string to_json(const measurement& m) {
+  using json = nlohmann::ordered_json;
+  const json times = {{"min", tenths(m.ns.min)},   {"p50", tenths(m.ns.p50)},
+                      {"p90", tenths(m.ns.p90)},   {"p99", tenths(m.ns.p99)},
+                      {"p999", tenths(m.ns.p999)}, {"max", tenths(m.ns.max)}};
+  const json line = {{"bench", m.bench},
+                     {"kind", m.kind},
+                     {"device", m.device},
+                     {"mode", m.mode},
+                     {"procs", m.procs},
+                     {"threads", m.threads},
+                     {"size", m.size},
+                     {"iters", m.iters},
+                     {"ns", times},
+                     {"rate", std::round(m.rate)},
+                     {"bytes_per_s", std::round(m.bytes_per_s())},
+                     {"twin_ns", tenths(m.twin_ns)},
+                     {"twin_rate", std::round(m.twin_rate)},
+                     {"ratio", std::round(m.ratio() * 1e4) / 1e4},
+                     {"probe_ns", {tenths(m.probe_ns[0]), tenths(m.probe_ns[1])}}};
+  return line.dump();
+}
+
+std::string table_head() {
+  return fmt::format(
+             "{:<10} {:<6} {:>8} {:<8} {:<4} | {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} | {:>9} "
+             "{:>9} | {:>8} {:>9} {:>6} | probe ns\n",
+             "bench", "kind", "bytes", "device", "mode", "min ns", "p50", "p90", "p99", "p99.9",
+             "max", "ops/s", "bytes/s", "twin p50", "twin op/s", "ratio") +
+         std::string(172, '-') + "\n";
+}
+
+std::string table_row(const measurement& m) {
+  return fmt::format(
+      "{:<10} {:<6} {:>8} {:<8} {:<4} | {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
+      "{:>10.1f} | {:>9} {:>9} | {:>8.1f} {:>9} {:>6.3f} | {:.0f} {:.0f}\n",
+      m.bench, m.kind, m.size, m.device, m.mode, m.ns.min, m.ns.p50, m.ns.p90, m.ns.p99, m.ns.p999,
+      m.ns.max, per_second(m.rate), per_second(m.bytes_per_s()), m.twin_ns, per_second(m.twin_rate),
+      m.ratio(), m.probe_ns[0], m.probe_ns[1]);
+}
+
+}  // namespace penstock::perf

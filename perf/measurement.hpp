@@ -1,0 +1,38 @@
+// One measurement as it is reported: a line of JSON for programs, a line of a table for people.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "perf/statistics.hpp"
+
+namespace penstock::perf {
+
+/// What was measured, with the raw twin's figures of the same run beside it.
+struct measurement {
+  std::string bench, kind, device, mode;
+  unsigned procs = 0, threads = 1;
+  std::uint64_t size = 0;            ///< payload bytes of one operation
+  std::uint64_t iters = 0;           ///< operations in the reported round
+  bool is_latency = true;            ///< ratio from the medians; else from the rates
+  summary ns;                        ///< per operation
+  double rate = 0;                   ///< operations per second
+  double twin_ns = 0;                ///< the twin's median
+  double twin_rate = 0;              ///< the twin's operations per second
+  std::array<double, 2> probe_ns{};  ///< cache-line round trip before and after; 0: not possible
+
+  [[nodiscard]] double bytes_per_s() const noexcept { return rate * static_cast<double>(size); }
+  /// Ours over the twin's: of medians for a latency (lower is better), of rates else. 0: no twin.
+  [[nodiscard]] double ratio() const noexcept;
+};
+
+/// One JSON object, no line end. Times to 0.1 ns, ratio to four digits.
+std::string to_json(const measurement& m);
+
+/// The table's two heading lines, with line ends.
+std::string table_head();
+/// One line of the table, with line end.
+std::string table_row(const measurement& m);
+
+}  // namespace penstock::perf

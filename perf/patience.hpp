@@ -1,0 +1,47 @@
+// How the benchmarks' bare loops wait: they spin, since nothing may stand in a measured loop; after
+// many empty looks they give the core away (processes may outnumber cores), and in the end they
+// give up, so that a lost peer never leaves a hung job.
+#pragma once
+
+#include <sched.h>
+
+#include <cstdint>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
+
+namespace penstock::perf {
+
+/// One object per wait. Call idle() each time a look found nothing.
+class patience {
+ public:
+  /// for_what: names the wait in the message when limit_ns have passed in vain.
+  explicit patience(const char* for_what, std::uint64_t limit_ns = 60'000'000'000) noexcept
+      : for_what_(for_what), limit_ns_(limit_ns) {}
+
+  void idle() noexcept {
+    if (++empty_ < spins) [[likely]]
+      return;
+    tire_slow();
+  }
+
+ private:
+  static constexpr std::uint32_t spins = 50'000;
+
+  [[gnu::noinline]] void tire_slow() noexcept {
+    empty_ = spins - 8;  // from here on the core goes to others at every eighth look
+    sched_yield();
+    const std::uint64_t now = now_ns();
+    if (since_ == 0) since_ = now;
+    if (now - since_ > limit_ns_)
+      fatal(70, "no %s for %llu s", for_what_,
+            static_cast<unsigned long long>(limit_ns_ / 1'000'000'000));
+  }
+
+  const char* for_what_;
+  std::uint64_t limit_ns_;
+  std::uint64_t since_ = 0;
+  std::uint32_t empty_ = 0;
+};
+
+}  // namespace penstock::perf
