@@ -19,8 +19,7 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::Range(1, 100000));
   app.add_option("-x", exported, "NAME=VALUE for the environment of the processes; may be repeated")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   app.add_option("--bind", bind, "core: pin rank i to the i-th core; none")
       ->check(CLI::IsMember({"core", "none"}));
   app.add_option("--timeout", timeout,

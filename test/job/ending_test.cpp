@@ -1,0 +1,137 @@
+// How jobs end: deaths, aborts, time limits; who is told; that nothing stays behind.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "test/job/run.hpp"
+
+using namespace testing;
+
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("a rank killed by SIGKILL is announced to every survivor by name") {
+  for (const char* victim : {"0", "2"}) {
+    const auto o = run(penrun({"-n", "4", PROBE, "kill", victim}));
+    CAPTURE(o.err);
+    CHECK(o.code == 137);
+    const std::string line = std::string("rank ") + victim + " was killed by signal 9 (Killed)";
+    CHECK(count(o.out, "saw: " + line) == 3);
+    CHECK(count(o.err, "penrun: " + line) == 1);
+  }
+}
+
+TEST_CASE("a rank that leaves without a word ends the job") {
+  const auto o = run(penrun({"-n", "3", PROBE, "exit", "1", "9"}));
+  CHECK(o.code == 9);
+  CHECK(count(o.out, "saw: rank 1 ended with code 9") == 2);
+  const auto zero = run(penrun({"-n", "3", PROBE, "exit", "1", "0"}));
+  CHECK(count(zero.out, "saw: rank 1 ended with code 0") == 2);
+}
+
+TEST_CASE("an abort carries its code and its reason") {
+  const auto o = run(penrun({"-n", "3", PROBE, "abort", "2", "23"}));
+  CHECK(o.code == 23);
+  CHECK(count(o.err, "penstock[2/3]: error: told to abort") == 1);
+  CHECK(count(o.out, "saw: rank 2 ended with code 23") == 2);
+}
+
+TEST_CASE("a fatal error is an abort") {
+  const auto o = run(penrun({"-n", "3", PROBE, "fatal", "0", "70"}));
+  CHECK(o.code == 70);
+  CHECK(count(o.out, "saw: rank 0 ended with code 70") == 2);
+}
+
+TEST_CASE("an abort with code zero is still no success") {
+  CHECK(run(penrun({"-n", "2", PROBE, "abort", "1", "0"})).code == 1);
+}
+
+TEST_CASE("survivors that do not end are killed when the grace is over") {
+  const auto o = run(penrun({"-n", "3", "--grace", "0.2", PROBE, "wedge", "1"}));
+  CHECK(o.code == 137);
+  CHECK(count(o.err, "killing 2 processes") == 1);
+  CHECK(all_end(numbers_after(o.out, "wedged pid ")));
+}
+
+TEST_CASE("a stopped process is not dead, and the job goes on when it continues") {
+  running job(penrun({"-n", "3", PROBE, "stop", "1"}));
+  REQUIRE(job.wait_for("joined pid", 3));
+  const auto ranks = numbers_after(job.out(), " rank ");
+  const auto pids = numbers_after(job.out(), "joined pid ");
+  const auto it = std::find(ranks.begin(), ranks.end(), 1);
+  REQUIRE(it != ranks.end());
+  const pid_t stopped = pids[static_cast<std::size_t>(it - ranks.begin())];
+  // It stops itself, and the exchange cannot complete until we have let it go on.
+  while (run({"ps", "-o", "stat=", "-p", std::to_string(stopped)}).out.substr(0, 1) != "T")
+    REQUIRE(alive(stopped));
+  CHECK(count(job.out(), "exchanged") == 0);
+  kill(stopped, SIGCONT);
+  const auto o = job.wait();
+  CHECK(o.code == 0);
+  CHECK(count(o.out, "exchanged") == 3);
+}
+
+TEST_CASE("the time limit kills the job, says where it was, and gives 124") {
+  const auto o = run(penrun({"-n", "2", "--timeout", "0.3", PROBE, "watch"}));
+  CHECK(o.code == 124);
+  CHECK(count(o.err, "penrun: rank 0 (pid ") == 1);
+  CHECK(count(o.err, "penrun: rank 1 (pid ") == 1);
+  CHECK(count(o.err, "state S") >= 2);
+  CHECK(all_end(numbers_after(o.out, "watching pid ")));
+}
+
+TEST_CASE("descendants end with the job, even daemons in sessions of their own") {
+  running job(penrun({"-n", "2", "--grace", "0.2", PROBE, "daemon"}));
+  REQUIRE(job.wait_for("daemon pid", 2));
+  REQUIRE(job.wait_for("watching pid", 2));
+  const auto pids = numbers_after(job.out(), "watching pid ");
+  kill(pids[0], SIGKILL);
+  const auto o = job.wait();
+  CHECK(o.code == 137);
+  const auto daemons = numbers_after(o.out, "daemon pid ");
+  CHECK(daemons.size() == 2);
+  CHECK(all_end(daemons));
+  CHECK(all_end(pids));
+}
+
+TEST_CASE("killing penrun by SIGKILL leaves nothing behind") {
+  running job(penrun({"-n", "3", PROBE, "daemon"}));
+  REQUIRE(job.wait_for("daemon pid", 3));
+  REQUIRE(job.wait_for("watching pid", 3));
+  kill(job.pid(), SIGKILL);
+  CHECK(all_end(numbers_after(job.out(), "watching pid ")));
+  CHECK(all_end(numbers_after(job.out(), "daemon pid ")));
+}
+
+TEST_CASE("killing the keeper by SIGKILL leaves nothing behind either") {
+  running job(penrun({"-n", "2", PROBE, "daemon"}));
+  REQUIRE(job.wait_for("daemon pid", 2));
+  REQUIRE(job.wait_for("watching pid", 2));
+  const auto ranks = numbers_after(job.out(), "watching pid ");
+  const auto keeper = run({"ps", "-o", "ppid=", "-p", std::to_string(ranks[0])});
+  const pid_t pid = std::atoi(keeper.out.c_str());
+  REQUIRE(pid > 1);
+  REQUIRE(pid != job.pid());
+  kill(pid, SIGKILL);
+  CHECK(job.wait().code == 137);
+  CHECK(all_end(ranks));
+  CHECK(all_end(numbers_after(job.out(), "daemon pid ")));
+}
+
+TEST_CASE("many deaths in a row leave neither hang nor orphan") {
+  for (int i = 0; i < 20; ++i) {
+    const auto o = run(penrun({"-q", "-n", "4", PROBE, "kill", std::to_string(i % 4)}));
+    REQUIRE(o.code == 137);
+    REQUIRE(count(o.out, "saw: rank") == 3);
+    REQUIRE(all_end(numbers_after(o.out, "watching pid ")));
+  }
+}
