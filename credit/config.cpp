@@ -1,0 +1,162 @@
+// The table of default shares, its interpolation, and the checks of what the user set.
+#include "credit/config.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace penstock::credit {
+namespace {
+
+struct row {
+  std::uint32_t ranks, per_peer, bank;
+};
+
+// Few processes get enough for any stream; many get little each, and a bank to move where it is
+// needed. At 384 bytes a credit (the note's buffer and event): 1,024 processes 9.3 MB, 10,000
+// processes 25.0 MB. The last row keeps everybody at the minimum.
+constexpr row table[] = {
+    {2, 400, 400},   {4, 400, 400},    {8, 320, 512},      {16, 256, 1024},  {32, 192, 2048},
+    {64, 128, 4096}, {128, 64, 6144},  {256, 32, 8192},    {512, 20, 10240}, {1024, 12, 12000},
+    {4096, 8, 6000}, {10000, 6, 5000}, {100000, 4, 20000},
+};
+
+std::uint32_t between(std::uint64_t x, std::uint64_t x0, std::uint64_t x1, std::uint64_t y0,
+                      std::uint64_t y1) {
+  const std::uint64_t weighted = y0 * (x1 - x) + y1 * (x - x0);
+  return static_cast<std::uint32_t>(weighted / (x1 - x0));
+}
+
+row interpolate(std::uint32_t ranks) {
+  if (ranks <= table[0].ranks) return table[0];
+  for (std::size_t i = 1; i < std::size(table); ++i) {
+    const row &lo = table[i - 1], &hi = table[i];
+    if (ranks > hi.ranks) continue;
+    return {ranks, between(ranks, lo.ranks, hi.ranks, lo.per_peer, hi.per_peer),
+            between(ranks, lo.ranks, hi.ranks, lo.bank, hi.bank)};
+  }
+  return table[std::size(table) - 1];
+}
+
+std::string text(const char* name, std::int64_t v) {
+  return std::string(name) + "=" + std::to_string(v);
+}
+
+failure clash(const std::string& what, const std::string& hint) {
+  return failure{"credits: " + what, 0, hint};
+}
+
+struct limit {
+  const char* name;
+  std::int64_t value, least, most;
+};
+
+}  // namespace
+
+std::uint64_t config::fingerprint() const noexcept {
+  std::uint64_t h = 0xcbf29ce484222325U;
+  for (const std::uint64_t v :
+       {std::uint64_t{ranks}, std::uint64_t{credits_per_peer}, std::uint64_t{bank},
+        std::uint64_t{max_per_peer}, std::uint64_t{lender_limit}, std::uint64_t{revoke_limit},
+        std::uint64_t{epoch_requests}, std::uint64_t{num_scavenge}, std::uint64_t{low_water},
+        std::uint64_t{flow_control}, std::uint64_t{dynamic}, static_cast<std::uint64_t>(fade),
+        static_cast<std::uint64_t>(revoked)}) {
+    h = (h ^ v) * 0x100000001b3U;
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set) {
+  if (ranks == 0 || me >= ranks)
+    return clash("rank " + std::to_string(me) + " in a job of " + std::to_string(ranks), "");
+  const limit limits[] = {
+      {"CRED_PER_NODE", set.credits_per_peer, set.credits_per_peer == 0 ? 0 : min_credits,
+       counter_max},
+      {"BANKED_CREDITS", set.bank, 0, 1 << 24},
+      {"AMRECV_SPACE", set.receive_bytes, 0, std::int64_t{1} << 40},
+      {"MAX_CRED_PER_NODE", set.max_per_peer, min_credits, counter_max},
+      {"LENDER_LIMIT", set.lender_limit, 1, counter_max},
+      {"REVOKE_LIMIT", set.revoke_limit, 1, counter_max},
+      {"EPOCH_DURATION", set.epoch_requests, 1, 1 << 30},
+      {"NUM_SCAVENGE", set.num_scavenge, 1, counter_max},
+      {"low water", set.low_water, 0, 1 << 24},
+  };
+  for (const limit& l : limits)
+    if (l.value < l.least || l.value > l.most)
+      return clash(text(l.name, l.value) + " is outside " + std::to_string(l.least) + " … " +
+                       std::to_string(l.most),
+                   "");
+
+  const row defaults = interpolate(ranks);
+  const std::int64_t peers = ranks - 1;
+  std::int64_t each = set.credits_per_peer != 0
+                          ? set.credits_per_peer
+                          : std::min<std::int64_t>(defaults.per_peer, set.max_per_peer);
+  if (each > set.max_per_peer)
+    return clash(
+        text("CRED_PER_NODE", each) + " is above " + text("MAX_CRED_PER_NODE", set.max_per_peer),
+        "lower the first or raise the second");
+  if (each > defaults.per_peer && each * peers > counter_max + 1)
+    return clash(text("CRED_PER_NODE", each) + " for " + std::to_string(peers) + " peers lends " +
+                     std::to_string(each * peers) + " credits, above 65536",
+                 "lend less to each; the bank moves credits to those who need them");
+
+  // The space: what was set, or what loans and bank add up to; in whole buffers, the rest banked.
+  const std::int64_t banked = set.empty_bank ? 0 : set.bank != 0 ? set.bank : defaults.bank;
+  const std::int64_t piece = std::max<std::uint32_t>(set.buffer_bytes, unit_bytes) / unit_bytes;
+  std::int64_t space = each * peers + banked;
+  if (set.receive_bytes != 0) {
+    space = set.receive_bytes / unit_bytes;
+    if (space < each * peers && set.credits_per_peer == 0)
+      each = std::max<std::int64_t>(peers == 0 ? 0 : space / peers, min_credits);
+    if (space < each * peers)
+      return clash(text("AMRECV_SPACE", set.receive_bytes) + " holds " + std::to_string(space) +
+                       " credits, but " + text("CRED_PER_NODE", each) + " lends " +
+                       std::to_string(each * peers) + ": the bank would be negative",
+                   "raise the first or lower the second");
+    if ((set.bank != 0 || set.empty_bank) && each * peers + banked > space)
+      return clash(text("AMRECV_SPACE", set.receive_bytes) + " holds " + std::to_string(space) +
+                       " credits, but loans and " + text("BANKED_CREDITS", banked) + " need " +
+                       std::to_string(each * peers + banked),
+                   "raise the first or lower the second");
+  }
+  const std::int64_t total = (space + piece - 1) / piece * piece;
+  const std::int64_t bank = total - each * peers;
+
+  // A full-size message must always find its way: by the loan alone, or by what can move.
+  const std::int64_t movable = bank + (each - min_credits) * peers;
+  if (set.flow_control && peers > 0 && each < max_cost) {
+    if (!set.dynamic)
+      return clash(text("CRED_PER_NODE", each) + " is below the " + std::to_string(max_cost) +
+                       " credits of the largest message, and DYNAMIC_CREDITS=0 lends no more",
+                   "raise the first or allow dynamic credits");
+    if (movable < max_cost - min_credits)
+      return clash(text("CRED_PER_NODE", each) + " and " + text("BANKED_CREDITS", bank) +
+                       " leave " + std::to_string(movable) +
+                       " credits to move, but the largest message needs " +
+                       std::to_string(max_cost - min_credits) + " above the minimum",
+                   "raise either");
+  }
+
+  config c;
+  c.ranks = ranks;
+  c.me = me;
+  c.credits_per_peer = static_cast<std::uint32_t>(each);
+  c.bank = static_cast<std::uint32_t>(bank);
+  c.max_per_peer = static_cast<std::uint32_t>(set.max_per_peer);
+  c.lender_limit = static_cast<std::uint32_t>(set.lender_limit);
+  c.revoke_limit = static_cast<std::uint32_t>(set.revoke_limit);
+  c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);
+  c.num_scavenge = static_cast<std::uint32_t>(set.num_scavenge);
+  // By default one more epoch's loan to one peer should be there, or an eighth of a small bank.
+  c.low_water = set.low_water != 0 ? static_cast<std::uint32_t>(set.low_water)
+                                   : std::min<std::uint32_t>(
+                                         c.lender_limit, static_cast<std::uint32_t>(bank / 8) + 1);
+  c.flow_control = set.flow_control;
+  c.dynamic = set.dynamic;
+  c.fade = set.fade;
+  c.revoked = set.revoked;
+  return c;
+}
+
+}  // namespace penstock::credit

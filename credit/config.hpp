@@ -1,0 +1,85 @@
+// How a job's receive space is shared out at start: the settings of the credit system, checked once
+// and the same in every process, computed with no communication. Used at start-up only.
+#pragma once
+
+#include <cstdint>
+
+#include "credit/cost.hpp"
+#include "lib/base/result.hpp"
+
+namespace penstock::credit {
+
+/// How statistics fade at the end of an epoch.
+enum class decay : std::uint8_t {
+  shift,      ///< value >> 2
+  last_curr,  ///< two states: last = last/4 + 3·curr/4, curr = 0
+};
+
+/// Who keeps count of the credits that a borrower gave back in this epoch.
+enum class revoked_at : std::uint8_t {
+  borrower,  ///< answers 0 when it has given back enough
+  lender,    ///< does not even ask
+};
+
+/// Immutable after plan(). All counts in credits.
+struct config {
+  std::uint32_t ranks = 1;              ///< processes in the job
+  std::uint32_t me = 0;                 ///< own rank; the one field that differs among processes
+  std::uint32_t credits_per_peer = 0;   ///< lent to each other process at start
+  std::uint32_t bank = 0;               ///< kept for those who ask
+  std::uint32_t max_per_peer = 400;     ///< most lent to one peer on demand
+  std::uint32_t lender_limit = 64;      ///< most lent to one peer within an epoch
+  std::uint32_t revoke_limit = 64;      ///< most taken back from one peer within an epoch
+  std::uint32_t epoch_requests = 1024;  ///< requests received in an epoch
+  std::uint32_t num_scavenge = 4;       ///< most peers asked at a time to give credits back
+  std::uint32_t low_water = 0;          ///< a bank below this scavenges when there is demand
+  bool flow_control = true;             ///< without: every try_take succeeds, nothing is counted
+  bool dynamic = true;                  ///< without: loans stay as they were at start
+  decay fade = decay::shift;
+  revoked_at revoked = revoked_at::borrower;
+
+  /// Credits of this process's receive space: lent to all others, and banked.
+  [[nodiscard]] constexpr std::uint32_t total_credits() const noexcept {
+    return credits_per_peer * (ranks - 1) + bank;
+  }
+  /// Equal in every process of a job: exchange it at start and compare.
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept;
+};
+
+/// What the user set; `from_table` (the settings' own 0) takes the table's value.
+struct overrides {
+  static constexpr std::int64_t from_table = 0;
+
+  std::int64_t credits_per_peer = from_table;
+  std::int64_t bank = from_table;           ///< empty_bank says none
+  std::int64_t receive_bytes = from_table;  ///< whole receive space; the bank is what loans leave
+  std::int64_t max_per_peer = 400;
+  std::int64_t lender_limit = 64;
+  std::int64_t revoke_limit = 64;
+  std::int64_t epoch_requests = 1024;
+  std::int64_t num_scavenge = 4;
+  std::int64_t low_water = from_table;
+  std::uint32_t buffer_bytes = unit_bytes;  ///< the space comes in such pieces; the rest is banked
+  bool empty_bank = false;                  ///< start with nothing in the bank
+  bool flow_control = true;
+  bool dynamic = true;
+  decay fade = decay::shift;
+  revoked_at revoked = revoked_at::borrower;
+};
+
+/// The settings of process `me` of `ranks`: what the user set, else a table interpolated over the
+/// job's size. Fails with one line that names both values when they are out of range or contradict
+/// each other. Pure: every process computes the same but for `me`. Cost: a few divisions.
+result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set = {});
+
+/// Credits that suffice to keep a path busy: bandwidth × round trip, in units, and one message
+/// more. A value for max_per_peer that is derived instead of guessed (credit note, "Bandwidth-Delay
+/// product").
+[[nodiscard]] constexpr std::uint32_t bandwidth_delay_credits(
+    std::uint64_t bytes_per_second, std::uint64_t round_trip_ns) noexcept {
+  const std::uint64_t bytes = bytes_per_second / 1000 * round_trip_ns / 1000000;
+  const std::uint64_t credits = bytes / unit_bytes + max_cost;
+  return credits < counter_max ? static_cast<std::uint32_t>(credits) : counter_max;
+}
+
+}  // namespace penstock::credit

@@ -1,0 +1,62 @@
+// What a message costs, and the credit byte that travels with it. Used by the engine when it builds
+// and reads headers, and by the simulator. Holds no state.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock::credit {
+
+/// Bytes of receive space that one credit stands for.
+inline constexpr std::uint32_t unit_bytes = 256;
+/// A loan never falls below this; every peer starts with at least as many.
+inline constexpr std::uint32_t min_credits = 4;
+/// Most credits one message can cost: a full-size Medium of 4096 bytes and its header.
+inline constexpr std::uint32_t max_cost = 17;
+/// Largest value of a per-peer counter.
+inline constexpr std::uint32_t counter_max = 0xffff;
+
+/// What is sent; `long_` is the two-message Long, `packed_long` the Long with its payload inside.
+enum class kind : std::uint8_t { short_, medium, long_, packed_long };
+
+/// Credits that a request needs. bytes: header, arguments and payload as they arrive in one receive
+/// buffer (ignored for Short and Long). A two-message Long pays for its header and for the event of
+/// its payload. Replies cost none. Source: credit note, "Short is 1 credit …".
+[[nodiscard]] constexpr std::uint32_t cost(kind k, std::uint32_t bytes) noexcept {
+  switch (k) {
+    case kind::short_:
+      return 1;
+    case kind::long_:
+      return 2;
+    case kind::medium:
+    case kind::packed_long:
+      break;
+  }
+  return bytes <= unit_bytes ? 1 : bytes / unit_bytes + (bytes % unit_bytes != 0 ? 1 : 0);
+}
+
+/// The byte E·XXX·NNNN of the note. On a request: E, credits missed, credits used. On a reply: E,
+/// credits granted on top, credits returned. Larger counts travel in a 16-bit field beside it.
+struct credit_byte {
+  static constexpr std::uint8_t need_max = 7;    ///< on a request: "7 or more"
+  static constexpr std::uint8_t count_max = 15;  ///< above: use the 16-bit field
+
+  bool end_epoch = false;
+  std::uint8_t need = 0;
+  std::uint8_t count = 0;
+
+  /// need saturates at 7. count must fit (see fits()); what does not fit saturates at 15.
+  [[nodiscard]] constexpr std::uint8_t encode() const noexcept {
+    const std::uint32_t x = need < need_max ? need : need_max;
+    const std::uint32_t n = count < count_max ? count : count_max;
+    return static_cast<std::uint8_t>((end_epoch ? 0x80U : 0U) | x << 4 | n);
+  }
+  [[nodiscard]] static constexpr credit_byte decode(std::uint8_t b) noexcept {
+    return {(b & 0x80) != 0, static_cast<std::uint8_t>(b >> 4 & 7),
+            static_cast<std::uint8_t>(b & 15)};
+  }
+  /// True if a count can travel in NNNN.
+  [[nodiscard]] static constexpr bool fits(std::uint32_t n) noexcept { return n <= count_max; }
+  friend constexpr bool operator==(const credit_byte&, const credit_byte&) = default;
+};
+
+}  // namespace penstock::credit

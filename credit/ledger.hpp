@@ -1,0 +1,274 @@
+// The ledger: what this process has lent to its peers, and what they have lent to it. It answers
+// "may I send to peer p", absorbs what messages report, and says which system messages to send. It
+// knows no device and no clock, sends nothing and waits for nothing: the engine, the simulator and
+// the tests turn its answers into messages.
+//
+// Two roles, per peer. As borrower: credits the peer lent us, taken by requests and brought back by
+// replies. As lender: the loan we gave, which grows out of the bank on demand and shrinks by REVOKE
+// and RETURN.
+//
+//   request  E·need·n   -> on_request at the lender      reply E·granted·n -> on_credits
+//   REVOKE   E,at_most,urgent -> on_revoke at borrower   RETURN E,count    -> on_return
+//   WANT     E,count,urgent   -> on_want at the lender   GRANT  E,count    -> on_grant
+// REVOKE and RETURN, WANT and GRANT are pairs: at most one of each is in flight per pair of
+// processes and direction. System messages cost no credits.
+//
+// Who with whom: in PAR any thread may call anything at any time; in PARSYNC one at a time; in SEQ
+//   one. Every call is lock-free: a thread stopped anywhere stops no other. At worst it keeps the
+//   credits it is just moving, or the peers it has taken off a list, until it goes on.
+// Invariants (numbers as in DEADLOCK.md):
+//   (C-1) Lender: bank + Σ loans (+ what a thread is moving between two words) = total.
+//   (C-2) Borrower: credits + owed + grants in flight + returns in flight = the peer's loan.
+//   (C-3) in use ≤ credits + owed, so messages in flight never exceed the loan.
+//   (C-4) A loan never falls below min_credits by our own doing.
+// Input from the wire (peer numbers, counts) is checked: what would break an invariant changes
+//   nothing and is answered with a failure, or with 0.
+// Memory orders: every count is a number of its own and guards no other memory, so relaxed does;
+//   the lists order their links themselves (peer_list.hpp).
+// Cost: given at each function, RMWs counted in PAR; in SEQ they are plain loads and stores.
+#pragma once
+
+#include <span>
+
+#include "credit/config.hpp"
+#include "credit/cost.hpp"
+#include "credit/peer_list.hpp"
+#include "credit/peer_state.hpp"
+#include "lib/base/mode.hpp"
+#include "lib/base/status.hpp"
+
+namespace penstock::credit {
+
+/// A REVOKE to send: next_revoke has marked it as in flight and taken the E mark.
+struct revoke_intent {
+  std::uint32_t peer;
+  std::uint16_t at_most;  ///< credits asked back at most
+  bool end_epoch;
+  bool urgent;  ///< somebody waits who cannot send at all: statistics do not count
+};
+
+/// A RETURN to send. Always sent, also with count 0: it ends the exchange.
+struct revoke_answer {
+  std::uint16_t count;
+  bool end_epoch;
+};
+
+/// A GRANT to send.
+struct grant {
+  std::uint32_t peer;
+  std::uint16_t count;
+  bool end_epoch;
+};
+
+/// What on_want decided: answer now (send), or later through next_grant.
+struct want_answer {
+  bool send;
+  grant message;
+};
+
+/// One peer's figures at one moment; see snapshot.hpp for writing them.
+struct peer_figures {
+  std::uint32_t loan, given, requested;                     // as lender
+  std::uint32_t send, in_use, most, owed, stalls, revoked;  // as borrower
+  bool listed, waiting, sys_in_flight;
+};
+
+template <thread_mode M, template <class> class Atomic = std::atomic,
+          template <class> class Store = dense_store>
+class ledger {
+ public:
+  using state = peer_state<M, Atomic>;
+
+  /// c comes from plan(). Allocates Store's memory; dense: 40 bytes × ranks.
+  explicit ledger(const config& c)
+      : cfg_(c),
+        bank_(c.bank),
+        fresh_(c.credits_per_peer > min_credits ? 0 : c.ranks),
+        store_(c.ranks, &start, c) {}
+  ledger(const ledger&) = delete;
+  ledger& operator=(const ledger&) = delete;
+
+  // ---- borrower: peers' credits that we spend. peer < ranks and not our own rank.
+
+  /// Takes n credits of peer for one request, all or nothing: n, or 0 when short. n ≤ 65535.
+  /// Cost: 1 RMW when it takes, 0 when short.
+  [[nodiscard]] std::uint32_t try_take(std::uint32_t peer, std::uint32_t n) noexcept {
+    return take_up_to(peer, n, n);
+  }
+
+  /// A lease for a stream: takes as many as there are between min and want, or 0 when there are
+  /// fewer than min. The caller owns them, and gives back what it does not send. Cost: as try_take.
+  [[nodiscard]] std::uint32_t take_up_to(std::uint32_t peer, std::uint32_t min,
+                                         std::uint32_t want) noexcept;
+
+  /// Gives back n taken credits that were not sent. Cost: 1 RMW.
+  void give_back(std::uint32_t peer, std::uint32_t n) noexcept;
+
+  /// Notes that a request of n credits must wait for peer, once per request and not per poll: for
+  /// some epochs this peer's credits are not given up. Answers how many it lacks: the XXX of the
+  /// request when it is sent at last. Cost: 1 RMW.
+  std::uint32_t note_stall(std::uint32_t peer, std::uint32_t n) noexcept;
+
+  /// A reply or a bulk return came: `returned` credits are free again, `granted` are lent on top.
+  /// bad_rank, or bad_arguments when more return than are in use or the sum would pass 65535; then
+  /// nothing has changed. Cost: 1 RMW; more with end_epoch.
+  status on_credits(std::uint32_t peer, std::uint32_t returned, std::uint32_t granted,
+                    bool end_epoch) noexcept;
+
+  /// A request that costs n waits, and returning credits alone can never satisfy it (n exceeds all
+  /// that peer has lent us). Answers how many to ask for with an urgent WANT; 0 when none need be
+  /// sent, because it can be satisfied or a WANT is in flight. Ask again at each poll of the stall:
+  /// what was granted may have gone to another thread. n ≤ max_cost. Cost: two loads, seldom 1 RMW.
+  [[nodiscard]] std::uint32_t begin_want(std::uint32_t peer, std::uint32_t n) noexcept;
+
+  /// A request that had called note_stall has its credits now, or was given up. Until then what was
+  /// granted for it is kept from REVOKEs. Cost: one load, seldom 1 RMW.
+  void end_stall(std::uint32_t peer) noexcept;
+
+  /// The client names peer as one it will soon send to, with `wanted` credits in flight. Answers
+  /// how many to ask for with a WANT that is not urgent; 0 when none need be sent. Cost: 0 or 1
+  /// RMW.
+  [[nodiscard]] std::uint32_t hint(std::uint32_t peer, std::uint32_t wanted) noexcept;
+
+  /// The GRANT that answers our WANT came; count may be 0. Statuses as on_credits.
+  status on_grant(std::uint32_t peer, std::uint32_t count, bool end_epoch) noexcept;
+
+  /// A REVOKE came. Decides what to give back, which is gone from here when this returns; the
+  /// answer must be sent. Rules: credits in use, in use lately (most), or below min_credits stay;
+  /// nothing after a recent stall; at most revoke_limit in an epoch. An urgent one overrules all
+  /// but min_credits, and what is still in use is then owed: it is not spent again, and goes back
+  /// with the next REVOKE. A peer number that is not one is answered with 0. Cost: 2 to 4 RMWs.
+  [[nodiscard]] revoke_answer on_revoke(std::uint32_t peer, bool end_epoch, bool urgent = false,
+                                        std::uint32_t at_most = counter_max) noexcept;
+
+  // ---- lender: our credits that peers spend
+
+  /// A request from peer came that used n credits and had missed `need`. Counts it towards the
+  /// epoch. Answers the credits granted on top, to go with the reply. Cost: 1 RMW without need.
+  [[nodiscard]] std::uint32_t on_request(std::uint32_t peer, std::uint32_t n, std::uint32_t need,
+                                         bool end_epoch) noexcept {
+    if (n > loan(peer)) [[unlikely]]
+      return 0;  // it cannot have had them
+    count_requests(1);
+    return need == 0 && !end_epoch ? 0 : on_need(peer, need, end_epoch);
+  }
+
+  /// The two halves of on_request, for who handles requests in batches: one RMW for k requests …
+  void count_requests(std::uint32_t k) noexcept;
+  /// … and this only for those that carry E or a need.
+  [[nodiscard]] std::uint32_t on_need(std::uint32_t peer, std::uint32_t need,
+                                      bool end_epoch) noexcept;
+
+  /// Whether the next message to peer must carry E; clears the mark, so ask only when sending.
+  /// Cost: two loads; 1 RMW once per epoch and peer.
+  [[nodiscard]] bool take_epoch_mark(std::uint32_t peer) noexcept;
+
+  /// True when the bank is below its low-water mark. Cost: one load.
+  [[nodiscard]] bool bank_low() const noexcept {
+    return bank_.load(std::memory_order_relaxed) < cfg_.low_water;
+  }
+  /// True when next_revoke or next_grant may have something. Cost: two loads; ask after a request
+  /// with a need, after a WANT, and after a RETURN.
+  [[nodiscard]] bool has_intents() const noexcept {
+    return demand_.load(std::memory_order_relaxed) != 0 ||
+           waiting_count_.load(std::memory_order_relaxed) != 0;
+  }
+
+  /// Peers to send a REVOKE to (ask next_grant first), at most num_scavenge and at most out.size();
+  /// answers how many were filled in. None unless somebody asked and the bank is low (or somebody
+  /// waits). Passes over peers as the note says: a system message in flight, no more than the
+  /// minimum lent, answered 0 in this epoch, asked for more lately. Cost: bounded by max_visits
+  /// peers, 2 to 3 RMWs each.
+  [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
+
+  /// A REVOKE cannot be sent after all: takes back its marks. Cost: 1 RMW.
+  void cancel_revoke(const revoke_intent& unsent) noexcept;
+
+  /// The RETURN that answers our REVOKE came. bad_rank; bad_arguments when none was asked for, or
+  /// for more than is lent: nothing has changed then. Cost: 2 RMWs.
+  status on_return(std::uint32_t peer, std::uint32_t count, bool end_epoch) noexcept;
+
+  /// A WANT came. One that is not urgent is answered at once with what the limits allow, perhaps 0.
+  /// An urgent one is answered in full: at once, or by next_grant when the credits have come in.
+  [[nodiscard]] want_answer on_want(std::uint32_t peer, std::uint32_t count, bool urgent,
+                                    bool end_epoch) noexcept;
+
+  /// The next GRANT that can be sent to a peer that waits, first come first served. False: none.
+  [[nodiscard]] bool next_grant(grant& out) noexcept;
+
+  // ---- figures, for statistics and tests
+
+  [[nodiscard]] const config& settings() const noexcept { return cfg_; }
+  [[nodiscard]] std::uint32_t bank() const noexcept {
+    return bank_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint32_t epoch() const noexcept {
+    return epoch_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint32_t waiting() const noexcept {
+    return waiting_count_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint32_t loan(std::uint32_t peer) const noexcept;
+  [[nodiscard]] std::uint32_t send_credits(std::uint32_t peer) const noexcept;
+  [[nodiscard]] std::uint32_t in_use(std::uint32_t peer) const noexcept;
+  [[nodiscard]] peer_figures figures(std::uint32_t peer) const noexcept;
+
+  /// Most list entries one next_revoke looks at; the next call goes on from there.
+  static constexpr std::uint32_t max_visits = 32;
+
+ private:
+  static void start(state& s, std::uint32_t peer, const config& c) noexcept;
+  [[nodiscard]] bool is_peer(std::uint32_t p) const noexcept {
+    return p < cfg_.ranks && p != cfg_.me;
+  }
+
+  // borrower
+  status add_credits(std::uint32_t peer, std::uint32_t returned, std::uint32_t granted) noexcept;
+  void fade_send(state& s) noexcept;
+  [[nodiscard]] bool mark_want(state& s, want_state now) noexcept;
+  template <class Change>
+  static past_fields change_past(state& s, Change&& change) noexcept;
+
+  // lender
+  [[nodiscard]] std::uint32_t take_bank(std::uint32_t least, std::uint32_t most) noexcept;
+  void fill_bank(std::uint32_t n) noexcept;
+  [[nodiscard]] loan_fields synced(loan_fields f, std::uint16_t now) const noexcept;
+  template <class Change>
+  bool change_loan(state& s, Change&& change) noexcept;
+  void fade_lent(state& s, loan_fields before, std::uint16_t epochs) noexcept;
+  template <class Change>
+  static void change_lent(state& s, Change&& change) noexcept;
+  [[nodiscard]] std::uint32_t allowance(const loan_fields& f, const state& s) const noexcept;
+  [[nodiscard]] std::uint32_t lend(std::uint32_t peer, std::uint32_t n) noexcept;
+  void lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept;
+  [[nodiscard]] std::uint32_t pop_listed() noexcept;
+  enum class visit : std::uint8_t { ask, keep, drop };
+  [[nodiscard]] visit look_at(std::uint32_t peer, bool urgent, revoke_intent& out) noexcept;
+
+  auto scavenge_links() noexcept {
+    return [this](std::uint32_t p) -> auto& { return store_[p].scavenge_link; };
+  }
+  auto waiting_links() noexcept {
+    return [this](std::uint32_t p) -> auto& { return store_[p].waiting_link; };
+  }
+
+  // Read by all, written never.
+  config cfg_;
+  // Changed once per request received: a line of its own.
+  alignas(cache_line) word<M, std::int64_t, Atomic> epoch_left_{cfg_.epoch_requests};
+  // Changed on demand or once per epoch.
+  alignas(cache_line) word<M, std::uint32_t, Atomic> bank_;
+  word<M, std::uint32_t, Atomic> epoch_{0};
+  word<M, std::uint32_t, Atomic> demand_{0};         // somebody asked since the last scavenging
+  word<M, std::uint32_t, Atomic> waiting_count_{0};  // peers on the waiting list
+  word<M, std::uint32_t, Atomic> first_waiting_{no_peer};  // not asked to give credits back
+  word<M, std::uint32_t, Atomic> fresh_;  // peers from here on (me + 1 + k) were not yet looked at
+  peer_list<M, Atomic> lent_most_;        // lent more than the minimum, after the fresh ones
+  peer_list<M, Atomic> wait_list_;
+  Store<state> store_;
+};
+
+}  // namespace penstock::credit
+
+#include "credit/ledger_borrow_inl.hpp"
+#include "credit/ledger_lend_inl.hpp"

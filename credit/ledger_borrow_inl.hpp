@@ -1,0 +1,245 @@
+// The ledger's borrower half: spending what peers have lent us. Included by ledger.hpp alone.
+#pragma once
+
+#include <algorithm>
+
+namespace penstock::credit {
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::start(state& s, std::uint32_t peer, const config& c) noexcept {
+  if (peer == c.me) return;  // nothing is lent to oneself: all fields stay 0
+  const std::uint16_t each = saturated(c.credits_per_peer);
+  s.send.store(bits(send_fields{each, 0, 0, 0}), std::memory_order_relaxed);
+  const std::uint8_t flags = c.credits_per_peer > min_credits ? flag_listed : 0;
+  s.loan.store(bits(loan_fields{each, 0, 0, 0, flags}), std::memory_order_relaxed);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::take_up_to(std::uint32_t peer, std::uint32_t min,
+                                                   std::uint32_t want) noexcept {
+  if (!cfg_.flow_control) [[unlikely]]
+    return want;
+  auto& w = store_[peer].send;
+  std::uint64_t old = w.load(std::memory_order_relaxed);
+  for (;;) {
+    // send_fields by hand: this is the hot path.
+    const auto credits = static_cast<std::uint32_t>(old & 0xffff);
+    const auto used = static_cast<std::uint32_t>(old >> 16 & 0xffff);
+    const auto most = static_cast<std::uint32_t>(old >> 32 & 0xffff);
+    if (used + min > credits) return 0;
+    const std::uint32_t n = std::min(want, credits - used);
+    std::uint64_t now = old + (std::uint64_t{n} << 16);
+    if (used + n > most) now += std::uint64_t{used + n - most} << 32;
+    // X1 take  cas relaxed send: claims a count, no memory depends on it
+    if (w.compare_exchange_weak(old, now, std::memory_order_relaxed, std::memory_order_relaxed))
+        [[likely]]
+      return n;
+  }
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::give_back(std::uint32_t peer, std::uint32_t n) noexcept {
+  if (cfg_.flow_control) static_cast<void>(add_credits(peer, n, 0));
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+status ledger<M, Atomic, Store>::add_credits(std::uint32_t peer, std::uint32_t returned,
+                                             std::uint32_t granted) noexcept {
+  auto& w = store_[peer].send;
+  std::uint64_t old = w.load(std::memory_order_relaxed);
+  for (;;) {
+    const auto credits = static_cast<std::uint32_t>(old & 0xffff);
+    const auto used = static_cast<std::uint32_t>(old >> 16 & 0xffff);
+    const auto owed = static_cast<std::uint32_t>(old >> 48);
+    if (returned > used || granted > counter_max - credits - owed) [[unlikely]]
+      return status::bad_arguments;
+    const std::uint64_t now = old - (std::uint64_t{returned} << 16) + granted;
+    // X1 return  cas relaxed send: a count
+    if (w.compare_exchange_weak(old, now, std::memory_order_relaxed, std::memory_order_relaxed))
+        [[likely]]
+      return status::ok;
+  }
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+status ledger<M, Atomic, Store>::on_credits(std::uint32_t peer, std::uint32_t returned,
+                                            std::uint32_t granted, bool end_epoch) noexcept {
+  if (!is_peer(peer)) [[unlikely]]
+    return status::bad_rank;
+  if (!cfg_.flow_control) [[unlikely]]
+    return status::ok;
+  if (end_epoch) [[unlikely]]
+    fade_send(store_[peer]);
+  return add_credits(peer, returned, granted);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+template <class Change>
+past_fields ledger<M, Atomic, Store>::change_past(state& s, Change&& change) noexcept {
+  std::uint64_t old = s.past.load(std::memory_order_relaxed);
+  for (;;) {
+    past_fields f = fields<past_fields>(old);
+    change(f);
+    // X1 past  cas relaxed past: statistics
+    if (bits(f) == old || s.past.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
+                                                       std::memory_order_relaxed))
+      return fields<past_fields>(old);
+  }
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::note_stall(std::uint32_t peer, std::uint32_t n) noexcept {
+  state& s = store_[peer];
+  const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  const std::uint32_t free = f.credits - std::min(f.credits, f.in_use);
+  change_past(s, [](past_fields& p) { p.stalls = saturated8(p.stalls + 1U); });
+  return n - std::min(n, free);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+bool ledger<M, Atomic, Store>::mark_want(state& s, want_state now) noexcept {
+  // A grant that turned out too small may be asked to grow, so `granted` is no obstacle.
+  const auto in_flight = [](const past_fields& f) {
+    return want_of(f) == want_state::asked || want_of(f) == want_state::hinted;
+  };
+  return !in_flight(change_past(s, [&](past_fields& f) {
+    if (!in_flight(f)) f.stalls_last_want = stalls_last_want(stalls_last_of(f), now);
+  }));
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint32_t n) noexcept {
+  state& s = store_[peer];
+  const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  if (n <= f.credits || !cfg_.dynamic || !cfg_.flow_control) return 0;
+  return mark_want(s, want_state::asked) ? n - f.credits : 0;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::end_stall(std::uint32_t peer) noexcept {
+  change_past(store_[peer], [](past_fields& f) {
+    if (want_of(f) == want_state::granted)
+      f.stalls_last_want = stalls_last_want(stalls_last_of(f), want_state::none);
+  });
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::hint(std::uint32_t peer, std::uint32_t wanted) noexcept {
+  if (!is_peer(peer) || !cfg_.dynamic || !cfg_.flow_control) return 0;
+  state& s = store_[peer];
+  const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  wanted = std::min(wanted, cfg_.max_per_peer);
+  if (wanted <= f.credits) return 0;
+  return mark_want(s, want_state::hinted) ? wanted - f.credits : 0;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+status ledger<M, Atomic, Store>::on_grant(std::uint32_t peer, std::uint32_t count,
+                                          bool end_epoch) noexcept {
+  if (!is_peer(peer)) return status::bad_rank;
+  if (!cfg_.flow_control) return status::ok;
+  state& s = store_[peer];
+  if (end_epoch) fade_send(s);
+  const want_state before = want_of(fields<past_fields>(s.past.load(std::memory_order_relaxed)));
+  if (before != want_state::asked && before != want_state::hinted) return status::bad_arguments;
+  const status added = add_credits(peer, 0, count);
+  if (added != status::ok) return added;
+  // Only the one GRANT of this exchange changes a want that is in flight, so it is still `before`.
+  const want_state now =
+      before == want_state::asked && count != 0 ? want_state::granted : want_state::none;
+  change_past(
+      s, [now](past_fields& f) { f.stalls_last_want = stalls_last_want(stalls_last_of(f), now); });
+  return status::ok;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::fade_send(state& s) noexcept {
+  const bool shift = cfg_.fade == decay::shift;
+  std::uint64_t old = s.send.load(std::memory_order_relaxed);
+  send_fields f;
+  do {
+    f = fields<send_fields>(old);
+    f.most = std::max<std::uint16_t>(f.in_use, shift ? faded(f.most) : 0);
+    f.credits = static_cast<std::uint16_t>(f.credits + f.owed);  // whoever recalled it will again
+    f.owed = 0;
+    // X1 fade  cas relaxed send: counts
+  } while (!s.send.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
+                                         std::memory_order_relaxed));
+  const std::uint16_t most = fields<send_fields>(old).most;
+  change_past(s, [shift, most](past_fields& p) {
+    std::uint32_t last = 0;
+    if (shift) {
+      p.revoked = faded(p.revoked);
+      p.stalls = static_cast<std::uint8_t>(p.stalls >> 2);
+    } else {
+      p.revoked_last = blended(p.revoked_last, p.revoked);
+      p.most_last = blended(p.most_last, most);
+      last = blended(stalls_last_of(p), p.stalls);
+      p.revoked = 0;
+      p.stalls = 0;
+    }
+    p.stalls_last_want = stalls_last_want(last, want_of(p));
+  });
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_epoch, bool urgent,
+                                                  std::uint32_t at_most) noexcept {
+  if (!is_peer(peer)) return {0, false};
+  state& s = store_[peer];
+  if (end_epoch) fade_send(s);
+  const auto p = fields<past_fields>(s.past.load(std::memory_order_relaxed));
+  // What the statistics allow: nothing after a stall, at most revoke_limit in an epoch.
+  std::uint32_t allowed = 0;
+  if (p.stalls == 0 && stalls_last_of(p) == 0) {
+    const std::uint32_t gone = std::uint32_t{p.revoked} + p.revoked_last;
+    allowed = cfg_.revoked == revoked_at::lender ? at_most
+              : gone < cfg_.revoke_limit         ? cfg_.revoke_limit - gone
+                                                 : 0;
+  }
+  if (want_of(p) == want_state::granted) urgent = false;  // keeps it for the request that waits
+
+  std::uint64_t old = s.send.load(std::memory_order_relaxed);
+  std::uint32_t count = 0;
+  send_fields f;
+  do {
+    f = fields<send_fields>(old);
+    const std::uint32_t held = std::uint32_t{f.credits} + f.owed;
+    const std::uint32_t idle =
+        held - std::min<std::uint32_t>(held, std::max<std::uint32_t>(f.in_use, min_credits));
+    if (urgent) {
+      const std::uint32_t recalled =
+          std::max<std::uint32_t>(f.owed, std::min(at_most, held - std::min(held, min_credits)));
+      count = std::min({recalled, idle, at_most});
+      f.credits = static_cast<std::uint16_t>(held - recalled);
+      f.owed = static_cast<std::uint16_t>(recalled - count);
+    } else if (f.owed != 0) {
+      count = std::min({std::uint32_t{f.owed}, idle, at_most});
+      f.owed = static_cast<std::uint16_t>(f.owed - count);
+    } else {
+      const std::uint32_t keep = std::max({std::uint32_t{f.most}, std::uint32_t{p.most_last},
+                                           std::uint32_t{f.in_use}, min_credits});
+      const std::uint32_t spare = held - std::min(held, keep);
+      count = std::min({spare, allowed, at_most});
+      f.credits = static_cast<std::uint16_t>(f.credits - count);
+    }
+    // X1 give up  cas relaxed send: from here on the credits are in the RETURN
+  } while (!s.send.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
+                                         std::memory_order_relaxed));
+  if (count != 0)
+    change_past(s, [count](past_fields& q) { q.revoked = saturated(q.revoked + count); });
+  return {static_cast<std::uint16_t>(count), take_epoch_mark(peer)};
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::send_credits(std::uint32_t peer) const noexcept {
+  const auto f = fields<send_fields>(store_[peer].send.load(std::memory_order_relaxed));
+  return std::uint32_t{f.credits} + f.owed;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::in_use(std::uint32_t peer) const noexcept {
+  return fields<send_fields>(store_[peer].send.load(std::memory_order_relaxed)).in_use;
+}
+
+}  // namespace penstock::credit

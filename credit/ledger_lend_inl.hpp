@@ -1,0 +1,384 @@
+// The ledger's lender half: loans, epochs, and taking credits back. Included by ledger.hpp alone.
+#pragma once
+
+#include <algorithm>
+
+namespace penstock::credit {
+
+// ---- the bank
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::take_bank(std::uint32_t least,
+                                                  std::uint32_t most) noexcept {
+  std::uint32_t have = bank_.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::uint32_t n = std::min(have, most);
+    if (n < least || n == 0) return 0;
+    // X1 bank  cas relaxed bank: a count
+    if (bank_.compare_exchange_weak(have, have - n, std::memory_order_relaxed,
+                                    std::memory_order_relaxed))
+      return n;
+  }
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::fill_bank(std::uint32_t n) noexcept {
+  // X1 bank  add relaxed bank: a count; cannot overflow, since n was taken from the same total
+  if (n != 0) bank_.fetch_add(n, std::memory_order_relaxed);
+}
+
+// ---- epochs: one counter; each peer's record catches up when it is next touched
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::count_requests(std::uint32_t k) noexcept {
+  // X1 epoch  sub relaxed left: exactly one thread takes it from above zero to zero or below
+  const std::int64_t left = epoch_left_.fetch_sub(k, std::memory_order_relaxed);
+  if (left > k || left <= 0) [[likely]]
+    return;
+  epoch_.fetch_add(1, std::memory_order_relaxed);
+  epoch_left_.fetch_add(cfg_.epoch_requests, std::memory_order_relaxed);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+loan_fields ledger<M, Atomic, Store>::synced(loan_fields f, std::uint16_t now) const noexcept {
+  const auto passed = static_cast<std::uint16_t>(now - f.stamp);
+  if (passed == 0) return f;
+  const bool gone = cfg_.fade == decay::last_curr || passed >= 8;
+  f.given = gone ? 0 : static_cast<std::uint16_t>(f.given >> 2 * passed);
+  f.requested = gone ? 0 : static_cast<std::uint8_t>(f.requested >> 2 * passed);
+  f.stamp = now;
+  f.flags = static_cast<std::uint8_t>((f.flags & ~flag_zero_reply) | flag_reached_epoch);
+  return f;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+template <class Change>
+void ledger<M, Atomic, Store>::change_lent(state& s, Change&& change) noexcept {
+  std::uint64_t old = s.lent.load(std::memory_order_relaxed);
+  for (;;) {
+    lent_fields f = fields<lent_fields>(old);
+    change(f);
+    // X1 lent  cas relaxed lent: statistics, and the wish of a peer that waits
+    if (bits(f) == old || s.lent.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
+                                                       std::memory_order_relaxed))
+      return;
+  }
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::fade_lent(state& s, loan_fields before,
+                                         std::uint16_t epochs) noexcept {
+  const bool shift = cfg_.fade == decay::shift;
+  if (shift && cfg_.revoked == revoked_at::borrower) return;  // nothing of it is used
+  change_lent(s, [&](lent_fields& f) {
+    std::uint32_t given = before.given, requested = before.requested;
+    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(epochs, 16); ++i) {
+      if (shift) {
+        f.revoked = faded(f.revoked);
+        continue;
+      }
+      f.given_last = blended(f.given_last, given);
+      f.requested_last = saturated8(blended(f.requested_last, requested));
+      f.revoked_last = blended(f.revoked_last, f.revoked);
+      f.revoked = 0;
+      given = requested = 0;
+    }
+  });
+}
+
+/// Applies change(f) to the up-to-date fields; change answers whether to store them. True if
+/// stored.
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+template <class Change>
+bool ledger<M, Atomic, Store>::change_loan(state& s, Change&& change) noexcept {
+  std::uint64_t old = s.loan.load(std::memory_order_relaxed);
+  for (;;) {
+    const loan_fields before = fields<loan_fields>(old);
+    const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
+    loan_fields f = synced(before, now);
+    if (!change(f)) return false;
+    // X1 loan  cas relaxed loan: counts and flags
+    if (!s.loan.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
+                                      std::memory_order_relaxed))
+      continue;
+    // Only the thread whose cas moved the stamp is here with a difference: once per epoch.
+    if (now != before.stamp) fade_lent(s, before, static_cast<std::uint16_t>(now - before.stamp));
+    return true;
+  }
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+bool ledger<M, Atomic, Store>::take_epoch_mark(std::uint32_t peer) noexcept {
+  state& s = store_[peer];
+  const auto f = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
+  const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
+  if (f.stamp == now && (f.flags & flag_reached_epoch) == 0) [[likely]]
+    return false;
+  return change_loan(s, [](loan_fields& g) {
+    if ((g.flags & flag_reached_epoch) == 0) return false;
+    g.flags = static_cast<std::uint8_t>(g.flags & ~flag_reached_epoch);
+    return true;
+  });
+}
+
+// ---- loans
+
+/// How much more this peer may be lent now.
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::allowance(const loan_fields& f,
+                                                  const state& s) const noexcept {
+  std::uint32_t given = f.given;
+  if (cfg_.fade == decay::last_curr)
+    given += fields<lent_fields>(s.lent.load(std::memory_order_relaxed)).given_last;
+  const std::uint32_t in_epoch = given < cfg_.lender_limit ? cfg_.lender_limit - given : 0;
+  const std::uint32_t in_all = f.loan < cfg_.max_per_peer ? cfg_.max_per_peer - f.loan : 0;
+  return std::min(in_epoch, in_all);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::lend(std::uint32_t peer, std::uint32_t n) noexcept {
+  state& s = store_[peer];
+  const bool reserved = waiting_count_.load(std::memory_order_relaxed) != 0;
+  const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
+  const loan_fields seen = synced(fields<loan_fields>(s.loan.load(std::memory_order_relaxed)), now);
+  const std::uint32_t ask = std::min(n, allowance(seen, s));
+  // Out of the bank first: until it is in the loan, this thread holds it.
+  const std::uint32_t got = reserved || ask == 0 ? 0 : take_bank(1, ask);
+  std::uint32_t lent = 0;
+  bool newly_listed = false;
+  change_loan(s, [&](loan_fields& f) {
+    lent = std::min(got, allowance(f, s));
+    f.loan = static_cast<std::uint16_t>(f.loan + lent);
+    f.given = static_cast<std::uint16_t>(f.given + lent);
+    f.requested = saturated8(f.requested + 1U);
+    newly_listed = f.loan > min_credits && (f.flags & flag_listed) == 0;
+    if (newly_listed) f.flags |= flag_listed;
+    return true;
+  });
+  fill_bank(got - lent);
+  if (newly_listed) lent_most_.push(peer, scavenge_links());
+  if (got < ask || bank_low()) demand_.store(1, std::memory_order_relaxed);
+  return lent;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::on_need(std::uint32_t peer, std::uint32_t need,
+                                                bool end_epoch) noexcept {
+  if (!is_peer(peer)) [[unlikely]]
+    return 0;
+  if (end_epoch) fade_send(store_[peer]);
+  if (need == 0 || !cfg_.dynamic || !cfg_.flow_control) return 0;
+  return lend(peer, need);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept {
+  bool newly_listed = false;
+  std::uint32_t lent = 0;
+  change_loan(store_[peer], [&](loan_fields& f) {
+    lent = std::min(n, counter_max - f.loan);
+    f.loan = static_cast<std::uint16_t>(f.loan + lent);
+    f.given = saturated(f.given + lent);
+    f.requested = saturated8(f.requested + 1U);
+    f.flags = static_cast<std::uint8_t>(f.flags & ~flag_waiting);
+    newly_listed = f.loan > min_credits && (f.flags & flag_listed) == 0;
+    if (newly_listed) f.flags |= flag_listed;
+    return true;
+  });
+  fill_bank(n - lent);
+  if (newly_listed) lent_most_.push(peer, scavenge_links());
+}
+
+// ---- peers that cannot send at all without more
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t count, bool urgent,
+                                              bool end_epoch) noexcept {
+  if (!is_peer(peer)) return {false, {peer, 0, false}};
+  state& s = store_[peer];
+  if (end_epoch) fade_send(s);
+  if (!urgent || count == 0 || !cfg_.dynamic) {
+    const std::uint32_t n = count != 0 && cfg_.dynamic ? lend(peer, count) : 0;
+    return {true, {peer, static_cast<std::uint16_t>(n), take_epoch_mark(peer)}};
+  }
+  // It holds at least the minimum, so the largest message lacks no more than this.
+  count = std::min(count, max_cost - min_credits);
+  if (waiting_count_.load(std::memory_order_relaxed) == 0 && take_bank(count, count) != 0) {
+    lend_in_full(peer, count);
+    return {true, {peer, static_cast<std::uint16_t>(count), take_epoch_mark(peer)}};
+  }
+  const bool waits = change_loan(s, [](loan_fields& f) {
+    if ((f.flags & flag_waiting) != 0) return false;  // it waits already: a WANT too many
+    f.flags |= flag_waiting;
+    return true;
+  });
+  if (!waits) return {false, {peer, 0, false}};
+  change_lent(s, [count](lent_fields& f) { f.wish = static_cast<std::uint8_t>(count); });
+  waiting_count_.fetch_add(1, std::memory_order_relaxed);
+  wait_list_.push(peer, waiting_links());
+  return {false, {peer, 0, false}};
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
+  if (waiting_count_.load(std::memory_order_relaxed) == 0) return false;
+  const std::uint32_t p = wait_list_.pop(waiting_links());
+  if (p == no_peer) return false;
+  state& s = store_[p];
+  const auto f = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
+  const std::uint32_t wish = fields<lent_fields>(s.lent.load(std::memory_order_relaxed)).wish;
+  // While it is being asked to give credits back, its wish may still grow: see on_return.
+  if ((f.flags & flag_sys_in_flight) != 0 || take_bank(wish, wish) == 0) {
+    first_waiting_.store(p, std::memory_order_relaxed);
+    wait_list_.push_front(p, waiting_links());
+    return false;
+  }
+  first_waiting_.store(no_peer, std::memory_order_relaxed);
+  lend_in_full(p, wish);
+  waiting_count_.fetch_sub(1, std::memory_order_relaxed);
+  out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
+  return true;
+}
+
+// ---- taking credits back
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::pop_listed() noexcept {
+  // The list starts as "all peers, from the next rank on", kept as a number until it is used up.
+  if (fresh_.load(std::memory_order_relaxed) + 1 < cfg_.ranks) {
+    const std::uint32_t k = fresh_.fetch_add(1, std::memory_order_relaxed);
+    if (k + 1 < cfg_.ranks) {
+      const std::uint32_t p = cfg_.me + 1 + k;
+      return p < cfg_.ranks ? p : p - cfg_.ranks;
+    }
+    fresh_.store(cfg_.ranks, std::memory_order_relaxed);
+  }
+  return lent_most_.pop(scavenge_links());
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_intent& out) noexcept
+    -> visit {
+  state& s = store_[peer];
+  const auto cold = fields<lent_fields>(s.lent.load(std::memory_order_relaxed));
+  const std::uint32_t gone = std::uint32_t{cold.revoked} + cold.revoked_last;
+  const bool limited = cfg_.revoked == revoked_at::lender && !urgent;
+  const bool first = urgent && first_waiting_.load(std::memory_order_relaxed) == peer;
+  visit v = visit::keep;
+  change_loan(s, [&](loan_fields& f) {
+    v = visit::keep;
+    if (f.loan <= min_credits) {
+      v = visit::drop;
+      f.flags = static_cast<std::uint8_t>(f.flags & ~flag_listed);
+      return true;
+    }
+    if (first || (f.flags & flag_sys_in_flight) != 0) return false;
+    const bool asked_lately = f.requested != 0 || cold.requested_last != 0;
+    if (!urgent && (asked_lately || (f.flags & flag_zero_reply) != 0)) return false;
+    if (limited && gone >= cfg_.revoke_limit) return false;
+    v = visit::ask;
+    out.end_epoch = (f.flags & flag_reached_epoch) != 0;
+    f.flags = static_cast<std::uint8_t>((f.flags & ~flag_reached_epoch) | flag_sys_in_flight);
+    return true;
+  });
+  out.peer = peer;
+  out.urgent = urgent;
+  out.at_most =
+      saturated(limited ? cfg_.revoke_limit - std::min(gone, cfg_.revoke_limit) : counter_max);
+  return v;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out) noexcept {
+  const bool urgent = waiting_count_.load(std::memory_order_relaxed) != 0;
+  if (!urgent) {
+    if (demand_.load(std::memory_order_relaxed) == 0) return 0;
+    demand_.store(0, std::memory_order_relaxed);
+    if (!bank_low()) return 0;
+  }
+  const auto room =
+      static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), cfg_.num_scavenge));
+  std::uint32_t filled = 0, first_kept = no_peer;
+  for (std::uint32_t visits = 0; visits < max_visits && filled < room; ++visits) {
+    const std::uint32_t p = pop_listed();
+    if (p == no_peer) break;
+    if (p == first_kept) {  // once round
+      lent_most_.push_front(p, scavenge_links());
+      break;
+    }
+    const visit v = look_at(p, urgent, out[filled]);
+    if (v == visit::drop) continue;
+    if (v == visit::ask) ++filled;
+    if (first_kept == no_peer) first_kept = p;
+    lent_most_.push(p, scavenge_links());
+  }
+  return filled;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::cancel_revoke(const revoke_intent& unsent) noexcept {
+  change_loan(store_[unsent.peer], [&](loan_fields& f) {
+    f.flags = static_cast<std::uint8_t>(f.flags & ~flag_sys_in_flight);
+    if (unsent.end_epoch) f.flags |= flag_reached_epoch;
+    return true;
+  });
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t count,
+                                           bool end_epoch) noexcept {
+  if (!is_peer(peer)) return status::bad_rank;
+  state& s = store_[peer];
+  if (end_epoch) fade_send(s);
+  bool waits = false;
+  // The wish must have grown before the mark goes: next_grant serves only without the mark.
+  const auto before = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
+  if ((before.flags & flag_sys_in_flight) == 0 || count > before.loan) return status::bad_arguments;
+  waits = (before.flags & flag_waiting) != 0;
+  change_lent(s, [&](lent_fields& f) {
+    if (waits) f.wish = saturated8(f.wish + count, max_cost - min_credits);
+    if (cfg_.revoked == revoked_at::lender) f.revoked = saturated(f.revoked + count);
+  });
+  const bool accepted = change_loan(s, [&](loan_fields& f) {
+    if ((f.flags & flag_sys_in_flight) == 0 || count > f.loan) return false;
+    f.loan = static_cast<std::uint16_t>(f.loan - count);
+    f.flags = static_cast<std::uint8_t>(f.flags & ~flag_sys_in_flight);
+    if (count == 0) f.flags |= flag_zero_reply;
+    return true;
+  });
+  if (!accepted) return status::bad_arguments;
+  fill_bank(count);  // between the cas above and here, this thread holds them
+  return status::ok;
+}
+
+// ---- figures
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::loan(std::uint32_t peer) const noexcept {
+  if (!is_peer(peer)) return 0;
+  return fields<loan_fields>(store_[peer].loan.load(std::memory_order_relaxed)).loan;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+peer_figures ledger<M, Atomic, Store>::figures(std::uint32_t peer) const noexcept {
+  const state& s = store_[peer];
+  const auto l = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
+  const auto b = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  const auto p = fields<past_fields>(s.past.load(std::memory_order_relaxed));
+  peer_figures out{};
+  out.loan = l.loan;
+  out.given = l.given;
+  out.requested = l.requested;
+  out.send = std::uint32_t{b.credits} + b.owed;
+  out.in_use = b.in_use;
+  out.most = std::max(b.most, p.most_last);
+  out.owed = b.owed;
+  out.stalls = std::uint32_t{p.stalls} + stalls_last_of(p);
+  out.revoked = std::uint32_t{p.revoked} + p.revoked_last;
+  out.listed = (l.flags & flag_listed) != 0;
+  out.waiting = (l.flags & flag_waiting) != 0;
+  out.sys_in_flight = (l.flags & flag_sys_in_flight) != 0;
+  return out;
+}
+
+}  // namespace penstock::credit
