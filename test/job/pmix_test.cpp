@@ -1,0 +1,62 @@
+// The same processes under a PMIx launcher: Debian's Open MPI mpirun. Built only where it is
+// installed.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "test/job/run.hpp"
+
+using namespace testing;
+
+namespace {
+
+outcome mpirun(const char* n, std::vector<std::string> probe) {
+  // Containers and guests run tests as root, and with fewer cores than processes.
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  std::vector<std::string> command{MPIRUN, "--oversubscribe", "-n", n, PROBE};
+  command.insert(command.end(), probe.begin(), probe.end());
+  return run(command);
+}
+
+}  // namespace
+
+TEST_CASE("processes started by mpirun find each other through PMIx") {
+  for (const char* n : {"1", "2", "5"}) {
+    const auto o = mpirun(n, {"exchange"});
+    CAPTURE(o.err);
+    CHECK(o.code == 0);
+    const auto ranks = numbers_after(o.out, "exchanged ");
+    CHECK(std::set<pid_t>(ranks.begin(), ranks.end()).size() ==
+          static_cast<std::size_t>(std::atoi(n)));
+    CHECK(o.out.find(std::string("of ") + n + " host 0 of " + n + " name ") != o.out.npos);
+  }
+}
+
+TEST_CASE("they know the job by one unguessable name") {
+  const auto o = mpirun("3", {"exchange"});
+  std::set<std::string> names;
+  for (auto at = o.out.find("name "); at != o.out.npos; at = o.out.find("name ", at + 1))
+    names.insert(o.out.substr(at + 5, 32));
+  CHECK(names.size() == 1);
+}
+
+TEST_CASE("large contributions pass through the launcher") {
+  const auto o = mpirun("2", {"exchange-big"});
+  CAPTURE(o.err);
+  CHECK(o.code == 0);
+}
+
+TEST_CASE("mpirun learns the code of an abort, and ends the survivors") {
+  const auto o = mpirun("3", {"abort", "2", "23"});
+  CHECK(o.code == 23);
+  CHECK(all_end(numbers_after(o.out, "watching pid ")));
+}
+
+TEST_CASE("a death under mpirun ends the job with its signal") {
+  const auto o = mpirun("3", {"kill", "1"});
+  CHECK(o.code == 137);
+  CHECK(all_end(numbers_after(o.out, "watching pid ")));
+}
