@@ -235,6 +235,7 @@ class ledger {
   [[nodiscard]] loan_fields synced(loan_fields f, std::uint16_t now) const noexcept;
   template <class Change>
   bool change_loan(state& s, Change&& change) noexcept;
+  void catch_up(state& s) noexcept;
   void fade_lent(state& s, loan_fields before, std::uint16_t epochs) noexcept;
   template <class Change>
   static void change_lent(state& s, Change&& change) noexcept;

@@ -197,7 +197,10 @@ revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_e
               : gone < cfg_.revoke_limit         ? cfg_.revoke_limit - gone
                                                  : 0;
   }
-  if (want_of(p) == want_state::granted) urgent = false;  // keeps it for the request that waits
+  if (want_of(p) == want_state::granted) {  // kept for the request that waits
+    urgent = false;
+    allowed = 0;
+  }
 
   std::uint64_t old = s.send.load(std::memory_order_relaxed);
   std::uint32_t count = 0;

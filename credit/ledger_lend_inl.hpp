@@ -107,6 +107,14 @@ bool ledger<M, Atomic, Store>::change_loan(state& s, Change&& change) noexcept {
   }
 }
 
+/// Brings both words of the record to this epoch, for who is about to read the colder one.
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::catch_up(state& s) noexcept {
+  const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
+  if (fields<loan_fields>(s.loan.load(std::memory_order_relaxed)).stamp != now)
+    change_loan(s, [](loan_fields&) { return true; });
+}
+
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 bool ledger<M, Atomic, Store>::take_epoch_mark(std::uint32_t peer) noexcept {
   state& s = store_[peer];
@@ -138,9 +146,9 @@ std::uint32_t ledger<M, Atomic, Store>::allowance(const loan_fields& f,
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::lend(std::uint32_t peer, std::uint32_t n) noexcept {
   state& s = store_[peer];
+  catch_up(s);
   const bool reserved = waiting_count_.load(std::memory_order_relaxed) != 0;
-  const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
-  const loan_fields seen = synced(fields<loan_fields>(s.loan.load(std::memory_order_relaxed)), now);
+  const auto seen = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
   const std::uint32_t ask = std::min(n, allowance(seen, s));
   // Out of the bank first: until it is in the loan, this thread holds it.
   const std::uint32_t got = reserved || ask == 0 ? 0 : take_bank(1, ask);
@@ -260,6 +268,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_intent& out) noexcept
     -> visit {
   state& s = store_[peer];
+  catch_up(s);
   const auto cold = fields<lent_fields>(s.lent.load(std::memory_order_relaxed));
   const std::uint32_t gone = std::uint32_t{cold.revoked} + cold.revoked_last;
   const bool limited = cfg_.revoked == revoked_at::lender && !urgent;
