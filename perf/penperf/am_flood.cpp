@@ -1,0 +1,225 @@
+// am_rate and am_bw: requests in one direction as fast as they go. Counted are requests whose
+// handler has run: a last request asks the target for its count, and time runs until the count is
+// complete. The handlers of Mediums read their payload; Longs are placed, which is all that is
+// asked of them.
+#include <algorithm>
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/thread_index.hpp"
+#include "perf/penperf/bench.hpp"
+#include "perf/penperf/rig.hpp"
+#include "perf/twin_ring.hpp"
+
+namespace penstock::penperf {
+
+namespace {
+
+constexpr bool many_threads = std::string_view(PENPERF_MODE) == "par";
+
+/// Requests whose handlers have run, by the thread that ran them: no two write one line.
+class tally {
+ public:
+  void count(std::uint64_t read) noexcept {
+    slot& s = slots_[many_threads ? thread_tag() : 0];
+    s.handled.store(s.handled.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    s.read += read;
+  }
+  [[nodiscard]] std::uint64_t total() const noexcept {
+    std::uint64_t n = 0;
+    for (const slot& s : slots_) n += s.handled.load(std::memory_order_relaxed);
+    return n;
+  }
+
+ private:
+  struct alignas(cache_line) slot {
+    std::atomic<std::uint64_t> handled{0};
+    std::uint64_t read = 0;
+  };
+  std::vector<slot> slots_ = std::vector<slot>(many_threads ? max_threads + 1 : 1);
+};
+
+class am_flood final : public bench {
+ public:
+  explicit am_flood(const options& o)
+      : kind_(o.kind), size_(o.size), iters_(o.iters), threads_(o.threads), payload_(size_) {
+    // A batch, which is one sample, is some ten microseconds of traffic.
+    batch_ = std::clamp<std::uint64_t>(65536 / std::max<std::uint64_t>(size_, 64), 1, 1024);
+    if (iters_ != 0) batch_ = std::min(batch_, iters_);
+    seconds_ = std::max(0.2, 1.1 / o.rounds);
+  }
+
+  void add_handlers(endpoint& ep) override {
+    on_short_ = ep.add<&am_flood::arrived>(this);
+    on_loaded_ = ep.add<&am_flood::loaded>(this);
+    on_ask_ = ep.add<&am_flood::asked>(this);
+    on_told_ = ep.add<&am_flood::told>(this);
+  }
+
+  figures ours(rig& r) override {
+    if (threads_ > 1) r.pollers(true);
+    const figures f = round(ours_, [&](std::uint64_t batches) { return flood(r.ep(), batches); });
+    if (threads_ > 1) r.pollers(false);
+    return f;
+  }
+
+  figures raw(rig& r) override {
+    const leg one_way{size_, kind_ == am_kind::long_};
+    return round(raw_, [&](std::uint64_t batches) {
+      samples_.resize(batches);
+      return r.raw_flood(one_way, batch_, samples_);
+    });
+  }
+
+ private:
+  /// How long a round of one side is, found in its first warm-up.
+  struct length {
+    std::uint64_t batches = 0;
+  };
+
+  template <class Flood>
+  figures round(length& l, Flood&& flood_of) {
+    if (iters_ != 0) {
+      flood_of(1);
+      return flood_of(std::max<std::uint64_t>(1, iters_ / batch_));
+    }
+    if (l.batches == 0) {
+      double rate = 0;
+      std::uint64_t batches = 16;
+      settle([&] {
+        rate = flood_of(batches).rate;
+        // The next try is long enough to say something: a fortieth of a second.
+        batches = batches_in(0.025, rate);
+        return rate;
+      });
+      l.batches = batches_in(seconds_, rate);
+    } else {
+      flood_of(l.batches / 16 + 1);
+    }
+    return flood_of(l.batches);
+  }
+  [[nodiscard]] std::uint64_t batches_in(double seconds, double rate) const {
+    return std::clamp<std::uint64_t>(
+        static_cast<std::uint64_t>(seconds * rate / static_cast<double>(batch_)), 16, 1u << 22);
+  }
+
+  // At the target.
+  void arrived(token&, std::uint64_t) { tally_.count(0); }
+  void loaded(token&, std::span<std::byte> payload, std::uint64_t) {
+    tally_.count(kind_ == am_kind::medium ? perf::read_all(payload.data(), payload.size()) : 0);
+  }
+  void asked(token& t) { must(t.reply_short(on_told_, tally_.total()), "the target's count"); }
+  // At the requester.
+  void told(token&, std::uint64_t handled) {
+    handled_.store(handled, std::memory_order_relaxed);
+    answers_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  figures flood(endpoint& ep, std::uint64_t batches) {
+    const std::uint64_t each = std::max<std::uint64_t>(1, batches / threads_);
+    samples_.resize(each * threads_);
+    std::latch ready(static_cast<std::ptrdiff_t>(threads_) + 1);
+    std::vector<std::jthread> others;
+    for (unsigned i = 1; i < threads_; ++i)
+      others.emplace_back([&, i] {
+        ready.arrive_and_wait();
+        send(ep, std::span(samples_).subspan(i * each, each));
+      });
+    if (threads_ > 1) ready.arrive_and_wait();
+    const std::uint64_t start = ticks();
+    send(ep, std::span(samples_).first(each));
+    others.clear();
+    const std::uint64_t count = batch_ * each * threads_;
+    sent_ += count;
+    confirm(ep);
+    const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
+    return {perf::summarize(samples_, ns_per_tick() / static_cast<double>(batch_)),
+            static_cast<double>(count) / seconds, count};
+  }
+
+  void send(endpoint& ep, std::span<std::uint64_t> samples) {
+    switch (kind_) {
+      case am_kind::short_:
+        return batches(
+            samples, [&](std::uint64_t i) { return ep.request_short(target_rank, on_short_, i); });
+      case am_kind::medium:
+        return batches(samples, [&](std::uint64_t i) {
+          return ep.request_medium(target_rank, on_loaded_, payload_.view(), i);
+        });
+      case am_kind::long_:
+        break;
+    }
+    std::byte* const there = ep.segment_of(target_rank).data();
+    placement at(size_, placement_window(size_));
+    batches(samples, [&](std::uint64_t i) {
+      return ep.request_long(target_rank, on_loaded_, payload_.view(), there + at.next(), i);
+    });
+  }
+
+  template <class Send>
+  void batches(std::span<std::uint64_t> samples, Send&& send_one) {
+    std::uint64_t before = ticks();
+    for (auto& s : samples) {
+      for (std::uint64_t i = 0; i < batch_; ++i) must(send_one(i), "a flood's request");
+      const std::uint64_t now = ticks();
+      s = now - before;
+      before = now;
+    }
+  }
+
+  /// Asks until the target has run the handlers of all: answers may overtake requests.
+  void confirm(endpoint& ep) {
+    while (handled_.load(std::memory_order_relaxed) != sent_) {
+      const std::uint64_t before = answers_.load(std::memory_order_relaxed);
+      must(ep.request_short(target_rank, on_ask_), "asking for the target's count");
+      must(ep.wait_until([&] { return answers_.load(std::memory_order_relaxed) != before; }),
+           "the target's count");
+      if (handled_.load(std::memory_order_relaxed) > sent_)
+        fatal(1, "the target has run %llu handlers for %llu requests",
+              static_cast<unsigned long long>(handled_.load(std::memory_order_relaxed)),
+              static_cast<unsigned long long>(sent_));
+    }
+  }
+
+  am_kind kind_;
+  std::uint64_t size_, iters_;
+  unsigned threads_;
+  std::uint64_t batch_ = 1;
+  double seconds_ = 0;
+  length ours_, raw_;
+  payload_buffer payload_;
+  std::vector<std::uint64_t> samples_;
+  short_handler<std::uint64_t> on_short_, on_told_;
+  payload_handler<std::uint64_t> on_loaded_;
+  short_handler<> on_ask_;
+  tally tally_;
+  std::uint64_t sent_ = 0;
+  std::atomic<std::uint64_t> handled_{0}, answers_{0};
+};
+
+}  // namespace
+
+std::string complete_am_rate(options& o) {
+  if (o.kind == am_kind::short_) {
+    if (o.size > sizeof(std::uint64_t)) return "a Short of am_rate carries 8 bytes";
+    o.size = sizeof(std::uint64_t);
+  } else if (o.size == 0) {
+    o.size = 8;
+  }
+  return {};
+}
+
+std::string complete_am_bw(options& o) {
+  if (!o.kind_given) o.kind = am_kind::medium;
+  if (o.kind == am_kind::short_) return "am_bw is for Mediums and Longs; see am_rate";
+  if (o.size == 0) o.size = o.kind == am_kind::medium ? 4096 : 65536;
+  return {};
+}
+
+std::unique_ptr<bench> make_am_flood(const options& o) { return std::make_unique<am_flood>(o); }
+
+}  // namespace penstock::penperf

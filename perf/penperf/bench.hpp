@@ -1,0 +1,50 @@
+// What a benchmark is: one file each, one row of the table each. The driver (penperf.cpp) runs the
+// rounds; the rig (rig.hpp) is the two processes it runs between.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "penstock/penstock.hpp"
+#include "perf/penperf/options.hpp"
+#include "perf/penperf/twin.hpp"
+
+namespace penstock::penperf {
+
+class rig;
+
+/// Made in every process of the job with the same options.
+class bench {
+ public:
+  virtual ~bench() = default;
+  /// Registers its handlers; before the endpoint starts.
+  virtual void add_handlers(endpoint& ep) = 0;
+  /// One round of the library's side, and one of the raw twin's, warm-up included. At the requester
+  /// only; the target serves meanwhile (rig::serve).
+  virtual figures ours(rig& r) = 0;
+  virtual figures raw(rig& r) = 0;
+};
+
+struct bench_row {
+  const char* name;
+  const char* help;
+  bool is_latency;
+  /// Fills in what the command line left open; an English complaint if the rest makes no sense.
+  std::string (*complete)(options& o);
+  std::unique_ptr<bench> (*make)(const options& o);
+};
+
+std::span<const bench_row> benches_table() noexcept;
+/// Null when there is none of that name.
+const bench_row* find_bench(std::string_view name) noexcept;
+
+// The rows' functions, each in its benchmark's file.
+std::string complete_am_lat(options& o);
+std::unique_ptr<bench> make_am_lat(const options& o);
+std::string complete_am_rate(options& o);
+std::string complete_am_bw(options& o);
+std::unique_ptr<bench> make_am_flood(const options& o);
+
+}  // namespace penstock::penperf

@@ -1,0 +1,29 @@
+// penperf: becomes penperf-seq or penperf-par beside it, the same program linked with the library
+// for one thread or for many. The mode is looked for here; everything else is for them to read.
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "perf/penperf/launch.hpp"
+
+int main(int argc, char** argv) {
+  std::string mode = "seq";
+  std::vector<std::string> args = {"penperf"};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view a = argv[i];
+    if (a == "--mode" && i + 1 < argc)
+      mode = argv[++i];
+    else if (a.starts_with("--mode="))
+      mode = a.substr(7);
+    else
+      args.emplace_back(a);
+  }
+  if (mode != "seq" && mode != "par") {
+    std::fprintf(stderr, "penperf: --mode %s: seq or par is wanted\n", mode.c_str());
+    return 2;
+  }
+  const std::string program = penstock::penperf::own_folder() + "/penperf-" + mode;
+  std::fprintf(stderr, "penperf: %s\n", penstock::penperf::become({program}, args).c_str());
+  return 1;
+}

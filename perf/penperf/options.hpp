@@ -1,0 +1,34 @@
+// penperf's command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock::penperf {
+
+/// What kind of active message carries the payload.
+enum class am_kind { short_, medium, long_ };
+const char* name_of(am_kind k) noexcept;
+
+/// What the replies to Mediums and Longs are.
+enum class reply_kind { automatic, same, short_ };
+
+/// 0 or empty: the benchmark's own default.
+struct options {
+  std::string bench;
+  am_kind kind = am_kind::short_;
+  bool kind_given = false;
+  reply_kind reply = reply_kind::automatic;
+  std::uint64_t size = 0;   ///< payload bytes of one operation
+  std::uint64_t iters = 0;  ///< operations a round
+  unsigned rounds = 5;
+  unsigned threads = 1;
+  std::string device;
+  bool json = false;
+};
+
+/// Parses and lets the benchmark fill in what was left open; on --help or an error prints and ends
+/// the process (0 or 2).
+options parse(int argc, char** argv);
+
+}  // namespace penstock::penperf

@@ -1,0 +1,129 @@
+// penperf-seq and penperf-par: joins or starts a job of two processes, runs the rounds of one
+// benchmark and prints the median one.
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
+#include "perf/measurement.hpp"
+#include "perf/penperf/bench.hpp"
+#include "perf/penperf/launch.hpp"
+#include "perf/penperf/rig.hpp"
+#include "perf/rounds.hpp"
+
+namespace penstock::penperf {
+
+namespace {
+
+/// A job of one process becomes a job of two of the same command line.
+[[noreturn]] void launch_two(int argc, char** argv) {
+  const std::string here = own_folder();
+  const std::string self = here + "/penperf-" PENPERF_MODE;
+  std::vector<std::string> args = {"penrun", "-n", "2", "--", self};
+  args.insert(args.end(), argv + 1, argv + argc);
+  if (setenv("PENPERF_LAUNCHED", "1", 0) != 0 || own_folder().empty()) std::exit(1);
+  // Installed, all programs lie together; in a build tree each has its folder.
+  const std::string why =
+      become({here + "/penrun", here + "/../../tools/penrun/penrun", "penrun"}, args);
+  std::fprintf(stderr, "penperf: cannot start two processes: %s\n", why.c_str());
+  std::exit(1);
+}
+
+perf::measurement heading(const options& o, const bench_row& row, const world& w, const rig& r) {
+  perf::measurement m;
+  m.bench = o.bench;
+  m.kind = name_of(o.kind);
+  m.device = r.device_name();
+  m.mode = PENPERF_MODE;
+  m.procs = w.size();
+  m.threads = o.threads;
+  m.size = o.size;
+  m.is_latency = row.is_latency;
+  return m;
+}
+
+/// One round: the twin right before or right after ours, in turn, and the probes around both.
+perf::measurement one_round(rig& r, bench& b, perf::measurement m, bool raw_first) {
+  figures raw;
+  m.probe_ns[0] = r.probe();
+  if (raw_first) raw = b.raw(r);
+  const figures ours = b.ours(r);
+  if (!raw_first) raw = b.raw(r);
+  m.probe_ns[1] = r.probe();
+  m.ns = ours.ns;
+  m.rate = ours.rate;
+  m.iters = ours.count;
+  m.twin_ns = raw.ns.p50;
+  m.twin_rate = raw.rate;
+  return m;
+}
+
+perf::measurement measure(rig& r, bench& b, const perf::measurement& head) {
+  perf::round_keeper keeper(r.opts().rounds);
+  std::vector<perf::measurement> rounds;
+  while (!keeper.enough()) {
+    rounds.push_back(one_round(r, b, head, rounds.size() % 2 == 0));
+    keeper.add({rounds.back().probe_ns, rounds.back().ratio()});
+  }
+  if (keeper.taken() > r.opts().rounds)
+    std::fprintf(stderr, "penperf: %zu rounds for %u: the placement probes disagreed\n",
+                 keeper.taken(), r.opts().rounds);
+  return rounds[keeper.median_round()];
+}
+
+void print(const options& o, const perf::measurement& m) {
+  if (o.json)
+    std::printf("%s\n", perf::to_json(m).c_str());
+  else
+    std::printf("%s%s", perf::table_head().c_str(), perf::table_row(m).c_str());
+  std::fflush(stdout);
+}
+
+template <class T>
+T or_die(result<T> r) {
+  if (!r) fatal(1, "%s", r.error().message().c_str());
+  return std::move(*r);
+}
+
+int run(int argc, char** argv) {
+  options o = parse(argc, argv);
+  world w = or_die(world::join());
+  if (w.size() == 1) {
+    if (std::getenv("PENPERF_LAUNCHED") != nullptr) fatal(1, "penrun made no job of two");
+    launch_two(argc, argv);
+  }
+  pin_to_core(w.rank());
+  setting_overrides overrides;
+  if (!o.device.empty()) overrides.emplace_back("PENSTOCK_DEVICE", o.device);
+  endpoint ep = or_die(endpoint::open(w, overrides));
+  if (o.kind == am_kind::medium && o.size > ep.max_medium()) {
+    if (o.size > 4096 || w.rank() == 0)
+      std::fprintf(stderr, "penperf: the largest Medium of this build is %zu bytes\n",
+                   ep.max_medium());
+    if (o.size > 4096) return 2;
+    o.size = ep.max_medium();  // "4 KB" means the largest Medium
+  }
+  rig r(w, ep, o);
+  const bench_row& row = *find_bench(o.bench);
+  const std::unique_ptr<bench> b = row.make(o);
+  b->add_handlers(ep);
+  const auto started = ep.start(placement_window(o.size));
+  if (!started) fatal(1, "%s", started.error().message().c_str());
+  r.start(o.size);
+  if (w.rank() == requester_rank) {
+    print(o, measure(r, *b, heading(o, row, w, r)));
+    r.quit();
+  } else if (w.rank() == target_rank) {
+    r.serve();
+  }
+  must(ep.barrier(), "the last barrier");
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace penstock::penperf
+
+int main(int argc, char** argv) { return penstock::penperf::run(argc, argv); }

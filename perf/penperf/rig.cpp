@@ -1,0 +1,154 @@
+// See rig.hpp.
+#include "perf/penperf/rig.hpp"
+
+#include <thread>
+
+#include "lib/base/log.hpp"
+
+namespace penstock::penperf {
+
+void must(status s, const char* what) {
+  if (is_failure(s)) [[unlikely]]
+    fatal(1, "%s: %s", what, describe(s));
+}
+
+rig::rig(world& w, endpoint& ep, const options& o)
+    : world_(w),
+      ep_(ep),
+      options_(o),
+      requester_(w.rank() == requester_rank),
+      command_(ep.add<&rig::on_command>(this)),
+      blob_(ep.add<&rig::on_blob>(this)) {}
+
+std::string rig::device_name() const {
+  const std::string text = ep_.device();
+  return text.substr(0, text.find_first_of(" :,("));
+}
+
+void rig::start(std::size_t size) {
+  const std::size_t window = placement_window(size);
+  const bool measured = world_.rank() <= target_rank;
+  memory_ = pair_memory::share(world_, sizeof(perf::probe_line) + ring_twin_bytes(window));
+  if (memory_ && measured) line_ = reinterpret_cast<perf::probe_line*>(memory_.data());
+  if (!measured) return;
+  if (device_name() == "shm0") {
+    if (memory_) twin_ = make_ring_twin(memory_.data() + sizeof *line_, requester_, window);
+  } else {
+    twin_ = make_verbs_twin(
+        device_name(), [this](const void* mine, void* theirs) { return swap_blobs(mine, theirs); },
+        requester_, window);
+  }
+}
+
+void rig::on_command(token&, command c) {
+  next_ = c;
+  // C1 told  store-release told_  -> C2: next_ is written
+  told_.store(true, std::memory_order_release);
+}
+
+void rig::tell(const command& c) {
+  must(ep_.request_short(target_rank, command_, c), "a command to the target");
+}
+
+double rig::probe() {
+  if (line_ == nullptr) return 0;
+  tell({.what = order::probe});
+  return perf::probe_cache_line(*line_, true);
+}
+
+figures rig::raw_trips(leg there, leg back, std::uint64_t warm_up,
+                       std::span<std::uint64_t> samples) {
+  if (!twin_) return {};
+  tell({order::trips, (there.placed ? 1u : 0u) | (back.placed ? 2u : 0u), there.bytes, back.bytes,
+        warm_up, samples.size()});
+  return twin_->trips(there, back, warm_up, samples);
+}
+
+figures rig::raw_flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) {
+  if (!twin_) return {};
+  tell({order::flood, one_way.placed ? 1u : 0u, one_way.bytes, 0, batch, samples.size()});
+  return twin_->flood(one_way, batch, samples);
+}
+
+void rig::pollers(bool on) { tell({.what = order::pollers, .count = on}); }
+void rig::quit() { tell({.what = order::quit}); }
+
+rig::command rig::await_command() {
+  std::uint64_t handled = 0;
+  while (true) {
+    // A burst without any test but the one that ends it; then the core is offered to others if
+    // nothing has come, since processes may outnumber cores.
+    for (int i = 0; i < 4096; ++i) {
+      // C2 poll  load-acquire told_  <- C1
+      if (told_.load(std::memory_order_acquire)) {
+        told_.store(false, std::memory_order_relaxed);
+        return next_;
+      }
+      must(ep_.poll(), "the target's poll");
+    }
+    const std::uint64_t now = ep_.statistics().requests_handled;
+    if (now == handled) std::this_thread::yield();
+    handled = now;
+  }
+}
+
+bool rig::obey(const command& c) {
+  const leg there{c.there, (c.placed & 1u) != 0}, back{c.back, (c.placed & 2u) != 0};
+  switch (c.what) {
+    case order::probe:
+      perf::probe_cache_line(*line_, false);
+      return true;
+    case order::trips:
+      scratch_.resize(c.count);
+      twin_->trips(there, back, c.warm_up, scratch_);
+      return true;
+    case order::flood:
+      scratch_.resize(c.count);
+      twin_->flood(there, c.warm_up, scratch_);
+      return true;
+    case order::pollers:
+      pollers_on_.store(c.count != 0, std::memory_order_relaxed);
+      return true;
+    case order::quit:
+      break;
+  }
+  return false;
+}
+
+void rig::serve() {
+  std::vector<std::jthread> pollers;
+  for (unsigned i = 1; i < options_.threads; ++i)
+    pollers.emplace_back([this] {
+      while (!pollers_quit_.load(std::memory_order_relaxed)) {
+        if (pollers_on_.load(std::memory_order_relaxed))
+          must(ep_.poll(), "a poller's poll");
+        else
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    });
+  while (obey(await_command())) {
+  }
+  pollers_quit_.store(true, std::memory_order_relaxed);
+}
+
+void rig::on_blob(token&, blob b) {
+  const std::lock_guard guard(lock_);
+  blobs_.push_back(b);
+}
+
+bool rig::swap_blobs(const void* mine, void* theirs) {
+  blob b;
+  std::memcpy(b.data(), mine, b.size());
+  if (is_failure(ep_.request_short(requester_ ? target_rank : requester_rank, blob_, b)))
+    return false;
+  const status s = ep_.wait_until([&] {
+    const std::lock_guard guard(lock_);
+    if (blobs_.empty()) return false;
+    std::memcpy(theirs, blobs_.front().data(), b.size());
+    blobs_.pop_front();
+    return true;
+  });
+  return !is_failure(s);
+}
+
+}  // namespace penstock::penperf

@@ -1,0 +1,96 @@
+// The two processes of a measurement: rank 0 requests and measures, rank 1 serves. What is to be
+// done next travels as an active message, so that it works on any device. Other ranks only wait.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "penstock/penstock.hpp"
+#include "perf/penperf/options.hpp"
+#include "perf/penperf/pair_memory.hpp"
+#include "perf/penperf/twin.hpp"
+#include "perf/probe.hpp"
+
+namespace penstock::penperf {
+
+inline constexpr rank_id requester_rank = 0, target_rank = 1;
+
+/// Ends the job with a message if s is a failure.
+void must(status s, const char* what);
+
+class rig {
+ public:
+  /// Registers its handlers: before the endpoint starts, in every rank.
+  rig(world& w, endpoint& ep, const options& o);
+  /// Collective; after the endpoint has started. size: payload of the measurement.
+  void start(std::size_t size);
+
+  [[nodiscard]] endpoint& ep() noexcept { return ep_; }
+  [[nodiscard]] const options& opts() const noexcept { return options_; }
+  [[nodiscard]] std::string device_name() const;
+
+  // At the requester; the target does its part meanwhile.
+  /// Cache-line round trip in ns; 0 where the processes share no memory.
+  double probe();
+  /// As in twin; zeros where there is no twin between these processes.
+  figures raw_trips(leg there, leg back, std::uint64_t warm_up, std::span<std::uint64_t> samples);
+  figures raw_flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples);
+  /// Lets the target's additional threads poll (--threads), or stops them.
+  void pollers(bool on);
+  void quit();
+
+  /// The target: polls, which runs the benchmark's handlers, and does what it is told, until quit.
+  void serve();
+
+ private:
+  enum class order : std::uint32_t { probe, trips, flood, pollers, quit };
+  struct command {
+    order what = order::quit;
+    std::uint32_t placed = 0;  ///< bit 0: there, bit 1: back
+    std::uint64_t there = 0, back = 0, warm_up = 0, count = 0;
+  };
+  using blob = std::array<std::byte, 64>;
+
+  void on_command(token& t, command c);
+  void on_blob(token& t, blob b);
+  void tell(const command& c);
+  command await_command();
+  bool obey(const command& c);
+  bool swap_blobs(const void* mine, void* theirs);
+
+  world& world_;
+  endpoint& ep_;
+  const options& options_;
+  bool requester_;
+  short_handler<command> command_;
+  short_handler<blob> blob_;
+  // Handlers may run on a poller's thread.
+  std::mutex lock_;
+  command next_;            ///< guarded by told_
+  std::deque<blob> blobs_;  ///< guarded by lock_
+  std::atomic<bool> told_{false};
+  std::atomic<bool> pollers_on_{false}, pollers_quit_{false};
+  pair_memory memory_;
+  perf::probe_line* line_ = nullptr;
+  std::unique_ptr<twin> twin_;
+  std::vector<std::uint64_t> scratch_;
+};
+
+/// Repeats chunk(), which answers the median of a chunk of operations, until two chunks in a row
+/// differ by less than a twentieth; at most 20 times.
+template <class Chunk>
+void settle(Chunk&& chunk) {
+  double before = 0;
+  for (int i = 0; i < 20; ++i) {
+    const double now = chunk();
+    if (now > 0.95 * before && now < 1.05 * before) return;
+    before = now;
+  }
+}
+
+}  // namespace penstock::penperf
