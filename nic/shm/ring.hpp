@@ -126,6 +126,10 @@ class ring_tx {
   /// True when the consumer has taken all that was pushed and has said so.
   [[nodiscard]] bool drained() noexcept { return refresh(), head_ == tail_; }
   [[nodiscard]] std::uint64_t pushed() const noexcept { return tail_; }
+  /// True when the consumer has said that it has taken everything before this position.
+  [[nodiscard]] bool passed(std::uint64_t position) noexcept {
+    return head_ >= position || (refresh(), head_ >= position);
+  }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
@@ -171,6 +175,14 @@ class ring_rx {
            static_cast<std::uint32_t>(head_ + 1);
   }
 
+  /// ready(), for a thread that does not own the consumer's side: a hint, true or false may be
+  /// stale.
+  [[nodiscard]] bool ready_hint() noexcept {
+    const std::uint64_t head = std::atomic_ref(head_).load(std::memory_order_relaxed);
+    return m_.slots[head & (m_.geometry.slots - 1)].seq.load(std::memory_order_relaxed) ==
+           static_cast<std::uint32_t>(head + 1);
+  }
+
   /// The oldest message, or none. It stays valid, and in the ring, until pop(). A length that
   /// cannot be (a producer gone mad) yields op 255 with no data; the caller breaks the connection.
   [[nodiscard]] message front() noexcept {
@@ -188,7 +200,7 @@ class ring_rx {
 
   /// Gives the front message's room back. The producer learns of it at the next publication.
   void pop(const message& m) noexcept {
-    ++head_;
+    std::atomic_ref(head_).store(head_ + 1, std::memory_order_relaxed);  // ready_hint() may look
     if (m.data_bytes != 0)
       data_head_ = ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).end;
     if (head_ - told_ >= m_.geometry.slots / 8 ||

@@ -70,7 +70,7 @@ struct packed {
 template <argument T>
 T unpack(const std::uint32_t*& p) noexcept {
   T x;
-  std::memcpy(&x, p, sizeof x);
+  std::memcpy(static_cast<void*>(&x), p, sizeof x);  // x may have default member values
   p += words_of<T>;
   return x;
 }
@@ -143,6 +143,7 @@ struct handler_traits<void (*)(token&, A...)> {
   using context = void;
   using ref = short_handler<A...>;
   static constexpr bool payload = false;
+  static constexpr unsigned words = total_words<A...>;
   template <auto F>
   static void call(void*, token& t, const std::uint32_t* w, std::byte*, std::size_t) {
     [&w, &t ]<std::size_t... I>(std::index_sequence<I...>) {
@@ -157,6 +158,7 @@ struct handler_traits<void (*)(token&, std::span<std::byte>, A...)> {
   using context = void;
   using ref = payload_handler<A...>;
   static constexpr bool payload = true;
+  static constexpr unsigned words = total_words<A...>;
   template <auto F>
   static void call(void*, token& t, const std::uint32_t* w, std::byte* p, std::size_t n) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -171,6 +173,7 @@ struct handler_traits<void (C::*)(token&, A...)> {
   using context = C;
   using ref = short_handler<A...>;
   static constexpr bool payload = false;
+  static constexpr unsigned words = total_words<A...>;
   template <auto F>
   static void call(void* c, token& t, const std::uint32_t* w, std::byte*, std::size_t) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -185,6 +188,7 @@ struct handler_traits<void (C::*)(token&, std::span<std::byte>, A...)> {
   using context = C;
   using ref = payload_handler<A...>;
   static constexpr bool payload = true;
+  static constexpr unsigned words = total_words<A...>;
   template <auto F>
   static void call(void* c, token& t, const std::uint32_t* w, std::byte* p, std::size_t n) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -328,9 +332,9 @@ class endpoint {
   template <auto F>
   auto enter(void* object) {
     using traits = detail::handler_traits<decltype(F)>;
-    return typename traits::ref{add_raw(&traits::template call<F>, object, traits::payload)};
+    return typename traits::ref{add_raw(&traits::template call<F>, object, traits::payload, traits::words)};
   }
-  std::uint8_t add_raw(detail::raw_handler f, void* context, bool payload);
+  std::uint8_t add_raw(detail::raw_handler f, void* context, bool payload, unsigned words);
   status request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                            unsigned n) noexcept;
   status request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,

@@ -1,0 +1,13 @@
+// The mode this copy of the mode-dependent folders is compiled for: they are built three times,
+// once for each library. Only code above lib/base that is so built may include this.
+#pragma once
+
+#include "lib/base/mode.hpp"
+
+#ifndef PENSTOCK_MODE
+#error "compile with PENSTOCK_MODE=seq, parsync or par"
+#endif
+
+namespace penstock {
+inline constexpr thread_mode build_mode = thread_mode::PENSTOCK_MODE;
+}  // namespace penstock

@@ -1,0 +1,67 @@
+// The barrier of an engine's processes: split-phase, named or anonymous. Used by gasnet.h and by
+// endpoint::barrier(). The words of dissemination.hpp go by store where the partner's slots are
+// mapped here (one host), and by Short otherwise; the receiver looks at the same slot in both
+// cases.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "lib/base/build_mode.hpp"
+#include "lib/base/owner.hpp"
+#include "lib/base/status.hpp"
+#include "lib/conduit/dissemination.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+
+/// One barrier. notify() and pass()/try_pass() alternate, one thread at a time; kick() from any
+/// thread at any time outside handlers. Cost between two processes of a host: one store, and loads
+/// of one line.
+class barrier {
+ public:
+  /// Registers its handler under that index of the engine's system handlers: before start(), and
+  /// the same on every rank. The engine must outlive it.
+  barrier(engine& e, std::uint8_t handler_index);
+  barrier(const barrier&) = delete;
+  barrier& operator=(const barrier&) = delete;
+
+  /// After start(): says that every rank's segment begins with a page (sizeof(barrier_slots)) that
+  /// is the barrier's. Without it all words travel as messages.
+  void use_segment() noexcept;
+
+  /// Arrives; does not wait for others (but, the first times, for connections).
+  void notify(const barrier_vote& own) noexcept;
+  /// True if all have arrived; then outcome is what they said.
+  bool try_pass(barrier_vote& outcome) noexcept;
+  /// Waits for that, polling. A failure is the engine's.
+  status pass(barrier_vote& outcome) noexcept;
+  /// Passes words on between notify and pass. Everything that polls calls it, so that a process
+  /// that has notified holds nobody up while it waits for something else.
+  void kick() noexcept {
+    // A hint; who sees it late kicks in its next poll.
+    if (relaying_.load(std::memory_order_relaxed)) [[unlikely]]
+      (void)advance();
+  }
+
+ private:
+  bool advance() noexcept;
+  bool send(std::uint32_t partner, unsigned parity, unsigned step, std::uint64_t word) noexcept;
+  static void on_word(void* self, token& t, const std::uint32_t* args, std::byte* payload,
+                      std::size_t bytes);
+
+  engine& engine_;
+  const std::uint8_t handler_;
+  bool in_segment_ = false;
+  barrier_slots* slots_;      // where this process receives
+  owner<build_mode> inside_;  // who may touch logic_, partners_ and passed_
+  std::atomic<bool> relaying_{false};
+  bool passed_ = true;
+  dissemination logic_;
+  std::array<barrier_slots*, barrier_steps_max>
+      partners_{};     // where to store; null: not mapped or not known
+  barrier_slots own_;  // while there is no page in the segment
+};
+
+}  // namespace penstock::conduit

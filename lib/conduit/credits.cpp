@@ -1,0 +1,177 @@
+// The engine's side of the credit system: what credit/ decides is put on messages and taken off
+// them here. credit/ledger.hpp holds the rules; credit/DEADLOCK.md the argument.
+//
+// System messages travel on the reply lanes, cost nothing, and are at most one of a kind to a peer
+// at a time. When a queue has no room for one it is kept in its peer (deferred) and sent by a later
+// poll.
+#include <algorithm>
+
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+
+// Takes cost credits for p into its lease; inside request_out. A stream takes several at a time, so
+// that in PAR it pays one RMW in eight messages.
+status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
+  constexpr std::uint32_t stream = concurrent(build_mode) ? 8 : 1;
+  const std::uint32_t missing = cost - p.lease;
+  const std::uint32_t got = ledger_->take_up_to(p.rank, missing, missing + (stream - 1) * cost);
+  if (got == 0) [[unlikely]]
+    return status::no_credit;
+  p.lease += got;
+  return status::ok;
+}
+
+// A request to p waits for credits: tells the ledger, and asks for more where those lent could
+// never do.
+void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
+  if (first) {
+    p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
+    const std::uint32_t missing = ledger_->note_stall(p.rank, cost);
+    p.need.store(static_cast<std::uint8_t>(std::min<std::uint32_t>(missing, 7)),
+                 std::memory_order_relaxed);
+  }
+  if (const std::uint32_t n = ledger_->begin_want(p.rank, cost); n != 0)
+    send_system(p, wire::system_op::want, n, ledger_->take_epoch_mark(p.rank), true);
+}
+
+// The credit byte of a request of that cost.
+std::uint8_t engine::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
+  std::uint8_t need = p.need.load(std::memory_order_relaxed);
+  if (need != 0) [[unlikely]]
+    p.need.store(0, std::memory_order_relaxed);
+  return credit::credit_byte{ledger_->take_epoch_mark(p.rank), need,
+                             static_cast<std::uint8_t>(std::min<std::uint32_t>(cost, 15))}
+      .encode();
+}
+
+// A request came: grants what it asks for. True: its sender waits, answer without delay.
+bool engine::note_request(peer& p, token_state& t) noexcept {
+  const auto byte = credit::credit_byte::decode(t.header.credit);
+  if (byte.need == 0 && !byte.end_epoch) [[likely]]
+    return false;
+  t.grant = static_cast<std::uint8_t>(
+      std::min<std::uint32_t>(ledger_->on_need(p.rank, byte.need, byte.end_epoch), 7));
+  return byte.need != 0;
+}
+
+// p is to get back `cost` credits, and `grant` more; inside request_in.
+void engine::owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept {
+  p.owed.store(p.owed.load(std::memory_order_relaxed) + cost, std::memory_order_relaxed);
+  p.grant += grant;
+}
+
+// The header of a message that gives p all it is owed; inside request_in, and to be sent.
+wire::header engine::credits_header(peer& p) noexcept {
+  const std::uint32_t due = std::min<std::uint32_t>(p.owed.load(std::memory_order_relaxed), 65535);
+  const std::uint32_t grant = std::min<std::uint32_t>(p.grant, 7);
+  wire::header h;
+  h.kind_args = wire::kind_args(wire::kind::credits, 0);
+  h.length = static_cast<std::uint16_t>(due);
+  h.credit =
+      credit::credit_byte{ledger_->take_epoch_mark(p.rank), static_cast<std::uint8_t>(grant), 0}
+          .encode();
+  p.owed.store(p.owed.load(std::memory_order_relaxed) - due, std::memory_order_relaxed);
+  p.grant -= grant;
+  return h;
+}
+
+// A reply or a message of credits came from p.
+void engine::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept {
+  const auto byte = credit::credit_byte::decode(h.credit);
+  if (ledger_->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok) [[unlikely]]
+    peer_failed(p, malformed);
+}
+
+bool engine::system_message(peer& p, const wire::header& h) noexcept {
+  const bool epoch = credit::credit_byte::decode(h.credit).end_epoch;
+  if (h.kind() == wire::kind::credits) {
+    absorb_credits(p, h, h.length);
+    return true;
+  }
+  if (h.kind() != wire::kind::system) return false;
+  const bool urgent = (h.flags & wire::flag_urgent) != 0;
+  switch (static_cast<wire::system_op>(h.handler)) {
+    case wire::system_op::revoke: {
+      // What a stream has leased and not spent can be given up too.
+      if (const std::uint32_t tag = thread_tag(); p.request_out.try_enter(tag)) {
+        if (p.lease != 0) ledger_->give_back(p.rank, std::exchange(p.lease, 0));
+        p.request_out.leave(tag);
+      }
+      const auto a = ledger_->on_revoke(p.rank, epoch, urgent, h.length);
+      send_system(p, wire::system_op::give_back, a.count, a.end_epoch, false);
+      return true;
+    }
+    case wire::system_op::give_back:
+      if (ledger_->on_return(p.rank, h.length, epoch) != status::ok) return false;
+      intents_.store(true, std::memory_order_relaxed);
+      return true;
+    case wire::system_op::want: {
+      const auto a = ledger_->on_want(p.rank, h.length, urgent, epoch);
+      if (a.send)
+        send_system(p, wire::system_op::grant, a.message.count, a.message.end_epoch, false);
+      intents_.store(true, std::memory_order_relaxed);
+      return true;
+    }
+    case wire::system_op::grant:
+      return ledger_->on_grant(p.rank, h.length, epoch) == status::ok;
+  }
+  return false;
+}
+
+// Sends what the ledger wants sent: REVOKEs while the bank is low, GRANTs to those who wait.
+void engine::follow_intents() noexcept {
+  if (!intents_.exchange(false, std::memory_order_relaxed) || !ledger_->has_intents()) return;
+  credit::grant g;
+  while (ledger_->next_grant(g))
+    send_system(peers_[g.peer], wire::system_op::grant, g.count, g.end_epoch, false);
+  credit::revoke_intent asked[16];
+  const std::uint32_t n = ledger_->next_revoke(asked);
+  for (std::uint32_t i = 0; i < n; ++i)
+    send_system(peers_[asked[i].peer], wire::system_op::revoke, asked[i].at_most,
+                asked[i].end_epoch, asked[i].urgent);
+}
+
+void engine::send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
+                         bool urgent) noexcept {
+  wire::header h;
+  h.kind_args = wire::kind_args(wire::kind::system, 0);
+  h.handler = static_cast<std::uint8_t>(op);
+  h.length = static_cast<std::uint16_t>(count);
+  h.flags = urgent ? wire::flag_urgent : std::uint8_t{0};
+  h.credit = credit::credit_byte{epoch, 0, 0}.encode();
+  if (push_system(p, h)) return;
+  // R1 defer  release deferred  -> A1 below
+  p.deferred[h.handler].store(wire::word_of(h), std::memory_order_release);
+  deferred_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Tries again what found no room, or no connection.
+void engine::send_deferred() noexcept {
+  for (peer& p : peers_)
+    for (auto& d : p.deferred) {
+      // A1 take  acquire deferred  <- R1; whoever takes it sends it or puts it back
+      const std::uint64_t w = d.exchange(0, std::memory_order_acquire);
+      if (w == 0) continue;
+      if (push_system(p, wire::header_of(w)))
+        deferred_.fetch_sub(1, std::memory_order_relaxed);
+      else
+        d.store(w, std::memory_order_release);
+    }
+}
+
+// Puts a system message on the reply lane to p. False: not now.
+bool engine::push_system(peer& p, const wire::header& h) noexcept {
+  if ((p.ready.load(std::memory_order_acquire) >> lane_reply & 1) == 0) {
+    (void)connect(p, lane_reply);
+    return false;
+  }
+  const std::uint32_t tag = thread_tag();
+  if (!p.reply_out.try_enter(tag)) return false;
+  const bool done = direct_ ? push_word_direct(p, h) : push_word_verbs(p, h);
+  p.reply_out.leave(tag);
+  return done;
+}
+
+}  // namespace penstock::conduit

@@ -1,0 +1,53 @@
+// The UD queue pair that carries connection set-up: small datagrams, which may be lost. The
+// engine's.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <unordered_map>
+
+#include "lib/base/build_mode.hpp"
+#include "lib/base/owner.hpp"
+#include "lib/base/result.hpp"
+#include "nic/device.hpp"
+
+namespace penstock::conduit {
+
+class datagrams {
+ public:
+  static constexpr std::size_t max_bytes = 256;
+
+  /// Opens on dev; buffers: datagrams that may wait to be looked at before further ones are lost.
+  static result<std::unique_ptr<datagrams>> open(nic::device& dev, ibv_pd* pd,
+                                                 std::uint32_t buffers);
+  ~datagrams();
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
+  /// Sends if a buffer is free, else drops it, as a network may. Any thread.
+  void send(std::uint32_t rank, const nic::address& to, std::uint32_t qpn, const void* bytes,
+            std::size_t n) noexcept;
+  /// Takes one that has come: true, with its bytes (at most max_bytes). Any thread.
+  bool receive(std::byte* bytes, std::size_t& n) noexcept;
+
+ private:
+  datagrams() = default;
+  result<void> set_up(ibv_pd* pd, std::uint32_t buffers);
+  void post(std::uint32_t buffer) noexcept;
+
+  static constexpr std::size_t grh = 40;
+  static constexpr std::uint32_t sends = 16;
+  nic::device* dev_ = nullptr;
+  ibv_cq *send_cq_ = nullptr, *recv_cq_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  ibv_mr* mr_ = nullptr;
+  std::byte* memory_ = nullptr;
+  std::size_t memory_bytes_ = 0;
+  std::uint32_t buffers_ = 0;
+  std::uint32_t free_sends_ = sends, next_send_ = 0;    // (use_)
+  std::unordered_map<std::uint32_t, ibv_ah*> handles_;  // (use_) by rank
+  owner<build_mode> use_;
+};
+
+}  // namespace penstock::conduit

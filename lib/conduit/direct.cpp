@@ -1,0 +1,231 @@
+// The direct path: messages between processes of one host through the rings of the shared-memory
+// device's queue pairs, without work requests. A message is written once, into the ring, and its
+// handler reads it there.
+//
+// Why nothing waits for ever: a request that finds no room or credits is answered "short", and its
+// caller polls; a request is taken out of its ring only when the reply ring towards its sender has
+// room for the longest reply and for what the engine itself says on that lane (invariant 3);
+// replies are taken out at any time, since their handlers send nothing. So reply rings always
+// drain, and then requests do.
+#include <cstring>
+
+#include "lib/base/backoff.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/engine.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+using nic::shm::op_direct;
+
+// Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
+constexpr std::uint32_t reply_slots = 8;
+constexpr std::uint32_t reply_data = wire::layout(wire::max_fixed, max_medium).data_bytes;
+
+void put_fixed(std::byte* to, const outgoing& m, const void* dest) noexcept {
+  if (m.kind == wire::kind::long_) {
+    const wire::long_block lb{reinterpret_cast<std::uintptr_t>(dest), m.bytes};
+    std::memcpy(to, &lb, sizeof lb);
+    to += sizeof lb;
+  }
+  for (unsigned i = 0; i < m.nargs; ++i) std::memcpy(to + 4 * i, m.args + i, 4);
+}
+
+// Writes m into the ring; false when it is full. A Long's payload must be in place already.
+bool push(nic::shm::ring_tx& tx, wire::header h, const outgoing& m) noexcept {
+  h.kind_args = wire::kind_args(m.kind, m.nargs);
+  h.handler = m.handler;
+  h.flags = m.flags;
+  const std::uint32_t carried =
+      m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0;
+  h.length = static_cast<std::uint16_t>(carried);
+  const std::uint32_t fixed = wire::fixed_bytes(m.kind, m.nargs);
+  const wire::layout l(fixed, carried);
+  return tx.try_push(
+      op_direct, wire::word_of(h), l.data_bytes, [&](std::byte* body, std::byte* data) {
+        put_fixed(l.fixed_in_body ? body : data, m, m.dest);
+        if (carried != 0)
+          std::memcpy((l.payload_in_body ? body : data) + l.payload_at, m.payload, carried);
+      });
+}
+
+std::uint32_t data_bytes(const outgoing& m) noexcept {
+  return wire::layout(wire::fixed_bytes(m.kind, m.nargs),
+                      m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0)
+      .data_bytes;
+}
+
+// Finds the parts of a message in the ring; false: its lengths contradict each other.
+bool find_parts(const nic::shm::ring_rx::message& m, const wire::header& h, const std::byte*& fixed,
+                std::byte*& payload) noexcept {
+  const std::uint32_t carried = wire::carried_bytes(h);
+  const std::uint32_t fixed_size = wire::fixed_bytes(h.kind(), h.nargs());
+  const wire::layout l(fixed_size, carried);
+  if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
+    return false;
+  auto* const body = const_cast<std::byte*>(m.slot->body);
+  fixed = l.fixed_in_body ? body : m.data;
+  payload = (l.payload_in_body ? body : m.data) + l.payload_at;
+  return true;
+}
+
+// Enters where another thread may be for the length of one push; never held while anything is
+// waited for.
+void enter(queue_owner& o, std::uint32_t tag) noexcept {
+  backoff b(64);
+  while (!o.try_enter(tag)) b.idle();
+}
+
+}  // namespace
+
+// What the request with that header cost its sender.
+std::uint32_t engine::cost_of(const wire::header& h) noexcept {
+  return credit::cost(
+      static_cast<credit::kind>(h.kind()),
+      wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
+}
+
+status engine::request_direct(peer& p, const outgoing& m) noexcept {
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp)
+  if ((p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0) [[unlikely]]
+    return connect(p, lane_request);
+  const std::uint32_t tag = thread_tag();
+  if (!p.request_out.try_enter(tag)) [[unlikely]]
+    return status::busy;
+  status s = status::ok;
+  const std::uint32_t cost = cost_of(m);
+  if (p.lease < cost) s = take_credits(p, cost);
+  if (s == status::ok) [[likely]] {
+    // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
+    // behind.
+    if (!p.request_tx->has_room(1, data_bytes(m))) [[unlikely]] {
+      s = status::no_space;
+    } else {
+      if (m.kind == wire::kind::long_ && m.bytes != 0)
+        std::memcpy(p.segment_here + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload,
+                    m.bytes);
+      wire::header h;
+      h.credit = request_credit_byte(p, cost);
+      (void)push(*p.request_tx, h, m);
+      p.lease -= cost;
+      ++p.requests_sent;
+    }
+  }
+  p.request_out.leave(tag);
+  return s;
+}
+
+status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
+  peer& p = *t.from;
+  if (m.kind == wire::kind::long_ && m.bytes != 0) {
+    if (!in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
+    std::memcpy(p.segment_here + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload,
+                m.bytes);
+  }
+  const std::uint32_t tag = thread_tag();
+  // What the byte cannot hold stays owed. Inside request_in, as owed is.
+  const std::uint32_t due = p.owed.load(std::memory_order_relaxed) + t.cost;
+  const std::uint32_t count = due < 15 ? due : 15;
+  enter(p.reply_out, tag);
+  wire::header h;
+  h.credit = credit::credit_byte{ledger_->take_epoch_mark(p.rank), t.grant,
+                                 static_cast<std::uint8_t>(count)}
+                 .encode();
+  const bool pushed = push(*p.reply_tx, h, m);
+  p.reply_out.leave(tag);
+  if (!pushed) [[unlikely]]
+    return status::no_space;  // the room was there when the request was taken
+  p.owed.store(due - count, std::memory_order_relaxed);
+  return status::ok;
+}
+
+bool engine::push_word_direct(peer& p, const wire::header& h) noexcept {
+  return p.reply_tx->try_push(op_direct, wire::word_of(h), 0, [](std::byte*, std::byte*) {});
+}
+
+// Sends what p is owed as a message of its own, if there is room; inside request_in.
+void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
+  if (!p.reply_out.try_enter(tag)) return;  // the next poll does it
+  if (p.reply_tx->has_room(1, 0)) {
+    (void)push_word_direct(p, credits_header(p));
+    ++p.credit_messages;
+  }
+  p.reply_out.leave(tag);
+}
+
+// True when the reply ring to p has room for whatever the next request may bring about.
+bool engine::reply_room_direct(peer& p, std::uint32_t tag) noexcept {
+  if (!p.reply_out.try_enter(tag)) return false;
+  const bool room = p.reply_tx->has_room(reply_slots, reply_data);
+  p.reply_out.leave(tag);
+  return room;
+}
+
+unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
+  if (!p.request_in.try_enter(tag)) return 0;
+  unsigned n = 0;
+  const unsigned limit = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
+  while (n < limit) {
+    const auto m = p.request_rx->front();
+    if (!m) break;
+    if (!reply_room_direct(p, tag)) [[unlikely]]
+      break;
+    const wire::header h = wire::header_of(m.slot->header);
+    const std::byte* fixed = nullptr;
+    std::byte* payload = nullptr;
+    token_state t(*this, p, h, true);
+    if (!find_parts(m, h, fixed, payload)) [[unlikely]]
+      peer_failed(p, malformed);
+    t.cost = cost_of(h);
+    const bool urgent = note_request(p, t);
+    if (!run_handler(t, fixed, payload)) [[unlikely]]
+      peer_failed(p, malformed);
+    p.request_rx->pop(m);
+    ++n;
+    if (!t.replied) owe(p, t.cost, t.grant);
+    if (urgent || p.owed.load(std::memory_order_relaxed) >= return_batch_)
+      push_credits_direct(p, tag);
+  }
+  if (n != 0) {
+    p.requests_handled += n;
+    ledger_->count_requests(n);
+    p.idle = 0;
+  } else if (p.owed.load(std::memory_order_relaxed) != 0 && ++p.idle >= idle_polls) {
+    p.idle = 0;
+    push_credits_direct(p, tag);
+  }
+  p.request_in.leave(tag);
+  return n;
+}
+
+unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
+  if (!p.reply_in.try_enter(tag)) return 0;
+  unsigned n = 0;
+  const unsigned limit = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
+  while (n < limit) {
+    const auto m = p.reply_rx->front();
+    if (!m) break;
+    const wire::header h = wire::header_of(m.slot->header);
+    if (h.kind() >= wire::kind::credits) {
+      if (m.op != op_direct || m.data_bytes != 0 || !system_message(p, h)) [[unlikely]]
+        peer_failed(p, malformed);
+    } else {
+      const std::byte* fixed = nullptr;
+      std::byte* payload = nullptr;
+      if (!find_parts(m, h, fixed, payload)) [[unlikely]]
+        peer_failed(p, malformed);
+      absorb_credits(p, h, credit::credit_byte::decode(h.credit).count);
+      token_state t(*this, p, h, false);
+      if (!run_handler(t, fixed, payload)) [[unlikely]]
+        peer_failed(p, malformed);
+      ++p.replies_handled;
+    }
+    p.reply_rx->pop(m);
+    ++n;
+  }
+  p.reply_in.leave(tag);
+  return n;
+}
+
+}  // namespace penstock::conduit

@@ -1,0 +1,138 @@
+// The C++ interface over the engine: world, endpoint, token. Nothing but translation.
+#include <cstdio>
+
+#include "lib/conduit/engine.hpp"
+
+namespace penstock {
+
+struct world::impl {
+  settings options;
+  std::unique_ptr<job::job> job;
+  setting_overrides overrides;
+};
+
+world::world(std::unique_ptr<impl> i) noexcept : impl_(std::move(i)) {}
+world::world(world&&) noexcept = default;
+world& world::operator=(world&&) noexcept = default;
+world::~world() {
+  if (impl_ && impl_->job) impl_->job->finalize(0);
+}
+
+result<world> world::join(const setting_overrides& overrides) {
+  auto i = std::make_unique<impl>();
+  auto s = read_settings(overrides);
+  if (!s) return s.error();
+  i->options = std::move(*s);
+  i->overrides = overrides;
+  auto j = job::job::join(i->options);
+  if (!j) return j.error();
+  i->job = std::move(*j);
+  return world(std::move(i));
+}
+
+rank_id world::rank() const noexcept { return impl_->job->rank(); }
+rank_id world::size() const noexcept { return impl_->job->size(); }
+void world::exit(int code) noexcept { impl_->job->abort(code, nullptr); }
+result<std::vector<std::vector<std::byte>>> world::exchange(std::span<const std::byte> mine) {
+  return impl_->job->exchange(mine);
+}
+
+endpoint::endpoint(std::unique_ptr<conduit::engine> e) noexcept : engine_(std::move(e)) {
+  engine_->set_owner(this);
+}
+endpoint::endpoint(endpoint&& o) noexcept : engine_(std::move(o.engine_)) {
+  if (engine_) engine_->set_owner(this);
+}
+endpoint& endpoint::operator=(endpoint&& o) noexcept {
+  engine_ = std::move(o.engine_);
+  if (engine_) engine_->set_owner(this);
+  return *this;
+}
+endpoint::~endpoint() = default;
+
+result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
+  auto& i = w.internals();
+  setting_overrides all = i.overrides;
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  auto s = read_settings(all);
+  if (!s) return s.error();
+  auto e = conduit::engine::open(*i.job, *s);
+  if (!e) return e.error();
+  return endpoint(std::move(*e));
+}
+
+result<void> endpoint::start(std::size_t segment_bytes) { return engine_->start(segment_bytes); }
+rank_id endpoint::rank() const noexcept { return engine_->rank(); }
+rank_id endpoint::size() const noexcept { return engine_->size(); }
+std::span<std::byte> endpoint::segment() const noexcept { return engine_->segment(); }
+std::span<std::byte> endpoint::segment_of(rank_id r) const noexcept {
+  return engine_->segment_of(r);
+}
+std::size_t endpoint::max_medium() const noexcept { return conduit::max_medium; }
+std::size_t endpoint::max_long() const noexcept { return conduit::max_long; }
+status endpoint::poll() noexcept { return engine_->poll(); }
+status endpoint::poll_once(unsigned& empty) noexcept { return engine_->wait_step(empty); }
+status endpoint::barrier() noexcept { return engine_->barrier(); }
+endpoint_statistics endpoint::statistics() const noexcept { return engine_->statistics(); }
+std::string endpoint::memory_report(std::size_t for_ranks) const {
+  return engine_->memory_report(for_ranks);
+}
+std::string endpoint::device() const {
+  return engine_->device().name + ": " + engine_->device().reason;
+}
+
+std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payload, unsigned words) {
+  using conduit::handler_entry;
+  const std::uint8_t index = engine_->next_handler();
+  const handler_entry h{f, context, static_cast<std::uint8_t>(words),
+                        payload ? handler_entry::takes::payload : handler_entry::takes::nothing};
+  if (index == 0 || !engine_->add_handler(index, h))
+    fatal(1, "endpoint::add: handlers are added before start(), at most 255 of them");
+  return index;
+}
+
+status endpoint::request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
+                                   unsigned n) noexcept {
+  return engine_->request(to, {.kind = conduit::wire::kind::short_,
+                               .handler = h,
+                               .nargs = static_cast<std::uint8_t>(n),
+                               .args = args});
+}
+status endpoint::request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
+                                    unsigned n, const void* payload, std::size_t bytes) noexcept {
+  return engine_->request(to, {.kind = conduit::wire::kind::medium,
+                               .handler = h,
+                               .nargs = static_cast<std::uint8_t>(n),
+                               .args = args,
+                               .payload = payload,
+                               .bytes = bytes});
+}
+status endpoint::request_long_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,
+                                  const void* payload, std::size_t bytes, void* dest,
+                                  bool async) noexcept {
+  return engine_->request(to, {.kind = conduit::wire::kind::long_,
+                               .handler = h,
+                               .nargs = static_cast<std::uint8_t>(n),
+                               .args = args,
+                               .payload = payload,
+                               .bytes = bytes,
+                               .dest = dest,
+                               .async = async});
+}
+
+rank_id token::source() const noexcept { return s_->source; }
+bool token::is_request() const noexcept { return s_->request; }
+endpoint& token::at() const noexcept { return *s_->engine->owner_endpoint(); }
+
+status token::reply(unsigned kind, std::uint8_t index, const std::uint32_t* args, unsigned nargs,
+                    const void* payload, std::size_t bytes, void* dest) noexcept {
+  return s_->engine->reply(*s_, {.kind = static_cast<conduit::wire::kind>(kind),
+                                 .handler = index,
+                                 .nargs = static_cast<std::uint8_t>(nargs),
+                                 .args = args,
+                                 .payload = payload,
+                                 .bytes = bytes,
+                                 .dest = dest});
+}
+
+}  // namespace penstock

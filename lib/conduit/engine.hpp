@@ -1,0 +1,306 @@
+// The engine of one endpoint: active messages over the queues of one device. Used by the C++
+// interface (endpoint.cpp) and by lib/gasnet; speaks to other engines in the words of wire.hpp.
+// Parts: setup.cpp (open, start, close), connect.cpp, request.cpp, reply.cpp, poll.cpp, direct.cpp
+// and verbs.cpp (the two ways a message travels), events.cpp (deaths), report.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "credit/credit.hpp"
+#include "lib/base/build_mode.hpp"
+#include "lib/base/settings.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/datagrams.hpp"
+#include "lib/conduit/meeting.hpp"
+#include "lib/conduit/peer.hpp"
+#include "lib/conduit/wire.hpp"
+#include "lib/job/job.hpp"
+#include "memreg/memreg.hpp"
+#include "nic/device.hpp"
+#include "penstock/penstock.hpp"
+#include "queues/queues.hpp"
+
+namespace penstock::conduit {
+
+/// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
+#ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see CMakeLists.txt
+inline constexpr std::uint32_t max_medium = 4032;
+#else
+inline constexpr std::uint32_t max_medium = PENSTOCK_MAX_MEDIUM;
+#endif
+/// Largest payload of a Long.
+inline constexpr std::size_t max_long = 0x7fffffff;
+static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
+              "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
+
+/// Most user handlers, index 0 to 255, and most of the engine's own.
+inline constexpr unsigned user_handlers = 256;
+inline constexpr unsigned system_handlers = 16;
+/// A handler that takes any number of arguments (it looks at token_state::nargs).
+inline constexpr std::uint8_t any_args = 255;
+
+struct handler_entry {
+  detail::raw_handler call = nullptr;  ///< null: not registered
+  void* context = nullptr;
+  std::uint8_t words = any_args;  ///< argument words it takes
+  enum class takes : std::uint8_t { nothing, payload, either } payload = takes::either;
+};
+
+/// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
+struct outgoing {
+  wire::kind kind = wire::kind::short_;
+  std::uint8_t handler = 0;
+  std::uint8_t flags = 0;
+  std::uint8_t nargs = 0;
+  const std::uint32_t* args = nullptr;
+  const void* payload = nullptr;
+  std::size_t bytes = 0;
+  void* dest = nullptr;  ///< Longs: address in the target's segment
+  bool async = false;    ///< LongAsync: payload stays untouched until the reply
+};
+
+class engine;
+
+/// A message from a process to itself, kept until its handler runs. Large: on the stack of one call
+/// only.
+struct kept_message {
+  alignas(16) std::byte payload[max_medium];
+  std::uint32_t args[max_args];
+  outgoing m;
+  /// Copies o; a Long's payload goes to its place. False: that lies outside the segment.
+  bool keep(const outgoing& o, std::span<std::byte> segment) noexcept;
+};
+
+/// The state behind a token while a handler runs. nargs and source are what handlers may ask.
+struct token_state {
+  conduit::engine* engine = nullptr;
+  peer* from = nullptr;  ///< null when a process sends to itself
+  wire::header header;
+  std::uint32_t source = 0;
+  std::uint32_t cost = 0;  ///< credits that the reply gives back
+  std::uint8_t grant = 0;  ///< extra credits that it carries
+  std::uint8_t nargs = 0;
+  bool request = false;
+  bool replied = true;
+  std::uint16_t reply_chunk = queues::no_chunk;  ///< verbs path: where the reply is built
+  kept_message* own_reply = nullptr;             ///< to itself: where the reply is kept
+
+  token_state() = default;
+  token_state(conduit::engine& e, peer& p, const wire::header& h, bool is_request) noexcept
+      : engine(&e),
+        from(&p),
+        header(h),
+        source(p.rank),
+        nargs(static_cast<std::uint8_t>(h.nargs())),
+        request(is_request),
+        replied(!is_request) {}
+  token make() noexcept { return token(*this); }
+};
+
+/// A thread's memory of who sends: with many connections it looks at the hot ones each time, and at
+/// the others in turn.
+struct poller {
+  static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
+  peer* hot[hot_peers] = {};
+  std::uint32_t victim = 0, cursor = 0, since_reap = 0;
+
+  void warm(peer* p) noexcept {
+    for (const peer* h : hot)
+      if (h == p) return;
+    hot[victim] = p;
+    victim = (victim + 1) % hot_peers;
+  }
+};
+
+/// The handler that runs on this thread now, or null.
+extern thread_local constinit token_state* running __attribute__((tls_model("initial-exec")));
+
+class engine {
+ public:
+  static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  // Set-up.
+  /// Registers at the next free user index (from 1), or at `index`. Before start(). False: taken or
+  /// full.
+  bool add_handler(std::uint8_t index, const handler_entry& h) noexcept;
+  std::uint8_t next_handler() const noexcept;
+  /// Registers one of the engine's own kind, for barriers and the like. Before start().
+  void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
+  /// Collective; see endpoint::start().
+  result<void> start(std::size_t segment_bytes);
+  /// Collective; waits (polling) for all, within the exit limit, then takes the queues down.
+  void close() noexcept;
+
+  // Messages. Requests wait by polling; see endpoint. Replies do not wait.
+  status request(rank_id to, const outgoing& m) noexcept;
+  status reply(token_state& t, const outgoing& m) noexcept;
+  /// As request(), but answers status::no_credit and its kin instead of waiting.
+  status try_request(rank_id to, const outgoing& m) noexcept;
+
+  /// One round over all queues; the number of messages handled in n.
+  status poll(unsigned& n) noexcept;
+  status poll() noexcept {
+    unsigned n = 0;
+    return poll(n);
+  }
+  /// One step of a wait: polls, and gives the core away when nothing has come for a while. empty
+  /// counts the fruitless polls; starts at 0.
+  status wait_step(unsigned& empty) noexcept;
+
+  /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
+  status barrier() noexcept { return meeting_.run(); }
+
+  // What there is.
+  [[nodiscard]] rank_id rank() const noexcept { return rank_; }
+  [[nodiscard]] rank_id size() const noexcept { return size_; }
+  [[nodiscard]] std::span<std::byte> segment() const noexcept;
+  [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
+  /// Where r's segment is mapped in this process (its own for itself), or null; connects when
+  /// needed.
+  [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
+  [[nodiscard]] const settings& options() const noexcept { return settings_; }
+  [[nodiscard]] job::job& membership() noexcept { return job_; }
+  [[nodiscard]] endpoint_statistics statistics() const noexcept;
+  [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
+  [[nodiscard]] const nic::device& device() const noexcept { return device_; }
+  /// The C++ interface's object over this engine, which tokens name.
+  void set_owner(endpoint* e) noexcept { endpoint_ = e; }
+  [[nodiscard]] endpoint* owner_endpoint() const noexcept { return endpoint_; }
+
+ private:
+  engine(job::job& j, const settings& s);
+  // request.cpp
+  [[nodiscard]] status check(const outgoing& m, const handler_entry* table,
+                             unsigned handlers) noexcept;
+  status request_self(const outgoing& m) noexcept;
+  [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
+  [[nodiscard]] static bool in_segment(const peer& p, const void* at, std::size_t bytes) noexcept;
+  // fixed and payload point into the queue; false: the bytes made no sense.
+  bool run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
+
+  // credits.cpp
+  [[nodiscard]] status take_credits(peer& p, std::uint32_t cost) noexcept;
+  void stall(peer& p, std::uint32_t cost, bool first) noexcept;
+  std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
+  bool note_request(peer& p, token_state& t) noexcept;
+  static void owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept;
+  wire::header credits_header(peer& p) noexcept;
+  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
+  bool system_message(peer& p, const wire::header& h) noexcept;
+  void follow_intents() noexcept;
+  void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
+                   bool urgent) noexcept;
+  void send_deferred() noexcept;
+  bool push_system(peer& p, const wire::header& h) noexcept;
+
+  // direct.cpp
+  status request_direct(peer& p, const outgoing& m) noexcept;
+  status reply_direct(token_state& t, const outgoing& m) noexcept;
+  [[nodiscard]] static std::uint32_t cost_of(const wire::header& h) noexcept;
+  bool reply_room_direct(peer& p, std::uint32_t tag) noexcept;
+  bool push_word_direct(peer& p, const wire::header& h) noexcept;
+  void push_credits_direct(peer& p, std::uint32_t tag) noexcept;
+  unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
+  unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
+
+  // poll.cpp
+  poller& my_poller(std::uint32_t tag) noexcept;
+  unsigned poll_peer_direct(peer& p, std::uint32_t tag) noexcept;
+  unsigned poll_direct(std::uint32_t tag) noexcept;
+  unsigned poll_verbs() noexcept;
+  void return_idle_credits(poller& mine, std::uint32_t tag) noexcept;
+
+  // verbs.cpp
+  [[nodiscard]] bool packs(const outgoing& m) const noexcept;
+  result<std::uint32_t> key_for(const void* payload, std::size_t bytes,
+                                ibv_mr*& temporary) noexcept;
+  status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint32_t& number) noexcept;
+  status request_verbs(peer& p, const outgoing& m) noexcept;
+  status reply_verbs(token_state& t, const outgoing& m) noexcept;
+  status write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, std::uint32_t imm) noexcept;
+  bool push_word_verbs(peer& p, const wire::header& h) noexcept;
+  void push_credits_verbs(peer& p, std::uint32_t tag) noexcept;
+  bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
+  unsigned reap_sends() noexcept;
+  unsigned poll_replies_verbs() noexcept;
+  unsigned poll_requests_verbs() noexcept;
+
+  // connect.cpp
+  status connect(peer& p, unsigned lane) noexcept;
+  void say_hello(peer& p, bool want) noexcept;
+  unsigned poll_datagrams() noexcept;
+  result<void> heard_hello(peer& p, const struct hello& h) noexcept;
+  result<void> make_lanes(peer& p, std::uint8_t wanted) noexcept;
+  result<void> make_lane(peer& p, unsigned lane) noexcept;
+  result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
+  void attach_peer(peer& p) noexcept;
+
+  // setup.cpp
+  result<void> open_device();
+  result<void> open_queues();
+  result<void> introduce();
+  [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks) const;
+  [[nodiscard]] bool sent_all() noexcept;
+
+  // events.cpp
+  [[nodiscard]] bool attention() noexcept;
+  void look_around() noexcept;
+  void look_around_in_wait() noexcept;
+  [[noreturn]] void peer_failed(const peer& p, const char* how) noexcept;
+  static constexpr const char* malformed = "sent bytes that make no sense";
+  // Polls without a request after which what is owed is sent by itself.
+  static constexpr std::uint16_t idle_polls = 32;
+
+  job::job& job_;
+  settings settings_;
+  const rank_id rank_, size_;
+  nic::device device_;
+  bool direct_ = false;
+  bool started_ = false;
+  std::atomic<bool> closing_{false};
+  std::uint32_t spins_before_yield_ = 200;
+  std::uint32_t max_inline_ = 0;        // bytes that queue pairs take inline
+  std::uint32_t unanswered_limit_ = 1;  // requests without reply that one message answers
+  std::uint64_t job_secret_ = 0;
+
+  // Read by every poll.
+  const std::atomic<std::uint32_t>* events_ = nullptr;     // raised by the shared-memory device
+  const std::atomic<std::uint32_t>* datagrams_ = nullptr;  // the same
+  std::atomic<std::uint32_t> events_seen_{0};
+  std::atomic<std::uint32_t> polls_to_look_{
+      0};                                   // kernel devices: until the slow queues are looked at
+  std::atomic<bool> intents_{false};        // the ledger may have something to say
+  std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
+  std::atomic<std::uint32_t> placed_{0};
+  std::atomic<std::uint32_t> connected_{0};      // entries of order_ that are valid
+  std::unique_ptr<std::atomic<peer*>[]> order_;  // peers in the order they were connected
+
+  std::unique_ptr<poller> pollers_[max_threads];  // each its thread's own
+  std::vector<peer> peers_;
+  std::unique_ptr<credit::ledger<build_mode>> ledger_;
+  credit::config credit_config_;
+  std::uint32_t return_batch_ = 1;  // credits owed to a peer before they are sent by themselves
+
+  handler_entry user_[user_handlers];
+  handler_entry system_[system_handlers];
+
+  meeting meeting_{*this};
+  endpoint* endpoint_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  std::unique_ptr<datagrams> datagram_port_;
+  std::unique_ptr<queues::message_queues> queues_;  // verbs path only
+  std::unique_ptr<memreg::segment> segment_;
+  std::unique_ptr<memreg::registrar> registrar_;
+  ibv_cq* unused_cq_ = nullptr;  // direct path: completions of QPs whose rings are used directly
+  ibv_srq* unused_srq_ = nullptr;
+};
+
+}  // namespace penstock::conduit

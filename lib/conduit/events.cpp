@@ -1,0 +1,87 @@
+// What is not a message: deaths, broken queue pairs, the launcher's word, connection set-up. Looked
+// at when a poll sees that something has happened; here a process decides to end.
+#include <poll.h>
+
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+// Kernel devices raise no counter: their slow queues are looked at once in so many polls.
+constexpr std::uint32_t polls_between_looks = 64;
+
+}  // namespace
+
+// True if look_around() has something to do. A few loads of lines that seldom change.
+bool engine::attention() noexcept {
+  if (job_.ended()) [[unlikely]]
+    return true;
+  if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0)
+      [[unlikely]]
+    return true;
+  if (events_ != nullptr)
+    return events_->load(std::memory_order_relaxed) !=
+               events_seen_.load(std::memory_order_relaxed) ||
+           datagrams_->load(std::memory_order_relaxed) != 0;
+  const std::uint32_t left = polls_to_look_.load(std::memory_order_relaxed);
+  polls_to_look_.store(left == 0 ? polls_between_looks : left - 1, std::memory_order_relaxed);
+  return left == 0;
+}
+
+void engine::look_around() noexcept {
+  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
+    const auto d = job_.ended_by();
+    fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
+  }
+  (void)poll_datagrams();
+  if (intents_.load(std::memory_order_relaxed)) follow_intents();
+  if (deferred_.load(std::memory_order_relaxed) != 0) send_deferred();
+  if (events_ != nullptr) {
+    const std::uint32_t seen = events_seen_.load(std::memory_order_relaxed);
+    if (events_->load(std::memory_order_acquire) == seen) return;
+    std::uint32_t expected = seen;  // one thread takes this event
+    if (!events_seen_.compare_exchange_strong(expected, seen + 1, std::memory_order_relaxed,
+                                              std::memory_order_relaxed))
+      return;
+  } else {
+    pollfd f{device_.context->async_fd, POLLIN, 0};
+    if (::poll(&f, 1, 0) != 1) return;
+  }
+  ibv_async_event e;
+  if (device_.verbs->get_async_event(device_.context, &e) != 0) return;
+  const ibv_event_type type = e.event_type;
+  const peer* p = nullptr;
+  switch (type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_PATH_MIG_ERR:
+      p = static_cast<const peer*>(e.element.qp->qp_context);
+      break;
+    default:
+      break;
+  }
+  device_.verbs->ack_async_event(&e);
+  if (closing_.load(std::memory_order_relaxed)) return;
+  if (p != nullptr) peer_failed(*p, device_.verbs->event_type_str(type));
+  if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)
+    fatal(1, "device %s reports: %s", device_.name.c_str(), device_.verbs->event_type_str(type));
+  log(log_level::info, "device %s reports: %s", device_.name.c_str(),
+      device_.verbs->event_type_str(type));
+}
+
+// For the waits for completions of what was sent, which no handler may interrupt: only the job's
+// end and the device's troubles count there.
+void engine::look_around_in_wait() noexcept {
+  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) look_around();
+}
+
+void engine::peer_failed(const peer& p, const char* how) noexcept {
+  // The launcher knows best whether it is dead; it says so within a moment.
+  for (int i = 0; i < 50 && !job_.ended(); ++i) ::poll(nullptr, 0, 10);
+  if (const auto d = job_.ended_by())
+    fatal(1, "lost rank %u (%s): %s", p.rank, how, d->text().c_str());
+  fatal(1, "lost rank %u: %s", p.rank, how);
+}
+
+}  // namespace penstock::conduit

@@ -1,0 +1,48 @@
+#include "lib/conduit/meeting.hpp"
+
+#include "lib/base/clock.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+constexpr std::uint8_t handler_index = 0;
+
+}  // namespace
+
+meeting::meeting(engine& e) noexcept : engine_(e) {
+  e.add_system_handler(handler_index,
+                       {&meeting::on_arrival, this, 1, handler_entry::takes::nothing});
+}
+
+void meeting::on_arrival(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  if (args[0] < max_rounds)
+    // R1 arrive  release-add arrived_  -> A1: what the sender wrote before it came is visible
+    static_cast<meeting*>(self)->arrived_[args[0]].fetch_add(1, std::memory_order_release);
+}
+
+status meeting::run(std::uint64_t limit_ns) noexcept {
+  const std::uint32_t generation = ++generation_;
+  const std::uint64_t until = limit_ns == 0 ? ~0ull : now_ns() + limit_ns;
+  for (std::uint32_t k = 0, step = 1; step < engine_.size(); ++k, step *= 2) {
+    const std::uint32_t round = k;
+    const outgoing m{.kind = wire::kind::short_,
+                     .handler = handler_index,
+                     .flags = wire::flag_system,
+                     .nargs = 1,
+                     .args = &round};
+    if (const status s = engine_.request((engine_.rank() + step) % engine_.size(), m);
+        s != status::ok)
+      return s;
+    unsigned empty = 0;
+    // A1 met  acquire arrived_  <- R1
+    while (static_cast<std::int32_t>(arrived_[k].load(std::memory_order_acquire) - generation) <
+           0) {
+      if (const status s = engine_.wait_step(empty); s != status::ok) return s;
+      if (limit_ns != 0 && empty % 64 == 63 && now_ns() > until) return status::shut_down;
+    }
+  }
+  return status::ok;
+}
+
+}  // namespace penstock::conduit

@@ -1,0 +1,35 @@
+// All processes meet: the plain blocking barrier of the C++ interface and of close().
+// Dissemination: in round k each process tells the one 2^k places on, and waits for the one 2^k
+// places back.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lib/base/status.hpp"
+
+namespace penstock {
+class token;
+}
+
+namespace penstock::conduit {
+
+class engine;
+
+class meeting {
+ public:
+  /// Registers the arrival handler with e. Before start().
+  explicit meeting(engine& e) noexcept;
+  /// Collective; polls meanwhile. One thread at a time. limit_ns: give up then (0: never).
+  status run(std::uint64_t limit_ns = 0) noexcept;
+
+ private:
+  static void on_arrival(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  static constexpr unsigned max_rounds = 32;
+  engine& engine_;
+  std::uint32_t generation_ = 0;
+  std::atomic<std::uint32_t> arrived_[max_rounds] =
+      {};  // generations whose message of round k came
+};
+
+}  // namespace penstock::conduit

@@ -1,0 +1,80 @@
+// What the engine keeps for each other process: the queues to it and from it. The engine's alone.
+//
+// Each queue end has its owner (lib/base/owner.hpp): fields marked (owner) are touched inside only.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "lib/base/build_mode.hpp"
+#include "lib/base/owner.hpp"
+#include "lib/conduit/wire.hpp"
+#include "nic/device.hpp"
+#include "nic/shm/ring.hpp"
+#include "queues/lane.hpp"
+
+namespace penstock::conduit {
+
+using queue_owner = owner<build_mode>;
+
+/// Queue pairs between two processes. Each is connected when first needed.
+enum lane_index : unsigned {
+  lane_request = 0,  ///< requests of up to 256 bytes; receives from the small lane's SRQ
+  lane_reply = 1,    ///< replies and system messages
+  lane_bulk = 2,     ///< larger requests; receives from the full-size SRQ
+  lane_count = 3,
+};
+/// Most chunks that one message of credits frees.
+inline constexpr unsigned max_unanswered = 64;
+inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
+
+struct alignas(cache_line) peer {
+  // The direct path: rings of the request and reply lanes, or null.
+  nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
+  nic::shm::ring_tx* reply_tx = nullptr;    // (reply_out)
+  nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
+  nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
+  std::atomic<std::uint32_t> owed{0};       // credits to give back to this borrower
+  std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
+  std::atomic<std::uint8_t> need{0};        // credits that the next request says it lacked
+  std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
+  std::uint32_t rank = 0;
+  std::uint32_t lease = 0;  // (request_out) credits taken and not yet spent
+  std::uint32_t grant = 0;  // (request_in) credits granted and not yet announced
+
+  alignas(cache_line) queue_owner request_out;
+  queue_owner reply_out;
+  queue_owner request_in;
+  queue_owner reply_in;
+
+  std::uint64_t requests_sent = 0;     // (request_out)
+  std::uint64_t requests_handled = 0;  // (request_in)
+  std::uint64_t replies_handled = 0;   // (reply_in)
+  std::uint64_t credit_messages = 0;   // (reply_out)
+  std::atomic<std::uint64_t> credit_stalls{0};
+  std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
+
+  // Queue pairs; on the direct path only to hold the rings.
+  queues::lane lanes[lane_count];
+  std::uint16_t unanswered[max_unanswered] = {};  // (request_in) chunks of requests without reply
+  std::uint16_t unanswered_count = 0;
+
+  // Set-up and connection.
+  nic::address address;
+  std::uint32_t datagram_qp = 0;
+  std::byte* segment_base = nullptr;  ///< in the peer's own address space
+  std::size_t segment_bytes = 0;
+  std::uint32_t segment_rkey = 0;
+  std::byte* segment_here = nullptr;  ///< where the peer's segment is mapped here, or null
+  std::uint64_t reply_base = 0;       ///< the peer's reply chunks, for RDMA writes of replies
+  std::uint32_t reply_rkey = 0;
+  queue_owner connecting;              // lanes are made inside
+  std::uint8_t made = 0;               // (connecting) lanes whose QP exists here
+  std::uint8_t bound = 0;              // (connecting) lanes brought to RTS
+  std::uint64_t hello_at_ns = 0;       // (connecting) when the last hello went out
+  std::uint64_t connect_since_ns = 0;  // (connecting) when the first did
+};
+
+}  // namespace penstock::conduit

@@ -1,0 +1,79 @@
+// Progress: the only place that waits, and the order in which queues are looked at: what concerns
+// the whole job first, then SYS and SAFE, then AM.
+#include <sched.h>
+
+#include <ctime>
+
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+poller& engine::my_poller(std::uint32_t tag) noexcept {
+  auto& mine = pollers_[tag - 1];
+  if (!mine) mine = std::make_unique<poller>();
+  return *mine;
+}
+
+unsigned engine::poll_peer_direct(peer& p, std::uint32_t tag) noexcept {
+  unsigned n = 0;
+  if (p.reply_rx->ready_hint()) n += poll_replies_direct(p, tag);
+  if (p.request_rx->ready_hint() || p.owed.load(std::memory_order_relaxed) != 0)
+    n += poll_requests_direct(p, tag);
+  return n;
+}
+
+unsigned engine::poll_direct(std::uint32_t tag) noexcept {
+  // A1 peers  acquire connected_  <- R1 (connect.cpp): their rings are there
+  const std::uint32_t all = connected_.load(std::memory_order_acquire);
+  unsigned n = 0;
+  if (all <= poller::hot_peers) {
+    for (std::uint32_t i = 0; i < all; ++i) n += poll_peer_direct(*order_[i], tag);
+    return n;
+  }
+  poller& mine = my_poller(tag);
+  for (peer* p : mine.hot)
+    if (p != nullptr) n += poll_peer_direct(*p, tag);
+  for (std::uint32_t i = 0; i < poller::cold_a_poll; ++i) {
+    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
+    peer* p = order_[mine.cursor];
+    if (const unsigned got = poll_peer_direct(*p, tag); got != 0) {
+      n += got;
+      mine.warm(p);
+    }
+  }
+  return n;
+}
+
+status engine::poll(unsigned& n) noexcept {
+  n = 0;
+  if (running != nullptr) [[unlikely]]
+    return status::in_handler;
+  if (!started_) [[unlikely]]
+    return status::not_ready;
+  if (attention()) [[unlikely]]
+    look_around();
+  n = direct_ ? poll_direct(thread_tag()) : poll_verbs();
+  return status::ok;
+}
+
+status engine::wait_step(unsigned& empty) noexcept {
+  unsigned n = 0;
+  if (const status s = poll(n); s != status::ok) return s;
+  if (n != 0) {
+    empty = 0;
+    return status::ok;
+  }
+  ++empty;
+  if (empty <= spins_before_yield_) return status::ok;
+  if (settings_.wait == wait_mode::spin || empty <= spins_before_yield_ + settings_.spin_count) {
+    sched_yield();
+    return status::ok;
+  }
+  // Asleep for a moment only: whatever comes meanwhile is found by the next poll, so that no
+  // wake-up has to be sent, and none can be lost.
+  const timespec nap{0, 50'000};
+  nanosleep(&nap, nullptr);
+  return status::ok;
+}
+
+}  // namespace penstock::conduit

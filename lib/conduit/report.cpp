@@ -1,0 +1,63 @@
+// What an engine tells people: counts, and what memory it has pinned for what.
+#include <cinttypes>
+#include <cstdio>
+
+#include "lib/conduit/engine.hpp"
+#include "nic/shm/ring.hpp"
+
+namespace penstock::conduit {
+
+endpoint_statistics engine::statistics() const noexcept {
+  endpoint_statistics s;
+  // Counts of other threads may be a moment old.
+  const auto read = [](const std::uint64_t& n) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(n)).load(std::memory_order_relaxed);
+  };
+  for (const peer& p : peers_) {
+    s.requests_sent += read(p.requests_sent);
+    s.requests_handled += read(p.requests_handled);
+    s.replies_handled += read(p.replies_handled);
+    s.credit_messages += read(p.credit_messages);
+    s.credit_stalls += p.credit_stalls.load(std::memory_order_relaxed);
+  }
+  return s;
+}
+
+std::string engine::memory_report(std::size_t for_ranks) const {
+  const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
+  const queues::dimensions d = dimensions_for(ranks);
+  std::string out;
+  char line[160];
+  std::size_t total = 0;
+  const auto row = [&](const char* what, std::size_t bytes) {
+    std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", what, bytes);
+    out += line;
+    total += bytes;
+  };
+  std::snprintf(line, sizeof line, "memory of one process in a job of %u, device %s%s:\n", ranks,
+                device_.name.c_str(), for_ranks == 0 || for_ranks == size_ ? "" : " (computed)");
+  out += line;
+  if (direct_) {
+    row("rings, if all peers are connected (shared)",
+        std::size_t{ranks - 1} * 2 * nic::shm::ring_geometry{}.memory());
+  } else {
+    row("ReqRB, small lane", std::size_t{d.credits + d.spares} * d.small_bytes);
+    row("ReqRB, bulk lane", std::size_t{d.bulk_buffers() + d.spares} * d.full_bytes);
+    row("ReqSB", std::size_t{d.request_chunks} * d.chunk_bytes);
+    row("RplSB", std::size_t{d.reply_chunks} * d.chunk_bytes);
+    std::snprintf(line, sizeof line, "  %-52s %12.1f bytes\n",
+                  "receive space per credit (spares included)",
+                  static_cast<double>(d.receive_bytes()) / d.credits);
+  }
+  const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
+  if (!direct_) out += line;
+  if (for_ranks == 0) row("segment", segment().size());
+  std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "pinned or shared in all", pinned);
+  out += line;
+  std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "credit state (not pinned)",
+                std::size_t{ranks} * sizeof(credit::ledger<build_mode>::state));
+  out += line;
+  return out;
+}
+
+}  // namespace penstock::conduit

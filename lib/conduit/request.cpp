@@ -1,0 +1,191 @@
+// Requests and replies: what is checked, what is waited for, and how a handler is run. How a
+// message travels is in direct.cpp and verbs.cpp.
+#include <cstring>
+
+#include "lib/base/assert.hpp"
+#include "lib/base/backoff.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+
+thread_local constinit token_state* running = nullptr;
+
+status engine::check(const outgoing& m, const handler_entry* table, unsigned handlers) noexcept {
+  if (m.nargs > max_args) [[unlikely]]
+    return status::bad_arguments;
+  if (m.handler >= handlers) [[unlikely]]
+    return status::bad_handler;
+  const handler_entry& h = table[m.handler];
+  if (h.call == nullptr || (h.words != any_args && h.words != m.nargs)) [[unlikely]]
+    return status::bad_handler;
+  const bool carries = m.kind != wire::kind::short_;
+  if (h.payload != handler_entry::takes::either &&
+      (h.payload == handler_entry::takes::payload) != carries) [[unlikely]]
+    return status::bad_handler;
+  if (carries) {
+    if (m.payload == nullptr && m.bytes != 0) [[unlikely]]
+      return status::bad_arguments;
+    if (m.bytes > (m.kind == wire::kind::medium ? std::size_t{max_medium} : max_long)) [[unlikely]]
+      return status::too_long;
+  }
+  return status::ok;
+}
+
+bool engine::in_segment(const peer& p, const void* at, std::size_t bytes) noexcept {
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(p.segment_base);
+  return offset <= p.segment_bytes && bytes <= p.segment_bytes - offset;
+}
+
+// Credits that m costs: by the buffer it takes at its target. On the direct path no buffer is
+// taken, and the note's costs by size apply.
+std::uint32_t engine::cost_of(const outgoing& m) const noexcept {
+  const bool carry = m.kind == wire::kind::medium || (m.kind == wire::kind::long_ && packs(m));
+  const std::uint32_t n = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
+                                             carry ? static_cast<std::uint32_t>(m.bytes) : 0);
+  if (direct_) return credit::cost(static_cast<credit::kind>(m.kind), n);
+  return n <= queues_->size.small_bytes ? 1 : queues_->size.full_cost;
+}
+
+status engine::try_request(rank_id to, const outgoing& m) noexcept {
+  if (running != nullptr) [[unlikely]]
+    return status::in_handler;
+  if (to >= size_) [[unlikely]]
+    return status::bad_rank;
+  if (!started_) [[unlikely]]
+    return status::not_ready;
+  const bool system = (m.flags & wire::flag_system) != 0;
+  if (const status s = check(m, system ? system_ : user_, system ? system_handlers : user_handlers);
+      s != status::ok) [[unlikely]]
+    return s;
+  if (to == rank_) [[unlikely]]
+    return request_self(m);
+  peer& p = peers_[to];
+  if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
+    return status::out_of_segment;
+  return direct_ ? request_direct(p, m) : request_verbs(p, m);
+}
+
+status engine::request(rank_id to, const outgoing& m) noexcept {
+  status s = try_request(to, m);
+  if (s == status::ok) [[likely]]
+    return s;
+  bool stalled = false;
+  for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
+    if (s == status::no_credit) stall(peers_[to], cost_of(m), !std::exchange(stalled, true));
+    if (const status w = wait_step(empty); is_failure(w)) {
+      s = w;
+      break;
+    }
+  }
+  if (stalled) ledger_->end_stall(to);
+  return s;
+}
+
+bool kept_message::keep(const outgoing& o, std::span<std::byte> segment) noexcept {
+  m = o;
+  if (o.nargs != 0) std::memcpy(args, o.args, o.nargs * sizeof(std::uint32_t));
+  m.args = args;
+  if (o.kind == wire::kind::long_) {
+    const auto at =
+        reinterpret_cast<std::uintptr_t>(o.dest) - reinterpret_cast<std::uintptr_t>(segment.data());
+    if (o.bytes != 0 && (at > segment.size() || o.bytes > segment.size() - at)) return false;
+    if (o.bytes != 0) std::memmove(o.dest, o.payload, o.bytes);
+    m.payload = o.dest;
+  } else if (o.bytes != 0) {
+    std::memcpy(payload, o.payload, o.bytes);
+    m.payload = payload;
+  }
+  return true;
+}
+
+// A message to itself: its handler runs at once, its reply's handler when that has returned.
+status engine::request_self(const outgoing& m) noexcept {
+  kept_message request, answer;
+  if (!request.keep(m, segment())) return status::out_of_segment;
+  const auto deliver = [this](kept_message& c, bool is_request, kept_message* own_reply) {
+    token_state t;
+    t.engine = this;
+    t.source = rank_;
+    t.nargs = c.m.nargs;
+    t.request = is_request;
+    t.replied = !is_request;
+    t.own_reply = own_reply;
+    const handler_entry& h =
+        (c.m.flags & wire::flag_system) != 0 ? system_[c.m.handler] : user_[c.m.handler];
+    running = &t;
+    token tok = t.make();
+    h.call(h.context, tok, c.m.args, static_cast<std::byte*>(const_cast<void*>(c.m.payload)),
+           c.m.bytes);
+    running = nullptr;
+    return t.replied;
+  };
+  if (deliver(request, true, &answer)) (void)deliver(answer, false, nullptr);
+  return status::ok;
+}
+
+status engine::reply(token_state& t, const outgoing& m) noexcept {
+  if (!t.request || t.replied) [[unlikely]]
+    return status::replied_twice;
+  if (running != &t) [[unlikely]]
+    return status::not_in_handler;
+  const bool system = (m.flags & wire::flag_system) != 0;
+  if (const status s = check(m, system ? system_ : user_, system ? system_handlers : user_handlers);
+      s != status::ok) [[unlikely]]
+    return s;
+  if (t.from == nullptr) {
+    if (!t.own_reply->keep(m, segment())) return status::out_of_segment;
+    t.replied = true;
+    return status::ok;
+  }
+  const status s = direct_ ? reply_direct(t, m) : reply_verbs(t, m);
+  if (s == status::ok) [[likely]]
+    t.replied = true;
+  return s;
+}
+
+bool engine::run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept {
+  const wire::header h = t.header;
+  const wire::kind k = h.kind();
+  if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
+    return false;
+  if (h.system() && h.handler >= system_handlers) [[unlikely]]
+    return false;
+  const handler_entry& e = h.system() ? system_[h.handler] : user_[h.handler];
+  if (e.call == nullptr || (e.words != any_args && e.words != h.nargs())) [[unlikely]]
+    return false;
+  std::size_t bytes = h.length;
+  if (k == wire::kind::long_ || k == wire::kind::packed_long) {
+    wire::long_block lb;
+    std::memcpy(&lb, fixed, sizeof lb);
+    fixed += sizeof lb;
+    const auto own = segment();
+    const std::uint64_t at = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
+    if (lb.bytes != 0 && (at > own.size() || lb.bytes > own.size() - at)) [[unlikely]]
+      return false;
+    std::byte* const place = lb.bytes == 0 ? payload : own.data() + at;
+    if (k == wire::kind::packed_long) {
+      if (lb.bytes != h.length) [[unlikely]]
+        return false;
+      if (lb.bytes != 0) std::memcpy(place, payload, lb.bytes);
+    }
+    payload = place;
+    bytes = lb.bytes;
+  } else if (k == wire::kind::medium) {
+    if (h.length > max_medium) [[unlikely]]
+      return false;
+  } else {
+    bytes = 0;
+  }
+  if (e.payload != handler_entry::takes::either &&
+      (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
+    return false;
+  running = &t;
+  token tok = t.make();
+  e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(fixed), payload, bytes);
+  running = nullptr;
+  return true;
+}
+
+}  // namespace penstock::conduit

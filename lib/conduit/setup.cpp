@@ -1,0 +1,298 @@
+// How an engine comes to be and goes: device, queues, the exchange in which all processes tell each
+// other where they are, and the close in which nobody leaves before all have finished. No message
+// flows here.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "lib/base/clock.hpp"
+#include "lib/conduit/engine.hpp"
+#include "nic/registrar.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+constexpr std::uint32_t wire_version = 1;
+
+/// What each process tells all others at start, as bytes; checked by every receiver.
+struct introduction {
+  std::uint32_t version = wire_version;
+  std::uint32_t max_medium_bytes = max_medium;
+  nic::address address;
+  std::uint32_t datagram_qp = 0;
+  std::uint32_t handlers = 0;  ///< fingerprint of the handler table
+  std::uint64_t credits = 0;   ///< fingerprint of the credit settings
+  std::uint32_t credits_per_peer = 0, bank = 0;
+  std::uint64_t segment_base = 0, segment_bytes = 0;
+  std::uint64_t reply_base = 0;
+  std::uint32_t segment_rkey = 0, reply_rkey = 0;
+  std::uint32_t direct = 0, chunk_bytes = 0;
+};
+
+std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
+  std::uint32_t h = 2166136261u;
+  for (unsigned i = 0; i < n; ++i) {
+    const std::uint32_t what =
+        table[i].call == nullptr
+            ? 0u
+            : 1u + table[i].words * 4u + static_cast<std::uint32_t>(table[i].payload);
+    h = (h ^ what) * 16777619u;
+  }
+  return h;
+}
+
+std::uint64_t secret_of(const std::string& name) noexcept {
+  std::uint64_t h = 14695981039346656037ull;
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return h;
+}
+
+credit::overrides credit_settings(const settings& s) {
+  credit::overrides o;
+  o.credits_per_peer = s.cred_per_node;
+  o.bank = s.banked_credits;
+  o.receive_bytes = static_cast<std::int64_t>(s.amrecv_space);
+  o.max_per_peer = s.max_cred_per_node;
+  o.lender_limit = s.lender_limit;
+  o.revoke_limit = s.revoke_limit;
+  o.epoch_requests = s.epoch_duration;
+  o.num_scavenge = s.num_scavenge;
+  o.flow_control = s.flow_control;
+  o.dynamic = s.dynamic_credits;
+  return o;
+}
+
+}  // namespace
+
+engine::engine(job::job& j, const settings& s)
+    : job_(j),
+      settings_(s),
+      rank_(j.rank()),
+      size_(j.size()),
+      job_secret_(secret_of(j.name())),
+      order_(std::make_unique<std::atomic<peer*>[]>(j.size())),
+      peers_(j.size()) {
+  for (std::uint32_t r = 0; r < size_; ++r) peers_[r].rank = r;
+  // Waiting processes that outnumber the cores give them away at once.
+  if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
+}
+
+result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
+  log_threshold(s.log);
+  std::unique_ptr<engine> e(new engine(j, s));
+  if (auto r = e->open_device(); !r) return r.error();
+  return e;
+}
+
+result<void> engine::open_device() {
+  auto d = nic::open_device(settings_);
+  if (!d) return d.error();
+  device_ = std::move(*d);
+  log(log_level::info, "device %s: %s", device_.name.c_str(), device_.reason.c_str());
+  direct_ = device_.shared_memory && settings_.direct;
+  if (device_.shared_memory) {
+    events_ = &nic::shm::event_count(device_.context);
+    datagrams_ = &nic::shm::datagrams_pending(device_.context);
+  }
+  pd_ = device_.verbs->alloc_pd(device_.context);
+  if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
+  registrar_ =
+      std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_);
+  auto c = credit::plan(size_, rank_, credit_settings(settings_));
+  if (!c) return c.error();
+  credit_config_ = *c;
+  ledger_ = std::make_unique<credit::ledger<build_mode>>(credit_config_);
+  return_batch_ = std::clamp(credit_config_.credits_per_peer / 4, 1u, 64u);
+  max_inline_ = std::min(device_.max_inline, settings_.inline_limit);
+  return {};
+}
+
+result<void> engine::open_queues() {
+  // Datagrams of all others may come at once; what is lost is said again.
+  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2, 16u, 1024u));
+  if (!port) return port.error();
+  datagram_port_ = std::move(*port);
+  if (direct_) {
+    unused_cq_ = device_.verbs->create_cq(device_.context, 16, nullptr, nullptr, 0);
+    ibv_srq_init_attr init{};
+    init.attr.max_wr = 1;
+    init.attr.max_sge = 1;
+    unused_srq_ = device_.verbs->create_srq(pd_, &init);
+    if (unused_cq_ == nullptr || unused_srq_ == nullptr)
+      return failure{"ibv_create_cq or ibv_create_srq on " + device_.name, errno, ""};
+    return {};
+  }
+  queues::dimensions d = dimensions_for(size_);
+  auto q = queues::message_queues::open(device_, pd_, *registrar_, d);
+  if (!q) return q.error();
+  queues_ = std::move(*q);
+  unanswered_limit_ = std::clamp(std::min(return_batch_, d.request_chunks / 4), 1u, max_unanswered);
+  return {};
+}
+
+queues::dimensions engine::dimensions_for(std::uint32_t ranks) const {
+  queues::dimensions d;
+  d.peers = ranks - 1;
+  const auto planned = credit::plan(ranks, 0, credit_settings(settings_));
+  d.credits = std::max(planned ? planned->total_credits() : credit_config_.total_credits(), 1u);
+  d.spares = settings_.am_spares != 0 ? settings_.am_spares : concurrent(build_mode) ? 4 : 2;
+  d.full_bytes = wire::full_bytes(max_medium);
+  d.full_cost = wire::full_cost(max_medium);
+  d.chunk_bytes = wire::full_bytes(max_medium);
+  d.request_chunks = settings_.sb_chunks;
+  d.reply_chunks = settings_.rpl_chunks;
+  d.depth = settings_.op_oust_pp;
+  d.max_inline = max_inline_;
+  return d;
+}
+
+bool engine::add_handler(std::uint8_t index, const handler_entry& h) noexcept {
+  if (started_ || user_[index].call != nullptr) return false;
+  user_[index] = h;
+  return true;
+}
+
+std::uint8_t engine::next_handler() const noexcept {
+  unsigned i = 1;
+  while (i < user_handlers && user_[i].call != nullptr) ++i;
+  return static_cast<std::uint8_t>(i < user_handlers ? i : 0);
+}
+
+void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noexcept {
+  system_[index] = h;
+}
+
+result<void> engine::start(std::size_t segment_bytes) {
+  if (started_) return failure{"the endpoint has been started already", 0, ""};
+  if (auto r = open_queues(); !r) return r;
+  if (segment_bytes != 0) {
+    memreg::segment_options o;
+    o.bytes = segment_bytes;
+    auto made = memreg::segment::create(o);
+    if (!made) return made.error();
+    segment_ = std::make_unique<memreg::segment>(std::move(*made));
+    if (auto r = segment_->attach(*registrar_); !r) return r;
+  }
+  if (auto r = introduce(); !r) return r;
+  started_ = true;
+  if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
+  return {};
+}
+
+// All processes learn where the others are, and that they agree. The exchange ends when everybody
+// has posted what it takes to be spoken to, so nobody speaks too early.
+result<void> engine::introduce() {
+  introduction mine;
+  mine.address = device_.self;
+  mine.datagram_qp = datagram_port_->number();
+  mine.handlers = fingerprint(user_, user_handlers);
+  mine.credits = credit_config_.fingerprint();
+  mine.credits_per_peer = credit_config_.credits_per_peer;
+  mine.bank = credit_config_.bank;
+  mine.direct = direct_;
+  if (segment_) {
+    mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
+    mine.segment_bytes = segment_->bytes();
+    mine.segment_rkey = segment_->keys().rkey;
+  }
+  if (queues_) {
+    mine.reply_base = queues_->request_chunks->base();
+    mine.reply_rkey = queues_->request_chunks->keys().rkey;
+    mine.chunk_bytes = queues_->size.chunk_bytes;
+  }
+  auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
+  if (!all) return all.error();
+  for (std::uint32_t r = 0; r < size_; ++r) {
+    introduction his;
+    const auto disagree = [r](const char* what, std::uint64_t here, std::uint64_t there) {
+      return failure{std::string(what) + " differs: " + std::to_string(here) + " here, " +
+                         std::to_string(there) + " at rank " + std::to_string(r),
+                     0, "start all processes with the same program and settings"};
+    };
+    if ((*all)[r].size() != sizeof his)
+      return disagree("the library", sizeof his, (*all)[r].size());
+    std::memcpy(&his, (*all)[r].data(), sizeof his);
+    if (his.version != mine.version) return disagree("the wire version", mine.version, his.version);
+    if (his.max_medium_bytes != max_medium)
+      return disagree("PENSTOCK_MAX_MEDIUM of the build", max_medium, his.max_medium_bytes);
+    if (his.handlers != mine.handlers)
+      return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
+    if (his.credits_per_peer != mine.credits_per_peer)
+      return disagree("PENSTOCK_CRED_PER_NODE", mine.credits_per_peer, his.credits_per_peer);
+    if (his.bank != mine.bank) return disagree("PENSTOCK_BANKED_CREDITS", mine.bank, his.bank);
+    if (his.credits != mine.credits)
+      return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
+    if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
+    if (his.chunk_bytes != mine.chunk_bytes)
+      return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
+    peer& p = peers_[r];
+    p.address = his.address;
+    p.datagram_qp = his.datagram_qp;
+    p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
+    p.segment_bytes = his.segment_bytes;
+    p.segment_rkey = his.segment_rkey;
+    p.reply_base = his.reply_base;
+    p.reply_rkey = his.reply_rkey;
+  }
+  if (segment_) peers_[rank_].segment_here = segment_->base();
+  return {};
+}
+
+// Nobody leaves before everybody's messages have arrived: first all processes meet, polling, then
+// they meet again at the launcher, where nothing of ours is needed any more.
+void engine::close() noexcept {
+  if (!started_) return;
+  if (size_ > 1 && !job_.ended()) {
+    if (is_failure(meeting_.run(settings_.exit_limit_ns(size_))))
+      log(log_level::warning, "leaving without the others");
+    while (!direct_ && !job_.ended() && !sent_all()) reap_sends();
+    closing_.store(true, std::memory_order_relaxed);
+    if (!job_.ended()) (void)job_.fence();
+  }
+  started_ = false;
+}
+
+bool engine::sent_all() noexcept {
+  const std::uint32_t all = connected_.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < all; ++i)
+    for (const auto& l : order_[i].load(std::memory_order_relaxed)->lanes)
+      if (l.qp != nullptr && !l.drained()) return false;
+  return true;
+}
+
+engine::~engine() {
+  close();
+  closing_.store(true, std::memory_order_relaxed);
+  if (device_.verbs == nullptr) return;
+  for (peer& p : peers_)
+    for (auto& l : p.lanes)
+      if (l.qp != nullptr) device_.verbs->destroy_qp(l.qp);
+  datagram_port_.reset();
+  queues_.reset();
+  if (unused_srq_ != nullptr) device_.verbs->destroy_srq(unused_srq_);
+  if (unused_cq_ != nullptr) device_.verbs->destroy_cq(unused_cq_);
+  segment_.reset();
+  if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
+}
+
+std::span<std::byte> engine::segment() const noexcept {
+  return segment_ ? std::span(segment_->base(), segment_->bytes()) : std::span<std::byte>();
+}
+
+std::span<std::byte> engine::segment_of(rank_id r) const noexcept {
+  return r < size_ ? std::span(peers_[r].segment_base, peers_[r].segment_bytes)
+                   : std::span<std::byte>();
+}
+
+std::byte* engine::segment_here(rank_id r) noexcept {
+  if (r >= size_) return nullptr;
+  peer& p = peers_[r];
+  if (r == rank_ || !direct_ || p.segment_bytes == 0) return p.segment_here;
+  for (unsigned empty = 0; (p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0;)
+    if (is_failure(connect(p, lane_request)) || is_failure(wait_step(empty))) return nullptr;
+  return p.segment_here;
+}
+
+}  // namespace penstock::conduit

@@ -1,0 +1,118 @@
+// What a message looks like between two engines, on every device. Not here: who sends it when.
+//
+//   header 8 bytes | fixed part: [long block 16] arguments 4 each | payload
+//
+// On a verbs device the three lie one behind the other, the payload at the next multiple of 8. On
+// the shared-memory device's direct path the header is the slot's header word and layout() says
+// what lies in the slot's body and what in the data ring. Both ends compute this from the header
+// alone.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "nic/shm/ring.hpp"
+
+namespace penstock::conduit::wire {
+
+/// What a message is; three bits on the wire.
+enum class kind : std::uint8_t {
+  short_ = 0,
+  medium = 1,
+  long_ = 2,        ///< the payload was put in the segment beforehand
+  packed_long = 3,  ///< the payload travels along and is copied to its place by the target
+  credits = 4,      ///< reply lane: nothing but credits; length holds how many
+  system = 5,       ///< reply lane: one of system_op, in the handler field; length holds a count
+};
+
+/// System messages of the credit system; at most one of each to a peer at a time.
+enum class system_op : std::uint8_t {
+  revoke = 0,     ///< the lender asks for credits back
+  give_back = 1,  ///< the borrower's answer
+  want = 2,       ///< the borrower asks for more than is lent
+  grant = 3,      ///< the lender's answer
+};
+inline constexpr unsigned system_ops = 4;
+
+inline constexpr std::uint8_t flag_system = 1;  ///< the handler is one of the engine's own
+inline constexpr std::uint8_t flag_urgent = 2;  ///< of a revoke or want: somebody cannot go on
+
+struct header {
+  std::uint8_t handler = 0;
+  std::uint8_t kind_args = 0;  ///< kind << 5 | number of arguments
+  std::uint8_t credit = 0;     ///< the credit byte E·XXX·NNNN
+  std::uint8_t flags = 0;
+  std::uint16_t length = 0;  ///< payload bytes; for credits and system messages a count
+  std::uint16_t chunk = 0;   ///< request: where the reply goes; on the direct path returned credits
+
+  [[nodiscard]] constexpr wire::kind kind() const noexcept {
+    return static_cast<wire::kind>(kind_args >> 5);
+  }
+  [[nodiscard]] constexpr unsigned nargs() const noexcept { return kind_args & 31u; }
+  [[nodiscard]] constexpr bool system() const noexcept { return (flags & flag_system) != 0; }
+};
+static_assert(sizeof(header) == 8);
+
+constexpr std::uint8_t kind_args(kind k, unsigned nargs) noexcept {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(k) << 5 | nargs);
+}
+
+/// Precedes the arguments of both sorts of Long.
+struct long_block {
+  std::uint64_t dest;  ///< address in the target's segment
+  std::uint64_t bytes;
+};
+static_assert(sizeof(long_block) == 16);
+
+/// Bytes of the fixed part of a header.
+constexpr std::uint32_t fixed_bytes(kind k, unsigned nargs) noexcept {
+  return (k == kind::long_ || k == kind::packed_long ? std::uint32_t{sizeof(long_block)} : 0u) +
+         nargs * 4u;
+}
+
+/// Payload that travels with the message.
+constexpr std::uint32_t carried_bytes(const header& h) noexcept {
+  return h.kind() == kind::medium || h.kind() == kind::packed_long ? h.length : 0u;
+}
+
+/// Size of a message on a verbs device.
+constexpr std::uint32_t packed_bytes(std::uint32_t fixed, std::uint32_t payload) noexcept {
+  const std::uint32_t front = std::uint32_t{sizeof(header)} + fixed;
+  return payload == 0 ? front : ((front + 7u) & ~7u) + payload;
+}
+
+/// Where the parts of a message lie on the direct path.
+struct layout {
+  bool fixed_in_body, payload_in_body;
+  std::uint32_t payload_at;  ///< offset of the payload in the body or the data
+  std::uint32_t data_bytes;  ///< taken in the data ring
+
+  constexpr layout(std::uint32_t fixed, std::uint32_t payload) noexcept
+      : fixed_in_body(fixed <= nic::shm::slot_body),
+        payload_in_body(fixed_in_body && ((fixed + 7u) & ~7u) + payload <= nic::shm::slot_body),
+        payload_at(payload_in_body ? (fixed + 7u) & ~7u
+                   : fixed_in_body ? 0u
+                                   : (fixed + 15u) & ~15u),
+        data_bytes(payload_in_body ? 0u
+                   : payload != 0  ? payload_at + payload
+                   : fixed_in_body ? 0u
+                                   : fixed) {}
+};
+
+inline std::uint64_t word_of(const header& h) noexcept { return std::bit_cast<std::uint64_t>(h); }
+inline header header_of(std::uint64_t w) noexcept { return std::bit_cast<header>(w); }
+
+/// Largest fixed part: a Long with 16 arguments.
+inline constexpr std::uint32_t max_fixed = sizeof(long_block) + 16 * 4;
+
+/// Sizes of the two sorts of posted receive buffers, and what a message in each costs.
+inline constexpr std::uint32_t credit_bytes = 256;
+constexpr std::uint32_t full_bytes(std::uint32_t max_medium) noexcept {
+  return (packed_bytes(max_fixed, max_medium) + 63u) & ~63u;
+}
+constexpr std::uint32_t full_cost(std::uint32_t max_medium) noexcept {
+  return (full_bytes(max_medium) + credit_bytes - 1) / credit_bytes;
+}
+
+}  // namespace penstock::conduit::wire

@@ -1,0 +1,100 @@
+#include "queues/queues.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+namespace penstock::queues {
+namespace {
+
+memreg::arena_options arena_for(const dimensions& d) {
+  memreg::arena_options o;
+  o.name = "penstock-queues";
+  o.block_bytes =
+      d.receive_bytes() + std::size_t{d.request_chunks + d.reply_chunks} * d.chunk_bytes + 4096;
+  return o;
+}
+
+}  // namespace
+
+message_queues::message_queues(nic::device& dev, memreg::registrar& r, const dimensions& d)
+    : size(d), dev_(dev), memory_(&r, arena_for(d)), table_(d.peers * 3 + 3) {}
+
+result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, ibv_pd* pd,
+                                                             memreg::registrar& registrar,
+                                                             const dimensions& d) {
+  std::unique_ptr<message_queues> q(new message_queues(dev, registrar, d));
+  if (auto r = q->set_up(pd); !r) return r.error();
+  return q;
+}
+
+result<void> message_queues::set_up(ibv_pd* pd) {
+  const std::uint32_t most = static_cast<std::uint32_t>(dev_.limits.max_cqe);
+  const std::uint32_t am = size.credits + size.bulk_buffers() + 2 * size.spares;
+  if (am > most)
+    return failure{"the receive space of " + std::to_string(am) + " messages exceeds the " +
+                       std::to_string(most) + " entries of a completion queue of " + dev_.name,
+                   0, "lower PENSTOCK_CRED_PER_NODE or PENSTOCK_BANKED_CREDITS"};
+  // A lane signals one work request in a quarter of its depth and each that holds a chunk or
+  // registration.
+  const std::uint32_t signalled =
+      std::min(most, size.request_chunks + size.reply_chunks + 8 * (size.peers + 1) + size.depth);
+  const auto cq = [this](std::uint32_t n, ibv_cq*& out) -> result<void> {
+    out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, nullptr, 0);
+    if (out == nullptr)
+      return failure{"ibv_create_cq of " + std::to_string(n) + " entries on " + dev_.name, errno,
+                     "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
+    return {};
+  };
+  if (auto r = cq(signalled, send_cq); !r) return r;
+  if (auto r = cq(std::min(most, size.reply_receives()), reply_cq); !r) return r;
+  if (auto r = cq(am, am_cq); !r) return r;
+
+  auto s = receive_pool::open(dev_, pd, memory_, size.credits, size.spares, size.small_bytes);
+  if (!s) return s.error();
+  small = std::move(*s);
+  auto b = receive_pool::open(dev_, pd, memory_, size.bulk_buffers(), size.spares, size.full_bytes);
+  if (!b) return b.error();
+  bulk = std::move(*b);
+  auto rq = chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes);
+  if (!rq) return rq.error();
+  request_chunks = std::move(*rq);
+  auto rp = chunk_pool::open(memory_, size.reply_chunks, size.chunk_bytes);
+  if (!rp) return rp.error();
+  reply_chunks = std::move(*rp);
+
+  ibv_srq_init_attr init{};
+  init.attr.max_wr = size.reply_receives();
+  init.attr.max_sge = 1;
+  reply_srq = dev_.verbs->create_srq(pd, &init);
+  if (reply_srq == nullptr) return failure{"ibv_create_srq for replies on " + dev_.name, errno, ""};
+  for (std::uint32_t i = 0; i < size.reply_receives(); ++i)
+    if (const int e = post_reply_receive(); e != 0)
+      return failure{"ibv_post_srq_recv for replies on " + dev_.name, e, ""};
+  return {};
+}
+
+message_queues::~message_queues() {
+  if (reply_srq != nullptr) dev_.verbs->destroy_srq(reply_srq);
+  small.reset();
+  bulk.reset();
+  for (ibv_cq* q : {send_cq, reply_cq, am_cq})
+    if (q != nullptr) dev_.verbs->destroy_cq(q);
+}
+
+int message_queues::post_reply_receive() noexcept {
+  ibv_recv_wr wr{.wr_id = 0, .next = nullptr, .sg_list = nullptr, .num_sge = 0};
+  ibv_recv_wr* bad = nullptr;
+  return ibv_post_srq_recv(reply_srq, &wr, &bad);
+}
+
+void message_queues::describe(side s, ibv_qp_init_attr& init) const noexcept {
+  init.send_cq = send_cq;
+  init.recv_cq = s == reply_side ? reply_cq : am_cq;
+  init.srq = s == reply_side ? reply_srq : s == bulk_side ? bulk->srq() : small->srq();
+  init.cap.max_send_wr = size.depth;
+  init.cap.max_send_sge = 1;
+  init.cap.max_inline_data = size.max_inline;
+}
+
+}  // namespace penstock::queues

@@ -1,0 +1,89 @@
+// The umbrella header of queues: what one engine needs of a verbs device, under the names of the
+// seeds.
+//
+//   SAFE_EQ  send_cq (completions of what was sent), reply_cq (replies and system messages): polled
+//   any
+//            time, their handling waits for nothing            (invariant 3)
+//   AM_EQ    am_cq (requests): polled only by who holds a reply chunk and a spare receive buffer
+//   SYS_EQ   the UD queue pair's queue (lib/conduit/datagrams.hpp)
+//   ReqSB    request_chunks; a request's chunk receives its reply by RDMA write with immediate
+//   RplSB    reply_chunks
+//   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue
+//   pairs
+// Capacity (invariant 6): am_cq holds a completion for every posted buffer, reply_cq for every
+// receive of the reply SRQ, send_cq for what may be signalled on all queue pairs within the
+// process's tickets.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "lib/base/result.hpp"
+#include "memreg/memreg.hpp"
+#include "nic/device.hpp"
+#include "queues/chunk_pool.hpp"
+#include "queues/lane.hpp"
+#include "queues/qp_table.hpp"
+#include "queues/receive_pool.hpp"
+
+namespace penstock::queues {
+
+/// How large everything is; bytes and counts follow from settings and credits.
+struct dimensions {
+  std::uint32_t peers = 0;    ///< other processes
+  std::uint32_t credits = 0;  ///< total lent and banked
+  std::uint32_t spares = 4;
+  std::uint32_t small_bytes = 256;  ///< one credit
+  std::uint32_t full_bytes = 4160;  ///< of a bulk buffer
+  std::uint32_t full_cost = 17;     ///< credits a bulk message costs
+  std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = 4160;
+  std::uint32_t depth = 64;      ///< of each send queue
+  std::uint32_t max_inline = 0;  ///< asked for each queue pair
+
+  [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
+    return (credits + full_cost - 1) / full_cost;
+  }
+  /// One for each request that is out, and for the system messages of each peer.
+  [[nodiscard]] std::uint32_t reply_receives() const noexcept {
+    return request_chunks + 4 * peers + 16;
+  }
+  /// Bytes registered for receiving requests.
+  [[nodiscard]] std::size_t receive_bytes() const noexcept {
+    return std::size_t{credits + spares} * small_bytes +
+           std::size_t{bulk_buffers() + spares} * full_bytes;
+  }
+};
+
+enum side { small_side, reply_side, bulk_side };
+
+class message_queues {
+ public:
+  static result<std::unique_ptr<message_queues>> open(nic::device& dev, ibv_pd* pd,
+                                                      memreg::registrar& registrar,
+                                                      const dimensions& d);
+  ~message_queues();
+
+  /// Fills what a queue pair of that side needs, but for its context.
+  void describe(side s, ibv_qp_init_attr& init) const noexcept;
+  /// Makes completions on qp findable.
+  void announce(const ibv_qp* qp, std::uint32_t rank) noexcept { table_.insert(qp->qp_num, rank); }
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t qpn) const noexcept { return table_.find(qpn); }
+  /// Puts one zero-length receive back behind the reply lanes. 0 or an errno.
+  int post_reply_receive() noexcept;
+
+  const dimensions size;
+  ibv_cq *send_cq = nullptr, *reply_cq = nullptr, *am_cq = nullptr;
+  ibv_srq* reply_srq = nullptr;
+  std::unique_ptr<chunk_pool> request_chunks, reply_chunks;
+  std::unique_ptr<receive_pool> small, bulk;
+
+ private:
+  message_queues(nic::device& dev, memreg::registrar& r, const dimensions& d);
+  result<void> set_up(ibv_pd* pd);
+  nic::device& dev_;
+  memreg::arena memory_;
+  qp_table table_;
+};
+
+}  // namespace penstock::queues
