@@ -17,8 +17,10 @@ struct operation {
   bool writes = false;
 };
 
-bool independent(const operation& a, const operation& b) {
-  return a.address != b.address || (!a.writes && !b.writes);
+/// Whether the order of two operations can be told; observed: by an invariant that reads all words.
+bool independent(const operation& a, const operation& b, bool observed) {
+  if (!a.writes && !b.writes) return true;
+  return a.address != b.address && !(observed && a.writes && b.writes);
 }
 
 struct fiber {
@@ -39,6 +41,7 @@ class run {
   bool advance(int i);
   /// All others than those done: bit i for thread i.
   [[nodiscard]] std::uint32_t alive() const;
+  [[nodiscard]] bool observed() const { return trial_.always != nullptr; }
   [[nodiscard]] const operation& next(int i) const { return at(i).next; }
   /// Runs what is left in any order, and checks the end.
   void finish(bool check);
@@ -140,12 +143,12 @@ struct choice {
 int lowest(std::uint32_t mask) { return __builtin_ctz(mask); }
 
 /// Who need not be chosen after `c`, because an equal run was or will be made elsewhere.
-std::uint32_t sleepers_after(const choice& c) {
+std::uint32_t sleepers_after(const choice& c, bool observed) {
   std::uint32_t out = 0;
   const auto& mine = c.next[static_cast<std::size_t>(c.chosen)];
   for (std::uint32_t m = (c.sleeping | c.done) & c.alive & ~(1U << c.chosen); m != 0; m &= m - 1) {
     const int u = lowest(m);
-    if (independent(c.next[static_cast<std::size_t>(u)], mine)) out |= 1U << u;
+    if (independent(c.next[static_cast<std::size_t>(u)], mine, observed)) out |= 1U << u;
   }
   return out;
 }
@@ -179,7 +182,8 @@ report explore(const trial_maker& make, std::uint64_t most_runs) {
     bool redundant = false;
     for (std::size_t depth = 0; r.alive() != 0 && r.failure().empty(); ++depth) {
       if (depth == path.size()) {
-        choice c{r.alive(), path.empty() ? 0 : sleepers_after(path.back()), 0, -1, {}};
+        choice c{
+            r.alive(), path.empty() ? 0 : sleepers_after(path.back(), r.observed()), 0, -1, {}};
         const std::uint32_t open = c.alive & ~c.sleeping;
         if (open == 0) {
           redundant = true;

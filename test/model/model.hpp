@@ -15,7 +15,9 @@
 // written orders suffice is argued in the code, and TSan runs the rest. Threads must not wait for
 // each other (every loop ends by itself), and must touch shared memory by scheduled atomics only.
 // explore() prunes by sleep sets: of interleavings that differ only in the order of operations that
-// do not touch the same word it runs one. All threads are fibers of the calling thread.
+// do not touch the same word it runs one. Where an invariant is checked after every step, two
+// writes always count as touching the same word, since the invariant may relate both. All threads
+// are fibers of the calling thread.
 #pragma once
 
 #include <atomic>
