@@ -1,0 +1,75 @@
+#include "lib/base/owner.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "test/model/model.hpp"
+
+using namespace penstock;
+
+namespace {
+
+bool no_fence_needed() noexcept { return true; }  // the model's steps take effect in order
+bool no_fence_possible() noexcept { return false; }
+
+template <bool (*Fence)() noexcept>
+struct scene {
+  owner<thread_mode::par, model::scheduled, Fence> o;
+  int inside = 0;  // how many threads believe they are the owner
+
+  void visit(std::uint32_t tag) {
+    if (!o.try_enter(tag)) return;
+    if (++inside != 1) model::fail("two owners at once");
+    model::scheduled<int> place{0};
+    place.store(1);  // gives the others a chance to come in
+    --inside;
+    o.leave(tag);
+  }
+};
+
+// Thread 1 is alone long enough to be given the bias.
+template <class Scene>
+std::shared_ptr<Scene> biased_scene() {
+  auto s = std::make_shared<Scene>();
+  for (int i = 0; i < 12; ++i) s->visit(1);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("an owner admits one thread at a time, whoever had it before") {
+  const auto r = model::explore([] {
+    auto s = biased_scene<scene<no_fence_needed>>();
+    return model::trial{{[s] { s->visit(1), s->visit(1); }, [s] { s->visit(2), s->visit(2); }},
+                        [s] { return s->inside <= 1; },
+                        [s] { return s->inside == 0; }};
+  });
+  CHECK_MESSAGE(r.ok(), r.text());
+  CHECK(r.complete);
+}
+
+TEST_CASE("an owner admits one of three threads at a time") {
+  const auto r = model::sample(
+      [] {
+        auto s = biased_scene<scene<no_fence_needed>>();
+        return model::trial{{[s] { s->visit(1), s->visit(1), s->visit(1); },
+                             [s] { s->visit(2), s->visit(2), s->visit(2); },
+                             [s] { s->visit(3), s->visit(3), s->visit(3); }},
+                            [s] { return s->inside <= 1; },
+                            [s] { return s->inside == 0; }};
+      },
+      1, 20000);
+  CHECK_MESSAGE(r.ok(), r.text());
+}
+
+TEST_CASE("without a fence on all threads nobody gets a bias, and one is admitted at a time") {
+  const auto r = model::explore([] {
+    auto s = biased_scene<scene<no_fence_possible>>();
+    return model::trial{{[s] { s->visit(1), s->visit(1); }, [s] { s->visit(2), s->visit(2); }},
+                        [s] { return s->inside <= 1; },
+                        [s] { return s->inside == 0; }};
+  });
+  CHECK_MESSAGE(r.ok(), r.text());
+  CHECK(r.complete);
+}
