@@ -1,0 +1,191 @@
+// ghost: a 3-D heat equation whose ghost zones travel as active messages. Any number of processes;
+// the result is equal bit for bit to that of one process.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/clock.hpp"
+#include "penstock/penstock.hpp"
+#include "perf/ghost/exchange.hpp"
+#include "perf/ghost/picture.hpp"
+#include "perf/ghost/report.hpp"
+
+namespace penstock::ghost {
+
+namespace {
+
+struct options {
+  std::uint32_t cells = 48;
+  std::uint32_t steps = 100;
+  std::string picture, device;
+  bool verify = false, json = false;
+};
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "ghost: %s\n", why.c_str());
+  std::exit(1);
+}
+template <class T>
+T need(result<T> r) {
+  if (!r) give_up(r.error().message());
+  if constexpr (!std::is_void_v<T>) return std::move(*r);
+}
+void must(status s, const char* what) {
+  if (is_failure(s)) give_up(std::string(what) + ": " + describe(s));
+}
+
+options parse(int argc, char** argv) {
+  options o;
+  CLI::App app{
+      "Heat in a cube, five variables a cell, cut among the processes of the job. Start it "
+      "with penrun -n N.",
+      "ghost"};
+  app.add_option("--cells", o.cells, "Cells along each edge of the whole cube")
+      ->check(CLI::Range(width, 4096u))
+      ->capture_default_str();
+  app.add_option("--steps", o.steps, "Steps in time")
+      ->check(CLI::Range(1u, 1'000'000'000u))
+      ->capture_default_str();
+  app.add_option("--picture", o.picture, "Writes a slice as FILE.png or FILE.ppm")
+      ->check([](const std::string& name) {
+        return is_picture_name(name) ? std::string() : name + " ends neither in .png nor in .ppm";
+      });
+  app.add_option("--device", o.device, "Device, as in PENSTOCK_DEVICE");
+  app.add_flag("--verify", o.verify, "Rank 0 computes all alone too, and compares every bit");
+  app.add_flag("--json", o.json, "One JSON object on a line");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e) == 0 ? 0 : 2);
+  }
+  return o;
+}
+
+/// All steps; the time of the slowest process in seconds.
+double run(endpoint& ep, exchange& x, field& f, std::uint32_t steps) {
+  const auto outer = f.outer();
+  const box inner = f.inner();
+  must(ep.barrier(), "barrier");
+  const std::uint64_t start = now_ns();
+  for (std::uint32_t step = 0; step < steps; ++step) {
+    must(x.send(step), "sending faces");
+    // The inner cells are computed while the faces travel, a plane at a time, so that the
+    // neighbours' requests are answered meanwhile.
+    for (std::uint32_t z = inner.lo[2]; z < inner.hi[2]; ++z) {
+      box plane = inner;
+      plane.lo[2] = z;
+      plane.hi[2] = z + 1;
+      f.advance(step, plane);
+      must(ep.poll(), "poll");
+    }
+    must(x.finish(step), "waiting for faces");
+    for (const box& b : outer) f.advance(step, b);
+  }
+  must(ep.barrier(), "barrier");
+  return static_cast<double>(now_ns() - start) * 1e-9;
+}
+
+/// Everything again in this process alone, without messages. True if each process's box has the
+/// same checksum; names the first that has not.
+bool same_alone(const report& r, const decomposition& cut, const options& o) {
+  box all;
+  all.hi = {o.cells, o.cells, o.cells};
+  field alone(all, o.cells);
+  std::vector<double> layer;
+  for (std::uint32_t step = 0; step < o.steps; ++step) {
+    for (unsigned i = 0; i < 6; ++i) {
+      layer.resize(alone.face_size(face_of(i)));
+      alone.pack(step, face_of(i), 0, layer);
+      alone.unpack(step, face_of(i).opposite(), 0, std::as_bytes(std::span(layer)));
+    }
+    alone.advance(step, all);
+  }
+  for (std::uint32_t rank = 0; rank < r.shares().size(); ++rank)
+    if (alone.checksum(o.steps, cut.box_of(rank)) != r.shares()[rank].checksum) {
+      std::fprintf(stderr, "ghost: rank %u has other cells than one process alone\n", rank);
+      return false;
+    }
+  return true;
+}
+
+void print(const endpoint& ep, const decomposition& cut, const options& o, const share& all,
+           double seconds, int verified) {
+  const auto& p = cut.parts();
+  const std::string device = ep.device().substr(0, ep.device().find_first_of(" :,("));
+  const std::string sum = fmt::format("{:016x}", all.checksum);
+  const double messages = static_cast<double>(all.messages), bytes = static_cast<double>(all.bytes);
+  if (o.json) {
+    nlohmann::ordered_json line = {{"program", "ghost"},
+                                   {"device", device},
+                                   {"mode", GHOST_MODE},
+                                   {"procs", ep.size()},
+                                   {"parts", p},
+                                   {"cells", o.cells},
+                                   {"variables", variables},
+                                   {"steps", o.steps},
+                                   {"seconds", seconds},
+                                   {"steps_per_s", o.steps / seconds},
+                                   {"messages", all.messages},
+                                   {"messages_per_s", messages / seconds},
+                                   {"bytes_per_s", bytes / seconds},
+                                   {"credit_stalls", all.stalls},
+                                   {"checksum", sum},
+                                   {"verified", nullptr}};
+    if (verified >= 0) line["verified"] = verified == 1;
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    fmt::print(
+        "ghost: {0} x {0} x {0} cells, {1} variables, {2} steps; {3} processes as {4} x {5} "
+        "x {6}; {7}, {8}\n",
+        o.cells, variables, o.steps, ep.size(), p[0], p[1], p[2], device, GHOST_MODE);
+    fmt::print(
+        "  {:.1f} steps/s, {:.0f} messages/s, {:.1f} MB/s; {} of {} messages waited for "
+        "credits\n",
+        o.steps / seconds, messages / seconds, bytes / seconds / 1e6, all.stalls, all.messages);
+    fmt::print("  checksum {}{}\n", sum,
+               verified < 0    ? ""
+               : verified == 1 ? ", every bit as in one process alone"
+                               : ", NOT as in one process alone");
+  }
+  std::fflush(stdout);
+}
+
+int main(int argc, char** argv) {
+  const options o = parse(argc, argv);
+  world w = need(world::join());
+  setting_overrides overrides;
+  if (!o.device.empty()) overrides.emplace_back("PENSTOCK_DEVICE", o.device);
+  const decomposition cut(w.size(), o.cells);
+  if (!cut.possible()) {
+    if (w.rank() == 0)
+      std::fprintf(stderr, "ghost: %u cells an edge are too few for %u processes: each needs %u\n",
+                   o.cells, w.size(), width);
+    return 2;
+  }
+  endpoint ep = need(endpoint::open(w, overrides));
+  field f(cut.box_of(w.rank()), o.cells);
+  exchange x(ep, cut, f);
+  report r(ep, o.cells);
+  need(ep.start());
+  const double seconds = run(ep, x, f, o.steps);
+  const endpoint_statistics counted = ep.statistics();
+  const share mine{f.checksum(o.steps, f.own()), counted.requests_sent, x.bytes_sent(),
+                   counted.credit_stalls};
+  must(r.gather(mine, f, o.steps, !o.picture.empty()), "gathering the results");
+  int verified = -1;
+  if (w.rank() == 0) {
+    if (o.verify) verified = same_alone(r, cut, o) ? 1 : 0;
+    print(ep, cut, o, r.total(), seconds, verified);
+    if (!o.picture.empty()) need(write_picture(o.picture, r.slice(), o.cells));
+  }
+  must(ep.barrier(), "barrier");
+  return verified == 0 ? 1 : 0;
+}
+
+}  // namespace
+
+}  // namespace penstock::ghost
+
+int main(int argc, char** argv) { return penstock::ghost::main(argc, argv); }
