@@ -1,0 +1,209 @@
+// How regions go: because their memory changed, or to make room. See pool.hpp.
+//
+// Choosing and closing is done under the lock, deregistering without it (it is a system call and
+// may free memory). In between a region is closing and in no chain, so nobody can find it; its
+// bytes count as pinned until it is really gone.
+#include <algorithm>
+
+#include "firehose/kernel_events.hpp"
+#include "firehose/pool.hpp"
+#include "lib/base/assert.hpp"
+
+namespace penstock::firehose {
+namespace {
+constexpr std::uint32_t batch = 16;  // most regions closed behind one heavy barrier
+}
+
+// Calls f(i) for every region in a chain that overlaps [start, end).
+template <class F>
+void pool::overlapping(std::uint64_t start, std::uint64_t end, F f) noexcept {
+  const auto test = [&](std::uint32_t i) {
+    region& r = table_.at(i);
+    const std::uint64_t from = r.start.load(std::memory_order_relaxed);
+    const region_state s = r.state.load(std::memory_order_relaxed);
+    if (s != region_state::absent && s != region_state::closing && from < end &&
+        start < from + r.bytes.load(std::memory_order_relaxed))
+      f(i);
+  };
+  const std::uint64_t first = table_.window_of(start);
+  const std::uint64_t last = table_.window_of(end - 1);
+  if (last - first >= table_.size()) {
+    for (std::uint32_t i = 1; i < table_.size(); ++i) test(i);
+    return;
+  }
+  for (std::uint64_t w = first; w <= last; ++w)
+    for (std::uint32_t i = table_.first(0, w); i != 0;) {
+      const std::uint32_t next = table_.at(i).next.load(std::memory_order_relaxed);
+      // A chain holds other windows' regions too: each is tested in its own window only.
+      if (table_.window_of(table_.at(i).start.load(std::memory_order_relaxed)) == w) test(i);
+      i = next;
+    }
+}
+
+void pool::on_change(std::uint64_t start, std::uint64_t end) noexcept {
+  if (stats_.regions == 0 || settings_.protect == protection::none) return;
+  overlapping(start, end, [&](std::uint32_t i) {
+    region& r = table_.at(i);
+    const region_state s = r.state.load(std::memory_order_relaxed);
+    if (s == region_state::filling) r.mark |= note_doomed;
+    if (s != region_state::live) return;
+    ++stats_.invalidations;
+    kill(i);
+  });
+}
+
+bool pool::keeps(std::uint64_t start, std::uint64_t end) noexcept {
+  bool any = false;
+  overlapping(start, end, [&](std::uint32_t i) {
+    const region_state s = table_.at(i).state.load(std::memory_order_relaxed);
+    any = any || s == region_state::live || s == region_state::filling;
+  });
+  return any;
+}
+
+// Replaces the live regions that region i, live, contains.
+void pool::replace_neighbours(std::uint32_t i) noexcept {
+  const region& mine = table_.at(i);
+  const std::uint64_t start = mine.start.load(std::memory_order_relaxed);
+  const std::uint64_t end = start + mine.bytes.load(std::memory_order_relaxed);
+  overlapping(start, end, [&](std::uint32_t j) {
+    const region& r = table_.at(j);
+    const std::uint64_t from = r.start.load(std::memory_order_relaxed);
+    if (j == i || r.state.load(std::memory_order_relaxed) != region_state::live || from < start ||
+        from + r.bytes.load(std::memory_order_relaxed) > end ||
+        r.writable.load(std::memory_order_relaxed) > mine.writable.load(std::memory_order_relaxed))
+      return;
+    ++stats_.merges;
+    kill(j);
+  });
+}
+
+// No new leases of region i, which is live, or filling and leased by its maker only.
+void pool::kill(std::uint32_t i) noexcept {
+  region& r = table_.at(i);
+  // Relaxed: whoever may not use the region any more learns of the change from who made it.
+  r.state.store(region_state::dead, std::memory_order_relaxed);
+  r.mark |= note_dead;
+  dead_.fetch_add(1, std::memory_order_relaxed);
+  // The change that is coming then needs no event.
+  const std::uint64_t start = r.start.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = r.bytes.load(std::memory_order_relaxed);
+  if (events_ != nullptr && !changes::kept(start, start + bytes)) events_->unwatch(start, bytes);
+}
+
+// Region i, out of its chain and deregistered, becomes absent.
+void pool::forget(std::uint32_t i) noexcept {
+  region& r = table_.at(i);
+  stats_.bytes_pinned -= r.bytes.load(std::memory_order_relaxed);
+  --stats_.regions;
+  if ((r.mark & note_dead) != 0) dead_.fetch_sub(1, std::memory_order_relaxed);
+  table_.free(i);
+}
+
+bool pool::fits(std::uint64_t bytes) const noexcept {
+  return stats_.bytes_pinned + bytes <= settings_.max_bytes;
+}
+
+// Deregisters what close() has kept. Called without the lock.
+std::uint32_t pool::retire(const std::uint32_t* which, std::uint32_t count) {
+  for (std::uint32_t n = 0; n < count; ++n) {
+    const region& r = table_.at(which[n]);
+    device_.dereg(
+        {r.lkey.load(std::memory_order_relaxed), r.rkey.load(std::memory_order_relaxed), r.handle});
+  }
+  const std::lock_guard guard(changes::lock());
+  for (std::uint32_t n = 0; n < count; ++n) forget(which[n]);
+  return count;
+}
+
+// Dead regions that look unused, into which[0 … most); returns how many.
+std::uint32_t pool::pick_dead(std::uint32_t* which, std::uint32_t most) noexcept {
+  std::uint32_t n = 0;
+  if (dead_.load(std::memory_order_relaxed) == 0) return 0;
+  for (std::uint32_t i = 1; i < table_.size() && n < most; ++i)
+    if (table_.at(i).state.load(std::memory_order_relaxed) == region_state::dead &&
+        table_.uses(i).out == 0)
+      which[n++] = i;
+  return n;
+}
+
+// Makes room for `bytes` more, and one region; returns how many went (0: all are leased). Takes
+// some more than needed, so that a working set above the limit pays for a barrier once in a while
+// only.
+std::uint32_t pool::evict(std::uint64_t bytes) {
+  std::uint32_t which[batch];
+  std::uint32_t count = 0;
+  {
+    const std::lock_guard guard(changes::lock());
+    count = pick_dead(which, batch);
+    const std::uint32_t dead = count;
+    std::uint64_t freed = 0;
+    for (std::uint32_t n = 0; n < count; ++n)
+      freed += table_.at(which[n]).bytes.load(std::memory_order_relaxed);
+    const std::uint32_t spare = std::clamp<std::uint32_t>(table_.size() / 64, 1, batch);
+    while (count < batch) {
+      const bool enough = stats_.bytes_pinned + bytes <= settings_.max_bytes + freed;
+      if (enough && count >= spare) break;
+      const std::uint32_t i = table_.next_victim();
+      if (i == 0 || std::find(which, which + count, i) != which + count) break;
+      freed += table_.at(i).bytes.load(std::memory_order_relaxed);
+      which[count++] = i;
+    }
+    count = close(which, count);
+    stats_.evictions += count > dead ? count - dead : 0;
+  }
+  return retire(which, count);
+}
+
+std::uint32_t pool::drop_idle() {
+  std::uint32_t all = 0;
+  for (;;) {
+    std::uint32_t which[batch];
+    std::uint32_t count = 0;
+    {
+      const std::lock_guard guard(changes::lock());
+      for (std::uint32_t i = 1; i < table_.size() && count < batch; ++i) {
+        const region_state s = table_.at(i).state.load(std::memory_order_relaxed);
+        if ((s == region_state::live || s == region_state::dead) && table_.uses(i).out == 0)
+          which[count++] = i;
+      }
+      count = close(which, count);
+    }
+    if (count == 0) return all;
+    all += retire(which, count);
+  }
+}
+
+void pool::reap_slow() {
+  for (;;) {
+    std::uint32_t which[batch];
+    std::uint32_t count = 0;
+    {
+      const std::lock_guard guard(changes::lock());
+      count = close(which, pick_dead(which, batch));
+    }
+    if (retire(which, count) < batch) return;
+  }
+}
+
+// table_.close(), and the end of watching for those that go.
+std::uint32_t pool::close(std::uint32_t* which, std::uint32_t count) noexcept {
+  count = table_.close(which, count);
+  for (std::uint32_t n = 0; events_ != nullptr && n < count; ++n) {
+    const region& r = table_.at(which[n]);
+    const std::uint64_t start = r.start.load(std::memory_order_relaxed);
+    const std::uint64_t bytes = r.bytes.load(std::memory_order_relaxed);
+    if ((r.mark & note_dead) == 0 && !changes::kept(start, start + bytes))
+      events_->unwatch(start, bytes);
+  }
+  return count;
+}
+
+pool_statistics pool::statistics() const {
+  const std::lock_guard guard(changes::lock());
+  pool_statistics s = stats_;
+  s.hits += table_.hits();
+  return s;
+}
+
+}  // namespace penstock::firehose
