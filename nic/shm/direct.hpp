@@ -21,6 +21,10 @@ ring_tx* direct_tx(ibv_qp* qp) noexcept;
 /// popped here is seen by ibv_poll_cq, and takes no posted receive.
 ring_rx* direct_rx(ibv_qp* qp) noexcept;
 
+/// After pushes into direct_tx: wakes the peer if the receive CQ of its QP is armed (its completion
+/// channel then has an event). One load when it is awake.
+void direct_wake(ibv_qp* qp) noexcept;
+
 /// Number of asynchronous events raised so far on the context. A poll loop compares it with what it
 /// last saw (one load) and calls get_async_event only then. A peer's death raises
 /// IBV_EVENT_QP_FATAL on every QP connected to it within a second.

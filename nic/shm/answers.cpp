@@ -1,0 +1,144 @@
+// What the service thread answers to a peer's requests. Whatever a request asks for is checked
+// against our own tables: the QP it names must be connected to the QP it comes from.
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/service.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+/// Our QP that the request is about, if it is connected to the sender's. Under objects.
+queue_pair* addressed(context& c, const nonce& from, const request& q) noexcept {
+  for (queue_pair* qp : c.qps) {
+    if (qp->qp_num != q.qpn || qp->qp_type != IBV_QPT_RC) continue;
+    const hold sending(qp->sending);
+    return qp->remote && qp->remote->name == from && qp->dest == q.src_qpn ? qp : nullptr;
+  }
+  return nullptr;
+}
+
+/// A message of ours was refused after it had completed: the QP breaks, and the program hears of it
+/// even if nothing is outstanding.
+void notice_refusal(queue_pair& qp) noexcept {
+  bool refused = false;
+  {
+    const hold sending(qp.sending);
+    if (qp.to.ready == 0) return;
+    push_on(qp);
+    const std::uint32_t life = qp.to.remote->life.load(std::memory_order_acquire);
+    refused = life >> 8 == qp.to.ready >> 8 && life != qp.to.ready &&
+              qp.to.remote->nak.load(std::memory_order_relaxed) != 0;
+  }
+  if (!refused || state_of(qp) == IBV_QPS_ERR) return;
+  enter_error(qp);
+  raise_qp(qp, IBV_EVENT_QP_FATAL);
+}
+
+}  // namespace
+
+void service_thread::answer(int socket, const visitor& v, const request& q,
+                            std::size_t bytes) noexcept {
+  switch (q.kind) {
+    case request_kind::kick: {
+      const std::lock_guard guard(context_.objects);
+      if (queue_pair* qp = addressed(context_, v.from, q)) notice_refusal(*qp);
+      return;  // bells are looked at after every round
+    }
+    case request_kind::access_error: {
+      const std::lock_guard guard(context_.objects);
+      queue_pair* qp = addressed(context_, v.from, q);
+      if (qp == nullptr || state_of(*qp) == IBV_QPS_ERR) return;
+      enter_error(*qp);
+      raise_qp(*qp, IBV_EVENT_QP_ACCESS_ERR);
+      return;
+    }
+    case request_kind::memory_file:
+      return hand_file(socket, v, q);
+    default:
+      return help(socket, v, q, bytes);
+  }
+}
+
+void service_thread::say_hello(int socket, visitor& v, const request& q) noexcept {
+  v.from = q.from;
+  v.greeted = true;
+  reply a;
+  a.serial = q.serial;
+  a.name = context_.name;
+  a.barrier = join_barriers() ? 1 : 0;
+  a.value = reinterpret_cast<std::uint64_t>(&context_.proof);
+  a.proof = context_.proof;
+  [[maybe_unused]] const int e =
+      send_packet(socket, &a, sizeof a, nullptr, 0, context_.memory.fd());
+}
+
+void service_thread::hand_file(int socket, const visitor& v, const request& q) noexcept {
+  reply a;
+  a.serial = q.serial;
+  a.error = EACCES;
+  const std::lock_guard guard(context_.objects);
+  const auto& r = context_.regions.at(region_table::index_of(q.rkey));
+  const queue_pair* qp = addressed(context_, v.from, q);
+  const std::uint64_t address = r.address.load(std::memory_order_relaxed);
+  const std::uint64_t length = r.length.load(std::memory_order_relaxed);
+  std::optional<shared_part> part;
+  if (qp != nullptr && context_.regions.allows(q.rkey, qp->pd_number, address, length, 0))
+    part = find_shared(address, length);
+  if (part) {
+    a.error = 0;
+    a.value = part->offset + (address - part->address);
+    a.length = length;
+    a.proof.high = address;
+  }
+  [[maybe_unused]] const int e =
+      send_packet(socket, &a, sizeof a, nullptr, 0, part ? part->fd : -1);
+}
+
+void service_thread::help(int socket, const visitor& v, const request& q,
+                          std::size_t bytes) noexcept {
+  reply a;
+  a.serial = q.serial;
+  std::size_t out = 0;
+  {
+    const std::lock_guard guard(context_.objects);
+    const queue_pair* qp = addressed(context_, v.from, q);
+    const bool read = q.kind == request_kind::copy_out, write = q.kind == request_kind::copy_in;
+    const std::uint32_t need = read    ? IBV_ACCESS_REMOTE_READ
+                               : write ? IBV_ACCESS_REMOTE_WRITE
+                                       : IBV_ACCESS_REMOTE_ATOMIC;
+    const bool known =
+        read || write || q.kind == request_kind::fetch_add || q.kind == request_kind::compare_swap;
+    const std::uint32_t length = read || write ? q.length : 8;
+    auto* at = reinterpret_cast<std::byte*>(q.address);
+    if (!known || length > wire_payload || (write && bytes != length) ||
+        (!read && !write && q.address % 8 != 0)) {
+      a.error = EINVAL;
+    } else if (qp == nullptr ||
+               !context_.regions.allows(q.rkey, qp->pd_number, q.address, length, need)) {
+      a.error = EACCES;
+    } else if (read) {
+      std::memcpy(payload_.get(), at, out = length);
+    } else if (write) {
+      std::memcpy(at, payload_.get(), length);
+    } else {
+      std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(at));
+      a.value = q.operand;
+      if (q.kind == request_kind::fetch_add)
+        a.value = word.fetch_add(q.operand, std::memory_order_acq_rel);
+      else
+        word.compare_exchange_strong(a.value, q.swap, std::memory_order_acq_rel,
+                                     std::memory_order_acquire);
+    }
+  }
+  [[maybe_unused]] const int e = send_packet(socket, &a, sizeof a, payload_.get(), out, -1);
+}
+
+}  // namespace penstock::nic::shm

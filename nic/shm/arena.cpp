@@ -1,0 +1,123 @@
+#include "nic/shm/arena.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "lib/base/log.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+constexpr std::uint64_t table_step = 16 * page_bytes;  // tables grow by this much
+
+constexpr std::uint64_t whole_pages(std::uint64_t n) noexcept {
+  return (n + page_bytes - 1) & ~(page_bytes - 1);
+}
+}  // namespace
+
+arena::~arena() {
+  if (base_ != nullptr) ::munmap(base_, arena_bytes);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int arena::open(const nonce& name) noexcept {
+  fd_ = ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd_ < 0) return errno;
+  if (::ftruncate(fd_, static_cast<off_t>(arena_bytes)) != 0) return errno;
+  if (::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return errno;
+  void* p =
+      ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
+  if (p == MAP_FAILED) return errno;
+  base_ = static_cast<std::byte*>(p);
+  ::madvise(p, arena_bytes, MADV_DONTDUMP);
+  if (const int e = commit(0, page_bytes)) return e;
+  auto* h = new (base_) arena_header{};
+  h->magic = arena_magic;
+  h->version = arena_version;
+  h->name = name;
+  return 0;
+}
+
+int arena::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  int r;
+  do r = ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  while (r != 0 && errno == EINTR);
+  if (r == 0) return 0;
+  const int e = errno;
+  log(log_level::error,
+      "shm0: no memory for %llu bytes of queues (errno %d); free memory or use fewer connections",
+      static_cast<unsigned long long>(bytes), e);
+  return e == ENOSPC ? ENOMEM : e;
+}
+
+std::uint64_t arena::carve(std::uint64_t bytes) noexcept {
+  bytes = whole_pages(bytes);
+  const std::lock_guard guard(lock_);
+  auto& pieces = free_pieces_[bytes];
+  std::uint64_t offset = 0;
+  if (!pieces.empty()) {
+    offset = pieces.back();
+  } else if (heap_top_ + bytes <= arena_bytes) {
+    offset = heap_top_;
+  } else {
+    errno = ENOMEM;
+    return 0;
+  }
+  if (const int e = commit(offset, bytes)) {
+    errno = e;
+    return 0;
+  }
+  if (!pieces.empty())
+    pieces.pop_back();
+  else
+    heap_top_ += bytes;
+  return offset;
+}
+
+void arena::give_back(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  bytes = whole_pages(bytes);
+  // The hole reads as zero when it is committed again.
+  ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(bytes));
+  const std::lock_guard guard(lock_);
+  free_pieces_[bytes].push_back(offset);
+}
+
+int arena::take_entry(table t) noexcept {
+  const std::lock_guard guard(lock_);
+  free_list& l = tables_[static_cast<int>(t)];
+  const table_place& place = table_places[static_cast<int>(t)];
+  if (!l.entries.empty()) {
+    const std::uint32_t i = l.entries.back();
+    l.entries.pop_back();
+    return static_cast<int>(i);
+  }
+  if (l.used == place.capacity) {
+    errno = ENOMEM;
+    return -1;
+  }
+  if (l.used == l.committed) {
+    const std::uint32_t more = static_cast<std::uint32_t>(table_step / place.entry_bytes);
+    if (const int e = commit(place.offset + std::uint64_t{l.committed} * place.entry_bytes,
+                             std::uint64_t{more} * place.entry_bytes)) {
+      errno = e;
+      return -1;
+    }
+    l.committed += more;
+    // H1 high water  store-release used  -> H2: what lies below is committed and may be touched
+    header().used[static_cast<int>(t)].store(std::min(l.committed, place.capacity),
+                                             std::memory_order_release);
+  }
+  return static_cast<int>(l.used++);
+}
+
+void arena::free_entry(table t, std::uint32_t index) noexcept {
+  const std::lock_guard guard(lock_);
+  tables_[static_cast<int>(t)].entries.push_back(index);
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,56 @@
+// A context's memory file: the tables its peers read and the rings they write. Sparse, sealed
+// against shrinking, never in /dev/shm. Memory is committed when a piece is carved, so that a lack
+// of it is an errno here and never a SIGBUS later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "nic/shm/layout.hpp"
+
+namespace penstock::nic::shm {
+
+class arena {
+ public:
+  arena() = default;
+  ~arena();
+  arena(const arena&) = delete;
+  arena& operator=(const arena&) = delete;
+
+  /// Makes and maps the file. 0, or an errno.
+  int open(const nonce& name) noexcept;
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] arena_header& header() noexcept { return *reinterpret_cast<arena_header*>(base_); }
+  [[nodiscard]] std::byte* at(std::uint64_t offset) noexcept { return base_ + offset; }
+
+  /// A zeroed piece of the heap; 0 with errno set when memory is short. Any thread.
+  std::uint64_t carve(std::uint64_t bytes) noexcept;
+  /// Returns a piece that no peer writes any more.
+  void give_back(std::uint64_t offset, std::uint64_t bytes) noexcept;
+
+  /// A free entry of a table, its memory committed; -1 with errno set when there is none.
+  int take_entry(table t) noexcept;
+  void free_entry(table t, std::uint32_t index) noexcept;
+  template <class Entry>
+  [[nodiscard]] Entry& entry(table t, std::uint32_t index) noexcept {
+    return reinterpret_cast<Entry*>(base_ + table_places[static_cast<int>(t)].offset)[index];
+  }
+
+ private:
+  int commit(std::uint64_t offset, std::uint64_t bytes) noexcept;
+
+  int fd_ = -1;
+  std::byte* base_ = nullptr;
+  std::mutex lock_;  // set-up calls only
+  std::uint64_t heap_top_ = heap_offset;
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> free_pieces_;  // by size
+  struct free_list {
+    std::vector<std::uint32_t> entries;
+    std::uint32_t used = 0, committed = 0;
+  } tables_[static_cast<int>(table::count)];
+};
+
+}  // namespace penstock::nic::shm

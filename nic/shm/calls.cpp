@@ -1,0 +1,97 @@
+// The shared-memory device's filling of the table of verbs calls, and the inline calls of its
+// contexts.
+#include <infiniband/verbs.h>
+
+#include "nic/device.hpp"
+#include "nic/shm/context.hpp"
+#include "nic/shm/cq.hpp"
+#include "nic/shm/names.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic {
+namespace shm {
+
+void fill_operations(ibv_context_ops& ops) noexcept {
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.post_srq_recv = post_srq_recv;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+  // Memory windows are not supported; the inline calls for them go straight through the table.
+  ops.alloc_mw = [](ibv_pd*, ibv_mw_type) -> ibv_mw* { return errno = EOPNOTSUPP, nullptr; };
+  ops.bind_mw = [](ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; };
+  ops.dealloc_mw = [](ibv_mw*) { return EOPNOTSUPP; };
+}
+
+void ack_async_event(ibv_async_event* event) {
+  const auto count = [](pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed) {
+    pthread_mutex_lock(&mutex);
+    ++completed;
+    pthread_cond_broadcast(&cond);
+    pthread_mutex_unlock(&mutex);
+  };
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      ibv_cq& cq = *event->element.cq;
+      return count(cq.mutex, cq.cond, cq.async_events_completed);
+    }
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+      ibv_srq& srq = *event->element.srq;
+      return count(srq.mutex, srq.cond, srq.events_completed);
+    }
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_QP_LAST_WQE_REACHED: {
+      ibv_qp& qp = *event->element.qp;
+      return count(qp.mutex, qp.cond, qp.events_completed);
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace shm
+
+const calls& shm_calls() noexcept {
+  static constexpr calls table = {
+      .library = "shm",
+      .get_device_list = shm::get_device_list,
+      .free_device_list = shm::free_device_list,
+      .get_device_name = shm::get_device_name,
+      .open_device = shm::open_device,
+      .close_device = shm::close_device,
+      .query_device = shm::query_device,
+      .query_port = shm::query_port,
+      .query_gid = shm::query_gid,
+      .alloc_pd = shm::alloc_pd,
+      .dealloc_pd = shm::dealloc_pd,
+      .reg_mr = shm::reg_mr,
+      .dereg_mr = shm::dereg_mr,
+      .create_comp_channel = shm::create_comp_channel,
+      .destroy_comp_channel = shm::destroy_comp_channel,
+      .create_cq = shm::create_cq,
+      .destroy_cq = shm::destroy_cq,
+      .get_cq_event = shm::get_cq_event,
+      .ack_cq_events = shm::ack_cq_events,
+      .create_srq = shm::create_srq,
+      .modify_srq = shm::modify_srq,
+      .query_srq = shm::query_srq,
+      .destroy_srq = shm::destroy_srq,
+      .create_qp = shm::create_qp,
+      .modify_qp = shm::modify_qp,
+      .query_qp = shm::query_qp,
+      .destroy_qp = shm::destroy_qp,
+      .create_ah = shm::create_ah,
+      .destroy_ah = shm::destroy_ah,
+      .get_async_event = shm::get_async_event,
+      .ack_async_event = shm::ack_async_event,
+      .wc_status_str = shm::wc_status_str,
+      .event_type_str = shm::event_type_str,
+  };
+  return table;
+}
+
+}  // namespace penstock::nic

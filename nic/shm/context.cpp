@@ -1,0 +1,174 @@
+#include "nic/shm/context.hpp"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "lib/base/log.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/limits.hpp"
+#include "nic/shm/peer.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+ibv_device& the_device() noexcept {
+  // Zero padding behind it: programs peek past the public structure.
+  static struct {
+    ibv_device device;
+    std::byte padding[1024];
+  } d = [] {
+    decltype(d) x{};
+    x.device.node_type = IBV_NODE_CA;
+    x.device.transport_type = IBV_TRANSPORT_IB;
+    std::strcpy(x.device.name, "shm0");
+    std::strcpy(x.device.dev_name, "shm0");
+    return x;
+  }();
+  return d.device;
+}
+
+int port_attributes(ibv_context*, std::uint8_t port, ibv_port_attr* attr,
+                    std::size_t bytes) noexcept {
+  if (port != 1) return EINVAL;
+  ibv_port_attr a{};
+  a.state = IBV_PORT_ACTIVE;
+  a.max_mtu = a.active_mtu = IBV_MTU_4096;
+  a.gid_tbl_len = 1;
+  a.max_msg_sz = max_message_bytes;
+  a.pkey_tbl_len = 1;
+  a.max_vl_num = 1;
+  a.active_width = 2;
+  a.active_speed = 32;
+  a.phys_state = 5;
+  a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addressed by GID
+  a.flags = IBV_QPF_GRH_REQUIRED;
+  std::memcpy(attr, &a, bytes < sizeof a ? bytes : sizeof a);
+  return 0;
+}
+
+int compat_query_port(ibv_context* c, std::uint8_t port, _compat_ibv_port_attr* attr) noexcept {
+  // Older programs have a structure that ends before port_cap_flags2.
+  return port_attributes(c, port, reinterpret_cast<ibv_port_attr*>(attr),
+                         offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+bool fill_random(nonce& n) noexcept {
+  std::uint64_t words[2];
+  if (::getrandom(words, sizeof words, 0) != sizeof words) return false;
+  n = {words[0], words[1]};
+  return true;
+}
+
+}  // namespace
+
+ibv_device** get_device_list(int* count) {
+  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  if (list == nullptr) return nullptr;
+  list[0] = &the_device();
+  if (count != nullptr) *count = 1;
+  return list;
+}
+
+void free_device_list(ibv_device** list) { std::free(list); }
+
+const char* get_device_name(ibv_device* d) { return d->name; }
+
+ibv_context* open_device(ibv_device* device) {
+  if (device != &the_device()) return errno = ENODEV, nullptr;
+  auto c = std::make_unique<context>();
+  if (!fill_random(c->name) || !fill_random(c->proof)) return errno = EAGAIN, nullptr;
+  c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
+  int e = c->memory.open(c->name);
+  if (e == 0) e = c->events.open();
+  if (e == 0) {
+    c->handle.owner = c.get();
+    verbs_context& v = c->handle.verbs;
+    v.sz = sizeof(verbs_context);
+    v.query_port = port_attributes;
+    v.context.device = device;
+    v.context.cmd_fd = -1;
+    v.context.async_fd = c->events.fd();
+    v.context.num_comp_vectors = 1;
+    v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+    v.context.ops._compat_query_port = compat_query_port;
+    pthread_mutex_init(&v.context.mutex, nullptr);
+    fill_operations(v.context.ops);
+    e = c->service.start();
+  }
+  if (e != 0) {
+    log(log_level::error, "shm0: cannot be opened: %s", std::strerror(e));
+    return errno = e, nullptr;
+  }
+  return handle_of(*c.release());
+}
+
+int close_device(ibv_context* handle) {
+  context& c = of(handle);
+  if (c.live.load(std::memory_order_acquire) != 0) return EBUSY;
+  c.service.stop();
+  pthread_mutex_destroy(&handle->mutex);
+  delete &c;
+  return 0;
+}
+
+int query_device(ibv_context* handle, ibv_device_attr* a) {
+  *a = {};
+  std::strcpy(a->fw_ver, "1");
+  std::memcpy(&a->node_guid, &of(handle).name.low, 8);
+  a->sys_image_guid = a->node_guid;
+  a->max_mr_size = ~std::uint64_t{0};
+  a->page_size_cap = page_bytes;
+  a->max_qp = max_qps - first_qp;
+  a->max_qp_wr = max_queue_wr;
+  a->device_cap_flags = IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_RC_RNR_NAK_GEN |
+                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD;
+  a->device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_SRQ_RESIZE);
+  a->max_sge = a->max_sge_rd = a->max_srq_sge = max_sges;
+  a->max_cq = max_cqs;
+  a->max_cqe = max_queue_cqe;
+  a->max_mr = max_mrs - 1;
+  a->max_pd = 1 << 20;
+  a->max_qp_rd_atom = a->max_qp_init_rd_atom = max_reads;
+  a->max_res_rd_atom = max_reads * 1024;
+  a->atomic_cap = IBV_ATOMIC_GLOB;  // processor atomics: also against the program's own
+  a->max_ah = 1 << 20;
+  a->max_srq = max_srqs;
+  a->max_srq_wr = max_queue_wr;
+  a->max_pkeys = 1;
+  a->phys_port_cnt = 1;
+  return 0;
+}
+
+int query_port(ibv_context* c, std::uint8_t port, ibv_port_attr* attr) {
+  return port_attributes(c, port, attr, sizeof *attr);
+}
+
+int query_gid(ibv_context* handle, std::uint8_t port, int index, ibv_gid* gid) {
+  if (port != 1 || index != 0) return errno = EINVAL, -1;
+  *gid = of(handle).name.gid();
+  return 0;
+}
+
+void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) element,
+           std::atomic<std::uint32_t>* delivered) {
+  async_event e;
+  e.event.event_type = type;
+  e.event.element = element;
+  e.delivered = delivered;
+  c.events.push(e);
+  // E1 event  store-release event_count  -> whoever compares it before get_async_event
+  c.event_count.fetch_add(1, std::memory_order_release);
+}
+
+int get_async_event(ibv_context* handle, ibv_async_event* event) {
+  async_event e;
+  if (of(handle).events.pop(e) != 0) return -1;
+  if (e.delivered != nullptr) e.delivered->fetch_add(1, std::memory_order_relaxed);
+  *event = e.event;
+  return 0;
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,96 @@
+// One opened shm0: its name, its memory file, its service thread and the lists of its objects.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "nic/shm/arena.hpp"
+#include "nic/shm/event_queue.hpp"
+#include "nic/shm/region.hpp"
+#include "nic/shm/service.hpp"
+
+namespace penstock::nic::shm {
+
+struct queue_pair;
+struct completion_queue;
+struct shared_receive_queue;
+struct peer;
+
+/// What get_async_event delivers, with the counter that says how many of the object's events were
+/// delivered (destroying it waits until as many are acknowledged).
+struct async_event {
+  ibv_async_event event{};
+  std::atomic<std::uint32_t>* delivered = nullptr;
+};
+
+struct context {
+  context() : service(*this) {}
+
+  nonce name;
+  nonce proof;  ///< peers read it from our memory to be sure whom a pid names
+  arena memory;
+  region_table regions;
+  event_queue<async_event> events;
+  std::atomic<std::uint32_t> event_count{0};
+  std::atomic<std::uint32_t> datagrams{0};
+  std::atomic<std::uint32_t> unfinished{0};  ///< QPs whose software send queue holds work
+  std::atomic<std::uint32_t> live{0};        ///< PDs, CQs, channels … that exist
+  std::atomic<std::uint64_t> rnr_received{0};
+  std::atomic<std::uint32_t> next_pd{1};
+  std::atomic<bool> timed_bells{false};  ///< membarrier is missing here or at a peer
+
+  /// Lists of objects, for the service thread and for creating and destroying. Nothing that waits
+  /// for a peer is done under it. Taken before every spin lock.
+  std::mutex objects;
+  std::vector<queue_pair*> qps;
+  std::vector<completion_queue*> cqs;
+  std::vector<std::shared_ptr<peer>> peers;
+  std::vector<std::uint32_t> qp_generations = std::vector<std::uint32_t>(max_qps);
+
+  /// Rings of QPs that are gone while their peer may still write to them. Under objects.
+  struct retired_ring {
+    std::uint64_t offset = 0, bytes = 0;
+    std::shared_ptr<peer> writer;
+    const qp_entry* entry = nullptr;  ///< the writer's; says which ring it writes to
+  };
+  std::vector<retired_ring> retired;
+
+  service_thread service;
+
+  /// verbs_context grows downward: it must come last in what programs look at, zero where unused.
+  struct exposed {
+    context* owner = nullptr;
+    verbs_context verbs{};
+  } handle;
+};
+
+inline context& of(ibv_context* c) noexcept {
+  auto* at = reinterpret_cast<std::byte*>(c) - offsetof(verbs_context, context) -
+             offsetof(context::exposed, verbs);
+  return *reinterpret_cast<context::exposed*>(at)->owner;
+}
+inline ibv_context* handle_of(context& c) noexcept { return &c.handle.verbs.context; }
+
+/// Raises an asynchronous event on an object; `delivered` may be null (port and device events).
+void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) element,
+           std::atomic<std::uint32_t>* delivered);
+
+// The calls of nic::calls that concern the device and its context.
+ibv_device** get_device_list(int* count);
+void free_device_list(ibv_device** list);
+const char* get_device_name(ibv_device*);
+ibv_context* open_device(ibv_device*);
+int close_device(ibv_context*);
+int query_device(ibv_context*, ibv_device_attr*);
+int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*);
+int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*);
+int get_async_event(ibv_context*, ibv_async_event*);
+void ack_async_event(ibv_async_event*);
+/// Fills the data path's inline calls (data_path.cpp).
+void fill_operations(ibv_context_ops& ops) noexcept;
+
+}  // namespace penstock::nic::shm

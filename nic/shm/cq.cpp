@@ -1,0 +1,162 @@
+// Completion queues: creating, storing completions, waking sleepers. Polling is in poll.cpp.
+#include "nic/shm/cq.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/limits.hpp"
+#include "nic/shm/qp.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+/// One event per arming: whoever finds the queue armed disarms it. Under queue_lock.
+void wake(completion_queue& cq, bool solicited) noexcept {
+  const std::uint32_t armed = cq.armed.load(std::memory_order_relaxed);
+  if (armed == 0 || (armed == 1 && !solicited)) return;
+  cq.armed.store(0, std::memory_order_relaxed);
+  cq.bell->bell.store(bell_off, std::memory_order_relaxed);
+  if (cq.channel != nullptr) static_cast<completion_channel*>(cq.channel)->events.push(&cq);
+}
+
+}  // namespace
+
+void store(completion_queue& cq, const completion& c, bool solicited) noexcept {
+  {
+    const hold guard(cq.queue_lock);
+    const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
+    if (n < static_cast<std::uint32_t>(cq.cqe)) {
+      cq.queue[(cq.head + n) % static_cast<std::uint32_t>(cq.cqe)] = c;
+      // C1 stored  release stored  -> C2: a poller that sees the count takes the lock anyway
+      cq.stored.store(n + 1, std::memory_order_release);
+      if (c.datagram) cq.owner->datagrams.fetch_add(1, std::memory_order_release);
+      wake(cq, solicited || c.wc.status != IBV_WC_SUCCESS);
+      return;
+    }
+    if (cq.overrun) return;
+    cq.overrun = true;
+  }
+  raise(*cq.owner, IBV_EVENT_CQ_ERR, {.cq = &cq}, &cq.async_delivered);
+  if (c.qp != nullptr) enter_error(*c.qp);
+}
+
+void announce(completion_queue& cq, bool solicited) noexcept {
+  if (cq.armed.load(std::memory_order_relaxed) == 0) return;
+  const hold guard(cq.queue_lock);
+  wake(cq, solicited);
+}
+
+void purge(completion_queue& cq, const queue_pair& qp) noexcept {
+  const hold guard(cq.queue_lock);
+  const auto size = static_cast<std::uint32_t>(cq.cqe);
+  const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const completion& c = cq.queue[(cq.head + i) % size];
+    if (c.qp != &qp)
+      cq.queue[(cq.head + kept++) % size] = c;
+    else if (c.datagram)
+      cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
+  }
+  cq.stored.store(kept, std::memory_order_release);
+}
+
+ibv_comp_channel* create_comp_channel(ibv_context* handle) {
+  std::unique_ptr<completion_channel> ch(new (std::nothrow) completion_channel{});
+  if (!ch) return errno = ENOMEM, nullptr;
+  if (const int e = ch->events.open()) return errno = e, nullptr;
+  ch->context = handle;
+  ch->fd = ch->events.fd();
+  of(handle).live.fetch_add(1, std::memory_order_relaxed);
+  return ch.release();
+}
+
+int destroy_comp_channel(ibv_comp_channel* channel) {
+  context& c = of(channel->context);
+  {
+    const std::lock_guard guard(c.objects);
+    if (channel->refcnt != 0) return EBUSY;
+  }
+  c.live.fetch_sub(1, std::memory_order_release);
+  delete static_cast<completion_channel*>(channel);
+  return 0;
+}
+
+ibv_cq* create_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel* channel,
+                  int vector) {
+  context& c = of(handle);
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > max_queue_cqe || vector != 0)
+    return errno = EINVAL, nullptr;
+  std::unique_ptr<completion_queue> cq(new (std::nothrow) completion_queue{});
+  if (!cq) return errno = ENOMEM, nullptr;
+  const int index = c.memory.take_entry(table::cq);
+  if (index < 0) return nullptr;
+  cq->context = handle;
+  cq->channel = channel;
+  cq->cq_context = cq_context;
+  cq->handle = cq->index = static_cast<std::uint32_t>(index);
+  cq->cqe = cqe;
+  cq->owner = &c;
+  cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
+  cq->bell->bell.store(bell_off, std::memory_order_relaxed);
+  cq->queue.resize(static_cast<std::size_t>(cqe));
+  cq->hot.reserve(16);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  const std::lock_guard guard(c.objects);
+  if (channel != nullptr) ++channel->refcnt;
+  c.cqs.push_back(cq.get());
+  c.live.fetch_add(1, std::memory_order_relaxed);
+  return cq.release();
+}
+
+int destroy_cq(ibv_cq* handle) {
+  completion_queue& cq = of(handle);
+  context& c = *cq.owner;
+  {
+    const std::lock_guard guard(c.objects);
+    if (cq.users.load(std::memory_order_acquire) != 0) return EBUSY;
+    c.cqs.erase(std::find(c.cqs.begin(), c.cqs.end(), &cq));
+    if (cq.channel != nullptr) --cq.channel->refcnt;
+  }
+  if (cq.channel != nullptr)
+    static_cast<completion_channel*>(cq.channel)->events.withdraw([&](completion_queue* e) {
+      return e == &cq;
+    });
+  c.events.withdraw([&](const async_event& e) { return e.delivered == &cq.async_delivered; });
+  // Events that were handed out name this queue until they are acknowledged.
+  pthread_mutex_lock(&cq.mutex);
+  while (cq.comp_events_completed != cq.events_delivered ||
+         cq.async_events_completed != cq.async_delivered.load(std::memory_order_relaxed))
+    pthread_cond_wait(&cq.cond, &cq.mutex);
+  pthread_mutex_unlock(&cq.mutex);
+  c.memory.free_entry(table::cq, cq.index);
+  pthread_cond_destroy(&cq.cond);
+  pthread_mutex_destroy(&cq.mutex);
+  c.live.fetch_sub(1, std::memory_order_release);
+  delete &cq;
+  return 0;
+}
+
+int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  completion_queue* got;
+  if (static_cast<completion_channel*>(channel)->events.pop(got) != 0) return -1;
+  pthread_mutex_lock(&got->mutex);
+  ++got->events_delivered;
+  pthread_mutex_unlock(&got->mutex);
+  *cq = got;
+  *cq_context = got->cq_context;
+  return 0;
+}
+
+void ack_cq_events(ibv_cq* cq, unsigned n) {
+  pthread_mutex_lock(&cq->mutex);
+  cq->comp_events_completed += n;
+  pthread_cond_broadcast(&cq->cond);
+  pthread_mutex_unlock(&cq->mutex);
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,88 @@
+// Completion queues and completion channels.
+//
+// A receive's completion is made when somebody looks at the rings of the queue's QPs: ibv_poll_cq,
+// which hands it straight out, or the service thread on behalf of a sleeper, which stores it. A
+// send's completion, a flush and a datagram are always stored first. Whoever looks at the rings
+// holds `poll`, so that a QP's receives stay in order; stored completions are handed out before.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "nic/shm/event_queue.hpp"
+#include "nic/shm/layout.hpp"
+#include "nic/shm/lock.hpp"
+
+namespace penstock::nic::shm {
+
+struct context;
+struct queue_pair;
+
+struct completion_queue;
+
+struct completion_channel : ibv_comp_channel {
+  event_queue<completion_queue*> events;
+};
+
+/// A stored completion; handing it out frees the sender's queue up to `frees`.
+struct completion {
+  ibv_wc wc{};
+  queue_pair* qp = nullptr;
+  std::uint64_t frees = 0;  ///< 0: a receive
+  bool datagram = false;
+};
+
+struct completion_queue : ibv_cq {
+  std::byte peeked[sizeof(ibv_cq_ex) - sizeof(ibv_cq)];  ///< zero: programs peek past ibv_cq
+  shm::context* owner;
+  cq_entry* bell;  ///< in our arena: peers ring it
+  std::uint32_t index;
+
+  spin_lock poll;
+  std::vector<queue_pair*> rings;    // under poll: RC QPs that receive here, rings to look at
+  std::vector<queue_pair*> members;  // under poll: every QP that sends or receives here
+  std::uint32_t cursor = 0;          // under poll: where the rotating window starts
+  std::vector<queue_pair*> hot;      // under poll: QPs that delivered lately, newest first
+
+  std::atomic<std::uint32_t> unfinished{0};  ///< QPs sending here that have work waiting
+  std::atomic<bool> attention{false};        ///< a QP has entered the error state: flush it
+  std::atomic<std::uint32_t> armed{0};       ///< 0 no, 1 for solicited, 2 for any completion
+
+  spin_lock queue_lock;
+  std::vector<completion> queue;                  // under queue_lock: a ring of `cqe`
+  std::uint64_t head = 0;                         // under queue_lock
+  std::atomic<std::uint32_t> stored{0};           ///< entries in it; written under queue_lock
+  bool overrun = false;                           // under queue_lock
+  std::atomic<std::uint32_t> users{0};            ///< QPs
+  std::uint32_t events_delivered = 0;             // under the mutex of ibv_cq
+  std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
+};
+
+inline completion_queue& of(ibv_cq* c) noexcept { return *static_cast<completion_queue*>(c); }
+
+/// Stores a completion and wakes the sleeper it is for. Full: the queue overruns, IBV_EVENT_CQ_ERR
+/// is raised once, and the QP whose completion is lost goes to the error state.
+void store(completion_queue& cq, const completion& c, bool solicited) noexcept;
+/// For a completion handed straight out: the wake-up that store() would have done.
+void announce(completion_queue& cq, bool solicited) noexcept;
+/// Moves what waits in the rings into the queue, finishes flushes and sends. True if anything
+/// moved.
+bool absorb(completion_queue& cq) noexcept;
+/// absorb(), for a sleeper whose bell was rung: looks until nothing is left or he has been woken.
+void answer_bell(completion_queue& cq) noexcept;
+/// Takes completions of a QP out of the queue (it is reset or destroyed).
+void purge(completion_queue& cq, const queue_pair& qp) noexcept;
+
+int poll_cq(ibv_cq*, int n, ibv_wc* wc);
+int req_notify_cq(ibv_cq*, int solicited_only);
+ibv_comp_channel* create_comp_channel(ibv_context*);
+int destroy_comp_channel(ibv_comp_channel*);
+ibv_cq* create_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, int vector);
+int destroy_cq(ibv_cq*);
+int get_cq_event(ibv_comp_channel*, ibv_cq**, void** cq_context);
+void ack_cq_events(ibv_cq*, unsigned n);
+
+}  // namespace penstock::nic::shm

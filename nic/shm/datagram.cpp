@@ -1,0 +1,175 @@
+// UD: datagrams over one unix datagram socket per context. The service thread takes them in, as an
+// adapter would; a send is one system call. Nothing is promised: a datagram that finds no receive,
+// a wrong queue key, a full socket or nobody is dropped, and its sender is told that it was sent.
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+struct datagram_head {
+  std::uint32_t version = arena_version;
+  std::uint32_t to_qpn = 0, from_qpn = 0, qkey = 0;
+  std::uint32_t with_imm = 0, imm = 0, solicited = 0, bytes = 0;
+  nonce from;
+};
+
+/// Room of a GRH at the start of every datagram receive.
+struct datagram_packet {
+  datagram_head head;
+  std::byte body[max_datagram_bytes];
+};
+
+/// Puts one datagram into a receive of its QP. Under the receive CQ's poll.
+void deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
+  const ibv_qp_state state = state_of(qp);
+  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_SQE)
+    return;
+  assembly& m = qp.message;
+  if (qp.shared_receives != nullptr) {
+    if (!take(*qp.shared_receives, m.work, m.list)) return;
+  } else {
+    const hold guard(qp.receives.lock);
+    if (!qp.receives.take(m.work, m.list)) return;
+  }
+  ibv_grh grh{};
+  grh.version_tclass_flow = htobe32(6u << 28);
+  grh.paylen = htobe16(static_cast<std::uint16_t>(d.head.bytes));
+  grh.next_hdr = 0x1b;
+  grh.hop_limit = 1;
+  grh.sgid = d.head.from.gid();
+  grh.dgid = c.name.gid();
+  completion done;
+  done.qp = &qp;
+  done.datagram = true;
+  ibv_wc& wc = done.wc;
+  wc.wr_id = m.work.wr_id;
+  wc.opcode = IBV_WC_RECV;
+  wc.qp_num = qp.qp_num;
+  wc.src_qp = d.head.from_qpn;
+  wc.byte_len = d.head.bytes + static_cast<std::uint32_t>(sizeof grh);
+  wc.wc_flags = IBV_WC_GRH;
+  if (d.head.with_imm != 0) {
+    wc.wc_flags |= IBV_WC_WITH_IMM;
+    wc.imm_data = d.head.imm;
+  }
+  wc.status = wc.byte_len > m.work.room
+                  ? IBV_WC_LOC_LEN_ERR
+                  : scatter(qp, m.list, m.work.count, 0, reinterpret_cast<const std::byte*>(&grh),
+                            sizeof grh);
+  if (wc.status == IBV_WC_SUCCESS && d.head.bytes != 0)
+    wc.status = scatter(qp, m.list, m.work.count, sizeof grh, d.body, d.head.bytes);
+  store(of(qp.recv_cq), done, d.head.solicited != 0);
+  if (wc.status != IBV_WC_SUCCESS) enter_error(qp);
+}
+
+}  // namespace
+
+outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  if (w.bytes > max_datagram_bytes) {
+    *why = IBV_WC_LOC_LEN_ERR;
+    return outcome::failed;
+  }
+  datagram_packet d;
+  d.head = {};
+  d.head.to_qpn = w.datagram_qpn;
+  d.head.from_qpn = qp.qp_num;
+  // A key with the top bit set stands for the QP's own.
+  d.head.qkey =
+      (w.datagram_qkey >> 31) != 0 ? qp.qkey.load(std::memory_order_relaxed) : w.datagram_qkey;
+  d.head.with_imm = w.opcode == IBV_WR_SEND_WITH_IMM ? 1 : 0;
+  d.head.imm = w.imm;
+  d.head.solicited = (w.flags & IBV_SEND_SOLICITED) != 0 ? 1 : 0;
+  d.head.bytes = w.bytes;
+  d.head.from = qp.owner->name;
+  std::byte* to = d.body;
+  for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
+    std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
+  const socket_name at = name_of(w.datagram_to, "-ud");
+  sockaddr_storage address{};
+  address.ss_family = AF_UNIX;
+  std::memcpy(reinterpret_cast<char*>(&address) + sizeof(sa_family_t), at.text,
+              at.length - sizeof(sa_family_t));
+  const int socket = qp.owner->service.datagram_socket();
+  // A full queue is given a little time to be emptied, so that start-up storms lose little.
+  for (int tries = 0; tries < 200; ++tries) {
+    if (::sendto(socket, &d, sizeof d.head + w.bytes, MSG_NOSIGNAL | MSG_DONTWAIT,
+                 reinterpret_cast<sockaddr*>(&address), at.length) >= 0 ||
+        (errno != EAGAIN && errno != EINTR && errno != ENOBUFS))
+      break;
+    ::sched_yield();
+  }
+  return outcome::done;
+}
+
+bool receive_datagram(context& c, int socket) noexcept {
+  datagram_packet d;
+  iovec v{&d, sizeof d};
+  msghdr m{};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(4 * sizeof(int))];
+  m.msg_iov = &v;
+  m.msg_iovlen = 1;
+  m.msg_control = control;
+  m.msg_controllen = sizeof control;
+  const ssize_t n = ::recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0) return false;
+  bool same = false;
+  for (cmsghdr* h = CMSG_FIRSTHDR(&m); h != nullptr; h = CMSG_NXTHDR(&m, h)) {
+    if (h->cmsg_level != SOL_SOCKET) continue;
+    if (h->cmsg_type == SCM_CREDENTIALS) {
+      ucred who;
+      std::memcpy(&who, CMSG_DATA(h), sizeof who);
+      same = who.uid == ::geteuid();
+    } else if (h->cmsg_type == SCM_RIGHTS) {  // unwanted
+      for (std::size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= h->cmsg_len; ++i) {
+        int fd;
+        std::memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+        ::close(fd);
+      }
+    }
+  }
+  const bool whole = static_cast<std::size_t>(n) >= sizeof d.head &&
+                     d.head.version == arena_version &&
+                     d.head.bytes == static_cast<std::size_t>(n) - sizeof d.head;
+  if (!same || !whole) return true;
+  const std::lock_guard guard(c.objects);
+  for (queue_pair* q : c.qps) {
+    if (q->qp_num != d.head.to_qpn || q->qp_type != IBV_QPT_UD) continue;
+    if (q->qkey.load(std::memory_order_relaxed) != d.head.qkey) break;
+    const hold poll(of(q->recv_cq).poll);
+    deliver(c, *q, d);
+    break;
+  }
+  return true;
+}
+
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  if (attr->is_global == 0 || attr->port_num != 1 || attr->grh.sgid_index != 0)
+    return errno = EINVAL, nullptr;
+  auto* ah = new (std::nothrow) address_handle{};
+  if (ah == nullptr) return errno = ENOMEM, nullptr;
+  ah->context = pd->context;
+  ah->pd = pd;
+  ah->to = nonce::of(attr->grh.dgid);
+  of(pd).users.fetch_add(1, std::memory_order_relaxed);
+  of(pd->context).live.fetch_add(1, std::memory_order_relaxed);
+  return ah;
+}
+
+int destroy_ah(ibv_ah* ah) {
+  of(ah->pd).users.fetch_sub(1, std::memory_order_release);
+  of(ah->context).live.fetch_sub(1, std::memory_order_release);
+  delete static_cast<address_handle*>(ah);
+  return 0;
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,77 @@
+// A queue of events behind a descriptor that poll(2) can wait for: completion channels and the
+// asynchronous events of a context. One count in the eventfd stands for one event in the queue.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+namespace penstock::nic::shm {
+
+template <class Event>
+class event_queue {
+ public:
+  event_queue() = default;
+  ~event_queue() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  event_queue(const event_queue&) = delete;
+  event_queue& operator=(const event_queue&) = delete;
+
+  /// 0 or an errno.
+  int open() noexcept {
+    fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    return fd_ < 0 ? errno : 0;
+  }
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+
+  void push(const Event& e) {
+    const std::lock_guard guard(lock_);
+    events_.push_back(e);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto n = ::write(fd_, &one, sizeof one);
+  }
+
+  /// The oldest event; waits for one unless the user made the descriptor non-blocking. 0, or -1
+  /// with errno.
+  int pop(Event& e) {
+    for (;;) {
+      std::uint64_t one;
+      if (::read(fd_, &one, sizeof one) != sizeof one) return -1;
+      const std::lock_guard guard(lock_);
+      if (events_.empty()) continue;  // a withdrawn event's count
+      e = events_.front();
+      events_.pop_front();
+      return 0;
+    }
+  }
+
+  /// Takes back every undelivered event for which pred holds (their object goes away).
+  template <class Pred>
+  void withdraw(Pred pred) {
+    const std::lock_guard guard(lock_);
+    for (auto i = events_.begin(); i != events_.end();) {
+      if (!pred(*i)) {
+        ++i;
+        continue;
+      }
+      i = events_.erase(i);
+      std::uint64_t one;
+      const iovec v{&one, sizeof one};
+      // Never waits: a reader that has the count already finds the queue short and asks again.
+      [[maybe_unused]] const auto n = ::preadv2(fd_, &v, 1, -1, RWF_NOWAIT);
+    }
+  }
+
+ private:
+  int fd_ = -1;
+  std::mutex lock_;
+  std::deque<Event> events_;
+};
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,21 @@
+#include "nic/shm/fence.hpp"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace penstock::nic::shm {
+
+bool join_barriers() noexcept {
+  static const bool joined =
+      ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return joined;
+}
+
+void heavy_fence() noexcept {
+  // Orders this thread too, also where the call is refused.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+}  // namespace penstock::nic::shm

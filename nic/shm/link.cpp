@@ -1,0 +1,180 @@
+// Connecting a QP's sending side to its peer's ring, and letting go of it; the direct path's
+// functions that need no more than that.
+#include <bit>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/direct.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+/// A ring geometry read from a peer, if it can be one.
+bool plausible(const ring_geometry& g, std::uint64_t offset) noexcept {
+  return std::has_single_bit(g.slots) && g.slots >= 8 && g.slots <= 1u << 16 &&
+         std::has_single_bit(g.data_bytes) && g.data_bytes >= 4 * ring_piece &&
+         g.data_bytes <= 1u << 24 && offset >= heap_offset && offset % page_bytes == 0 &&
+         offset <= arena_bytes - g.memory();
+}
+
+/// Gives back rings whose writers have let go. Under objects.
+void sweep(context& c) noexcept {
+  std::erase_if(c.retired, [&](const context::retired_ring& r) {
+    if (!r.writer->dead.load(std::memory_order_acquire) && r.entry != nullptr &&
+        r.entry->producing.load(std::memory_order_acquire) == r.offset)
+      return false;
+    c.memory.give_back(r.offset, r.bytes);
+    return true;
+  });
+}
+
+}  // namespace
+
+bool attach(queue_pair& qp, bool early) noexcept {
+  if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return false;
+  auto* e = qp.remote->entry<qp_entry>(table::qp, qp.dest & 0xffff);
+  if (e == nullptr) return false;
+  // L2 ready?  load-acquire life  <- L1
+  const std::uint32_t life = e->life.load(std::memory_order_acquire);
+  const auto state = static_cast<qp_public>(life & 0xff);
+  const bool ours = e->qpn.load(std::memory_order_relaxed) == qp.dest &&
+                    e->dest_qpn.load(std::memory_order_relaxed) == qp.qp_num &&
+                    e->dest_high.load(std::memory_order_relaxed) == qp.owner->name.high &&
+                    e->dest_low.load(std::memory_order_relaxed) == qp.owner->name.low;
+  const bool ready = state == qp_public::ready && ours;
+  const bool made =
+      early && state == qp_public::made && e->qpn.load(std::memory_order_relaxed) == qp.dest;
+  if (!ready && !made) return false;
+  const ring_geometry g{e->ring_slots.load(std::memory_order_relaxed),
+                        e->ring_data.load(std::memory_order_relaxed)};
+  const std::uint64_t offset = e->ring.load(std::memory_order_relaxed);
+  if (!qp.tx.connected()) {
+    const std::uint32_t srq = e->srq.load(std::memory_order_relaxed);
+    auto* bell = qp.remote->entry<cq_entry>(table::cq, e->recv_cq.load(std::memory_order_relaxed));
+    auto* shared = srq != 0 ? qp.remote->entry<srq_entry>(table::srq, srq - 1) : nullptr;
+    if (!plausible(g, offset) || bell == nullptr || (srq != 0 && shared == nullptr)) return false;
+    qp.shown->claims.store(0, std::memory_order_relaxed);
+    qp.shown->producing.store(offset, std::memory_order_release);
+    e->written.store(1, std::memory_order_release);
+    light_fence();  // F2: a peer that goes away keeps the ring for us, or we see that it has gone
+    if (e->life.load(std::memory_order_relaxed) >> 8 != life >> 8) {
+      qp.shown->producing.store(0, std::memory_order_release);
+      return false;
+    }
+    qp.tx = ring_tx(ring_memory(qp.remote->base + offset, g));
+    qp.to = link{};
+    qp.to.remote = e;
+    qp.to.srq = shared;
+    qp.to.bell = bell;
+  }
+  if (qp.shown->producing.load(std::memory_order_relaxed) != offset) return false;  // another life
+  if (ready) qp.to.ready = life;
+  return true;
+}
+
+void disconnect(queue_pair& qp) noexcept {
+  context& c = *qp.owner;
+  heavy_fence();  // F1, see attach() and claim(): after this the peer claims and attaches no more
+  std::shared_ptr<peer> remote;
+  const std::uint64_t ring = qp.ring;
+  const qp_entry* writer = nullptr;
+  {
+    const hold poll(of(qp.recv_cq).poll);
+    const hold guard(qp.sending);
+    remote = std::move(qp.remote);
+    if (remote) writer = remote->entry<qp_entry>(table::qp, qp.dest & 0xffff);
+    if (qp.shared_receives != nullptr && writer != nullptr &&
+        writer->producing.load(std::memory_order_acquire) == ring) {
+      // Receives that were claimed for messages nobody will take are free for others.
+      const std::uint64_t lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
+      if (lost <= qp.shared_receives->works.capacity())
+        qp.shared_receives->shown->available.fetch_add(static_cast<std::int64_t>(lost),
+                                                       std::memory_order_release);
+    }
+    qp.message.active = false;
+    qp.srq_taken = 0;
+    qp.last_wqe = false;
+    qp.direct.store(false, std::memory_order_relaxed);
+    qp.rx = ring_rx();
+    qp.ring = 0;
+    qp.works.reset();
+    qp.tx = ring_tx();
+    qp.to = link{};
+    qp.near_key = 0;
+    qp.near.reset();
+    qp.kept.clear();
+    {
+      const hold lock(qp.receives.lock);
+      qp.receives.size(qp.receives.capacity(), qp.receives.sges());
+    }
+    if (qp.unfinished.exchange(false, std::memory_order_relaxed)) {
+      of(qp.send_cq).unfinished.fetch_sub(1, std::memory_order_relaxed);
+      c.unfinished.fetch_sub(1, std::memory_order_relaxed);
+    }
+    // Last: from here on the peer may give the memory we wrote to somebody else.
+    qp.shown->producing.store(0, std::memory_order_release);
+  }
+  constexpr ring_geometry geometry;
+  const std::lock_guard guard(c.objects);
+  if (ring != 0) {
+    const bool written = qp.shown->written.exchange(0, std::memory_order_acq_rel) != 0;
+    if (!written)
+      c.memory.give_back(ring, geometry.memory());
+    else if (remote)
+      c.retired.push_back({ring, geometry.memory(), remote, writer});
+    // else: somebody writes to a QP that never named its peer; that ring is never used again.
+  }
+  sweep(c);
+  remote.reset();
+  std::erase_if(c.peers, [&](const std::shared_ptr<peer>& p) {
+    if (p.use_count() != 1) return false;
+    c.service.remove_peer(*p);
+    return true;
+  });
+}
+
+ring_tx* direct_tx(ibv_qp* handle) noexcept {
+  queue_pair& qp = of(handle);
+  if (qp.qp_type != IBV_QPT_RC || state_of(qp) != IBV_QPS_RTS) return nullptr;
+  const hold guard(qp.sending);
+  return qp.tx.connected() || attach(qp, true) ? &qp.tx : nullptr;
+}
+
+ring_rx* direct_rx(ibv_qp* handle) noexcept {
+  queue_pair& qp = of(handle);
+  const ibv_qp_state state = state_of(qp);
+  if (qp.qp_type != IBV_QPT_RC || (state != IBV_QPS_RTR && state != IBV_QPS_RTS)) return nullptr;
+  completion_queue& cq = of(qp.recv_cq);
+  const hold guard(cq.poll);
+  if (!qp.direct.exchange(true, std::memory_order_relaxed))
+    for (auto* list : {&cq.rings, &cq.hot}) std::erase(*list, &qp);
+  return &qp.rx;
+}
+
+void direct_wake(ibv_qp* handle) noexcept {
+  queue_pair& qp = of(handle);
+  light_fence();  // F2: after the push
+  if (qp.to.bell->bell.load(std::memory_order_relaxed) != bell_armed) return;
+  std::uint32_t armed = bell_armed;
+  if (qp.to.bell->bell.compare_exchange_strong(armed, bell_rung, std::memory_order_relaxed))
+    qp.remote->tell(qp.remote->make(request_kind::kick, qp.dest, qp.qp_num));
+}
+
+const std::atomic<std::uint32_t>& event_count(ibv_context* handle) noexcept {
+  return of(handle).event_count;
+}
+
+bool peer_dead(ibv_qp* handle) noexcept {
+  queue_pair& qp = of(handle);
+  const hold guard(qp.sending);
+  return qp.remote && qp.remote->dead.load(std::memory_order_acquire);
+}
+
+const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* handle) noexcept {
+  return of(handle).datagrams;
+}
+
+}  // namespace penstock::nic::shm

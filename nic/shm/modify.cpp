@@ -1,0 +1,186 @@
+// The QP state machine: which transitions there are and what each needs, a table as in the
+// specification; then what each does.
+#include <cerrno>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+struct transition {
+  ibv_qp_state from, to;
+  int rc_needs, rc_may, ud_needs, ud_may;
+};
+
+constexpr int timing = IBV_QP_MIN_RNR_TIMER;
+constexpr int init_rc = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int init_ud = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr int rtr_rc = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int rts_rc =
+    IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int rts_may = IBV_QP_ACCESS_FLAGS | timing | IBV_QP_CUR_STATE;
+
+constexpr transition transitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, init_rc, 0, init_ud, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, init_rc, 0, init_ud},
+    {IBV_QPS_INIT, IBV_QPS_RTR, rtr_rc, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX, 0,
+     IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RTS, rts_rc, rts_may, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, rts_may, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, rts_may, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, rts_may | rts_rc, 0, IBV_QP_QKEY},
+    {IBV_QPS_SQE, IBV_QPS_RTS, -1, 0, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},  // UD only
+};
+
+/// 0 or EINVAL.
+int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noexcept {
+  mask &= ~IBV_QP_STATE;
+  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return mask == 0 ? 0 : EINVAL;
+  for (const transition& t : transitions) {
+    if (t.from != from || t.to != to) continue;
+    const int needs = type == IBV_QPT_RC ? t.rc_needs : t.ud_needs;
+    const int may = type == IBV_QPT_RC ? t.rc_may : t.ud_may;
+    if (needs < 0) return EINVAL;
+    return (mask & needs) == needs && (mask & ~(needs | may)) == 0 ? 0 : EINVAL;
+  }
+  return EINVAL;
+}
+
+int check_values(const ibv_qp_attr& a, int mask) noexcept {
+  if ((mask & IBV_QP_PORT) != 0 && a.port_num != 1) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && a.pkey_index != 0) return EINVAL;
+  if ((mask & IBV_QP_AV) != 0 && (a.ah_attr.is_global == 0 || a.ah_attr.grh.sgid_index != 0))
+    return EINVAL;  // there are no LIDs here
+  if ((mask & IBV_QP_PATH_MTU) != 0 && (a.path_mtu < IBV_MTU_256 || a.path_mtu > IBV_MTU_4096))
+    return EINVAL;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && a.min_rnr_timer > 31) return EINVAL;
+  if ((mask & IBV_QP_TIMEOUT) != 0 && a.timeout > 31) return EINVAL;
+  if ((mask & IBV_QP_RETRY_CNT) != 0 && a.retry_cnt > 7) return EINVAL;
+  if ((mask & IBV_QP_RNR_RETRY) != 0 && a.rnr_retry > 7) return EINVAL;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && a.max_rd_atomic > max_reads) return EINVAL;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && a.max_dest_rd_atomic > max_reads) return EINVAL;
+  return 0;
+}
+
+void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
+  ibv_qp_attr& own = qp.attr;
+  if ((mask & IBV_QP_PORT) != 0) own.port_num = a.port_num;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) own.pkey_index = a.pkey_index;
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) own.qp_access_flags = a.qp_access_flags;
+  if ((mask & IBV_QP_QKEY) != 0) own.qkey = a.qkey;
+  if ((mask & IBV_QP_AV) != 0) own.ah_attr = a.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) own.path_mtu = a.path_mtu;
+  if ((mask & IBV_QP_DEST_QPN) != 0) own.dest_qp_num = a.dest_qp_num;
+  if ((mask & IBV_QP_RQ_PSN) != 0) own.rq_psn = a.rq_psn;
+  if ((mask & IBV_QP_SQ_PSN) != 0) own.sq_psn = a.sq_psn;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) own.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) own.max_rd_atomic = a.max_rd_atomic;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) own.min_rnr_timer = a.min_rnr_timer;
+  if ((mask & IBV_QP_TIMEOUT) != 0) own.timeout = a.timeout;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) own.retry_cnt = a.retry_cnt;
+  if ((mask & IBV_QP_RNR_RETRY) != 0) own.rnr_retry = a.rnr_retry;
+  const hold guard(qp.sending);
+  qp.qkey.store(own.qkey, std::memory_order_relaxed);
+  qp.rnr_retry = own.rnr_retry;
+  // Unreachable peers are tried retry_cnt more times, each for 4.096 us * 2^timeout.
+  qp.transport_ns =
+      own.timeout == 0 ? 0 : (std::uint64_t{4096} << own.timeout) * (own.retry_cnt + 1u);
+  qp.shown->access.store(own.qp_access_flags, std::memory_order_relaxed);
+  qp.shown->min_rnr_timer.store(own.min_rnr_timer, std::memory_order_relaxed);
+  qp.shown->reads_allowed.store(own.max_dest_rd_atomic, std::memory_order_relaxed);
+}
+
+/// INIT to RTR: who the peer is. Its process is greeted here, its QP is looked at when first
+/// needed.
+int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
+  const nonce name = nonce::of(a.ah_attr.grh.dgid);
+  auto p = find_peer(*qp.owner, name);
+  if (!p) return errno;
+  const hold guard(qp.sending);
+  qp.remote = std::move(p);
+  qp.dest = a.dest_qp_num;
+  qp.shown->dest_qpn.store(a.dest_qp_num, std::memory_order_relaxed);
+  qp.shown->dest_high.store(name.high, std::memory_order_relaxed);
+  qp.shown->dest_low.store(name.low, std::memory_order_relaxed);
+  return 0;
+}
+
+/// Back to RESET: nothing outstanding, nothing posted, no completion left, a ring nobody writes.
+int reset(queue_pair& qp) noexcept {
+  context& c = *qp.owner;
+  {
+    const std::lock_guard guard(c.objects);
+    qp.generation = (c.qp_generations[qp.index] + 1) & 0xffffff;
+    c.qp_generations[qp.index] = qp.generation;
+  }
+  qp.now.store(IBV_QPS_RESET, std::memory_order_release);
+  publish_life(qp, qp_public::none);
+  disconnect(qp);
+  purge(of(qp.send_cq), qp);
+  purge(of(qp.recv_cq), qp);
+  qp.nak.store(0, std::memory_order_relaxed);
+  qp.shown->nak.store(0, std::memory_order_relaxed);
+  qp.shown->posted.store(0, std::memory_order_relaxed);
+  qp.attr = {};
+  return qp.qp_type == IBV_QPT_RC ? new_ring(qp) : 0;
+}
+
+}  // namespace
+
+int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
+  queue_pair& qp = of(handle);
+  const std::lock_guard guard(qp.control);
+  const ibv_qp_state from = state_of(qp);
+  if ((mask & IBV_QP_CUR_STATE) != 0 && a->cur_qp_state != from) return EINVAL;
+  const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? a->qp_state : from;
+  constexpr int unsupported =
+      IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
+  if ((mask & unsupported) != 0) return EOPNOTSUPP;
+  if (const int e = allowed(qp.qp_type, from, to, mask)) return e;
+  if (const int e = check_values(*a, mask)) return e;
+  if (to == IBV_QPS_RESET) {
+    const int e = from == IBV_QPS_RESET ? 0 : reset(qp);
+    qp.state = to;
+    return e;
+  }
+  if (to == IBV_QPS_ERR) {
+    if (from == IBV_QPS_RESET) return EINVAL;
+    enter_error(qp);
+    absorb(of(qp.send_cq));
+    if (qp.recv_cq != qp.send_cq) absorb(of(qp.recv_cq));
+    qp.state = to;
+    return 0;
+  }
+  if (from == IBV_QPS_INIT && to == IBV_QPS_RTR && qp.qp_type == IBV_QPT_RC)
+    if (const int e = connect(qp, *a)) return e;
+  take_values(qp, *a, mask);
+  ibv_qp_state expected = from;
+  if (!qp.now.compare_exchange_strong(expected, to, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+    return EINVAL;  // it broke meanwhile
+  qp.state = to;
+  if (to == IBV_QPS_INIT) publish_life(qp, qp_public::made);
+  if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) publish_life(qp, qp_public::ready);
+  if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) qp.owner->service.kick();
+  if (to == IBV_QPS_SQD && from == IBV_QPS_RTS)
+    announce_drained(qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && a->en_sqd_async_notify != 0);
+  return 0;
+}
+
+int query_qp(ibv_qp* handle, ibv_qp_attr* a, int, ibv_qp_init_attr* init) {
+  queue_pair& qp = of(handle);
+  const std::lock_guard guard(qp.control);
+  *a = qp.attr;
+  a->qp_state = a->cur_qp_state = qp.state = state_of(qp);
+  a->cap = qp.init.cap;
+  a->path_mig_state = IBV_MIG_MIGRATED;
+  *init = qp.init;
+  return 0;
+}
+
+}  // namespace penstock::nic::shm

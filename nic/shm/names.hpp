@@ -1,0 +1,11 @@
+// Completion statuses and events in words.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+namespace penstock::nic::shm {
+
+const char* wc_status_str(ibv_wc_status status);
+const char* event_type_str(ibv_event_type type);
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,181 @@
+// WRITE, READ and atomics: the requester does the work itself, in the target's memory, after having
+// looked at the target's table of regions as the target's adapter would.
+//
+// A region may be deregistered at any time. The requester says which key it touches (T1), then
+// looks whether the key is valid (T2); the owner invalidates the key (T3), then waits for everybody
+// who touches it (T4): one of the two sees the other, by the asymmetric fence.
+#include <sched.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/clock.hpp"
+#include "nic/shm/context.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/remote_memory.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+bool is_atomic(const send_work& w) noexcept {
+  return w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+std::uint32_t needs(const send_work& w) noexcept {
+  if (is_atomic(w)) return IBV_ACCESS_REMOTE_ATOMIC;
+  return w.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+}
+
+/// What the target would answer; IBV_WC_SUCCESS if it would do it.
+ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
+  const qp_entry& target = *qp.to.remote;
+  const std::uint32_t need = needs(w);
+  if ((target.access.load(std::memory_order_relaxed) & need) == 0) return IBV_WC_REM_INV_REQ_ERR;
+  if ((is_atomic(w) || w.opcode == IBV_WR_RDMA_READ) &&
+      target.reads_allowed.load(std::memory_order_relaxed) == 0)
+    return IBV_WC_REM_INV_REQ_ERR;
+  if (is_atomic(w) && w.remote % 8 != 0) return IBV_WC_REM_INV_REQ_ERR;
+  if (w.bytes == 0) return IBV_WC_SUCCESS;  // no key is looked at
+  const auto* r = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
+  // M2 valid?  load-acquire key, before (and, by T2, after) the fields  <- M1
+  if (r == nullptr || w.rkey == 0 || r->key.load(std::memory_order_acquire) != w.rkey)
+    return IBV_WC_REM_ACCESS_ERR;
+  const std::uint64_t first = r->address.load(std::memory_order_relaxed);
+  const std::uint64_t length = r->length.load(std::memory_order_relaxed);
+  const bool ok =
+      r->pd.load(std::memory_order_relaxed) == target.pd.load(std::memory_order_relaxed) &&
+      (r->access.load(std::memory_order_relaxed) & need) != 0 && w.remote >= first &&
+      w.bytes <= length && w.remote - first <= length - w.bytes;
+  return ok ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
+}
+
+/// The region's bytes here, or null.
+std::byte* here(queue_pair& qp, const send_work& w) noexcept {
+  if (qp.near_key != w.rkey) {
+    qp.near = map_region(qp, w.rkey);
+    qp.near_key = w.rkey;
+  }
+  const peer::mapping* m = qp.near.get();
+  if (m == nullptr || w.remote < m->address || w.bytes > m->bytes ||
+      w.remote - m->address > m->bytes - w.bytes)
+    return nullptr;
+  return m->local + (w.remote - m->address);
+}
+
+int move_bytes(queue_pair& qp, const send_work& w) noexcept {
+  std::byte* target = here(qp, w);
+  std::uint64_t offset = 0;
+  int e = 0;
+  for (std::uint32_t i = 0; i < w.count && e == 0; offset += w.list[i++].length) {
+    const ibv_sge& s = w.list[i];
+    auto* own = reinterpret_cast<std::byte*>(s.addr);
+    if (s.length == 0) continue;
+    if (w.opcode == IBV_WR_RDMA_READ) {
+      if (target != nullptr)
+        std::memcpy(own, target + offset, s.length);
+      else
+        e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
+    } else {
+      if (target != nullptr)
+        std::memcpy(target + offset, own, s.length);
+      else
+        e = copy_to(qp, w.rkey, w.remote + offset, own, s.length);
+    }
+  }
+  return e;
+}
+
+/// The processor's atomics, so that the target's own program may take part. Memory that is not
+/// mapped is reached by the target's service thread, with the same instructions.
+int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept {
+  const bool add = w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  if (std::byte* target = here(qp, w)) {
+    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target));
+    *old = add ? word.fetch_add(w.operand, std::memory_order_acq_rel) : w.operand;
+    if (!add)
+      word.compare_exchange_strong(*old, w.swap, std::memory_order_acq_rel,
+                                   std::memory_order_acquire);
+    return 0;
+  }
+  request q = qp.remote->make(add ? request_kind::fetch_add : request_kind::compare_swap, qp.dest,
+                              qp.qp_num);
+  q.rkey = w.rkey;
+  q.address = w.remote;
+  q.length = 8;
+  q.operand = w.operand;
+  q.swap = w.swap;
+  reply a;
+  if (const int e = qp.remote->ask(q, nullptr, 0, a, nullptr, 0, nullptr)) return e;
+  *old = a.value;
+  return a.error;
+}
+
+ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
+  if (is_atomic(w)) {
+    std::uint64_t old = 0;
+    if (const int e = change_word(qp, w, &old))
+      return e == EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
+    return scatter(qp, w.list, w.count, 0, reinterpret_cast<const std::byte*>(&old), sizeof old);
+  }
+  if (w.bytes == 0) return IBV_WC_SUCCESS;
+  const int e = move_bytes(qp, w);
+  if (e == 0) return IBV_WC_SUCCESS;
+  return e == EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
+}
+
+/// The target's QP breaks too, and its program hears of it.
+void report_misuse(const queue_pair& qp) noexcept {
+  qp.remote->tell(qp.remote->make(request_kind::access_error, qp.dest, qp.qp_num));
+}
+
+}  // namespace
+
+outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  if (is_atomic(w) && w.bytes != 8) {
+    *why = IBV_WC_LOC_LEN_ERR;
+    return outcome::failed;
+  }
+  if (w.at == stage::fresh) {
+    // T1 touch  store touching, light fence  -> T4
+    qp.shown->touching.store(w.rkey, std::memory_order_relaxed);
+    light_fence();
+    *why = check(qp, w);  // T2  <- T3
+    if (*why == IBV_WC_SUCCESS) *why = perform(qp, w);
+    // T5 let go  store-release touching  -> T4: the bytes are written and read
+    qp.shown->touching.store(0, std::memory_order_release);
+    if (*why != IBV_WC_SUCCESS) {
+      if (*why == IBV_WC_REM_ACCESS_ERR || *why == IBV_WC_REM_INV_REQ_ERR) report_misuse(qp);
+      return outcome::failed;
+    }
+  }
+  if (w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return outcome::done;
+  return send_message(qp, w, why);
+}
+
+void wait_untouched(context& c, std::uint32_t rkey) noexcept {
+  heavy_fence();  // T3 is before it; see above
+  // A peer stopped in mid-copy for that long is not waited for: it would hold up this process.
+  const std::uint64_t until = now_ns() + 2'000'000'000;
+  // The service thread copies under this lock.
+  const std::lock_guard guard(c.objects);
+  for (queue_pair* q : c.qps) {
+    std::shared_ptr<peer> p;
+    std::uint32_t dest;
+    {
+      const hold sending(q->sending);
+      p = q->remote;
+      dest = q->dest;
+    }
+    if (!p) continue;
+    const auto* e = p->entry<qp_entry>(table::qp, dest & 0xffff);
+    // T4 touched?  load-acquire touching  <- T1, T5
+    while (e != nullptr && e->touching.load(std::memory_order_acquire) == rkey &&
+           !p->dead.load(std::memory_order_acquire) && now_ns() < until)
+      ::sched_yield();
+  }
+}
+
+}  // namespace penstock::nic::shm

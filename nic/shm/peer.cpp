@@ -1,0 +1,147 @@
+#include "nic/shm/peer.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
+#include "nic/shm/context.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+constexpr int answer_ms = 10'000;  // a peer that is stopped for longer is unreachable
+
+/// A connected socket to the context of that name, or -1 with errno.
+int connect_to(const nonce& name) noexcept {
+  const int s = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (s < 0) return -1;
+  socket_name at = name_of(name, "");
+  sockaddr_storage address{};
+  address.ss_family = AF_UNIX;
+  __builtin_memcpy(reinterpret_cast<char*>(&address) + sizeof(sa_family_t), at.text,
+                   at.length - sizeof(sa_family_t));
+  const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
+  while (::connect(s, reinterpret_cast<sockaddr*>(&address), at.length) != 0) {
+    if ((errno == EAGAIN || errno == EINTR) && now_ns() < until) {  // its backlog is full: wait
+      ::poll(nullptr, 0, 1);
+      continue;
+    }
+    const int e = errno == ECONNREFUSED ? EHOSTUNREACH : errno == EAGAIN ? ETIMEDOUT : errno;
+    ::close(s);
+    return errno = e, -1;
+  }
+  return s;
+}
+
+/// Maps the arena that came with the answer, if it is one.
+int map_arena(peer& p, int fd) noexcept {
+  struct stat st {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (::fstat(fd, &st) != 0 || st.st_size != static_cast<off_t>(arena_bytes) || seals < 0 ||
+      (seals & F_SEAL_SHRINK) == 0)
+    return EPROTO;
+  void* m = ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (m == MAP_FAILED) return errno;
+  ::madvise(m, arena_bytes, MADV_DONTDUMP);
+  p.base = static_cast<std::byte*>(m);
+  const auto& h = *reinterpret_cast<const arena_header*>(p.base);
+  return h.magic == arena_magic && h.version == arena_version && h.name == p.name ? 0 : EPROTO;
+}
+
+int greet(peer& p) noexcept {
+  p.socket = connect_to(p.name);
+  if (p.socket < 0) return errno;
+  // An abstract name can be taken by anybody: only this user's process is believed.
+  if (!same_user(p.socket, &p.pid)) return EACCES;
+  reply a;
+  int fd = -1;
+  int e = p.ask(p.make(request_kind::hello, 0, 0), nullptr, 0, a, nullptr, 0, &fd);
+  if (e == 0) e = a.error;
+  if (e == 0 && (fd < 0 || a.name != p.name)) e = EPROTO;
+  if (e == 0) e = map_arena(p, fd);
+  if (fd >= 0) ::close(fd);
+  p.proof_address = a.value;
+  p.proof = a.proof;
+  if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
+  return e;
+}
+
+}  // namespace
+
+peer::mapping::~mapping() {
+  if (whole != nullptr) ::munmap(whole, whole_bytes);
+}
+
+peer::~peer() {
+  if (base != nullptr) ::munmap(base, arena_bytes);
+  if (memory_fd >= 0) ::close(memory_fd);
+  if (socket >= 0) ::close(socket);
+}
+
+request peer::make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept {
+  request q;
+  q.kind = kind;
+  q.from = self.name;
+  q.qpn = qpn;
+  q.src_qpn = src_qpn;
+  return q;
+}
+
+void peer::tell(const request& q) noexcept {
+  [[maybe_unused]] const int e = send_packet(socket, &q, sizeof q, nullptr, 0, -1);
+}
+
+int peer::ask(request q, const void* payload, std::size_t bytes, reply& a, void* into,
+              std::size_t room, int* fd) noexcept {
+  const std::lock_guard guard(talk_);
+  if (dead.load(std::memory_order_relaxed)) return EPIPE;
+  q.serial = ++serial_;
+  int e;
+  const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
+  while ((e = send_packet(socket, &q, sizeof q, payload, bytes, -1)) == EAGAIN && now_ns() < until)
+    ::poll(nullptr, 0, 1);
+  if (e != 0) return e == EAGAIN ? ETIMEDOUT : e;
+  for (;;) {
+    if (!wait_readable(socket, answer_ms)) return ETIMEDOUT;
+    if (receive_packet(socket, &a, sizeof a, into, room, fd) < 0) return errno;
+    if (a.serial == q.serial) return 0;
+    // The late answer to a question that was given up.
+    if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;
+  }
+}
+
+std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
+  const auto known = [&]() -> std::shared_ptr<peer> {
+    for (const auto& p : c.peers)
+      if (p->name == name && !p->dead.load(std::memory_order_relaxed)) return p;
+    return nullptr;
+  };
+  {
+    const std::lock_guard guard(c.objects);
+    if (auto p = known()) return p;
+  }
+  // Two threads may both connect; the second's peer is dropped below.
+  auto p = std::make_shared<peer>(c);
+  p->name = name;
+  if (const int e = greet(*p)) {
+    if (e != EHOSTUNREACH)
+      log(log_level::warning, "shm0: a peer cannot be reached (errno %d); is it stopped?", e);
+    return errno = e, nullptr;
+  }
+  const std::lock_guard guard(c.objects);
+  if (auto other = known()) return other;
+  static std::atomic<std::uint64_t> ids{0};
+  p->id = ids.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (const int e = c.service.add_peer(p)) return errno = e, nullptr;
+  c.peers.push_back(p);
+  return p;
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,79 @@
+// A peer context as this one sees it: its mapped arena, its socket (whose hang-up is its death),
+// and the ways to reach memory it has registered.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "nic/shm/wire.hpp"
+
+namespace penstock::nic::shm {
+
+struct context;
+
+struct peer {
+  explicit peer(context& c) noexcept : self(c) {}
+  ~peer();
+  peer(const peer&) = delete;
+  peer& operator=(const peer&) = delete;
+
+  context& self;
+  nonce name;
+  std::uint64_t id = 0;
+  int socket = -1;
+  pid_t pid = 0;
+  std::byte* base = nullptr;  ///< its arena
+  std::uint64_t proof_address = 0;
+  nonce proof;
+  std::atomic<bool> dead{false};
+
+  /// An entry of one of its tables; null if it is not there (index from afar: checked).
+  template <class Entry>
+  [[nodiscard]] Entry* entry(table t, std::uint32_t index) const noexcept {
+    const table_place& place = table_places[static_cast<int>(t)];
+    const auto& used = reinterpret_cast<const arena_header*>(base)->used[static_cast<int>(t)];
+    // H2 bounds  load-acquire used  <- H1
+    if (index >= place.capacity || index >= used.load(std::memory_order_acquire)) return nullptr;
+    return reinterpret_cast<Entry*>(base + place.offset) + index;
+  }
+
+  /// One request without an answer. Never waits: a full socket means that the peer has unread
+  /// requests and will look at its queues anyway.
+  void tell(const request& q) noexcept;
+  /// One request and its answer. 0 or an errno (ETIMEDOUT, EPIPE).
+  int ask(request q, const void* payload, std::size_t bytes, reply& a, void* into, std::size_t room,
+          int* fd) noexcept;
+  request make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept;
+
+  /// A piece of its memory, mapped here.
+  struct mapping {
+    std::uint64_t address = 0, bytes = 0;
+    std::byte* local = nullptr;
+    void* whole = nullptr;
+    std::size_t whole_bytes = 0;
+    mapping() = default;
+    mapping(const mapping&) = delete;
+    mapping& operator=(const mapping&) = delete;
+    ~mapping();
+  };
+  // How its memory is reached (remote_memory.cpp). Under ways.
+  std::mutex ways;
+  bool tried_file = false;
+  int memory_fd = -1;  ///< /proc/PID/mem, or -1: the peer's service thread copies
+  std::unordered_map<std::uint32_t, std::shared_ptr<mapping>>
+      mappings;  ///< by rkey; null: cannot be
+
+ private:
+  std::mutex talk_;
+  std::uint64_t serial_ = 0;
+};
+
+/// The peer of that name, connected on first use. Null with errno: EHOSTUNREACH (no such context),
+/// EACCES (another user's), ETIMEDOUT. Waits for the peer's service thread; set-up only.
+std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept;
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,187 @@
+// Polling a completion queue, arming it, and looking at its rings on behalf of a sleeper.
+#include <algorithm>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/cq.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+constexpr std::size_t scan_all = 16;  // up to so many rings every one is looked at each time
+constexpr std::size_t window = 16;    // else so many, in turn, beside the hot ones
+constexpr std::size_t hot_rings = 8;
+constexpr int burst = 16;  // completions taken from one ring before the next one's turn
+
+/// Hands out stored completions, oldest first.
+int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
+  // C2 look  acquire stored  <- C1
+  if (cq.stored.load(std::memory_order_acquire) == 0) return 0;
+  const hold guard(cq.queue_lock);
+  const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
+  const auto size = static_cast<std::uint32_t>(cq.cqe);
+  int got = 0;
+  while (got < room && static_cast<std::uint32_t>(got) < n) {
+    const completion& c = cq.queue[cq.head++ % size];
+    wc[got++] = c.wc;
+    if (c.frees != 0) c.qp->works.release(c.frees);
+    if (c.datagram) cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
+  }
+  cq.stored.store(n - static_cast<std::uint32_t>(got), std::memory_order_release);
+  return got;
+}
+
+/// Sends that wait, and QPs that broke. Under poll.
+bool attend(completion_queue& cq) noexcept {
+  bool moved = false;
+  const bool broken = cq.attention.load(std::memory_order_relaxed) &&
+                      cq.attention.exchange(false, std::memory_order_acq_rel);
+  for (queue_pair* q : cq.members) {
+    const bool sends_here = q->send_cq == &cq;
+    const bool in_error = broken && state_of(*q) == IBV_QPS_ERR;
+    if (sends_here && (in_error || q->unfinished.load(std::memory_order_relaxed))) {
+      if (in_error) {
+        const hold guard(q->sending);
+        moved |= push_on(*q);
+      } else if (q->sending.try_lock()) {
+        moved |= push_on(*q);
+        q->sending.unlock();
+      }
+    }
+    if (in_error && q->recv_cq == &cq) flush_receives(*q), moved = true;
+  }
+  return moved;
+}
+
+/// Remembers a QP that delivered, so that it is looked at first. Under poll.
+void warm(completion_queue& cq, queue_pair* q) noexcept {
+  if (cq.rings.size() <= scan_all || (!cq.hot.empty() && cq.hot.front() == q)) return;
+  const auto at = std::find(cq.hot.begin(), cq.hot.end(), q);
+  if (at != cq.hot.end())
+    cq.hot.erase(at);
+  else if (cq.hot.size() == hot_rings)
+    cq.hot.pop_back();
+  cq.hot.insert(cq.hot.begin(), q);
+}
+
+/// Looks at the rings until take(qp) says that there is no more room. Fair: a busy ring gives way
+/// after a burst, and the window moves on whatever the hot ones do. Under poll.
+template <class Take>
+void scan(completion_queue& cq, Take take) noexcept {
+  const std::size_t n = cq.rings.size();
+  if (n == 0) return;
+  if (n > scan_all) {
+    for (std::size_t i = 0; i < cq.hot.size(); ++i)
+      if (cq.hot[i]->rx.ready() && !take(cq.hot[i])) return;
+  }
+  const std::size_t looks = n <= scan_all ? n : window;
+  std::uint32_t at = cq.cursor % static_cast<std::uint32_t>(n);
+  for (std::size_t i = 0; i < looks; ++i) {
+    queue_pair* q = cq.rings[at];
+    if (++at == n) at = 0;
+    if (!q->rx.ready()) continue;
+    warm(cq, q);
+    if (!take(q)) break;
+  }
+  cq.cursor = at;
+}
+
+bool any_ready(const completion_queue& cq) noexcept {
+  return std::any_of(cq.rings.begin(), cq.rings.end(),
+                     [](const queue_pair* q) { return q->rx.ready(); });
+}
+
+/// Moves every message that waits into the queue. Under poll.
+bool absorb_rings(completion_queue& cq) noexcept {
+  bool moved = false;
+  for (queue_pair* q : cq.rings) {
+    completion c;
+    c.qp = q;
+    bool solicited = false;
+    // What does not fit stays in the ring: a poller that sleeps too long overruns nothing.
+    while (cq.stored.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(cq.cqe) &&
+           receive_one(*q, c.wc, &solicited)) {
+      store(cq, c, solicited);
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
+  completion_queue& cq = of(handle);
+  if (n <= 0) return 0;
+  // Another thread is looking at the rings: what is stored may be taken all the same.
+  if (!cq.poll.try_lock()) return drain(cq, n, wc);
+  if (cq.attention.load(std::memory_order_relaxed) ||
+      cq.unfinished.load(std::memory_order_relaxed) != 0)
+    attend(cq);
+  int got = drain(cq, n, wc);
+  if (got < n)
+    scan(cq, [&](queue_pair* q) {
+      bool solicited = false;
+      for (int i = 0; i < burst && got < n && receive_one(*q, wc[got], &solicited); ++i)
+        announce(cq, solicited || wc[got++].status != IBV_WC_SUCCESS);
+      return got < n;
+    });
+  cq.poll.unlock();
+  return got;
+}
+
+bool absorb(completion_queue& cq) noexcept {
+  const hold guard(cq.poll);
+  bool moved = false;
+  if (cq.attention.load(std::memory_order_relaxed) ||
+      cq.unfinished.load(std::memory_order_relaxed) != 0)
+    moved = attend(cq);
+  return absorb_rings(cq) || moved;
+}
+
+void answer_bell(completion_queue& cq) noexcept {
+  // Bounded: a flooding sender rings again, and the thread has others to serve.
+  for (int i = 0; i < 64 && cq.armed.load(std::memory_order_relaxed) != 0; ++i) {
+    const bool rung = cq.bell->bell.load(std::memory_order_relaxed) == bell_rung;
+    absorb(cq);
+    const hold guard(cq.poll);
+    // Messages of the direct path make no completion; their bell is the event.
+    if (rung && std::any_of(cq.members.begin(), cq.members.end(), [](const queue_pair* q) {
+          return q->direct.load(std::memory_order_relaxed);
+        }))
+      announce(cq, true);
+    {
+      const hold lock(cq.queue_lock);
+      if (cq.armed.load(std::memory_order_relaxed) == 0) return;
+      cq.bell->bell.store(bell_armed, std::memory_order_relaxed);
+    }
+    heavy_fence();  // F1: senders see the bell armed, or we see what they pushed
+    if (!any_ready(cq)) return;
+  }
+}
+
+int req_notify_cq(ibv_cq* handle, int solicited_only) {
+  completion_queue& cq = of(handle);
+  {
+    const hold guard(cq.queue_lock);
+    const std::uint32_t wanted = solicited_only != 0 ? 1 : 2;
+    if (cq.armed.load(std::memory_order_relaxed) < wanted)
+      cq.armed.store(wanted, std::memory_order_relaxed);
+    cq.bell->bell.store(bell_armed, std::memory_order_relaxed);
+  }
+  heavy_fence();  // F1
+  {
+    const hold guard(cq.poll);
+    if (!any_ready(cq)) {
+      if (cq.owner->timed_bells.load(std::memory_order_relaxed)) cq.owner->service.watch();
+      return 0;
+    }
+  }
+  // What lies in a ring has not been added to the queue yet: it is now, and is the awaited event.
+  answer_bell(cq);
+  return 0;
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,176 @@
+// Queue pairs: creating, breaking, destroying. The state machine is in modify.cpp.
+#include "nic/shm/qp.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+void join(completion_queue& cq, queue_pair& qp) {
+  const hold guard(cq.poll);
+  if (std::find(cq.members.begin(), cq.members.end(), &qp) == cq.members.end())
+    cq.members.push_back(&qp);
+  if (&cq == qp.recv_cq && qp.qp_type == IBV_QPT_RC) cq.rings.push_back(&qp);
+}
+
+void leave(completion_queue& cq, queue_pair& qp) noexcept {
+  const hold guard(cq.poll);
+  for (auto* list : {&cq.members, &cq.rings, &cq.hot})
+    list->erase(std::remove(list->begin(), list->end(), &qp), list->end());
+  purge(cq, qp);
+}
+
+/// 0 or the errno that the limits demand.
+int check(const context& c, const ibv_qp_init_attr& a) noexcept {
+  if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UD) return EOPNOTSUPP;
+  if (a.send_cq == nullptr || a.recv_cq == nullptr) return EINVAL;
+  if (of(a.send_cq).owner != &c || of(a.recv_cq).owner != &c) return EINVAL;
+  const ibv_qp_cap& cap = a.cap;
+  const bool bad = cap.max_send_wr > max_queue_wr || cap.max_recv_wr > max_queue_wr ||
+                   cap.max_send_sge > max_sges || cap.max_recv_sge > max_sges ||
+                   cap.max_inline_data > max_inline_bytes;
+  return bad ? EINVAL : 0;
+}
+
+}  // namespace
+
+int new_ring(queue_pair& qp) noexcept {
+  constexpr ring_geometry geometry;
+  const std::uint64_t offset = qp.owner->memory.carve(geometry.memory());
+  if (offset == 0) return errno;
+  qp.ring = offset;
+  qp.rx = ring_rx(ring_memory(qp.owner->memory.at(offset), geometry));
+  qp.shown->ring.store(offset, std::memory_order_relaxed);
+  qp.shown->ring_slots.store(geometry.slots, std::memory_order_relaxed);
+  qp.shown->ring_data.store(geometry.data_bytes, std::memory_order_relaxed);
+  return 0;
+}
+
+void publish_life(queue_pair& qp, qp_public s) noexcept {
+  // L1 life  store-release life  -> L2: what the entry says belongs to this life
+  qp.shown->life.store(life_word(qp.generation, s), std::memory_order_release);
+}
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  context& c = of(pd->context);
+  if (const int e = check(c, *init)) return errno = e, nullptr;
+  std::unique_ptr<queue_pair> qp(new (std::nothrow) queue_pair{});
+  if (!qp) return errno = ENOMEM, nullptr;
+  int index;
+  do index = c.memory.take_entry(table::qp);
+  while (index >= 0 && static_cast<std::uint32_t>(index) < first_qp);  // 0 and 1 stay taken
+  if (index < 0) return nullptr;
+  const auto i = static_cast<std::uint32_t>(index);
+  qp->context = pd->context;
+  qp->qp_context = init->qp_context;
+  qp->pd = pd;
+  qp->send_cq = init->send_cq;
+  qp->recv_cq = init->recv_cq;
+  qp->srq = init->srq;
+  qp->qp_type = init->qp_type;
+  qp->owner = &c;
+  qp->index = i;
+  qp->shown = &c.memory.entry<qp_entry>(table::qp, i);
+  qp->pd_number = of(pd).number;
+  qp->signal_all = init->sq_sig_all != 0;
+  {
+    const std::lock_guard guard(c.objects);
+    qp->generation = (c.qp_generations[i] = (c.qp_generations[i] + 1) & 0xffffff);
+  }
+  // A number is not given to the next QP at once: its top byte counts the entry's users.
+  qp->qp_num = qp->handle = (qp->generation & 0xff) << 16 | i;
+  ibv_qp_cap& cap = init->cap;
+  cap.max_inline_data = std::max(cap.max_inline_data, static_cast<std::uint32_t>(slot_body));
+  cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+  cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+  if (init->srq != nullptr) cap.max_recv_wr = 0;
+  qp->works.size(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
+  qp->receives.size(std::max(cap.max_recv_wr, 1u), cap.max_recv_sge);
+  qp->init = *init;
+  qp->shown->qpn.store(qp->qp_num, std::memory_order_relaxed);
+  qp->shown->recv_cq.store(of(init->recv_cq).index, std::memory_order_relaxed);
+  qp->shown->pd.store(qp->pd_number, std::memory_order_relaxed);
+  qp->shown->srq.store(init->srq != nullptr ? of(init->srq).index + 1 : 0,
+                       std::memory_order_relaxed);
+  if (init->srq != nullptr) qp->shared_receives = &of(init->srq);
+  if (qp->qp_type == IBV_QPT_RC && new_ring(*qp) != 0) {
+    const int e = errno;
+    c.memory.free_entry(table::qp, i);
+    return errno = e, nullptr;
+  }
+  pthread_mutex_init(&qp->mutex, nullptr);
+  pthread_cond_init(&qp->cond, nullptr);
+  of(pd).users.fetch_add(1, std::memory_order_relaxed);
+  of(init->send_cq).users.fetch_add(1, std::memory_order_relaxed);
+  of(init->recv_cq).users.fetch_add(1, std::memory_order_relaxed);
+  if (init->srq != nullptr) of(init->srq).users.fetch_add(1, std::memory_order_relaxed);
+  c.live.fetch_add(1, std::memory_order_relaxed);
+  join(of(init->send_cq), *qp);
+  if (init->recv_cq != init->send_cq) join(of(init->recv_cq), *qp);
+  const std::lock_guard guard(c.objects);
+  c.qps.push_back(qp.get());
+  return qp.release();
+}
+
+int destroy_qp(ibv_qp* handle) {
+  queue_pair& qp = of(handle);
+  context& c = *qp.owner;
+  {
+    const std::lock_guard guard(c.objects);
+    c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
+  }
+  publish_life(qp, qp_public::none);
+  leave(of(qp.send_cq), qp);
+  if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
+  disconnect(qp);
+  c.events.withdraw([&](const async_event& e) { return e.delivered == &qp.async_delivered; });
+  pthread_mutex_lock(&qp.mutex);
+  while (qp.events_completed != qp.async_delivered.load(std::memory_order_relaxed))
+    pthread_cond_wait(&qp.cond, &qp.mutex);
+  pthread_mutex_unlock(&qp.mutex);
+  c.memory.free_entry(table::qp, qp.index);
+  of(qp.pd).users.fetch_sub(1, std::memory_order_release);
+  of(qp.send_cq).users.fetch_sub(1, std::memory_order_release);
+  of(qp.recv_cq).users.fetch_sub(1, std::memory_order_release);
+  if (qp.shared_receives != nullptr)
+    qp.shared_receives->users.fetch_sub(1, std::memory_order_release);
+  c.live.fetch_sub(1, std::memory_order_release);
+  pthread_cond_destroy(&qp.cond);
+  pthread_mutex_destroy(&qp.mutex);
+  delete &qp;
+  return 0;
+}
+
+void raise_qp(queue_pair& qp, ibv_event_type type) noexcept {
+  raise(*qp.owner, type, {.qp = &qp}, &qp.async_delivered);
+}
+
+void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
+  ibv_qp_state state = state_of(qp);
+  do {
+    if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
+  } while (!qp.now.compare_exchange_weak(state, IBV_QPS_ERR, std::memory_order_acq_rel,
+                                         std::memory_order_acquire));
+  qp.nak.store(nak, std::memory_order_relaxed);
+  qp.shown->nak.store(nak, std::memory_order_relaxed);
+  publish_life(qp, qp_public::error);
+  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq})
+    of(cq).attention.store(true, std::memory_order_release);
+  qp.owner->service.kick();  // it flushes where nobody polls, and tells the peer
+}
+
+void fail_sends(queue_pair& qp) noexcept {
+  if (qp.qp_type == IBV_QPT_RC) return enter_error(qp);
+  ibv_qp_state state = IBV_QPS_RTS;
+  qp.now.compare_exchange_strong(state, IBV_QPS_SQE, std::memory_order_acq_rel,
+                                 std::memory_order_acquire);
+}
+
+}  // namespace penstock::nic::shm

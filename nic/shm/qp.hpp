@@ -1,0 +1,150 @@
+// Queue pairs: state, the sending side (under `sending`) and the receiving side (under the receive
+// CQ's `poll`). Attributes change only in modify_qp, under `control`.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "nic/shm/cq.hpp"
+#include "nic/shm/limits.hpp"
+#include "nic/shm/lock.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/receive_queue.hpp"
+#include "nic/shm/ring.hpp"
+#include "nic/shm/send_queue.hpp"
+
+namespace penstock::nic::shm {
+
+struct context;
+struct shared_receive_queue;
+
+/// What the sending side knows of the peer's QP.
+struct link {
+  qp_entry* remote = nullptr;
+  std::uint32_t ready = 0;  ///< remote->life while the connection lives; 0: not established
+  srq_entry* srq = nullptr;
+  cq_entry* bell = nullptr;
+  std::uint64_t posted = 0, claimed = 0;  ///< receives of the peer's own queue
+  std::uint64_t srq_claims = 0;
+  std::uint32_t floor = 0;  ///< a message of that size fits every receive posted so far
+};
+
+/// A message that is being put together from its pieces.
+struct assembly {
+  bool active = false;
+  receive_work work;
+  ibv_sge list[max_sges];
+  std::uint32_t bytes = 0, offset = 0;
+};
+
+struct queue_pair : ibv_qp {
+  std::byte peeked[sizeof(ibv_qp_ex) - sizeof(ibv_qp)];  ///< zero: programs peek past ibv_qp
+  shm::context* owner = nullptr;
+  std::uint32_t index = 0, generation = 0;
+  qp_entry* shown = nullptr;  ///< our entry in our arena
+  std::atomic<ibv_qp_state> now{IBV_QPS_RESET};
+  std::uint32_t pd_number = 0;
+  std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
+
+  std::mutex control;
+  ibv_qp_attr attr{};       // under control
+  ibv_qp_init_attr init{};  // fixed
+  bool signal_all = false;
+
+  // Sending.
+  alignas(cache_line) spin_lock sending;
+  send_queue works;
+  ring_tx tx;
+  link to;
+  std::shared_ptr<peer> remote;         // set in RTR, dropped in RESET
+  std::atomic<bool> unfinished{false};  ///< works holds some
+  std::uint64_t transport_ns = 0;       ///< how long an unreachable peer is tried; 0: for ever
+  std::uint32_t rnr_retry = 0;
+  std::uint32_t dest = 0;
+  std::uint32_t near_key = 0;                        ///< rkey of the mapping used last
+  std::shared_ptr<peer::mapping> near;               ///< null: it cannot be mapped
+  std::vector<std::shared_ptr<peer::mapping>> kept;  ///< what map_remote gave out
+  bool tell_drained = false;                         ///< IBV_EVENT_SQ_DRAINED is owed
+
+  // Receiving.
+  alignas(cache_line) ring_rx rx;
+  receive_queue receives;
+  assembly message;
+  shared_receive_queue* shared_receives = nullptr;
+  std::uint64_t ring = 0;  ///< offset of our receive ring
+  std::uint64_t srq_taken = 0;
+  bool last_wqe = false;              ///< LAST_WQE_REACHED was raised
+  std::atomic<bool> direct{false};    ///< the user pops the ring himself
+  std::atomic<std::uint32_t> nak{0};  ///< why we broke, for the peer
+  std::atomic<std::uint32_t> qkey{0};
+};
+
+inline queue_pair& of(ibv_qp* q) noexcept { return *static_cast<queue_pair*>(q); }
+
+inline ibv_qp_state state_of(const queue_pair& q) noexcept {
+  return q.now.load(std::memory_order_acquire);
+}
+
+/// Breaks a QP from any thread, whatever it holds: states are set and published; the queues are
+/// flushed by whoever polls the CQs next, or by the service thread. nak: what the peer's oldest
+/// request ends with (IBV_WC_SUCCESS: nothing, it finds out by its timer).
+void enter_error(queue_pair& qp, ibv_wc_status nak = IBV_WC_SUCCESS) noexcept;
+/// A request failed: RC breaks, UD stops sending (SQE).
+void fail_sends(queue_pair& qp) noexcept;
+void raise_qp(queue_pair& qp, ibv_event_type type) noexcept;
+
+// qp.cpp, link.cpp
+/// Gives the QP a fresh receive ring. 0 or an errno.
+int new_ring(queue_pair& qp) noexcept;
+/// Shows peers how far the QP is.
+void publish_life(queue_pair& qp, qp_public s) noexcept;
+/// Finds the peer's QP and its ring; under `sending`. False: it is not ready for us (yet). early:
+/// its ring will do although it does not know us yet (the direct path).
+bool attach(queue_pair& qp, bool early) noexcept;
+/// Forgets the peer and both rings, and what was posted. After publish_life(none).
+void disconnect(queue_pair& qp) noexcept;
+/// Owes (or not) the event that the send queue has drained, in SQD.
+void announce_drained(queue_pair& qp, bool wanted) noexcept;
+
+// send.cpp: the sending side, under `sending`.
+enum class outcome : std::uint8_t { done, wait, failed };
+/// Tries to do (more of) a request. failed: *why says with which status.
+outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// Does what can be done of the stored work; flushes it in the error state. True if any finished.
+bool push_on(queue_pair& qp) noexcept;
+int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+
+// onesided.cpp, datagram.cpp
+/// WRITE, READ and atomics, done from here in the peer's memory.
+outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// Takes one datagram from the socket to its QP; the service thread. False: none is waiting.
+bool receive_datagram(context& c, int socket) noexcept;
+
+// receive.cpp: the receiving side, under the receive CQ's `poll`.
+/// Takes messages from the ring until one completion is made. False: nothing (more) to take.
+bool receive_one(queue_pair& qp, ibv_wc& out, bool* solicited) noexcept;
+/// In the error state: delivers what has arrived, then flushes every posted receive.
+void flush_receives(queue_pair& qp) noexcept;
+/// Copies n bytes into a scatter list at an offset, checking keys. IBV_WC_SUCCESS or the error.
+ibv_wc_status scatter(const queue_pair& qp, const ibv_sge* list, std::uint32_t count,
+                      std::uint64_t offset, const std::byte* from, std::uint32_t n) noexcept;
+int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
+
+ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*);
+int modify_qp(ibv_qp*, ibv_qp_attr*, int mask);
+int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
+int destroy_qp(ibv_qp*);
+
+struct address_handle : ibv_ah {
+  nonce to;
+};
+ibv_ah* create_ah(ibv_pd*, ibv_ah_attr*);
+int destroy_ah(ibv_ah*);
+
+}  // namespace penstock::nic::shm

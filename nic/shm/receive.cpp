@@ -1,0 +1,195 @@
+// The receiving side of RC: messages go from the ring into posted receives.
+//
+// A message of the device has claimed a receive at its sender's end before it was pushed, so one is
+// posted for it. Claims are not trusted: a message that finds none waits in its ring until one is
+// posted, and holds up nobody but its sender.
+#include <cerrno>
+#include <cstring>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/message.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+/// Takes the receive for a message that begins.
+bool begin(queue_pair& qp, std::uint32_t bytes) noexcept {
+  assembly& m = qp.message;
+  if (qp.shared_receives != nullptr) {
+    if (!take(*qp.shared_receives, m.work, m.list)) return false;
+    ++qp.srq_taken;
+  } else {
+    const hold guard(qp.receives.lock);
+    if (!qp.receives.take(m.work, m.list)) return false;
+  }
+  m.active = true;
+  m.bytes = bytes;
+  m.offset = 0;
+  return true;
+}
+
+void fill(const queue_pair& qp, ibv_wc& wc, ibv_wc_status status) noexcept {
+  wc = {};
+  wc.wr_id = qp.message.work.wr_id;
+  wc.status = status;
+  wc.opcode = IBV_WC_RECV;
+  wc.qp_num = qp.qp_num;
+  wc.src_qp = qp.dest;
+}
+
+/// The message cannot be delivered: the receive ends with `local`, the sender's request with
+/// `remote`.
+void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remote) noexcept {
+  fill(qp, wc, local);
+  qp.message.active = false;
+  enter_error(qp, remote);
+  // A sender that sleeps or has nothing outstanding learns of it too.
+  if (qp.remote) qp.remote->tell(qp.remote->make(request_kind::kick, qp.dest, qp.qp_num));
+}
+
+}  // namespace
+
+ibv_wc_status scatter(const queue_pair& qp, const ibv_sge* list, std::uint32_t count,
+                      std::uint64_t offset, const std::byte* from, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < count && n != 0; ++i) {
+    const ibv_sge& s = list[i];
+    if (offset >= s.length) {
+      offset -= s.length;
+      continue;
+    }
+    if (!qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, IBV_ACCESS_LOCAL_WRITE))
+      return IBV_WC_LOC_PROT_ERR;
+    const std::uint32_t here = s.length - static_cast<std::uint32_t>(offset);
+    const std::uint32_t now = n < here ? n : here;
+    std::memcpy(reinterpret_cast<std::byte*>(s.addr) + offset, from, now);
+    from += now;
+    n -= now;
+    offset = 0;
+  }
+  return n == 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
+}
+
+bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
+  assembly& m = qp.message;
+  for (;;) {
+    const ring_rx::message in = qp.rx.front();
+    if (!in) return false;
+    const std::uint8_t kind = in.op & kind_mask;
+    const auto total = static_cast<std::uint32_t>(in.slot->header);
+    const auto imm = static_cast<std::uint32_t>(in.slot->header >> 32);
+    if (in.op == 255 || (kind != kind_send && kind != kind_write_imm)) [[unlikely]] {
+      // Rubbish, or a message of the direct path before the user has taken over the ring.
+      if (in.op != 0 && state_of(qp) != IBV_QPS_ERR) enter_error(qp, IBV_WC_REM_INV_REQ_ERR);
+      return false;
+    }
+    if (!m.active && !begin(qp, total)) return false;
+    *solicited = (in.op & flag_solicited) != 0;
+    if (kind == kind_send) {
+      const std::byte* from = in.data != nullptr ? in.data : in.slot->body;
+      const std::uint32_t left = m.bytes - m.offset;
+      const std::uint32_t piece = in.data != nullptr ? in.data_bytes : left;
+      ibv_wc_status status = IBV_WC_SUCCESS;
+      if (m.bytes > m.work.room)
+        status = IBV_WC_LOC_LEN_ERR;
+      else if (piece > left || (in.data == nullptr && piece > slot_body))
+        status = IBV_WC_LOC_QP_OP_ERR;  // pieces that do not add up: a sender gone mad
+      else if (piece != 0)
+        status = scatter(qp, m.list, m.work.count, m.offset, from, piece);
+      if (status != IBV_WC_SUCCESS) [[unlikely]] {
+        refuse(qp, wc, status,
+               status == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
+        qp.rx.pop(in);
+        return true;
+      }
+      m.offset += piece;
+      const bool more = (in.op & flag_more) != 0;
+      const bool tell = (in.op & flag_tell) != 0;
+      const bool with_imm = (in.op & flag_imm) != 0;
+      qp.rx.pop(in);
+      if (tell) qp.rx.publish();
+      if (more && m.offset < m.bytes) continue;
+      fill(qp, wc, IBV_WC_SUCCESS);
+      wc.byte_len = m.offset;
+      if (with_imm) {
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = imm;
+      }
+    } else {
+      qp.rx.pop(in);
+      fill(qp, wc, IBV_WC_SUCCESS);
+      wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+      wc.wc_flags = IBV_WC_WITH_IMM;
+      wc.imm_data = imm;
+      wc.byte_len = total;
+    }
+    m.active = false;
+    return true;
+  }
+}
+
+void flush_receives(queue_pair& qp) noexcept {
+  completion_queue& cq = of(qp.recv_cq);
+  completion c;
+  c.qp = &qp;
+  bool solicited = false;
+  // What arrived before the error was acknowledged to its sender and is delivered. The fence pairs
+  // with the sender's F2 between its push and its second look at our state: a message pushed too
+  // late to be seen here is not reported as sent.
+  heavy_fence();
+  if (qp.qp_type == IBV_QPT_RC && !qp.direct.load(std::memory_order_relaxed) &&
+      qp.nak.load(std::memory_order_relaxed) == 0) {
+    for (std::uint32_t i = 0; i < qp.rx.memory().geometry.slots; ++i) {
+      if (!receive_one(qp, c.wc, &solicited)) break;
+      store(cq, c, solicited);
+    }
+  }
+  if (qp.message.active) {
+    qp.message.active = false;
+    fill(qp, c.wc, IBV_WC_WR_FLUSH_ERR);
+    store(cq, c, false);
+  }
+  if (qp.shared_receives != nullptr) {
+    if (!qp.last_wqe) raise_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    qp.last_wqe = true;
+    return;
+  }
+  for (;;) {
+    {
+      const hold guard(qp.receives.lock);
+      if (!qp.receives.take(qp.message.work, qp.message.list)) return;
+    }
+    fill(qp, c.wc, IBV_WC_WR_FLUSH_ERR);
+    store(cq, c, false);
+  }
+}
+
+int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  queue_pair& qp = of(handle);
+  int e = qp.shared_receives != nullptr || state_of(qp) == IBV_QPS_RESET ? EINVAL : 0;
+  if (e != 0) {
+    *bad = wr;
+    return e;
+  }
+  {
+    const hold guard(qp.receives.lock);
+    for (; wr != nullptr; wr = wr->next)
+      if ((e = qp.receives.post(*wr)) != 0) {
+        *bad = wr;
+        break;
+      }
+    qp.shown->floor.store(qp.receives.floor(), std::memory_order_relaxed);
+    // P1 posted  store-release posted  -> P2: the sender that claims one sees a floor that holds
+    qp.shown->posted.store(qp.receives.posted(), std::memory_order_release);
+  }
+  if (state_of(qp) == IBV_QPS_ERR) {  // flushed like those before
+    of(qp.recv_cq).attention.store(true, std::memory_order_release);
+    if (of(qp.recv_cq).armed.load(std::memory_order_relaxed) != 0) qp.owner->service.kick();
+  }
+  return e;
+}
+
+}  // namespace penstock::nic::shm

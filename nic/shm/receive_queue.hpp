@@ -1,0 +1,80 @@
+// Posted receives of a QP or an SRQ: a ring of work requests with their scatter lists, in order.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "nic/shm/lock.hpp"
+
+namespace penstock::nic::shm {
+
+/// A posted receive, taken by a message. The scatter list is copied: its place is posted anew.
+struct receive_work {
+  std::uint64_t wr_id = 0;
+  std::uint32_t count = 0;
+  std::uint64_t room = 0;  ///< sum of the lengths
+};
+
+class receive_queue {
+ public:
+  /// Room for `capacity` receives of `sges` pieces each.
+  void size(std::uint32_t capacity, std::uint32_t sges) {
+    capacity_ = capacity;
+    sges_ = sges;
+    works_.assign(capacity, {});
+    lists_.assign(std::size_t{capacity} * sges, {});
+    head_ = tail_ = 0;
+  }
+
+  // Posting and taking are done under `lock`.
+  spin_lock lock;
+
+  /// Appends one. 0, EINVAL (too many pieces) or ENOMEM (full).
+  int post(const ibv_recv_wr& wr) noexcept {
+    if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > sges_) return EINVAL;
+    if (size() == capacity_) return ENOMEM;
+    receive_work& w = works_[tail_ % capacity_];
+    w = {wr.wr_id, static_cast<std::uint32_t>(wr.num_sge), 0};
+    ibv_sge* list = &lists_[(tail_ % capacity_) * sges_];
+    for (int i = 0; i < wr.num_sge; ++i) {
+      list[i] = wr.sg_list[i];
+      w.room += list[i].length;
+    }
+    if (w.room < floor_) floor_ = static_cast<std::uint32_t>(w.room);
+    ++tail_;
+    return 0;
+  }
+
+  /// Takes the oldest; its list goes to `list` (room for sges()). False when there is none.
+  bool take(receive_work& w, ibv_sge* list) noexcept {
+    if (head_ == tail_) return false;
+    w = works_[head_ % capacity_];
+    const ibv_sge* from = &lists_[(head_ % capacity_) * sges_];
+    for (std::uint32_t i = 0; i < w.count; ++i) list[i] = from[i];
+    ++head_;
+    return true;
+  }
+  void clear() noexcept { head_ = tail_; }
+
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(tail_ - head_);
+  }
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::uint32_t sges() const noexcept { return sges_; }
+  [[nodiscard]] std::uint64_t posted() const noexcept { return tail_; }
+  /// Room of the smallest receive ever posted: a message that fits it fits any.
+  [[nodiscard]] std::uint32_t floor() const noexcept { return floor_; }
+
+ private:
+  std::uint32_t capacity_ = 0, sges_ = 0;
+  std::uint64_t head_ = 0, tail_ = 0;
+  std::uint32_t floor_ = std::numeric_limits<std::uint32_t>::max();
+  std::vector<receive_work> works_;
+  std::vector<ibv_sge> lists_;
+};
+
+}  // namespace penstock::nic::shm

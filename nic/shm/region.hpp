@@ -1,0 +1,79 @@
+// Protection domains and memory regions of one context. The owner decides about its own memory from
+// the private table here; what peers need is copied into the arena's MR table.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "nic/shm/arena.hpp"
+
+namespace penstock::nic::shm {
+
+struct context;
+
+struct protection_domain : ibv_pd {
+  std::uint32_t number = 0;
+  std::atomic<std::uint32_t> users{0};
+};
+inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protection_domain*>(p); }
+
+/// A part of memory that maps a file, so that peers may map it too.
+struct shared_part {
+  std::uint64_t address = 0, bytes = 0, offset = 0;
+  int fd = -1;
+};
+
+/// The private table behind lkeys and rkeys. A key is generation << 18 | index, and never 0.
+class region_table {
+ public:
+  struct region {
+    std::atomic<std::uint32_t> key{0}, pd{0}, access{0};
+    std::atomic<std::uint64_t> address{0}, length{0};
+  };
+  static constexpr std::uint32_t index_bits = 18;
+  static constexpr std::uint32_t index_of(std::uint32_t key) noexcept {
+    return key & ((1u << index_bits) - 1);
+  }
+
+  region_table();
+  ~region_table();
+  region_table(const region_table&) = delete;
+  region_table& operator=(const region_table&) = delete;
+
+  /// True if [address, address + bytes) lies in the region of key, in domain pd, with all of
+  /// `access`. Any thread; five loads.
+  [[nodiscard]] bool allows(std::uint32_t key, std::uint32_t pd, std::uint64_t address,
+                            std::uint64_t bytes, std::uint32_t access) const noexcept {
+    const region& r = regions_[index_of(key)];
+    // M3 local check  load-acquire region.key  <- M4
+    if (key == 0 || r.key.load(std::memory_order_acquire) != key) return false;
+    const std::uint64_t first = r.address.load(std::memory_order_relaxed);
+    const std::uint64_t length = r.length.load(std::memory_order_relaxed);
+    return r.pd.load(std::memory_order_relaxed) == pd &&
+           (r.access.load(std::memory_order_relaxed) & access) == access && address >= first &&
+           bytes <= length && address - first <= length - bytes;
+  }
+  [[nodiscard]] region& at(std::uint32_t index) noexcept { return regions_[index]; }
+
+ private:
+  region* regions_ = nullptr;  // max_mrs entries, touched as used
+};
+
+/// The declared file behind [address, address + bytes), if it is one part (see declare_shared).
+std::optional<shared_part> find_shared(std::uint64_t address, std::uint64_t bytes);
+
+/// Waits until no peer is in the middle of an access under rkey, whose table entry is invalid
+/// already.
+void wait_untouched(context& c, std::uint32_t rkey) noexcept;
+
+ibv_pd* alloc_pd(ibv_context*);
+int dealloc_pd(ibv_pd*);
+ibv_mr* reg_mr(ibv_pd*, void* addr, std::size_t bytes, int access);
+int dereg_mr(ibv_mr*);
+
+}  // namespace penstock::nic::shm

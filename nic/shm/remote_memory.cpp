@@ -1,0 +1,154 @@
+#include "nic/shm/remote_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/direct.hpp"
+#include "nic/shm/qp.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+/// Maps the part of a file that the peer named. Null if it is not safe: an unsealed file could be
+/// cut short under us.
+std::shared_ptr<peer::mapping> map_file(int fd, const reply& a, std::uint64_t address) noexcept {
+  struct stat st {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &st) != 0) return nullptr;
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  if (a.length == 0 || a.value > size || a.length > size - a.value) return nullptr;
+  const std::uint64_t begin = a.value & ~(page_bytes - 1);
+  const std::size_t bytes = a.value + a.length - begin;
+  void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                   static_cast<off_t>(begin));
+  if (p == MAP_FAILED) return nullptr;
+  ::madvise(p, bytes, MADV_DONTDUMP);
+  auto m = std::make_shared<peer::mapping>();
+  m->address = address;
+  m->bytes = a.length;
+  m->whole = p;
+  m->whole_bytes = bytes;
+  m->local = static_cast<std::byte*>(p) + (a.value - begin);
+  return m;
+}
+
+/// Opens the peer's memory, once. The descriptor stays with that process: a recycled pid is not
+/// hit; the proof says that the pid was his when it was opened.
+int open_memory(peer& p) noexcept {
+  const std::lock_guard guard(p.ways);
+  if (p.tried_file) return p.memory_fd;
+  p.tried_file = true;
+  if (p.pid <= 0) return -1;  // in another pid namespace
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/mem", p.pid);
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return -1;
+  nonce seen;
+  if (::pread(fd, &seen, sizeof seen, static_cast<off_t>(p.proof_address)) == sizeof seen &&
+      seen == p.proof)
+    return p.memory_fd = fd;
+  ::close(fd);
+  return -1;
+}
+
+template <class Io>
+int file_copy(std::uint64_t address, std::size_t n, Io io) noexcept {
+  std::size_t done = 0;
+  while (done < n) {
+    const ssize_t r = io(done, n - done, static_cast<off_t>(address + done));
+    if (r < 0 && errno == EINTR) continue;
+    if (r <= 0) return r == 0 ? EFAULT : errno;
+    done += static_cast<std::size_t>(r);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) noexcept {
+  peer& p = *qp.remote;
+  const std::lock_guard guard(p.ways);
+  if (const auto known = p.mappings.find(rkey); known != p.mappings.end()) return known->second;
+  const auto* shown = p.entry<mr_entry>(table::mr, region_table::index_of(rkey));
+  std::shared_ptr<peer::mapping> m;
+  if (shown != nullptr && shown->mappable.load(std::memory_order_relaxed) != 0) {
+    request q = p.make(request_kind::memory_file, qp.dest, qp.qp_num);
+    q.rkey = rkey;
+    reply a;
+    int fd = -1;
+    if (const int e = p.ask(q, nullptr, 0, a, nullptr, 0, &fd); e == 0 && a.error == 0 && fd >= 0)
+      m = map_file(fd, a, a.proof.high);
+    if (fd >= 0) ::close(fd);
+  }
+  // Regions that are gone make room. Whoever still copies holds the mapping itself.
+  std::erase_if(p.mappings, [&](const auto& old) {
+    const auto* e = p.entry<mr_entry>(table::mr, region_table::index_of(old.first));
+    return e == nullptr || e->key.load(std::memory_order_relaxed) != old.first;
+  });
+  p.mappings.emplace(rkey, m);
+  return m;
+}
+
+int copy_to(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, const std::byte* from,
+            std::size_t n) noexcept {
+  peer& p = *qp.remote;
+  const int fd = open_memory(p);
+  if (fd >= 0)
+    return file_copy(address, n, [&](std::size_t done, std::size_t left, off_t at) {
+      return ::pwrite(fd, from + done, left, at);
+    });
+  for (std::size_t done = 0; done < n;) {
+    const std::size_t piece = n - done < wire_payload ? n - done : wire_payload;
+    request q = p.make(request_kind::copy_in, qp.dest, qp.qp_num);
+    q.rkey = rkey;
+    q.address = address + done;
+    q.length = static_cast<std::uint32_t>(piece);
+    reply a;
+    if (const int e = p.ask(q, from + done, piece, a, nullptr, 0, nullptr)) return e;
+    if (a.error != 0) return a.error;
+    done += piece;
+  }
+  return 0;
+}
+
+int copy_from(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, std::byte* to,
+              std::size_t n) noexcept {
+  peer& p = *qp.remote;
+  const int fd = open_memory(p);
+  if (fd >= 0)
+    return file_copy(address, n, [&](std::size_t done, std::size_t left, off_t at) {
+      return ::pread(fd, to + done, left, at);
+    });
+  for (std::size_t done = 0; done < n;) {
+    const std::size_t piece = n - done < wire_payload ? n - done : wire_payload;
+    request q = p.make(request_kind::copy_out, qp.dest, qp.qp_num);
+    q.rkey = rkey;
+    q.address = address + done;
+    q.length = static_cast<std::uint32_t>(piece);
+    reply a;
+    if (const int e = p.ask(q, nullptr, 0, a, to + done, piece, nullptr)) return e;
+    if (a.error != 0) return a.error;
+    done += piece;
+  }
+  return 0;
+}
+
+void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes,
+                 std::uint32_t rkey) noexcept {
+  queue_pair& qp = of(handle);
+  const hold guard(qp.sending);
+  if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return nullptr;
+  auto m = map_region(qp, rkey);
+  if (!m || addr < m->address || bytes > m->bytes || addr - m->address > m->bytes - bytes)
+    return nullptr;
+  qp.kept.push_back(m);
+  return m->local + (addr - m->address);
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,381 @@
+// The sending side of an RC QP: claiming a receive at the peer, pushing a message into its ring,
+// and when that counts as done.
+//
+// When a SEND completes. It has completed once (a) one of the peer's posted receives was claimed
+// for it, (b) it certainly fits that receive, (c) all of it lies in the peer's ring, and (d) the
+// peer's QP was still alive after (c). That is what an acknowledgement says on an adapter: the
+// responder's hardware has it and a receive for it; nothing is said about the responder's program
+// having looked. If that process dies before it polls, the ring dies with it, as an adapter's
+// completion queue would; the sender's QP enters the error state, raises IBV_EVENT_QP_FATAL and
+// flushes what is outstanding. If the peer's QP is moved to the error state, messages already in
+// the ring are delivered before its receives are flushed (flush_receives), and (d) keeps a message
+// that came too late from being reported. Where (b) is not certain (longer than the smallest
+// receive posted), the request waits until the receiver has taken the message, and gets its
+// refusal.
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/clock.hpp"
+#include "nic/shm/context.hpp"
+#include "nic/shm/fence.hpp"
+#include "nic/shm/message.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+/// The responder's minimum RNR timer code in nanoseconds (the specification's table).
+std::uint64_t rnr_timer_ns(std::uint32_t code) noexcept {
+  static constexpr std::uint32_t hundredths_ms[32] = {
+      65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+      48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  return std::uint64_t{hundredths_ms[code & 31]} * 10'000;
+}
+
+/// Copies n bytes at an offset of the request's gather list.
+void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; n != 0; ++i) {
+    const ibv_sge& s = w.list[i];
+    if (offset >= s.length) {
+      offset -= s.length;
+      continue;
+    }
+    const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
+    std::memcpy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now);
+    to += now;
+    n -= now;
+    offset = 0;
+  }
+}
+
+/// The obstacle's timer: wait, or the end of the request's patience.
+outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  const std::uint64_t now = now_ns();
+  if (w.deadline == 0 || !w.unreachable) {
+    w.unreachable = true;
+    w.deadline = now + qp.transport_ns;
+  }
+  if (qp.transport_ns == 0 || now < w.deadline) return outcome::wait;
+  *why = IBV_WC_RETRY_EXC_ERR;
+  return outcome::failed;
+}
+
+outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  const std::uint64_t now = now_ns();
+  const std::uint64_t timer =
+      rnr_timer_ns(qp.to.remote->min_rnr_timer.load(std::memory_order_relaxed));
+  if (w.deadline != 0 && !w.unreachable && now < w.deadline) return outcome::wait;
+  // One more attempt has found no receive.
+  qp.owner->rnr_received.fetch_add(1, std::memory_order_relaxed);
+  reinterpret_cast<arena_header*>(qp.remote->base)
+      ->rnr_sent.fetch_add(1, std::memory_order_relaxed);
+  if (w.tries >= qp.rnr_retry && qp.rnr_retry != 7) {
+    *why = IBV_WC_RNR_RETRY_EXC_ERR;
+    return outcome::failed;
+  }
+  ++w.tries;
+  w.unreachable = false;
+  w.deadline = now + timer;
+  return outcome::wait;
+}
+
+bool claim(queue_pair& qp) noexcept {
+  link& l = qp.to;
+  if (l.srq == nullptr) {
+    if (l.claimed == l.posted) {
+      // P2 refresh  load-acquire posted  <- P1
+      l.posted = l.remote->posted.load(std::memory_order_acquire);
+      l.floor = l.remote->floor.load(std::memory_order_relaxed);
+      if (l.claimed == l.posted) return false;
+    }
+    ++l.claimed;
+    return true;
+  }
+  std::int64_t n = l.srq->available.load(std::memory_order_relaxed);
+  if (n <= 0) return false;
+  // Said before it is done: if we die in between, the owner returns one claim too many, and a
+  // message may wait in its ring for a receive. The other way round a receive would be lost for
+  // ever.
+  qp.shown->claims.store(++l.srq_claims, std::memory_order_relaxed);
+  light_fence();  // F2: a peer that goes away (F1) counts this claim, or we see that it has gone
+  if (l.remote->life.load(std::memory_order_relaxed) != l.ready) n = 0;
+  while (n > 0) {
+    // S2 claim  acquire available  <- S1
+    if (l.srq->available.compare_exchange_weak(n, n - 1, std::memory_order_acquire,
+                                               std::memory_order_relaxed)) {
+      l.floor = l.srq->floor.load(std::memory_order_relaxed);
+      return true;
+    }
+  }
+  qp.shown->claims.store(--l.srq_claims, std::memory_order_relaxed);
+  return false;
+}
+
+/// Pushes what is left of the message. False when the ring is full.
+bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
+  const std::uint64_t header = message_header(w.bytes, w.imm);
+  if (w.bytes <= slot_body)
+    return qp.tx.try_push(op, header, 0,
+                          [&](std::byte* body, std::byte*) { gather(w, 0, body, w.bytes); });
+  while (w.offset < w.bytes) {
+    const std::uint32_t left = w.bytes - w.offset;
+    const std::uint32_t piece = left < ring_piece ? left : ring_piece;
+    const bool more = piece < left;
+    const auto piece_op = static_cast<std::uint8_t>(
+        more ? (op & static_cast<std::uint8_t>(~flag_tell)) | flag_more : op);
+    if (!qp.tx.try_push(piece_op, header, piece,
+                        [&](std::byte*, std::byte* data) { gather(w, w.offset, data, piece); }))
+      return false;
+    w.offset += piece;
+  }
+  return true;
+}
+
+/// Wakes the receiver if it sleeps.
+void ring_bell(queue_pair& qp) noexcept {
+  light_fence();  // F2: after the push
+  std::uint32_t armed = bell_armed;
+  if (qp.to.bell->bell.load(std::memory_order_relaxed) != bell_armed) [[likely]]
+    return;
+  if (qp.to.bell->bell.compare_exchange_strong(armed, bell_rung, std::memory_order_relaxed))
+    qp.remote->tell(qp.remote->make(request_kind::kick, qp.dest, qp.qp_num));
+}
+
+void finish(queue_pair& qp, const send_work& w, std::uint64_t slot, ibv_wc_status status) noexcept {
+  if (status == IBV_WC_SUCCESS && !qp.signal_all && (w.flags & IBV_SEND_SIGNALED) == 0) return;
+  completion c;
+  c.qp = &qp;
+  c.frees = slot;
+  c.wc.wr_id = w.wr_id;
+  c.wc.status = status;
+  c.wc.qp_num = qp.qp_num;
+  switch (w.opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      c.wc.opcode = IBV_WC_RDMA_WRITE;
+      break;
+    case IBV_WR_RDMA_READ:
+      c.wc.opcode = IBV_WC_RDMA_READ;
+      break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      c.wc.opcode = IBV_WC_COMP_SWAP;
+      break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      c.wc.opcode = IBV_WC_FETCH_ADD;
+      break;
+    default:
+      c.wc.opcode = IBV_WC_SEND;
+      break;
+  }
+  c.wc.byte_len = w.bytes;
+  store(of(qp.send_cq), c, false);
+}
+
+/// Marks whether stored work waits. Under sending.
+void note_unfinished(queue_pair& qp, bool some) noexcept {
+  if (qp.unfinished.load(std::memory_order_relaxed) == some) return;
+  qp.unfinished.store(some, std::memory_order_relaxed);
+  auto& here = of(qp.send_cq).unfinished;
+  if (some) {
+    here.fetch_add(1, std::memory_order_relaxed);
+    // W3 work left  seq_cst  <-> W2
+    qp.owner->unfinished.fetch_add(1, std::memory_order_seq_cst);
+    qp.owner->service.watch();
+  } else {
+    here.fetch_sub(1, std::memory_order_relaxed);
+    qp.owner->unfinished.fetch_sub(1, std::memory_order_seq_cst);
+  }
+}
+
+int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.works.sges()) return EINVAL;
+  const bool datagram = qp.qp_type == IBV_QPT_UD;
+  switch (wr.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      break;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      if (datagram) return EINVAL;
+      break;
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      if (datagram || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
+      break;
+    default:
+      return EOPNOTSUPP;
+  }
+  return datagram && wr.wr.ud.ah == nullptr ? EINVAL : 0;
+}
+
+/// The request as the device keeps it; the scatter list still lies with the caller.
+int read(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept {
+  if (const int e = check(qp, wr)) return e;
+  w.wr_id = wr.wr_id;
+  w.opcode = wr.opcode;
+  w.flags = wr.send_flags;
+  w.imm = wr.imm_data;
+  w.list = wr.sg_list;
+  w.count = static_cast<std::uint32_t>(wr.num_sge);
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < w.count; ++i) bytes += wr.sg_list[i].length;
+  if (bytes > max_message_bytes) return EINVAL;
+  w.bytes = static_cast<std::uint32_t>(bytes);
+  if ((w.flags & IBV_SEND_INLINE) != 0 && w.bytes > qp.works.inline_room()) return EINVAL;
+  if (qp.qp_type == IBV_QPT_UD) {
+    w.datagram_to = static_cast<const address_handle*>(wr.wr.ud.ah)->to;
+    w.datagram_qpn = wr.wr.ud.remote_qpn;
+    w.datagram_qkey = wr.wr.ud.remote_qkey;
+  } else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    w.remote = wr.wr.atomic.remote_addr;
+    w.rkey = wr.wr.atomic.rkey;
+    w.operand = wr.wr.atomic.compare_add;
+    w.swap = wr.wr.atomic.swap;
+  } else if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
+    w.remote = wr.wr.rdma.remote_addr;
+    w.rkey = wr.wr.rdma.rkey;
+  }
+  return 0;
+}
+
+bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
+  if ((w.flags & IBV_SEND_INLINE) != 0) return true;
+  const bool written = w.opcode == IBV_WR_RDMA_READ || w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+                       w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  for (std::uint32_t i = 0; i < w.count; ++i)
+    if (w.list[i].length != 0 &&
+        !qp.owner->regions.allows(w.list[i].lkey, qp.pd_number, w.list[i].addr, w.list[i].length,
+                                  written ? IBV_ACCESS_LOCAL_WRITE : 0))
+      return false;
+  return true;
+}
+
+}  // namespace
+
+outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  if (w.at == stage::fresh) {
+    if (!claim(qp)) return not_ready(qp, w, why);
+    w.at = stage::claimed;
+    w.deadline = 0;
+  }
+  if (w.at == stage::claimed) {
+    const bool no_bytes = w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;  // they have been written
+    const bool fits = no_bytes || w.bytes <= qp.to.floor;
+    std::uint8_t op = no_bytes ? kind_write_imm : kind_send;
+    if (w.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
+    if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
+    if (!fits) op |= flag_tell;
+    const bool all = no_bytes ? qp.tx.try_push(op, message_header(w.bytes, w.imm), 0,
+                                               [](std::byte*, std::byte*) {})
+                              : push(qp, w, op);
+    ring_bell(qp);
+    if (!all) return outcome::wait;
+    w.at = stage::pushed;
+    w.position = qp.tx.pushed();
+    if (fits) {
+      // (d) after the push (F2): still alive?
+      if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready) [[likely]]
+        return outcome::done;
+    }
+  }
+  return qp.tx.passed(w.position) ? outcome::done : outcome::wait;
+}
+
+outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  if (w.at == stage::fresh && !keys_hold(qp, w)) [[unlikely]] {
+    *why = IBV_WC_LOC_PROT_ERR;
+    return outcome::failed;
+  }
+  if (qp.qp_type == IBV_QPT_UD) return send_datagram(qp, w, why);
+  link& l = qp.to;
+  if (l.ready == 0 && !attach(qp, false)) [[unlikely]]
+    return unreachable(qp, w, why);
+  // L2 alive?  load-acquire life  <- L1
+  const std::uint32_t life = l.remote->life.load(std::memory_order_acquire);
+  if (life != l.ready) [[unlikely]] {
+    const std::uint32_t nak = l.remote->nak.load(std::memory_order_relaxed);
+    const bool broke = (life >> 8) == (l.ready >> 8) && nak != 0 && nak <= IBV_WC_GENERAL_ERR;
+    // It took the message before it went.
+    if (w.at == stage::pushed && qp.tx.passed(w.position)) return outcome::done;
+    if (!broke) return unreachable(qp, w, why);
+    *why = static_cast<ibv_wc_status>(nak);
+    return outcome::failed;
+  }
+  if (w.opcode == IBV_WR_SEND || w.opcode == IBV_WR_SEND_WITH_IMM) return send_message(qp, w, why);
+  return access_remote(qp, w, why);
+}
+
+bool push_on(queue_pair& qp) noexcept {
+  bool moved = false;
+  while (!qp.works.idle()) {
+    send_work& w = qp.works.oldest();
+    ibv_wc_status why = IBV_WC_WR_FLUSH_ERR;
+    const ibv_qp_state state = state_of(qp);
+    outcome o = outcome::failed;
+    if (state == IBV_QPS_RTS) {
+      o = attempt(qp, w, &why);
+    } else if (state == IBV_QPS_SQD) {
+      // Drained: what has begun is finished, what has not waits.
+      o = w.at == stage::fresh ? outcome::wait : attempt(qp, w, &why);
+    }
+    if (o == outcome::wait) break;
+    const send_work done = w;
+    const std::uint64_t slot = qp.works.finish();
+    moved = true;
+    finish(qp, done, slot, o == outcome::done ? IBV_WC_SUCCESS : why);
+    if (o == outcome::failed && state != IBV_QPS_ERR && state != IBV_QPS_SQE) fail_sends(qp);
+  }
+  if (qp.tell_drained && state_of(qp) == IBV_QPS_SQD &&
+      (qp.works.idle() || qp.works.oldest().at == stage::fresh)) {
+    qp.tell_drained = false;
+    raise_qp(qp, IBV_EVENT_SQ_DRAINED);
+  }
+  note_unfinished(qp, !qp.works.idle());
+  return moved;
+}
+
+void announce_drained(queue_pair& qp, bool wanted) noexcept {
+  const hold guard(qp.sending);
+  qp.tell_drained = wanted;
+  push_on(qp);
+}
+
+int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+  queue_pair& qp = of(handle);
+  const hold guard(qp.sending);
+  const ibv_qp_state state = state_of(qp);
+  if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
+    *bad = wr;
+    return EINVAL;
+  }
+  if (!qp.works.idle()) push_on(qp);
+  for (; wr != nullptr; wr = wr->next) {
+    send_work w;
+    int e = qp.works.full() ? ENOMEM : read(qp, *wr, w);
+    if (e != 0) {
+      *bad = wr;
+      return e;
+    }
+    if (qp.works.idle() && state_of(qp) == IBV_QPS_RTS) [[likely]] {
+      ibv_wc_status why = IBV_WC_SUCCESS;
+      const outcome o = attempt(qp, w, &why);
+      if (o != outcome::wait) [[likely]] {
+        finish(qp, w, qp.works.pass(), o == outcome::done ? IBV_WC_SUCCESS : why);
+        if (o == outcome::failed) fail_sends(qp);
+        continue;
+      }
+    }
+    qp.works.store(w);
+    if (state_of(qp) == IBV_QPS_RTS || state_of(qp) == IBV_QPS_SQD)
+      note_unfinished(qp, true);
+    else
+      push_on(qp);  // flushed
+  }
+  return 0;
+}
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,118 @@
+// The software send queue of a QP: accounting of its slots, and the work that could not be done
+// when it was posted (no receive at the peer, no room in the ring, something waiting before it).
+//
+//   released ......... finished ......... posted         slots, as ever-growing numbers
+//     their completion   stored work        next
+//     was not polled     waits here
+//
+// A slot is free again only when a completion of it or of a later one has been polled, as on an
+// adapter; then posted - released < capacity always holds when work is accepted.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "nic/shm/layout.hpp"
+
+namespace penstock::nic::shm {
+
+/// How far a request has come.
+enum class stage : std::uint8_t {
+  fresh,    ///< nothing done
+  claimed,  ///< a receive at the peer is ours; pieces are being pushed
+  pushed,   ///< all of it is in the ring; waits until the receiver has taken it
+};
+
+struct send_work {
+  std::uint64_t wr_id = 0;
+  ibv_wr_opcode opcode{};
+  unsigned flags = 0;
+  std::uint32_t imm = 0;
+  std::uint32_t bytes = 0;
+  const ibv_sge* list = nullptr;
+  std::uint32_t count = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t remote = 0, operand = 0, swap = 0;
+  nonce datagram_to;
+  std::uint32_t datagram_qpn = 0, datagram_qkey = 0;
+
+  stage at = stage::fresh;
+  std::uint32_t offset = 0;    ///< bytes pushed so far
+  std::uint64_t position = 0;  ///< ring position behind the message, once pushed
+  std::uint32_t tries = 0;     ///< receiver-not-ready answers so far
+  std::uint64_t deadline = 0;  ///< when the timer of the current obstacle ends; 0: not running
+  bool unreachable = false;    ///< which timer it is: transport (true) or receiver-not-ready
+};
+
+class send_queue {
+ public:
+  void size(std::uint32_t capacity, std::uint32_t sges, std::uint32_t inline_bytes) {
+    capacity_ = capacity;
+    sges_ = sges > 0 ? sges : 1;
+    inline_ = inline_bytes;
+    works_.assign(capacity, {});
+    lists_.assign(std::size_t{capacity} * sges_, {});
+    bytes_.assign(std::size_t{capacity} * inline_, std::byte{});
+    reset();
+  }
+  void reset() noexcept {
+    posted_ = finished_ = 0;
+    released_.store(0, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] bool full() const noexcept {
+    // Q1 slots  acquire released  <- Q2
+    return posted_ - released_.load(std::memory_order_acquire) >= capacity_;
+  }
+  [[nodiscard]] bool idle() const noexcept { return posted_ == finished_; }
+  [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
+  [[nodiscard]] std::uint32_t sges() const noexcept { return sges_; }
+  [[nodiscard]] std::uint32_t inline_room() const noexcept { return inline_; }
+
+  /// Work done at once, nothing before it waiting: takes its slot number.
+  std::uint64_t pass() noexcept { return finished_ = ++posted_; }
+
+  /// Stores work for later, with its scatter list or, when inline, its bytes.
+  void store(const send_work& w) noexcept {
+    const std::uint64_t slot = posted_++ % capacity_;
+    send_work& kept = works_[slot];
+    kept = w;
+    ibv_sge* list = &lists_[slot * sges_];
+    if ((w.flags & IBV_SEND_INLINE) != 0) {
+      std::byte* to = bytes_.data() + slot * inline_;
+      list[0] = {reinterpret_cast<std::uint64_t>(to), w.bytes, 0};
+      for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
+        std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
+      kept.count = w.bytes != 0 ? 1 : 0;
+    } else {
+      for (std::uint32_t i = 0; i < w.count; ++i) list[i] = w.list[i];
+    }
+    kept.list = list;
+  }
+  [[nodiscard]] send_work& oldest() noexcept { return works_[finished_ % capacity_]; }
+  /// The oldest is finished; its slot number (for `frees`).
+  std::uint64_t finish() noexcept { return ++finished_; }
+
+  /// A completion of that slot was polled. Any thread that polls.
+  void release(std::uint64_t slot) noexcept {
+    // Q2 release  store-release released  -> Q1. Pollers of one CQ may come in either order.
+    std::uint64_t seen = released_.load(std::memory_order_relaxed);
+    while (seen < slot && !released_.compare_exchange_weak(seen, slot, std::memory_order_release,
+                                                           std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  std::uint32_t capacity_ = 0, sges_ = 1, inline_ = 0;
+  std::uint64_t posted_ = 0, finished_ = 0;
+  std::atomic<std::uint64_t> released_{0};
+  std::vector<send_work> works_;
+  std::vector<ibv_sge> lists_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace penstock::nic::shm

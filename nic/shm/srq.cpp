@@ -1,0 +1,103 @@
+#include "nic/shm/srq.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/limits.hpp"
+
+namespace penstock::nic::shm {
+
+bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept {
+  bool low = false;
+  {
+    const hold guard(srq.works.lock);
+    if (!srq.works.take(w, list)) return false;
+    if (srq.limit != 0 && srq.works.size() < srq.limit) {
+      srq.limit = 0;  // once per arming
+      low = true;
+    }
+  }
+  if (low) raise(*srq.owner, IBV_EVENT_SRQ_LIMIT_REACHED, {.srq = &srq}, &srq.async_delivered);
+  return true;
+}
+
+int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  shared_receive_queue& srq = of(handle);
+  const hold guard(srq.works.lock);
+  std::int64_t added = 0;
+  int e = 0;
+  for (; wr != nullptr; wr = wr->next, ++added)
+    if ((e = srq.works.post(*wr)) != 0) {
+      *bad = wr;
+      break;
+    }
+  srq.shown->floor.store(srq.works.floor(), std::memory_order_relaxed);
+  // S1 posted  release available  -> S2: a sender that claims one sees a floor that holds for it
+  if (added != 0) srq.shown->available.fetch_add(added, std::memory_order_release);
+  return e;
+}
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  context& c = of(pd->context);
+  if (init->attr.max_wr == 0 || init->attr.max_wr > max_queue_wr || init->attr.max_sge > max_sges)
+    return errno = EINVAL, nullptr;
+  std::unique_ptr<shared_receive_queue> srq(new (std::nothrow) shared_receive_queue{});
+  if (!srq) return errno = ENOMEM, nullptr;
+  const int index = c.memory.take_entry(table::srq);
+  if (index < 0) return nullptr;
+  srq->context = pd->context;
+  srq->srq_context = init->srq_context;
+  srq->pd = pd;
+  srq->handle = srq->index = static_cast<std::uint32_t>(index);
+  srq->owner = &c;
+  srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
+  srq->shown->available.store(0, std::memory_order_relaxed);
+  srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
+  init->attr.max_sge = srq->works.sges();
+  pthread_mutex_init(&srq->mutex, nullptr);
+  pthread_cond_init(&srq->cond, nullptr);
+  of(pd).users.fetch_add(1, std::memory_order_relaxed);
+  c.live.fetch_add(1, std::memory_order_relaxed);
+  return srq.release();
+}
+
+int modify_srq(ibv_srq* handle, ibv_srq_attr* attr, int mask) {
+  shared_receive_queue& srq = of(handle);
+  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // no resizing
+  if ((mask & IBV_SRQ_LIMIT) != 0) {
+    const hold guard(srq.works.lock);
+    if (attr->srq_limit > srq.works.capacity()) return EINVAL;
+    srq.limit = attr->srq_limit;
+  }
+  return 0;
+}
+
+int query_srq(ibv_srq* handle, ibv_srq_attr* attr) {
+  shared_receive_queue& srq = of(handle);
+  const hold guard(srq.works.lock);
+  *attr = {srq.works.capacity(), srq.works.sges(), srq.limit};
+  return 0;
+}
+
+int destroy_srq(ibv_srq* handle) {
+  shared_receive_queue& srq = of(handle);
+  context& c = *srq.owner;
+  if (srq.users.load(std::memory_order_acquire) != 0) return EBUSY;
+  c.events.withdraw([&](const async_event& e) { return e.delivered == &srq.async_delivered; });
+  pthread_mutex_lock(&srq.mutex);
+  while (srq.events_completed != srq.async_delivered.load(std::memory_order_relaxed))
+    pthread_cond_wait(&srq.cond, &srq.mutex);
+  pthread_mutex_unlock(&srq.mutex);
+  c.memory.free_entry(table::srq, srq.index);
+  of(srq.pd).users.fetch_sub(1, std::memory_order_release);
+  pthread_cond_destroy(&srq.cond);
+  pthread_mutex_destroy(&srq.mutex);
+  c.live.fetch_sub(1, std::memory_order_release);
+  delete &srq;
+  return 0;
+}
+
+}  // namespace penstock::nic::shm

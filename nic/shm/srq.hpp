@@ -1,0 +1,39 @@
+// Shared receive queues.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "nic/shm/layout.hpp"
+#include "nic/shm/receive_queue.hpp"
+
+namespace penstock::nic::shm {
+
+struct context;
+
+struct shared_receive_queue : ibv_srq {
+  shm::context* owner;
+  std::uint32_t index;
+  srq_entry* shown;  ///< in our arena: what senders claim from
+  receive_queue works;
+  std::uint32_t limit = 0;  // under works.lock
+  std::atomic<std::uint32_t> users{0};
+  std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
+};
+
+inline shared_receive_queue& of(ibv_srq* s) noexcept {
+  return *static_cast<shared_receive_queue*>(s);
+}
+
+/// Takes the oldest receive; raises the limit event when few are left. False when there is none.
+bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept;
+
+int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
+ibv_srq* create_srq(ibv_pd*, ibv_srq_init_attr*);
+int modify_srq(ibv_srq*, ibv_srq_attr*, int mask);
+int query_srq(ibv_srq*, ibv_srq_attr*);
+int destroy_srq(ibv_srq*);
+
+}  // namespace penstock::nic::shm

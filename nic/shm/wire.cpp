@@ -1,0 +1,96 @@
+#include "nic/shm/wire.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace penstock::nic::shm {
+
+socket_name name_of(const nonce& who, const char* suffix) noexcept {
+  socket_name n{};
+  const int written = std::snprintf(n.text + 1, sizeof n.text - 1, "penstock-shm-%016llx%016llx%s",
+                                    static_cast<unsigned long long>(who.high),
+                                    static_cast<unsigned long long>(who.low), suffix);
+  n.length = static_cast<std::uint32_t>(offsetof(sockaddr_un, sun_path)) + 1 +
+             static_cast<std::uint32_t>(written);
+  return n;
+}
+
+int send_packet(int socket, const void* head, std::size_t head_bytes, const void* payload,
+                std::size_t bytes, int fd) noexcept {
+  iovec v[2] = {{const_cast<void*>(head), head_bytes}, {const_cast<void*>(payload), bytes}};
+  msghdr m{};
+  m.msg_iov = v;
+  m.msg_iovlen = bytes != 0 ? 2 : 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    m.msg_control = control;
+    m.msg_controllen = sizeof control;
+    cmsghdr* c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  ssize_t n;
+  do n = ::sendmsg(socket, &m, MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  return n < 0 ? errno : 0;
+}
+
+ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* payload,
+                       std::size_t room, int* fd) noexcept {
+  iovec v[2] = {{head, head_bytes}, {payload, room}};
+  msghdr m{};
+  m.msg_iov = v;
+  m.msg_iovlen = room != 0 ? 2 : 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
+  m.msg_control = control;
+  m.msg_controllen = sizeof control;
+  if (fd != nullptr) *fd = -1;
+  ssize_t n;
+  do n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
+  if (n < 0) return -1;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int got;
+      std::memcpy(&got, CMSG_DATA(c) + i * sizeof got, sizeof got);
+      if (fd != nullptr && *fd < 0)
+        *fd = got;
+      else
+        ::close(got);
+    }
+  }
+  if (n == 0) return errno = EPIPE, -1;
+  if (static_cast<std::size_t>(n) < head_bytes || (m.msg_flags & MSG_TRUNC) != 0) {
+    if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;
+    return errno = EPROTO, -1;
+  }
+  return n - static_cast<ssize_t>(head_bytes);
+}
+
+bool wait_readable(int socket, int timeout_ms) noexcept {
+  pollfd p{socket, POLLIN, 0};
+  int r;
+  do r = ::poll(&p, 1, timeout_ms);
+  while (r < 0 && errno == EINTR);
+  return r > 0;
+}
+
+bool same_user(int socket, pid_t* pid) noexcept {
+  ucred c{};
+  socklen_t n = sizeof c;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return false;
+  if (pid != nullptr) *pid = c.pid;
+  return c.uid == ::geteuid();
+}
+
+}  // namespace penstock::nic::shm

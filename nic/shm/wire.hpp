@@ -1,0 +1,69 @@
+// What peers say over their socket: a request in one packet, a reply in one packet. The data path
+// does not come here; these are set-up, wake-ups, and what one process must do for another.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nic/shm/layout.hpp"
+
+namespace penstock::nic::shm {
+
+enum class request_kind : std::uint32_t {
+  hello = 1,     ///< who I am; answered with the arena's file
+  kick,          ///< look at your bells and queues; no answer
+  memory_file,   ///< the file behind rkey; answered with it
+  access_error,  ///< your QP (qpn), connected to mine, was misused by me; no answer
+  copy_in,       ///< payload → your memory; answered
+  copy_out,      ///< your memory → answer
+  fetch_add,     ///< atomic on your memory; answered with the old value
+  compare_swap,
+};
+
+struct request {
+  request_kind kind{};
+  std::uint32_t version = arena_version;
+  std::uint32_t qpn = 0;      ///< of the receiver of this request
+  std::uint32_t src_qpn = 0;  ///< of its sender
+  nonce from;
+  std::uint32_t rkey = 0;
+  std::uint32_t length = 0;
+  std::uint64_t serial = 0;  ///< comes back in the answer
+  std::uint64_t address = 0, operand = 0, swap = 0;
+};
+
+struct reply {
+  std::uint64_t serial = 0;
+  std::int32_t error = 0;     ///< errno
+  std::uint32_t barrier = 0;  ///< 1: the process takes part in global membarriers
+  nonce name;
+  std::uint64_t value = 0;   ///< old value; offset in the file; address of the proof in memory
+  std::uint64_t length = 0;  ///< bytes of the file's part
+  nonce proof;               ///< what lies at that address
+};
+
+/// Longest payload behind a request or a reply.
+inline constexpr std::uint32_t wire_payload = 32 * 1024;
+
+/// The socket address of a context: "penstock-shm-<32 hex digits>", plus a suffix. Abstract.
+struct socket_name {
+  char text[108];
+  std::uint32_t length;  ///< for bind and connect, family included
+};
+socket_name name_of(const nonce& who, const char* suffix) noexcept;
+
+/// Sends head and payload as one packet, with a descriptor if fd is not negative. 0 or an errno.
+int send_packet(int socket, const void* head, std::size_t head_bytes, const void* payload,
+                std::size_t bytes, int fd) noexcept;
+/// Receives one packet; the number of payload bytes, or -1 with errno (EPIPE: hung up; EPROTO: too
+/// short). A descriptor that came along is stored in *fd (else -1), or closed when fd is null.
+ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* payload,
+                       std::size_t room, int* fd) noexcept;
+/// Waits until the socket can be read; false after timeout_ms.
+bool wait_readable(int socket, int timeout_ms) noexcept;
+/// True if the other end belongs to this user; its process id as seen here (0: not visible).
+bool same_user(int socket, pid_t* pid) noexcept;
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,156 @@
+// SEND and RECV of shm0 between two contexts.
+#include <thread>
+
+#include "test/nic/rig.hpp"
+
+using rig::pair;
+
+TEST_CASE("a short message arrives in the posted receive, with its numbers") {
+  pair p;
+  REQUIRE(p.b.receive(7, 100, 64) == 0);
+  std::memcpy(p.a.memory.data(), "hello", 6);
+  REQUIRE(p.a.send(3, 0, 6) == 0);
+  const ibv_wc s = p.a.sent();
+  CHECK(s.wr_id == 3);
+  CHECK(s.status == IBV_WC_SUCCESS);
+  CHECK(s.opcode == IBV_WC_SEND);
+  CHECK(s.qp_num == p.a.qp->qp_num);
+  const ibv_wc r = p.b.received();
+  CHECK(r.wr_id == 7);
+  CHECK(r.status == IBV_WC_SUCCESS);
+  CHECK(r.opcode == IBV_WC_RECV);
+  CHECK(r.byte_len == 6);
+  CHECK(r.src_qp == p.a.qp->qp_num);
+  CHECK(std::memcmp(p.b.memory.data() + 100, "hello", 6) == 0);
+  CHECK(p.b.memory[106] == std::byte{0});
+}
+
+TEST_CASE("messages of every size around the limits arrive whole and in order") {
+  rig::options o;
+  o.memory = 4 << 20;
+  pair p(o);
+  for (std::size_t i = 0; i < p.a.memory.size(); ++i)
+    p.a.memory[i] = static_cast<std::byte>(i * 7 + (i >> 9));
+  for (const std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{47}, std::size_t{48}, std::size_t{49},
+        std::size_t{4096}, std::size_t{16384}, std::size_t{16385}, std::size_t{65536},
+        std::size_t{1000000}, std::size_t{4} << 20}) {
+    CAPTURE(n);
+    std::fill(p.b.memory.begin(), p.b.memory.end(), std::byte{0});
+    REQUIRE(p.b.receive(n, 0, n) == 0);
+    REQUIRE(p.a.send(n, 0, n) == 0);
+    const ibv_wc r = p.b.received();
+    CHECK(r.status == IBV_WC_SUCCESS);
+    CHECK(r.byte_len == n);
+    CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+    CHECK(std::memcmp(p.a.memory.data(), p.b.memory.data(), n) == 0);
+  }
+}
+
+TEST_CASE("a shared receive queue serves messages of two queue pairs") {
+  rig::options o;
+  o.srq_wr = 16;
+  rig::side a, c, b(o);
+  ibv_qp* first = b.qp;
+  ibv_qp* second = b.new_qp();
+  REQUIRE(b.to_init(second) == 0);
+  a.connect(b);
+  REQUIRE(b.to_rtr(first, a.gid, a.qp->qp_num) == 0);
+  REQUIRE(b.to_rts(first) == 0);
+  REQUIRE(c.to_rtr(c.qp, b.gid, second->qp_num) == 0);
+  REQUIRE(c.to_rts(c.qp) == 0);
+  REQUIRE(b.to_rtr(second, c.gid, c.qp->qp_num) == 0);
+  REQUIRE(b.to_rts(second) == 0);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(b.receive(i, i * 64, 64) == 0);
+  REQUIRE(a.send(1, 0, 8) == 0);
+  REQUIRE(c.send(1, 0, 8) == 0);
+  REQUIRE(a.send(2, 0, 8) == 0);
+  REQUIRE(c.send(2, 0, 8) == 0);
+  int from_first = 0, from_second = 0;
+  for (int i = 0; i < 4; ++i) {
+    const ibv_wc r = b.received();
+    CHECK(r.status == IBV_WC_SUCCESS);
+    from_first += r.qp_num == first->qp_num;
+    from_second += r.qp_num == second->qp_num;
+  }
+  CHECK(from_first == 2);
+  CHECK(from_second == 2);
+  CHECK(b.v.destroy_qp(second) == 0);
+}
+
+TEST_CASE("a context connected to itself keeps its two queue pairs apart") {
+  rig::side a;
+  ibv_qp* q = a.new_qp();
+  REQUIRE(a.to_init(q) == 0);
+  REQUIRE(a.to_rtr(a.qp, a.gid, q->qp_num) == 0);
+  REQUIRE(a.to_rtr(q, a.gid, a.qp->qp_num) == 0);
+  REQUIRE(a.to_rts(a.qp) == 0);
+  REQUIRE(a.to_rts(q) == 0);
+  ibv_sge s = a.piece(4096, 64);
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.wr_id = 5;
+  wr.sg_list = &s;
+  wr.num_sge = 1;
+  REQUIRE(ibv_post_recv(q, &wr, &bad) == 0);
+  REQUIRE(a.send(1, 0, 16) == 0);
+  const ibv_wc r = a.received();
+  CHECK(r.qp_num == q->qp_num);
+  CHECK(r.wr_id == 5);
+  CHECK(a.v.destroy_qp(q) == 0);
+}
+
+TEST_CASE("a queue pair connected to itself receives its own message") {
+  rig::side a;
+  a.connect(a);
+  REQUIRE(a.receive(1, 4096, 64) == 0);
+  a.memory[0] = std::byte{42};
+  REQUIRE(a.send(2, 0, 1) == 0);
+  CHECK(a.received().status == IBV_WC_SUCCESS);
+  CHECK(a.memory[4096] == std::byte{42});
+}
+
+TEST_CASE("the direct path's messages go by the rings alone") {
+  pair p;
+  auto* tx = penstock::nic::shm::direct_tx(p.a.qp);
+  auto* rx = penstock::nic::shm::direct_rx(p.b.qp);
+  REQUIRE(tx != nullptr);
+  REQUIRE(rx != nullptr);
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(tx->try_push(penstock::nic::shm::op_direct, static_cast<std::uint64_t>(i), 0,
+                         [&](std::byte* body, std::byte*) { std::memcpy(body, &i, sizeof i); }));
+    const auto m = rx->front();
+    REQUIRE(m);
+    CHECK(m.slot->header == static_cast<std::uint64_t>(i));
+    rx->pop(m);
+  }
+  CHECK(rig::side::empty(p.b.recv_cq));
+}
+
+TEST_CASE("a datagram arrives behind its global route header") {
+  rig::options o;
+  o.type = IBV_QPT_UD;
+  pair p(o);
+  REQUIRE(p.b.receive(1, 0, 256) == 0);
+  ibv_ah_attr at = rig::side::path(p.b.gid);
+  ibv_ah* ah = p.a.v.create_ah(p.a.pd, &at);
+  REQUIRE(ah != nullptr);
+  std::memcpy(p.a.memory.data(), "datagram", 9);
+  const auto& pending = penstock::nic::shm::datagrams_pending(p.b.context);
+  CHECK(pending.load() == 0);
+  REQUIRE(p.a.post(2, IBV_WR_SEND, 0, 9, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+    wr.wr.ud = {ah, p.b.qp->qp_num, 0x1234};
+  }) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  REQUIRE(rig::wait_for([&] { return pending.load() != 0; }));
+  const ibv_wc r = p.b.received();
+  CHECK(r.status == IBV_WC_SUCCESS);
+  CHECK(r.byte_len == 49);
+  CHECK(r.src_qp == p.a.qp->qp_num);
+  CHECK((r.wc_flags & IBV_WC_GRH) != 0);
+  CHECK(std::memcmp(p.b.memory.data() + 40, "datagram", 9) == 0);
+  ibv_grh grh;
+  std::memcpy(&grh, p.b.memory.data(), sizeof grh);
+  CHECK(std::memcmp(&grh.sgid, &p.a.gid, 16) == 0);
+  CHECK(pending.load() == 0);
+  CHECK(p.a.v.destroy_ah(ah) == 0);
+}
