@@ -15,7 +15,7 @@ const setting_row rows[] = {
     {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
      "Device to use: auto, shm0 (shared memory, this host only), or a verbs device; NAME:PORT "
      "names "
-     "the port too. auto: shm0 if all processes share a host, else the first with an active port."},
+     "the port too. auto takes the first verbs device with an active port, else shm0."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "Port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
