@@ -262,7 +262,6 @@ class ledger {
   word<M, std::uint32_t, Atomic> epoch_{0};
   word<M, std::uint32_t, Atomic> demand_{0};         // somebody asked since the last scavenging
   word<M, std::uint32_t, Atomic> waiting_count_{0};  // peers on the waiting list
-  word<M, std::uint32_t, Atomic> first_waiting_{no_peer};  // not asked to give credits back
   word<M, std::uint32_t, Atomic> fresh_;  // peers from here on (me + 1 + k) were not yet looked at
   peer_list<M, Atomic> lent_most_;        // lent more than the minimum, after the fresh ones
   peer_list<M, Atomic> wait_list_;

@@ -118,8 +118,12 @@ std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::end_stall(std::uint32_t peer) noexcept {
   change_past(store_[peer], [](past_fields& f) {
-    if (want_of(f) == want_state::granted)
-      f.stalls_last_want = stalls_last_want(stalls_last_of(f), want_state::none);
+    // What was granted is no longer kept; what is yet to be granted will not be.
+    const want_state w = want_of(f);
+    const want_state now = w == want_state::granted ? want_state::none
+                           : w == want_state::asked ? want_state::hinted
+                                                    : w;
+    f.stalls_last_want = stalls_last_want(stalls_last_of(f), now);
   });
 }
 
@@ -144,11 +148,12 @@ status ledger<M, Atomic, Store>::on_grant(std::uint32_t peer, std::uint32_t coun
   if (before != want_state::asked && before != want_state::hinted) return status::bad_arguments;
   const status added = add_credits(peer, 0, count);
   if (added != status::ok) return added;
-  // Only the one GRANT of this exchange changes a want that is in flight, so it is still `before`.
-  const want_state now =
-      before == want_state::asked && count != 0 ? want_state::granted : want_state::none;
-  change_past(
-      s, [now](past_fields& f) { f.stalls_last_want = stalls_last_want(stalls_last_of(f), now); });
+  change_past(s, [count](past_fields& f) {
+    // By now the request that waited may have its credits: end_stall has made it a hint then.
+    const bool keep = want_of(f) == want_state::asked && count != 0;
+    f.stalls_last_want =
+        stalls_last_want(stalls_last_of(f), keep ? want_state::granted : want_state::none);
+  });
   return status::ok;
 }
 

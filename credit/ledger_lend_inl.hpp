@@ -237,11 +237,9 @@ bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
   const std::uint32_t wish = fields<lent_fields>(s.lent.load(std::memory_order_relaxed)).wish;
   // While it is being asked to give credits back, its wish may still grow: see on_return.
   if ((f.flags & flag_sys_in_flight) != 0 || take_bank(wish, wish) == 0) {
-    first_waiting_.store(p, std::memory_order_relaxed);
     wait_list_.push_front(p, waiting_links());
     return false;
   }
-  first_waiting_.store(no_peer, std::memory_order_relaxed);
   lend_in_full(p, wish);
   waiting_count_.fetch_sub(1, std::memory_order_relaxed);
   out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
@@ -272,7 +270,6 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
   const auto cold = fields<lent_fields>(s.lent.load(std::memory_order_relaxed));
   const std::uint32_t gone = std::uint32_t{cold.revoked} + cold.revoked_last;
   const bool limited = cfg_.revoked == revoked_at::lender && !urgent;
-  const bool first = urgent && first_waiting_.load(std::memory_order_relaxed) == peer;
   visit v = visit::keep;
   change_loan(s, [&](loan_fields& f) {
     v = visit::keep;
@@ -281,7 +278,7 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
       f.flags = static_cast<std::uint8_t>(f.flags & ~flag_listed);
       return true;
     }
-    if (first || (f.flags & flag_sys_in_flight) != 0) return false;
+    if ((f.flags & flag_sys_in_flight) != 0) return false;
     const bool asked_lately = f.requested != 0 || cold.requested_last != 0;
     if (!urgent && (asked_lately || (f.flags & flag_zero_reply) != 0)) return false;
     if (limited && gone >= cfg_.revoke_limit) return false;
@@ -300,7 +297,10 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out) noexcept {
   const bool urgent = waiting_count_.load(std::memory_order_relaxed) != 0;
-  if (!urgent) {
+  if (urgent) {
+    // Enough for any who waits: asking for more would only keep its own RETURN in flight.
+    if (bank() >= max_cost - min_credits) return 0;
+  } else {
     if (demand_.load(std::memory_order_relaxed) == 0) return 0;
     demand_.store(0, std::memory_order_relaxed);
     if (!bank_low()) return 0;

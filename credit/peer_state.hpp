@@ -50,8 +50,8 @@ enum loan_flag : std::uint8_t {
 /// Where our WANT to a peer stands.
 enum class want_state : std::uint8_t {
   none,
-  hinted,   ///< a WANT that is not urgent is in flight
-  asked,    ///< an urgent WANT is in flight
+  hinted,   ///< a WANT is in flight for which no request waits
+  asked,    ///< a WANT is in flight for which a request waits
   granted,  ///< it was granted; kept from REVOKEs until the request that waited has taken it
 };
 constexpr want_state want_of(const past_fields& f) noexcept {
