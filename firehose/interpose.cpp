@@ -10,9 +10,10 @@
 //   libc munmap:  e9 rel32 -> stub page near libc:  movabs r11, ours; jmp *r11
 //
 // The jump is one aligned 8-byte store, so that a thread that calls the function meanwhile runs the
-// old code or the new. Where the code cannot be written (hardened systems), is already replaced by
-// somebody else, or is not x86-64, activation fails as a whole and the pool relies on
-// kernel_events.hpp alone. Should somebody replace it later, the next activate() notices.
+// old code or the new. Where the code cannot be written (hardened systems), or is already replaced
+// by somebody else, activation fails as a whole and the pool relies on kernel_events.hpp alone; so
+// it does on other processors than x86-64, for which this file is not built. Should somebody
+// replace the code later, the next activate() notices.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -27,14 +28,10 @@
 #include "firehose/changes.hpp"
 #include "lib/base/log.hpp"
 
-#if defined(__x86_64__)
 extern "C" void* __curbrk;  // where libc keeps the program break
-#endif
 
 namespace penstock::firehose {
 namespace {
-
-#if defined(__x86_64__)
 
 // ---- the replacements: the system call, and the report around it
 
@@ -135,6 +132,8 @@ bool untouched(const std::uint8_t* code) {
 }
 
 const char* install() {
+  // ThreadSanitizer makes these calls from inside itself, where instrumented code must not run.
+  if (dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr) return "ThreadSanitizer is in the process";
   void* libc = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY);
   if (libc == nullptr) return "libc is linked statically";
   for (patch& p : patches) {
@@ -201,10 +200,6 @@ bool intact() noexcept {
     if (p.code->load(std::memory_order_relaxed) != p.jump) return false;
   return true;
 }
-
-#else
-bool intact() noexcept { return false; }
-#endif
 
 const bool registered = (changes::set_activator(&intact), true);
 
