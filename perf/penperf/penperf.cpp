@@ -109,7 +109,7 @@ int run(int argc, char** argv) {
   const bench_row& row = *find_bench(o.bench);
   const std::unique_ptr<bench> b = row.make(o);
   b->add_handlers(ep);
-  const auto started = ep.start(placement_window(o.size));
+  const auto started = ep.start(o.kind == am_kind::long_ ? placement_window(o.size) : 0);
   if (!started) fatal(1, "%s", started.error().message().c_str());
   r.start(o.size);
   if (w.rank() == requester_rank) {
