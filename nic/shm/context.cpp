@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "lib/base/log.hpp"
+#include "nic/shm/counters.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/peer.hpp"
@@ -169,6 +170,14 @@ int get_async_event(ibv_context* handle, ibv_async_event* event) {
   if (e.delivered != nullptr) e.delivered->fetch_add(1, std::memory_order_relaxed);
   *event = e.event;
   return 0;
+}
+
+std::uint64_t rnr_received(ibv_context* handle) noexcept {
+  return of(handle).rnr_received.load(std::memory_order_relaxed);
+}
+
+std::uint64_t rnr_sent(ibv_context* handle) noexcept {
+  return of(handle).memory.header().rnr_sent.load(std::memory_order_relaxed);
 }
 
 }  // namespace penstock::nic::shm

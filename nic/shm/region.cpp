@@ -40,9 +40,14 @@ int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexce
     if (::mincore(reinterpret_cast<void*>(at), now, present) != 0) return EFAULT;
   }
   for (const std::uint64_t end : {first, last}) {
-    const int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-    if (::madvise(reinterpret_cast<void*>(end), page_bytes, advice) != 0 && errno != EINVAL)
-      return errno == ENOMEM ? EFAULT : errno;
+    void* page = reinterpret_cast<void*>(end);
+    const auto populate = [page](int advice) {
+      return ::madvise(page, page_bytes, advice) == 0 ? 0 : errno;
+    };
+    int e = populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    // EINVAL is a mapping without that right, but also a kernel before 5.14, or a device's memory.
+    if (e == EINVAL) e = writable && populate(MADV_POPULATE_READ) == 0 ? EFAULT : 0;
+    if (e != 0) return e == ENOMEM ? EFAULT : e;
   }
   return 0;
 }

@@ -1,0 +1,15 @@
+// Counters of a context, like those under /sys/class/infiniband/*/ports/*/hw_counters.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace penstock::nic::shm {
+
+/// How often a request of this context found no receive at its peer (rcvd_rnr_err).
+std::uint64_t rnr_received(ibv_context* context) noexcept;
+/// How often a peer's request found no receive here (send_rnr_err). Written by the peers.
+std::uint64_t rnr_sent(ibv_context* context) noexcept;
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,234 @@
+// Completion channels, asynchronous events and overruns of shm0.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <chrono>
+#include <thread>
+
+#include "test/nic/rig.hpp"
+
+using rig::pair;
+namespace shm = penstock::nic::shm;
+
+namespace {
+
+/// Number of events that wait on a channel within `ms`; takes and acknowledges them.
+int events(rig::side& s, int ms) {
+  int n = 0;
+  for (;;) {
+    pollfd p{s.channel->fd, POLLIN, 0};
+    if (::poll(&p, 1, ms) <= 0) return n;
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    REQUIRE(s.v.get_cq_event(s.channel, &cq, &context) == 0);
+    CHECK(cq == s.recv_cq);
+    CHECK(context == &s);
+    s.v.ack_cq_events(cq, 1);
+    ++n;
+    ms = 30;
+  }
+}
+
+rig::options with_channel() {
+  rig::options o;
+  o.channel = true;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("an armed queue gives exactly one event, however many messages come") {
+  pair p(with_channel());
+  for (std::uint64_t i = 0; i < 16; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
+    CHECK(events(p.b, 20) == 0);
+    for (int i = 0; i < 4; ++i) REQUIRE(p.a.send(1, 0, 8) == 0);
+    CHECK(events(p.b, 2000) == 1);
+    for (int i = 0; i < 4; ++i) CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  }
+}
+
+TEST_CASE("a queue that is not armed gives no event") {
+  pair p(with_channel());
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  CHECK(events(p.b, 50) == 0);
+}
+
+TEST_CASE("a message polled after arming has still given its event") {
+  pair p(with_channel());
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  CHECK(events(p.b, 2000) == 1);
+}
+
+TEST_CASE("a queue armed for solicited messages sleeps through the others") {
+  pair p(with_channel());
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  REQUIRE(p.b.receive(2, 0, 8) == 0);
+  REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 1) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(events(p.b, 50) == 0);
+  REQUIRE(p.a.send(2, 0, 8, IBV_SEND_SOLICITED | IBV_SEND_SIGNALED) == 0);
+  CHECK(events(p.b, 2000) == 1);
+  CHECK(p.b.received().wr_id == 1);
+  CHECK(p.b.received().wr_id == 2);
+}
+
+TEST_CASE("no wake-up is lost in many rounds of sleeping and waking") {
+  pair p(with_channel());
+  std::thread echo([&] {
+    for (int i = 0; i < 2000; ++i) {
+      REQUIRE(p.b.receive(1, 0, 8) == 0);
+      ibv_wc wc{};
+      for (;;) {
+        REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
+        if (ibv_poll_cq(p.b.recv_cq, 1, &wc) != 0) break;
+        pollfd f{p.b.channel->fd, POLLIN, 0};
+        REQUIRE_MESSAGE(::poll(&f, 1, 10'000) == 1, "round ", i);
+        ibv_cq* cq;
+        void* context;
+        REQUIRE(p.b.v.get_cq_event(p.b.channel, &cq, &context) == 0);
+        p.b.v.ack_cq_events(cq, 1);
+        if (ibv_poll_cq(p.b.recv_cq, 1, &wc) != 0) break;
+      }
+      REQUIRE(wc.status == IBV_WC_SUCCESS);
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    REQUIRE(p.a.send(1, 0, 8) == 0);
+    CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+    if (i % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+  }
+  echo.join();
+}
+
+TEST_CASE("a large message crosses while both programs sleep") {
+  rig::options o = with_channel();
+  o.memory = 8 << 20;
+  pair p(o);
+  REQUIRE(p.b.receive(1, 0, o.memory) == 0);
+  REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
+  REQUIRE(p.a.send(1, 0, o.memory) == 0);
+  pollfd f{p.b.channel->fd, POLLIN, 0};
+  CHECK(::poll(&f, 1, 10'000) == 1);  // nobody polls a queue meanwhile
+  CHECK(p.b.received().byte_len == o.memory);
+  CHECK(events(p.b, 100) == 1);
+}
+
+TEST_CASE("a sender asleep on its channel is woken by a send that had to wait") {
+  rig::options o;
+  o.channel = true;
+  rig::side b, a(o);
+  // One queue for both directions, so that the channel speaks for sends.
+  ibv_qp_init_attr q{};
+  q.send_cq = q.recv_cq = a.recv_cq;
+  q.cap = {8, 8, 1, 1, 0};
+  q.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = a.v.create_qp(a.pd, &q);
+  REQUIRE(a.to_init(qp) == 0);
+  REQUIRE(a.to_rtr(qp, b.gid, b.qp->qp_num) == 0);
+  REQUIRE(a.to_rts(qp) == 0);
+  REQUIRE(b.to_rtr(b.qp, a.gid, qp->qp_num) == 0);
+  REQUIRE(b.to_rts(b.qp) == 0);
+  REQUIRE(ibv_req_notify_cq(a.recv_cq, 0) == 0);
+  ibv_sge s = a.piece(0, 8);
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.opcode = IBV_WR_SEND;
+  wr.sg_list = &s;
+  wr.num_sge = 1;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  REQUIRE(ibv_post_send(qp, &wr, &bad) == 0);  // no receive yet
+  CHECK(events(a, 20) == 0);
+  REQUIRE(b.receive(1, 0, 8) == 0);
+  CHECK(events(a, 5000) == 1);
+  CHECK(a.received().opcode == IBV_WC_SEND);
+  CHECK(a.v.destroy_qp(qp) == 0);
+}
+
+TEST_CASE("a non-blocking channel without an event says so") {
+  pair p(with_channel());
+  ::fcntl(p.b.channel->fd, F_SETFL, ::fcntl(p.b.channel->fd, F_GETFL) | O_NONBLOCK);
+  ibv_cq* cq;
+  void* context;
+  CHECK(p.b.v.get_cq_event(p.b.channel, &cq, &context) == -1);
+  CHECK(errno == EAGAIN);
+}
+
+TEST_CASE("a completion queue that overruns raises its event once and breaks the queue pair") {
+  rig::options o;
+  o.cqe = 4;
+  pair p(o);
+  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE(p.a.send(i, 0, 8) == 0);
+  REQUIRE(rig::wait_for([&] { return shm::event_count(p.a.context).load() != 0; }));
+  ibv_async_event e;
+  REQUIRE(p.a.v.get_async_event(p.a.context, &e) == 0);
+  CHECK(e.event_type == IBV_EVENT_CQ_ERR);
+  CHECK(e.element.cq == p.a.send_cq);
+  p.a.v.ack_async_event(&e);
+  CHECK(shm::event_count(p.a.context).load() == 1);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(p.a.sent().wr_id == i);
+  CHECK(p.a.state() == IBV_QPS_ERR);
+}
+
+TEST_CASE("the limit of a shared receive queue raises its event once for each arming") {
+  rig::options o;
+  o.srq_wr = 16;
+  pair p({}, o);
+  for (std::uint64_t i = 0; i < 8; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  ibv_srq_attr limit{};
+  limit.srq_limit = 6;
+  REQUIRE(p.b.v.modify_srq(p.b.srq, &limit, IBV_SRQ_LIMIT) == 0);
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(p.a.send(1, 0, 8) == 0);
+    CHECK(p.b.received().status == IBV_WC_SUCCESS);
+    CHECK(shm::event_count(p.b.context).load() == (i < 2 ? 0 : 1));
+  }
+  ibv_async_event e;
+  REQUIRE(p.b.v.get_async_event(p.b.context, &e) == 0);
+  CHECK(e.event_type == IBV_EVENT_SRQ_LIMIT_REACHED);
+  CHECK(e.element.srq == p.b.srq);
+  p.b.v.ack_async_event(&e);
+  ibv_srq_attr now{};
+  REQUIRE(p.b.v.query_srq(p.b.srq, &now) == 0);
+  CHECK(now.srq_limit == 0);
+}
+
+TEST_CASE("a broken queue pair says when it takes no more of its shared receive queue") {
+  rig::options o;
+  o.srq_wr = 16;
+  pair p({}, o);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  REQUIRE(p.b.set_state(IBV_QPS_ERR) == 0);
+  ibv_async_event e;
+  REQUIRE(rig::wait_for([&] { return shm::event_count(p.b.context).load() != 0; }));
+  REQUIRE(p.b.v.get_async_event(p.b.context, &e) == 0);
+  CHECK(e.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+  p.b.v.ack_async_event(&e);
+  CHECK(rig::side::empty(p.b.recv_cq));  // shared receives are not flushed
+}
+
+TEST_CASE("receives claimed for messages that were never taken go back to the shared queue") {
+  rig::options o;
+  o.srq_wr = 4;
+  rig::side a, c, b(o);
+  ibv_qp* second = b.new_qp();
+  REQUIRE(b.to_init(second) == 0);
+  a.connect(b);
+  b.connect(a);
+  REQUIRE(c.to_rtr(c.qp, b.gid, second->qp_num) == 0);
+  REQUIRE(c.to_rts(c.qp) == 0);
+  REQUIRE(b.to_rtr(second, c.gid, c.qp->qp_num) == 0);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(b.receive(i, 0, 8) == 0);
+  for (int i = 0; i < 4; ++i) REQUIRE(a.send(1, 0, 8) == 0);
+  REQUIRE(b.set_state(IBV_QPS_RESET) == 0);
+  for (int i = 0; i < 4; ++i) REQUIRE(c.send(2, 0, 8) == 0);
+  for (int i = 0; i < 4; ++i) CHECK(c.sent().status == IBV_WC_SUCCESS);
+  for (int i = 0; i < 4; ++i) CHECK(b.received().qp_num == second->qp_num);
+  CHECK(b.v.destroy_qp(second) == 0);
+}

@@ -1,0 +1,306 @@
+// Send queues, receiver-not-ready, flushing and the state machine of shm0.
+#include <chrono>
+#include <thread>
+
+#include "nic/shm/counters.hpp"
+#include "test/nic/rig.hpp"
+
+using rig::pair;
+namespace shm = penstock::nic::shm;
+
+TEST_CASE("a send that finds no receive waits, counts as not ready, and goes when one is posted") {
+  pair p;
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(rig::side::empty(p.a.send_cq));
+  CHECK(shm::rnr_received(p.a.context) > 0);
+  CHECK(shm::rnr_sent(p.b.context) > 0);
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("as many messages as receives go out, and no receiver-not-ready is counted") {
+  pair p;
+  for (std::uint64_t i = 0; i < 32; ++i) REQUIRE(p.b.receive(i, i * 8, 8) == 0);
+  for (std::uint64_t i = 0; i < 32; ++i) REQUIRE(p.a.send(i, 0, 8) == 0);
+  for (std::uint64_t i = 0; i < 32; ++i) CHECK(p.a.sent().wr_id == i);
+  CHECK(shm::rnr_received(p.a.context) == 0);
+  for (std::uint64_t i = 0; i < 32; ++i) CHECK(p.b.received().wr_id == i);
+}
+
+TEST_CASE("the receiver-not-ready retries end in their error, and the rest is flushed in order") {
+  rig::options o;
+  o.rnr_retry = 2;
+  o.min_rnr_timer = 1;
+  pair p(o);
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(p.a.send(i, 0, 8) == 0);
+  const ibv_wc first = p.a.sent();
+  CHECK(first.wr_id == 0);
+  CHECK(first.status == IBV_WC_RNR_RETRY_EXC_ERR);
+  CHECK(shm::rnr_received(p.a.context) == 3);  // the first attempt and two retries
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    const ibv_wc wc = p.a.sent();
+    CHECK(wc.wr_id == i);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+  }
+  CHECK(p.a.state() == IBV_QPS_ERR);
+}
+
+TEST_CASE("a queue pair whose peer does not exist gives up after its retries, not before") {
+  rig::options o;
+  o.timeout = 14;  // 67 ms
+  o.retry_cnt = 1;
+  rig::side a(o), b(o);
+  REQUIRE(a.to_rtr(a.qp, b.gid, b.qp->qp_num + 1) == 0);
+  REQUIRE(a.to_rts(a.qp) == 0);
+  const std::uint64_t begin = penstock::now_ns();
+  REQUIRE(a.send(1, 0, 8) == 0);
+  CHECK(a.sent().status == IBV_WC_RETRY_EXC_ERR);
+  CHECK(penstock::now_ns() - begin >= 130'000'000);
+}
+
+TEST_CASE("a message sent before the peer is ready to receive arrives once it is") {
+  rig::side a, b;
+  REQUIRE(b.receive(1, 0, 8) == 0);
+  a.connect(b);
+  REQUIRE(a.send(1, 0, 8) == 0);
+  CHECK(rig::side::empty(a.send_cq));
+  REQUIRE(b.to_rtr(b.qp, a.gid, a.qp->qp_num) == 0);
+  CHECK(b.received().status == IBV_WC_SUCCESS);
+  CHECK(a.sent().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a peer's orderly leaving is reported by the sender's timer only") {
+  rig::options o;
+  o.timeout = 14;
+  o.retry_cnt = 1;
+  rig::side a(o);
+  {
+    rig::side b(o);
+    a.connect(b);
+    b.connect(a);
+    REQUIRE(b.receive(1, 0, 8) == 0);
+    REQUIRE(a.send(1, 0, 8) == 0);
+    CHECK(a.sent().status == IBV_WC_SUCCESS);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(a.state() == IBV_QPS_RTS);
+  CHECK(shm::event_count(a.context).load() == 0);
+  REQUIRE(a.send(2, 0, 8) == 0);
+  CHECK(a.sent().status == IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_CASE("slots of the send queue come free when a signalled completion is polled") {
+  rig::options o;
+  o.send_wr = 4;
+  pair p(o);
+  for (std::uint64_t i = 0; i < 16; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  for (int i = 0; i < 3; ++i) REQUIRE(p.a.send(1, 0, 8, 0) == 0);
+  REQUIRE(p.a.send(2, 0, 8) == 0);
+  CHECK(p.a.send(3, 0, 8) == ENOMEM);
+  CHECK(p.a.sent().wr_id == 2);  // frees all four
+  for (int i = 0; i < 4; ++i) REQUIRE(p.a.send(4, 0, 8, 0) == 0);
+  CHECK(p.a.send(5, 0, 8) == ENOMEM);
+}
+
+TEST_CASE("an unsignalled send makes no completion, and every one does when all are signalled") {
+  pair p;
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  REQUIRE(p.a.send(1, 0, 8, 0) == 0);
+  REQUIRE(p.a.send(2, 0, 8) == 0);
+  CHECK(p.a.sent().wr_id == 2);
+  CHECK(rig::side::empty(p.a.send_cq));
+  rig::options o;
+  o.signal_all = true;
+  pair all(o);
+  REQUIRE(all.b.receive(1, 0, 8) == 0);
+  REQUIRE(all.a.send(1, 0, 8, 0) == 0);
+  CHECK(all.a.sent().wr_id == 1);
+}
+
+TEST_CASE("posting is refused in the states that do not allow it") {
+  rig::side a, b;
+  CHECK(a.send(1, 0, 8) == EINVAL);  // INIT
+  REQUIRE(a.to_rtr(a.qp, b.gid, b.qp->qp_num) == 0);
+  CHECK(a.send(1, 0, 8) == EINVAL);  // RTR
+  CHECK(a.receive(1, 0, 8) == 0);
+  REQUIRE(a.set_state(IBV_QPS_RESET) == 0);
+  CHECK(a.send(1, 0, 8) == EINVAL);
+  CHECK(a.receive(1, 0, 8) == EINVAL);
+}
+
+TEST_CASE("a transition without its attributes, or out of order, is refused") {
+  rig::side a, b;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  CHECK(a.v.modify_qp(a.qp, &attr, IBV_QP_STATE) == EINVAL);
+  attr.qp_state = IBV_QPS_RTS;
+  CHECK(a.v.modify_qp(a.qp, &attr, IBV_QP_STATE) == EINVAL);
+  CHECK(a.state() == IBV_QPS_INIT);
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 2;
+  CHECK(a.v.modify_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_PORT) == EINVAL);
+  attr.cur_qp_state = IBV_QPS_RTS;
+  CHECK(a.v.modify_qp(a.qp, &attr, IBV_QP_CUR_STATE) == EINVAL);
+  CHECK(a.to_rtr(a.qp, ibv_gid{}, 1) == EHOSTUNREACH);
+}
+
+TEST_CASE("the error state flushes both queues in order, and what is posted after") {
+  pair p;
+  for (std::uint64_t i = 0; i < 5; ++i) REQUIRE(p.a.receive(i, 0, 8) == 0);
+  for (std::uint64_t i = 0; i < 3; ++i) REQUIRE(p.a.send(10 + i, 0, 8) == 0);  // no receives at b
+  REQUIRE(p.a.set_state(IBV_QPS_ERR) == 0);
+  REQUIRE(p.a.receive(5, 0, 8) == 0);
+  REQUIRE(p.a.send(13, 0, 8, 0) == 0);  // unsignalled: flushed all the same
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const ibv_wc wc = p.a.received();
+    CHECK(wc.wr_id == i);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+  }
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const ibv_wc wc = p.a.sent();
+    CHECK(wc.wr_id == 10 + i);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+  }
+}
+
+TEST_CASE("messages that had arrived are delivered before the receives are flushed") {
+  pair p;
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(p.b.receive(i, i * 8, 8) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  REQUIRE(p.a.send(2, 0, 8) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  REQUIRE(p.b.set_state(IBV_QPS_ERR) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  CHECK(p.b.received().status == IBV_WC_WR_FLUSH_ERR);
+  CHECK(p.b.received().status == IBV_WC_WR_FLUSH_ERR);
+  CHECK(rig::side::empty(p.b.recv_cq));
+}
+
+TEST_CASE("a reset pair can be connected again and starts afresh") {
+  pair p;
+  for (int round = 0; round < 20; ++round) {
+    REQUIRE(p.b.receive(1, 0, 64) == 0);
+    REQUIRE(p.b.receive(2, 0, 64) == 0);
+    REQUIRE(p.a.send(1, 0, 60) == 0);
+    REQUIRE(p.a.send(2, 0, 60) == 0);
+    CHECK(p.b.received().wr_id == 1);  // the second stays in the ring
+    REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p.b.set_state(IBV_QPS_RESET) == 0);
+    CHECK(rig::side::empty(p.a.send_cq));
+    CHECK(rig::side::empty(p.b.recv_cq));
+    REQUIRE(p.a.to_init(p.a.qp) == 0);
+    REQUIRE(p.b.to_init(p.b.qp) == 0);
+    p.a.connect(p.b);
+    p.b.connect(p.a);
+  }
+}
+
+TEST_CASE("a message longer than its receive is an error at both ends") {
+  pair p;
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  REQUIRE(p.a.send(1, 0, 9) == 0);
+  const ibv_wc r = p.b.received();
+  CHECK(r.status == IBV_WC_LOC_LEN_ERR);
+  CHECK(r.wr_id == 1);
+  CHECK(p.a.sent().status == IBV_WC_REM_INV_REQ_ERR);
+  CHECK(p.a.state() == IBV_QPS_ERR);
+  CHECK(p.b.state() == IBV_QPS_ERR);
+  CHECK(p.b.memory[8] == std::byte{0});
+}
+
+TEST_CASE("a message refused after it was reported sent breaks its sender, who hears of it") {
+  pair p;
+  ibv_sge s = p.b.piece(0, 64);
+  s.lkey ^= 1;  // a receive into memory that is not registered
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.sg_list = &s;
+  wr.num_sge = 1;
+  REQUIRE(ibv_post_recv(p.b.qp, &wr, &bad) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  CHECK(p.b.received().status == IBV_WC_LOC_PROT_ERR);
+  REQUIRE(rig::wait_for([&] { return shm::event_count(p.a.context).load() != 0; }));
+  ibv_async_event e;
+  REQUIRE(p.a.v.get_async_event(p.a.context, &e) == 0);
+  CHECK(e.event_type == IBV_EVENT_QP_FATAL);
+  CHECK(e.element.qp == p.a.qp);
+  p.a.v.ack_async_event(&e);
+  CHECK(p.a.state() == IBV_QPS_ERR);
+}
+
+TEST_CASE("scatter and gather lists move bytes across their borders") {
+  pair p;
+  for (std::size_t i = 0; i < 4096; ++i) p.a.memory[i] = static_cast<std::byte>(i);
+  ibv_sge from[3] = {p.a.piece(0, 5), p.a.piece(1000, 100), p.a.piece(3000, 200)};
+  ibv_sge to[4] = {p.b.piece(0, 50), p.b.piece(100, 0), p.b.piece(200, 1), p.b.piece(300, 500)};
+  ibv_recv_wr rw{}, *bad_r = nullptr;
+  rw.sg_list = to;
+  rw.num_sge = 4;
+  REQUIRE(ibv_post_recv(p.b.qp, &rw, &bad_r) == 0);
+  ibv_send_wr sw{}, *bad_s = nullptr;
+  sw.opcode = IBV_WR_SEND;
+  sw.sg_list = from;
+  sw.num_sge = 3;
+  REQUIRE(ibv_post_send(p.a.qp, &sw, &bad_s) == 0);
+  CHECK(p.b.received().byte_len == 305);
+  std::vector<std::byte> sent, got;
+  for (const auto& s : from)
+    sent.insert(sent.end(), reinterpret_cast<std::byte*>(s.addr),
+                reinterpret_cast<std::byte*>(s.addr) + s.length);
+  for (const auto& s : to)
+    got.insert(got.end(), reinterpret_cast<std::byte*>(s.addr),
+               reinterpret_cast<std::byte*>(s.addr) + s.length);
+  got.resize(sent.size());
+  CHECK(sent == got);
+}
+
+TEST_CASE("an inline send may change its buffer at once, also when it has to wait") {
+  pair p;
+  std::memset(p.a.memory.data(), 1, 200);
+  REQUIRE(p.a.send(1, 0, 200, IBV_SEND_SIGNALED | IBV_SEND_INLINE) == 0);  // no receive yet
+  std::memset(p.a.memory.data(), 2, 200);
+  REQUIRE(p.b.receive(1, 0, 200) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  CHECK(p.b.memory[0] == std::byte{1});
+  CHECK(p.b.memory[199] == std::byte{1});
+  CHECK(p.a.send(1, 0, 257, IBV_SEND_INLINE) == EINVAL);
+}
+
+TEST_CASE("a drained send queue holds new work until it is ready to send again") {
+  pair p;
+  for (std::uint64_t i = 0; i < 2; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_SQD;
+  attr.en_sqd_async_notify = 1;
+  REQUIRE(p.a.v.modify_qp(p.a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+  ibv_async_event e;
+  REQUIRE(p.a.v.get_async_event(p.a.context, &e) == 0);
+  CHECK(e.event_type == IBV_EVENT_SQ_DRAINED);
+  p.a.v.ack_async_event(&e);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(rig::side::empty(p.a.send_cq));
+  REQUIRE(p.a.set_state(IBV_QPS_RTS) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("what is not supported is refused") {
+  rig::side a;
+  ibv_qp_init_attr q{};
+  q.send_cq = q.recv_cq = a.send_cq;
+  q.cap = {1, 1, 1, 1, 0};
+  q.qp_type = IBV_QPT_UC;
+  CHECK(a.v.create_qp(a.pd, &q) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  q.qp_type = IBV_QPT_RC;
+  q.cap.max_send_sge = 17;
+  CHECK(a.v.create_qp(a.pd, &q) == nullptr);
+  CHECK(errno == EINVAL);
+  CHECK(a.v.dealloc_pd(a.pd) == EBUSY);
+  CHECK(a.v.destroy_cq(a.send_cq) == EBUSY);
+  CHECK(a.v.close_device(a.context) == EBUSY);
+  CHECK(a.v.create_cq(a.context, 0, nullptr, nullptr, 0) == nullptr);
+}
