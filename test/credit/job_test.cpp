@@ -2,31 +2,23 @@
 // in exactly one place, and every message is sent in the end, however few credits there are.
 #include <doctest/doctest.h>
 
-#include <array>
 #include <random>
 #include <vector>
 
+#include "test/credit/protocol.hpp"
 #include "test/credit/two_ledgers.hpp"
 
 using namespace penstock;
 using namespace penstock::credit;
 using credit::testing::lent_and_banked;
+using credit::testing::message;
 using credit::testing::planned;
 using credit::testing::small;
+using credit::testing::what;
 
 namespace {
 
 using seq_ledger = ledger<thread_mode::seq>;
-
-enum class what : std::uint8_t { request, reply, revoke, return_, want, grant };
-
-struct message {
-  what type;
-  std::uint32_t from, to;
-  std::uint32_t count = 0;  // used or returned
-  std::uint32_t extra = 0;  // need or granted; a REVOKE's at_most
-  bool end_epoch = false, urgent = false;
-};
 
 /// A process: its ledger, and the one request it is trying to send.
 struct process {
@@ -55,7 +47,8 @@ class job {
       std::swap(wire_[i], wire_.back());
       const message m = wire_.back();
       wire_.pop_back();
-      handle(m, *processes_[m.to]);
+      const auto emit = [this](const message& next) { send(next); };
+      REQUIRE(credit::testing::handle(processes_[m.to]->l, m, emit));
       return true;
     }
     const std::uint32_t r = below(ranks());
@@ -122,49 +115,6 @@ class job {
     p.need = 0;
   }
 
-  void handle(const message& m, process& p) {
-    switch (m.type) {
-      case what::request: {
-        const std::uint32_t granted = p.l.on_request(m.from, m.count, m.extra, m.end_epoch);
-        send({what::reply, m.to, m.from, m.count, granted, p.l.take_epoch_mark(m.from)});
-        break;
-      }
-      case what::reply:
-        REQUIRE(p.l.on_credits(m.from, m.count, m.extra, m.end_epoch) == status::ok);
-        break;
-      case what::revoke: {
-        const revoke_answer a = p.l.on_revoke(m.from, m.end_epoch, m.urgent, m.extra);
-        send({what::return_, m.to, m.from, a.count, 0, a.end_epoch});
-        break;
-      }
-      case what::return_:
-        REQUIRE(p.l.on_return(m.from, m.count, m.end_epoch) == status::ok);
-        break;
-      case what::want: {
-        const want_answer a = p.l.on_want(m.from, m.count, m.urgent, m.end_epoch);
-        if (a.send) send_grant(m.to, a.message);
-        break;
-      }
-      case what::grant:
-        REQUIRE(p.l.on_grant(m.from, m.count, m.end_epoch) == status::ok);
-        break;
-    }
-    send_intents(m.to, p);
-  }
-
-  void send_intents(std::uint32_t me, process& p) {
-    if (!p.l.has_intents()) return;
-    credit::grant g{};
-    while (p.l.next_grant(g)) send_grant(me, g);
-    std::array<revoke_intent, 4> r;
-    const std::uint32_t n = p.l.next_revoke(r);
-    for (std::uint32_t i = 0; i < n; ++i)
-      send({what::revoke, me, r[i].peer, 0, r[i].at_most, r[i].end_epoch, r[i].urgent});
-  }
-
-  void send_grant(std::uint32_t me, const credit::grant& g) {
-    send({what::grant, me, g.peer, g.count, 0, g.end_epoch});
-  }
   void send(const message& m) { wire_.push_back(m); }
 
   std::mt19937_64 random_;
