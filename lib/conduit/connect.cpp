@@ -121,10 +121,28 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   if ((fresh & basic) != 0 && (p.bound & basic) == basic) attach_peer(p);
   // R2 ready  release p.ready  -> A2 (request paths): the lanes' queue pairs and rings are there
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
+  if (direct_ && (ready >> lane_request & 1) != 0 && p.segment_bytes != 0 &&
+      p.segment_here == nullptr)
+    (void)map_segment(p);
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
+}
+
+// A process shows its memory only to a queue pair that it has bound: not before its hello has said
+// so, or a message of it has come. Any thread; the device gives all the same address.
+std::byte* engine::map_segment(peer& p) noexcept {
+  auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
+      p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_bytes,
+      p.segment_rkey));
+  if (here == nullptr)
+    fatal(1,
+          "the segment of rank %u (%zu bytes) cannot be mapped; is its process alive, and is "
+          "there address space?",
+          p.rank, p.segment_bytes);
+  std::atomic_ref(p.segment_here).store(here, std::memory_order_relaxed);
+  return here;
 }
 
 // Both basic lanes are bound: messages may arrive from now on. Inside connecting; once for each
@@ -135,16 +153,6 @@ void engine::attach_peer(peer& p) noexcept {
     p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
     p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
     p.reply_rx = nic::shm::direct_rx(p.lanes[lane_reply].qp);
-    if (p.segment_bytes != 0)
-      p.segment_here = static_cast<std::byte*>(nic::shm::map_remote(
-          p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base),
-          p.segment_bytes, p.segment_rkey));
-    if (p.segment_bytes != 0 && p.segment_here == nullptr)
-      fatal(
-          1,
-          "the segment of rank %u (%zu bytes) cannot be mapped; is its process alive, and is there "
-          "address space?",
-          p.rank, p.segment_bytes);
   }
   // Two threads may connect two peers at once: each claims a place, then the count is moved past
   // both.

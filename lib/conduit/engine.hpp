@@ -242,6 +242,7 @@ class engine {
   result<void> make_lane(peer& p, unsigned lane) noexcept;
   result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
   void attach_peer(peer& p) noexcept;
+  std::byte* map_segment(peer& p) noexcept;
 
   // setup.cpp
   result<void> open_device();
