@@ -27,7 +27,7 @@ const char* describe(status s) noexcept {
     case status::unsupported: return "not supported by the device or this build";
     case status::device_error: return "a verbs call failed";
     case status::peer_dead: return "the peer process is gone";
-    case status::shut_down: return "the endpoint is shutting down";
+    case status::shut_down: return "the endpoint has not been started, or is closing";
   }
   return "unknown status";
 }

@@ -83,17 +83,20 @@ bool barrier::try_pass(barrier_vote& outcome) noexcept {
   return true;
 }
 
-status barrier::pass(barrier_vote& outcome) noexcept {
-  // The word may be on its way: a few looks at its line are cheaper than a poll of all queues.
+bool barrier::try_pass_spinning(barrier_vote& outcome) noexcept {
   constexpr unsigned looks = 8;
-  for (unsigned empty = 0;;) {
-    for (unsigned i = 0; i < looks; ++i) {
-      if (try_pass(outcome)) [[likely]]
-        return status::ok;
-      cpu_relax();
-    }
-    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+  for (unsigned i = 0; i < looks; ++i) {
+    if (try_pass(outcome)) [[likely]]
+      return true;
+    cpu_relax();
   }
+  return false;
+}
+
+status barrier::pass(barrier_vote& outcome) noexcept {
+  for (unsigned empty = 0; !try_pass_spinning(outcome);)
+    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+  return status::ok;
 }
 
 }  // namespace penstock::conduit

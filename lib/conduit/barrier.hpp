@@ -35,6 +35,9 @@ class barrier {
   void notify(const barrier_vote& own) noexcept;
   /// True if all have arrived; then outcome is what they said.
   bool try_pass(barrier_vote& outcome) noexcept;
+  /// The same with a few looks: a word that is on its way comes sooner than a poll of all queues
+  /// ends.
+  bool try_pass_spinning(barrier_vote& outcome) noexcept;
   /// Waits for that, polling. A failure is the engine's.
   status pass(barrier_vote& outcome) noexcept;
   /// Passes words on between notify and pass. Everything that polls calls it, so that a process

@@ -62,6 +62,16 @@ void engine::owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept {
   p.grant += grant;
 }
 
+// The header of a reply that gives `returned` credits back.
+wire::header engine::reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept {
+  wire::header h;
+  h.chunk = static_cast<std::uint16_t>(returned);
+  h.credit = credit::credit_byte{ledger_->take_epoch_mark(p.rank), t.grant,
+                                 static_cast<std::uint8_t>(std::min<std::uint32_t>(returned, 15))}
+                 .encode();
+  return h;
+}
+
 // The header of a message that gives p all it is owed; inside request_in, and to be sent.
 wire::header engine::credits_header(peer& p) noexcept {
   const std::uint32_t due = std::min<std::uint32_t>(p.owed.load(std::memory_order_relaxed), 65535);

@@ -134,7 +134,7 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
   p.reply_out.leave(tag);
   if (!pushed) [[unlikely]]
     return status::no_space;  // the room was there when the request was taken
-  p.owed.store(due - count, std::memory_order_relaxed);
+  p.owed.store(0, std::memory_order_relaxed);
   return status::ok;
 }
 
@@ -213,7 +213,7 @@ unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
       std::byte* payload = nullptr;
       if (!find_parts(m, h, fixed, payload)) [[unlikely]]
         peer_failed(p, malformed);
-      absorb_credits(p, h, credit::credit_byte::decode(h.credit).count);
+      absorb_credits(p, h, h.chunk);
       token_state t(*this, p, h, false);
       if (!run_handler(t, fixed, payload)) [[unlikely]]
         peer_failed(p, malformed);

@@ -48,7 +48,7 @@ struct handler_entry {
   detail::raw_handler call = nullptr;  ///< null: not registered
   void* context = nullptr;
   std::uint8_t words = any_args;  ///< argument words it takes
-  enum class takes : std::uint8_t { nothing, payload, either } payload = takes::either;
+  enum class takes : std::uint8_t { either, nothing, payload } payload = takes::either;
 };
 
 /// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
@@ -192,6 +192,7 @@ class engine {
   std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   bool note_request(peer& p, token_state& t) noexcept;
   static void owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept;
+  wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
   bool system_message(peer& p, const wire::header& h) noexcept;

@@ -49,7 +49,7 @@ status engine::poll(unsigned& n) noexcept {
   if (running != nullptr) [[unlikely]]
     return status::in_handler;
   if (!started_) [[unlikely]]
-    return status::not_ready;
+    return status::shut_down;
   if (attention()) [[unlikely]]
     look_around();
   n = direct_ ? poll_direct(thread_tag()) : poll_verbs();

@@ -54,7 +54,7 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
   if (to >= size_) [[unlikely]]
     return status::bad_rank;
   if (!started_) [[unlikely]]
-    return status::not_ready;
+    return status::shut_down;
   const bool system = (m.flags & wire::flag_system) != 0;
   if (const status s = check(m, system ? system_ : user_, system ? system_handlers : user_handlers);
       s != status::ok) [[unlikely]]

@@ -191,23 +191,14 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
   if (s == status::ok) {
-    wire::header h;
-    h.chunk = t.header.chunk;
-    h.credit = credit::credit_byte{ledger_->take_epoch_mark(p.rank), t.grant,
-                                   static_cast<std::uint8_t>(t.cost < 15 ? t.cost : 15)}
-                   .encode();
-    const std::uint32_t n = build(queues_->reply_chunks->at(t.reply_chunk), h, m, carry);
+    const std::uint32_t n =
+        build(queues_->reply_chunks->at(t.reply_chunk), reply_header(p, t, t.cost), m, carry);
     s = write_reply(p, t.reply_chunk, n, t.header.chunk);
     if (n > max_inline_) t.reply_chunk = queues::no_chunk;  // given back when it has been sent
   }
   p.reply_out.leave(tag);
   if (s == status::ok && separate)
     while (!p.lanes[lane_reply].completed(written)) reap_sends();
-  if (s == status::ok) {
-    owe(p, t.cost - (t.cost < 15 ? t.cost : 15), 0);
-    t.cost = 0;
-    t.grant = 0;
-  }
   return s;
 }
 
@@ -315,7 +306,7 @@ unsigned engine::poll_replies_verbs() noexcept {
       if (!free_listed_chunks(p, at, wc[i].byte_len) || !system_message(p, h)) [[unlikely]]
         peer_failed(p, malformed);
     } else {
-      absorb_credits(p, h, credit::credit_byte::decode(h.credit).count);
+      absorb_credits(p, h, h.chunk);
       token_state t(*this, p, h, false);
       if (!run_handler(t, fixed, payload)) [[unlikely]]
         peer_failed(p, malformed);
@@ -392,6 +383,7 @@ unsigned engine::poll_requests_verbs() noexcept {
     }
     if (t.reply_chunk == queues::no_chunk) reply_chunk = queues_->reply_chunks->take();
   }
+  if (n != 0) ledger_->count_requests(n);
   if (reply_chunk) queues_->reply_chunks->give(*reply_chunk);
   if (spare[0]) queues_->small->give_spare(*spare[0]);
   if (spare[1]) queues_->bulk->give_spare(*spare[1]);

@@ -44,7 +44,7 @@ struct header {
   std::uint8_t credit = 0;     ///< the credit byte E·XXX·NNNN
   std::uint8_t flags = 0;
   std::uint16_t length = 0;  ///< payload bytes; for credits and system messages a count
-  std::uint16_t chunk = 0;   ///< request: where the reply goes; on the direct path returned credits
+  std::uint16_t chunk = 0;   ///< request: where the reply goes; reply: credits it returns
 
   [[nodiscard]] constexpr wire::kind kind() const noexcept {
     return static_cast<wire::kind>(kind_args >> 5);

@@ -31,7 +31,7 @@ int main() {
   here = &ep;
   const auto s = ep.add<on_short>();
   const auto p = ep.add<on_payload>();
-  JOB_CHECK(ep.request_short(0, s, 1) == status::not_ready);
+  JOB_CHECK(ep.request_short(0, s, 1) == status::shut_down);
   if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());
   JOB_CHECK(!ep.start(0));
 

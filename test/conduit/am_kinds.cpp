@@ -16,7 +16,10 @@ using test::holds;
 
 namespace {
 
-constexpr std::size_t half = 1 << 17;  // of a segment: requests' Longs below, replies' above
+// Each sender has its place in every segment: its requests' Longs in the first half, its replies'
+// behind.
+constexpr std::size_t half = 1 << 17;
+std::size_t place_of(rank_id sender, bool reply) { return (2 * sender + (reply ? 1 : 0)) * half; }
 std::atomic<int> replies{0};
 std::uint8_t request_index, reply_index;
 
@@ -62,7 +65,8 @@ void on_request(void* e, token&, const std::uint32_t* args, std::byte* payload, 
   JOB_CHECK(bytes == (s.kind == 0 ? 0 : s.bytes));
   JOB_CHECK(holds({payload, bytes}, s.seed));
   if (s.kind == 2 || s.kind == 7)
-    JOB_CHECK(bytes == 0 || payload == engine.segment().data() + s.seed % 64);
+    JOB_CHECK(bytes == 0 ||
+              payload == engine.segment().data() + place_of(t.source, false) + s.seed % 64);
   if (s.kind == 1) std::fill_n(payload, bytes, std::byte{0});  // a Medium's buffer is the handler's
   static thread_local std::vector<std::byte> answer;
   answer.resize(bytes);
@@ -72,8 +76,9 @@ void on_request(void* e, token&, const std::uint32_t* args, std::byte* payload, 
   r.seed = s.seed + 1;
   if (r.kind == 7) r.kind = 2;
   arguments(back, r);
-  const auto m = message(r, reply_index, back, answer.data(),
-                         engine.segment_of(t.source).data() + half + s.seed % 64);
+  const auto m =
+      message(r, reply_index, back, answer.data(),
+              engine.segment_of(t.source).data() + place_of(engine.rank(), true) + s.seed % 64);
   JOB_CHECK(engine.reply(t, m) == status::ok);
   JOB_CHECK(engine.reply(t, m) == status::replied_twice);
 }
@@ -88,7 +93,8 @@ void on_reply(void* e, token&, const std::uint32_t* args, std::byte* payload, st
   JOB_CHECK(bytes == (r.kind == 0 ? 0 : r.bytes));
   JOB_CHECK(holds({payload, bytes}, r.seed));
   if (r.kind == 2)
-    JOB_CHECK(bytes == 0 || payload == engine.segment().data() + half + current.seed % 64);
+    JOB_CHECK(bytes == 0 ||
+              payload == engine.segment().data() + place_of(t.source, true) + current.seed % 64);
   JOB_CHECK(engine.reply(t, {.handler = request_index}) == status::replied_twice);
   JOB_CHECK(engine.request(0, {.handler = request_index}) == status::in_handler);
   replies.fetch_add(1, std::memory_order_release);
@@ -107,7 +113,8 @@ int main() {
   JOB_CHECK(e.add_handler(request_index, {on_request, &e, conduit::any_args, {}}));
   reply_index = e.next_handler();
   JOB_CHECK(e.add_handler(reply_index, {on_reply, &e, conduit::any_args, {}}));
-  if (auto r = ep.start(2 * half); !r) fatal(3, "%s", r.error().message().c_str());
+  if (auto r = ep.start(place_of(ep.size(), false)); !r)
+    fatal(3, "%s", r.error().message().c_str());
 
   const std::uint32_t sizes[] = {0,    1,    7,    8,    31,   32,   33,   47,    48,    49,
                                  63,   64,   65,   239,  240,  241,  255,  256,   257,   1000,
@@ -125,10 +132,14 @@ int main() {
           fill({payload.data(), bytes}, current.seed);
           std::uint32_t args[max_args];
           arguments(args, current);
-          const auto m = message(current, request_index, args, payload.data(),
-                                 ep.segment_of(to).data() + current.seed % 64);
+          const auto m =
+              message(current, request_index, args, payload.data(),
+                      ep.segment_of(to).data() + place_of(ep.rank(), false) + current.seed % 64);
           const int before = replies.load(std::memory_order_relaxed);
-          JOB_CHECK(e.request(to, m) == status::ok);
+          const status sent_as = e.request(to, m);
+          if (sent_as != status::ok)
+            fatal(9, "kind %u, %u arguments, %u bytes to %u: %s", k, nargs, bytes, to,
+                  describe(sent_as));
           JOB_CHECK(ep.wait_until([&] {
             return replies.load(std::memory_order_acquire) != before;
           }) == status::ok);
