@@ -127,15 +127,10 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
   const std::uint32_t tag = thread_tag();
-  // What the byte cannot hold stays owed. Inside request_in, as owed is.
+  // All that is owed rides along. Inside request_in, as owed is.
   const std::uint32_t due = p.owed.load(std::memory_order_relaxed) + t.cost;
-  const std::uint32_t count = due < 15 ? due : 15;
   enter(p.reply_out, tag);
-  wire::header h;
-  h.credit = credit::credit_byte{ledger_->take_epoch_mark(p.rank), t.grant,
-                                 static_cast<std::uint8_t>(count)}
-                 .encode();
-  const bool pushed = push(*p.reply_tx, h, m);
+  const bool pushed = push(*p.reply_tx, reply_header(p, t, due), m);
   p.reply_out.leave(tag);
   if (!pushed) [[unlikely]]
     return status::no_space;  // the room was there when the request was taken
