@@ -1,0 +1,178 @@
+// shm0 between two processes: traffic, death, and memory that cannot be touched from outside.
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "test/nic/child.hpp"
+
+namespace shm = penstock::nic::shm;
+using rig::card_of;
+using rig::child;
+using rig::side;
+
+namespace {
+
+rig::card join(side& s, child& c) {
+  const rig::card theirs = rig::exchange(c.socket, card_of(s));
+  rig::connect(s, theirs);
+  rig::meet(c.socket);
+  return theirs;
+}
+
+ibv_event_type next_event(side& s) {
+  ibv_async_event e{};
+  e.event_type = IBV_EVENT_DEVICE_FATAL;
+  if (!rig::wait_for([&] { return shm::event_count(s.context).load() != 0; }, 5))
+    return e.event_type;
+  REQUIRE(s.v.get_async_event(s.context, &e) == 0);
+  s.v.ack_async_event(&e);
+  return e.event_type;
+}
+
+std::size_t descriptors() {
+  std::size_t n = 0;
+  for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("messages go there and back between processes, in order and whole") {
+  child c("echo");
+  side s;
+  for (std::uint64_t i = 0; i < 32; ++i) REQUIRE(s.receive(i, 200'000 + i * 4096, 4096) == 0);
+  join(s, c);
+  for (std::uint32_t n = 0; n < 10'000; ++n) {
+    const std::size_t bytes = n % 16 == 0 ? 4096 : 8 + n % 90;
+    std::memcpy(s.memory.data(), &n, sizeof n);
+    std::memcpy(s.memory.data() + bytes - 4, &n, sizeof n);
+    REQUIRE(s.send(1, 0, bytes) == 0);
+    REQUIRE(s.sent().status == IBV_WC_SUCCESS);
+    const ibv_wc r = s.received();
+    REQUIRE(r.status == IBV_WC_SUCCESS);
+    REQUIRE(r.byte_len == bytes);
+    const std::byte* got = s.memory.data() + 200'000 + r.wr_id * 4096;
+    REQUIRE(std::memcmp(got, &n, sizeof n) == 0);
+    REQUIRE(std::memcmp(got + bytes - 4, &n, sizeof n) == 0);
+    REQUIRE(s.receive(r.wr_id, 200'000 + r.wr_id * 4096, 4096) == 0);
+  }
+  ::shutdown(c.socket, SHUT_WR);
+  CHECK(c.wait() == 0);
+}
+
+TEST_CASE(
+    "a killed peer breaks the queue pair within a second, and what is outstanding is flushed") {
+  for (int round = 0; round < 10; ++round) {
+    child c("victim");
+    side s;
+    REQUIRE(s.receive(9, 0, 64) == 0);
+    join(s, c);
+    for (std::uint64_t i = 0; i < 6; ++i) REQUIRE(s.send(i, 0, 8) == 0);  // two find no receive
+    for (std::uint64_t i = 0; i < 4; ++i) CHECK(s.sent().status == IBV_WC_SUCCESS);
+    CHECK(side::empty(s.send_cq));
+    ::kill(c.pid, SIGKILL);
+    const std::uint64_t killed = penstock::now_ns();
+    CHECK(next_event(s) == IBV_EVENT_QP_FATAL);
+    CHECK(penstock::now_ns() - killed < 1'000'000'000);
+    CHECK(s.sent().status == IBV_WC_WR_FLUSH_ERR);
+    CHECK(s.sent().status == IBV_WC_WR_FLUSH_ERR);
+    CHECK(s.received().status == IBV_WC_WR_FLUSH_ERR);
+    CHECK(s.state() == IBV_QPS_ERR);
+    CHECK(shm::peer_dead(s.qp));
+    REQUIRE(s.send(7, 0, 8) == 0);
+    CHECK(s.sent().status == IBV_WC_WR_FLUSH_ERR);
+  }
+}
+
+TEST_CASE("a sender killed in mid-flood leaves only whole messages behind") {
+  for (int round = 0; round < 10; ++round) {
+    child c("flooder");
+    side s;
+    for (std::uint64_t i = 0; i < 64; ++i) REQUIRE(s.receive(i, i * 64, 64) == 0);
+    join(s, c);
+    int got = 0;
+    bool flushed = false;
+    ibv_wc wc{};
+    while (!flushed) {
+      REQUIRE(rig::wait_for([&] { return ibv_poll_cq(s.recv_cq, 1, &wc) != 0; }));
+      if (wc.status == IBV_WC_SUCCESS) {
+        CHECK(wc.byte_len == 40);
+        if (s.state() != IBV_QPS_ERR) REQUIRE(s.receive(wc.wr_id, wc.wr_id * 64, 64) == 0);
+        if (++got == 2000) ::kill(c.pid, SIGKILL);
+      } else {
+        CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+        flushed = true;
+      }
+    }
+    CHECK(got >= 2000);
+    CHECK(next_event(s) == IBV_EVENT_QP_FATAL);
+  }
+}
+
+TEST_CASE("a stopped peer is waited for, and goes on when it continues") {
+  child c("echo");
+  side s;
+  for (std::uint64_t i = 0; i < 32; ++i) REQUIRE(s.receive(i, 200'000 + i * 64, 64) == 0);
+  join(s, c);
+  ::kill(c.pid, SIGSTOP);
+  REQUIRE(s.send(1, 0, 8) == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  CHECK(s.state() == IBV_QPS_RTS);
+  CHECK(side::empty(s.recv_cq));
+  ::kill(c.pid, SIGCONT);
+  CHECK(s.received().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("another process's memory is written, read and counted in") {
+  for (const char* role : {"memory", "closed_memory"}) {
+    CAPTURE(role);
+    child c(role);
+    side s;
+    const rig::card there = join(s, c);
+    std::memset(s.memory.data(), 17, 100'000);
+    const auto at = [&](std::size_t offset) {
+      return [&there, offset](ibv_send_wr& wr) {
+        wr.wr.rdma = {there.address + offset, there.rkey};
+      };
+    };
+    REQUIRE(s.post(1, IBV_WR_RDMA_WRITE, 0, 100'000, IBV_SEND_SIGNALED, at(0)) == 0);
+    CHECK(s.sent().status == IBV_WC_SUCCESS);
+    REQUIRE(s.post(1, IBV_WR_RDMA_READ, 200'000, 100'000, IBV_SEND_SIGNALED, at(0)) == 0);
+    CHECK(s.sent().status == IBV_WC_SUCCESS);
+    CHECK(std::memcmp(s.memory.data(), s.memory.data() + 200'000, 100'000) == 0);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      REQUIRE(s.post(1, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, IBV_SEND_SIGNALED, [&](ibv_send_wr& w) {
+        w.wr.atomic = {there.address + 400'000, 2, 0, there.rkey};
+      }) == 0);
+      CHECK(s.sent().status == IBV_WC_SUCCESS);
+      std::uint64_t old;
+      std::memcpy(&old, s.memory.data(), 8);
+      CHECK(old == 2 * i);
+    }
+    ::shutdown(c.socket, SHUT_WR);
+    CHECK(c.wait() == 0);
+  }
+}
+
+TEST_CASE("neither descriptors nor files are left behind") {
+  const auto entries = [] {
+    std::size_t n = 0;
+    for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator("/dev/shm")) ++n;
+    return n;
+  };
+  const std::size_t files = entries();
+  const std::size_t before = descriptors();
+  for (int i = 0; i < 5; ++i) {
+    child c("victim");
+    side s;
+    join(s, c);
+    CHECK(entries() == files);
+    ::kill(c.pid, SIGKILL);
+    CHECK(next_event(s) == IBV_EVENT_QP_FATAL);
+  }
+  CHECK(descriptors() == before);
+  CHECK(entries() == files);
+}
