@@ -1,0 +1,70 @@
+// The barrier of gasnet.h: its names and flags over the engine's barrier, and the rules of who may
+// call what when.
+#include "lib/base/log.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet {
+namespace {
+
+// One thread at a time by the specification, hence nothing atomic; the threads may differ.
+struct barrier_state {
+  bool notified = false;
+  conduit::barrier_vote last;
+} state;
+
+int finish(int id, int flags) {
+  state.notified = false;
+  const auto& all = state.last;
+  if (all.mismatch || (flags & GASNET_BARRIERFLAG_MISMATCH) != 0)
+    return GASNET_ERR_BARRIER_MISMATCH;
+  if ((flags & GASNET_BARRIERFLAG_ANONYMOUS) != 0) return GASNET_OK;
+  // A name at the wait is held against the name that all agreed on, if any gave one.
+  return all.named && all.value != static_cast<std::uint32_t>(id) ? GASNET_ERR_BARRIER_MISMATCH
+                                                                  : GASNET_OK;
+}
+
+void must_be_notified(const char* call) {
+  if (!state.notified) fatal(1, "%s: without a gasnet_barrier_notify before it", call);
+}
+
+}  // namespace
+}  // namespace penstock::gasnet
+
+using namespace penstock;
+using namespace penstock::gasnet;
+
+extern "C" {
+
+void GASNETC_(barrier_notify)(int id, int flags) {
+  if (!self.attached) fatal(1, "gasnet_barrier_notify: gasnet_attach has not been called");
+  if (state.notified)
+    fatal(1, "gasnet_barrier_notify: twice, without a gasnet_barrier_wait between");
+  state.notified = true;
+  const bool named = (flags & GASNET_BARRIERFLAG_ANONYMOUS) == 0;
+  self.barrier->notify({.value = named ? static_cast<std::uint32_t>(id) : 0,
+                        .named = named,
+                        .mismatch = (flags & GASNET_BARRIERFLAG_MISMATCH) != 0});
+}
+
+int GASNETC_(barrier_wait)(int id, int flags) {
+  must_be_notified("gasnet_barrier_wait");
+  unsigned empty = 0;
+  while (!self.barrier->try_pass_spinning(state.last)) gasnet::wait_step(empty);
+  return finish(id, flags);
+}
+
+int GASNETC_(barrier_try)(int id, int flags) {
+  must_be_notified("gasnet_barrier_try");
+  if (!self.barrier->try_pass(state.last)) {
+    (void)GASNETC_(poll)();
+    if (!self.barrier->try_pass(state.last)) return GASNET_ERR_NOT_READY;
+  }
+  return finish(id, flags);
+}
+
+int GASNETC_(barrier_result)(int* id) {
+  *id = static_cast<int>(state.last.value);
+  return state.last.named ? 0 : 1;
+}
+
+}  // extern "C"

@@ -1,0 +1,159 @@
+/* The core interface of gasnet.h but for the messages: types, errors, the job, its segments,
+ * waiting, handler-safe locks. Specification chapters 1 and 2. */
+#ifndef _IN_PENSTOCK_GASNET_CORE_H
+#define _IN_PENSTOCK_GASNET_CORE_H
+#ifndef _INCLUDED_GASNET_H
+#error include gasnet.h
+#endif
+
+#if !GASNET_SEQ
+#include <pthread.h>
+#endif
+
+#define GASNETC_INLINE static __inline__ __attribute__((__unused__))
+
+/* ---- errors: what many functions return (1.6) ---- */
+#define GASNET_OK 0
+#define GASNET_ERR_NOT_INIT 10001
+#define GASNET_ERR_RESOURCE 10002
+#define GASNET_ERR_BAD_ARG 10003
+#define GASNET_ERR_NOT_READY 10004
+#define GASNET_ERR_BARRIER_MISMATCH 10005
+
+/* ---- types (1.7) ---- */
+typedef uint32_t gasnet_node_t;
+typedef uint8_t gasnet_handler_t;
+typedef int32_t gasnet_handlerarg_t;
+typedef struct gasnetc_token_state* gasnet_token_t;
+typedef uintptr_t gasnet_register_value_t;
+typedef void* gasnet_threadinfo_t;
+typedef struct gasnetc_op* gasnet_handle_t;
+#define GASNET_INVALID_HANDLE ((gasnet_handle_t)0)
+
+typedef struct {
+  gasnet_handler_t index; /* 0: the library chooses, and writes its choice here */
+#if GASNET_USE_STRICT_PROTOTYPES
+  void* fnptr;
+#else
+  void (*fnptr)();
+#endif
+} gasnet_handlerentry_t;
+
+typedef struct {
+  void* addr;
+  uintptr_t size;
+} gasnet_seginfo_t;
+
+typedef struct {
+  gasnet_node_t host;      /* processes of one host have the same number, from 0 */
+  gasnet_node_t supernode; /* processes that can share memory have the same number, from 0 */
+} gasnet_nodeinfo_t;
+
+GASNETT_BEGIN_EXTERNC
+
+extern char* gasnet_ErrorName(int errval); /* "GASNET_ERR_BAD_ARG" */
+extern char* gasnet_ErrorDesc(int errval); /* a few words of English */
+extern char* gasnet_getenv(const char* name);
+
+/* ---- what the library of this mode defines ---- */
+extern gasnet_node_t GASNETC_(mynode), GASNETC_(nodes);
+extern size_t GASNETC_(max_medium);
+extern size_t GASNETC_(max_long)[2]; /* [1]: segment everything */
+extern int GASNETC_(init)(int* argc, char*** argv);
+extern int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t segsize,
+                            uintptr_t minheapoffset, int everything);
+extern void GASNETC_(exit)(int exitcode) GASNETT_NORETURN;
+extern uintptr_t GASNETC_(max_local_segment)(void);
+extern uintptr_t GASNETC_(max_global_segment)(void);
+extern int GASNETC_(segment_info)(gasnet_seginfo_t* table, int numentries);
+extern int GASNETC_(node_info)(gasnet_nodeinfo_t* table, int numentries);
+extern int GASNETC_(set_waitmode)(int mode);
+extern int GASNETC_(poll)(void);
+/* One step of a wait: polls, and gives the core away when nothing has come for a while. *empty
+ * counts the fruitless polls, from 0. */
+extern void GASNETC_(wait_step)(unsigned* empty);
+extern int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex);
+extern void GASNETC_(lock_failed)(int error) GASNETT_NORETURN;
+
+/* ---- the job (2.1, 2.2) ---- */
+#define gasnet_init(argc, argv) GASNETC_(init)((argc), (argv))
+#define gasnet_attach(table, numentries, segsize, minheapoffset) \
+  GASNETC_(attach)((table), (numentries), (segsize), (minheapoffset), GASNETC_EVERYTHING)
+#define gasnet_exit(exitcode) GASNETC_(exit)(exitcode)
+#define gasnet_mynode() ((gasnet_node_t)GASNETC_(mynode))
+#define gasnet_nodes() ((gasnet_node_t)GASNETC_(nodes))
+#if GASNET_SEGMENT_EVERYTHING
+#define gasnet_getMaxLocalSegmentSize() (~(uintptr_t)0)
+#define gasnet_getMaxGlobalSegmentSize() (~(uintptr_t)0)
+#else
+#define gasnet_getMaxLocalSegmentSize() GASNETC_(max_local_segment)()
+#define gasnet_getMaxGlobalSegmentSize() GASNETC_(max_global_segment)()
+#endif
+#define gasnet_getSegmentInfo(table, numentries) GASNETC_(segment_info)((table), (numentries))
+#define gasnet_getNodeInfo(table, numentries) GASNETC_(node_info)((table), (numentries))
+
+/* ---- polling and waiting (2.3.5, 3.6.2) ---- */
+GASNETC_INLINE int gasnet_AMPoll(void) { return GASNETC_(poll)(); }
+#define gasnet_AMGetMsgSource(token, srcindex) GASNETC_(source)((token), (srcindex))
+#define GASNET_WAIT_SPIN 0
+#define GASNET_WAIT_BLOCK 1
+#define GASNET_WAIT_SPINBLOCK 2
+#define gasnet_set_waitmode(wait_mode) GASNETC_(set_waitmode)(wait_mode)
+/* Polls until cond holds. What handlers wrote before they made it true is visible afterwards. */
+#define GASNET_BLOCKUNTIL(cond)                          \
+  do {                                                   \
+    unsigned gasnetc_empty = 0;                          \
+    while (!(cond)) GASNETC_(wait_step)(&gasnetc_empty); \
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);             \
+  } while (0)
+
+/* ---- no-interrupt sections (2.4.2): handlers run in polls only, so there is nothing to hold ----
+ */
+#define gasnet_hold_interrupts() ((void)0)
+#define gasnet_resume_interrupts() ((void)0)
+
+/* ---- handler-safe locks (2.4.4). With one thread, handlers run only where that thread polls,
+ * which it may not do while it holds one: nothing to keep out ---- */
+#if GASNET_SEQ
+typedef struct {
+  char gasnetc_none;
+} gasnet_hsl_t;
+#define GASNET_HSL_INITIALIZER \
+  { 0 }
+GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) { (void)hsl; }
+GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) { (void)hsl; }
+GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) { (void)hsl; }
+GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) { (void)hsl; }
+GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
+  (void)hsl;
+  return GASNET_OK;
+}
+#else
+typedef struct {
+  pthread_mutex_t gasnetc_mutex;
+} gasnet_hsl_t;
+#define GASNET_HSL_INITIALIZER \
+  { PTHREAD_MUTEX_INITIALIZER }
+GASNETC_INLINE void gasnetc_lock_check(int error) {
+  if_pf(error != 0) GASNETC_(lock_failed)(error);
+}
+GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) {
+  gasnetc_lock_check(pthread_mutex_init(&hsl->gasnetc_mutex, NULL));
+}
+GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) {
+  gasnetc_lock_check(pthread_mutex_destroy(&hsl->gasnetc_mutex));
+}
+GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) {
+  gasnetc_lock_check(pthread_mutex_lock(&hsl->gasnetc_mutex));
+}
+GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) {
+  gasnetc_lock_check(pthread_mutex_unlock(&hsl->gasnetc_mutex));
+}
+GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
+  return pthread_mutex_trylock(&hsl->gasnetc_mutex) == 0 ? GASNET_OK : GASNET_ERR_NOT_READY;
+}
+#endif
+
+GASNETT_END_EXTERNC
+
+#endif

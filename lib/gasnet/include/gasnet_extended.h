@@ -1,0 +1,269 @@
+/* The extended interface of gasnet.h: put and get in every form, their synchronization, barriers,
+ * thread information. Specification chapter 3.
+ *
+ * Where the other process's memory is mapped here, or is this process's own, a put or get is a
+ * plain copy: the inline functions below do it, and it is complete when they return. All else is a
+ * call. "Complete" orders copies as the machine orders its stores; a client that needs a put to be
+ * globally visible before it loads something else uses gasnett_local_mb, or a barrier. */
+#ifndef _IN_PENSTOCK_GASNET_EXTENDED_H
+#define _IN_PENSTOCK_GASNET_EXTENDED_H
+#ifndef _INCLUDED_GASNET_H
+#error include gasnet.h
+#endif
+
+GASNETT_BEGIN_EXTERNC
+
+/* ---- what the library of this mode defines ---- */
+/* The part of a node's memory that this process can reach by load and store. size is 0 until it is
+ * known (mapped on the first access), and is written last. */
+struct gasnetc_window {
+  uintptr_t base; /* in the node's own address space */
+  uintptr_t size;
+  char* here;
+  uintptr_t unused; /* one entry never straddles two cache lines */
+};
+extern struct gasnetc_window* GASNETC_(windows);
+
+enum gasnetc_kind { gasnetc_puts = 1, gasnetc_gets = 2, gasnetc_all = 3 };
+
+extern void GASNETC_(put)(gasnet_node_t node, void* dest, const void* src, size_t nbytes);
+extern void GASNETC_(get)(void* dest, gasnet_node_t node, const void* src, size_t nbytes);
+extern void GASNETC_(memset)(gasnet_node_t node, void* dest, int val, size_t nbytes);
+/* bulk: src may not be changed until the synchronization; else it may be when the call returns. */
+extern gasnet_handle_t GASNETC_(put_nb)(gasnet_node_t node, void* dest, const void* src,
+                                        size_t nbytes, int bulk);
+extern gasnet_handle_t GASNETC_(get_nb)(void* dest, gasnet_node_t node, const void* src,
+                                        size_t nbytes);
+extern gasnet_handle_t GASNETC_(memset_nb)(gasnet_node_t node, void* dest, int val, size_t nbytes);
+extern void GASNETC_(put_nbi)(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
+                              int bulk);
+extern void GASNETC_(get_nbi)(void* dest, gasnet_node_t node, const void* src, size_t nbytes);
+extern void GASNETC_(memset_nbi)(gasnet_node_t node, void* dest, int val, size_t nbytes);
+extern int GASNETC_(try_handle)(gasnet_handle_t handle);
+extern void GASNETC_(wait_handle)(gasnet_handle_t handle);
+extern int GASNETC_(try_handles)(gasnet_handle_t* handles, size_t count, int some);
+extern void GASNETC_(wait_handles)(gasnet_handle_t* handles, size_t count, int some);
+extern int GASNETC_(try_implicit)(enum gasnetc_kind kind);
+extern void GASNETC_(wait_implicit)(enum gasnetc_kind kind);
+extern void GASNETC_(begin_region)(void);
+extern gasnet_handle_t GASNETC_(end_region)(void);
+extern gasnet_register_value_t GASNETC_(wait_value)(gasnet_handle_t op);
+extern gasnet_handle_t GASNETC_(get_value)(gasnet_node_t node, const void* src, size_t nbytes);
+extern void GASNETC_(barrier_notify)(int id, int flags);
+extern int GASNETC_(barrier_wait)(int id, int flags);
+extern int GASNETC_(barrier_try)(int id, int flags);
+extern int GASNETC_(barrier_result)(int* id);
+extern gasnet_threadinfo_t GASNETC_(threadinfo)(void);
+
+/* Where [addr, addr+nbytes) of node lies here, or NULL if it cannot be reached by load and store.
+ */
+GASNETC_INLINE char* gasnetc_reach(gasnet_node_t node, const void* addr, size_t nbytes) {
+  const struct gasnetc_window* const w = &GASNETC_(windows)[node];
+  const uintptr_t size = __atomic_load_n(&w->size, __ATOMIC_ACQUIRE);
+  const uintptr_t offset = (uintptr_t)addr - w->base;
+  return GASNETT_PREDICT_TRUE(offset < size && nbytes <= size - offset) ? w->here + offset : NULL;
+}
+/* Before the next store of this thread, all earlier ones are visible. */
+#define GASNETC_WRITTEN() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define GASNETC_READ() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+
+/* ---- blocking (3.2) ---- */
+GASNETC_INLINE void gasnet_put(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  if_pt(to != NULL) {
+    memcpy(to, src, nbytes);
+    GASNETC_WRITTEN();
+  }
+  else GASNETC_(put)(node, dest, src, nbytes);
+}
+GASNETC_INLINE void gasnet_get(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
+  const char* const from = gasnetc_reach(node, src, nbytes);
+  if_pt(from != NULL) {
+    memcpy(dest, from, nbytes);
+    GASNETC_READ();
+  }
+  else GASNETC_(get)(dest, node, src, nbytes);
+}
+GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_t nbytes) {
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  if_pt(to != NULL) {
+    memset(to, val, nbytes);
+    GASNETC_WRITTEN();
+  }
+  else GASNETC_(memset)(node, dest, val, nbytes);
+}
+#define gasnet_put_bulk(node, dest, src, nbytes) gasnet_put((node), (dest), (src), (nbytes))
+#define gasnet_get_bulk(dest, node, src, nbytes) gasnet_get((dest), (node), (src), (nbytes))
+
+/* ---- explicit handles (3.3.2) ---- */
+GASNETC_INLINE gasnet_handle_t gasnetc_put_nb(gasnet_node_t node, void* dest, const void* src,
+                                              size_t nbytes, int bulk) {
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  if_pt(to != NULL) {
+    memcpy(to, src, nbytes);
+    GASNETC_WRITTEN();
+    return GASNET_INVALID_HANDLE;
+  }
+  return GASNETC_(put_nb)(node, dest, src, nbytes, bulk);
+}
+GASNETC_INLINE gasnet_handle_t gasnet_get_nb(void* dest, gasnet_node_t node, const void* src,
+                                             size_t nbytes) {
+  const char* const from = gasnetc_reach(node, src, nbytes);
+  if_pt(from != NULL) {
+    memcpy(dest, from, nbytes);
+    GASNETC_READ();
+    return GASNET_INVALID_HANDLE;
+  }
+  return GASNETC_(get_nb)(dest, node, src, nbytes);
+}
+GASNETC_INLINE gasnet_handle_t gasnet_memset_nb(gasnet_node_t node, void* dest, int val,
+                                                size_t nbytes) {
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  if_pt(to != NULL) {
+    memset(to, val, nbytes);
+    GASNETC_WRITTEN();
+    return GASNET_INVALID_HANDLE;
+  }
+  return GASNETC_(memset_nb)(node, dest, val, nbytes);
+}
+#define gasnet_put_nb(node, dest, src, nbytes) gasnetc_put_nb((node), (dest), (src), (nbytes), 0)
+#define gasnet_put_nb_bulk(node, dest, src, nbytes) \
+  gasnetc_put_nb((node), (dest), (src), (nbytes), 1)
+#define gasnet_get_nb_bulk(dest, node, src, nbytes) gasnet_get_nb((dest), (node), (src), (nbytes))
+
+GASNETC_INLINE int gasnet_try_syncnb(gasnet_handle_t handle) {
+  return handle == GASNET_INVALID_HANDLE ? GASNET_OK : GASNETC_(try_handle)(handle);
+}
+GASNETC_INLINE void gasnet_wait_syncnb(gasnet_handle_t handle) {
+  if_pf(handle != GASNET_INVALID_HANDLE) GASNETC_(wait_handle)(handle);
+}
+GASNETC_INLINE int gasnet_try_syncnb_all(gasnet_handle_t* handles, size_t numhandles) {
+  return GASNETC_(try_handles)(handles, numhandles, 0);
+}
+GASNETC_INLINE int gasnet_try_syncnb_some(gasnet_handle_t* handles, size_t numhandles) {
+  return GASNETC_(try_handles)(handles, numhandles, 1);
+}
+GASNETC_INLINE void gasnet_wait_syncnb_all(gasnet_handle_t* handles, size_t numhandles) {
+  GASNETC_(wait_handles)(handles, numhandles, 0);
+}
+GASNETC_INLINE void gasnet_wait_syncnb_some(gasnet_handle_t* handles, size_t numhandles) {
+  GASNETC_(wait_handles)(handles, numhandles, 1);
+}
+
+/* ---- implicit handles and access regions (3.3.4 to 3.3.6) ---- */
+GASNETC_INLINE void gasnetc_put_nbi(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
+                                    int bulk) {
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  if_pt(to != NULL) {
+    memcpy(to, src, nbytes);
+    GASNETC_WRITTEN();
+  }
+  else GASNETC_(put_nbi)(node, dest, src, nbytes, bulk);
+}
+GASNETC_INLINE void gasnet_get_nbi(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
+  const char* const from = gasnetc_reach(node, src, nbytes);
+  if_pt(from != NULL) {
+    memcpy(dest, from, nbytes);
+    GASNETC_READ();
+  }
+  else GASNETC_(get_nbi)(dest, node, src, nbytes);
+}
+GASNETC_INLINE void gasnet_memset_nbi(gasnet_node_t node, void* dest, int val, size_t nbytes) {
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  if_pt(to != NULL) {
+    memset(to, val, nbytes);
+    GASNETC_WRITTEN();
+  }
+  else GASNETC_(memset_nbi)(node, dest, val, nbytes);
+}
+#define gasnet_put_nbi(node, dest, src, nbytes) gasnetc_put_nbi((node), (dest), (src), (nbytes), 0)
+#define gasnet_put_nbi_bulk(node, dest, src, nbytes) \
+  gasnetc_put_nbi((node), (dest), (src), (nbytes), 1)
+#define gasnet_get_nbi_bulk(dest, node, src, nbytes) gasnet_get_nbi((dest), (node), (src), (nbytes))
+#define gasnet_try_syncnbi_puts() GASNETC_(try_implicit)(gasnetc_puts)
+#define gasnet_try_syncnbi_gets() GASNETC_(try_implicit)(gasnetc_gets)
+#define gasnet_try_syncnbi_all() GASNETC_(try_implicit)(gasnetc_all)
+#define gasnet_wait_syncnbi_puts() GASNETC_(wait_implicit)(gasnetc_puts)
+#define gasnet_wait_syncnbi_gets() GASNETC_(wait_implicit)(gasnetc_gets)
+#define gasnet_wait_syncnbi_all() GASNETC_(wait_implicit)(gasnetc_all)
+#define gasnet_begin_nbi_accessregion() GASNETC_(begin_region)()
+#define gasnet_end_nbi_accessregion() GASNETC_(end_region)()
+
+/* ---- values in registers (3.4): nbytes is 1 to SIZEOF_GASNET_REGISTER_VALUE_T ---- */
+#if PLATFORM_ARCH_LITTLE_ENDIAN
+#define GASNETC_LOW_BYTES(value, nbytes) ((char*)&(value))
+#else
+#define GASNETC_LOW_BYTES(value, nbytes) ((char*)&(value) + sizeof(value) - (nbytes))
+#endif
+GASNETC_INLINE void gasnet_put_val(gasnet_node_t node, void* dest, gasnet_register_value_t value,
+                                   size_t nbytes) {
+  gasnet_put(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
+}
+GASNETC_INLINE gasnet_handle_t gasnet_put_nb_val(gasnet_node_t node, void* dest,
+                                                 gasnet_register_value_t value, size_t nbytes) {
+  return gasnet_put_nb(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
+}
+GASNETC_INLINE void gasnet_put_nbi_val(gasnet_node_t node, void* dest,
+                                       gasnet_register_value_t value, size_t nbytes) {
+  gasnet_put_nbi(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
+}
+GASNETC_INLINE gasnet_register_value_t gasnet_get_val(gasnet_node_t node, const void* src,
+                                                      size_t nbytes) {
+  gasnet_register_value_t value = 0;
+  gasnet_get(GASNETC_LOW_BYTES(value, nbytes), node, src, nbytes);
+  return value;
+}
+/* op is NULL when the value is there already. */
+typedef struct {
+  gasnet_register_value_t gasnetc_value;
+  gasnet_handle_t gasnetc_op;
+} gasnet_valget_handle_t;
+GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, const void* src,
+                                                        size_t nbytes) {
+  gasnet_valget_handle_t h = {0, GASNET_INVALID_HANDLE};
+  const char* const from = gasnetc_reach(node, src, nbytes);
+  if_pt(from != NULL) {
+    memcpy(GASNETC_LOW_BYTES(h.gasnetc_value, nbytes), from, nbytes);
+    GASNETC_READ();
+  }
+  else h.gasnetc_op = GASNETC_(get_value)(node, src, nbytes);
+  return h;
+}
+GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_handle_t handle) {
+  if_pt(handle.gasnetc_op == GASNET_INVALID_HANDLE) return handle.gasnetc_value;
+  return GASNETC_(wait_value)(handle.gasnetc_op);
+}
+
+/* ---- barriers (3.5). notify and wait may differ in flags: an anonymous side matches any name ----
+ */
+#define GASNET_BARRIERFLAG_ANONYMOUS 1
+#define GASNET_BARRIERFLAG_MISMATCH 2
+#define GASNET_BARRIERFLAG_IMAGES 4
+/* A promise beyond anonymous: nobody names this barrier, nor asks for its result. */
+#define GASNET_BARRIERFLAG_UNNAMED (GASNET_BARRIERFLAG_ANONYMOUS | 8)
+GASNETC_INLINE void gasnet_barrier_notify(int id, int flags) {
+  GASNETC_(barrier_notify)(id, flags);
+}
+GASNETC_INLINE int gasnet_barrier_wait(int id, int flags) {
+  return GASNETC_(barrier_wait)(id, flags);
+}
+GASNETC_INLINE int gasnet_barrier_try(int id, int flags) {
+  return GASNETC_(barrier_try)(id, flags);
+}
+/* Both in one. */
+GASNETC_INLINE int gasnet_barrier(int id, int flags) {
+  GASNETC_(barrier_notify)(id, flags);
+  return GASNETC_(barrier_wait)(id, flags);
+}
+/* The name of the barrier passed last, in *id and 0; not 0 if all were anonymous. */
+GASNETC_INLINE int gasnet_barrier_result(int* id) { return GASNETC_(barrier_result)(id); }
+
+/* ---- threads (3.6.1): the library finds its thread's data as fast by itself ---- */
+#define GASNET_GET_THREADINFO() GASNETC_(threadinfo)()
+#define GASNET_POST_THREADINFO(info) \
+  const gasnet_threadinfo_t gasnetc_posted __attribute__((__unused__)) = (info)
+#define GASNET_BEGIN_FUNCTION() GASNET_POST_THREADINFO(GASNET_GET_THREADINFO())
+
+GASNETT_END_EXTERNC
+
+#endif

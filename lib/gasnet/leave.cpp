@@ -1,0 +1,184 @@
+// The end of a GASNet process: gasnet_exit, return from main, and the word from another process
+// that the job ends. After seed 002: rank 0 is asked to end the job, the first who asks gives the
+// exit code, and rank 0 orders all others to leave: O(N) messages. Then all meet at the launcher's
+// fence, so that nobody is gone while another still polls the queues to it, and each tells the
+// launcher its code.
+//
+// Handlers and signal handlers only note that the job ends; the next poll at top level acts on it.
+// A timer ends the process where that fails (a peer is wedged, a lock is held): then the launcher
+// ends the rest.
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet {
+namespace {
+
+// The order to leave: 0, or its code with ordered_bit. Written once, by whoever learns of it first
+// (a handler, or gasnet_exit on rank 0). relaxed: the word is all there is to read.
+constexpr std::uint64_t ordered_bit = std::uint64_t{1} << 32;
+std::atomic<std::uint64_t> order{0};
+// One thread takes the process down; the others wait for the end.
+std::atomic<bool> leaving{false};
+// The code to leave with, for the timer.
+std::atomic<int> last_code{0};
+pid_t joined_as = 0;  // children made by fork are not of the job
+
+enum class word : std::uint32_t { please, now };
+
+bool note_order(int code) noexcept {
+  std::uint64_t none = 0;
+  return order.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(code),
+                                       std::memory_order_relaxed, std::memory_order_relaxed);
+}
+bool ordered() noexcept { return order.load(std::memory_order_relaxed) != 0; }
+int ordered_code() noexcept {
+  return static_cast<int>(static_cast<std::uint32_t>(order.load(std::memory_order_relaxed)));
+}
+
+// On rank 0 a plea, elsewhere an order: what either asks for is the same.
+void handle_exit(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  (void)note_order(static_cast<int>(args[1]));
+}
+
+// Tells one rank. Where waiting is allowed, waits for room; a failure is left to the timer.
+void tell(std::uint32_t rank, word w, int code, bool may_wait) noexcept {
+  const std::uint32_t args[] = {static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(code)};
+  conduit::outgoing m;
+  m.handler = on_exit_word;
+  m.flags = conduit::wire::flag_system;
+  m.nargs = 2;
+  m.args = args;
+  (void)(may_wait ? self.engine->request(rank, m) : self.engine->try_request(rank, m));
+}
+
+// Everybody learns that the job ends, and everybody is at the fence.
+void agree_to_leave(int code) noexcept {
+  // From a handler (which never returns) messages may go out, but nothing may be polled: the queue
+  // that the handler's message came from is in the middle of being read.
+  const bool in_handler = std::exchange(conduit::running, nullptr) != nullptr;
+  const std::uint32_t size = self.engine->size();
+  if (self.engine->rank() == 0) {
+    (void)note_order(code);
+    for (std::uint32_t r = 1; r < size; ++r) tell(r, word::now, ordered_code(), !in_handler);
+  } else if (!ordered()) {
+    tell(0, word::please, code, !in_handler);
+    for (unsigned empty = 0; !in_handler && !ordered();)
+      if (is_failure(self.engine->wait_step(empty))) break;
+  }
+  (void)self.membership
+      ->fence();  // fails if a process has ended already: then there is none to wait for
+}
+
+void time_is_up(int) {
+  // As in abort(3): nothing else can be relied on any more.
+  const int code = last_code.load(std::memory_order_relaxed);
+  static constexpr char text[] = "penstock: the job did not end in time; ending it by force\n";
+  [[maybe_unused]] const auto n = ::write(STDERR_FILENO, text, sizeof text - 1);
+  self.membership->abort(code, nullptr);
+}
+
+void start_timer() noexcept {
+  struct sigaction act {};
+  act.sa_handler = &time_is_up;
+  sigemptyset(&act.sa_mask);
+  ::sigaction(SIGALRM, &act, nullptr);
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
+  const std::uint64_t limit = self.options.exit_limit_ns(self.membership->size());
+  itimerval t{};
+  t.it_value.tv_sec = static_cast<time_t>(limit / 1'000'000'000u);
+  t.it_value.tv_usec = static_cast<suseconds_t>(limit % 1'000'000'000u / 1000u);
+  ::setitimer(ITIMER_REAL, &t, nullptr);
+}
+
+// All but the last step. The code that the job ends with.
+int take_down(int code) noexcept {
+  last_code.store(code, std::memory_order_relaxed);
+  start_timer();
+  std::fflush(nullptr);
+  if (self.attached && self.engine->size() > 1) {
+    agree_to_leave(code);
+    if (ordered()) code = ordered_code();
+    last_code.store(code, std::memory_order_relaxed);
+  }
+  self.membership->finalize(code);
+  return code;
+}
+
+[[noreturn]] void leave(int code) noexcept {
+  if (leaving.exchange(true, std::memory_order_relaxed))
+    while (true) ::pause();
+  code = take_down(code);
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+// exit(3) and return from main.
+void at_exit(int status, void*) {
+  if (::getpid() != joined_as || leaving.exchange(true, std::memory_order_relaxed)) return;
+  (void)take_down(status & 0xff);
+  // What static destructors would do to them, the end of the process does better.
+  (void)self.barrier.release();
+  (void)self.engine.release();
+  (void)self.membership.release();
+  const itimerval none{};
+  ::setitimer(ITIMER_REAL, &none, nullptr);
+}
+
+// SIGQUIT of a client that does not handle it: noted, and acted on by the next poll.
+void on_quit(int sig) { (void)note_order(128 + sig); }
+
+}  // namespace
+
+void prepare_exit() {
+  joined_as = ::getpid();
+  ::on_exit(&at_exit, nullptr);
+  struct sigaction before {};
+  if (::sigaction(SIGQUIT, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+    struct sigaction act {};
+    act.sa_handler = &on_quit;
+    act.sa_flags = SA_RESTART;
+    sigemptyset(&act.sa_mask);
+    ::sigaction(SIGQUIT, &act, nullptr);
+  }
+}
+
+void register_exit(conduit::engine& e) {
+  e.add_system_handler(on_exit_word, {.call = &handle_exit,
+                                      .context = nullptr,
+                                      .words = 2,
+                                      .payload = conduit::handler_entry::takes::nothing});
+}
+
+void after_poll() noexcept {
+  self.barrier->kick();
+  if (!ordered()) [[likely]]
+    return;
+  if (leaving.load(std::memory_order_relaxed)) return;
+  // Another process ends the job: the client's own handler of SIGQUIT has its chance, and may call
+  // gasnet_exit itself.
+  struct sigaction act {};
+  if (::sigaction(SIGQUIT, nullptr, &act) == 0 && act.sa_handler != SIG_DFL &&
+      act.sa_handler != SIG_IGN && act.sa_handler != &on_quit)
+    ::raise(SIGQUIT);
+  leave(ordered_code());
+}
+
+}  // namespace penstock::gasnet
+
+using namespace penstock::gasnet;
+
+extern "C" void GASNETC_(exit)(int exitcode) {
+  if (!self.membership) ::_exit(exitcode & 0xff);
+  leave(exitcode & 0xff);
+}

@@ -1,0 +1,313 @@
+// Active messages of gasnet.h: from its calls to the engine's, and from the engine to the client's
+// handlers. With GASNET_SEGMENT_EVERYTHING a Long has no segment to go to: it travels as a Medium
+// of the library's own, whose handler puts the payload in its place and then runs the client's.
+#include <sched.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet {
+namespace {
+
+using conduit::outgoing;
+using conduit::running;
+using conduit::token_state;
+using conduit::wire::kind;
+using client_function = void (*)();
+
+// ---- calling the client's handlers: one function per number of arguments ----
+
+template <std::size_t>
+using argument = gasnet_handlerarg_t;
+
+template <std::size_t... I>
+void call_short(client_function f, gasnet_token_t t, const std::uint32_t* a,
+                std::index_sequence<I...>) {
+  reinterpret_cast<void (*)(gasnet_token_t, argument<I>...)>(f)(
+      t, static_cast<gasnet_handlerarg_t>(a[I])...);
+}
+template <std::size_t... I>
+void call_payload(client_function f, gasnet_token_t t, void* p, std::size_t n,
+                  const std::uint32_t* a, std::index_sequence<I...>) {
+  reinterpret_cast<void (*)(gasnet_token_t, void*, std::size_t, argument<I>...)>(f)(
+      t, p, n, static_cast<gasnet_handlerarg_t>(a[I])...);
+}
+template <std::size_t N>
+void short_of(client_function f, gasnet_token_t t, const std::uint32_t* a) {
+  call_short(f, t, a, std::make_index_sequence<N>{});
+}
+template <std::size_t N>
+void payload_of(client_function f, gasnet_token_t t, void* p, std::size_t n,
+                const std::uint32_t* a) {
+  call_payload(f, t, p, n, a, std::make_index_sequence<N>{});
+}
+template <std::size_t... N>
+constexpr auto shorts(std::index_sequence<N...>) {
+  return std::array{&short_of<N>...};
+}
+template <std::size_t... N>
+constexpr auto payloads(std::index_sequence<N...>) {
+  return std::array{&payload_of<N>...};
+}
+constexpr auto short_callers = shorts(std::make_index_sequence<max_args + 1>{});
+constexpr auto payload_callers = payloads(std::make_index_sequence<max_args + 1>{});
+
+gasnet_token_t handle_of(token_state& t) noexcept { return reinterpret_cast<gasnet_token_t>(&t); }
+token_state& state_of(gasnet_token_t t) noexcept { return *reinterpret_cast<token_state*>(t); }
+
+// The payload of a Medium may be cast to anything by its handler; in a ring's slot it may lie at an
+// odd multiple of 8. Only such small ones are moved.
+constexpr std::uintptr_t any_type = alignof(std::max_align_t);
+
+void run_with_payload(client_function f, token_state& t, std::byte* p, std::size_t n,
+                      const std::uint32_t* args, unsigned nargs) {
+  if ((reinterpret_cast<std::uintptr_t>(p) & (any_type - 1)) != 0 && n <= conduit::max_medium)
+      [[unlikely]] {
+    alignas(any_type) std::byte copy[conduit::max_medium];
+    if (n != 0) std::memcpy(copy, p, n);
+    payload_callers[nargs](f, handle_of(t), copy, n, args);
+    return;
+  }
+  payload_callers[nargs](f, handle_of(t), p, n, args);
+}
+
+// What the client registered, by index; null where nothing is.
+client_function clients[conduit::user_handlers];
+
+[[noreturn]] void not_registered(unsigned index) {
+  fatal(1, "a message came for AM handler %u, which is not registered here", index);
+}
+
+// The engine's view of every index that clients may use. context: the entry of clients.
+void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
+                        std::size_t bytes) {
+  token_state& t = *running;
+  const auto* entry = static_cast<client_function*>(context);
+  const client_function f = *entry;
+  if (f == nullptr) [[unlikely]]
+    not_registered(static_cast<unsigned>(entry - clients));
+  switch (t.header.kind()) {
+    case kind::short_:
+      short_callers[t.nargs](f, handle_of(t), args);
+      break;
+    case kind::medium:
+      run_with_payload(f, t, payload, bytes, args, t.nargs);
+      break;
+    default:  // a Long's payload stays where its sender wanted it, whatever the alignment
+      payload_callers[t.nargs](f, handle_of(t), payload, bytes, args);
+      break;
+  }
+}
+
+// ---- Longs to anywhere ----
+
+// Goes before the payload of the library's Medium.
+struct long_anywhere {
+  std::uint64_t dest = 0;
+  std::uint32_t bytes = 0;
+  std::uint8_t handler = 0;
+  std::uint8_t nargs = 0;
+  std::uint16_t spare = 0;
+  std::uint32_t args[max_args] = {};
+};
+constexpr std::size_t longest_anywhere = conduit::max_medium - sizeof(long_anywhere);
+static_assert(longest_anywhere >= 512 - sizeof(long_anywhere));
+
+struct packed_anywhere {
+  long_anywhere head;
+  std::byte data[longest_anywhere];
+};
+static_assert(sizeof(packed_anywhere) <= conduit::max_medium + alignof(packed_anywhere));
+
+void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, std::size_t bytes) {
+  token_state& t = *running;
+  long_anywhere h;
+  if (bytes < sizeof h)
+    fatal(1, "a Long from rank %u is %zu bytes short", t.source, sizeof h - bytes);
+  std::memcpy(&h, payload, sizeof h);
+  if (h.bytes != bytes - sizeof h || h.nargs > max_args)
+    fatal(1, "a Long from rank %u makes no sense", t.source);
+  auto* const place = reinterpret_cast<void*>(h.dest);
+  if (h.bytes != 0) std::memcpy(place, payload + sizeof h, h.bytes);
+  const client_function f = clients[h.handler];
+  if (f == nullptr) [[unlikely]]
+    not_registered(h.handler);
+  payload_callers[h.nargs](f, handle_of(t), place, h.bytes, h.args);
+}
+
+// Lays a Long out in room; false: too long.
+bool pack_anywhere(outgoing& m, packed_anywhere& room) {
+  if (m.bytes > longest_anywhere || m.nargs > max_args) return false;
+  room.head.dest = reinterpret_cast<std::uintptr_t>(m.dest);
+  room.head.bytes = static_cast<std::uint32_t>(m.bytes);
+  room.head.handler = m.handler;
+  room.head.nargs = m.nargs;
+  if (m.nargs != 0) std::memcpy(room.head.args, m.args, m.nargs * sizeof *m.args);
+  if (m.bytes != 0) std::memcpy(room.data, m.payload, m.bytes);
+  m = {.kind = kind::medium,
+       .handler = on_long_anywhere,
+       .flags = conduit::wire::flag_system,
+       .payload = &room,
+       .bytes = sizeof room.head + m.bytes};
+  return true;
+}
+
+// ---- answers ----
+
+int answer(status s, const char* call) {
+  switch (s) {
+    case status::ok:
+      return GASNET_OK;
+    case status::bad_handler:
+      fatal(1, "%s: the handler is not registered", call);
+    case status::bad_rank:
+    case status::bad_arguments:
+    case status::too_long:
+    case status::out_of_segment:
+    case status::in_handler:
+    case status::not_in_handler:
+    case status::replied_twice:
+      log(log_level::warning, "%s: %s", call, describe(s));
+      return GASNET_ERR_BAD_ARG;
+    case status::not_ready:
+      return GASNET_ERR_NOT_INIT;
+    default:
+      log(log_level::error, "%s: %s", call, describe(s));
+      return GASNET_ERR_RESOURCE;
+  }
+}
+
+int request(gasnet_node_t dest, outgoing& m, const char* call) {
+  if (!self.attached) [[unlikely]]
+    return GASNET_ERR_NOT_INIT;
+  status s;
+  if (m.kind == kind::long_ && self.everything) [[unlikely]] {
+    packed_anywhere room;
+    s = pack_anywhere(m, room) ? self.engine->request(dest, m) : status::too_long;
+  } else {
+    s = self.engine->request(dest, m);
+  }
+  // A message to itself meets no other on its way: without this, a process that only speaks to
+  // itself would hear nobody.
+  if (s == status::ok && dest == GASNETC_(mynode)) (void)GASNETC_(poll)();
+  return answer(s, call);
+}
+
+int reply(gasnet_token_t token, outgoing& m, const char* call) {
+  token_state& t = state_of(token);
+  if (m.kind == kind::long_ && self.everything) [[unlikely]] {
+    packed_anywhere room;
+    return answer(pack_anywhere(m, room) ? self.engine->reply(t, m) : status::too_long, call);
+  }
+  return answer(self.engine->reply(t, m), call);
+}
+
+outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_handlerarg_t* args,
+                 const void* payload = nullptr, std::size_t bytes = 0, void* dest = nullptr) {
+  outgoing m;
+  m.kind = k;
+  m.handler = handler;
+  m.nargs = static_cast<std::uint8_t>(n);
+  m.args = reinterpret_cast<const std::uint32_t*>(args);
+  m.payload = payload;
+  m.bytes = bytes;
+  m.dest = dest;
+  return m;
+}
+
+}  // namespace
+
+void register_messages(conduit::engine& e) {
+  // Every index on every rank: the engine compares its tables among the ranks, while GASNet allows
+  // them to differ.
+  for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i)
+    e.add_handler(static_cast<std::uint8_t>(i),
+                  {.call = &run_client_handler, .context = &clients[i]});
+  e.add_system_handler(on_long_anywhere, {.call = &run_long_anywhere,
+                                          .context = nullptr,
+                                          .words = 0,
+                                          .payload = conduit::handler_entry::takes::payload});
+}
+
+bool set_client_handler(std::uint8_t index, void (*f)()) {
+  if (clients[index] != nullptr) return false;
+  clients[index] = f;
+  return true;
+}
+
+}  // namespace penstock::gasnet
+
+using namespace penstock;
+using namespace penstock::gasnet;
+
+extern "C" {
+
+size_t GASNETC_(max_medium) = conduit::max_medium;
+size_t GASNETC_(max_long)[2] = {conduit::max_long, longest_anywhere};
+
+int GASNETC_(request_short)(gasnet_node_t dest, gasnet_handler_t handler, unsigned n,
+                            const gasnet_handlerarg_t* args) {
+  auto m = message(kind::short_, handler, n, args);
+  return request(dest, m, "gasnet_AMRequestShort");
+}
+int GASNETC_(request_medium)(gasnet_node_t dest, gasnet_handler_t handler, const void* source,
+                             size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
+  auto m = message(kind::medium, handler, n, args, source, nbytes);
+  return request(dest, m, "gasnet_AMRequestMedium");
+}
+int GASNETC_(request_long)(gasnet_node_t dest, gasnet_handler_t handler, const void* source,
+                           size_t nbytes, void* dest_addr, int async, unsigned n,
+                           const gasnet_handlerarg_t* args) {
+  auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
+  m.async = async != 0;
+  return request(dest, m, "gasnet_AMRequestLong");
+}
+int GASNETC_(reply_short)(gasnet_token_t token, gasnet_handler_t handler, unsigned n,
+                          const gasnet_handlerarg_t* args) {
+  auto m = message(kind::short_, handler, n, args);
+  return reply(token, m, "gasnet_AMReplyShort");
+}
+int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
+                           size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
+  auto m = message(kind::medium, handler, n, args, source, nbytes);
+  return reply(token, m, "gasnet_AMReplyMedium");
+}
+int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
+                         size_t nbytes, void* dest_addr, unsigned n,
+                         const gasnet_handlerarg_t* args) {
+  auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
+  return reply(token, m, "gasnet_AMReplyLong");
+}
+void GASNETC_(bad_argument_count)(const char* function, int announced, int given) {
+  fatal(1, "%s: %d arguments announced, %d given", function, announced, given);
+}
+
+int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex) {
+  if (token == nullptr || srcindex == nullptr) return GASNET_ERR_BAD_ARG;
+  *srcindex = state_of(token).source;
+  return GASNET_OK;
+}
+
+int GASNETC_(poll)(void) {
+  if (!self.attached) [[unlikely]]
+    return GASNET_ERR_NOT_INIT;
+  // Clients wait in loops of this call: when nothing comes for long, the core may be needed
+  // elsewhere.
+  static thread_local constinit std::uint32_t fruitless = 0;
+  unsigned n = 0;
+  const status s = self.engine->poll(n);
+  after_poll();
+  if (n != 0)
+    fruitless = 0;
+  else if (++fruitless > self.patience)
+    sched_yield();
+  return answer(s, "gasnet_AMPoll");
+}
+void GASNETC_(wait_step)(unsigned* empty) { gasnet::wait_step(*empty); }
+
+}  // extern "C"

@@ -1,0 +1,87 @@
+// What gasnet.h keeps about this process: the job, the engine, the barrier, and the tables that its
+// calls look things up in. Made by gasnet_init and gasnet_attach, read by everything else. One
+// process has one. Built once for each thread mode; gasnet.h mangles the names of what is called
+// from outside.
+#pragma once
+
+#include <gasnet.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/base/settings.hpp"
+#include "lib/base/status.hpp"
+#include "lib/conduit/barrier.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/job/job.hpp"
+
+namespace penstock::gasnet {
+
+/// Indexes of the engine's system handlers that gasnet.h uses; the same on every rank.
+enum system_index : std::uint8_t {
+  on_barrier = 8,
+  on_put,
+  on_get,
+  on_memset,
+  on_done,
+  on_got,
+  on_long_anywhere,
+  on_exit_word,
+};
+
+/// The first page of every segment is the library's (the barrier's slots); the client's part
+/// follows.
+inline constexpr std::size_t front_bytes = sizeof(conduit::barrier_slots);
+static_assert(front_bytes % GASNET_PAGESIZE == 0);
+
+struct process {
+  settings options;
+  std::unique_ptr<job::job> membership;
+  std::unique_ptr<conduit::engine> engine;      // from gasnet_attach on
+  std::unique_ptr<conduit::barrier> barrier;    // the same
+  std::uint64_t local_max = 0, global_max = 0;  // largest segments
+  std::vector<gasnet_nodeinfo_t> nodes;
+  bool everything = false;  // GASNET_SEGMENT_EVERYTHING
+  bool attached = false;
+  /// Polls without a message before a poll also gives the core away.
+  std::uint32_t patience = 4000;
+};
+
+/// This process. Not before gasnet_init, but for its flags.
+extern process self;
+
+/// Tells the engine of the handlers behind puts and gets, long messages and exit. Before start().
+void register_transfers(conduit::engine& e);
+void register_messages(conduit::engine& e);
+void register_exit(conduit::engine& e);
+
+/// Clients' handlers have the indexes from here to 255.
+inline constexpr unsigned first_client_handler = 128;
+/// False if there is one already.
+bool set_client_handler(std::uint8_t index, void (*f)());
+
+/// The part of a rank's segment that is the client's, in that rank's address space.
+std::span<std::byte> client_segment(std::uint32_t rank) noexcept;
+
+/// From gasnet_init on: an end of the process by other ways than gasnet_exit is noticed.
+void prepare_exit();
+
+/// What every poll does besides: passes barrier words on, and sees whether the job is ending (then
+/// it does not return).
+void after_poll() noexcept;
+
+/// From a call of the extended interface whose errors end the job: names the call and the reason.
+[[noreturn]] void failed(const char* call, status s) noexcept;
+
+/// One step of a wait inside the library; ends the job where the engine has failed.
+inline void wait_step(unsigned& empty) noexcept {
+  if (const status s = self.engine->wait_step(empty); is_failure(s)) [[unlikely]]
+    failed("poll", s);
+  after_poll();
+}
+
+}  // namespace penstock::gasnet

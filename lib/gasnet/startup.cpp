@@ -1,0 +1,220 @@
+// gasnet_init and gasnet_attach, and what can be asked about the job and its segments.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/process.hpp"
+#include "lib/gasnet/tools_hooks.hpp"
+#include "memreg/memreg.hpp"
+
+namespace penstock::gasnet {
+
+process self;
+
+namespace {
+
+// What each process tells the others in gasnet_init.
+struct announcement {
+  std::uint64_t local_max;
+  std::uint32_t host_leader;  // lowest rank on its host
+};
+
+std::uint64_t page_floor(std::uint64_t bytes) { return bytes - bytes % GASNET_PAGESIZE; }
+
+// The share of this host's pinnable memory that a client may have: an eighth is left to the queues.
+std::uint64_t largest_segment(const settings& s, unsigned processes_on_host) {
+  const auto budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host);
+  std::uint64_t bytes = budget.per_process - budget.per_process / 8;
+  if (s.max_segment != 0) bytes = std::min(bytes, s.max_segment);
+  return page_floor(bytes);
+}
+
+result<void> meet_others() {
+  auto& j = *self.membership;
+  announcement mine{self.local_max, j.host_ranks().front()};
+  auto all = j.exchange(std::as_bytes(std::span(&mine, 1)));
+  if (!all) return all.error();
+  self.global_max = self.local_max;
+  std::map<std::uint32_t, gasnet_node_t> hosts;  // leader to number, in order of appearance
+  for (const auto& blob : *all) {
+    announcement a;
+    if (blob.size() != sizeof a)
+      return failure{"the processes of this job run different versions of Penstock", 0, ""};
+    std::memcpy(&a, blob.data(), sizeof a);
+    self.global_max = std::min(self.global_max, a.local_max);
+    const auto number =
+        hosts.try_emplace(a.host_leader, static_cast<gasnet_node_t>(hosts.size())).first->second;
+    self.nodes.push_back({.host = number, .supernode = number});
+  }
+  return {};
+}
+
+int report(const failure& f) {
+  log(log_level::error, "%s", f.message().c_str());
+  return GASNET_ERR_RESOURCE;
+}
+
+void (*function_of(const gasnet_handlerentry_t& e))() { return e.fnptr; }
+
+// Fixed indexes first, then the don't-cares from the lowest free one up: the same on every rank
+// that passes the same table.
+bool enter_table(gasnet_handlerentry_t* table, int count) {
+  if (count < 0 || count > static_cast<int>(conduit::user_handlers - first_client_handler) ||
+      (count != 0 && table == nullptr))
+    return false;
+  for (int i = 0; i < count; ++i) {
+    const unsigned index = table[i].index;
+    if (index == 0) continue;
+    if (index < first_client_handler) return false;
+    if (!set_client_handler(table[i].index, function_of(table[i]))) return false;
+  }
+  unsigned next = first_client_handler;
+  for (int i = 0; i < count; ++i) {
+    if (table[i].index != 0) continue;
+    while (next < conduit::user_handlers &&
+           !set_client_handler(static_cast<std::uint8_t>(next), function_of(table[i])))
+      ++next;
+    if (next == conduit::user_handlers) return false;
+    table[i].index = static_cast<gasnet_handler_t>(next++);
+  }
+  return true;
+}
+
+void open_windows() {
+  const std::uint32_t n = self.engine->size();
+  auto* const w = new (std::align_val_t{cache_line}) gasnetc_window[n]();
+  for (std::uint32_t r = 0; r < n; ++r) {
+    const auto part = client_segment(r);
+    w[r].base = self.everything ? 0 : reinterpret_cast<std::uintptr_t>(part.data());
+  }
+  // Its own memory needs no mapping.
+  gasnetc_window& own = w[self.engine->rank()];
+  own.here = reinterpret_cast<char*>(own.base);
+  own.size = self.everything ? ~std::uintptr_t{0} : client_segment(self.engine->rank()).size();
+  GASNETC_(windows) = w;
+}
+
+result<void> attach(std::uint64_t segment_bytes) {
+  auto e = conduit::engine::open(*self.membership, self.options);
+  if (!e) return e.error();
+  self.engine = std::move(*e);
+  register_messages(*self.engine);
+  register_transfers(*self.engine);
+  register_exit(*self.engine);
+  self.barrier = std::make_unique<conduit::barrier>(*self.engine, on_barrier);
+  if (auto r = self.engine->start(front_bytes + segment_bytes); !r) return r;
+  self.barrier->use_segment();
+  open_windows();
+  self.attached = true;
+  // Everybody is here, and those who talk in barriers are connected.
+  conduit::barrier_vote all;
+  self.barrier->notify({});
+  if (const status s = self.barrier->pass(all); s != status::ok)
+    return failure{"the first barrier", 0, describe(s)};
+  return {};
+}
+
+}  // namespace
+
+std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
+  if (self.everything) return {};
+  return self.engine->segment_of(rank).subspan(front_bytes);
+}
+
+void failed(const char* call, status s) noexcept { fatal(1, "%s: %s", call, describe(s)); }
+
+}  // namespace penstock::gasnet
+
+using namespace penstock;
+using namespace penstock::gasnet;
+
+extern "C" {
+
+// The text that GASNET_CONFIG_STRING promises to be in every binary.
+GASNETT_IDENT(GASNETC_(config), "$GASNetConfig: (libgasnet) " GASNET_CONFIG_STRING " $");
+
+gasnet_node_t GASNETC_(mynode) = 0, GASNETC_(nodes) = 0;
+struct gasnetc_window* GASNETC_(windows) = nullptr;
+
+int GASNETC_(init)(int*, char***) {
+  if (self.membership) return GASNET_ERR_NOT_INIT;
+  if (sysconf(_SC_PAGESIZE) != GASNET_PAGESIZE)
+    return report({"this system's pages are not 4 KiB", 0, "build Penstock for its page size"});
+  auto s = read_settings();
+  if (!s) fatal(1, "%s", s.error().message().c_str());
+  self.options = std::move(*s);
+  auto j = job::job::join(self.options);
+  if (!j) return report(j.error());
+  self.membership = std::move(*j);
+  GASNETC_(mynode) = self.membership->rank();
+  GASNETC_(nodes) = self.membership->size();
+  set_speaker(self.membership->rank() == 0);
+  const unsigned beside = self.membership->host_size();
+  if (beside > static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))))
+    self.patience = 8;
+  self.local_max = largest_segment(self.options, beside);
+  if (auto r = meet_others(); !r) return report(r.error());
+  prepare_exit();
+  return GASNET_OK;
+}
+
+int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t segsize, uintptr_t,
+                     int everything) {
+  if (!self.membership || self.engine) return GASNET_ERR_NOT_INIT;
+  self.everything = everything != 0;
+  if (self.everything) segsize = 0;
+  if (segsize % GASNET_PAGESIZE != 0 || segsize > self.local_max) {
+    log(log_level::error,
+        "gasnet_attach: a segment of %zu bytes; allowed are multiples of %d up to %zu",
+        static_cast<std::size_t>(segsize), GASNET_PAGESIZE,
+        static_cast<std::size_t>(self.local_max));
+    return GASNET_ERR_BAD_ARG;
+  }
+  if (!enter_table(table, numentries)) {
+    log(log_level::error,
+        "gasnet_attach: handler indexes must be 0, or different and from 128 to 255");
+    return GASNET_ERR_BAD_ARG;
+  }
+  if (auto r = attach(segsize); !r) return report(r.error());
+  return GASNET_OK;
+}
+
+uintptr_t GASNETC_(max_local_segment)(void) { return self.local_max; }
+uintptr_t GASNETC_(max_global_segment)(void) { return self.global_max; }
+
+int GASNETC_(segment_info)(gasnet_seginfo_t* table, int numentries) {
+  if (!self.attached) return GASNET_ERR_NOT_INIT;
+  if (numentries < 0 || (table == nullptr && numentries != 0)) return GASNET_ERR_BAD_ARG;
+  const auto n = std::min(static_cast<std::uint32_t>(numentries), self.engine->size());
+  for (std::uint32_t r = 0; r < n; ++r) {
+    const auto part = client_segment(r);
+    if (self.everything)
+      table[r] = {nullptr, ~std::uintptr_t{0}};
+    else
+      table[r] = {part.empty() ? nullptr : part.data(), part.size()};
+  }
+  return GASNET_OK;
+}
+
+int GASNETC_(node_info)(gasnet_nodeinfo_t* table, int numentries) {
+  if (!self.membership) return GASNET_ERR_NOT_INIT;
+  if (numentries < 0 || (table == nullptr && numentries != 0)) return GASNET_ERR_BAD_ARG;
+  std::copy_n(self.nodes.begin(),
+              std::min<std::size_t>(self.nodes.size(), static_cast<unsigned>(numentries)), table);
+  return GASNET_OK;
+}
+
+int GASNETC_(set_waitmode)(int mode) {
+  if (mode != GASNET_WAIT_SPIN && mode != GASNET_WAIT_BLOCK && mode != GASNET_WAIT_SPINBLOCK)
+    return GASNET_ERR_BAD_ARG;
+  // Of this library's own loops; the engine waits as PENSTOCK_WAIT_MODE says.
+  self.patience = mode == GASNET_WAIT_BLOCK ? 1 : mode == GASNET_WAIT_SPIN ? ~0u : 4000;
+  return GASNET_OK;
+}
+
+void GASNETC_(lock_failed)(int error) { fatal(1, "a handler-safe lock: %s", std::strerror(error)); }
+
+}  // extern "C"
