@@ -1,5 +1,5 @@
 // The names of gasnet.h's errors, and gasnet_getenv: what does not depend on the thread mode.
-#define GASNET_PAR 1  // any: the names below are not mangled
+#define GASNET_PAR 1  // any mode: the names below are not mangled
 #include <gasnet.h>
 
 #include <gasnet_tools.h>

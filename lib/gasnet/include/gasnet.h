@@ -89,8 +89,11 @@
       "-" GASNET_EXTENDED_VERSION_STR "),THREADMODEL=" _STRINGIFY(GASNETI_THREAD_MODEL)     \
       ",SEGMENT=" _STRINGIFY(GASNETI_SEGMENT_CONFIG) ",PTR=" _STRINGIFY(SIZEOF_VOID_P) "bytes,noalign"
 
-#include <gasnet_am.h>
+/* In this order: each stands on those before it. */
 #include <gasnet_core.h>
+
+#include <gasnet_am.h>
+
 #include <gasnet_extended.h>
 
 #endif
