@@ -100,6 +100,15 @@ class pool final : private change_listener {
   /// Gives up every region that is not leased. Returns how many.
   std::uint32_t drop_idle();
 
+  /// For who hands a lease's key to others: true once the memory behind it may have changed, so
+  /// that the key must not be used for new transfers; also true of a region that was never kept.
+  /// Takes the lock; ask when changed_count() moves.
+  [[nodiscard]] bool changed(const lease& l) const noexcept;
+  /// Moves whenever changed() turns true of some region. A load.
+  [[nodiscard]] std::uint64_t changed_count() const noexcept {
+    return changed_.load(std::memory_order_acquire);  // S2 <- S1
+  }
+
   [[nodiscard]] pool_statistics statistics() const;
   [[nodiscard]] const pool_settings& settings() const noexcept { return settings_; }
   /// What keeps stale registrations out here, one line for the log and peninfo.
@@ -109,13 +118,12 @@ class pool final : private change_listener {
   pool(memreg::registrar& device, const pool_settings& settings);
   struct wish;
   // Notes on a region (region::mark) while it is not absent.
-  static constexpr std::uint32_t note_doomed = 1;  // filling, and its pages have changed
-  static constexpr std::uint32_t note_dead = 2;    // counted in dead_
+  static constexpr std::uint32_t note_doomed = 1;   // filling, and its pages have changed
+  static constexpr std::uint32_t note_dead = 2;     // counted in dead_
+  static constexpr std::uint32_t note_changed = 4;  // its pages may be others than its addresses'
 
   void on_change(std::uint64_t start, std::uint64_t end) noexcept override;
   [[nodiscard]] bool keeps(std::uint64_t start, std::uint64_t end) noexcept override;
-  template <class F>
-  void overlapping(std::uint64_t start, std::uint64_t end, F f) noexcept;
 
   status acquire_slow(std::uint64_t addr, std::size_t len, purpose use, lease& out, failure* why);
   // Called under the lock:
@@ -143,6 +151,7 @@ class pool final : private change_listener {
 
   // under changes::lock()
   alignas(cache_line) pool_statistics stats_;
+  std::atomic<std::uint64_t> changed_{0};
   std::atomic<std::uint32_t> dead_{0};  // regions in state dead; read without the lock as a hint
 };
 

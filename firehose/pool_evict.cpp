@@ -14,47 +14,32 @@ namespace {
 constexpr std::uint32_t batch = 16;  // most regions closed behind one heavy barrier
 }
 
-// Calls f(i) for every region in a chain that overlaps [start, end).
-template <class F>
-void pool::overlapping(std::uint64_t start, std::uint64_t end, F f) noexcept {
-  const auto test = [&](std::uint32_t i) {
-    region& r = table_.at(i);
-    const std::uint64_t from = r.start.load(std::memory_order_relaxed);
-    const region_state s = r.state.load(std::memory_order_relaxed);
-    if (s != region_state::absent && s != region_state::closing && from < end &&
-        start < from + r.bytes.load(std::memory_order_relaxed))
-      f(i);
-  };
-  const std::uint64_t first = table_.window_of(start);
-  const std::uint64_t last = table_.window_of(end - 1);
-  if (last - first >= table_.size()) {
-    for (std::uint32_t i = 1; i < table_.size(); ++i) test(i);
-    return;
-  }
-  for (std::uint64_t w = first; w <= last; ++w)
-    for (std::uint32_t i = table_.first(0, w); i != 0;) {
-      const std::uint32_t next = table_.at(i).next.load(std::memory_order_relaxed);
-      // A chain holds other windows' regions too: each is tested in its own window only.
-      if (table_.window_of(table_.at(i).start.load(std::memory_order_relaxed)) == w) test(i);
-      i = next;
-    }
-}
-
 void pool::on_change(std::uint64_t start, std::uint64_t end) noexcept {
   if (stats_.regions == 0 || settings_.protect == protection::none) return;
-  overlapping(start, end, [&](std::uint32_t i) {
+  table_.overlapping(0, start, end, [&](std::uint32_t i) {
     region& r = table_.at(i);
     const region_state s = r.state.load(std::memory_order_relaxed);
     if (s == region_state::filling) r.mark |= note_doomed;
+    if (s == region_state::filling || (r.mark & note_changed) != 0) return;
+    // A region that was replaced by a larger one may still be leased to a peer, which must learn of
+    // it.
+    r.mark |= note_changed;
+    // S1 store-release changed_  -> S2: who sees the count finds the note, under the lock
+    changed_.fetch_add(1, std::memory_order_release);
     if (s != region_state::live) return;
     ++stats_.invalidations;
     kill(i);
   });
 }
 
+bool pool::changed(const lease& l) const noexcept {
+  const std::lock_guard guard(changes::lock());
+  return (table_.at(l.number()).mark & note_changed) != 0;
+}
+
 bool pool::keeps(std::uint64_t start, std::uint64_t end) noexcept {
   bool any = false;
-  overlapping(start, end, [&](std::uint32_t i) {
+  table_.overlapping(0, start, end, [&](std::uint32_t i) {
     const region_state s = table_.at(i).state.load(std::memory_order_relaxed);
     any = any || s == region_state::live || s == region_state::filling;
   });
@@ -66,7 +51,7 @@ void pool::replace_neighbours(std::uint32_t i) noexcept {
   const region& mine = table_.at(i);
   const std::uint64_t start = mine.start.load(std::memory_order_relaxed);
   const std::uint64_t end = start + mine.bytes.load(std::memory_order_relaxed);
-  overlapping(start, end, [&](std::uint32_t j) {
+  table_.overlapping(0, start, end, [&](std::uint32_t j) {
     const region& r = table_.at(j);
     const std::uint64_t from = r.start.load(std::memory_order_relaxed);
     if (j == i || r.state.load(std::memory_order_relaxed) != region_state::live || from < start ||

@@ -73,13 +73,15 @@ bool region_table::take(std::uint32_t i, std::uint64_t addr, std::size_t len, le
   return true;
 }
 
-std::uint32_t region_table::next_victim() noexcept {
+std::uint32_t region_table::next_victim(std::uint32_t space) noexcept {
   // Two rounds: the first notes the use counts of regions in use, the second finds one of them
   // idle.
   for (std::uint32_t n = 0; n < 2 * (size_ - 1); ++n) {
     hand_ = hand_ + 1 < size_ ? hand_ + 1 : 1;
     region& r = regions_[hand_];
-    if (r.state.load(std::memory_order_relaxed) != region_state::live) continue;
+    if (r.state.load(std::memory_order_relaxed) != region_state::live ||
+        (space != any_space && r.space.load(std::memory_order_relaxed) != space))
+      continue;
     const use_counts::sum s = uses_.total(hand_);
     const bool idle = s.out == 0 && s.taken == r.taken_then;
     r.taken_then = s.taken;

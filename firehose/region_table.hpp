@@ -80,6 +80,8 @@ class lease {
   [[nodiscard]] std::uint32_t rkey() const noexcept { return rkey_; }
   /// How many bytes from the address asked for are covered: at least 1, at most what was asked.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Number of the region in its table; for the table's owner.
+  [[nodiscard]] std::uint32_t number() const noexcept { return region_; }
   explicit operator bool() const noexcept { return table_ != nullptr; }
 
  private:
@@ -106,6 +108,7 @@ class region_table {
 
   // ---- under the owner's lock
   [[nodiscard]] region& at(std::uint32_t i) noexcept { return regions_[i]; }
+  [[nodiscard]] const region& at(std::uint32_t i) const noexcept { return regions_[i]; }
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t window_bytes() const noexcept { return std::uint64_t{1} << shift_; }
   [[nodiscard]] std::uint64_t window_of(std::uint64_t addr) const noexcept {
@@ -115,6 +118,10 @@ class region_table {
   [[nodiscard]] std::uint32_t first(std::uint32_t space, std::uint64_t window) const noexcept {
     return heads_[slot(space, window)].load(std::memory_order_relaxed);
   }
+  /// Calls f(i) for the regions in chains that overlap [start, end) of a space, except those
+  /// closing.
+  template <class F>
+  void overlapping(std::uint32_t space, std::uint64_t start, std::uint64_t end, F f) noexcept;
   /// An absent region, or 0.
   std::uint32_t allocate() noexcept;
   /// Puts a region (filling) with its range and space into its chain.
@@ -127,9 +134,10 @@ class region_table {
   bool take(std::uint32_t i, std::uint64_t addr, std::size_t len, lease& out) noexcept;
   [[nodiscard]] use_counts::sum uses(std::uint32_t i) const noexcept { return uses_.total(i); }
 
-  /// The next region that was not used since the hand last passed and is live, or 0 when a whole
-  /// round found none. Does not change its state.
-  std::uint32_t next_victim() noexcept;
+  /// The next live region (of one space) that was not used since the hand last passed, or 0 when a
+  /// whole round found none. Does not change its state.
+  std::uint32_t next_victim(std::uint32_t space = any_space) noexcept;
+  static constexpr std::uint32_t any_space = UINT32_MAX;
   /// Retires up to `count` regions given in `which`, live or dead: sets closing, waits for the
   /// barrier, and keeps in `which` those that nobody uses, now unlinked and still closing. The
   /// others get their state back. Returns how many are kept.
@@ -157,6 +165,33 @@ inline void lease::reset() noexcept {
   if (table_ == nullptr) return;
   table_->give(region_);
   table_ = nullptr;
+}
+
+template <class F>
+void region_table::overlapping(std::uint32_t space, std::uint64_t start, std::uint64_t end,
+                               F f) noexcept {
+  const auto test = [&](std::uint32_t i) {
+    const region& r = regions_[i];
+    const std::uint64_t from = r.start.load(std::memory_order_relaxed);
+    const region_state s = r.state.load(std::memory_order_relaxed);
+    if (s != region_state::absent && s != region_state::closing && from < end &&
+        r.space.load(std::memory_order_relaxed) == space &&
+        start < from + r.bytes.load(std::memory_order_relaxed))
+      f(i);
+  };
+  const std::uint64_t first_window = window_of(start);
+  const std::uint64_t last_window = window_of(end - 1);
+  if (last_window - first_window >= size_) {
+    for (std::uint32_t i = 1; i < size_; ++i) test(i);
+    return;
+  }
+  for (std::uint64_t w = first_window; w <= last_window; ++w)
+    for (std::uint32_t i = first(space, w); i != 0;) {
+      const std::uint32_t next = regions_[i].next.load(std::memory_order_relaxed);
+      // A chain holds other windows' regions too: each is tested in its own window only.
+      if (window_of(regions_[i].start.load(std::memory_order_relaxed)) == w) test(i);
+      i = next;
+    }
 }
 
 inline bool region_table::hit(std::uint32_t space, std::uint64_t addr, std::size_t len, purpose use,
