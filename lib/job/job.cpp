@@ -7,10 +7,12 @@
 
 #include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "lib/base/log.hpp"
+#include "lib/base/settings_table.hpp"
 #include "lib/job/launchers.hpp"
 #include "lib/job/wire.hpp"
 
@@ -43,6 +45,7 @@ result<std::unique_ptr<job>> job::join(const settings& s) {
   job& j = **joined;
   log_threshold(s.log);
   if (j.size() > 1) log_identity(j.rank(), j.size());
+  if (s.verbose_env && j.rank() == 0) std::fputs(settings_text(s).c_str(), stderr);
   // F1 publish  store-release current  -> F2  the object is complete
   current.store(&j, std::memory_order_release);
   set_fatal_hook(on_fatal);

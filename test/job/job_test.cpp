@@ -125,3 +125,12 @@ TEST_CASE("an unknown setting is warned of once") {
   CHECK(first != o.err.npos);
   CHECK(o.err.find("PENSTOCK_SAVE_LIMIT", first + 1) == o.err.npos);
 }
+
+TEST_CASE("rank 0 prints the settings and where they come from when asked to") {
+  const auto o = run(penrun({"-n", "3", "-x", "GASNET_VERBOSEENV=1", PROBE, "exchange"}));
+  CHECK(o.code == 0);
+  const auto first = o.err.find("PENSTOCK_VERBOSEENV ");
+  REQUIRE(first != o.err.npos);
+  CHECK(o.err.find("GASNET_VERBOSEENV\n", first) != o.err.npos);
+  CHECK(o.err.find("PENSTOCK_VERBOSEENV ", first + 1) == o.err.npos);
+}
