@@ -53,7 +53,9 @@ status ledger<M, Atomic, Store>::add_credits(std::uint32_t peer, std::uint32_t r
     const auto owed = static_cast<std::uint32_t>(old >> 48);
     if (returned > used || granted > counter_max - credits - owed) [[unlikely]]
       return status::bad_arguments;
-    const std::uint64_t now = old - (std::uint64_t{returned} << 16) + granted;
+    std::uint64_t now = old - (std::uint64_t{returned} << 16) + granted;
+    if (owed != 0 && granted != 0 && returned != 0) [[unlikely]]
+      now = (now & ~(std::uint64_t{0xffff} << 48)) + owed;  // nobody waits any more: see ledger.hpp
     // X1 return  cas relaxed send: a count
     if (w.compare_exchange_weak(old, now, std::memory_order_relaxed, std::memory_order_relaxed))
         [[likely]]
@@ -165,8 +167,6 @@ void ledger<M, Atomic, Store>::fade_send(state& s) noexcept {
   do {
     f = fields<send_fields>(old);
     f.most = std::max<std::uint16_t>(f.in_use, shift ? faded(f.most) : 0);
-    f.credits = static_cast<std::uint16_t>(f.credits + f.owed);  // whoever recalled it will again
-    f.owed = 0;
     // X1 fade  cas relaxed send: counts
   } while (!s.send.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
                                          std::memory_order_relaxed));
