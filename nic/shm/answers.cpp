@@ -13,48 +13,12 @@
 #include "nic/shm/service.hpp"
 
 namespace penstock::nic::shm {
-namespace {
-
-/// Our QP that the request is about, if it is connected to the sender's. Under objects.
-queue_pair* addressed(context& c, const nonce& from, const request& q) noexcept {
-  for (queue_pair* qp : c.qps) {
-    if (qp->qp_num != q.qpn || qp->qp_type != IBV_QPT_RC) continue;
-    const hold sending(qp->sending);
-    return qp->remote && qp->remote->name == from && qp->dest == q.src_qpn ? qp : nullptr;
-  }
-  return nullptr;
-}
-
-/// A message of ours was refused after it had completed: the QP breaks, and the program hears of it
-/// even if nothing is outstanding.
-void notice_refusal(queue_pair& qp) noexcept {
-  bool refused = false;
-  {
-    const hold sending(qp.sending);
-    if (qp.to.ready == 0) return;
-    push_on(qp);
-    const std::uint32_t life = qp.to.remote->life.load(std::memory_order_acquire);
-    refused = life >> 8 == qp.to.ready >> 8 && life != qp.to.ready &&
-              qp.to.remote->nak.load(std::memory_order_relaxed) != 0;
-  }
-  if (!refused || state_of(qp) == IBV_QPS_ERR) return;
-  enter_error(qp);
-  raise_qp(qp, IBV_EVENT_QP_FATAL);
-}
-
-}  // namespace
-
 void service_thread::answer(int socket, const visitor& v, const request& q,
                             std::size_t bytes) noexcept {
   switch (q.kind) {
-    case request_kind::kick: {
-      const std::lock_guard guard(context_.objects);
-      if (queue_pair* qp = addressed(context_, v.from, q)) notice_refusal(*qp);
-      return;  // bells are looked at after every round
-    }
     case request_kind::access_error: {
       const std::lock_guard guard(context_.objects);
-      queue_pair* qp = addressed(context_, v.from, q);
+      queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
       if (qp == nullptr || state_of(*qp) == IBV_QPS_ERR) return;
       enter_error(*qp);
       raise_qp(*qp, IBV_EVENT_QP_ACCESS_ERR);
@@ -86,7 +50,7 @@ void service_thread::hand_file(int socket, const visitor& v, const request& q) n
   a.error = EACCES;
   const std::lock_guard guard(context_.objects);
   const auto& r = context_.regions.at(region_table::index_of(q.rkey));
-  const queue_pair* qp = addressed(context_, v.from, q);
+  const queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
   const std::uint64_t address = r.address.load(std::memory_order_relaxed);
   const std::uint64_t length = r.length.load(std::memory_order_relaxed);
   std::optional<shared_part> part;
@@ -109,7 +73,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
   std::size_t out = 0;
   {
     const std::lock_guard guard(context_.objects);
-    const queue_pair* qp = addressed(context_, v.from, q);
+    const queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
     const bool read = q.kind == request_kind::copy_out, write = q.kind == request_kind::copy_in;
     const std::uint32_t need = read    ? IBV_ACCESS_REMOTE_READ
                                : write ? IBV_ACCESS_REMOTE_WRITE

@@ -97,7 +97,8 @@ ibv_context* open_device(ibv_device* device) {
     v.context.ops._compat_query_port = compat_query_port;
     pthread_mutex_init(&v.context.mutex, nullptr);
     fill_operations(v.context.ops);
-    e = c->service.start();
+    e = c->pusher.start();
+    if (e == 0) e = c->service.start();
   }
   if (e != 0) {
     log(log_level::error, "shm0: cannot be opened: %s", std::strerror(e));
@@ -110,6 +111,7 @@ int close_device(ibv_context* handle) {
   context& c = of(handle);
   if (c.live.load(std::memory_order_acquire) != 0) return EBUSY;
   c.service.stop();
+  c.pusher.stop();
   pthread_mutex_destroy(&handle->mutex);
   delete &c;
   return 0;

@@ -1,4 +1,4 @@
-// One opened shm0: its name, its memory file, its service thread and the lists of its objects.
+// One opened shm0: its name, its memory file, its two threads and the lists of its objects.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,6 +10,7 @@
 
 #include "nic/shm/arena.hpp"
 #include "nic/shm/event_queue.hpp"
+#include "nic/shm/pusher.hpp"
 #include "nic/shm/region.hpp"
 #include "nic/shm/service.hpp"
 
@@ -28,7 +29,7 @@ struct async_event {
 };
 
 struct context {
-  context() : service(*this) {}
+  context() : service(*this), pusher(*this) {}
 
   nonce name;
   nonce proof;  ///< peers read it from our memory to be sure whom a pid names
@@ -43,7 +44,7 @@ struct context {
   std::atomic<std::uint32_t> next_pd{1};
   std::atomic<bool> timed_bells{false};  ///< membarrier is missing here or at a peer
 
-  /// Lists of objects, for the service thread and for creating and destroying. Nothing that waits
+  /// Lists of objects, for the two threads and for creating and destroying. Nothing that waits
   /// for a peer is done under it. Taken before every spin lock.
   std::mutex objects;
   std::vector<queue_pair*> qps;
@@ -60,6 +61,7 @@ struct context {
   std::vector<retired_ring> retired;
 
   service_thread service;
+  pusher_thread pusher;
 
   /// verbs_context grows downward: it must come last in what programs look at, zero where unused.
   struct exposed {

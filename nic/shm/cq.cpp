@@ -122,6 +122,7 @@ int destroy_cq(ibv_cq* handle) {
     c.cqs.erase(std::find(c.cqs.begin(), c.cqs.end(), &cq));
     if (cq.channel != nullptr) --cq.channel->refcnt;
   }
+  c.pusher.let_go();
   if (cq.channel != nullptr)
     static_cast<completion_channel*>(cq.channel)->events.withdraw([&](completion_queue* e) {
       return e == &cq;

@@ -1,7 +1,7 @@
 // Completion queues and completion channels.
 //
 // A receive's completion is made when somebody looks at the rings of the queue's QPs: ibv_poll_cq,
-// which hands it straight out, or the service thread on behalf of a sleeper, which stores it. A
+// which hands it straight out, or the pusher thread on behalf of a sleeper, which stores it. A
 // send's completion, a flush and a datagram are always stored first. Whoever looks at the rings
 // holds `poll`, so that a QP's receives stay in order; stored completions are handed out before.
 #pragma once
@@ -44,6 +44,7 @@ struct completion_queue : ibv_cq {
   spin_lock poll;
   std::vector<queue_pair*> rings;    // under poll: RC QPs that receive here, rings to look at
   std::vector<queue_pair*> members;  // under poll: every QP that sends or receives here
+  std::uint32_t turn = 0;            // under poll: who comes first, hot rings or window
   std::uint32_t cursor = 0;          // under poll: where the rotating window starts
   std::vector<queue_pair*> hot;      // under poll: QPs that delivered lately, newest first
 
@@ -68,6 +69,8 @@ inline completion_queue& of(ibv_cq* c) noexcept { return *static_cast<completion
 void store(completion_queue& cq, const completion& c, bool solicited) noexcept;
 /// For a completion handed straight out: the wake-up that store() would have done.
 void announce(completion_queue& cq, bool solicited) noexcept;
+/// Flushes QPs that broke, and does what can be done of the sends that wait. True if any moved.
+bool attend(completion_queue& cq) noexcept;
 /// Moves what waits in the rings into the queue, finishes flushes and sends. True if anything
 /// moved.
 bool absorb(completion_queue& cq) noexcept;

@@ -1,8 +1,7 @@
-// UD: datagrams over one unix datagram socket per context. The service thread takes them in, as an
+// UD: datagrams over one unix datagram socket per context. The pusher thread takes them in, as an
 // adapter would; a send is one system call. Nothing is promised: a datagram that finds no receive,
 // a wrong queue key, a full socket or nobody is dropped, and its sender is told that it was sent.
 #include <sched.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -95,17 +94,11 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
     std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
   const socket_name at = name_of(w.datagram_to, "-ud");
-  sockaddr_storage address{};
-  address.ss_family = AF_UNIX;
-  std::memcpy(reinterpret_cast<char*>(&address) + sizeof(sa_family_t), at.text,
-              at.length - sizeof(sa_family_t));
-  const int socket = qp.owner->service.datagram_socket();
+  const iovec part{&d, sizeof d.head + w.bytes};
   // A full queue is given a little time to be emptied, so that start-up storms lose little.
   for (int tries = 0; tries < 200; ++tries) {
-    if (::sendto(socket, &d, sizeof d.head + w.bytes, MSG_NOSIGNAL | MSG_DONTWAIT,
-                 reinterpret_cast<sockaddr*>(&address), at.length) >= 0 ||
-        (errno != EAGAIN && errno != EINTR && errno != ENOBUFS))
-      break;
+    const int e = send_to(qp.owner->pusher.datagram_socket(), at, &part, 1);
+    if (e != EAGAIN && e != ENOBUFS) break;
     ::sched_yield();
   }
   return outcome::done;
@@ -113,42 +106,21 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 
 bool receive_datagram(context& c, int socket) noexcept {
   datagram_packet d;
-  iovec v{&d, sizeof d};
-  msghdr m{};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(4 * sizeof(int))];
-  m.msg_iov = &v;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  const ssize_t n = ::recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n < 0) return false;
-  bool same = false;
-  for (cmsghdr* h = CMSG_FIRSTHDR(&m); h != nullptr; h = CMSG_NXTHDR(&m, h)) {
-    if (h->cmsg_level != SOL_SOCKET) continue;
-    if (h->cmsg_type == SCM_CREDENTIALS) {
-      ucred who;
-      std::memcpy(&who, CMSG_DATA(h), sizeof who);
-      same = who.uid == ::geteuid();
-    } else if (h->cmsg_type == SCM_RIGHTS) {  // unwanted
-      for (std::size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= h->cmsg_len; ++i) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
-        ::close(fd);
-      }
-    }
-  }
+  ssize_t n;
+  if (!receive_credited(socket, &d, sizeof d, &n)) return false;
   const bool whole = static_cast<std::size_t>(n) >= sizeof d.head &&
                      d.head.version == arena_version &&
                      d.head.bytes == static_cast<std::size_t>(n) - sizeof d.head;
-  if (!same || !whole) return true;
-  const std::lock_guard guard(c.objects);
-  for (queue_pair* q : c.qps) {
-    if (q->qp_num != d.head.to_qpn || q->qp_type != IBV_QPT_UD) continue;
-    if (q->qkey.load(std::memory_order_relaxed) != d.head.qkey) break;
-    const hold poll(of(q->recv_cq).poll);
-    deliver(c, *q, d);
-    break;
+  if (!whole) return true;
+  queue_pair* to = nullptr;
+  {
+    const std::lock_guard guard(c.objects);
+    for (queue_pair* q : c.qps)
+      if (q->qp_num == d.head.to_qpn && q->qp_type == IBV_QPT_UD) to = q;
   }
+  if (to == nullptr || to->qkey.load(std::memory_order_relaxed) != d.head.qkey) return true;
+  const hold poll(of(to->recv_cq).poll);
+  deliver(c, *to, d);
   return true;
 }
 

@@ -33,20 +33,34 @@ void sweep(context& c) noexcept {
 
 }  // namespace
 
+queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
+                         std::uint32_t peer_qpn) noexcept {
+  for (queue_pair* qp : c.qps) {
+    if (qp->qp_num != qpn || qp->qp_type != IBV_QPT_RC) continue;
+    const bool theirs = qp->peer_id.load(std::memory_order_acquire) != 0 &&
+                        qp->dest_high.load(std::memory_order_relaxed) == peer_name.high &&
+                        qp->dest_low.load(std::memory_order_relaxed) == peer_name.low &&
+                        qp->dest.load(std::memory_order_relaxed) == peer_qpn;
+    return theirs ? qp : nullptr;
+  }
+  return nullptr;
+}
+
 bool attach(queue_pair& qp, bool early) noexcept {
   if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return false;
-  auto* e = qp.remote->entry<qp_entry>(table::qp, qp.dest & 0xffff);
+  const std::uint32_t dest = peer_qpn(qp);
+  auto* e = qp.remote->entry<qp_entry>(table::qp, dest & 0xffff);
   if (e == nullptr) return false;
   // L2 ready?  load-acquire life  <- L1
   const std::uint32_t life = e->life.load(std::memory_order_acquire);
   const auto state = static_cast<qp_public>(life & 0xff);
-  const bool ours = e->qpn.load(std::memory_order_relaxed) == qp.dest &&
+  const bool ours = e->qpn.load(std::memory_order_relaxed) == dest &&
                     e->dest_qpn.load(std::memory_order_relaxed) == qp.qp_num &&
                     e->dest_high.load(std::memory_order_relaxed) == qp.owner->name.high &&
                     e->dest_low.load(std::memory_order_relaxed) == qp.owner->name.low;
   const bool ready = state == qp_public::ready && ours;
   const bool made =
-      early && state == qp_public::made && e->qpn.load(std::memory_order_relaxed) == qp.dest;
+      early && state == qp_public::made && e->qpn.load(std::memory_order_relaxed) == dest;
   if (!ready && !made) return false;
   const ring_geometry g{e->ring_slots.load(std::memory_order_relaxed),
                         e->ring_data.load(std::memory_order_relaxed)};
@@ -85,7 +99,8 @@ void disconnect(queue_pair& qp) noexcept {
     const hold poll(of(qp.recv_cq).poll);
     const hold guard(qp.sending);
     remote = std::move(qp.remote);
-    if (remote) writer = remote->entry<qp_entry>(table::qp, qp.dest & 0xffff);
+    qp.peer_id.store(0, std::memory_order_release);
+    if (remote) writer = remote->entry<qp_entry>(table::qp, peer_qpn(qp) & 0xffff);
     if (qp.shared_receives != nullptr && writer != nullptr &&
         writer->producing.load(std::memory_order_acquire) == ring) {
       // Receives that were claimed for messages nobody will take are free for others.
@@ -131,7 +146,7 @@ void disconnect(queue_pair& qp) noexcept {
   remote.reset();
   std::erase_if(c.peers, [&](const std::shared_ptr<peer>& p) {
     if (p.use_count() != 1) return false;
-    c.service.remove_peer(*p);
+    c.pusher.remove_peer(*p);
     return true;
   });
 }
@@ -160,7 +175,7 @@ void direct_wake(ibv_qp* handle) noexcept {
   if (qp.to.bell->bell.load(std::memory_order_relaxed) != bell_armed) return;
   std::uint32_t armed = bell_armed;
   if (qp.to.bell->bell.compare_exchange_strong(armed, bell_rung, std::memory_order_relaxed))
-    qp.remote->tell(qp.remote->make(request_kind::kick, qp.dest, qp.qp_num));
+    qp.remote->tell(qp.remote->make(request_kind::kick, peer_qpn(qp), qp.qp_num));
 }
 
 const std::atomic<std::uint32_t>& event_count(ibv_context* handle) noexcept {

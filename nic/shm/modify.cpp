@@ -102,8 +102,11 @@ int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   auto p = find_peer(*qp.owner, name);
   if (!p) return errno;
   const hold guard(qp.sending);
+  qp.dest.store(a.dest_qp_num, std::memory_order_relaxed);
+  qp.dest_high.store(name.high, std::memory_order_relaxed);
+  qp.dest_low.store(name.low, std::memory_order_relaxed);
+  qp.peer_id.store(p->id, std::memory_order_release);
   qp.remote = std::move(p);
-  qp.dest = a.dest_qp_num;
   qp.shown->dest_qpn.store(a.dest_qp_num, std::memory_order_relaxed);
   qp.shown->dest_high.store(name.high, std::memory_order_relaxed);
   qp.shown->dest_low.store(name.low, std::memory_order_relaxed);
@@ -166,7 +169,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   qp.state = to;
   if (to == IBV_QPS_INIT) publish_life(qp, qp_public::made);
   if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) publish_life(qp, qp_public::ready);
-  if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) qp.owner->service.kick();
+  if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) qp.owner->pusher.kick();
   if (to == IBV_QPS_SQD && from == IBV_QPS_RTS)
     announce_drained(qp, (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 && a->en_sqd_async_notify != 0);
   return 0;

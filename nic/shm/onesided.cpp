@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
@@ -100,8 +102,8 @@ int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept
                                    std::memory_order_acquire);
     return 0;
   }
-  request q = qp.remote->make(add ? request_kind::fetch_add : request_kind::compare_swap, qp.dest,
-                              qp.qp_num);
+  request q = qp.remote->make(add ? request_kind::fetch_add : request_kind::compare_swap,
+                              peer_qpn(qp), qp.qp_num);
   q.rkey = w.rkey;
   q.address = w.remote;
   q.length = 8;
@@ -128,7 +130,7 @@ ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
 
 /// The target's QP breaks too, and its program hears of it.
 void report_misuse(const queue_pair& qp) noexcept {
-  qp.remote->tell(qp.remote->make(request_kind::access_error, qp.dest, qp.qp_num));
+  qp.remote->tell(qp.remote->make(request_kind::access_error, peer_qpn(qp), qp.qp_num));
 }
 
 }  // namespace
@@ -157,25 +159,28 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 
 void wait_untouched(context& c, std::uint32_t rkey) noexcept {
   heavy_fence();  // T3 is before it; see above
-  // A peer stopped in mid-copy for that long is not waited for: it would hold up this process.
-  const std::uint64_t until = now_ns() + 2'000'000'000;
-  // The service thread copies under this lock.
-  const std::lock_guard guard(c.objects);
-  for (queue_pair* q : c.qps) {
-    std::shared_ptr<peer> p;
-    std::uint32_t dest;
-    {
-      const hold sending(q->sending);
-      p = q->remote;
-      dest = q->dest;
+  std::vector<std::pair<std::shared_ptr<peer>, const qp_entry*>> users;
+  {
+    // The service thread copies under this lock: it has finished.
+    const std::lock_guard guard(c.objects);
+    for (const queue_pair* q : c.qps) {
+      const std::uint64_t id = q->peer_id.load(std::memory_order_acquire);
+      if (id == 0) continue;
+      for (const auto& p : c.peers)
+        if (p->id == id)
+          if (const auto* e =
+                  p->entry<qp_entry>(table::qp, q->dest.load(std::memory_order_relaxed) & 0xffff);
+              e != nullptr && e->touching.load(std::memory_order_acquire) == rkey)
+            users.emplace_back(p, e);
     }
-    if (!p) continue;
-    const auto* e = p->entry<qp_entry>(table::qp, dest & 0xffff);
+  }
+  // A peer stopped in mid-copy for longer is not waited for: it would hold up this process.
+  const std::uint64_t until = now_ns() + 2'000'000'000;
+  for (const auto& [p, e] : users)
     // T4 touched?  load-acquire touching  <- T1, T5
-    while (e != nullptr && e->touching.load(std::memory_order_acquire) == rkey &&
+    while (e->touching.load(std::memory_order_acquire) == rkey &&
            !p->dead.load(std::memory_order_acquire) && now_ns() < until)
       ::sched_yield();
-  }
 }
 
 }  // namespace penstock::nic::shm

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,13 +23,10 @@ constexpr int answer_ms = 10'000;  // a peer that is stopped for longer is unrea
 int connect_to(const nonce& name) noexcept {
   const int s = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (s < 0) return -1;
-  socket_name at = name_of(name, "");
-  sockaddr_storage address{};
-  address.ss_family = AF_UNIX;
-  __builtin_memcpy(reinterpret_cast<char*>(&address) + sizeof(sa_family_t), at.text,
-                   at.length - sizeof(sa_family_t));
+  const socket_name at = name_of(name, "");
+  const sockaddr_un address = address_of(at);
   const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
-  while (::connect(s, reinterpret_cast<sockaddr*>(&address), at.length) != 0) {
+  while (::connect(s, reinterpret_cast<const sockaddr*>(&address), at.length) != 0) {
     if ((errno == EAGAIN || errno == EINTR) && now_ns() < until) {  // its backlog is full: wait
       ::poll(nullptr, 0, 1);
       continue;
@@ -95,7 +93,19 @@ request peer::make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) 
 }
 
 void peer::tell(const request& q) noexcept {
-  [[maybe_unused]] const int e = send_packet(socket, &q, sizeof q, nullptr, 0, -1);
+  if (q.kind == request_kind::access_error) {
+    // Its service thread always reads: a full socket is soon free again.
+    for (int i = 0; i < 1000 && send_packet(socket, &q, sizeof q, nullptr, 0, -1) == EAGAIN; ++i)
+      ::sched_yield();
+    return;
+  }
+  const iovec part{const_cast<request*>(&q), sizeof q};
+  const int tries = q.kind == request_kind::refused ? 1000 : 1;
+  for (int i = 0; i < tries; ++i) {
+    const int e = send_to(self.pusher.datagram_socket(), bell, &part, 1);
+    if (e != EAGAIN && e != ENOBUFS) return;
+    if (i + 1 < tries) ::sched_yield();
+  }
 }
 
 int peer::ask(request q, const void* payload, std::size_t bytes, reply& a, void* into,
@@ -130,6 +140,7 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
   // Two threads may both connect; the second's peer is dropped below.
   auto p = std::make_shared<peer>(c);
   p->name = name;
+  p->bell = name_of(name, "-bell");
   if (const int e = greet(*p)) {
     if (e != EHOSTUNREACH)
       log(log_level::warning, "shm0: a peer cannot be reached (errno %d); is it stopped?", e);
@@ -139,7 +150,7 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
   if (auto other = known()) return other;
   static std::atomic<std::uint64_t> ids{0};
   p->id = ids.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (const int e = c.service.add_peer(p)) return errno = e, nullptr;
+  if (const int e = c.pusher.add_peer(p)) return errno = e, nullptr;
   c.peers.push_back(p);
   return p;
 }

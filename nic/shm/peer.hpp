@@ -23,6 +23,7 @@ struct peer {
 
   context& self;
   nonce name;
+  socket_name bell{};
   std::uint64_t id = 0;
   int socket = -1;
   pid_t pid = 0;
@@ -41,8 +42,8 @@ struct peer {
     return reinterpret_cast<Entry*>(base + place.offset) + index;
   }
 
-  /// One request without an answer. Never waits: a full socket means that the peer has unread
-  /// requests and will look at its queues anyway.
+  /// One request without an answer. A kick is not repeated: a full socket means that the peer has
+  /// unread ones and will look at its bells anyway.
   void tell(const request& q) noexcept;
   /// One request and its answer. 0 or an errno (ETIMEDOUT, EPIPE).
   int ask(request q, const void* payload, std::size_t bytes, reply& a, void* into, std::size_t room,

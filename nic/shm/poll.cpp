@@ -34,7 +34,7 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
 }
 
 /// Sends that wait, and QPs that broke. Under poll.
-bool attend(completion_queue& cq) noexcept {
+bool attend_held(completion_queue& cq) noexcept {
   bool moved = false;
   const bool broken = cq.attention.load(std::memory_order_relaxed) &&
                       cq.attention.exchange(false, std::memory_order_acq_rel);
@@ -66,26 +66,45 @@ void warm(completion_queue& cq, queue_pair* q) noexcept {
   cq.hot.insert(cq.hot.begin(), q);
 }
 
-/// Looks at the rings until take(qp) says that there is no more room. Fair: a busy ring gives way
-/// after a burst, and the window moves on whatever the hot ones do. Under poll.
+/// Looks at the hot rings. False when take() has no more room. Under poll.
 template <class Take>
-void scan(completion_queue& cq, Take take) noexcept {
-  const std::size_t n = cq.rings.size();
-  if (n == 0) return;
-  if (n > scan_all) {
-    for (std::size_t i = 0; i < cq.hot.size(); ++i)
-      if (cq.hot[i]->rx.ready() && !take(cq.hot[i])) return;
-  }
-  const std::size_t looks = n <= scan_all ? n : window;
-  std::uint32_t at = cq.cursor % static_cast<std::uint32_t>(n);
-  for (std::size_t i = 0; i < looks; ++i) {
+bool scan_hot(completion_queue& cq, Take& take) noexcept {
+  for (std::size_t i = 0; i < cq.hot.size(); ++i)
+    if (cq.hot[i]->rx.ready() && !take(cq.hot[i])) return false;
+  return true;
+}
+
+/// Looks at the next `looks` rings in turn. False when take() has no more room. Under poll.
+template <class Take>
+bool scan_window(completion_queue& cq, std::size_t looks, Take& take) noexcept {
+  const auto n = static_cast<std::uint32_t>(cq.rings.size());
+  std::uint32_t at = cq.cursor < n ? cq.cursor : 0;
+  bool room = true;
+  for (std::size_t i = 0; i < looks && room; ++i) {
     queue_pair* q = cq.rings[at];
     if (++at == n) at = 0;
     if (!q->rx.ready()) continue;
     warm(cq, q);
-    if (!take(q)) break;
+    room = take(q);
   }
   cq.cursor = at;
+  return room;
+}
+
+/// Looks at the rings until take(qp) says that there is no more room. Fair: a busy ring gives way
+/// after a burst, and hot rings and window take turns in coming first, so that neither starves the
+/// other when a poll asks for little. Under poll.
+template <class Take>
+void scan(completion_queue& cq, Take take) noexcept {
+  const std::size_t n = cq.rings.size();
+  if (n == 0) return;
+  if (n <= scan_all) {
+    scan_window(cq, n, take);
+  } else if ((++cq.turn & 1) != 0) {
+    if (scan_hot(cq, take)) scan_window(cq, window, take);
+  } else if (scan_window(cq, window, take)) {
+    scan_hot(cq, take);
+  }
 }
 
 bool any_ready(const completion_queue& cq) noexcept {
@@ -119,7 +138,7 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (!cq.poll.try_lock()) return drain(cq, n, wc);
   if (cq.attention.load(std::memory_order_relaxed) ||
       cq.unfinished.load(std::memory_order_relaxed) != 0)
-    attend(cq);
+    attend_held(cq);
   int got = drain(cq, n, wc);
   if (got < n)
     scan(cq, [&](queue_pair* q) {
@@ -132,12 +151,17 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   return got;
 }
 
+bool attend(completion_queue& cq) noexcept {
+  const hold guard(cq.poll);
+  return attend_held(cq);
+}
+
 bool absorb(completion_queue& cq) noexcept {
   const hold guard(cq.poll);
   bool moved = false;
   if (cq.attention.load(std::memory_order_relaxed) ||
       cq.unfinished.load(std::memory_order_relaxed) != 0)
-    moved = attend(cq);
+    moved = attend_held(cq);
   return absorb_rings(cq) || moved;
 }
 
@@ -175,7 +199,7 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
   {
     const hold guard(cq.poll);
     if (!any_ready(cq)) {
-      if (cq.owner->timed_bells.load(std::memory_order_relaxed)) cq.owner->service.watch();
+      if (cq.owner->timed_bells.load(std::memory_order_relaxed)) cq.owner->pusher.watch();
       return 0;
     }
   }

@@ -126,6 +126,7 @@ int destroy_qp(ibv_qp* handle) {
     const std::lock_guard guard(c.objects);
     c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
   }
+  c.pusher.let_go();
   publish_life(qp, qp_public::none);
   leave(of(qp.send_cq), qp);
   if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
@@ -163,7 +164,7 @@ void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
   publish_life(qp, qp_public::error);
   for (ibv_cq* cq : {qp.send_cq, qp.recv_cq})
     of(cq).attention.store(true, std::memory_order_release);
-  qp.owner->service.kick();  // it flushes where nobody polls, and tells the peer
+  qp.owner->pusher.kick();  // it flushes where nobody polls
 }
 
 void fail_sends(queue_pair& qp) noexcept {

@@ -50,6 +50,10 @@ struct queue_pair : ibv_qp {
   std::uint32_t pd_number = 0;
   std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
 
+  // Whom we are connected to, for those who may not take `sending`; 0 when to nobody.
+  std::atomic<std::uint32_t> dest{0};
+  std::atomic<std::uint64_t> dest_high{0}, dest_low{0}, peer_id{0};
+
   std::mutex control;
   ibv_qp_attr attr{};       // under control
   ibv_qp_init_attr init{};  // fixed
@@ -64,7 +68,6 @@ struct queue_pair : ibv_qp {
   std::atomic<bool> unfinished{false};  ///< works holds some
   std::uint64_t transport_ns = 0;       ///< how long an unreachable peer is tried; 0: for ever
   std::uint32_t rnr_retry = 0;
-  std::uint32_t dest = 0;
   std::uint32_t near_key = 0;                        ///< rkey of the mapping used last
   std::shared_ptr<peer::mapping> near;               ///< null: it cannot be mapped
   std::vector<std::shared_ptr<peer::mapping>> kept;  ///< what map_remote gave out
@@ -89,8 +92,12 @@ inline ibv_qp_state state_of(const queue_pair& q) noexcept {
   return q.now.load(std::memory_order_acquire);
 }
 
+inline std::uint32_t peer_qpn(const queue_pair& q) noexcept {
+  return q.dest.load(std::memory_order_relaxed);
+}
+
 /// Breaks a QP from any thread, whatever it holds: states are set and published; the queues are
-/// flushed by whoever polls the CQs next, or by the service thread. nak: what the peer's oldest
+/// flushed by whoever polls the CQs next, or by the pusher thread. nak: what the peer's oldest
 /// request ends with (IBV_WC_SUCCESS: nothing, it finds out by its timer).
 void enter_error(queue_pair& qp, ibv_wc_status nak = IBV_WC_SUCCESS) noexcept;
 /// A request failed: RC breaks, UD stops sending (SQE).
@@ -105,6 +112,9 @@ void publish_life(queue_pair& qp, qp_public s) noexcept;
 /// Finds the peer's QP and its ring; under `sending`. False: it is not ready for us (yet). early:
 /// its ring will do although it does not know us yet (the direct path).
 bool attach(queue_pair& qp, bool early) noexcept;
+/// Our RC QP of that number, if it is connected to that QP of that context. Under objects.
+queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
+                         std::uint32_t peer_qpn) noexcept;
 /// Forgets the peer and both rings, and what was posted. After publish_life(none).
 void disconnect(queue_pair& qp) noexcept;
 /// Owes (or not) the event that the send queue has drained, in SQD.
@@ -123,7 +133,7 @@ int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
-/// Takes one datagram from the socket to its QP; the service thread. False: none is waiting.
+/// Takes one datagram from the socket to its QP; the pusher thread. False: none is waiting.
 bool receive_datagram(context& c, int socket) noexcept;
 
 // receive.cpp: the receiving side, under the receive CQ's `poll`.

@@ -38,7 +38,7 @@ void fill(const queue_pair& qp, ibv_wc& wc, ibv_wc_status status) noexcept {
   wc.status = status;
   wc.opcode = IBV_WC_RECV;
   wc.qp_num = qp.qp_num;
-  wc.src_qp = qp.dest;
+  wc.src_qp = peer_qpn(qp);
 }
 
 /// The message cannot be delivered: the receive ends with `local`, the sender's request with
@@ -48,7 +48,7 @@ void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remot
   qp.message.active = false;
   enter_error(qp, remote);
   // A sender that sleeps or has nothing outstanding learns of it too.
-  if (qp.remote) qp.remote->tell(qp.remote->make(request_kind::kick, qp.dest, qp.qp_num));
+  if (qp.remote) qp.remote->tell(qp.remote->make(request_kind::refused, peer_qpn(qp), qp.qp_num));
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   }
   if (state_of(qp) == IBV_QPS_ERR) {  // flushed like those before
     of(qp.recv_cq).attention.store(true, std::memory_order_release);
-    if (of(qp.recv_cq).armed.load(std::memory_order_relaxed) != 0) qp.owner->service.kick();
+    if (of(qp.recv_cq).armed.load(std::memory_order_relaxed) != 0) qp.owner->pusher.kick();
   }
   return e;
 }

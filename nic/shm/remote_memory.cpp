@@ -78,7 +78,7 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
   const auto* shown = p.entry<mr_entry>(table::mr, region_table::index_of(rkey));
   std::shared_ptr<peer::mapping> m;
   if (shown != nullptr && shown->mappable.load(std::memory_order_relaxed) != 0) {
-    request q = p.make(request_kind::memory_file, qp.dest, qp.qp_num);
+    request q = p.make(request_kind::memory_file, peer_qpn(qp), qp.qp_num);
     q.rkey = rkey;
     reply a;
     int fd = -1;
@@ -105,7 +105,7 @@ int copy_to(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, const std
     });
   for (std::size_t done = 0; done < n;) {
     const std::size_t piece = n - done < wire_payload ? n - done : wire_payload;
-    request q = p.make(request_kind::copy_in, qp.dest, qp.qp_num);
+    request q = p.make(request_kind::copy_in, peer_qpn(qp), qp.qp_num);
     q.rkey = rkey;
     q.address = address + done;
     q.length = static_cast<std::uint32_t>(piece);
@@ -127,7 +127,7 @@ int copy_from(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, std::by
     });
   for (std::size_t done = 0; done < n;) {
     const std::size_t piece = n - done < wire_payload ? n - done : wire_payload;
-    request q = p.make(request_kind::copy_out, qp.dest, qp.qp_num);
+    request q = p.make(request_kind::copy_out, peer_qpn(qp), qp.qp_num);
     q.rkey = rkey;
     q.address = address + done;
     q.length = static_cast<std::uint32_t>(piece);

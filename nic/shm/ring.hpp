@@ -36,6 +36,10 @@ namespace penstock::nic::shm {
 /// Bytes of a message that travel in the slot itself.
 inline constexpr std::size_t slot_body = 48;
 
+/// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
+/// has caught up does not look there.
+inline constexpr std::uint64_t write_ahead = 8;
+
 struct alignas(cache_line) ring_slot {
   std::atomic<std::uint32_t> seq;  ///< position + 1 when filled
   std::uint32_t control;           ///< data bytes << 8 | operation
@@ -100,6 +104,20 @@ class ring_tx {
     return fits(messages, data) || (refresh(), fits(messages, data));
   }
 
+  /// True if `messages` slots are free, and `pieces` of `piece` data bytes each whatever their
+  /// order.
+  [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t piece,
+                                  std::uint32_t pieces) noexcept {
+    // Each piece takes whole lines, and one of them may have to skip the end of the ring.
+    const std::uint64_t worst =
+        std::uint64_t{pieces + 1} * ((piece + cache_line - 1) & ~(cache_line - 1));
+    const auto enough = [&] {
+      return tail_ + messages - head_ <= m_.geometry.slots &&
+             data_tail_ + worst - data_head_ <= m_.geometry.data_bytes;
+    };
+    return enough() || (refresh(), enough());
+  }
+
   /// Pushes one message; fill(body, data) writes it, at most slot_body and data_bytes bytes.
   /// False, and nothing written, when the ring is full. data_bytes at most geometry.longest().
   template <class Fill>
@@ -119,6 +137,9 @@ class ring_tx {
     s.header = header;
     // R1 publish  store-release slot.seq  -> A1: body and data are visible
     s.seq.store(static_cast<std::uint32_t>(++tail_), std::memory_order_release);
+    // A stream's next lines are fetched for writing ahead of time: the stores that follow would
+    // each wait for theirs in the store buffer.
+    __builtin_prefetch(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)], 1);
     return true;
   }
 

@@ -134,6 +134,19 @@ bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
   return true;
 }
 
+/// The receiver must take messages in before we can go on. If its program does not poll for a
+/// while, its device is asked to: a send's completion never depends on the peer polling.
+outcome stuck(queue_pair& qp, send_work& w) noexcept {
+  constexpr std::uint64_t patience_ns = 200'000;
+  const std::uint64_t now = now_ns();
+  if (w.deadline == 0) w.deadline = now + patience_ns;
+  if (now >= w.deadline) {
+    qp.remote->tell(qp.remote->make(request_kind::take_in, peer_qpn(qp), qp.qp_num));
+    w.deadline = now + patience_ns;
+  }
+  return outcome::wait;
+}
+
 /// Wakes the receiver if it sleeps.
 void ring_bell(queue_pair& qp) noexcept {
   light_fence();  // F2: after the push
@@ -141,105 +154,7 @@ void ring_bell(queue_pair& qp) noexcept {
   if (qp.to.bell->bell.load(std::memory_order_relaxed) != bell_armed) [[likely]]
     return;
   if (qp.to.bell->bell.compare_exchange_strong(armed, bell_rung, std::memory_order_relaxed))
-    qp.remote->tell(qp.remote->make(request_kind::kick, qp.dest, qp.qp_num));
-}
-
-void finish(queue_pair& qp, const send_work& w, std::uint64_t slot, ibv_wc_status status) noexcept {
-  if (status == IBV_WC_SUCCESS && !qp.signal_all && (w.flags & IBV_SEND_SIGNALED) == 0) return;
-  completion c;
-  c.qp = &qp;
-  c.frees = slot;
-  c.wc.wr_id = w.wr_id;
-  c.wc.status = status;
-  c.wc.qp_num = qp.qp_num;
-  switch (w.opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      c.wc.opcode = IBV_WC_RDMA_WRITE;
-      break;
-    case IBV_WR_RDMA_READ:
-      c.wc.opcode = IBV_WC_RDMA_READ;
-      break;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-      c.wc.opcode = IBV_WC_COMP_SWAP;
-      break;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      c.wc.opcode = IBV_WC_FETCH_ADD;
-      break;
-    default:
-      c.wc.opcode = IBV_WC_SEND;
-      break;
-  }
-  c.wc.byte_len = w.bytes;
-  store(of(qp.send_cq), c, false);
-}
-
-/// Marks whether stored work waits. Under sending.
-void note_unfinished(queue_pair& qp, bool some) noexcept {
-  if (qp.unfinished.load(std::memory_order_relaxed) == some) return;
-  qp.unfinished.store(some, std::memory_order_relaxed);
-  auto& here = of(qp.send_cq).unfinished;
-  if (some) {
-    here.fetch_add(1, std::memory_order_relaxed);
-    // W3 work left  seq_cst  <-> W2
-    qp.owner->unfinished.fetch_add(1, std::memory_order_seq_cst);
-    qp.owner->service.watch();
-  } else {
-    here.fetch_sub(1, std::memory_order_relaxed);
-    qp.owner->unfinished.fetch_sub(1, std::memory_order_seq_cst);
-  }
-}
-
-int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
-  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.works.sges()) return EINVAL;
-  const bool datagram = qp.qp_type == IBV_QPT_UD;
-  switch (wr.opcode) {
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-      break;
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      if (datagram) return EINVAL;
-      break;
-    case IBV_WR_RDMA_READ:
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      if (datagram || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
-      break;
-    default:
-      return EOPNOTSUPP;
-  }
-  return datagram && wr.wr.ud.ah == nullptr ? EINVAL : 0;
-}
-
-/// The request as the device keeps it; the scatter list still lies with the caller.
-int read(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept {
-  if (const int e = check(qp, wr)) return e;
-  w.wr_id = wr.wr_id;
-  w.opcode = wr.opcode;
-  w.flags = wr.send_flags;
-  w.imm = wr.imm_data;
-  w.list = wr.sg_list;
-  w.count = static_cast<std::uint32_t>(wr.num_sge);
-  std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < w.count; ++i) bytes += wr.sg_list[i].length;
-  if (bytes > max_message_bytes) return EINVAL;
-  w.bytes = static_cast<std::uint32_t>(bytes);
-  if ((w.flags & IBV_SEND_INLINE) != 0 && w.bytes > qp.works.inline_room()) return EINVAL;
-  if (qp.qp_type == IBV_QPT_UD) {
-    w.datagram_to = static_cast<const address_handle*>(wr.wr.ud.ah)->to;
-    w.datagram_qpn = wr.wr.ud.remote_qpn;
-    w.datagram_qkey = wr.wr.ud.remote_qkey;
-  } else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-    w.remote = wr.wr.atomic.remote_addr;
-    w.rkey = wr.wr.atomic.rkey;
-    w.operand = wr.wr.atomic.compare_add;
-    w.swap = wr.wr.atomic.swap;
-  } else if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
-    w.remote = wr.wr.rdma.remote_addr;
-    w.rkey = wr.wr.rdma.rkey;
-  }
-  return 0;
+    qp.remote->tell(qp.remote->make(request_kind::kick, peer_qpn(qp), qp.qp_num));
 }
 
 bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
@@ -273,7 +188,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
                                                [](std::byte*, std::byte*) {})
                               : push(qp, w, op);
     ring_bell(qp);
-    if (!all) return outcome::wait;
+    if (!all) return stuck(qp, w);
     w.at = stage::pushed;
     w.position = qp.tx.pushed();
     if (fits) {
@@ -282,7 +197,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
         return outcome::done;
     }
   }
-  return qp.tx.passed(w.position) ? outcome::done : outcome::wait;
+  return qp.tx.passed(w.position) ? outcome::done : stuck(qp, w);
 }
 
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
@@ -307,75 +222,6 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   }
   if (w.opcode == IBV_WR_SEND || w.opcode == IBV_WR_SEND_WITH_IMM) return send_message(qp, w, why);
   return access_remote(qp, w, why);
-}
-
-bool push_on(queue_pair& qp) noexcept {
-  bool moved = false;
-  while (!qp.works.idle()) {
-    send_work& w = qp.works.oldest();
-    ibv_wc_status why = IBV_WC_WR_FLUSH_ERR;
-    const ibv_qp_state state = state_of(qp);
-    outcome o = outcome::failed;
-    if (state == IBV_QPS_RTS) {
-      o = attempt(qp, w, &why);
-    } else if (state == IBV_QPS_SQD) {
-      // Drained: what has begun is finished, what has not waits.
-      o = w.at == stage::fresh ? outcome::wait : attempt(qp, w, &why);
-    }
-    if (o == outcome::wait) break;
-    const send_work done = w;
-    const std::uint64_t slot = qp.works.finish();
-    moved = true;
-    finish(qp, done, slot, o == outcome::done ? IBV_WC_SUCCESS : why);
-    if (o == outcome::failed && state != IBV_QPS_ERR && state != IBV_QPS_SQE) fail_sends(qp);
-  }
-  if (qp.tell_drained && state_of(qp) == IBV_QPS_SQD &&
-      (qp.works.idle() || qp.works.oldest().at == stage::fresh)) {
-    qp.tell_drained = false;
-    raise_qp(qp, IBV_EVENT_SQ_DRAINED);
-  }
-  note_unfinished(qp, !qp.works.idle());
-  return moved;
-}
-
-void announce_drained(queue_pair& qp, bool wanted) noexcept {
-  const hold guard(qp.sending);
-  qp.tell_drained = wanted;
-  push_on(qp);
-}
-
-int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
-  queue_pair& qp = of(handle);
-  const hold guard(qp.sending);
-  const ibv_qp_state state = state_of(qp);
-  if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
-    *bad = wr;
-    return EINVAL;
-  }
-  if (!qp.works.idle()) push_on(qp);
-  for (; wr != nullptr; wr = wr->next) {
-    send_work w;
-    int e = qp.works.full() ? ENOMEM : read(qp, *wr, w);
-    if (e != 0) {
-      *bad = wr;
-      return e;
-    }
-    if (qp.works.idle() && state_of(qp) == IBV_QPS_RTS) [[likely]] {
-      ibv_wc_status why = IBV_WC_SUCCESS;
-      const outcome o = attempt(qp, w, &why);
-      if (o != outcome::wait) [[likely]] {
-        finish(qp, w, qp.works.pass(), o == outcome::done ? IBV_WC_SUCCESS : why);
-        if (o == outcome::failed) fail_sends(qp);
-        continue;
-      }
-    }
-    qp.works.store(w);
-    if (state_of(qp) == IBV_QPS_RTS || state_of(qp) == IBV_QPS_SQD)
-      note_unfinished(qp, true);
-    else
-      push_on(qp);  // flushed
-  }
-  return 0;
 }
 
 }  // namespace penstock::nic::shm

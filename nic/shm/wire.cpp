@@ -1,6 +1,7 @@
 #include "nic/shm/wire.hpp"
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,6 +11,25 @@
 #include <cstring>
 
 namespace penstock::nic::shm {
+namespace {
+
+/// Closes descriptors that came along uninvited.
+void close_all(const cmsghdr* h) noexcept {
+  for (std::size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= h->cmsg_len; ++i) {
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+    ::close(fd);
+  }
+}
+
+}  // namespace
+
+sockaddr_un address_of(const socket_name& at) noexcept {
+  sockaddr_un a{};
+  a.sun_family = AF_UNIX;
+  std::memcpy(a.sun_path, at.text, sizeof a.sun_path);
+  return a;
+}
 
 socket_name name_of(const nonce& who, const char* suffix) noexcept {
   socket_name n{};
@@ -91,6 +111,61 @@ bool same_user(int socket, pid_t* pid) noexcept {
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return false;
   if (pid != nullptr) *pid = c.pid;
   return c.uid == ::geteuid();
+}
+
+int bound_socket(int type, const socket_name& at) noexcept {
+  const int s = ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (s < 0) return -1;
+  const sockaddr_un address = address_of(at);
+  if (::bind(s, reinterpret_cast<const sockaddr*>(&address), at.length) == 0) return s;
+  const int e = errno;
+  ::close(s);
+  return errno = e, -1;
+}
+
+int send_to(int socket, const socket_name& at, const iovec* parts, int count) noexcept {
+  sockaddr_un address = address_of(at);
+  msghdr m{};
+  m.msg_name = &address;
+  m.msg_namelen = at.length;
+  m.msg_iov = const_cast<iovec*>(parts);
+  m.msg_iovlen = static_cast<std::size_t>(count);
+  ssize_t n;
+  do n = ::sendmsg(socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
+  return n < 0 ? errno : 0;
+}
+
+bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) noexcept {
+  for (;;) {
+    iovec v{to, room};
+    msghdr m{};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(4 * sizeof(int))];
+    m.msg_iov = &v;
+    m.msg_iovlen = 1;
+    m.msg_control = control;
+    m.msg_controllen = sizeof control;
+    *bytes = ::recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (*bytes < 0 && errno == EINTR) continue;
+    if (*bytes < 0) return false;
+    bool same = false;
+    for (cmsghdr* h = CMSG_FIRSTHDR(&m); h != nullptr; h = CMSG_NXTHDR(&m, h)) {
+      if (h->cmsg_level != SOL_SOCKET) continue;
+      if (h->cmsg_type == SCM_RIGHTS) close_all(h);
+      if (h->cmsg_type != SCM_CREDENTIALS) continue;
+      ucred who;
+      std::memcpy(&who, CMSG_DATA(h), sizeof who);
+      same = who.uid == ::geteuid();
+    }
+    if (same && (m.msg_flags & MSG_TRUNC) == 0) return true;
+  }
+}
+
+int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexcept {
+  epoll_event e{};
+  e.events = events;
+  e.data.u64 = about;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0 ? 0 : errno;
 }
 
 }  // namespace penstock::nic::shm

@@ -2,18 +2,26 @@
 // does not come here; these are set-up, wake-ups, and what one process must do for another.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 
 #include "nic/shm/layout.hpp"
 
 namespace penstock::nic::shm {
 
 enum class request_kind : std::uint32_t {
-  hello = 1,     ///< who I am; answered with the arena's file
-  kick,          ///< look at your bells and queues; no answer
+  hello = 1,  ///< who I am; answered with the arena's file
+  // Over the bell's datagram socket, without an answer: look at your bells, and …
+  kick,
+  refused,  ///< … your messages to my QP were refused
+  take_in,  ///< … take in what lies in your QP's ring: I cannot go on
+  // Over the connection again.
   memory_file,   ///< the file behind rkey; answered with it
   access_error,  ///< your QP (qpn), connected to mine, was misused by me; no answer
   copy_in,       ///< payload → your memory; answered
@@ -53,6 +61,7 @@ struct socket_name {
   std::uint32_t length;  ///< for bind and connect, family included
 };
 socket_name name_of(const nonce& who, const char* suffix) noexcept;
+sockaddr_un address_of(const socket_name& at) noexcept;
 
 /// Sends head and payload as one packet, with a descriptor if fd is not negative. 0 or an errno.
 int send_packet(int socket, const void* head, std::size_t head_bytes, const void* payload,
@@ -65,5 +74,25 @@ ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* pay
 bool wait_readable(int socket, int timeout_ms) noexcept;
 /// True if the other end belongs to this user; its process id as seen here (0: not visible).
 bool same_user(int socket, pid_t* pid) noexcept;
+
+/// A bound, non-blocking socket; -1 with errno.
+int bound_socket(int type, const socket_name& at) noexcept;
+/// Sends one datagram to a named socket, without waiting. 0 or an errno.
+int send_to(int socket, const socket_name& at, const iovec* parts, int count) noexcept;
+/// Takes one datagram that a process of this user sent; others are dropped. False: none waits.
+bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) noexcept;
+/// Adds a descriptor to an epoll set. 0 or an errno.
+int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexcept;
+
+/// Starts a thread that takes no signals: those are for the program's own.
+template <class Run>
+std::thread start_quiet_thread(Run run) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread t(run);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return t;
+}
 
 }  // namespace penstock::nic::shm

@@ -104,6 +104,77 @@ TEST_CASE("slots of the send queue come free when a signalled completion is poll
   CHECK(p.a.send(5, 0, 8) == ENOMEM);
 }
 
+TEST_CASE("sends complete although the peer neither polls nor sleeps on its channel") {
+  rig::options o;
+  o.memory = 4 << 20;
+  o.send_wr = o.recv_wr = 1024;
+  o.cqe = 2048;
+  pair p(o);
+  REQUIRE(p.b.receive(0, 0, 2 << 20) == 0);
+  for (std::uint64_t i = 1; i <= 900; ++i) REQUIRE(p.b.receive(i, (2 << 20) + i * 64, 64) == 0);
+  for (std::size_t i = 0; i < 2 << 20; ++i) p.a.memory[i] = static_cast<std::byte>(i >> 8);
+  REQUIRE(p.a.send(0, 0, 2 << 20) == 0);
+  for (std::uint64_t i = 1; i <= 900; ++i) REQUIRE(p.a.send(i, 0, 64) == 0);
+  for (std::uint64_t i = 0; i <= 900; ++i) {
+    const ibv_wc wc = p.a.sent();
+    REQUIRE(wc.wr_id == i);
+    REQUIRE(wc.status == IBV_WC_SUCCESS);
+  }
+  for (std::uint64_t i = 0; i <= 900; ++i) REQUIRE(p.b.received().wr_id == i);
+  CHECK(std::memcmp(p.a.memory.data(), p.b.memory.data(), 2 << 20) == 0);
+}
+
+TEST_CASE("every queue pair of many on one completion queue is served, beside a busy one") {
+  rig::options o;
+  o.cqe = 4096;
+  o.memory = 1 << 16;
+  o.recv_wr = 16;
+  rig::side a(o), b(o);
+  a.connect(b);
+  b.connect(a);
+  constexpr int quiet = 60;
+  std::vector<ibv_qp*> here, there;
+  for (int i = 0; i < quiet; ++i) {
+    ibv_qp *x = a.new_qp(), *y = b.new_qp();
+    REQUIRE(a.to_init(x) == 0);
+    REQUIRE(b.to_init(y) == 0);
+    REQUIRE(a.to_rtr(x, b.gid, y->qp_num) == 0);
+    REQUIRE(b.to_rtr(y, a.gid, x->qp_num) == 0);
+    REQUIRE(a.to_rts(x) == 0);
+    REQUIRE(b.to_rts(y) == 0);
+    ibv_sge s = b.piece(0, 8);
+    ibv_recv_wr rw{}, *bad_r = nullptr;
+    rw.sg_list = &s;
+    rw.num_sge = 1;
+    REQUIRE(ibv_post_recv(y, &rw, &bad_r) == 0);
+    here.push_back(x);
+    there.push_back(y);
+  }
+  for (ibv_qp* x : here) {
+    ibv_sge s = a.piece(0, 8);
+    ibv_send_wr sw{}, *bad_s = nullptr;
+    sw.opcode = IBV_WR_SEND;
+    sw.sg_list = &s;
+    sw.num_sge = 1;
+    REQUIRE(ibv_post_send(x, &sw, &bad_s) == 0);
+  }
+  int from_quiet = 0;
+  for (int polls = 0; polls < 400 && from_quiet < quiet; ++polls) {
+    // The busy one always has more waiting than a poll takes.
+    for (int i = 0; i < 4; ++i)
+      if (b.receive(1, 0, 8) == 0)
+        REQUIRE(a.send(1, 0, 8, polls % 8 == 0 ? IBV_SEND_SIGNALED : 0) == 0);
+    ibv_wc wc[4];
+    const int n = ibv_poll_cq(b.recv_cq, 4, wc);
+    for (int i = 0; i < n; ++i) from_quiet += wc[i].qp_num != b.qp->qp_num;
+    while (ibv_poll_cq(a.send_cq, 4, wc) > 0) {
+    }
+  }
+  CHECK(from_quiet == quiet);
+  for (ibv_qp* x : here) CHECK(a.v.destroy_qp(x) == 0);
+  for (ibv_qp* y : there) CHECK(b.v.destroy_qp(y) == 0);
+}
+
 TEST_CASE("an unsignalled send makes no completion, and every one does when all are signalled") {
   pair p;
   for (std::uint64_t i = 0; i < 4; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);

@@ -1,0 +1,192 @@
+#include "nic/shm/pusher.hpp"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/base/clock.hpp"
+#include "nic/shm/context.hpp"
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+// What an epoll event is about: small numbers for the own sockets, a flag for peers'.
+constexpr std::uint64_t about_bells = 1, about_kicks = 2, about_datagrams = 3;
+constexpr std::uint64_t about_peer = std::uint64_t{1} << 62;
+constexpr std::uint64_t linger_ns = 20'000'000;  // how long it stays alert after the last work
+
+/// A message of ours was refused after it had completed: the QP breaks, and the program hears of it
+/// even if nothing is outstanding.
+void notice_refusal(queue_pair& qp) noexcept {
+  bool refused = false;
+  {
+    const hold sending(qp.sending);
+    if (qp.to.ready == 0) return;
+    push_on(qp);
+    const std::uint32_t life = qp.to.remote->life.load(std::memory_order_acquire);
+    refused = life >> 8 == qp.to.ready >> 8 && life != qp.to.ready &&
+              qp.to.remote->nak.load(std::memory_order_relaxed) != 0;
+  }
+  if (!refused || state_of(qp) == IBV_QPS_ERR) return;
+  enter_error(qp);
+  raise_qp(qp, IBV_EVENT_QP_FATAL);
+}
+
+}  // namespace
+
+int pusher_thread::start() {
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  kicks_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  bells_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-bell"));
+  datagrams_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-ud"));
+  if (epoll_ < 0 || kicks_ < 0 || bells_ < 0 || datagrams_ < 0) return errno;
+  const int one = 1;
+  if (::setsockopt(datagrams_, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) != 0) return errno;
+  if (::setsockopt(bells_, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) != 0) return errno;
+  int e = watch_socket(epoll_, kicks_, EPOLLIN, about_kicks);
+  if (e == 0) e = watch_socket(epoll_, bells_, EPOLLIN, about_bells);
+  if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);
+  if (e == 0) thread_ = start_quiet_thread([this] { run(); });
+  return e;
+}
+
+void pusher_thread::stop() noexcept {
+  if (thread_.joinable()) {
+    stopping_.store(true, std::memory_order_release);
+    kick();
+    thread_.join();
+  }
+  for (int* fd : {&bells_, &datagrams_, &kicks_, &epoll_}) {
+    if (*fd >= 0) ::close(*fd);
+    *fd = -1;
+  }
+}
+
+void pusher_thread::kick() noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(kicks_, &one, sizeof one);
+}
+
+void pusher_thread::begin_watch() noexcept {
+  if (!watching_.exchange(true, std::memory_order_seq_cst)) kick();
+}
+
+int pusher_thread::add_peer(const std::shared_ptr<peer>& p) {
+  // Answers are read by who asks; the thread only waits for the end.
+  return watch_socket(epoll_, p->socket, EPOLLRDHUP, about_peer | p->id);
+}
+
+void pusher_thread::remove_peer(peer& p) noexcept {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, p.socket, nullptr);
+}
+
+/// How long to sleep, in milliseconds: for ever, unless some queue holds work that may become
+/// possible without anybody telling us.
+int pusher_thread::patience() noexcept {
+  if (!watching_.load(std::memory_order_relaxed)) return -1;
+  const bool work = context_.unfinished.load(std::memory_order_relaxed) != 0 ||
+                    context_.timed_bells.load(std::memory_order_relaxed);
+  const std::uint64_t now = now_ns();
+  if (work) quiet_since_ = now;
+  if (now - quiet_since_ < linger_ns) return 1;
+  // W2 rest  seq_cst store watching, then look again  <-> W1, W3
+  watching_.store(false, std::memory_order_seq_cst);
+  if (context_.unfinished.load(std::memory_order_seq_cst) == 0) return -1;
+  watching_.store(true, std::memory_order_seq_cst);
+  return 1;
+}
+
+void pusher_thread::run() noexcept {
+  epoll_event events[64];
+  bool moved = false;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    // While work moves, the thread only gives way to others.
+    const int wait = moved ? 0 : patience();
+    if (moved) ::sched_yield();
+    const int n = ::epoll_wait(epoll_, events, 64, wait);
+    const std::lock_guard guard(working_);
+    for (int i = 0; i < n; ++i) {
+      const std::uint64_t about = events[i].data.u64;
+      if ((about & about_peer) != 0) {
+        bury(about & ~about_peer);
+      } else if (about == about_bells) {
+        hear_kicks();
+      } else if (about == about_datagrams) {
+        for (int k = 0; k < 64 && receive_datagram(context_, datagrams_); ++k) {
+        }
+      } else {
+        std::uint64_t count;
+        [[maybe_unused]] const auto r = ::read(kicks_, &count, sizeof count);
+      }
+    }
+    moved = look_after_queues();
+  }
+}
+
+/// Reads what peers want looked at. Rung bells need no more: they are looked at every round.
+void pusher_thread::hear_kicks() noexcept {
+  for (int i = 0; i < 256; ++i) {
+    request q;
+    ssize_t n;
+    if (!receive_credited(bells_, &q, sizeof q, &n)) return;
+    if (n != sizeof q || q.version != arena_version) continue;
+    queue_pair* qp = nullptr;
+    {
+      const std::lock_guard guard(context_.objects);
+      qp = connected_qp(context_, q.from, q.qpn, q.src_qpn);
+    }
+    if (qp == nullptr) continue;
+    if (q.kind == request_kind::refused) notice_refusal(*qp);
+    // The sender is stuck on a full ring: an adapter would take messages in whether or not the
+    // program polls.
+    if (q.kind == request_kind::take_in) absorb(of(qp->recv_cq));
+  }
+}
+
+/// A peer is gone: its QPs here break. A peer that had destroyed its QP first has only left; sends
+/// to it then end by their own timer, as on a network.
+void pusher_thread::bury(std::uint64_t id) noexcept {
+  const std::lock_guard guard(context_.objects);
+  for (const auto& p : context_.peers) {
+    if (p->id != id) continue;
+    remove_peer(*p);
+    p->dead.store(true, std::memory_order_release);
+    for (queue_pair* q : context_.qps) {
+      if (q->peer_id.load(std::memory_order_acquire) != id || state_of(*q) == IBV_QPS_ERR) continue;
+      const std::uint32_t dest = q->dest.load(std::memory_order_relaxed);
+      const auto* e = p->entry<qp_entry>(table::qp, dest & 0xffff);
+      if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != dest) continue;
+      const std::uint32_t life = e->life.load(std::memory_order_acquire);
+      if ((life & 0xff) == static_cast<std::uint32_t>(qp_public::none)) continue;
+      enter_error(*q);
+      raise_qp(*q, IBV_EVENT_QP_FATAL);
+    }
+    return;
+  }
+}
+
+/// One look at everything that may wait for this thread. True if something moved.
+bool pusher_thread::look_after_queues() noexcept {
+  {
+    const std::lock_guard guard(context_.objects);
+    round_ = context_.cqs;
+  }
+  bool moved = false;
+  const bool timed = context_.timed_bells.load(std::memory_order_relaxed);
+  for (completion_queue* cq : round_) {
+    const bool rung = cq->bell->bell.load(std::memory_order_relaxed) == bell_rung || timed;
+    if (cq->attention.load(std::memory_order_relaxed) ||
+        cq->unfinished.load(std::memory_order_relaxed) != 0)
+      moved |= attend(*cq);
+    if (cq->armed.load(std::memory_order_relaxed) != 0 && rung) answer_bell(*cq);
+  }
+  return moved;
+}
+
+}  // namespace penstock::nic::shm

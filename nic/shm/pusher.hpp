@@ -1,0 +1,65 @@
+// The context's second thread: what an adapter's send and receive engines would do while the
+// program does something else. It wakes sleepers whose bell was rung, pushes on sends that wait for
+// room, a receive or a timer, takes in messages whose sender is stuck, flushes broken QPs, carries
+// datagrams, and buries dead peers. It takes the queues' locks and may wait for peers; so it never
+// answers them (that is service.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "nic/shm/wire.hpp"
+
+namespace penstock::nic::shm {
+
+struct context;
+struct completion_queue;
+struct peer;
+
+class pusher_thread {
+ public:
+  explicit pusher_thread(context& c) noexcept : context_(c) {}
+  ~pusher_thread() { stop(); }
+
+  /// 0 or an errno.
+  int start();
+  void stop() noexcept;
+
+  /// Has the thread look at every queue soon. Any thread; one system call.
+  void kick() noexcept;
+  /// Tells it that a send queue holds work, so that it looks every millisecond. Cheap when it
+  /// knows.
+  void watch() noexcept {
+    // W1 work left  seq_cst load watching  <-> W2: the thread clears it, then looks for work
+    if (!watching_.load(std::memory_order_seq_cst)) begin_watch();
+  }
+  /// Watches the peer's socket for its hang-up.
+  int add_peer(const std::shared_ptr<peer>& p);
+  void remove_peer(peer& p) noexcept;
+  /// Waits until the thread is not looking at an object that was taken off the context's lists.
+  void let_go() noexcept { const std::lock_guard guard(working_); }
+
+  [[nodiscard]] int datagram_socket() const noexcept { return datagrams_; }
+
+ private:
+  void begin_watch() noexcept;
+  void run() noexcept;
+  int patience() noexcept;
+  void hear_kicks() noexcept;
+  void bury(std::uint64_t id) noexcept;
+  bool look_after_queues() noexcept;
+
+  context& context_;
+  int epoll_ = -1, bells_ = -1, kicks_ = -1, datagrams_ = -1;
+  std::atomic<bool> stopping_{false}, watching_{false};
+  std::uint64_t quiet_since_ = 0;
+  std::mutex working_;                    ///< held for one round; taken before context::objects
+  std::vector<completion_queue*> round_;  // the thread's own
+  std::thread thread_;
+};
+
+}  // namespace penstock::nic::shm
