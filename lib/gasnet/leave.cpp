@@ -4,6 +4,10 @@
 // fence, so that nobody is gone while another still polls the queues to it, and each tells the
 // launcher its code.
 //
+// Who is told does not leave at once: the end is mostly collective (a barrier, then gasnet_exit on
+// all), and a process that is a moment behind must still do what it wanted to do in between, such
+// as print. It has exit_grace_ns to call gasnet_exit itself.
+//
 // Handlers and signal handlers only note that the job ends; the next poll at top level acts on it.
 // A timer ends the process where that fails (a peer is wedged, a lock is held): then the launcher
 // ends the rest.
@@ -14,7 +18,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 
@@ -25,6 +31,11 @@ namespace {
 // (a handler, or gasnet_exit on rank 0). relaxed: the word is all there is to read.
 constexpr std::uint64_t ordered_bit = std::uint64_t{1} << 32;
 std::atomic<std::uint64_t> order{0};
+// Rank 0: whether the others have been told.
+std::atomic<bool> spread{false};
+// When this process saw the order, in the kernel's nanoseconds; 0: not yet.
+std::atomic<std::uint64_t> seen_at{0};
+constexpr std::uint64_t exit_grace_ns = 500'000'000;
 // One thread takes the process down; the others wait for the end.
 std::atomic<bool> leaving{false};
 // The code to leave with, for the timer.
@@ -59,15 +70,21 @@ void tell(std::uint32_t rank, word w, int code, bool may_wait) noexcept {
   (void)(may_wait ? self.engine->request(rank, m) : self.engine->try_request(rank, m));
 }
 
+// Rank 0, once: the order goes to all others.
+void spread_order(bool may_wait) noexcept {
+  if (spread.exchange(true, std::memory_order_relaxed)) return;
+  for (std::uint32_t r = 1; r < self.engine->size(); ++r)
+    tell(r, word::now, ordered_code(), may_wait);
+}
+
 // Everybody learns that the job ends, and everybody is at the fence.
 void agree_to_leave(int code) noexcept {
   // From a handler (which never returns) messages may go out, but nothing may be polled: the queue
   // that the handler's message came from is in the middle of being read.
   const bool in_handler = std::exchange(conduit::running, nullptr) != nullptr;
-  const std::uint32_t size = self.engine->size();
   if (self.engine->rank() == 0) {
     (void)note_order(code);
-    for (std::uint32_t r = 1; r < size; ++r) tell(r, word::now, ordered_code(), !in_handler);
+    spread_order(!in_handler);
   } else if (!ordered()) {
     tell(0, word::please, code, !in_handler);
     for (unsigned empty = 0; !in_handler && !ordered();)
@@ -165,6 +182,12 @@ void after_poll() noexcept {
   if (!ordered()) [[likely]]
     return;
   if (leaving.load(std::memory_order_relaxed)) return;
+  if (self.engine->rank() == 0) spread_order(true);
+  std::uint64_t since = 0;
+  const std::uint64_t now = now_ns();
+  // relaxed: a moment, and nothing else
+  if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
+  if (now - since < exit_grace_ns) return;
   // Another process ends the job: the client's own handler of SIGQUIT has its chance, and may call
   // gasnet_exit itself.
   struct sigaction act {};

@@ -1,0 +1,4 @@
+/* See barrier_names.h; as C99. */
+#include <gasnet.h>
+
+#include "barrier_names.h"

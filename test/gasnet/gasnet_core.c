@@ -1,0 +1,6 @@
+/* See core_names.h; as C99. */
+#include <gasnet.h>
+
+#include "core_names.h"
+
+int main(int argc, char** argv) { return core_names(argc, argv); }

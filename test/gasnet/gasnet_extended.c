@@ -1,0 +1,4 @@
+/* See extended_names.h; as C99. */
+#include <gasnet.h>
+
+#include "extended_names.h"

@@ -1,0 +1,4 @@
+// See extended_names.h; as C++.
+#include <gasnet.h>
+
+#include "extended_names.h"

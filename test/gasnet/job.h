@@ -1,0 +1,85 @@
+/* What the programs of gasnet.h share: start, the memory each node offers, the end. Included after
+ * gasnet.h by programs in C99 and C++, in every mode, with and without GASNET_SEGMENT_EVERYTHING.
+ */
+#ifndef PENSTOCK_TEST_GASNET_JOB_H
+#define PENSTOCK_TEST_GASNET_JOB_H
+
+#include <stdlib.h>
+
+#include "check.h"
+
+#define MUST(call)                                                       \
+  do {                                                                   \
+    const int must_rc = (call);                                          \
+    if (must_rc != GASNET_OK) {                                          \
+      fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call, \
+              gasnet_ErrorName(must_rc), gasnet_ErrorDesc(must_rc));     \
+      gasnet_exit(2);                                                    \
+    }                                                                    \
+  } while (0)
+
+#if GASNET_USE_STRICT_PROTOTYPES
+#define HANDLER(f) (void*)(f)
+#else
+#define HANDLER(f) (void (*)())(f)
+#endif
+
+static void meet(void) {
+  gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+  MUST(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS));
+}
+
+/* Handlers change these on whichever thread polls; waits read them. */
+static volatile int answers = 0;
+
+/* ---- the memory of every node that the others write to: its segment, or, where there is none, a
+ * piece of its heap whose address the nodes tell each other ---- */
+enum { area_bytes = 1 << 20, most_nodes = 64, area_index = 250 };
+static char* area[most_nodes];
+
+GASNETT_INLINE(on_area)
+void on_area(gasnet_token_t token, gasnet_handlerarg_t high, gasnet_handlerarg_t low) {
+  gasnet_node_t from;
+  CHECK(gasnet_AMGetMsgSource(token, &from) == GASNET_OK);
+  area[from] = (char*)(uintptr_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low);
+}
+#define AREA_HANDLER \
+  { area_index, HANDLER(&on_area) }
+
+GASNETT_INLINE(all_areas_known) int all_areas_known(void) {
+  gasnet_node_t n;
+  for (n = 0; n < gasnet_nodes(); ++n)
+    if (((char* volatile*)area)[n] == NULL) return 0;
+  return 1;
+}
+
+GASNETT_INLINE(share_areas) void share_areas(void) {
+#if GASNET_SEGMENT_EVERYTHING
+  gasnet_node_t n;
+  char* const mine = (char*)calloc(1, area_bytes);
+  for (n = 0; n < gasnet_nodes(); ++n)
+    MUST(gasnet_AMRequestShort2(n, area_index,
+                                (gasnet_handlerarg_t)((uint64_t)(uintptr_t)mine >> 32),
+                                (gasnet_handlerarg_t)(uintptr_t)mine));
+#else
+  gasnet_seginfo_t info[most_nodes];
+  gasnet_node_t n;
+  MUST(gasnet_getSegmentInfo(info, most_nodes));
+  for (n = 0; n < gasnet_nodes(); ++n) {
+    CHECK(info[n].addr != NULL && info[n].size >= (uintptr_t)area_bytes);
+    CHECK((uintptr_t)info[n].addr % GASNET_PAGESIZE == 0 && info[n].size % GASNET_PAGESIZE == 0);
+    area[n] = (char*)info[n].addr;
+  }
+#endif
+  GASNET_BLOCKUNTIL(all_areas_known());
+  meet();
+}
+
+/* Ends the job with 0 if every check of this node held; the others' codes count too. */
+static void finish(void) {
+  meet();
+  if (check_result() == 0 && gasnet_mynode() == 0) printf("%d checks on node 0\n", check_count);
+  gasnet_exit(check_result());
+}
+
+#endif
