@@ -12,7 +12,8 @@
 
 namespace penstock::perf {
 
-/// One object per wait. Call idle() each time a look found nothing.
+/// One object per wait. Call idle() each time a look found nothing. Its members stay in registers:
+/// that is why the cold part takes and returns values.
 class patience {
  public:
   /// for_what: names the wait in the message when limit_ns have passed in vain.
@@ -22,20 +23,23 @@ class patience {
   void idle() noexcept {
     if (++empty_ < spins) [[likely]]
       return;
-    tire_slow();
+    since_ = tire_slow(for_what_, limit_ns_, since_);
+    empty_ = spins - 8;  // from here on the core goes to others at every eighth look
   }
 
  private:
   static constexpr std::uint32_t spins = 50'000;
 
-  [[gnu::noinline]] void tire_slow() noexcept {
-    empty_ = spins - 8;  // from here on the core goes to others at every eighth look
+  /// Gives the core away; returns when that was first done, in ns.
+  [[gnu::noinline]] static std::uint64_t tire_slow(const char* for_what, std::uint64_t limit_ns,
+                                                   std::uint64_t since) noexcept {
     sched_yield();
     const std::uint64_t now = now_ns();
-    if (since_ == 0) since_ = now;
-    if (now - since_ > limit_ns_)
-      fatal(70, "no %s for %llu s", for_what_,
-            static_cast<unsigned long long>(limit_ns_ / 1'000'000'000));
+    if (since == 0) return now;
+    if (now - since > limit_ns)
+      fatal(70, "no %s for %llu s", for_what,
+            static_cast<unsigned long long>(limit_ns / 1'000'000'000));
+    return since;
   }
 
   const char* for_what_;

@@ -1,4 +1,5 @@
 // The twin on the shared-memory device: the bare rings of perf/twin_ring.hpp. See twin.hpp.
+#include <algorithm>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
@@ -9,18 +10,48 @@ namespace penstock::penperf {
 
 namespace {
 
-using perf::layout;
-
 /// Longer payload that is read on arrival crosses in pieces, so that one is written while the one
 /// before is read.
 constexpr std::size_t piece = 4096;
-static_assert(piece <= perf::longest_message);
 
-/// Round trips this short use slots; see twin_ring.hpp.
-constexpr std::size_t slots_up_to = 512;
+/// Short round trips have rings of their own, small enough to stay near; see twin_ring.hpp.
+constexpr std::uint64_t near_lines = 64, far_lines = 256;
+constexpr std::size_t near_up_to = 512;
+static_assert(piece <= perf::longest_message<far_lines> &&
+              near_up_to <= perf::longest_message<near_lines>);
 
 struct both_ways {
-  perf::ring_memory ring[2];  ///< from the requester, to the requester
+  perf::ring_memory<near_lines> near[2];  ///< from the requester, to the requester
+  perf::ring_memory<far_lines> far[2];
+};
+
+/// One process's ends of a pair of rings, and its window for what is placed.
+template <std::uint64_t Lines>
+class ends {
+ public:
+  ends(perf::ring_memory<Lines> (&ring)[2], bool requester, std::byte* window) noexcept
+      : out_(ring[requester ? 0 : 1]), in_(ring[requester ? 1 : 0]), window_(window) {}
+
+  void give(leg l, const std::byte* from, placement& at) noexcept {
+    std::uint64_t n = l.bytes;
+    if (l.placed) {
+      std::memcpy(window_ + at.next(), from, n);
+      n = 8;
+    }
+    for (; n > piece; n -= piece, from += piece) out_.push(from, piece);
+    out_.push(from, n);
+  }
+  template <unsigned Pauses>
+  void take(leg l) noexcept {
+    std::uint64_t n = l.placed ? 8 : l.bytes;
+    for (; n > piece; n -= piece) in_.template pop<Pauses>(piece);
+    in_.template pop<Pauses>(n);
+  }
+
+ private:
+  perf::ring_producer<Lines> out_;
+  perf::ring_consumer<Lines> in_;
+  std::byte* window_;
 };
 
 class ring_twin final : public twin {
@@ -28,38 +59,35 @@ class ring_twin final : public twin {
   ring_twin(std::byte* memory, bool requester, std::size_t window)
       : requester_(requester),
         window_(window),
-        out_(rings(memory).ring[requester ? 0 : 1]),
-        in_(rings(memory).ring[requester ? 1 : 0]),
-        out_window_(memory + sizeof(both_ways) + (requester ? 0 : window)),
+        near_(rings(memory).near, requester, memory + sizeof(both_ways) + (requester ? 0 : window)),
+        far_(rings(memory).far, requester, memory + sizeof(both_ways) + (requester ? 0 : window)),
         payload_(window) {}
 
   figures trips(leg there, leg back, std::uint64_t warm_up,
                 std::span<std::uint64_t> samples) override {
-    const bool there_slots = there.bytes <= slots_up_to, back_slots = back.bytes <= slots_up_to;
-    if (there_slots && back_slots)
-      return trips<layout::slots, layout::slots>(there, back, warm_up, samples);
-    if (there_slots) return trips<layout::slots, layout::record>(there, back, warm_up, samples);
-    if (back_slots) return trips<layout::record, layout::slots>(there, back, warm_up, samples);
-    return trips<layout::record, layout::record>(there, back, warm_up, samples);
+    const auto crosses = [](leg l) { return l.placed ? 8 : l.bytes; };
+    return std::max(crosses(there), crosses(back)) <= near_up_to
+               ? trips(near_, there, back, warm_up, samples)
+               : trips(far_, there, back, warm_up, samples);
   }
 
   figures flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) override {
     const std::uint64_t count = batch * samples.size();
+    placement at(one_way.bytes, window_);
     if (!requester_) {
-      for (std::uint64_t i = 0; i < count; ++i) take<layout::record>(one_way);
-      give<layout::record>({}, place_);
+      for (std::uint64_t i = 0; i < count; ++i) far_.take<0>(one_way);
+      far_.give({}, payload_.data(), at);
       return {};
     }
-    placement at(one_way.bytes, window_);
     const std::uint64_t start = ticks();
     std::uint64_t before = start;
     for (auto& s : samples) {
-      for (std::uint64_t i = 0; i < batch; ++i) give<layout::record>(one_way, at);
+      for (std::uint64_t i = 0; i < batch; ++i) far_.give(one_way, payload_.data(), at);
       const std::uint64_t now = ticks();
       s = now - before;
       before = now;
     }
-    take<layout::record>({});
+    far_.take<0>({});
     const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
     return {perf::summarize(samples, ns_per_tick() / static_cast<double>(batch)),
             static_cast<double>(count) / seconds, count};
@@ -70,44 +98,27 @@ class ring_twin final : public twin {
     return *reinterpret_cast<both_ways*>(memory);  // zero bytes are empty rings
   }
 
-  template <layout L>
-  void give(leg l, placement& at) noexcept {
-    const std::byte* from = payload();
-    if (l.placed) {
-      std::memcpy(out_window_ + at.next(), from, l.bytes);
-      out_.push<L>(from, 8);
-      return;
-    }
-    std::uint64_t n = l.bytes;
-    for (; n > piece; n -= piece, from += piece) out_.push<L>(from, piece);
-    out_.push<L>(from, n);
-  }
-  template <layout L>
-  void take(leg l) noexcept {
-    std::uint64_t n = l.placed ? 8 : l.bytes;
-    for (; n > piece; n -= piece) in_.pop<L>(piece);
-    in_.pop<L>(n);
-  }
-
-  template <layout There, layout Back>
-  figures trips(leg there, leg back, std::uint64_t warm_up, std::span<std::uint64_t> samples) {
+  template <class Ends>
+  figures trips(Ends& e, leg there, leg back, std::uint64_t warm_up,
+                std::span<std::uint64_t> samples) {
     placement at(requester_ ? there.bytes : back.bytes, window_);
+    const std::byte* const payload = payload_.data();
     if (!requester_) {
       for (std::uint64_t i = 0; i < warm_up + samples.size(); ++i) {
-        take<There>(there);
-        give<Back>(back, at);
+        e.template take<1>(there);
+        e.give(back, payload, at);
       }
       return {};
     }
     for (std::uint64_t i = 0; i < warm_up; ++i) {
-      give<There>(there, at);
-      take<Back>(back);
+      e.give(there, payload, at);
+      e.template take<1>(back);
     }
     const std::uint64_t start = ticks();
     std::uint64_t before = start;
     for (auto& s : samples) {
-      give<There>(there, at);
-      take<Back>(back);
+      e.give(there, payload, at);
+      e.template take<1>(back);
       const std::uint64_t now = ticks();
       s = now - before;
       before = now;
@@ -117,14 +128,10 @@ class ring_twin final : public twin {
     return {perf::summarize(samples, ns_per_tick()), static_cast<double>(count) / seconds, count};
   }
 
-  [[nodiscard]] const std::byte* payload() const noexcept { return payload_.data(); }
-
   bool requester_;
   std::size_t window_;
-  perf::ring_producer out_;
-  perf::ring_consumer in_;
-  std::byte* out_window_;
-  placement place_{8, 64};
+  ends<near_lines> near_;
+  ends<far_lines> far_;
   payload_buffer payload_;
 };
 

@@ -69,10 +69,10 @@ class placement {
   std::size_t step_, end_, at_ = 0;
 };
 
-/// Bytes to send, on a cache line's boundary and none of them zero.
+/// Bytes to send, on a cache line's boundary, none of them zero; some more lie behind them.
 class payload_buffer {
  public:
-  explicit payload_buffer(std::size_t bytes) : lines_(bytes / 64 + 1), bytes_(bytes) {
+  explicit payload_buffer(std::size_t bytes) : lines_(bytes / 64 + 2), bytes_(bytes) {
     std::memset(lines_.data(), 1, lines_.size() * 64);
   }
   [[nodiscard]] const std::byte* data() const noexcept { return lines_.data()->bytes; }

@@ -18,65 +18,64 @@ std::vector<std::byte> pattern(std::size_t n, unsigned seed) {
   return v;
 }
 
+/// What lies in the lines of a message of n bytes: payload and what is copied behind it.
+std::size_t bytes_in_lines(std::size_t n) { return n == 8 ? 8 : lines_of(n) * 64 - 8; }
+
 /// Sends messages of all the sizes, several laps of the ring, and compares what was read.
-template <layout L>
-void all_arrives(const std::vector<std::size_t>& sizes, int times) {
-  auto memory = std::make_unique<ring_memory>();
+template <std::uint64_t Lines>
+void all_arrives(const std::vector<std::size_t>& sizes, unsigned times) {
+  auto memory = std::make_unique<ring_memory<Lines>>();
   std::uint64_t sent = 0;
   std::jthread producer([&] {
-    ring_producer out(*memory);
-    for (int t = 0; t < times; ++t)
+    ring_producer<Lines> out(*memory);
+    for (unsigned t = 0; t < times; ++t)
       for (const std::size_t n : sizes) {
-        const auto message = pattern(n, static_cast<unsigned>(t));
-        // The words are summed as they are cut into lines, as the consumer does.
-        std::size_t at = 0;
-        while (at < n) {
-          const bool cut = L == layout::slots || at == 0;
-          const std::size_t here = cut && n - at > line_body ? line_body : n - at;
-          sent += read_all(message.data() + at, here);
-          at += here;
-        }
-        out.push<L>(message.data(), n);
+        const auto message = pattern(bytes_in_lines(n), t);
+        sent += read_all(message.data(), message.size());
+        out.push(message.data(), n);
       }
   });
-  ring_consumer in(*memory);
-  for (int t = 0; t < times; ++t)
-    for (const std::size_t n : sizes) in.pop<L>(n);
+  ring_consumer<Lines> in(*memory);
+  for (unsigned t = 0; t < times; ++t)
+    for (const std::size_t n : sizes) in.template pop<1>(n);
   producer.join();
   CHECK(in.sum() == sent);
 }
 
 }  // namespace
 
-TEST_CASE("A message takes the lines its layout needs") {
-  CHECK(lines_of(layout::slots, 8) == 1);
-  CHECK(lines_of(layout::slots, 56) == 1);
-  CHECK(lines_of(layout::slots, 57) == 2);
-  CHECK(lines_of(layout::slots, 4096) == 74);
-  CHECK(lines_of(layout::record, 56) == 1);
-  CHECK(lines_of(layout::record, 120) == 2);
-  CHECK(lines_of(layout::record, 121) == 3);
-  CHECK(lines_of(layout::record, 4096) == 65);
-  CHECK(lines_of(layout::slots, longest_message) <= ring_lines);
+TEST_CASE("A message takes one line for its first 56 bytes and one for every 64 more") {
+  CHECK(lines_of(8) == 1);
+  CHECK(lines_of(56) == 1);
+  CHECK(lines_of(57) == 2);
+  CHECK(lines_of(120) == 2);
+  CHECK(lines_of(121) == 3);
+  CHECK(lines_of(4096) == 65);
+  CHECK(lines_of(longest_message<64>) <= 32);
 }
 
-TEST_CASE("Everything that goes into the bare ring in slots comes out, over many laps") {
-  all_arrives<layout::slots>({8, 56, 57, 64, 1, 512, 4096, 8, longest_message}, 300);
+TEST_CASE("Reading all bytes sums them as words, and a rest as bytes") {
+  std::vector<std::byte> bytes(64 + 16 + 3, std::byte{0});
+  for (const std::size_t word : {0u, 3u, 7u, 8u, 9u}) bytes[word * 8] = std::byte{1};
+  CHECK(read_all(bytes.data(), 64) == 3);
+  CHECK(read_all(bytes.data(), 80) == 5);
+  bytes[82] = std::byte{7};
+  CHECK(read_all(bytes.data(), 83) == 12);
 }
 
-TEST_CASE("Everything that goes into the bare ring as records comes out, over many laps") {
-  // 8 and 16 bytes are whole words, so that a cut at the ring's end falls between words.
-  all_arrives<layout::record>({8, 56, 64, 120, 128, 512, 4096, 8, longest_message}, 300);
+TEST_CASE("Everything that goes into the bare ring comes out, over many laps") {
+  all_arrives<256>({8, 56, 57, 64, 8, 512, 4096, 8, longest_message<256>}, 300);
+  all_arrives<64>({8, 8, 120, 512, 1, 64, longest_message<64>, 8}, 600);
 }
 
 TEST_CASE("A full bare ring makes the producer wait until lines are free") {
-  auto memory = std::make_unique<ring_memory>();
+  auto memory = std::make_unique<ring_memory<256>>();
   std::atomic<int> pushed{0};
   std::jthread producer([&] {
-    ring_producer out(*memory);
+    ring_producer<256> out(*memory);
     const auto m = pattern(8, 1);
     for (int i = 0; i < 300; ++i) {
-      out.push<layout::slots>(m.data(), m.size());
+      out.push(m.data(), m.size());
       pushed.store(i + 1, std::memory_order_relaxed);
     }
   });
@@ -85,8 +84,8 @@ TEST_CASE("A full bare ring makes the producer wait until lines are free") {
     std::this_thread::yield();
   for (int i = 0; i < 2000; ++i) std::this_thread::yield();  // time to overrun, if it could
   CHECK(pushed.load(std::memory_order_relaxed) == 256);
-  ring_consumer in(*memory);
-  for (int i = 0; i < 300; ++i) in.pop<layout::slots>(8);
+  ring_consumer<256> in(*memory);
+  for (int i = 0; i < 300; ++i) in.pop<0>(8);
   producer.join();
   CHECK(pushed.load(std::memory_order_relaxed) == 300);
 }
