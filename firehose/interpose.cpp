@@ -142,6 +142,10 @@ const char* install() {
     if (!untouched(static_cast<const std::uint8_t*>(f))) return "somebody else has replaced a call";
     p.code = static_cast<std::atomic<std::uint64_t>*>(f);
   }
+  // libc will jump into this object for as long as the process lives: it must not be unloaded.
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<void*>(&our_munmap), &self) != 0)
+    (void)dlopen(self.dli_fname, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
   std::uint8_t* stubs = page_near(reinterpret_cast<std::uintptr_t>(patches[0].code));
   if (stubs == nullptr) return "no room near libc";
   std::uint8_t* stub = stubs;
