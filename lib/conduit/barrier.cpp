@@ -84,12 +84,10 @@ bool barrier::try_pass(barrier_vote& outcome) noexcept {
 }
 
 bool barrier::try_pass_spinning(barrier_vote& outcome) noexcept {
-  constexpr unsigned looks = 8;
-  for (unsigned i = 0; i < looks; ++i) {
+  constexpr unsigned looks = 16;  // about as long as a poll
+  for (unsigned i = 0; i < looks; ++i)
     if (try_pass(outcome)) [[likely]]
       return true;
-    cpu_relax();
-  }
   return false;
 }
 

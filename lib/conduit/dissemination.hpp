@@ -57,7 +57,9 @@ static_assert(sizeof(barrier_slots) == 4096);
 /// One process's side. Every function by one thread at a time; the slots may be written meanwhile.
 class dissemination {
  public:
-  dissemination(std::uint32_t rank, std::uint32_t size) noexcept : rank_(rank), size_(size) {
+  /// passed: how many barriers lie behind all processes already.
+  dissemination(std::uint32_t rank, std::uint32_t size, std::uint32_t passed = 0) noexcept
+      : rank_(rank), size_(size), phase_(passed & phase_mask) {
     while (steps_ < barrier_steps_max && (std::uint64_t{1} << steps_) < size_) ++steps_;
   }
 
@@ -116,8 +118,8 @@ class dissemination {
 
  private:
   const std::uint32_t rank_, size_;
+  std::uint32_t phase_;
   unsigned steps_ = 0;
-  std::uint32_t phase_ = 0;
   unsigned sent_ = 0, received_ = 0;
   barrier_vote known_;
 };

@@ -1,0 +1,161 @@
+// The logic of the barrier, in a world of N processes whose words are delivered in random order and
+// at random times, and whose sends may be refused: nobody passes before all have arrived, all pass,
+// and all learn the same.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "lib/conduit/dissemination.hpp"
+
+namespace {
+
+using namespace penstock::conduit;
+
+struct word_on_its_way {
+  std::uint32_t to;
+  unsigned parity, step;
+  std::uint64_t word;
+};
+
+struct process {
+  dissemination logic;
+  barrier_slots slots;
+  unsigned notified = 0, passed = 0;
+  process(std::uint32_t rank, std::uint32_t size, std::uint32_t behind)
+      : logic(rank, size, behind) {}
+};
+
+class world {
+ public:
+  world(std::uint32_t size, std::uint32_t seed, bool lossless, std::uint32_t passed = 0)
+      : random_(seed), lossless_(lossless) {
+    for (std::uint32_t r = 0; r < size; ++r) all_.emplace_back(r, size, passed);
+  }
+
+  std::size_t size() const { return all_.size(); }
+  process& at(std::size_t r) { return all_[r]; }
+
+  void notify(std::size_t r, const barrier_vote& v) {
+    REQUIRE(at(r).notified == at(r).passed);
+    ++at(r).notified;
+    at(r).logic.begin(v);
+    advance(r);
+  }
+  bool advance(std::size_t r) {
+    process& p = at(r);
+    if (p.passed == p.notified) return true;
+    const auto send = [this](std::uint32_t to, unsigned parity, unsigned step, std::uint64_t w) {
+      if (!lossless_ && random_() % 3 == 0) return false;
+      in_flight_.push_back({to, parity, step, w});
+      return true;
+    };
+    if (!p.logic.advance(p.slots, send)) return false;
+    ++p.passed;
+    return true;
+  }
+  // One word arrives, any of those on their way; but words of one slot in order, as its sender is
+  // one.
+  void deliver() {
+    if (in_flight_.empty()) return;
+    const std::size_t pick = random_() % in_flight_.size();
+    const auto same = [&](const word_on_its_way& a) {
+      const auto& b = in_flight_[pick];
+      return a.to == b.to && a.parity == b.parity && a.step == b.step;
+    };
+    const auto first = std::find_if(in_flight_.begin(), in_flight_.end(), same);
+    at(first->to).slots.at[first->parity][first->step].word.store(first->word);
+    in_flight_.erase(first);
+  }
+  std::uint32_t random() { return static_cast<std::uint32_t>(random_()); }
+
+ private:
+  std::mt19937 random_;
+  bool lossless_;
+  std::deque<process> all_;
+  std::deque<word_on_its_way> in_flight_;
+};
+
+// Runs one phase; every process votes what vote(rank) says. Returns what they learned.
+template <class Vote>
+barrier_vote run_phase(world& w, Vote vote) {
+  const unsigned phase = w.at(0).notified;
+  std::vector<std::size_t> late(w.size());
+  for (std::size_t i = 0; i < late.size(); ++i) late[i] = i;
+  for (std::uint64_t events = 0;; ++events) {
+    REQUIRE(events < 1'000'000);  // else they wait for each other for ever
+    if (!late.empty() && w.random() % 4 == 0) {
+      const std::size_t k = w.random() % late.size();
+      const std::size_t r = late[k];
+      late.erase(late.begin() + static_cast<std::ptrdiff_t>(k));
+      w.notify(r, vote(r));
+    }
+    w.deliver();
+    const std::size_t r = w.random() % w.size();
+    if (w.advance(r) && w.at(r).passed == phase + 1) REQUIRE(late.empty());
+    bool all = late.empty();
+    for (std::size_t i = 0; i < w.size() && all; ++i) all = w.at(i).passed == phase + 1;
+    if (all) break;
+  }
+  const barrier_vote learned = w.at(0).logic.outcome();
+  for (std::size_t i = 0; i < w.size(); ++i) REQUIRE(w.at(i).logic.outcome() == learned);
+  return learned;
+}
+
+}  // namespace
+
+TEST_CASE("combining votes does not depend on order or on counting one twice") {
+  const barrier_vote votes[] = {{}, {1, true, false}, {2, true, false}, {0, false, true}};
+  for (const auto& a : votes)
+    for (const auto& b : votes) {
+      CHECK(combine(a, b) == combine(b, a));
+      CHECK(combine(a, a) == a);
+      for (const auto& c : votes) CHECK(combine(combine(a, b), c) == combine(a, combine(b, c)));
+    }
+}
+
+TEST_CASE("a word keeps phase and vote") {
+  for (const std::uint32_t phase : {1u, 77u, dissemination::phase_mask})
+    for (const auto& v :
+         {barrier_vote{}, barrier_vote{~0u, true, false}, barrier_vote{0, false, true}}) {
+      const auto w = dissemination::pack(phase, v);
+      CHECK(dissemination::phase_of(w) == phase);
+      CHECK(dissemination::vote_of(w) == v);
+    }
+}
+
+TEST_CASE("nobody passes early, all pass, all learn the same") {
+  for (std::uint32_t size : {1u, 2u, 3u, 4u, 5u, 8u, 13u})
+    for (std::uint32_t seed = 0; seed < 20; ++seed) {
+      CAPTURE(size);
+      CAPTURE(seed);
+      world w(size, seed, seed % 2 == 0);
+      for (std::uint32_t phase = 0; phase < 6; ++phase) {
+        const auto same = run_phase(w, [&](std::size_t) {
+          return barrier_vote{phase, true, false};
+        });
+        CHECK(same == barrier_vote{phase, true, false});
+        const auto one_named = run_phase(w, [&](std::size_t r) {
+          return r == phase % size ? barrier_vote{9, true, false} : barrier_vote{};
+        });
+        CHECK(one_named == barrier_vote{9, true, false});
+        const auto nobody = run_phase(w, [](std::size_t) { return barrier_vote{}; });
+        CHECK(nobody == barrier_vote{});
+        if (size == 1) continue;
+        const auto differ = run_phase(w, [&](std::size_t r) {
+          return barrier_vote{r == phase % size ? 1u : 2u, true, false};
+        });
+        CHECK(differ.mismatch);
+      }
+    }
+}
+
+TEST_CASE("phases go on past the largest number a word can hold") {
+  world w(3, 1, true, dissemination::phase_mask - 2);
+  for (std::uint32_t phase = 0; phase < 6; ++phase)
+    CHECK(run_phase(w, [&](std::size_t) {
+            return barrier_vote{phase, true, false};
+          }).value == phase);
+}
