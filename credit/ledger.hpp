@@ -84,7 +84,7 @@ class ledger {
       : cfg_(c),
         bank_(c.bank),
         fresh_(c.credits_per_peer > min_credits ? 0 : c.ranks),
-        store_(c.ranks, &start, c) {}
+        store_(cfg_.ranks, &start, cfg_) {}
   ledger(const ledger&) = delete;
   ledger& operator=(const ledger&) = delete;
 

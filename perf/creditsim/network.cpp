@@ -1,0 +1,233 @@
+// Moves time and messages, and keeps the figures.
+#include "perf/creditsim/network.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace penstock::creditsim {
+
+result<std::unique_ptr<network>> network::make(const network_settings& s, pattern& p,
+                                               std::uint32_t nodes) {
+  result<credit::config> c = credit::plan(nodes, 0, s.credits);
+  if (!c) return c.error();
+  return std::unique_ptr<network>(new network(s, p, *c));
+}
+
+network::network(const network_settings& s, pattern& p, const credit::config& c)
+    : settings_(s), pattern_(p), config_(c), buckets_(s.latency + 1) {
+  nodes_.reserve(c.ranks);
+  for (std::uint32_t i = 0; i < c.ranks; ++i) {
+    credit::config mine = c;
+    mine.me = i;
+    nodes_.push_back(std::make_unique<node>(mine));
+    wake(i);
+  }
+  const std::uint32_t first = p.watched();
+  for (std::uint32_t k = 1; k < c.ranks && k <= shown_peers; ++k)
+    out_.peers.push_back((first + k) % c.ranks);
+}
+
+void network::wake(std::uint32_t i) {
+  if (nodes_[i]->running) return;
+  nodes_[i]->running = true;
+  run_.push_back(i);
+}
+
+/// A lender's epoch has ended since it was last looked at: closes its figures.
+void network::turn_epoch(node& n) {
+  if (n.phase != phase_) {
+    n.phase = phase_;
+    n.phase_epoch = n.l.epoch();
+  }
+  if (n.l.epoch() == n.epoch) return;
+  n.epoch = n.l.epoch();
+  n.moved_before = n.moved_now;
+  n.moved_now = 0;
+}
+
+void network::note_moved(node& n, std::uint32_t credits) {
+  turn_epoch(n);
+  if (credits == 0) return;
+  n.moved_now += credits;
+  n.moved_most = std::max(n.moved_most, n.moved_now);
+  out_.moved += credits;
+  if (!out_.moments.empty()) out_.moments.back().moved += credits;
+  const bool judged = !pattern_.watches_one() || &n == nodes_[pattern_.watched()].get();
+  if (judged)
+    out_.epochs_to_settle = std::max(out_.epochs_to_settle, n.l.epoch() - n.phase_epoch + 1);
+}
+
+void network::send_intents(std::uint32_t i, node& n) {
+  if (!n.l.has_intents()) return;
+  credit::grant g{};
+  while (n.l.next_grant(g)) {
+    note_moved(n, g.count);
+    post({i, g.peer, g.count, 0, what::grant, g.end_epoch, false});
+  }
+  std::array<credit::revoke_intent, 16> r;
+  const std::uint32_t k = n.l.next_revoke(r);
+  for (std::uint32_t j = 0; j < k; ++j)
+    post({i, r[j].peer, 0, r[j].at_most, what::revoke, r[j].end_epoch, r[j].urgent});
+}
+
+void network::arrive(const message& m) {
+  node& n = *nodes_[m.to];
+  switch (m.type) {
+    case what::request:
+      n.inbox.push_back(m);
+      if (!n.serving) {
+        n.serving = true;
+        serve_.push_back(m.to);
+      }
+      return;
+    case what::reply:
+      static_cast<void>(n.l.on_credits(m.from, m.count, m.extra, m.end_epoch));
+      wake(m.to);
+      return;
+    case what::grant:
+      static_cast<void>(n.l.on_grant(m.from, m.count, m.end_epoch));
+      wake(m.to);
+      return;
+    case what::revoke: {
+      const credit::revoke_answer a = n.l.on_revoke(m.from, m.end_epoch, m.urgent, m.extra);
+      post({m.to, m.from, a.count, 0, what::return_, a.end_epoch, false});
+      return;
+    }
+    case what::return_:
+      static_cast<void>(n.l.on_return(m.from, m.count, m.end_epoch));
+      note_moved(n, m.count);
+      send_intents(m.to, n);
+      return;
+    case what::want: {
+      const credit::want_answer a = n.l.on_want(m.from, m.count, m.urgent, m.end_epoch);
+      if (a.send) {
+        note_moved(n, a.message.count);
+        post({m.to, m.from, a.message.count, 0, what::grant, a.message.end_epoch, false});
+      }
+      send_intents(m.to, n);
+      return;
+    }
+  }
+}
+
+void network::serve(std::uint32_t i, node& n) {
+  for (std::uint32_t k = 0; k < settings_.service && n.handled < n.inbox.size(); ++k) {
+    const message m = n.inbox[n.handled++];
+    const std::uint32_t granted = n.l.on_request(m.from, m.count, m.extra, m.end_epoch);
+    note_moved(n, granted);
+    post({i, m.from, m.count, static_cast<std::uint16_t>(granted), what::reply,
+          n.l.take_epoch_mark(m.from), false});
+    if (m.extra != 0) send_intents(i, n);
+    if (pattern_.arrived(i, m.from)) wake(i);
+    if (pattern_.phase() != phase_) {
+      phase_ = pattern_.phase();
+      for (std::uint32_t j = 0; j < config_.ranks; ++j) wake(j);
+    }
+  }
+  if (n.handled == n.inbox.size()) {
+    n.inbox.clear();
+    n.handled = 0;
+  }
+}
+
+/// True if the node may send again in the next step.
+bool network::try_send(std::uint32_t i, node& n) {
+  if (n.order.cost == 0 && !pattern_.next(i, n.order)) return false;
+  const send_order o = n.order;
+  if (n.l.try_take(o.to, o.cost) == 0) {
+    if (!n.stalled) {
+      n.stalled = true;
+      n.need = n.l.note_stall(o.to, o.cost);
+      ++out_.stalled;
+      ++out_.moments.back().stalled;
+      if (out_.sent * 2 > pattern_.total()) ++out_.stalled_late;
+    }
+    if (const std::uint32_t want = n.l.begin_want(o.to, o.cost); want != 0)
+      post({i, o.to, static_cast<std::uint16_t>(want), 0, what::want, n.l.take_epoch_mark(o.to),
+            true});
+    return false;
+  }
+  if (n.stalled) n.l.end_stall(o.to);
+  post({i, o.to, static_cast<std::uint16_t>(o.cost), static_cast<std::uint16_t>(n.need),
+        what::request, n.l.take_epoch_mark(o.to), false});
+  n.order.cost = n.need = 0;
+  n.stalled = false;
+  ++n.sent;
+  ++out_.sent;
+  return true;
+}
+
+outcome network::run(const std::function<void(double)>& progress) {
+  const std::uint64_t total = pattern_.total();
+  const std::uint64_t every = std::max<std::uint64_t>(1, total / 128);
+  std::vector<std::uint32_t> batch;
+  bool halfway = false;
+  look();
+  for (std::uint32_t quiet = 0; quiet <= settings_.latency; ++now_) {
+    std::vector<message>& due = buckets_[now_ % buckets_.size()];
+    quiet = due.empty() && run_.empty() && serve_.empty() ? quiet + 1 : 0;
+    for (std::size_t k = 0; k < due.size(); ++k) arrive(due[k]);
+    due.clear();
+    batch.swap(serve_);
+    for (const std::uint32_t i : batch) {
+      node& n = *nodes_[i];
+      serve(i, n);
+      n.serving = !n.inbox.empty();
+      if (n.serving) serve_.push_back(i);
+    }
+    batch.clear();
+    batch.swap(run_);
+    for (const std::uint32_t i : batch) nodes_[i]->running = false;
+    for (const std::uint32_t i : batch)
+      if (try_send(i, *nodes_[i])) wake(i);
+    batch.clear();
+    if (out_.sent >= out_.moments.back().sent + every) {
+      look();
+      progress(static_cast<double>(out_.sent) / static_cast<double>(total));
+    }
+    if (!halfway && out_.sent * 2 >= total) {
+      halfway = true;
+      judge_shares();
+    }
+  }
+  judge_end();
+  return std::move(out_);
+}
+
+/// Notes a moment for the pictures.
+void network::look() {
+  const node_ledger& l = nodes_[pattern_.watched()]->l;
+  moment m;
+  m.step = now_;
+  m.sent = out_.sent;
+  m.watched_bank = l.bank();
+  for (const std::uint32_t p : out_.peers) m.held.push_back(l.loan(p));
+  out_.moments.push_back(std::move(m));
+}
+
+/// Jain's index of what each node with a part in the pattern had sent by now.
+void network::judge_shares() {
+  double sum = 0, squares = 0, count = 0;
+  for (const auto& n : nodes_) {
+    if (n->sent == 0) continue;
+    sum += n->sent;
+    squares += static_cast<double>(n->sent) * n->sent;
+    ++count;
+  }
+  out_.fairness = squares > 0 ? sum * sum / (count * squares) : 1;
+}
+
+void network::judge_end() {
+  out_.steps = now_ - settings_.latency;
+  out_.finished = out_.sent == pattern_.total();
+  for (const auto& p : nodes_) {
+    node& n = *p;
+    turn_epoch(n);
+    out_.epochs = std::max(out_.epochs, n.epoch);
+    const std::uint32_t last = n.epoch == 0 ? n.moved_now : n.moved_before;
+    out_.moved_last_epoch = std::max<std::uint64_t>(out_.moved_last_epoch, last);
+    out_.moved_most_epoch = std::max<std::uint64_t>(out_.moved_most_epoch, n.moved_most);
+  }
+}
+
+}  // namespace penstock::creditsim

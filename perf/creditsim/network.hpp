@@ -1,0 +1,110 @@
+// A simulated job: one real ledger a node, and a network that moves messages in steps of time.
+//
+// In a step each node may send one request and handle `service` of them; a message takes `latency`
+// steps. Replies and system messages are handled as they arrive: they need nothing (DEADLOCK.md).
+// Time is counted, not measured: a run is the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "credit/credit.hpp"
+#include "perf/creditsim/pattern.hpp"
+#include "perf/creditsim/sparse_store.hpp"
+
+namespace penstock::creditsim {
+
+/// The one thing that differs between the two runs that are compared.
+struct network_settings {
+  std::uint32_t latency = 10;  ///< steps from sender to receiver
+  std::uint32_t service = 2;   ///< requests a node handles in a step
+  credit::overrides credits;   ///< flow_control=false: unlimited credits
+};
+
+/// What was seen at one of about 128 moments of a run.
+struct moment {
+  std::uint64_t step = 0, sent = 0;
+  std::uint64_t moved = 0;          ///< credits lent or given back since the moment before
+  std::uint64_t stalled = 0;        ///< messages that had to wait since then
+  std::uint32_t watched_bank = 0;   ///< bank of the watched lender
+  std::vector<std::uint32_t> held;  ///< loans of the watched lender, by peer (at most shown_peers)
+};
+inline constexpr std::uint32_t shown_peers = 64;
+
+struct outcome {
+  bool finished = false;  ///< false: everybody waited for somebody
+  std::uint64_t steps = 0, sent = 0, stalled = 0, stalled_late = 0;
+  std::uint64_t moved = 0;             ///< credits lent on demand, given back, in all
+  std::uint64_t moved_last_epoch = 0;  ///< the most by one lender in its last whole epoch
+  std::uint64_t moved_most_epoch = 0;  ///< the most by one lender in any epoch
+  std::uint32_t epochs = 0;            ///< the most epochs any lender has had
+  std::uint32_t epochs_to_settle = 0;  ///< the latest epoch after a change in which credits moved
+  double fairness = 1;                 ///< Jain's index of shares sent when half was sent
+  std::vector<moment> moments;
+  std::vector<std::uint32_t> peers;  ///< the rows of moment::held
+};
+
+class network {
+ public:
+  /// p outlives the network. Fails when credit::plan() refuses the settings.
+  static result<std::unique_ptr<network>> make(const network_settings& s, pattern& p,
+                                               std::uint32_t nodes);
+
+  /// Runs to the end. progress is called now and then with the share that is done.
+  outcome run(const std::function<void(double)>& progress);
+
+  [[nodiscard]] const credit::config& plan() const { return config_; }
+
+ private:
+  using node_ledger = credit::ledger<thread_mode::seq, std::atomic, sparse_store>;
+  enum class what : std::uint8_t { request, reply, revoke, return_, want, grant };
+  struct message {
+    std::uint32_t from, to;
+    std::uint16_t count, extra;
+    what type;
+    bool end_epoch, urgent;
+  };
+  struct node {
+    explicit node(const credit::config& c) : l(c) {}
+    node_ledger l;
+    std::vector<message> inbox;
+    std::size_t handled = 0;  // of the inbox
+    send_order order;         // the message it wants to send; cost 0: none
+    std::uint32_t need = 0;
+    bool stalled = false, running = false, serving = false;
+    std::uint32_t sent = 0;
+    // Of its loans, as lender:
+    std::uint32_t moved_now = 0, moved_before = 0, moved_most = 0;  // by epoch
+    std::uint32_t epoch = 0, phase = 0, phase_epoch = 0;
+  };
+
+  network(const network_settings& s, pattern& p, const credit::config& c);
+  void post(const message& m) {
+    buckets_[(now_ + settings_.latency) % buckets_.size()].push_back(m);
+  }
+  void wake(std::uint32_t i);
+  void arrive(const message& m);
+  void serve(std::uint32_t i, node& n);
+  bool try_send(std::uint32_t i, node& n);
+  void send_intents(std::uint32_t i, node& n);
+  void note_moved(node& n, std::uint32_t credits);
+  void turn_epoch(node& n);
+  void look();
+  void judge_shares();
+  void judge_end();
+
+  network_settings settings_;
+  pattern& pattern_;
+  credit::config config_;
+  std::vector<std::unique_ptr<node>> nodes_;
+  std::vector<std::vector<message>> buckets_;  // by arrival step
+  std::vector<std::uint32_t> run_, serve_;     // nodes with something to do
+  std::uint64_t now_ = 0;
+  std::uint32_t phase_ = 0;
+  outcome out_;
+};
+
+}  // namespace penstock::creditsim

@@ -1,0 +1,48 @@
+// Who sends what to whom: the communication patterns of the simulator. A pattern knows nothing of
+// credits; the network asks it for each node's next message, and tells it what arrived.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace penstock::creditsim {
+
+/// What a run is made of; 0 leaves a figure to the pattern.
+struct workload {
+  std::string pattern = "ghost";
+  std::uint32_t nodes = 64;
+  std::uint64_t seed = 1;
+  std::uint32_t messages = 0;    ///< per node and iteration (ghost: per face), or in all
+  std::uint32_t iterations = 0;  ///< ghost, tree: steps; hotspot, oscillate: moves
+};
+
+struct send_order {
+  std::uint32_t to = 0;
+  std::uint32_t cost = 0;  ///< credits
+};
+
+class pattern {
+ public:
+  virtual ~pattern() = default;
+  /// Fills in the node's next message; false when it has none now: it is done, or waits for one.
+  virtual bool next(std::uint32_t node, send_order& out) = 0;
+  /// A message of `from` was handled at `at`; true if `at` may have more to send now.
+  virtual bool arrived(std::uint32_t at, std::uint32_t from) = 0;
+  /// Messages of the whole run.
+  [[nodiscard]] virtual std::uint64_t total() const = 0;
+  /// Counts changes of the pattern: after each, credits are to settle anew.
+  [[nodiscard]] virtual std::uint32_t phase() const { return 0; }
+  /// The lender whose loans are drawn, and which is watched for settling where phases change.
+  [[nodiscard]] virtual std::uint32_t watched() const { return 0; }
+  /// Whether only the watched node's loans are judged (the others have no part in the pattern).
+  [[nodiscard]] virtual bool watches_one() const { return false; }
+};
+
+/// Names: none, ghost, tree, random, hotspot, alltoone, oscillate. Null for any other.
+std::unique_ptr<pattern> make_pattern(const workload& w);
+/// The names, for help and tests.
+const std::vector<std::string>& pattern_names();
+
+}  // namespace penstock::creditsim
