@@ -8,6 +8,7 @@
 //
 // A lane is ready here when it is bound here (RTS) and known to be bound there (RTR): then a
 // message can be received, and answered, at the other end.
+#include <algorithm>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
@@ -130,6 +131,27 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   return {};
 }
 
+// A queue pair connected to itself, for atomics on own words that the device does for others.
+status engine::connect_self() noexcept {
+  peer& p = peers_[rank_];
+  const std::uint32_t tag = thread_tag();
+  if (!p.connecting.try_enter(tag)) return status::busy;
+  status s = status::ok;
+  if (p.made == 0) {
+    auto r = make_lanes(p, 1u << lane_rma);
+    if (r) r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
+    if (!r) {
+      log(log_level::error, "no queue pair to itself: %s", r.error().message().c_str());
+      s = status::device_error;
+    } else {
+      // R2 ready  release p.ready  -> A2 (rma.cpp)
+      p.ready.store(1u << lane_rma, std::memory_order_release);
+    }
+  }
+  p.connecting.leave(tag);
+  return s == status::ok ? status::not_ready : s;
+}
+
 // A process shows its memory only to a queue pair that it has bound: not before its hello has said
 // so, or a message of it has come. Any thread; the device gives all the same address.
 std::byte* engine::map_segment(peer& p) noexcept {
@@ -176,6 +198,8 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
     init.send_cq = init.recv_cq = unused_cq_;
     init.srq = unused_srq_;
     init.cap.max_send_wr = 1;
+  } else if (l == lane_rma) {
+    transfers_.describe_queue(init);
   } else {
     queues_->describe(l == lane_reply  ? queues::reply_side
                       : l == lane_bulk ? queues::bulk_side
@@ -196,7 +220,10 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
       e != 0)
     return failure{"ibv_modify_qp to INIT on " + device_.name, e, ""};
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff);
-  if (!direct_) queues_->announce(qp, p.rank);
+  if (l == lane_rma)
+    transfers_.attach(p);
+  else if (!direct_)
+    queues_->announce(qp, p.rank);
   return {};
 }
 
@@ -207,7 +234,7 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
       static_cast<ibv_mtu>(p.address.mtu < device_.self.mtu ? p.address.mtu : device_.self.mtu);
   a.dest_qp_num = qpn;
   a.rq_psn = psn;
-  a.max_dest_rd_atomic = 4;
+  a.max_dest_rd_atomic = transfers_.reads_here();
   a.min_rnr_timer = static_cast<std::uint8_t>(settings_.rnr_timer);
   a.ah_attr = device_.path_to(p.address);
   if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
@@ -221,7 +248,7 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
   a.timeout = static_cast<std::uint8_t>(settings_.qp_timeout);
   a.retry_cnt = static_cast<std::uint8_t>(settings_.retry_count);
   a.rnr_retry = static_cast<std::uint8_t>(settings_.rnr_retry);
-  a.max_rd_atomic = 4;
+  a.max_rd_atomic = std::min(transfers_.reads_here(), p.reads);
   if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
                                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                                                  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

@@ -18,6 +18,7 @@
 #include "lib/conduit/datagrams.hpp"
 #include "lib/conduit/meeting.hpp"
 #include "lib/conduit/peer.hpp"
+#include "lib/conduit/rma.hpp"
 #include "lib/conduit/wire.hpp"
 #include "lib/job/job.hpp"
 #include "memreg/memreg.hpp"
@@ -155,6 +156,9 @@ class engine {
   /// counts the fruitless polls; starts at 0.
   status wait_step(unsigned& empty) noexcept;
 
+  /// Puts, gets and what belongs to them (rma.hpp).
+  [[nodiscard]] transfers& one_sided() noexcept { return transfers_; }
+
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
   status barrier() noexcept { return meeting_.run(); }
 
@@ -244,6 +248,7 @@ class engine {
   result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
   void attach_peer(peer& p) noexcept;
   std::byte* map_segment(peer& p) noexcept;
+  status connect_self() noexcept;
 
   // setup.cpp
   result<void> open_device();
@@ -294,7 +299,9 @@ class engine {
   handler_entry user_[user_handlers];
   handler_entry system_[system_handlers];
 
+  friend class transfers;
   meeting meeting_{*this};
+  transfers transfers_{*this};
   endpoint* endpoint_ = nullptr;
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<datagrams> datagram_port_;

@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/owner.hpp"
+#include "lib/conduit/rma_queue.hpp"
 #include "lib/conduit/wire.hpp"
 #include "nic/device.hpp"
 #include "nic/shm/ring.hpp"
@@ -24,7 +26,8 @@ enum lane_index : unsigned {
   lane_request = 0,  ///< requests of up to 256 bytes; receives from the small lane's SRQ
   lane_reply = 1,    ///< replies and system messages
   lane_bulk = 2,     ///< larger requests; receives from the full-size SRQ
-  lane_count = 3,
+  lane_rma = 3,      ///< puts, gets and atomics; receives nothing
+  lane_count = 4,
 };
 /// Most chunks that one message of credits frees.
 inline constexpr unsigned max_unanswered = 64;
@@ -61,12 +64,16 @@ struct alignas(cache_line) peer {
   std::uint16_t unanswered[max_unanswered] = {};  // (request_in) chunks of requests without reply
   std::uint16_t unanswered_count = 0;
 
+  queue_owner transfer_out;
+  std::unique_ptr<transfer_queue> transfers;  // (transfer_out to post) of lane_rma
+
   // Set-up and connection.
   nic::address address;
   std::uint32_t datagram_qp = 0;
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
   std::size_t segment_bytes = 0;
   std::uint32_t segment_rkey = 0;
+  std::uint8_t reads = 1;             ///< reads and atomics that the peer takes at a time
   std::byte* segment_here = nullptr;  ///< where the peer's segment is mapped here, or null
   std::uint64_t reply_base = 0;       ///< the peer's reply chunks, for RDMA writes of replies
   std::uint32_t reply_rkey = 0;

@@ -29,6 +29,7 @@ struct introduction {
   std::uint64_t reply_base = 0;
   std::uint32_t segment_rkey = 0, reply_rkey = 0;
   std::uint32_t direct = 0, chunk_bytes = 0;
+  std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
 };
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
@@ -175,6 +176,8 @@ result<void> engine::start(std::size_t segment_bytes) {
     segment_ = std::make_unique<memreg::segment>(std::move(*made));
     if (auto r = segment_->attach(*registrar_); !r) return r;
   }
+  if (!direct_)
+    if (auto r = transfers_.open(); !r) return r;
   if (auto r = introduce(); !r) return r;
   started_ = true;
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
@@ -202,6 +205,8 @@ result<void> engine::introduce() {
     mine.reply_rkey = queues_->request_chunks->keys().rkey;
     mine.chunk_bytes = queues_->size.chunk_bytes;
   }
+  mine.reads = transfers_.reads_here();
+  mine.device_atomics = transfers_.device_atomics();
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   for (std::uint32_t r = 0; r < size_; ++r) {
@@ -235,6 +240,8 @@ result<void> engine::introduce() {
     p.segment_rkey = his.segment_rkey;
     p.reply_base = his.reply_base;
     p.reply_rkey = his.reply_rkey;
+    p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
+    transfers_.agree(his.device_atomics != 0);
   }
   if (segment_) peers_[rank_].segment_here = segment_->base();
   return {};
@@ -248,6 +255,7 @@ void engine::close() noexcept {
     if (is_failure(meeting_.run(settings_.exit_limit_ns(size_))))
       log(log_level::warning, "leaving without the others");
     while (!direct_ && !job_.ended() && !sent_all()) reap_sends();
+    while (!direct_ && !job_.ended() && !transfers_.drained()) (void)transfers_.reap();
     closing_.store(true, std::memory_order_relaxed);
     if (!job_.ended()) (void)job_.fence();
   }
@@ -270,6 +278,7 @@ engine::~engine() {
     for (auto& l : p.lanes)
       if (l.qp != nullptr) device_.verbs->destroy_qp(l.qp);
   datagram_port_.reset();
+  transfers_.close();
   queues_.reset();
   if (unused_srq_ != nullptr) device_.verbs->destroy_srq(unused_srq_);
   if (unused_cq_ != nullptr) device_.verbs->destroy_cq(unused_cq_);

@@ -414,7 +414,7 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
 }
 
 unsigned engine::poll_verbs() noexcept {
-  unsigned n = poll_replies_verbs();
+  unsigned n = poll_replies_verbs() + transfers_.reap();
   n += poll_requests_verbs();
   const std::uint32_t tag = thread_tag();
   poller& mine = my_poller(tag);

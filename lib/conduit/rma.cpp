@@ -1,0 +1,483 @@
+#include "lib/conduit/rma.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+constexpr unsigned batch = 16;
+// Gets and atomics whose bytes land in memory of ours first: how many at a time, and how large.
+constexpr std::uint32_t slot_count = 512, slot_bytes = 64;
+// Reads that one queue pair has in flight; more only cost the target's device memory.
+constexpr int most_reads = 16;
+
+template <class T>
+T word_pair(const std::uint32_t* args, unsigned i) noexcept {
+  static_assert(sizeof(T) == 8);
+  T x;
+  std::memcpy(&x, args + i, sizeof x);
+  return x;
+}
+
+}  // namespace
+
+transfers::transfers(engine& e) noexcept : engine_(e) {
+  using takes = handler_entry::takes;
+  e.add_system_handler(rma_set, {&transfers::on_set, this, 7, takes::nothing});
+  e.add_system_handler(rma_done, {&transfers::on_done, this, 2, takes::nothing});
+}
+
+void transfers::close() noexcept {
+  for (peer& p : engine_.peers_) p.transfers.reset();
+  slots_.reset();
+  memory_.reset();
+  pool_.reset();
+  temporaries_.reset();
+  if (cq_ != nullptr) engine_.device_.verbs->destroy_cq(cq_);
+  cq_ = nullptr;
+}
+
+// Verbs path only; the segment is attached.
+result<void> transfers::open() {
+  const engine& e = engine_;
+  const ibv_device_attr& limits = e.device_.limits;
+  reads_ = static_cast<std::uint8_t>(
+      std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, most_reads));
+  device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE;
+  max_inline_ = e.max_inline_;
+  max_piece_ = std::min<std::size_t>(e.device_.max_message(), std::size_t{1} << 30);
+  const std::size_t chunk_bytes = e.queues_->size.chunk_bytes;
+  put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
+  get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
+
+  // One completion queue for all; each queue pair's share of it is its depth.
+  const auto most = static_cast<std::uint32_t>(limits.max_cqe);
+  depth_ = std::min(e.settings_.op_oust_pp, most / e.size_);
+  if (depth_ == 0)
+    return failure{"a completion queue of " + e.device_.name + " has " + std::to_string(most) +
+                       " entries, too few for puts and gets to " + std::to_string(e.size_) +
+                       " processes",
+                   0, "run fewer processes"};
+  cq_ = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(depth_ * e.size_), nullptr,
+                                   nullptr, 0);
+  if (cq_ == nullptr)
+    return failure{
+        "ibv_create_cq of " + std::to_string(depth_ * e.size_) + " entries on " + e.device_.name,
+        errno, "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
+
+  memreg::arena_options o;
+  o.name = "penstock-slots";
+  o.block_bytes = std::size_t{slot_count} * slot_bytes;
+  memory_ = std::make_unique<memreg::arena>(e.registrar_.get(), o);
+  auto slots = queues::chunk_pool::open(*memory_, slot_count, slot_bytes);
+  if (!slots) return slots.error();
+  slots_ = std::move(*slots);
+
+  temporaries_ = std::make_unique<memreg::temporary_pool>(*e.registrar_, e.settings_.tmpmd_limit);
+  if (e.settings_.use_firehose) {
+    firehose::pool_settings f;
+    f.max_bytes = e.settings_.firehose_maxvictim_m;
+    f.max_regions = e.settings_.firehose_maxvictim_r;
+    f.max_region_bytes = e.settings_.firehose_maxregion_size;
+    auto pool = firehose::pool::create(*e.registrar_, f);
+    if (!pool) return pool.error();
+    pool_ = std::move(*pool);
+    log(log_level::info, "firehose: %s", pool_->protection_text());
+  }
+  return {};
+}
+
+// Nothing is ever received on these queue pairs.
+void transfers::describe_queue(ibv_qp_init_attr& init) const noexcept {
+  init.send_cq = init.recv_cq = cq_;
+  init.cap.max_send_wr = depth_;
+  init.cap.max_recv_wr = 1;
+  init.cap.max_recv_sge = 1;
+  init.cap.max_inline_data = max_inline_;
+}
+
+// What every operation asks first. here: where `at` is mapped, or null.
+status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept {
+  here = nullptr;
+  if (running != nullptr) [[unlikely]]
+    return status::in_handler;
+  if (to >= engine_.size_) [[unlikely]]
+    return status::bad_rank;
+  if (!engine_.started_) [[unlikely]]
+    return status::shut_down;
+  if (bytes == 0) return status::ok;
+  const peer& p = engine_.peers_[to];
+  if (!engine::in_segment(p, at, bytes)) [[unlikely]]
+    return status::out_of_segment;
+  if (!engine_.direct_ && to != engine_.rank_) return status::ok;
+  std::byte* const base = engine_.segment_here(to);
+  if (base == nullptr) [[unlikely]]
+    return status::peer_dead;
+  here = base + (static_cast<const std::byte*>(at) - p.segment_base);
+  return status::ok;
+}
+
+status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes, reuse r,
+                      op_counter& c) noexcept {
+  std::byte* here = nullptr;
+  if (const status s = begin(to, dest, bytes, here); s != status::ok || bytes == 0) return s;
+  if (here != nullptr) {
+    std::memmove(here, src, bytes);
+    return status::ok;
+  }
+  // What is larger than a copy in a chunk leaves from its place; then a caller who wants the source
+  // back at once waits for the whole operation, since a write has left when it has arrived.
+  op_counter local{0};
+  const bool wait_here =
+      r == reuse::on_return && bytes > std::max<std::size_t>(put_bounce_, max_inline_);
+  op_counter& count = wait_here ? local : c;
+  if (wait_here) r = reuse::on_completion;
+  peer& p = engine_.peers_[to];
+  const auto* from = static_cast<const std::byte*>(src);
+  auto at = reinterpret_cast<std::uintptr_t>(dest);
+  status s = status::ok;
+  while (bytes != 0) {
+    part local_part;
+    s = insist([&]() noexcept { return source(from, bytes, r, local_part); });
+    if (s == status::ok) s = move(p, IBV_WR_RDMA_WRITE, at, local_part, count);
+    if (s != status::ok) break;
+    from += local_part.bytes, at += local_part.bytes, bytes -= local_part.bytes;
+  }
+  if (wait_here) settle(local);
+  return s;
+}
+
+status transfers::get(void* dest, rank_id from, const void* src, std::size_t bytes,
+                      op_counter& c) noexcept {
+  std::byte* here = nullptr;
+  if (const status s = begin(from, src, bytes, here); s != status::ok || bytes == 0) return s;
+  if (here != nullptr) {
+    std::memmove(dest, here, bytes);
+    return status::ok;
+  }
+  peer& p = engine_.peers_[from];
+  auto* to = static_cast<std::byte*>(dest);
+  auto at = reinterpret_cast<std::uintptr_t>(src);
+  while (bytes != 0) {
+    part local_part;
+    status s = insist([&]() noexcept { return destination(to, bytes, local_part); });
+    if (s == status::ok) s = move(p, IBV_WR_RDMA_READ, at, local_part, c);
+    if (s != status::ok) return s;
+    to += local_part.bytes, at += local_part.bytes, bytes -= local_part.bytes;
+  }
+  return status::ok;
+}
+
+status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
+                      op_counter& c) noexcept {
+  std::byte* here = nullptr;
+  if (const status s = begin(to, dest, bytes, here); s != status::ok || bytes == 0) return s;
+  if (here != nullptr) {
+    std::memset(here, value, bytes);
+    return status::ok;
+  }
+  if (bytes <= engine_.queues_->size.chunk_bytes) {
+    part filled;
+    status s = insist([&]() noexcept { return chunk(bytes, filled); });
+    if (s != status::ok) return s;
+    std::memset(reinterpret_cast<void*>(filled.at), value, bytes);
+    return move(engine_.peers_[to], IBV_WR_RDMA_WRITE, reinterpret_cast<std::uintptr_t>(dest),
+                filled, c);
+  }
+  std::uint32_t args[7];
+  const std::uint64_t length = bytes;
+  op_counter* const counter = &c;
+  std::memcpy(args, &dest, 8);
+  std::memcpy(args + 2, &length, 8);
+  std::memcpy(args + 4, &counter, 8);
+  args[6] = static_cast<unsigned char>(value);
+  // relaxed: the message carries the order to whoever completes it
+  c.fetch_add(1, std::memory_order_relaxed);
+  const status s = engine_.request(
+      to, {.handler = rma_set, .flags = wire::flag_system, .nargs = 7, .args = args});
+  if (s != status::ok) c.fetch_sub(1, std::memory_order_relaxed);
+  return s;
+}
+
+status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t a, std::uint64_t b,
+                         std::uint64_t* old, op_counter& c) noexcept {
+  std::byte* here = nullptr;
+  if (const status s = begin(to, dest, sizeof a, here); s != status::ok) return s;
+  if (!device_atomics_) return status::unsupported;
+  if (reinterpret_cast<std::uintptr_t>(dest) % sizeof a != 0) return status::bad_arguments;
+  if (here != nullptr && engine_.device_.shared_memory) {
+    // The shared-memory device uses the processor's atomics itself.
+    std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(here));
+    if (op == device_atomic::fetch_add)
+      a = word.fetch_add(a, std::memory_order_acq_rel);
+    else
+      (void)word.compare_exchange_strong(a, b, std::memory_order_acq_rel,
+                                         std::memory_order_acquire);
+    if (old != nullptr) *old = a;
+    return status::ok;
+  }
+  transfer_record r;
+  const status s = insist([&]() noexcept {
+    const auto slot = slots_->take();
+    if (!slot) return status::no_chunk;
+    r.slot = static_cast<std::uint16_t>(*slot);
+    return status::ok;
+  });
+  if (s != status::ok) return s;
+  r.counter = &c;
+  r.copy_to = old;
+  r.copy_bytes = sizeof a;
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(slots_->at(r.slot)), sizeof a, slots_->keys().lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode =
+      op == device_atomic::fetch_add ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
+  wr.wr.atomic.remote_addr = reinterpret_cast<std::uintptr_t>(dest);
+  wr.wr.atomic.rkey = engine_.peers_[to].segment_rkey;
+  wr.wr.atomic.compare_add = a;
+  wr.wr.atomic.swap = b;
+  return push(engine_.peers_[to], wr, r);
+}
+
+// ---- the local side of a piece ----
+
+// As much of [from, from+bytes) as one registration, chunk or work request takes.
+status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part& out) noexcept {
+  if (bytes <= max_inline_) {
+    out.at = reinterpret_cast<std::uintptr_t>(from);
+    out.bytes = bytes;
+    out.inlined = true;
+    return status::ok;
+  }
+  const bool own = engine_.segment_ && engine_.segment_->contains(from, bytes);
+  if (own && (r == reuse::on_completion || bytes > put_bounce_)) {
+    out.at = reinterpret_cast<std::uintptr_t>(from);
+    out.bytes = bytes;
+    out.lkey = engine_.segment_->keys().lkey;
+    return status::ok;
+  }
+  if (bytes > put_bounce_)
+    if (const status s = registered(from, bytes, firehose::purpose::source, out);
+        s != status::unsupported)
+      return s;
+  const status s = chunk(std::min<std::size_t>(bytes, engine_.queues_->size.chunk_bytes), out);
+  if (s == status::ok) std::memcpy(reinterpret_cast<void*>(out.at), from, out.bytes);
+  return s;
+}
+
+status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexcept {
+  if (engine_.segment_ && engine_.segment_->contains(to, bytes)) {
+    out.at = reinterpret_cast<std::uintptr_t>(to);
+    out.bytes = bytes;
+    out.lkey = engine_.segment_->keys().lkey;
+    return status::ok;
+  }
+  out.hold.copy_to = nullptr;
+  if (bytes > slot_bytes && bytes > get_bounce_)
+    if (const status s = registered(to, bytes, firehose::purpose::destination, out);
+        s != status::unsupported)
+      return s;
+  if (bytes <= slot_bytes) {
+    const auto slot = slots_->take();
+    if (!slot) return status::no_chunk;
+    out.hold.slot = static_cast<std::uint16_t>(*slot);
+    out.at = reinterpret_cast<std::uintptr_t>(slots_->at(*slot));
+    out.lkey = slots_->keys().lkey;
+    out.bytes = bytes;
+  } else if (const status s =
+                 chunk(std::min<std::size_t>(bytes, engine_.queues_->size.chunk_bytes), out);
+             s != status::ok) {
+    return s;
+  }
+  out.hold.copy_to = to;
+  out.hold.copy_bytes = static_cast<std::uint32_t>(out.bytes);
+  return status::ok;
+}
+
+// Through firehose or a temporary registration; unsupported: it takes a chunk.
+status transfers::registered(const void* at, std::size_t bytes, firehose::purpose use,
+                             part& out) noexcept {
+  status s;
+  out.at = reinterpret_cast<std::uintptr_t>(at);
+  if (pool_) {
+    s = pool_->acquire(at, bytes, use, out.hold.lease);
+    if (s == status::ok) {
+      out.lkey = out.hold.lease.lkey();
+      out.bytes = out.hold.lease.bytes();
+    }
+  } else {
+    const unsigned access =
+        use == firehose::purpose::source ? memreg::access::local_read : memreg::access::local_write;
+    s = temporaries_->try_register(const_cast<void*>(at), bytes, access, out.hold.registration);
+    if (s == status::ok) {
+      out.lkey = out.hold.registration.lkey();
+      out.bytes = bytes;
+    }
+  }
+  // Nothing more can be pinned, or not this memory, or not now: copying is always possible.
+  return s == status::ok ? s : status::unsupported;
+}
+
+status transfers::chunk(std::size_t bytes, part& out) noexcept {
+  queues::chunk_pool& chunks = *engine_.queues_->request_chunks;
+  const auto c = chunks.take();
+  if (!c) return status::no_chunk;
+  out.hold.chunk = static_cast<std::uint16_t>(*c);
+  out.at = reinterpret_cast<std::uintptr_t>(chunks.at(*c));
+  out.lkey = chunks.keys().lkey;
+  out.bytes = bytes;
+  return status::ok;
+}
+
+// ---- the queue ----
+
+// Sends the piece in as many work requests as the device's longest message makes necessary; the
+// last one holds what it needs. On a failure all is given back once nothing is in flight.
+status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
+                       op_counter& c) noexcept {
+  for (std::size_t sent = 0; sent < local.bytes;) {
+    const std::size_t n = std::min(local.bytes - sent, max_piece_);
+    ibv_sge sge{local.at + sent, static_cast<std::uint32_t>(n), local.lkey};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    if (local.inlined) wr.send_flags = IBV_SEND_INLINE;
+    wr.wr.rdma.remote_addr = remote + sent;
+    wr.wr.rdma.rkey = p.segment_rkey;
+    sent += n;
+    transfer_record middle;
+    transfer_record& r = sent == local.bytes ? local.hold : middle;
+    r.counter = &c;
+    if (const status s = push(p, wr, r); s != status::ok) {
+      while (p.transfers && !p.transfers->empty()) (void)reap();
+      release(local.hold);
+      return s;
+    }
+  }
+  return status::ok;
+}
+
+// Repeats what is short of something, polling in between.
+template <class Try>
+status transfers::insist(Try&& attempt) noexcept {
+  status s = attempt();
+  for (unsigned empty = 0; is_short(s); s = attempt()) {
+    if (reap() != 0) continue;
+    if (const status w = engine_.wait_step(empty); is_failure(w)) return w;
+  }
+  return s;
+}
+
+status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
+  return insist([&]() noexcept { return try_push(p, wr, r); });
+}
+
+status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp)
+  if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
+    return p.rank == engine_.rank_ ? engine_.connect_self() : engine_.connect(p, lane_rma);
+  const std::uint32_t tag = thread_tag();
+  if (!p.transfer_out.try_enter(tag)) [[unlikely]]
+    return status::busy;
+  status s = status::ok;
+  if (!p.transfers->has_room()) [[unlikely]] {
+    s = status::no_space;
+  } else {
+    // relaxed: who completes it has seen the completion, which the post precedes
+    r.counter->fetch_add(1, std::memory_order_relaxed);
+    if (const int e = p.transfers->post(p.lanes[lane_rma].qp, wr, p.rank, std::move(r)); e != 0)
+        [[unlikely]]
+      engine_.peer_failed(p, std::strerror(e));
+  }
+  p.transfer_out.leave(tag);
+  return s;
+}
+
+unsigned transfers::reap() noexcept {
+  if (cq_ == nullptr) return 0;
+  const std::uint32_t tag = thread_tag();
+  if (!reaping_.try_enter(tag)) return 0;
+  ibv_wc wc[batch];
+  const int n = ibv_poll_cq(cq_, batch, wc);
+  if (n < 0) [[unlikely]]
+    fatal(1, "ibv_poll_cq of puts and gets failed on %s", engine_.device_.name.c_str());
+  for (int i = 0; i < n; ++i) {
+    peer& p = engine_.peers_[wc[i].wr_id >> 32];
+    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!engine_.closing_.load(std::memory_order_relaxed))
+        engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
+    }
+    p.transfers->complete(static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
+      if (r.copy_to != nullptr)
+        std::memcpy(
+            r.copy_to,
+            r.slot != no_place ? slots_->at(r.slot) : engine_.queues_->request_chunks->at(r.chunk),
+            r.copy_bytes);
+      op_counter* const counter = r.counter;
+      release(r);
+      // R1 complete  release counter  -> P1: what was fetched is there. The counter may be gone
+      // after this.
+      counter->fetch_sub(1, std::memory_order_release);
+    });
+  }
+  reaping_.leave(tag);
+  if (n == 0) engine_.look_around_in_wait();
+  return static_cast<unsigned>(n);
+}
+
+void transfers::release(transfer_record& r) noexcept {
+  if (r.slot != no_place) slots_->give(r.slot);
+  if (r.chunk != no_place) engine_.queues_->request_chunks->give(r.chunk);
+  r.slot = r.chunk = no_place;
+  r.lease.reset();
+  r.registration.reset();
+}
+
+status transfers::wait(const op_counter& c) noexcept {
+  for (unsigned empty = 0; !done(c);) {
+    if (reap() != 0) continue;
+    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+  }
+  return status::ok;
+}
+
+// As wait(), for a counter that is about to go: nothing but completions counts.
+void transfers::settle(const op_counter& c) noexcept {
+  while (wait(c) != status::ok && !done(c)) {
+  }
+}
+
+bool transfers::drained() noexcept {
+  return std::all_of(engine_.peers_.begin(), engine_.peers_.end(),
+                     [](const peer& p) { return !p.transfers || p.transfers->empty(); });
+}
+
+// ---- large sets, at the target and back ----
+
+void transfers::on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  auto& e = static_cast<transfers*>(self)->engine_;
+  const auto at = word_pair<std::byte*>(args, 0);
+  const auto bytes = word_pair<std::uint64_t>(args, 2);
+  if (!e.segment_ || !e.segment_->contains(at, bytes)) [[unlikely]]
+    fatal(1, "rank %u asks for bytes outside this segment to be set", running->source);
+  std::memset(at, static_cast<int>(args[6]), bytes);
+  if (const status s =
+          e.reply(*running,
+                  {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 4});
+      s != status::ok)
+    fatal(1, "the answer to a set: %s", describe(s));
+}
+
+void transfers::on_done(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  // R1 complete  release counter  -> P1
+  word_pair<op_counter*>(args, 0)->fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace penstock::conduit

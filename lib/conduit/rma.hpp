@@ -1,0 +1,156 @@
+// One-sided operations of an engine: put, get, set (memset) and the device's atomics, to memory in
+// the segments of other processes and of this one. Used by remote_memory.cpp (the C++ interface),
+// by atomic.cpp and by lib/gasnet. Not here: handles; callers bring the counter that tells them of
+// completion.
+//
+// Where the segment is mapped (same host, or own) every operation is a copy, complete when the call
+// returns. On a verbs device:
+//
+//   put  inline         up to the device's limit
+//        zero copy      from the own segment
+//        bounce chunk   (ReqSB) from elsewhere up to PUT_BOUNCE_LIMIT; from the segment too if the
+//                       caller wants the source back at once
+//        firehose       larger, region by region; or a temporary registration without firehose
+//        bounce chunks  one after the other where memory cannot be registered: slower, complete
+//   get  the same with RDMA READ, without inline; up to slot_bytes through a small slot
+//   set  a put of a filled chunk; larger by active message
+//
+// They have a queue pair of their own to each peer (lane_rma), made when first needed. On the
+// requests' queue pair a small request would wait until a megabyte in front of it has left, reads
+// would count against the requests' send queue, and posting would contend for one owner; as
+// requests order nothing but themselves, the second queue pair costs only its memory. A put that
+// has completed is in the target's memory, since the device delivers its writes before any later
+// completion there.
+//
+// Why nothing waits for ever: whatever a transfer waits for (queue room, chunk, slot, lease,
+// ticket) is given back by completions of transfers or of messages, which reap() and poll see; it
+// holds nothing but its own piece's meanwhile, and no transfer's completion needs anything.
+//
+// Threads: any, several at once, but not from handlers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "lib/base/build_mode.hpp"
+#include "lib/base/result.hpp"
+#include "lib/base/status.hpp"
+#include "lib/conduit/peer.hpp"
+#include "lib/conduit/rma_queue.hpp"
+#include "penstock/penstock.hpp"
+#include "queues/queues.hpp"
+
+namespace penstock::conduit {
+
+class engine;
+
+/// When the caller may change the source of a put.
+enum class reuse : std::uint8_t {
+  on_return,      ///< when the call returns (non-bulk)
+  on_completion,  ///< when the operation is complete (bulk, blocking)
+};
+
+/// The device's atomics on 64-bit integers.
+enum class device_atomic : std::uint8_t { fetch_add, compare_swap };
+
+class transfers {
+ public:
+  explicit transfers(engine& e) noexcept;
+  transfers(const transfers&) = delete;
+  transfers& operator=(const transfers&) = delete;
+
+  // All of these start an operation, and may wait (polling, which runs handlers) for room. Each
+  // piece in flight is counted in c, which must stay until it is zero again; on the mapped path
+  // nothing is.
+  //   ok              started, or complete if c did not change
+  //   bad_rank, out_of_segment, in_handler, shut_down   nothing was started
+  //   device_error    pieces started before it are still counted in c
+  // Cost: mapped a copy; otherwise a post for each piece, no allocation, no lock.
+
+  /// dest: in `to`'s segment, in its address space. src: anywhere, also read-only memory.
+  status put(rank_id to, void* dest, const void* src, std::size_t bytes, reuse r,
+             op_counter& c) noexcept;
+  /// src: in `from`'s segment. dest: anywhere; undefined until c is zero.
+  status get(void* dest, rank_id from, const void* src, std::size_t bytes, op_counter& c) noexcept;
+  /// Sets bytes at dest to value's low 8 bits.
+  status set(rank_id to, void* dest, int value, std::size_t bytes, op_counter& c) noexcept;
+  /// On the word at dest (8-byte aligned, else bad_arguments): adds a, or replaces a by b. *old
+  /// (may be null) gets the former value. Only where device_atomics() is true; never mixed with the
+  /// processor's atomics on one word.
+  status atomic(rank_id to, device_atomic op, void* dest, std::uint64_t a, std::uint64_t b,
+                std::uint64_t* old, op_counter& c) noexcept;
+
+  /// Waits, polling, until c is zero. What was fetched is visible then.
+  status wait(const op_counter& c) noexcept;
+  /// P1 test  acquire c  <- R1 (rma.cpp): what was fetched is there
+  [[nodiscard]] static bool done(const op_counter& c) noexcept {
+    return c.load(std::memory_order_acquire) == 0;
+  }
+  /// Looks for completions. Any thread, any time; runs no handler. How many were found.
+  unsigned reap() noexcept;
+
+  /// True if every process can do atomics on 64-bit words by the device, and they are not mapped.
+  [[nodiscard]] bool device_atomics() const noexcept { return device_atomics_; }
+  /// The registration cache, or null.
+  [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
+
+ private:
+  friend class engine;
+  // One side of a piece of a transfer, in this process.
+  struct part {
+    std::uint64_t at = 0;
+    std::uint32_t lkey = 0;
+    bool inlined = false;
+    std::size_t bytes = 0;
+    transfer_record hold;
+  };
+
+  // Set-up, by the engine.
+  result<void> open();
+  void describe_queue(ibv_qp_init_attr& init) const noexcept;
+  void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
+  /// The queue pairs are gone.
+  void close() noexcept;
+  void attach(peer& p) { p.transfers = std::make_unique<transfer_queue>(depth_); }
+  [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
+  [[nodiscard]] bool drained() noexcept;
+
+  status begin(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept;
+  status source(const std::byte* from, std::size_t bytes, reuse r, part& out) noexcept;
+  status destination(std::byte* to, std::size_t bytes, part& out) noexcept;
+  status registered(const void* at, std::size_t bytes, firehose::purpose use, part& out) noexcept;
+  status chunk(std::size_t bytes, part& out) noexcept;
+  status move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
+              op_counter& c) noexcept;
+  status push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
+  status try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
+  void release(transfer_record& r) noexcept;
+  void settle(const op_counter& c) noexcept;
+  template <class Try>
+  status insist(Try&& attempt) noexcept;
+  static void on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  static void on_done(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+
+  engine& engine_;
+  bool device_atomics_ = false;
+  std::uint8_t reads_ = 1;  // reads and atomics in flight on one queue pair
+  std::uint32_t depth_ = 0, max_inline_ = 0;
+  std::size_t put_bounce_ = 0, get_bounce_ = 0, max_piece_ = 0;
+  ibv_cq* cq_ = nullptr;
+  std::unique_ptr<queues::chunk_pool> slots_;
+  std::unique_ptr<memreg::arena> memory_;
+  std::unique_ptr<memreg::temporary_pool> temporaries_;
+  std::unique_ptr<firehose::pool> pool_;
+  alignas(cache_line) queue_owner reaping_;
+};
+
+/// Indexes of the engine's system handlers that one-sided operations use.
+enum rma_handler : std::uint8_t {
+  rma_set = 4,
+  rma_done = 5,
+  rma_atomic = 6,
+  rma_fetched = 7,
+};
+
+}  // namespace penstock::conduit

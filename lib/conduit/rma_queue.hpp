@@ -1,0 +1,94 @@
+// The send queue of one-sided operations to one peer: what each work request on it holds, and whom
+// to tell when it has completed. Used by rma.cpp alone.
+//
+//   records_[number % depth]: of the work requests done_+1 … posted_
+//
+// Who with whom: one thread at a time posts (peer::transfer_out), one at a time completes
+// (transfers::reaping_). Capacity (invariant 6): posted_ - done_ <= depth, so neither the send
+// queue nor the completion queue, which has depth entries for each peer, can overflow. Every work
+// request is signalled: each has somebody who waits for it.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "firehose/pool.hpp"
+#include "memreg/memreg.hpp"
+
+namespace penstock::conduit {
+
+/// Pieces of an operation that are in flight; zero is complete. The caller's: in a table of
+/// operations, or on the stack of a call that waits. Added to before a piece goes out, subtracted
+/// from by whichever thread sees it complete.
+using op_counter = std::atomic<std::uint32_t>;
+
+/// No chunk.
+inline constexpr std::uint16_t no_place = 0xffff;
+
+/// What a work request holds until it has completed.
+struct transfer_record {
+  op_counter* counter = nullptr;
+  void* copy_to = nullptr;       ///< where the bytes go that arrived in chunk or slot, or null
+  std::uint32_t copy_bytes = 0;  ///< how many
+  std::uint16_t chunk = no_place;
+  std::uint16_t slot = no_place;
+  firehose::lease lease;
+  memreg::temporary registration;
+};
+
+class transfer_queue {
+ public:
+  explicit transfer_queue(std::uint32_t depth)
+      : depth_(depth), records_(std::make_unique<transfer_record[]>(depth)) {}
+
+  // By the poster.
+  [[nodiscard]] bool has_room() const noexcept {
+    // A1 room  acquire done_  <- R1: the slot's record has been emptied
+    return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire) < depth_;
+  }
+  /// Posts wr on qp (room was asked for); takes the record over. 0 or an errno.
+  int post(ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank, transfer_record&& r) noexcept {
+    const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
+    records_[number % depth_] = std::move(r);
+    // R2 post  release posted_  -> A2: the record is there
+    posted_.store(number, std::memory_order_release);
+    wr.wr_id = std::uint64_t{rank} << 32 | number;
+    wr.send_flags |= IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp, &wr, &bad);
+  }
+
+  /// By the reaper: work request `number` has completed, and so have all before it. finish(record&)
+  /// is called for each in order.
+  template <class Finish>
+  void complete(std::uint32_t number, Finish&& finish) noexcept {
+    // A2 completed  acquire posted_  <- R2
+    (void)posted_.load(std::memory_order_acquire);
+    std::uint32_t i = done_.load(std::memory_order_relaxed);
+    while (static_cast<std::int32_t>(number - i) > 0) {
+      ++i;
+      transfer_record r = std::move(records_[i % depth_]);
+      records_[i % depth_] = {};
+      // R1 room  release done_  -> A1
+      done_.store(i, std::memory_order_release);
+      finish(r);
+    }
+  }
+
+  /// Nothing is in flight.
+  [[nodiscard]] bool empty() const noexcept {
+    return posted_.load(std::memory_order_acquire) == done_.load(std::memory_order_acquire);
+  }
+
+ private:
+  const std::uint32_t depth_;
+  std::atomic<std::uint32_t> posted_{0};
+  std::unique_ptr<transfer_record[]> records_;
+  std::atomic<std::uint32_t> done_{0};
+};
+
+}  // namespace penstock::conduit
