@@ -8,7 +8,12 @@
 namespace penstock::conduit {
 
 barrier::barrier(engine& e, std::uint8_t handler_index)
-    : engine_(e), handler_(handler_index), slots_(&own_), logic_(e.rank(), e.size()) {
+    : engine_(e),
+      handler_(handler_index),
+      slots_(&own_),
+      logic_(dissemination(e.rank(), e.size())) {
+  if (e.options().barrier == barrier_kind::tree)
+    logic_.emplace<tree>(e.rank(), e.size(), e.options().barrier_radix);
   e.add_system_handler(handler_index, {.call = &barrier::on_word,
                                        .context = this,
                                        .words = 3,
@@ -16,38 +21,39 @@ barrier::barrier(engine& e, std::uint8_t handler_index)
 }
 
 void barrier::use_segment() noexcept {
-  // Fresh pages of a segment are zero, which is what unwritten slots are; a word that has come
-  // already stays.
+  if (!engine_.options().barrier_shm || engine_.options().barrier == barrier_kind::am_dissemination)
+    return;
+  // Fresh pages of a segment are zero, which is what unwritten slots are.
   slots_ = std::launder(reinterpret_cast<barrier_slots*>(engine_.segment().data()));
   in_segment_ = true;
 }
 
-bool barrier::send(std::uint32_t partner, unsigned parity, unsigned step,
+bool barrier::send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,
                    std::uint64_t word) noexcept {
-  barrier_slots*& there = partners_[step];
+  barrier_slots*& there = partners_[link];
   if (there == nullptr && in_segment_)
-    there = reinterpret_cast<barrier_slots*>(engine_.segment_here(partner));
+    there = reinterpret_cast<barrier_slots*>(engine_.segment_here(to));
   if (there != nullptr) [[likely]] {
     // B2 arrive  store-release slot  -> B1
-    there->at[parity][step].word.store(word, std::memory_order_release);
+    there->at[parity][slot].word.store(word, std::memory_order_release);
     return true;
   }
-  const std::uint32_t args[] = {parity << 8 | step, static_cast<std::uint32_t>(word),
+  const std::uint32_t args[] = {parity << 8 | slot, static_cast<std::uint32_t>(word),
                                 static_cast<std::uint32_t>(word >> 32)};
   outgoing m;
   m.handler = handler_;
   m.flags = wire::flag_system;
   m.nargs = 3;
   m.args = args;
-  return engine_.try_request(partner, m) == status::ok;
+  return engine_.try_request(to, m) == status::ok;
 }
 
 void barrier::on_word(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   const unsigned parity = args[0] >> 8 & 1;
-  const unsigned step = args[0] & 0xff;
-  if (step >= barrier_steps_max) return;
+  const unsigned slot = args[0] & 0xff;
+  if (slot >= barrier_steps_max) return;
   // B2, in the sender's stead: its message has been received
-  static_cast<barrier*>(self)->slots_->at[parity][step].word.store(
+  static_cast<barrier*>(self)->slots_->at[parity][slot].word.store(
       args[1] | std::uint64_t{args[2]} << 32, std::memory_order_release);
 }
 
@@ -55,14 +61,13 @@ void barrier::on_word(void* self, token&, const std::uint32_t* args, std::byte*,
 bool barrier::advance() noexcept {
   const std::uint32_t tag = thread_tag();
   if (!inside_.try_enter(tag)) return false;
-  bool all = passed_;
-  if (!passed_)
-    all = logic_.advance(
-        *slots_, [this](std::uint32_t to, unsigned parity, unsigned step, std::uint64_t word) {
-          return send(to, parity, step, word);
-        });
+  const auto mover = [this](unsigned link, std::uint32_t to, unsigned parity, unsigned slot,
+                            std::uint64_t word) { return send(link, to, parity, slot, word); };
+  const bool all =
+      passed_ || std::visit([&](auto& l) { return l.advance(*slots_, mover); }, logic_);
   passed_ = all;
-  relaying_.store(logic_.owes(), std::memory_order_relaxed);
+  relaying_.store(!all && std::visit([](auto& l) { return l.owes(); }, logic_),
+                  std::memory_order_relaxed);
   inside_.leave(tag);
   return all;
 }
@@ -71,7 +76,7 @@ void barrier::notify(const barrier_vote& own) noexcept {
   const std::uint32_t tag = thread_tag();
   backoff wait(1000);
   while (!inside_.try_enter(tag)) wait.idle();  // a kick of another thread, soon over
-  logic_.begin(own);
+  std::visit([&](auto& l) { l.begin(own); }, logic_);
   passed_ = false;
   inside_.leave(tag);
   (void)advance();
@@ -79,7 +84,7 @@ void barrier::notify(const barrier_vote& own) noexcept {
 
 bool barrier::try_pass(barrier_vote& outcome) noexcept {
   if (!advance()) return false;
-  outcome = logic_.outcome();
+  outcome = std::visit([](auto& l) { return l.outcome(); }, logic_);
   return true;
 }
 

@@ -1,18 +1,20 @@
-// The barrier of an engine's processes: split-phase, named or anonymous. Used by gasnet.h and by
-// endpoint::barrier(). The words of dissemination.hpp go by store where the partner's slots are
-// mapped here (one host), and by Short otherwise; the receiver looks at the same slot in both
+// The barrier of an engine's processes: split-phase, named or anonymous; its shape is a setting.
+// Used by endpoint::barrier(). The words of dissemination.hpp go by store where the partner's slots
+// are mapped here (one host), and by Short otherwise; the receiver looks at the same slot in both
 // cases.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <variant>
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/owner.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/dissemination.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/tree.hpp"
 
 namespace penstock::conduit {
 
@@ -50,7 +52,8 @@ class barrier {
 
  private:
   bool advance() noexcept;
-  bool send(std::uint32_t partner, unsigned parity, unsigned step, std::uint64_t word) noexcept;
+  bool send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,
+            std::uint64_t word) noexcept;
   static void on_word(void* self, token& t, const std::uint32_t* args, std::byte* payload,
                       std::size_t bytes);
 
@@ -61,7 +64,7 @@ class barrier {
   owner<build_mode> inside_;  // who may touch logic_, partners_ and passed_
   std::atomic<bool> relaying_{false};
   bool passed_ = true;
-  dissemination logic_;
+  std::variant<dissemination, tree> logic_;
   std::array<barrier_slots*, barrier_steps_max>
       partners_{};     // where to store; null: not mapped or not known
   barrier_slots own_;  // while there is no page in the segment

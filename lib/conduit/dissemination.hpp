@@ -14,45 +14,11 @@
 // phases.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 
-#include "lib/base/mode.hpp"
+#include "lib/conduit/barrier_words.hpp"
 
 namespace penstock::conduit {
-
-/// What a process says when it arrives at a barrier, and what all of them said together.
-struct barrier_vote {
-  std::uint32_t value = 0;  ///< the name; only if named
-  bool named = false;
-  bool mismatch = false;  ///< asked for, or two names that differ
-
-  friend bool operator==(const barrier_vote&, const barrier_vote&) = default;
-};
-
-/// Associative, commutative, idempotent.
-constexpr barrier_vote combine(const barrier_vote& a, const barrier_vote& b) noexcept {
-  if (a.mismatch || b.mismatch || (a.named && b.named && a.value != b.value))
-    return {.value = 0, .named = false, .mismatch = true};
-  return a.named ? a : b;
-}
-
-/// A slot of the receiving side. One writer at a time (the sender, or the handler that stands in
-/// for it), one reader. A cache line each: every slot has another writer.
-struct alignas(cache_line) barrier_slot {
-  std::atomic<std::uint64_t> word{0};
-};
-static_assert(sizeof(barrier_slot) == cache_line);
-
-/// Steps that 2^32 processes need.
-inline constexpr unsigned barrier_steps_max = 32;
-
-/// Where a process receives: by parity of the phase, then step. One page.
-struct barrier_slots {
-  barrier_slot at[2][barrier_steps_max];
-};
-static_assert(sizeof(barrier_slots) == 4096);
 
 /// One process's side. Every function by one thread at a time; the slots may be written meanwhile.
 class dissemination {
@@ -76,14 +42,15 @@ class dissemination {
     received_ = sent_ = 0;
   }
 
-  /// Takes what has arrived in `slots`, and sends what that allows: send(partner, parity, step,
-  /// word) answers false if it could not, and is asked again next time. True when all have arrived.
+  /// Takes what has arrived in `slots`, and sends what that allows: send(link, to, parity, slot,
+  /// word) answers false if it could not, and is asked again next time. link numbers this process's
+  /// partners, slot is the place at the receiver. True when all have arrived.
   template <class Send>
   bool advance(const barrier_slots& slots, Send&& send) noexcept {
     const unsigned parity = phase_ & 1;
     while (true) {
       if (sent_ == received_ && sent_ < steps_) {
-        if (!send(partner(sent_), parity, sent_, pack(phase_, known_))) return false;
+        if (!send(sent_, partner(sent_), parity, sent_, pack_word(phase_, known_))) return false;
         ++sent_;
       }
       if (received_ == steps_) return true;
@@ -99,22 +66,6 @@ class dissemination {
   [[nodiscard]] bool owes() const noexcept { return sent_ < steps_; }
   /// After advance() said true.
   [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
-
-  // A word: phase 30 bits, mismatch 1, named 1, value 32. Phases start at 1; 0 is an unwritten
-  // slot.
-  static constexpr std::uint32_t phase_mask = (1u << 30) - 1;
-  static constexpr std::uint64_t pack(std::uint32_t phase, const barrier_vote& v) noexcept {
-    return std::uint64_t{phase} << 34 | std::uint64_t{v.mismatch} << 33 |
-           std::uint64_t{v.named} << 32 | v.value;
-  }
-  static constexpr std::uint32_t phase_of(std::uint64_t w) noexcept {
-    return static_cast<std::uint32_t>(w >> 34);
-  }
-  static constexpr barrier_vote vote_of(std::uint64_t w) noexcept {
-    return {.value = static_cast<std::uint32_t>(w),
-            .named = (w >> 32 & 1) != 0,
-            .mismatch = (w >> 33 & 1) != 0};
-  }
 
  private:
   const std::uint32_t rank_, size_;

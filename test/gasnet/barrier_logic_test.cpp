@@ -1,14 +1,16 @@
-// The logic of the barrier, in a world of N processes whose words are delivered in random order and
-// at random times, and whose sends may be refused: nobody passes before all have arrived, all pass,
-// and all learn the same.
+// The logic of the barriers, in a world of N processes whose words are delivered in random order
+// and at random times, and whose sends may be refused: nobody passes before all have arrived, all
+// pass, and all learn the same.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <vector>
 
 #include "lib/conduit/dissemination.hpp"
+#include "lib/conduit/tree.hpp"
 
 namespace {
 
@@ -20,23 +22,26 @@ struct word_on_its_way {
   std::uint64_t word;
 };
 
+template <class Logic>
 struct process {
-  dissemination logic;
+  Logic logic;
   barrier_slots slots;
   unsigned notified = 0, passed = 0;
-  process(std::uint32_t rank, std::uint32_t size, std::uint32_t behind)
-      : logic(rank, size, behind) {}
+  explicit process(const Logic& l) : logic(l) {}
 };
 
+template <class Logic>
 class world {
  public:
-  world(std::uint32_t size, std::uint32_t seed, bool lossless, std::uint32_t passed = 0)
+  // make(rank) is the logic of that rank.
+  template <class Make>
+  world(std::uint32_t size, std::uint32_t seed, bool lossless, Make make)
       : random_(seed), lossless_(lossless) {
-    for (std::uint32_t r = 0; r < size; ++r) all_.emplace_back(r, size, passed);
+    for (std::uint32_t r = 0; r < size; ++r) all_.emplace_back(make(r));
   }
 
   std::size_t size() const { return all_.size(); }
-  process& at(std::size_t r) { return all_[r]; }
+  process<Logic>& at(std::size_t r) { return all_[r]; }
 
   void notify(std::size_t r, const barrier_vote& v) {
     REQUIRE(at(r).notified == at(r).passed);
@@ -45,9 +50,10 @@ class world {
     advance(r);
   }
   bool advance(std::size_t r) {
-    process& p = at(r);
+    auto& p = at(r);
     if (p.passed == p.notified) return true;
-    const auto send = [this](std::uint32_t to, unsigned parity, unsigned step, std::uint64_t w) {
+    const auto send = [this](unsigned, std::uint32_t to, unsigned parity, unsigned step,
+                             std::uint64_t w) {
       if (!lossless_ && random_() % 3 == 0) return false;
       in_flight_.push_back({to, parity, step, w});
       return true;
@@ -74,13 +80,13 @@ class world {
  private:
   std::mt19937 random_;
   bool lossless_;
-  std::deque<process> all_;
+  std::deque<process<Logic>> all_;
   std::deque<word_on_its_way> in_flight_;
 };
 
 // Runs one phase; every process votes what vote(rank) says. Returns what they learned.
-template <class Vote>
-barrier_vote run_phase(world& w, Vote vote) {
+template <class Logic, class Vote>
+barrier_vote run_phase(world<Logic>& w, Vote vote) {
   const unsigned phase = w.at(0).notified;
   std::vector<std::size_t> late(w.size());
   for (std::size_t i = 0; i < late.size(); ++i) late[i] = i;
@@ -117,43 +123,54 @@ TEST_CASE("combining votes does not depend on order or on counting one twice") {
 }
 
 TEST_CASE("a word keeps phase and vote") {
-  for (const std::uint32_t phase : {1u, 77u, dissemination::phase_mask})
+  for (const std::uint32_t phase : {1u, 77u, phase_mask})
     for (const auto& v :
          {barrier_vote{}, barrier_vote{~0u, true, false}, barrier_vote{0, false, true}}) {
-      const auto w = dissemination::pack(phase, v);
-      CHECK(dissemination::phase_of(w) == phase);
-      CHECK(dissemination::vote_of(w) == v);
+      const auto w = pack_word(phase, v);
+      CHECK(phase_of(w) == phase);
+      CHECK(vote_of(w) == v);
     }
 }
 
-TEST_CASE("nobody passes early, all pass, all learn the same") {
+template <class Logic, class Make>
+void check_shape(std::uint32_t size, std::uint32_t seed, Make make) {
+  CAPTURE(size);
+  CAPTURE(seed);
+  world<Logic> w(size, seed, seed % 2 == 0, make);
+  for (std::uint32_t phase = 0; phase < 6; ++phase) {
+    const auto same = run_phase(w, [&](std::size_t) { return barrier_vote{phase, true, false}; });
+    CHECK(same == barrier_vote{phase, true, false});
+    const auto one_named = run_phase(w, [&](std::size_t r) {
+      return r == phase % size ? barrier_vote{9, true, false} : barrier_vote{};
+    });
+    CHECK(one_named == barrier_vote{9, true, false});
+    const auto nobody = run_phase(w, [](std::size_t) { return barrier_vote{}; });
+    CHECK(nobody == barrier_vote{});
+    if (size == 1) continue;
+    const auto differ = run_phase(w, [&](std::size_t r) {
+      return barrier_vote{r == phase % size ? 1u : 2u, true, false};
+    });
+    CHECK(differ.mismatch);
+  }
+}
+
+TEST_CASE("dissemination: nobody passes early, all pass, all learn the same") {
   for (std::uint32_t size : {1u, 2u, 3u, 4u, 5u, 8u, 13u})
-    for (std::uint32_t seed = 0; seed < 20; ++seed) {
-      CAPTURE(size);
-      CAPTURE(seed);
-      world w(size, seed, seed % 2 == 0);
-      for (std::uint32_t phase = 0; phase < 6; ++phase) {
-        const auto same = run_phase(w, [&](std::size_t) {
-          return barrier_vote{phase, true, false};
-        });
-        CHECK(same == barrier_vote{phase, true, false});
-        const auto one_named = run_phase(w, [&](std::size_t r) {
-          return r == phase % size ? barrier_vote{9, true, false} : barrier_vote{};
-        });
-        CHECK(one_named == barrier_vote{9, true, false});
-        const auto nobody = run_phase(w, [](std::size_t) { return barrier_vote{}; });
-        CHECK(nobody == barrier_vote{});
-        if (size == 1) continue;
-        const auto differ = run_phase(w, [&](std::size_t r) {
-          return barrier_vote{r == phase % size ? 1u : 2u, true, false};
-        });
-        CHECK(differ.mismatch);
-      }
-    }
+    for (std::uint32_t seed = 0; seed < 20; ++seed)
+      check_shape<dissemination>(size, seed,
+                                 [&](std::uint32_t r) { return dissemination(r, size); });
+}
+
+TEST_CASE("tree: nobody passes early, all pass, all learn the same") {
+  for (std::uint32_t size : {1u, 2u, 3u, 4u, 8u, 13u})
+    for (unsigned radix : {1u, 2u, 4u, 31u})
+      for (std::uint32_t seed = 0; seed < 8; ++seed)
+        check_shape<tree>(size, seed, [&](std::uint32_t r) { return tree(r, size, radix); });
 }
 
 TEST_CASE("phases go on past the largest number a word can hold") {
-  world w(3, 1, true, dissemination::phase_mask - 2);
+  const auto late = [](std::uint32_t r) { return dissemination(r, 3, phase_mask - 2); };
+  world<dissemination> w(3, 1, true, late);
   for (std::uint32_t phase = 0; phase < 6; ++phase)
     CHECK(run_phase(w, [&](std::size_t) {
             return barrier_vote{phase, true, false};

@@ -1,0 +1,65 @@
+// What barriers are made of, whatever their shape: votes, the words that carry them, and the slots
+// that words are received in. Used by dissemination.hpp and tree.hpp.
+//
+// A word carries its phase, so nothing has to be cleared. There are two sets of slots, by the
+// phase's parity; each shape argues why a word for phase p + 2 cannot arrive before the one for p
+// has been read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/mode.hpp"
+
+namespace penstock::conduit {
+
+/// What a process says when it arrives at a barrier, and what all of them said together.
+struct barrier_vote {
+  std::uint32_t value = 0;  ///< the name; only if named
+  bool named = false;
+  bool mismatch = false;  ///< asked for, or two names that differ
+
+  friend bool operator==(const barrier_vote&, const barrier_vote&) = default;
+};
+
+/// Associative, commutative, idempotent.
+constexpr barrier_vote combine(const barrier_vote& a, const barrier_vote& b) noexcept {
+  if (a.mismatch || b.mismatch || (a.named && b.named && a.value != b.value))
+    return {.value = 0, .named = false, .mismatch = true};
+  return a.named ? a : b;
+}
+
+/// A slot of the receiving side. One writer at a time (the sender, or the handler that stands in
+/// for it), one reader. A cache line each: every slot has another writer.
+struct alignas(cache_line) barrier_slot {
+  std::atomic<std::uint64_t> word{0};
+};
+static_assert(sizeof(barrier_slot) == cache_line);
+
+/// Steps that 2^32 processes need.
+inline constexpr unsigned barrier_steps_max = 32;
+
+/// Where a process receives: by parity of the phase, then step. One page.
+struct barrier_slots {
+  barrier_slot at[2][barrier_steps_max];
+};
+static_assert(sizeof(barrier_slots) == 4096);
+
+// A word: phase 30 bits, mismatch 1, named 1, value 32. Phases start at 1; 0 is an unwritten
+// slot.
+inline constexpr std::uint32_t phase_mask = (1u << 30) - 1;
+constexpr std::uint64_t pack_word(std::uint32_t phase, const barrier_vote& v) noexcept {
+  return std::uint64_t{phase} << 34 | std::uint64_t{v.mismatch} << 33 |
+         std::uint64_t{v.named} << 32 | v.value;
+}
+constexpr std::uint32_t phase_of(std::uint64_t w) noexcept {
+  return static_cast<std::uint32_t>(w >> 34);
+}
+constexpr barrier_vote vote_of(std::uint64_t w) noexcept {
+  return {.value = static_cast<std::uint32_t>(w),
+          .named = (w >> 32 & 1) != 0,
+          .mismatch = (w >> 33 & 1) != 0};
+}
+
+}  // namespace penstock::conduit

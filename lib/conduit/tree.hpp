@@ -1,0 +1,85 @@
+// The logic of a split-phase barrier by a tree of settable radix: what has arrived goes up, what
+// all said comes down. barrier.hpp moves the words. 2 (N - 1) words in all, where dissemination
+// sends N log2 N, but twice the depth.
+//
+// Children of rank r: r · radix + 1 … r · radix + radix. Slot c of a process is its child c's, the
+// last one its parent's. A child sends for phase p + 1 after it has passed p, and it passed p
+// because its parent had read its word for p; the same holds downwards. So a slot is free when its
+// next word comes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lib/conduit/barrier_words.hpp"
+
+namespace penstock::conduit {
+
+/// One process's side; the same interface as dissemination.
+class tree {
+ public:
+  static constexpr unsigned parent_link = barrier_steps_max - 1;
+
+  /// radix is taken into 1 … 31.
+  tree(std::uint32_t rank, std::uint32_t size, unsigned radix, std::uint32_t passed = 0) noexcept
+      : rank_(rank), radix_(std::clamp(radix, 1u, parent_link)), phase_(passed & phase_mask) {
+    const std::uint64_t first = std::uint64_t{rank} * radix_ + 1;
+    if (first < size)
+      children_ = static_cast<unsigned>(std::min<std::uint64_t>(radix_, size - first));
+  }
+
+  void begin(const barrier_vote& own) noexcept {
+    phase_ = (phase_ + 1) & phase_mask;
+    known_ = own;
+    gathered_ = released_ = 0;
+    reported_ = told_ = rank_ == 0;
+  }
+
+  /// As dissemination::advance().
+  template <class Send>
+  bool advance(const barrier_slots& slots, Send&& send) noexcept {
+    const unsigned parity = phase_ & 1;
+    for (; gathered_ < children_; ++gathered_) {
+      std::uint64_t w;
+      if (!received(slots, gathered_, w)) return false;
+      known_ = combine(known_, vote_of(w));
+    }
+    if (!reported_) {
+      if (!send(parent_link, (rank_ - 1) / radix_, parity, (rank_ - 1) % radix_,
+                pack_word(phase_, known_)))
+        return false;
+      reported_ = true;
+    }
+    if (!told_) {
+      std::uint64_t w;
+      if (!received(slots, parent_link, w)) return false;
+      known_ = vote_of(w);
+      told_ = true;
+    }
+    for (; released_ < children_; ++released_)
+      if (!send(released_, rank_ * radix_ + 1 + released_, parity, parent_link,
+                pack_word(phase_, known_)))
+        return false;
+    return true;
+  }
+
+  [[nodiscard]] bool owes() const noexcept { return !reported_ || released_ < children_; }
+  [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
+
+ private:
+  bool received(const barrier_slots& slots, unsigned slot, std::uint64_t& w) const noexcept {
+    // B1 arrive  load-acquire slot  <- B2 (barrier.cpp): what the sender did before is visible
+    w = slots.at[phase_ & 1][slot].word.load(std::memory_order_acquire);
+    return phase_of(w) == phase_;
+  }
+
+  const std::uint32_t rank_;
+  const unsigned radix_;
+  std::uint32_t phase_;
+  unsigned children_ = 0;
+  unsigned gathered_ = 0, released_ = 0;  // children heard, children told
+  bool reported_ = true, told_ = true;    // to the parent, by the parent
+  barrier_vote known_;
+};
+
+}  // namespace penstock::conduit
