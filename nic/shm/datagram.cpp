@@ -1,6 +1,7 @@
 // UD: datagrams over one unix datagram socket per context. The pusher thread takes them in, as an
 // adapter would; a send is one system call. Nothing is promised: a datagram that finds no receive,
-// a wrong queue key, a full socket or nobody is dropped, and its sender is told that it was sent.
+// a wrong queue key, a socket that stays full, or nobody, is dropped, and its sender is told that
+// it was sent.
 #include <sched.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
@@ -95,11 +97,21 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
   const socket_name at = name_of(w.datagram_to, "-ud");
   const iovec part{&d, sizeof d.head + w.bytes};
-  // A full queue is given a little time to be emptied, so that start-up storms lose little.
-  for (int tries = 0; tries < 200; ++tries) {
-    const int e = send_to(qp.owner->pusher.datagram_socket(), at, &part, 1);
-    if (e != EAGAIN && e != ENOBUFS) break;
-    ::sched_yield();
+  int e;
+  int tries = 0;
+  while ((e = send_to(qp.owner->pusher.datagram_socket(), at, &part, 1)) == EAGAIN ||
+         e == ENOBUFS) {
+    if (++tries < 10) {
+      ::sched_yield();
+      continue;
+    }
+    // The receiver's socket is full: the datagram waits a while before it is dropped, so that the
+    // storm of a start-up loses nothing.
+    constexpr std::uint64_t patience_ns = 100'000'000;
+    const std::uint64_t now = now_ns();
+    if (w.deadline == 0) w.deadline = now + patience_ns;
+    if (now < w.deadline) return outcome::wait;
+    break;
   }
   return outcome::done;
 }

@@ -119,6 +119,7 @@ void disconnect(queue_pair& qp) noexcept {
     qp.tx = ring_tx();
     qp.to = link{};
     qp.near_key = 0;
+    qp.verdict.store(IBV_WC_WR_FLUSH_ERR, std::memory_order_relaxed);
     qp.near.reset();
     qp.kept.clear();
     {

@@ -115,17 +115,31 @@ int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept
   return a.error;
 }
 
+/// IBV_WC_RETRY_EXC_ERR stands for a peer that cannot be reached (now).
+ibv_wc_status status_of(int e) noexcept {
+  switch (e) {
+    case 0:
+      return IBV_WC_SUCCESS;
+    case EACCES:
+      return IBV_WC_REM_ACCESS_ERR;
+    case ESRCH:
+    case EPIPE:
+    case ECONNRESET:
+    case ETIMEDOUT:
+      return IBV_WC_RETRY_EXC_ERR;
+    default:
+      return IBV_WC_REM_OP_ERR;
+  }
+}
+
 ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
   if (is_atomic(w)) {
     std::uint64_t old = 0;
-    if (const int e = change_word(qp, w, &old))
-      return e == EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
+    if (const int e = change_word(qp, w, &old)) return status_of(e);
     return scatter(qp, w.list, w.count, 0, reinterpret_cast<const std::byte*>(&old), sizeof old);
   }
   if (w.bytes == 0) return IBV_WC_SUCCESS;
-  const int e = move_bytes(qp, w);
-  if (e == 0) return IBV_WC_SUCCESS;
-  return e == EACCES ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
+  return status_of(move_bytes(qp, w));
 }
 
 /// The target's QP breaks too, and its program hears of it.
@@ -148,6 +162,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     if (*why == IBV_WC_SUCCESS) *why = perform(qp, w);
     // T5 let go  store-release touching  -> T4: the bytes are written and read
     qp.shown->touching.store(0, std::memory_order_release);
+    if (*why == IBV_WC_RETRY_EXC_ERR) return unreachable(qp, w, why);
     if (*why != IBV_WC_SUCCESS) {
       if (*why == IBV_WC_REM_ACCESS_ERR || *why == IBV_WC_REM_INV_REQ_ERR) report_misuse(qp);
       return outcome::failed;

@@ -114,6 +114,8 @@ bool push_on(queue_pair& qp) noexcept {
     ibv_wc_status why = IBV_WC_WR_FLUSH_ERR;
     const ibv_qp_state state = state_of(qp);
     outcome o = outcome::failed;
+    if (state == IBV_QPS_ERR)
+      why = qp.verdict.exchange(IBV_WC_WR_FLUSH_ERR, std::memory_order_relaxed);
     if (state == IBV_QPS_RTS) {
       o = attempt(qp, w, &why);
     } else if (state == IBV_QPS_SQD) {

@@ -164,6 +164,8 @@ void pusher_thread::bury(std::uint64_t id) noexcept {
       if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != dest) continue;
       const std::uint32_t life = e->life.load(std::memory_order_acquire);
       if ((life & 0xff) == static_cast<std::uint32_t>(qp_public::none)) continue;
+      // What the retries would have said in the end.
+      q->verdict.store(IBV_WC_RETRY_EXC_ERR, std::memory_order_relaxed);
       enter_error(*q);
       raise_qp(*q, IBV_EVENT_QP_FATAL);
     }

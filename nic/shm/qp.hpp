@@ -71,7 +71,10 @@ struct queue_pair : ibv_qp {
   std::uint32_t near_key = 0;                        ///< rkey of the mapping used last
   std::shared_ptr<peer::mapping> near;               ///< null: it cannot be mapped
   std::vector<std::shared_ptr<peer::mapping>> kept;  ///< what map_remote gave out
-  bool tell_drained = false;                         ///< IBV_EVENT_SQ_DRAINED is owed
+  /// What the oldest request ends with once the QP is broken from outside; then the rest is
+  /// flushed.
+  std::atomic<ibv_wc_status> verdict{IBV_WC_WR_FLUSH_ERR};
+  bool tell_drained = false;  ///< IBV_EVENT_SQ_DRAINED is owed
 
   // Receiving.
   alignas(cache_line) ring_rx rx;
@@ -131,6 +134,8 @@ int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
 // onesided.cpp, datagram.cpp
 /// WRITE, READ and atomics, done from here in the peer's memory.
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// The peer cannot be reached: wait, or RETRY_EXC_ERR when the request's transport timer has ended.
+outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Takes one datagram from the socket to its QP; the pusher thread. False: none is waiting.

@@ -63,7 +63,7 @@ int file_copy(std::uint64_t address, std::size_t n, Io io) noexcept {
   while (done < n) {
     const ssize_t r = io(done, n - done, static_cast<off_t>(address + done));
     if (r < 0 && errno == EINTR) continue;
-    if (r <= 0) return r == 0 ? EFAULT : errno;
+    if (r <= 0) return r == 0 ? ESRCH : errno;  // 0: the process is gone
     done += static_cast<std::size_t>(r);
   }
   return 0;

@@ -139,7 +139,7 @@ class ring_tx {
     s.seq.store(static_cast<std::uint32_t>(++tail_), std::memory_order_release);
     // A stream's next lines are fetched for writing ahead of time: the stores that follow would
     // each wait for theirs in the store buffer.
-    __builtin_prefetch(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)], 1);
+    prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
     return true;
   }
 

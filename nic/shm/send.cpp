@@ -51,18 +51,6 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
   }
 }
 
-/// The obstacle's timer: wait, or the end of the request's patience.
-outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
-  const std::uint64_t now = now_ns();
-  if (w.deadline == 0 || !w.unreachable) {
-    w.unreachable = true;
-    w.deadline = now + qp.transport_ns;
-  }
-  if (qp.transport_ns == 0 || now < w.deadline) return outcome::wait;
-  *why = IBV_WC_RETRY_EXC_ERR;
-  return outcome::failed;
-}
-
 outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   const std::uint64_t now = now_ns();
   const std::uint64_t timer =
@@ -170,6 +158,17 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
 }
 
 }  // namespace
+
+outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  const std::uint64_t now = now_ns();
+  if (w.deadline == 0 || !w.unreachable) {
+    w.unreachable = true;
+    w.deadline = now + qp.transport_ns;
+  }
+  if (qp.transport_ns == 0 || now < w.deadline) return outcome::wait;
+  *why = IBV_WC_RETRY_EXC_ERR;
+  return outcome::failed;
+}
 
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (w.at == stage::fresh) {
