@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <string>
 
 #include "test/memreg/fake_registrar.hpp"
 
@@ -29,16 +30,17 @@ TEST_CASE("hits, misses and evictions are what is measured under these names") {
   o.regions = 128;
   o.samples = 500;
   o.threads = 2;
+  o.protect = firehose::protection::none;  // the cache's own cost; watching has its price beside it
   const auto f = perf::measure_registration(device, o);
   REQUIRE_MESSAGE(f.has_value(), (f ? "" : f.error().message()));
   CHECK(f->hits == std::uint64_t{2} * 500 * perf::hits_per_sample);
   CHECK(f->misses == 128 + 500);
   CHECK(f->evictions >= 500 - 16);
   CHECK(f->hit.p50 < f->miss.p50);
-  // Margins are wide: other programs run on the machine.
-  CHECK(f->evict.p50 < 3 * f->plain.p50);
+  // The margin is wide: other programs run on the machine.
+  CHECK(f->evict.p50 < 4 * f->plain.p50);
   MESSAGE("hit ", f->hit.p50, " miss ", f->miss.p50, " evict ", f->evict.p50, " plain ",
-          f->plain.p50, " ns (", f->protection, ")");
+          f->plain.p50, " ns (", std::string(f->protection), ")");
   CHECK(device.live().empty());
 }
 
