@@ -38,6 +38,12 @@ TEST_CASE("a rank that leaves without a word ends the job") {
   CHECK(count(zero.out, "saw: rank 1 ended with code 0") == 2);
 }
 
+TEST_CASE("a death after leaving in good order is the job's code, and does not end the others") {
+  const auto o = run(penrun({"-n", "3", PROBE, "leave-and-die", "1"}));
+  CHECK(o.code == 137);
+  CHECK(count(o.out, "ended: 0") == 2);
+}
+
 TEST_CASE("an abort carries its code and its reason") {
   const auto o = run(penrun({"-n", "3", PROBE, "abort", "2", "23"}));
   CHECK(o.code == 23);

@@ -126,6 +126,13 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
     j.finalize(me ? code : 0);
     return 0;
   }
+  if (what == "leave-and-die") {  // the others still have something to do
+    j.finalize(0);
+    if (me) raise(SIGKILL);
+    usleep(300'000);
+    std::printf("ended: %d\n", j.ended());
+    return 0;
+  }
   if (what == "miss") {  // the others wait for a process that does not come
     if (me) return 0;
     const auto all = j.exchange({});

@@ -205,8 +205,11 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   const int rank_int = static_cast<int>(rank);
   if (WIFSIGNALED(status)) {
     const int sig = WTERMSIG(status);
-    // A death after leaving in good order is still no success, but does not end the others.
     if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
+    if (m.finalized) {  // a death after leaving in good order is no success, but takes nothing away
+      if (code_ == 0) code_ = 128 + sig;
+      return;
+    }
     if (asked_to_end_ && sig == sent_) return end_job({-1, -sig}, 128 + sig);
     return end_job({rank_int, -sig}, 128 + sig);
   }
