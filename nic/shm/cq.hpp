@@ -50,6 +50,7 @@ struct completion_queue : ibv_cq {
 
   std::atomic<std::uint32_t> unfinished{0};  ///< QPs sending here that have work waiting
   std::atomic<bool> attention{false};        ///< a QP has entered the error state: flush it
+  std::atomic<bool> polled{false};           ///< the program has polled: it needs no help
   std::atomic<std::uint32_t> armed{0};       ///< 0 no, 1 for solicited, 2 for any completion
 
   spin_lock queue_lock;

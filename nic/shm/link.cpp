@@ -112,6 +112,7 @@ void disconnect(queue_pair& qp) noexcept {
     qp.message.active = false;
     qp.srq_taken = 0;
     qp.last_wqe = false;
+    qp.closed = false;
     qp.direct.store(false, std::memory_order_relaxed);
     qp.rx = ring_rx();
     qp.ring = 0;

@@ -126,9 +126,7 @@ int reset(queue_pair& qp) noexcept {
   disconnect(qp);
   purge(of(qp.send_cq), qp);
   purge(of(qp.recv_cq), qp);
-  qp.nak.store(0, std::memory_order_relaxed);
-  qp.shown->nak.store(0, std::memory_order_relaxed);
-  qp.shown->posted.store(0, std::memory_order_relaxed);
+  clear_entry(*qp.shown);
   qp.attr = {};
   return qp.qp_type == IBV_QPT_RC ? new_ring(qp) : 0;
 }

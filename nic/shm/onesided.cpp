@@ -169,6 +169,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     }
   }
   if (w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return outcome::done;
+  if (w.at == stage::fresh) w.at = stage::written;
   return send_message(qp, w, why);
 }
 

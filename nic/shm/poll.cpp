@@ -134,6 +134,7 @@ bool absorb_rings(completion_queue& cq) noexcept {
 int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   completion_queue& cq = of(handle);
   if (n <= 0) return 0;
+  if (!cq.polled.load(std::memory_order_relaxed)) cq.polled.store(true, std::memory_order_relaxed);
   // Another thread is looking at the rings: what is stored may be taken all the same.
   if (!cq.poll.try_lock()) return drain(cq, n, wc);
   if (cq.attention.load(std::memory_order_relaxed) ||

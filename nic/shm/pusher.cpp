@@ -38,6 +38,13 @@ void notice_refusal(queue_pair& qp) noexcept {
   raise_qp(qp, IBV_EVENT_QP_FATAL);
 }
 
+/// True if the program itself polls this queue, and did so since the last look: then it does the
+/// work, and this thread keeps out of its way.
+bool looked_after(completion_queue& cq) noexcept {
+  return cq.polled.load(std::memory_order_relaxed) &&
+         cq.polled.exchange(false, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 int pusher_thread::start() {
@@ -145,7 +152,7 @@ void pusher_thread::hear_kicks() noexcept {
     if (q.kind == request_kind::refused) notice_refusal(*qp);
     // The sender is stuck on a full ring: an adapter would take messages in whether or not the
     // program polls.
-    if (q.kind == request_kind::take_in) absorb(of(qp->recv_cq));
+    if (q.kind == request_kind::take_in && !looked_after(of(qp->recv_cq))) absorb(of(qp->recv_cq));
   }
 }
 
@@ -179,15 +186,17 @@ bool pusher_thread::look_after_queues() noexcept {
     const std::lock_guard guard(context_.objects);
     round_ = context_.cqs;
   }
-  bool moved = false;
+  bool moved = false, owed = false;
   const bool timed = context_.timed_bells.load(std::memory_order_relaxed);
   for (completion_queue* cq : round_) {
     const bool rung = cq->bell->bell.load(std::memory_order_relaxed) == bell_rung || timed;
-    if (cq->attention.load(std::memory_order_relaxed) ||
-        cq->unfinished.load(std::memory_order_relaxed) != 0)
-      moved |= attend(*cq);
+    const bool work = cq->attention.load(std::memory_order_relaxed) ||
+                      cq->unfinished.load(std::memory_order_relaxed) != 0;
+    if (work && !looked_after(*cq)) moved |= attend(*cq);
+    owed |= cq->attention.load(std::memory_order_relaxed);
     if (cq->armed.load(std::memory_order_relaxed) != 0 && rung) answer_bell(*cq);
   }
+  if (owed) watch();  // left to the program, if it goes on polling: look again soon
   return moved;
 }
 

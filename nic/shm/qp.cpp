@@ -52,6 +52,14 @@ int new_ring(queue_pair& qp) noexcept {
   return 0;
 }
 
+void clear_entry(qp_entry& e) noexcept {
+  e.nak.store(0, std::memory_order_relaxed);
+  e.posted.store(0, std::memory_order_relaxed);
+  e.dest_qpn.store(0, std::memory_order_relaxed);
+  e.claims.store(0, std::memory_order_relaxed);
+  e.touching.store(0, std::memory_order_relaxed);
+}
+
 void publish_life(queue_pair& qp, qp_public s) noexcept {
   // L1 life  store-release life  -> L2: what the entry says belongs to this life
   qp.shown->life.store(life_word(qp.generation, s), std::memory_order_release);
@@ -94,6 +102,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->works.size(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
   qp->receives.size(std::max(cap.max_recv_wr, 1u), cap.max_recv_sge);
   qp->init = *init;
+  clear_entry(*qp->shown);
   qp->shown->qpn.store(qp->qp_num, std::memory_order_relaxed);
   qp->shown->recv_cq.store(of(init->recv_cq).index, std::memory_order_relaxed);
   qp->shown->pd.store(qp->pd_number, std::memory_order_relaxed);
@@ -159,7 +168,6 @@ void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
     if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
   } while (!qp.now.compare_exchange_weak(state, IBV_QPS_ERR, std::memory_order_acq_rel,
                                          std::memory_order_acquire));
-  qp.nak.store(nak, std::memory_order_relaxed);
   qp.shown->nak.store(nak, std::memory_order_relaxed);
   publish_life(qp, qp_public::error);
   for (ibv_cq* cq : {qp.send_cq, qp.recv_cq})

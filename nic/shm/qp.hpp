@@ -83,9 +83,9 @@ struct queue_pair : ibv_qp {
   shared_receive_queue* shared_receives = nullptr;
   std::uint64_t ring = 0;  ///< offset of our receive ring
   std::uint64_t srq_taken = 0;
-  bool last_wqe = false;              ///< LAST_WQE_REACHED was raised
-  std::atomic<bool> direct{false};    ///< the user pops the ring himself
-  std::atomic<std::uint32_t> nak{0};  ///< why we broke, for the peer
+  bool closed = false;    ///< broken, and what had arrived was delivered: the ring is dead
+  bool last_wqe = false;  ///< LAST_WQE_REACHED was raised
+  std::atomic<bool> direct{false};  ///< the user pops the ring himself
   std::atomic<std::uint32_t> qkey{0};
 };
 
@@ -110,6 +110,8 @@ void raise_qp(queue_pair& qp, ibv_event_type type) noexcept;
 // qp.cpp, link.cpp
 /// Gives the QP a fresh receive ring. 0 or an errno.
 int new_ring(queue_pair& qp) noexcept;
+/// Removes what a former life left in the entry.
+void clear_entry(qp_entry& e) noexcept;
 /// Shows peers how far the QP is.
 void publish_life(queue_pair& qp, qp_public s) noexcept;
 /// Finds the peer's QP and its ring; under `sending`. False: it is not ready for us (yet). early:

@@ -46,6 +46,7 @@ void fill(const queue_pair& qp, ibv_wc& wc, ibv_wc_status status) noexcept {
 void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remote) noexcept {
   fill(qp, wc, local);
   qp.message.active = false;
+  qp.closed = true;  // and it stays in the ring: nothing may look as if it had been taken
   enter_error(qp, remote);
   // A sender that sleeps or has nothing outstanding learns of it too.
   if (qp.remote) qp.remote->tell(qp.remote->make(request_kind::refused, peer_qpn(qp), qp.qp_num));
@@ -77,7 +78,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
   assembly& m = qp.message;
   for (;;) {
     const ring_rx::message in = qp.rx.front();
-    if (!in) return false;
+    if (!in || qp.closed) return false;
     const std::uint8_t kind = in.op & kind_mask;
     const auto total = static_cast<std::uint32_t>(in.slot->header);
     const auto imm = static_cast<std::uint32_t>(in.slot->header >> 32);
@@ -102,7 +103,6 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       if (status != IBV_WC_SUCCESS) [[unlikely]] {
         refuse(qp, wc, status,
                status == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
-        qp.rx.pop(in);
         return true;
       }
       m.offset += piece;
@@ -140,12 +140,13 @@ void flush_receives(queue_pair& qp) noexcept {
   // with the sender's F2 between its push and its second look at our state: a message pushed too
   // late to be seen here is not reported as sent.
   heavy_fence();
-  if (qp.qp_type == IBV_QPT_RC && !qp.direct.load(std::memory_order_relaxed) &&
-      qp.nak.load(std::memory_order_relaxed) == 0) {
+  if (qp.qp_type == IBV_QPT_RC && !qp.direct.load(std::memory_order_relaxed) && !qp.closed) {
     for (std::uint32_t i = 0; i < qp.rx.memory().geometry.slots; ++i) {
       if (!receive_one(qp, c.wc, &solicited)) break;
       store(cq, c, solicited);
     }
+    qp.rx.publish();
+    qp.closed = true;
   }
   if (qp.message.active) {
     qp.message.active = false;

@@ -28,6 +28,7 @@ class receive_queue {
     works_.assign(capacity, {});
     lists_.assign(std::size_t{capacity} * sges, {});
     head_ = tail_ = 0;
+    floor_ = std::numeric_limits<std::uint32_t>::max();
   }
 
   // Posting and taking are done under `lock`.

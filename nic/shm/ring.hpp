@@ -5,7 +5,7 @@
 //
 //   consumer's line     producer's line    slots: 64 bytes each             data: a byte ring
 //   +----------------+  +--------------+  +-----------------------------+  +--------------------+
-//   | head data_head |  | state        |  | seq control header body[48] |  | payload over 48 B  |
+//   | head data_head |  | state        |  | state header body[48]       |  | payload over 48 B  |
 //   +----------------+  +--------------+  +-----------------------------+  +--------------------+
 //
 // A message is one slot; what does not fit its body lies in the data ring, in one piece. Both sides
@@ -13,13 +13,13 @@
 //
 // Who with whom: one thread at a time produces, one consumes; they need nothing of each other.
 // Invariants: (R-a) slot i of lap n is written only after head has passed it in lap n-1;
-//   (R-b) a slot is read only when seq equals its position + 1; (R-c) data bytes are reused only
-//   after data_head has passed them. Effect: a push happens at R1, a pop at A1; room is given back
-//   at R2.
+//   (R-b) a slot is read only when its state names its position + 1; (R-c) data bytes are reused
+//   only after data_head has passed them. Effect: a push happens at R1, a pop at A1; room is given
+//   back at R2.
 // Full: try_push answers false, nothing is written. Death: a producer that dies before R1 leaves
 // the
 //   slot unseen; a consumer that dies leaves the ring full. Either side may write rubbish: lengths,
-//   positions and sequence numbers from the other side are checked or masked before use.
+//   positions and states from the other side are checked or masked before use.
 // Cost: a push or pop is no RMW, no fence on x86; one line moves for up to 48 bytes of body. The
 //   consumer's line moves once in an eighth of a lap.
 #pragma once
@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/mode.hpp"
 
@@ -41,10 +42,19 @@ inline constexpr std::size_t slot_body = 48;
 inline constexpr std::uint64_t write_ahead = 8;
 
 struct alignas(cache_line) ring_slot {
-  std::atomic<std::uint32_t> seq;  ///< position + 1 when filled
-  std::uint32_t control;           ///< data bytes << 8 | operation
-  std::uint64_t header;            ///< what the operation makes of it
+  /// position + 1 when filled, in the low half; data bytes << 8 | operation in the high half. One
+  /// word, so that a push is few stores: they queue up behind lines that are on their way.
+  std::atomic<std::uint64_t> state;
+  std::uint64_t header;  ///< what the operation makes of it
   std::byte body[slot_body];
+
+  static constexpr std::uint64_t filled(std::uint64_t position, std::uint32_t data_bytes,
+                                        std::uint8_t op) noexcept {
+    return (std::uint64_t{data_bytes << 8 | op} << 32) | static_cast<std::uint32_t>(position + 1);
+  }
+  static constexpr bool is_at(std::uint64_t state, std::uint64_t position) noexcept {
+    return static_cast<std::uint32_t>(state) == static_cast<std::uint32_t>(position + 1);
+  }
 };
 static_assert(sizeof(ring_slot) == cache_line);
 
@@ -133,12 +143,63 @@ class ring_tx {
       data_tail_ = span.end;
     }
     fill(s.body, data);
-    s.control = data_bytes << 8 | op;
     s.header = header;
-    // R1 publish  store-release slot.seq  -> A1: body and data are visible
-    s.seq.store(static_cast<std::uint32_t>(++tail_), std::memory_order_release);
+    // R1 publish  store-release slot.state  -> A1: body and data are visible
+    s.state.store(ring_slot::filled(tail_, data_bytes, op), std::memory_order_release);
+    std::atomic_ref(tail_).store(stop_ = tail_ + 1,
+                                 std::memory_order_relaxed);  // pushed() may look
     // A stream's next lines are fetched for writing ahead of time: the stores that follow would
     // each wait for theirs in the store buffer.
+    prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
+    return true;
+  }
+
+  /// Lets push_allowed() push up to n messages without data and without looking; answers how many
+  /// there is room for. Any other push, and recall(), ends it.
+  std::uint32_t allow(std::uint32_t n) noexcept {
+    const std::uint64_t room = m_.geometry.slots - (tail_ - head_);
+    const auto granted = static_cast<std::uint32_t>(n < room ? n : room);
+    stop_ = tail_ + granted;
+    return granted;
+  }
+  /// Takes back what push_allowed() has not used: how many messages.
+  std::uint32_t recall() noexcept {
+    return static_cast<std::uint32_t>(std::exchange(stop_, tail_) - tail_);
+  }
+  /// Pushes a message of up to slot_body bytes of words if allow() has left one; false: not
+  /// allowed. Reads words in pairs: there must be room for an even number at words.
+  [[nodiscard]] bool push_allowed(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
+                                  unsigned n) noexcept {
+    if (tail_ == stop_) [[unlikely]]
+      return false;
+    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
+    static_assert(slot_body == 48);
+    switch ((n + 1) / 2) {
+      case 6:
+        std::memcpy(s.body + 40, words + 10, 8);
+        [[fallthrough]];
+      case 5:
+        std::memcpy(s.body + 32, words + 8, 8);
+        [[fallthrough]];
+      case 4:
+        std::memcpy(s.body + 24, words + 6, 8);
+        [[fallthrough]];
+      case 3:
+        std::memcpy(s.body + 16, words + 4, 8);
+        [[fallthrough]];
+      case 2:
+        std::memcpy(s.body + 8, words + 2, 8);
+        [[fallthrough]];
+      case 1:
+        std::memcpy(s.body, words, 8);
+        [[fallthrough]];
+      default:
+        break;
+    }
+    s.header = header;
+    // R1 publish  store-release slot.state  -> A1
+    s.state.store(ring_slot::filled(tail_, 0, op), std::memory_order_release);
+    std::atomic_ref(tail_).store(tail_ + 1, std::memory_order_relaxed);  // pushed() may look
     prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
     return true;
   }
@@ -146,7 +207,10 @@ class ring_tx {
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
   /// True when the consumer has taken all that was pushed and has said so.
   [[nodiscard]] bool drained() noexcept { return refresh(), head_ == tail_; }
-  [[nodiscard]] std::uint64_t pushed() const noexcept { return tail_; }
+  /// Messages pushed so far. Any thread.
+  [[nodiscard]] std::uint64_t pushed() noexcept {
+    return std::atomic_ref(tail_).load(std::memory_order_relaxed);
+  }
   /// True when the consumer has said that it has taken everything before this position.
   [[nodiscard]] bool passed(std::uint64_t position) noexcept {
     return head_ >= position || (refresh(), head_ >= position);
@@ -170,7 +234,8 @@ class ring_tx {
   }
 
   ring_memory m_;
-  std::uint64_t tail_ = 0, data_tail_ = 0;
+  std::uint64_t tail_ = 0, stop_ = 0;  // push_allowed() may go on until they meet
+  std::uint64_t data_tail_ = 0;
   std::uint64_t head_ = 0, data_head_ = 0;  // the consumer's, as last seen
 };
 
@@ -180,7 +245,7 @@ class ring_rx {
   ring_rx() = default;
   explicit ring_rx(ring_memory m) noexcept : m_(m) {}
 
-  /// One message in place. Read control once: the producer could change it under us.
+  /// One message in place.  producer could change it under us.
   struct message {
     const ring_slot* slot = nullptr;
     std::uint32_t data_bytes = 0;
@@ -191,25 +256,27 @@ class ring_rx {
 
   /// True if a message waits. One load.
   [[nodiscard]] bool ready() const noexcept {
-    // A1 poll  load-acquire slot.seq  <- R1
-    return m_.slots[head_ & (m_.geometry.slots - 1)].seq.load(std::memory_order_acquire) ==
-           static_cast<std::uint32_t>(head_ + 1);
+    // A1 poll  load-acquire slot.state  <- R1
+    return ring_slot::is_at(
+        m_.slots[head_ & (m_.geometry.slots - 1)].state.load(std::memory_order_acquire), head_);
   }
 
   /// ready(), for a thread that does not own the consumer's side: a hint, true or false may be
   /// stale.
   [[nodiscard]] bool ready_hint() noexcept {
     const std::uint64_t head = std::atomic_ref(head_).load(std::memory_order_relaxed);
-    return m_.slots[head & (m_.geometry.slots - 1)].seq.load(std::memory_order_relaxed) ==
-           static_cast<std::uint32_t>(head + 1);
+    return ring_slot::is_at(
+        m_.slots[head & (m_.geometry.slots - 1)].state.load(std::memory_order_relaxed), head);
   }
 
   /// The oldest message, or none. It stays valid, and in the ring, until pop(). A length that
   /// cannot be (a producer gone mad) yields op 255 with no data; the caller breaks the connection.
   [[nodiscard]] message front() noexcept {
-    if (!ready()) return {};
     const ring_slot& s = m_.slots[head_ & (m_.geometry.slots - 1)];
-    const std::uint32_t control = s.control;
+    // A1 poll  load-acquire slot.state  <- R1
+    const std::uint64_t state = s.state.load(std::memory_order_acquire);
+    if (!ring_slot::is_at(state, head_)) return {};
+    const auto control = static_cast<std::uint32_t>(state >> 32);
     message m{&s, control >> 8, static_cast<std::uint8_t>(control), nullptr};
     if (m.data_bytes > m_.geometry.longest()) [[unlikely]]
       return {&s, 0, 255, nullptr};

@@ -171,7 +171,7 @@ outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 }
 
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
-  if (w.at == stage::fresh) {
+  if (w.at < stage::claimed) {
     if (!claim(qp)) return not_ready(qp, w, why);
     w.at = stage::claimed;
     w.deadline = 0;

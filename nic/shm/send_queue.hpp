@@ -23,6 +23,7 @@ namespace penstock::nic::shm {
 /// How far a request has come.
 enum class stage : std::uint8_t {
   fresh,    ///< nothing done
+  written,  ///< WRITE with immediate: the bytes are there, the receive is not claimed yet
   claimed,  ///< a receive at the peer is ours; pieces are being pushed
   pushed,   ///< all of it is in the ring; waits until the receiver has taken it
 };

@@ -119,7 +119,7 @@ TEST_CASE("a length that cannot be is marked as rubbish and yields no data") {
   REQUIRE(r.push(1));
   auto* slot =
       reinterpret_cast<ring_slot*>(static_cast<std::byte*>(r.memory.get()) + sizeof(ring_shared));
-  slot->control = 0xffffffff;
+  slot->state.fetch_or(0xffffffffull << 32, std::memory_order_relaxed);
   auto m = r.rx.front();
   REQUIRE(m);
   CHECK(m.op == 255);

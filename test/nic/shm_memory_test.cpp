@@ -265,7 +265,10 @@ TEST_CASE("WRITE with immediate waits for a receive, and what follows waits behi
   REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8, address(p.b, 0), p.b.mr->rkey) == 0);
   p.a.memory[100] = std::byte{2};
   REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 100, 8, address(p.b, 100), p.b.mr->rkey) == 0);
-  CHECK(rig::side::empty(p.a.send_cq));
+  CHECK(p.b.memory[0] == std::byte{1});
+  p.b.memory[0] = std::byte{9};
+  for (int i = 0; i < 1000; ++i) CHECK(rig::side::empty(p.a.send_cq));
+  CHECK(p.b.memory[0] == std::byte{9});  // written once, however often the receive is asked for
   CHECK(p.b.memory[100] == std::byte{0});
   REQUIRE(p.b.receive(1, 4096, 0) == 0);
   CHECK(p.a.sent().status == IBV_WC_SUCCESS);

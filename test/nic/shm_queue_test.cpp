@@ -283,6 +283,41 @@ TEST_CASE("a message longer than its receive is an error at both ends") {
   CHECK(p.b.memory[8] == std::byte{0});
 }
 
+TEST_CASE("a refused message is never reported as sent, wherever the ring stands") {
+  for (std::uint64_t before = 0; before < 70; before += 3) {
+    pair p;
+    for (std::uint64_t i = 0; i < before; ++i) {
+      REQUIRE(p.b.receive(i, 0, 64) == 0);
+      REQUIRE(p.a.send(i, 0, 8) == 0);
+      REQUIRE(p.a.sent().status == IBV_WC_SUCCESS);
+      REQUIRE(p.b.received().status == IBV_WC_SUCCESS);
+    }
+    REQUIRE(p.b.receive(1, 0, 64) == 0);
+    REQUIRE(p.a.send(1, 0, 65) == 0);
+    CHECK(p.b.received().status == IBV_WC_LOC_LEN_ERR);
+    CHECK(p.a.sent().status == IBV_WC_REM_INV_REQ_ERR);
+  }
+}
+
+TEST_CASE("a new queue pair in a former one's place has none of its receives") {
+  for (int i = 0; i < 3; ++i) {
+    pair p;
+    for (std::uint64_t k = 0; k < 4; ++k) REQUIRE(p.b.receive(k, 0, 8) == 0);
+    REQUIRE(p.b.v.destroy_qp(p.b.qp) == 0);
+    REQUIRE(p.a.v.destroy_qp(p.a.qp) == 0);
+    p.a.make_qp();
+    p.b.make_qp();
+    p.a.connect(p.b);
+    p.b.connect(p.a);
+    REQUIRE(p.a.send(1, 0, 8) == 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    CHECK(rig::side::empty(p.a.send_cq));
+    CHECK(shm::rnr_received(p.a.context) > 0);
+    REQUIRE(p.b.receive(9, 0, 8) == 0);
+    CHECK(p.b.received().wr_id == 9);
+  }
+}
+
 TEST_CASE("a message refused after it was reported sent breaks its sender, who hears of it") {
   pair p;
   ibv_sge s = p.b.piece(0, 64);

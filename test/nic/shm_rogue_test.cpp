@@ -97,10 +97,10 @@ TEST_CASE("rubbish in a ring breaks its queue pair and nothing else") {
     REQUIRE(tx != nullptr);
     ring_slot* slots = tx->memory().slots;
     for (std::uint32_t i = 0; i < tx->memory().geometry.slots; ++i) {
-      slots[i].control = static_cast<std::uint32_t>(random());
-      if (random() % 2 != 0) slots[i].control &= 0x3fff7f;  // likelier lengths and operations
+      auto control = static_cast<std::uint32_t>(random());
+      if (random() % 2 != 0) control &= 0x3fff7f;  // likelier lengths and operations
       slots[i].header = random() % 4 != 0 ? random() % 100 : random();
-      slots[i].seq.store(i + 1, std::memory_order_release);
+      slots[i].state.store(std::uint64_t{control} << 32 | (i + 1), std::memory_order_release);
     }
     // Guards around the receives: nothing is written beyond them.
     std::fill(p.b.memory.begin() + 32 * 64, p.b.memory.end(), std::byte{0x55});
