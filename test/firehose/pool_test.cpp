@@ -403,7 +403,7 @@ TEST_CASE("threads that miss the same buffer at once register it once") {
   CHECK(device.registered == 1);
 }
 
-TEST_CASE("whatever threads do at once, a lease's key covers its bytes while it is held") {
+TEST_CASE("whatever threads do at once, a lease's key covers its bytes for as long as it is held") {
   memreg::fake_registrar device;
   const space m(64 << 20);
   pool_settings s;
@@ -415,18 +415,23 @@ TEST_CASE("whatever threads do at once, a lease's key covers its bytes while it 
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
+      struct held {
+        lease l;
+        std::byte* at = nullptr;
+      } mine[3];
       std::mt19937 random(t + 1);
-      lease held[3];
       for (int i = 0; i < 20'000; ++i) {
-        std::byte* at = m.base + random() % (1 << 20);
+        held& h = mine[random() % 3];
+        if (h.l && !device.covers(h.l.lkey(), h.at, h.l.bytes()))
+          bad.fetch_add(1, std::memory_order_relaxed);
+        h.l.reset();
+        h.at = m.base + random() % (1 << 20);
         const std::size_t n = 1 + random() % 50'000;
-        lease& l = held[random() % 3];
-        l.reset();
-        const status st = p->acquire(at, n, static_cast<purpose>(random() % 2), l);
+        const status st = p->acquire(h.at, n, static_cast<purpose>(random() % 2), h.l);
         if (st == status::no_ticket) continue;
         got.fetch_add(1, std::memory_order_relaxed);
-        if (st != status::ok || l.bytes() == 0 || l.bytes() > n ||
-            !device.covers(l.lkey(), at, l.bytes()))
+        if (st != status::ok || h.l.bytes() == 0 || h.l.bytes() > n ||
+            !device.covers(h.l.lkey(), h.at, h.l.bytes()))
           bad.fetch_add(1, std::memory_order_relaxed);
         if (random() % 64 == 0) changes::scope c(m.base + random() % (1 << 20), 8192);
       }
