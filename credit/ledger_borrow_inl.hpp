@@ -114,7 +114,9 @@ std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint
   state& s = store_[peer];
   const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
   if (n <= f.credits || !cfg_.dynamic || !cfg_.flow_control) return 0;
-  return mark_want(s, want_state::asked) ? n - f.credits : 0;
+  // Not n - credits: a REVOKE under way may take what is above the minimum, and its RETURN may
+  // reach the lender before this does. The minimum stays, so this is enough whatever crosses.
+  return mark_want(s, want_state::asked) ? n - std::min(n, min_credits) : 0;
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

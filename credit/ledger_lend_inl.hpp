@@ -232,11 +232,9 @@ bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
   if (waiting_count_.load(std::memory_order_relaxed) == 0) return false;
   const std::uint32_t p = wait_list_.pop(waiting_links());
   if (p == no_peer) return false;
-  state& s = store_[p];
-  const auto f = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
-  const std::uint32_t wish = fields<lent_fields>(s.lent.load(std::memory_order_relaxed)).wish;
-  // While it is being asked to give credits back, its wish may still grow: see on_return.
-  if ((f.flags & flag_sys_in_flight) != 0 || take_bank(wish, wish) == 0) {
+  const std::uint32_t wish =
+      fields<lent_fields>(store_[p].lent.load(std::memory_order_relaxed)).wish;
+  if (take_bank(wish, wish) == 0) {
     wait_list_.push_front(p, waiting_links());
     return false;
   }
@@ -298,7 +296,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out) noexcept {
   const bool urgent = waiting_count_.load(std::memory_order_relaxed) != 0;
   if (urgent) {
-    // Enough for any who waits: asking for more would only keep its own RETURN in flight.
+    // Enough for any who waits; next_grant finds it.
     if (bank() >= max_cost - min_credits) return 0;
   } else {
     if (demand_.load(std::memory_order_relaxed) == 0) return 0;
@@ -339,15 +337,6 @@ status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t cou
   if (!is_peer(peer)) return status::bad_rank;
   state& s = store_[peer];
   if (end_epoch) fade_send(s);
-  bool waits = false;
-  // The wish must have grown before the mark goes: next_grant serves only without the mark.
-  const auto before = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
-  if ((before.flags & flag_sys_in_flight) == 0 || count > before.loan) return status::bad_arguments;
-  waits = (before.flags & flag_waiting) != 0;
-  change_lent(s, [&](lent_fields& f) {
-    if (waits) f.wish = saturated8(f.wish + count, max_cost - min_credits);
-    if (cfg_.revoked == revoked_at::lender) f.revoked = saturated(f.revoked + count);
-  });
   const bool accepted = change_loan(s, [&](loan_fields& f) {
     if ((f.flags & flag_sys_in_flight) == 0 || count > f.loan) return false;
     f.loan = static_cast<std::uint16_t>(f.loan - count);
@@ -356,6 +345,8 @@ status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t cou
     return true;
   });
   if (!accepted) return status::bad_arguments;
+  if (cfg_.revoked == revoked_at::lender)
+    change_lent(s, [count](lent_fields& f) { f.revoked = saturated(f.revoked + count); });
   fill_bank(count);  // between the cas above and here, this thread holds them
   return status::ok;
 }

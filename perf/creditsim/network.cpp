@@ -118,7 +118,7 @@ void network::serve(std::uint32_t i, node& n) {
     post({i, m.from, m.count, static_cast<std::uint16_t>(granted), what::reply,
           n.l.take_epoch_mark(m.from), false});
     if (m.extra != 0) send_intents(i, n);
-    if (pattern_.arrived(i, m.from)) wake(i);
+    if (const std::uint32_t who = pattern_.arrived(i, m.from); who != nobody) wake(who);
     if (pattern_.phase() != phase_) {
       phase_ = pattern_.phase();
       for (std::uint32_t j = 0; j < config_.ranks; ++j) wake(j);

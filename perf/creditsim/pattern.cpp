@@ -36,7 +36,7 @@ class none final : public pattern {
     out = {(node + 1 + sent_[node]++ % reach) % n_, small_one};
     return true;
   }
-  bool arrived(std::uint32_t, std::uint32_t) override { return false; }
+  std::uint32_t arrived(std::uint32_t, std::uint32_t) override { return nobody; }
   [[nodiscard]] std::uint64_t total() const override { return std::uint64_t{n_} * each_; }
 
  private:
@@ -81,9 +81,9 @@ class ghost final : public pattern {
     ++s.sent;
     return true;
   }
-  bool arrived(std::uint32_t at, std::uint32_t) override {
+  std::uint32_t arrived(std::uint32_t at, std::uint32_t) override {
     ++nodes_[at].got;
-    return nodes_[at].got % per_face_ == 0;
+    return nodes_[at].got % per_face_ == 0 ? at : nobody;
   }
   [[nodiscard]] std::uint64_t total() const override {
     std::uint64_t sum = 0;
@@ -131,9 +131,9 @@ class tree final : public pattern {
       s.up = s.down = 0;
     }
   }
-  bool arrived(std::uint32_t at, std::uint32_t from) override {
+  std::uint32_t arrived(std::uint32_t at, std::uint32_t from) override {
     ++(from > at ? nodes_[at].from_below : nodes_[at].from_above);
-    return true;
+    return at;
   }
   [[nodiscard]] std::uint64_t total() const override {
     return 2ULL * (n_ - 1) * segments_ * steps_;
@@ -163,7 +163,7 @@ class random_peers final : public pattern {
     out = {static_cast<std::uint32_t>((i + 1 + r % (n_ - 1)) % n_), small_one};
     return true;
   }
-  bool arrived(std::uint32_t, std::uint32_t) override { return false; }
+  std::uint32_t arrived(std::uint32_t, std::uint32_t) override { return nobody; }
   [[nodiscard]] std::uint64_t total() const override { return std::uint64_t{n_} * each_; }
 
  private:
@@ -172,34 +172,40 @@ class random_peers final : public pattern {
   std::vector<std::uint32_t> sent_;
 };
 
-/// Up to 16 nodes stream Mediums at one; then the hot spot moves, and others stream.
+/// Up to 16 nodes send bursts of Mediums to one, two of them at a time, in turn: as much as it can
+/// handle. Then the hot spot moves, and others send.
 class hotspot final : public pattern {
  public:
   explicit hotspot(const workload& w)
       : n_(w.nodes),
         senders_(std::min(16U, n_ - 1)),
         moves_(or_else(w.iterations, 4)),
-        each_(or_else(w.messages, 20 * 1024 / senders_)),
+        bursts_(or_else(w.messages, 20 * 1024 / burst)),
         seed_(w.seed),
-        sent_(w.nodes) {}
+        due_(senders_) {
+    begin_phase();
+  }
   bool next(std::uint32_t i, send_order& out) override {
-    const std::uint32_t hot = watched();
-    const std::uint32_t place = (i + n_ - hot - 1) % n_ / stride();
-    const bool sends = i != hot && (i + n_ - hot - 1) % n_ % stride() == 0 && place < senders_;
-    if (!sends || phase_ == moves_) return false;
-    if (sent_[i] == each_) return false;
-    ++sent_[i];
-    out = {hot, medium};
+    const std::uint32_t away = (i + n_ - watched() - 1) % n_;  // n-1 for the hot spot itself
+    const std::uint32_t place = away / stride();
+    if (phase_ == moves_ || away % stride() != 0 || place >= senders_ || away == n_ - 1)
+      return false;
+    if (due_[place] == 0) return false;
+    --due_[place];
+    out = {watched(), medium};
     return true;
   }
-  bool arrived(std::uint32_t, std::uint32_t) override {
-    if (++got_ % (std::uint64_t{each_} * senders_) != 0) return false;
-    ++phase_;
-    std::fill(sent_.begin(), sent_.end(), 0);
-    return true;
+  std::uint32_t arrived(std::uint32_t, std::uint32_t) override {
+    if (++got_ % burst != 0) return nobody;
+    if (got_ == std::uint64_t{bursts_} * burst) {
+      got_ = 0;
+      if (++phase_ < moves_) begin_phase();
+      return nobody;
+    }
+    return begin_burst();
   }
   [[nodiscard]] std::uint64_t total() const override {
-    return std::uint64_t{each_} * senders_ * moves_;
+    return std::uint64_t{bursts_} * burst * moves_;
   }
   [[nodiscard]] std::uint32_t phase() const override { return phase_; }
   [[nodiscard]] std::uint32_t watched() const override {
@@ -208,11 +214,24 @@ class hotspot final : public pattern {
   [[nodiscard]] bool watches_one() const override { return true; }
 
  private:
+  static constexpr std::uint32_t burst = 64;
   [[nodiscard]] std::uint32_t stride() const { return (n_ - 1) / senders_; }
-  std::uint32_t n_, senders_, moves_, each_;
+  void begin_phase() {
+    begun_ = 0;
+    begin_burst();
+    begin_burst();
+  }
+  /// The next in turn may send; answers who that is.
+  std::uint32_t begin_burst() {
+    if (begun_ == bursts_) return nobody;
+    const std::uint32_t place = begun_++ % senders_;
+    due_[place] += burst;
+    return (watched() + 1 + place * stride()) % n_;
+  }
+  std::uint32_t n_, senders_, moves_, bursts_;
   std::uint64_t seed_, got_ = 0;
-  std::uint32_t phase_ = 0;
-  std::vector<std::uint32_t> sent_;
+  std::uint32_t phase_ = 0, begun_ = 0;
+  std::vector<std::uint32_t> due_;
 };
 
 /// Everybody streams Mediums at node 0.
@@ -228,7 +247,7 @@ class all_to_one final : public pattern {
     out = {0, medium};
     return true;
   }
-  bool arrived(std::uint32_t, std::uint32_t) override { return false; }
+  std::uint32_t arrived(std::uint32_t, std::uint32_t) override { return nobody; }
   [[nodiscard]] std::uint64_t total() const override { return std::uint64_t{n_ - 1} * each_; }
   [[nodiscard]] bool watches_one() const override { return true; }
 
@@ -253,7 +272,7 @@ class oscillate final : public pattern {
     out = {(i + away) % n_, medium};
     return true;
   }
-  bool arrived(std::uint32_t, std::uint32_t) override { return false; }
+  std::uint32_t arrived(std::uint32_t, std::uint32_t) override { return nobody; }
   [[nodiscard]] std::uint64_t total() const override { return std::uint64_t{n_} * burst_ * moves_; }
 
  private:

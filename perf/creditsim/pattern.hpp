@@ -23,13 +23,15 @@ struct send_order {
   std::uint32_t cost = 0;  ///< credits
 };
 
+inline constexpr std::uint32_t nobody = 0xffffffff;
+
 class pattern {
  public:
   virtual ~pattern() = default;
   /// Fills in the node's next message; false when it has none now: it is done, or waits for one.
   virtual bool next(std::uint32_t node, send_order& out) = 0;
-  /// A message of `from` was handled at `at`; true if `at` may have more to send now.
-  virtual bool arrived(std::uint32_t at, std::uint32_t from) = 0;
+  /// A message of `from` was handled at `at`; answers who may have more to send now, or nobody.
+  virtual std::uint32_t arrived(std::uint32_t at, std::uint32_t from) = 0;
   /// Messages of the whole run.
   [[nodiscard]] virtual std::uint64_t total() const = 0;
   /// Counts changes of the pattern: after each, credits are to settle anew.
