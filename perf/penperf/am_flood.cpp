@@ -122,7 +122,7 @@ class am_flood final : public bench {
   figures flood(endpoint& ep, std::uint64_t batches) {
     const std::uint64_t each = std::max<std::uint64_t>(1, batches / threads_);
     samples_.resize(each * threads_);
-    std::latch ready(static_cast<std::ptrdiff_t>(threads_) + 1);
+    std::latch ready(static_cast<std::ptrdiff_t>(threads_));
     std::vector<std::jthread> others;
     for (unsigned i = 1; i < threads_; ++i)
       others.emplace_back([&, i] {

@@ -18,6 +18,8 @@ namespace {
 /// Mediums and Longs longer than this are answered by a Short unless told otherwise.
 constexpr std::uint64_t same_reply_up_to = 512;
 constexpr std::uint64_t chunk = 1000;  ///< trips between two looks at whether the rate has settled
+constexpr std::uint64_t most_trips = 100'000;  ///< in a round, if not told
+constexpr double seconds = 0.25;               ///< of a round, if not told
 
 class am_lat final : public bench {
  public:
@@ -25,7 +27,8 @@ class am_lat final : public bench {
       : kind_(o.kind),
         size_(o.size),
         reply_same_(o.reply == reply_kind::same),
-        samples_(o.iters),
+        samples_(o.iters != 0 ? o.iters : most_trips),
+        trips_(o.iters),
         payload_(size_) {}
 
   void add_handlers(endpoint& ep) override {
@@ -58,8 +61,10 @@ class am_lat final : public bench {
   figures raw(rig& r) override {
     const bool placed = kind_ == am_kind::long_;
     const leg there{size_, placed}, back = reply_same_ ? there : leg{};
-    settle([&] { return r.raw_trips(there, back, 0, std::span(samples_).first(warm())).ns.p50; });
-    return r.raw_trips(there, back, chunk, samples_);
+    const std::span few = std::span(samples_).first(warm());
+    double median = 0;
+    settle([&] { return median = r.raw_trips(there, back, 0, few).ns.p50; });
+    return r.raw_trips(there, back, chunk, in_a_round(median));
   }
 
  private:
@@ -87,6 +92,13 @@ class am_lat final : public bench {
     answered_.store(i, std::memory_order_relaxed);
   }
 
+  /// As many samples as were asked for, else as a quarter of a second takes at this median.
+  std::span<std::uint64_t> in_a_round(double median_ns) {
+    if (trips_ == 0)
+      trips_ = std::clamp(static_cast<std::uint64_t>(seconds * 1e9 / std::max(median_ns, 1.0)),
+                          chunk, most_trips);
+    return std::span(samples_).first(trips_);
+  }
   [[nodiscard]] std::size_t warm() const { return std::min<std::size_t>(chunk, samples_.size()); }
 
   template <class Send>
@@ -108,22 +120,25 @@ class am_lat final : public bench {
 
   template <class Send>
   figures measure(endpoint& ep, Send&& send) {
-    const auto few = std::span(samples_).first(warm());
+    const std::span few = std::span(samples_).first(warm());
+    double median = 0;
     settle([&] {
       trips(ep, send, few);
-      return static_cast<double>(perf::median(few));
+      return median = static_cast<double>(perf::median(few)) * ns_per_tick();
     });
+    const std::span samples = in_a_round(median);
     const std::uint64_t start = ticks();
-    trips(ep, send, samples_);
-    const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
-    return {perf::summarize(samples_, ns_per_tick()),
-            static_cast<double>(samples_.size()) / seconds, samples_.size()};
+    trips(ep, send, samples);
+    const double took = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
+    return {perf::summarize(samples, ns_per_tick()), static_cast<double>(samples.size()) / took,
+            samples.size()};
   }
 
   am_kind kind_;
   std::uint64_t size_;
   bool reply_same_;
   std::vector<std::uint64_t> samples_;
+  std::uint64_t trips_;  ///< in a round; 0: not known yet
   payload_buffer payload_;
   short_handler<std::uint64_t> on_ping_, on_pong_;
   payload_handler<std::uint64_t> on_loaded_ping_, on_loaded_pong_;
@@ -144,7 +159,6 @@ std::string complete_am_lat(options& o) {
   }
   if (o.reply == reply_kind::automatic)
     o.reply = o.size <= same_reply_up_to ? reply_kind::same : reply_kind::short_;
-  if (o.iters == 0) o.iters = 100'000;
   if (o.threads > 1) return "am_lat is measured with one thread";
   return {};
 }

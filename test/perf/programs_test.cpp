@@ -1,0 +1,163 @@
+// hello, ghost and penperf as a user starts them.
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "test/job/run.hpp"
+
+using namespace testing;
+
+namespace {
+
+std::size_t lines_with(const std::string& text, const std::string& what) {
+  std::istringstream in(text);
+  std::size_t n = 0;
+  for (std::string line; std::getline(in, line);) n += line.find(what) != line.npos;
+  return n;
+}
+
+/// penperf with few operations, in a job of its own making; its one line of JSON.
+nlohmann::json measured(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), PENPERF);
+  for (const char* a : {"-n", "200", "--rounds", "1", "--json"}) arguments.emplace_back(a);
+  const outcome o = run(arguments);
+  CAPTURE(o.err);
+  REQUIRE(o.code == 0);
+  REQUIRE(lines_with(o.out, "{") == 1);
+  return nlohmann::json::parse(o.out);
+}
+
+void check_figures(const nlohmann::json& j) {
+  const auto& ns = j["ns"];
+  CHECK(ns["min"] > 0);
+  CHECK(ns["min"] <= ns["p50"]);
+  CHECK(ns["p50"] <= ns["p99"]);
+  CHECK(ns["p99"] <= ns["max"]);
+  CHECK(j["rate"] > 0);
+  CHECK(j["twin_ns"] > 0);
+  CHECK(j["twin_rate"] > 0);
+  CHECK(j["ratio"] > 0);
+  CHECK(j["probe_ns"][0] > 0);
+  CHECK(j["procs"] == 2);
+  CHECK(j["device"] == "shm0");
+}
+
+}  // namespace
+
+TEST_CASE("Every process that says hello is heard and answered") {
+  const outcome o = run(penrun({"-n", "4", HELLO}));
+  CHECK(o.code == 0);
+  CHECK(lines_with(o.out, "says hello") == 4);
+  CHECK(lines_with(o.out, "answers") == 4);
+  CHECK(lines_with(o.out, "rank 0: rank 3 says hello") == 1);
+}
+
+TEST_CASE("hello by itself greets itself") {
+  const outcome o = run({HELLO});
+  CHECK(o.code == 0);
+  CHECK(lines_with(o.out, "rank 0: rank 0 answers") == 1);
+}
+
+TEST_CASE("ghost's sum does not depend on the number of processes, and its picture is written") {
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("penstock-programs-" + std::to_string(::getpid()) + ".png");
+  std::vector<std::string> sums;
+  for (const char* n : {"1", "3", "4"}) {
+    const outcome o = run(penrun(
+        {"-n", n, GHOST, "--cells", "20", "--steps", "3", "--json", "--picture", file.string()}));
+    REQUIRE(o.code == 0);
+    const auto j = nlohmann::json::parse(o.out);
+    CHECK(j["procs"] == std::stoi(n));
+    CHECK(j["verified"].is_null());
+    sums.push_back(j["checksum"]);
+    CHECK(std::filesystem::file_size(file) > 100);
+    std::filesystem::remove(file);
+  }
+  CHECK(sums[0] == sums[1]);
+  CHECK(sums[0] == sums[2]);
+}
+
+TEST_CASE("ghost refuses what it cannot do, in every process") {
+  const outcome thin = run(penrun({"-n", "3", GHOST, "--cells", "8"}));
+  CHECK(thin.code == 2);
+  CHECK(lines_with(thin.err, "8 cells an edge are too few for 3 processes") == 1);
+  CHECK(run({GHOST, "--picture", "x.jpg"}).code == 2);
+  CHECK(run({GHOST, "--device", "nosuch0", "--steps", "1"}).code != 0);
+}
+
+TEST_CASE("penperf makes its own job of two and measures a round trip beside its twin") {
+  for (const char* mode : {"seq", "par"}) {
+    const auto j = measured({"--mode", mode, "am_lat"});
+    CHECK(j["bench"] == "am_lat");
+    CHECK(j["kind"] == "short");
+    CHECK(j["mode"] == mode);
+    CHECK(j["size"] == 8);
+    CHECK(j["iters"] == 200);
+    check_figures(j);
+  }
+}
+
+TEST_CASE("penperf measures Mediums and Longs of any size, answered in kind or by a Short") {
+  for (const char* kind : {"medium", "long"})
+    for (const char* size : {"1", "64", "3000"})
+      for (const char* reply : {"same", "short"}) {
+        CAPTURE(kind);
+        CAPTURE(size);
+        CAPTURE(reply);
+        const auto j = measured({"am_lat", "--kind", kind, "-s", size, "--reply", reply});
+        CHECK(j["kind"] == kind);
+        CHECK(j["size"] == std::stoi(size));
+        check_figures(j);
+      }
+}
+
+TEST_CASE("penperf counts a flood's requests whose handlers have run") {
+  for (const char* bench : {"am_rate", "am_bw"}) {
+    const auto j = measured({bench});
+    CHECK(j["iters"].get<int>() > 100);
+    CHECK(j["bytes_per_s"].get<double>() ==
+          doctest::Approx(j["rate"].get<double>() * j["size"].get<double>()).epsilon(0.01));
+    check_figures(j);
+  }
+  check_figures(measured({"am_bw", "--kind", "long", "-s", "100000"}));
+  CHECK(measured({"--mode", "par", "--threads", "2", "am_rate"})["threads"] == 2);
+}
+
+TEST_CASE("penperf under penrun uses the job's processes") {
+  const outcome o =
+      run(penrun({"-n", "3", PENPERF, "am_lat", "-n", "50", "--rounds", "1", "--json"}));
+  CHECK(o.code == 0);
+  CHECK(nlohmann::json::parse(o.out)["procs"] == 3);
+}
+
+TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {"nosuch"},
+      {"am_lat", "--kind", "tall"},
+      {"am_lat", "-s", "9"},
+      {"am_bw", "--kind", "short"},
+      {"am_rate", "--threads", "2"},
+      {"--mode", "fast", "am_lat"},
+      {"--mode", "par", "am_lat", "--threads", "2"},
+  };
+  for (std::vector<std::string> arguments : wrong) {
+    arguments.insert(arguments.begin(), PENPERF);
+    const outcome o = run(arguments);
+    CAPTURE(o.err);
+    CHECK(o.code == 2);
+    CHECK_FALSE(o.err.empty());
+    CHECK(o.out.empty());
+  }
+}
+
+TEST_CASE("penperf's table has a heading and a row") {
+  const outcome o = run({PENPERF, "am_lat", "-n", "50", "--rounds", "1"});
+  CHECK(o.code == 0);
+  CHECK(lines_with(o.out, "ratio") == 1);
+  CHECK(lines_with(o.out, "am_lat") == 1);
+}
