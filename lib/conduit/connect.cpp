@@ -127,6 +127,9 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
     (void)map_segment(p);
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
+  // R3 ready  release p.stream  -> A3 (direct.cpp)
+  if (direct_ && (ready >> lane_request & 1) != 0)
+    p.stream.store(p.request_tx, std::memory_order_release);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
 }

@@ -10,16 +10,23 @@
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit {
+namespace {
+
+constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
+
+}  // namespace
 
 // Takes cost credits for p into its lease; inside request_out. A stream takes several at a time, so
-// that in PAR it pays one RMW in eight messages.
+// that it pays one RMW in sixteen messages.
 status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
-  constexpr std::uint32_t stream = concurrent(build_mode) ? 8 : 1;
+  constexpr std::uint32_t stream = 16;
   const std::uint32_t missing = cost - p.lease;
   const std::uint32_t got = ledger_->take_up_to(p.rank, missing, missing + (stream - 1) * cost);
   if (got == 0) [[unlikely]]
     return status::no_credit;
   p.lease += got;
+  if (ledger_->take_epoch_mark(p.rank)) [[unlikely]]
+    p.say.fetch_or(epoch_bit, std::memory_order_relaxed);
   return status::ok;
 }
 
@@ -28,38 +35,20 @@ status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
 void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
   if (first) {
     p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
-    const std::uint32_t missing = ledger_->note_stall(p.rank, cost);
-    p.need.store(static_cast<std::uint8_t>(std::min<std::uint32_t>(missing, 7)),
-                 std::memory_order_relaxed);
+    const std::uint32_t missing = std::min<std::uint32_t>(ledger_->note_stall(p.rank, cost), 7);
+    p.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
   if (const std::uint32_t n = ledger_->begin_want(p.rank, cost); n != 0)
     send_system(p, wire::system_op::want, n, ledger_->take_epoch_mark(p.rank), true);
 }
 
-// The credit byte of a request of that cost.
-std::uint8_t engine::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
-  std::uint8_t need = p.need.load(std::memory_order_relaxed);
-  if (need != 0) [[unlikely]]
-    p.need.store(0, std::memory_order_relaxed);
-  return credit::credit_byte{ledger_->take_epoch_mark(p.rank), need,
-                             static_cast<std::uint8_t>(std::min<std::uint32_t>(cost, 15))}
-      .encode();
-}
-
-// A request came: grants what it asks for. True: its sender waits, answer without delay.
-bool engine::note_request(peer& p, token_state& t) noexcept {
+// A request came that asks for credits or tells of an epoch. True: its sender waits.
+bool engine::grant_more(peer& p, token_state& t) noexcept {
   const auto byte = credit::credit_byte::decode(t.header.credit);
-  if (byte.need == 0 && !byte.end_epoch) [[likely]]
-    return false;
   t.grant = static_cast<std::uint8_t>(
       std::min<std::uint32_t>(ledger_->on_need(p.rank, byte.need, byte.end_epoch), 7));
+  if (byte.need != 0) intents_.store(true, std::memory_order_relaxed);
   return byte.need != 0;
-}
-
-// p is to get back `cost` credits, and `grant` more; inside request_in.
-void engine::owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept {
-  p.owed.store(p.owed.load(std::memory_order_relaxed) + cost, std::memory_order_relaxed);
-  p.grant += grant;
 }
 
 // The header of a reply that gives `returned` credits back.
@@ -106,6 +95,7 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
     case wire::system_op::revoke: {
       // What a stream has leased and not spent can be given up too.
       if (const std::uint32_t tag = thread_tag(); p.request_out.try_enter(tag)) {
+        if (direct_) p.lease += p.request_tx->recall();
         if (p.lease != 0) ledger_->give_back(p.rank, std::exchange(p.lease, 0));
         p.request_out.leave(tag);
       }

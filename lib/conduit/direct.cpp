@@ -10,8 +10,7 @@
 #include <cstring>
 
 #include "lib/base/backoff.hpp"
-#include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/engine_inl.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit {
@@ -86,15 +85,49 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
       wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
 }
 
+// A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
+// they queue up behind lines that are on their way to this core.
+status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs) noexcept {
+  const std::uint8_t takes = short_words_[handler];
+  if (to < size_ && running == nullptr &&
+      (takes == nargs || (takes == any_short && nargs <= nic::shm::slot_body / 4))) [[likely]] {
+    peer& p = peers_[to];
+    // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
+    nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
+    const std::uint32_t tag = my_tag();
+    if (tx != nullptr && p.request_out.try_enter(tag)) [[likely]] {
+      wire::header h;
+      h.handler = handler;
+      h.kind_args = wire::kind_args(wire::kind::short_, nargs);
+      h.credit = 1;
+      const bool sent = tx->push_allowed(op_direct, wire::word_of(h), args, nargs);
+      p.request_out.leave(tag);
+      if (sent) [[likely]]
+        return status::ok;
+    }
+  }
+  return request_short_slow(to, handler, args, nargs);
+}
+
+status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                  unsigned nargs) noexcept {
+  return request(to, {.kind = wire::kind::short_,
+                      .handler = handler,
+                      .nargs = static_cast<std::uint8_t>(nargs),
+                      .args = args});
+}
+
 status engine::request_direct(peer& p, const outgoing& m) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0) [[unlikely]]
     return connect(p, lane_request);
-  const std::uint32_t tag = thread_tag();
+  const std::uint32_t tag = my_tag();
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return status::busy;
   status s = status::ok;
   const std::uint32_t cost = cost_of(m);
+  p.lease += p.request_tx->recall();
   if (p.lease < cost) s = take_credits(p, cost);
   if (s == status::ok) [[likely]] {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
@@ -108,8 +141,9 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
       wire::header h;
       h.credit = request_credit_byte(p, cost);
       (void)push(*p.request_tx, h, m);
+      // What is left of the lease is for the Shorts that may follow (request_short).
       p.lease -= cost;
-      ++p.requests_sent;
+      p.lease -= p.request_tx->allow(p.lease);
     }
   }
   p.request_out.leave(tag);
@@ -126,7 +160,7 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
       base = map_segment(p);
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
-  const std::uint32_t tag = thread_tag();
+  const std::uint32_t tag = my_tag();
   // All that is owed rides along. Inside request_in, as owed is.
   const std::uint32_t due = p.owed.load(std::memory_order_relaxed) + t.cost;
   enter(p.reply_out, tag);
@@ -152,37 +186,40 @@ void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
   p.reply_out.leave(tag);
 }
 
-// True when the reply ring to p has room for whatever the next request may bring about.
-bool engine::reply_room_direct(peer& p, std::uint32_t tag) noexcept {
-  if (!p.reply_out.try_enter(tag)) return false;
-  const bool room = p.reply_tx->has_room(reply_slots, reply_data);
+// How many requests of p may be taken now: for each, the reply ring has room for the longest reply,
+// and for what the engine itself may say.
+unsigned engine::reply_room_direct(peer& p, std::uint32_t tag, unsigned most) noexcept {
+  if (!p.reply_out.try_enter(tag)) return 0;
+  const unsigned n = p.reply_tx->has_room_for(reply_slots + most, reply_data, most) ? most
+                     : p.reply_tx->has_room_for(reply_slots + 1, reply_data, 1)     ? 1
+                                                                                    : 0;
   p.reply_out.leave(tag);
-  return room;
+  return n;
 }
 
 unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
   if (!p.request_in.try_enter(tag)) return 0;
   unsigned n = 0;
-  const unsigned limit = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
+  nic::shm::ring_rx& rx = *p.request_rx;
+  const unsigned limit =
+      rx.ready() ? reply_room_direct(p, tag, am_limit_ < 12 ? am_limit_ : 12) : 0;
   while (n < limit) {
-    const auto m = p.request_rx->front();
+    const auto m = rx.front();
     if (!m) break;
-    if (!reply_room_direct(p, tag)) [[unlikely]]
-      break;
     const wire::header h = wire::header_of(m.slot->header);
     const std::byte* fixed = nullptr;
     std::byte* payload = nullptr;
     token_state t(*this, p, h, true);
     if (!find_parts(m, h, fixed, payload)) [[unlikely]]
       peer_failed(p, malformed);
-    t.cost = cost_of(h);
+    t.cost = h.kind() == wire::kind::short_ ? 1 : cost_of(h);
     const bool urgent = note_request(p, t);
     if (!run_handler(t, fixed, payload)) [[unlikely]]
       peer_failed(p, malformed);
-    p.request_rx->pop(m);
+    rx.pop(m);
     ++n;
     if (!t.replied) owe(p, t.cost, t.grant);
-    if (urgent || p.owed.load(std::memory_order_relaxed) >= return_batch_)
+    if (urgent || p.owed.load(std::memory_order_relaxed) >= return_batch_) [[unlikely]]
       push_credits_direct(p, tag);
   }
   if (n != 0) {
@@ -200,8 +237,7 @@ unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
 unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_in.try_enter(tag)) return 0;
   unsigned n = 0;
-  const unsigned limit = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
-  while (n < limit) {
+  while (n < safe_limit_) {
     const auto m = p.reply_rx->front();
     if (!m) break;
     const wire::header h = wire::header_of(m.slot->header);

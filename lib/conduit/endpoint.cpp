@@ -93,10 +93,7 @@ std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payloa
 
 status endpoint::request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                                    unsigned n) noexcept {
-  return engine_->request(to, {.kind = conduit::wire::kind::short_,
-                               .handler = h,
-                               .nargs = static_cast<std::uint8_t>(n),
-                               .args = args});
+  return engine_->request_short(to, h, args, n);
 }
 status endpoint::request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                                     unsigned n, const void* payload, std::size_t bytes) noexcept {

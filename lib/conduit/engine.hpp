@@ -143,6 +143,10 @@ class engine {
   // Messages. Requests wait by polling; see endpoint. Replies do not wait.
   status request(rank_id to, const outgoing& m) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
+  /// request() of a Short of a user's handler; the shortest way there is. args is read in pairs: it
+  /// has room for an even number of words.
+  status request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                       unsigned nargs) noexcept;
   /// As request(), but answers status::no_credit and its kin instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
 
@@ -195,6 +199,7 @@ class engine {
   void stall(peer& p, std::uint32_t cost, bool first) noexcept;
   std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   bool note_request(peer& p, token_state& t) noexcept;
+  bool grant_more(peer& p, token_state& t) noexcept;
   static void owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept;
   wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;
@@ -207,10 +212,12 @@ class engine {
   bool push_system(peer& p, const wire::header& h) noexcept;
 
   // direct.cpp
+  [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
+                                              const std::uint32_t* args, unsigned nargs) noexcept;
   status request_direct(peer& p, const outgoing& m) noexcept;
   status reply_direct(token_state& t, const outgoing& m) noexcept;
   [[nodiscard]] static std::uint32_t cost_of(const wire::header& h) noexcept;
-  bool reply_room_direct(peer& p, std::uint32_t tag) noexcept;
+  unsigned reply_room_direct(peer& p, std::uint32_t tag, unsigned most) noexcept;
   bool push_word_direct(peer& p, const wire::header& h) noexcept;
   void push_credits_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
@@ -274,8 +281,9 @@ class engine {
   bool started_ = false;
   std::atomic<bool> closing_{false};
   std::uint32_t spins_before_yield_ = 200;
-  std::uint32_t max_inline_ = 0;        // bytes that queue pairs take inline
-  std::uint32_t unanswered_limit_ = 1;  // requests without reply that one message answers
+  std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
+  std::uint32_t max_inline_ = 0;                  // bytes that queue pairs take inline
+  std::uint32_t unanswered_limit_ = 1;            // requests without reply that one message answers
   std::uint64_t job_secret_ = 0;
 
   // Read by every poll.
@@ -297,6 +305,9 @@ class engine {
   std::uint32_t return_batch_ = 1;  // credits owed to a peer before they are sent by themselves
 
   handler_entry user_[user_handlers];
+  // Argument words of each user handler as request_short() may send it; not_short: by the long way.
+  static constexpr std::uint8_t any_short = 254, not_short = 255;
+  std::uint8_t short_words_[user_handlers];
   handler_entry system_[system_handlers];
 
   friend class transfers;

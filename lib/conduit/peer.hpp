@@ -34,14 +34,16 @@ inline constexpr unsigned max_unanswered = 64;
 inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
 
 struct alignas(cache_line) peer {
-  // The direct path: rings of the request and reply lanes, or null.
+  // The direct path: rings of the request and reply lanes, or null. stream is request_tx once the
+  // peer is ready.
+  std::atomic<nic::shm::ring_tx*> stream{nullptr};
   nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
   nic::shm::ring_tx* reply_tx = nullptr;    // (reply_out)
   nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
   nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
   std::atomic<std::uint32_t> owed{0};       // credits to give back to this borrower
   std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
-  std::atomic<std::uint8_t> need{0};        // credits that the next request says it lacked
+  std::atomic<std::uint8_t> say{0};         // E and XXX that the next request carries
   std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
   std::uint32_t rank = 0;
   std::uint32_t lease = 0;  // (request_out) credits taken and not yet spent

@@ -4,8 +4,7 @@
 
 #include <ctime>
 
-#include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
 poller& engine::my_poller(std::uint32_t tag) noexcept {
@@ -52,7 +51,7 @@ status engine::poll(unsigned& n) noexcept {
     return status::shut_down;
   if (attention()) [[unlikely]]
     look_around();
-  n = direct_ ? poll_direct(thread_tag()) : poll_verbs();
+  n = direct_ ? poll_direct(my_tag()) : poll_verbs();
   return status::ok;
 }
 

@@ -15,6 +15,7 @@ endpoint_statistics engine::statistics() const noexcept {
   };
   for (const peer& p : peers_) {
     s.requests_sent += read(p.requests_sent);
+    if (auto* tx = p.stream.load(std::memory_order_acquire)) s.requests_sent += tx->pushed();
     s.requests_handled += read(p.requests_handled);
     s.replies_handled += read(p.replies_handled);
     s.credit_messages += read(p.credit_messages);

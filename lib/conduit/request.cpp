@@ -5,32 +5,11 @@
 #include "lib/base/assert.hpp"
 #include "lib/base/backoff.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
 
 thread_local constinit token_state* running = nullptr;
-
-status engine::check(const outgoing& m, const handler_entry* table, unsigned handlers) noexcept {
-  if (m.nargs > max_args) [[unlikely]]
-    return status::bad_arguments;
-  if (m.handler >= handlers) [[unlikely]]
-    return status::bad_handler;
-  const handler_entry& h = table[m.handler];
-  if (h.call == nullptr || (h.words != any_args && h.words != m.nargs)) [[unlikely]]
-    return status::bad_handler;
-  const bool carries = m.kind != wire::kind::short_;
-  if (h.payload != handler_entry::takes::either &&
-      (h.payload == handler_entry::takes::payload) != carries) [[unlikely]]
-    return status::bad_handler;
-  if (carries) {
-    if (m.payload == nullptr && m.bytes != 0) [[unlikely]]
-      return status::bad_arguments;
-    if (m.bytes > (m.kind == wire::kind::medium ? std::size_t{max_medium} : max_long)) [[unlikely]]
-      return status::too_long;
-  }
-  return status::ok;
-}
 
 bool engine::in_segment(const peer& p, const void* at, std::size_t bytes) noexcept {
   const auto offset =
@@ -109,6 +88,7 @@ status engine::request_self(const outgoing& m) noexcept {
     t.engine = this;
     t.source = rank_;
     t.nargs = c.m.nargs;
+    t.header.kind_args = wire::kind_args(c.m.kind, c.m.nargs);
     t.request = is_request;
     t.replied = !is_request;
     t.own_reply = own_reply;
@@ -143,49 +123,6 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   if (s == status::ok) [[likely]]
     t.replied = true;
   return s;
-}
-
-bool engine::run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept {
-  const wire::header h = t.header;
-  const wire::kind k = h.kind();
-  if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
-    return false;
-  if (h.system() && h.handler >= system_handlers) [[unlikely]]
-    return false;
-  const handler_entry& e = h.system() ? system_[h.handler] : user_[h.handler];
-  if (e.call == nullptr || (e.words != any_args && e.words != h.nargs())) [[unlikely]]
-    return false;
-  std::size_t bytes = h.length;
-  if (k == wire::kind::long_ || k == wire::kind::packed_long) {
-    wire::long_block lb;
-    std::memcpy(&lb, fixed, sizeof lb);
-    fixed += sizeof lb;
-    const auto own = segment();
-    const std::uint64_t at = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
-    if (lb.bytes != 0 && (at > own.size() || lb.bytes > own.size() - at)) [[unlikely]]
-      return false;
-    std::byte* const place = lb.bytes == 0 ? payload : own.data() + at;
-    if (k == wire::kind::packed_long) {
-      if (lb.bytes != h.length) [[unlikely]]
-        return false;
-      if (lb.bytes != 0) std::memcpy(place, payload, lb.bytes);
-    }
-    payload = place;
-    bytes = lb.bytes;
-  } else if (k == wire::kind::medium) {
-    if (h.length > max_medium) [[unlikely]]
-      return false;
-  } else {
-    bytes = 0;
-  }
-  if (e.payload != handler_entry::takes::either &&
-      (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
-    return false;
-  running = &t;
-  token tok = t.make();
-  e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(fixed), payload, bytes);
-  running = nullptr;
-  return true;
 }
 
 }  // namespace penstock::conduit

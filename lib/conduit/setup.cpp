@@ -76,6 +76,7 @@ engine::engine(job::job& j, const settings& s)
       order_(std::make_unique<std::atomic<peer*>[]>(j.size())),
       peers_(j.size()) {
   for (std::uint32_t r = 0; r < size_; ++r) peers_[r].rank = r;
+  std::fill(std::begin(short_words_), std::end(short_words_), not_short);
   // Waiting processes that outnumber the cores give them away at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
@@ -106,6 +107,8 @@ result<void> engine::open_device() {
   credit_config_ = *c;
   ledger_ = std::make_unique<credit::ledger<build_mode>>(credit_config_);
   return_batch_ = std::clamp(credit_config_.credits_per_peer / 4, 1u, 64u);
+  am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
+  safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
   max_inline_ = std::min(device_.max_inline, settings_.inline_limit);
   return {};
 }
@@ -178,6 +181,14 @@ result<void> engine::start(std::size_t segment_bytes) {
   }
   if (!direct_)
     if (auto r = transfers_.open(); !r) return r;
+  for (unsigned i = 0; i < user_handlers; ++i) {
+    const handler_entry& h = user_[i];
+    const bool plain = h.call != nullptr && h.payload != handler_entry::takes::payload;
+    short_words_[i] = !plain                                ? not_short
+                      : h.words == any_args                 ? any_short
+                      : h.words * 4u <= nic::shm::slot_body ? h.words
+                                                            : not_short;
+  }
   if (auto r = introduce(); !r) return r;
   started_ = true;
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);

@@ -18,8 +18,7 @@
 #include <cstring>
 
 #include "lib/base/backoff.hpp"
-#include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
 namespace {
@@ -139,7 +138,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> l & 1) == 0) [[unlikely]]
     return connect(p, l);
-  const std::uint32_t tag = thread_tag();
+  const std::uint32_t tag = my_tag();
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return status::busy;
   status s = status::ok;
@@ -185,7 +184,7 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   const bool carry = m.kind == wire::kind::medium || m.kind == wire::kind::packed_long;
   if (m.kind != wire::kind::medium && m.bytes != 0 && !in_segment(p, m.dest, m.bytes))
     return status::out_of_segment;
-  const std::uint32_t tag = thread_tag();
+  const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
   std::uint32_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
@@ -342,7 +341,7 @@ unsigned engine::poll_requests_verbs() noexcept {
   unsigned n = 0;
   std::optional<std::uint32_t> spare[2] = {queues_->small->take_spare(),
                                            queues_->bulk->take_spare()};
-  const std::uint32_t tag = thread_tag();
+  const std::uint32_t tag = my_tag();
   while (n < limit && spare[0] && spare[1] && reply_chunk &&
          ibv_poll_cq(queues_->am_cq, 1, &wc) == 1) {
     ++n;
@@ -416,7 +415,7 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
 unsigned engine::poll_verbs() noexcept {
   unsigned n = poll_replies_verbs() + transfers_.reap();
   n += poll_requests_verbs();
-  const std::uint32_t tag = thread_tag();
+  const std::uint32_t tag = my_tag();
   poller& mine = my_poller(tag);
   if (n != 0 && ++mine.since_reap < 8) return n;
   mine.since_reap = 0;

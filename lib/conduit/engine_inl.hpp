@@ -1,0 +1,99 @@
+// Hot bodies of the engine that more than one of its parts inlines: the check of what is to be
+// sent, and the run of a handler. Included by request.cpp, direct.cpp and verbs.cpp only.
+#pragma once
+
+#include <cstring>
+
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+
+/// This thread's tag for queue owners; in SEQ and PARSYNC they need none.
+inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
+
+/// The credit byte of a request of that cost; inside request_out.
+inline std::uint8_t engine::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
+  const auto count = static_cast<std::uint8_t>(cost < 15 ? cost : 15);
+  if (p.say.load(std::memory_order_relaxed) == 0) [[likely]]
+    return count;
+  return static_cast<std::uint8_t>(p.say.exchange(0, std::memory_order_relaxed) | count);
+}
+
+/// A request came: grants what it asks for. True: its sender waits, answer without delay.
+inline bool engine::note_request(peer& p, token_state& t) noexcept {
+  return (t.header.credit & 0xf0) == 0 ? false : grant_more(p, t);
+}
+
+/// p is to get back `cost` credits, and `grant` more; inside request_in.
+inline void engine::owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept {
+  p.owed.store(p.owed.load(std::memory_order_relaxed) + cost, std::memory_order_relaxed);
+  p.grant += grant;
+}
+
+inline status engine::check(const outgoing& m, const handler_entry* table,
+                            unsigned handlers) noexcept {
+  if (m.nargs > max_args) [[unlikely]]
+    return status::bad_arguments;
+  if (m.handler >= handlers) [[unlikely]]
+    return status::bad_handler;
+  const handler_entry& h = table[m.handler];
+  if (h.call == nullptr || (h.words != any_args && h.words != m.nargs)) [[unlikely]]
+    return status::bad_handler;
+  const bool carries = m.kind != wire::kind::short_;
+  if (h.payload != handler_entry::takes::either &&
+      (h.payload == handler_entry::takes::payload) != carries) [[unlikely]]
+    return status::bad_handler;
+  if (carries) {
+    if (m.payload == nullptr && m.bytes != 0) [[unlikely]]
+      return status::bad_arguments;
+    if (m.bytes > (m.kind == wire::kind::medium ? std::size_t{max_medium} : max_long)) [[unlikely]]
+      return status::too_long;
+  }
+  return status::ok;
+}
+
+inline bool engine::run_handler(token_state& t, const std::byte* fixed,
+                                std::byte* payload) noexcept {
+  const wire::header h = t.header;
+  const wire::kind k = h.kind();
+  if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
+    return false;
+  if (h.system() && h.handler >= system_handlers) [[unlikely]]
+    return false;
+  const handler_entry& e = h.system() ? system_[h.handler] : user_[h.handler];
+  if (e.call == nullptr || (e.words != any_args && e.words != h.nargs())) [[unlikely]]
+    return false;
+  std::size_t bytes = h.length;
+  if (k == wire::kind::long_ || k == wire::kind::packed_long) {
+    wire::long_block lb;
+    std::memcpy(&lb, fixed, sizeof lb);
+    fixed += sizeof lb;
+    const auto own = segment();
+    const std::uint64_t at = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
+    if (lb.bytes != 0 && (at > own.size() || lb.bytes > own.size() - at)) [[unlikely]]
+      return false;
+    std::byte* const place = lb.bytes == 0 ? payload : own.data() + at;
+    if (k == wire::kind::packed_long) {
+      if (lb.bytes != h.length) [[unlikely]]
+        return false;
+      if (lb.bytes != 0) std::memcpy(place, payload, lb.bytes);
+    }
+    payload = place;
+    bytes = lb.bytes;
+  } else if (k == wire::kind::medium) {
+    if (h.length > max_medium) [[unlikely]]
+      return false;
+  } else {
+    bytes = 0;
+  }
+  if (e.payload != handler_entry::takes::either &&
+      (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
+    return false;
+  running = &t;
+  token tok = t.make();
+  e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(fixed), payload, bytes);
+  running = nullptr;
+  return true;
+}
+
+}  // namespace penstock::conduit
