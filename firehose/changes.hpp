@@ -82,10 +82,10 @@ void happened(std::uint64_t start, std::uint64_t end) noexcept;
 /// Changes reported so far, those of the whole address space included; for statistics and tests.
 std::uint64_t count() noexcept;
 
-/// How calls of libc become known. The interposing object, where it is linked, registers its
-/// activator before main(). activate() answers whether every mapping call made through libc, from
-/// libc itself too, is reported: the first call puts that in place, later ones look whether it
-/// still is (a few loads). Not under the lock.
+/// How calls of libc become known: interpose.hpp sets an activator, pools call activate(). It
+/// answers whether every mapping call made through libc, from libc itself too, is reported: the
+/// first call puts that in place, later ones look whether it still is (a few loads). Not under the
+/// lock.
 using activator = bool (*)() noexcept;
 void set_activator(activator a) noexcept;
 bool activate() noexcept;

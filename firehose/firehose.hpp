@@ -2,5 +2,6 @@
 #pragma once
 
 #include "firehose/changes.hpp"
+#include "firehose/interpose.hpp"
 #include "firehose/pool.hpp"
 #include "firehose/remote.hpp"

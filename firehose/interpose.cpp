@@ -1,5 +1,5 @@
-// Makes every mapping call of libc report its change: a separate object, linked into the final
-// library (and not into tests that do without). Nothing is touched before the first pool is made.
+// Makes every mapping call of libc report its change. Linked where offer_interposing() is called;
+// nothing is touched before the first pool is made.
 //
 // Defining munmap() in the program would catch only the calls made through the symbol. What leaves
 // stale registrations behind is mostly libc itself: free() of a large block, the trimming of heaps,
@@ -14,6 +14,8 @@
 // by somebody else, activation fails as a whole and the pool relies on kernel_events.hpp alone; so
 // it does on other processors than x86-64, for which this file is not built. Should somebody
 // replace the code later, the next activate() notices.
+#include "firehose/interpose.hpp"
+
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -205,9 +207,10 @@ bool intact() noexcept {
   return true;
 }
 
-const bool registered = (changes::set_activator(&intact), true);
-
 }  // namespace
+
+void offer_interposing() noexcept { changes::set_activator(&intact); }
+
 }  // namespace penstock::firehose
 
 // The dynamic linker unmaps by its own copy of the call. What lies in a library that goes may have

@@ -36,7 +36,7 @@ class kernel_events;
 enum class protection : std::uint8_t {
   automatic,  ///< interposed calls; the kernel's events where those cannot be put in place
   calls,      ///< interposed calls only
-  events,     ///< the kernel's events only: a miss costs some 10 microseconds more
+  events,     ///< the kernel's events only: a miss costs 2 to 10 microseconds more
   both,       ///< either would do, for programs that make mapping system calls of their own
   none,       ///< keeps everything, watches nothing: for tests that show why it is needed
 };

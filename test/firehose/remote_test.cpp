@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 
+#include "firehose/interpose.hpp"
 #include "memreg/host_memory.hpp"
 #include "test/firehose/splice_device.hpp"
 
@@ -43,6 +44,7 @@ static_assert(control_channel<channel>);
 
 struct job {
   explicit job(unsigned n, std::uint64_t m = 64 << 20, std::uint32_t r = 0) {
+    offer_interposing();
     for (unsigned i = 0; i < n; ++i) {
       pool_settings s;
       s.access_bits = memreg::access::all;

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "firehose/interpose.hpp"
 #include "firehose/kernel_events.hpp"
 #include "firehose/pool.hpp"
 #include "test/firehose/splice_device.hpp"
@@ -28,6 +29,7 @@ constexpr std::size_t page = 4096;
 
 struct rig {
   explicit rig(protection how) {
+    offer_interposing();
     pool_settings s;
     s.protect = how;
     s.max_regions = 32;
@@ -88,6 +90,7 @@ bool events_here() {
 }
 // Whether libc's calls can be interposed: not under ThreadSanitizer, nor on other processors.
 bool calls_here() {
+  offer_interposing();
   static const bool here = changes::gate_word() != nullptr && changes::activate();
   return here;
 }

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "firehose/interpose.hpp"
 #include "firehose/pool.hpp"
 #include "test/firehose/loopback.hpp"
 
@@ -250,6 +251,7 @@ int main(int argc, char** argv) {
   void* libc = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY);
   s.libc_malloc = reinterpret_cast<void* (*)(std::size_t)>(dlsym(libc, "malloc"));
   s.libc_free = reinterpret_cast<void (*)(void*)>(dlsym(libc, "free"));
+  offer_interposing();
   pool_settings settings;
   settings.max_regions = 8;  // few and small, so that evictions mix with changes
   settings.max_region_bytes = 32 << 10;
