@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -31,6 +32,8 @@ namespace {
 // (a handler, or gasnet_exit on rank 0). relaxed: the word is all there is to read.
 constexpr std::uint64_t ordered_bit = std::uint64_t{1} << 32;
 std::atomic<std::uint64_t> order{0};
+// A signal asked this process to end the job; as order.
+std::atomic<std::uint64_t> wish{0};
 // Rank 0: whether the others have been told.
 std::atomic<bool> spread{false};
 // When this process saw the order, in the kernel's nanoseconds; 0: not yet.
@@ -152,21 +155,41 @@ void at_exit(int status, void*) {
   ::setitimer(ITIMER_REAL, &none, nullptr);
 }
 
-// SIGQUIT of a client that does not handle it: noted, and acted on by the next poll.
-void on_quit(int sig) { (void)note_order(128 + sig); }
+// A signal that asks for the end: noted, and acted on by the next poll, or by the timer if none
+// comes.
+void on_signal(int sig) {
+  const int saved = errno;
+  std::uint64_t none = 0;
+  if (wish.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(128 + sig),
+                                   std::memory_order_relaxed, std::memory_order_relaxed)) {
+    last_code.store(128 + sig, std::memory_order_relaxed);
+    start_timer();
+  }
+  errno = saved;
+}
+
+// The client's own handler of SIGQUIT has its chance, and may call gasnet_exit itself.
+void tell_client() {
+  struct sigaction act {};
+  if (::sigaction(SIGQUIT, nullptr, &act) == 0 && act.sa_handler != SIG_DFL &&
+      act.sa_handler != SIG_IGN && act.sa_handler != &on_signal)
+    ::raise(SIGQUIT);
+}
 
 }  // namespace
 
 void prepare_exit() {
   joined_as = ::getpid();
   ::on_exit(&at_exit, nullptr);
-  struct sigaction before {};
-  if (::sigaction(SIGQUIT, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+  // What the client, or who started it, has set otherwise stays.
+  for (const int sig : {SIGQUIT, SIGTERM, SIGINT, SIGHUP}) {
+    struct sigaction before {};
+    if (::sigaction(sig, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
     struct sigaction act {};
-    act.sa_handler = &on_quit;
+    act.sa_handler = &on_signal;
     act.sa_flags = SA_RESTART;
     sigemptyset(&act.sa_mask);
-    ::sigaction(SIGQUIT, &act, nullptr);
+    ::sigaction(sig, &act, nullptr);
   }
 }
 
@@ -179,21 +202,21 @@ void register_exit(conduit::engine& e) {
 
 void after_poll() noexcept {
   self.barrier->kick();
-  if (!ordered()) [[likely]]
+  const std::uint64_t wished = wish.load(std::memory_order_relaxed);
+  if (wished == 0 && !ordered()) [[likely]]
     return;
   if (leaving.load(std::memory_order_relaxed)) return;
+  if (wished != 0) {
+    tell_client();
+    leave(static_cast<int>(static_cast<std::uint32_t>(wished)));
+  }
   if (self.engine->rank() == 0) spread_order(true);
   std::uint64_t since = 0;
   const std::uint64_t now = now_ns();
   // relaxed: a moment, and nothing else
   if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
   if (now - since < exit_grace_ns) return;
-  // Another process ends the job: the client's own handler of SIGQUIT has its chance, and may call
-  // gasnet_exit itself.
-  struct sigaction act {};
-  if (::sigaction(SIGQUIT, nullptr, &act) == 0 && act.sa_handler != SIG_DFL &&
-      act.sa_handler != SIG_IGN && act.sa_handler != &on_quit)
-    ::raise(SIGQUIT);
+  tell_client();
   leave(ordered_code());
 }
 

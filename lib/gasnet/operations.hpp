@@ -3,12 +3,14 @@
 // pointer into its thread's table.
 //
 // Who with whom: a thread begins, waits for and frees its own operations only (handles are thread-
-// specific). Any thread may complete one: it is the thread whose poll runs the reply's handler.
-// What is in flight is counted in op.pending: added by the owner before a message goes out,
-// subtracted by who completes it. Zero is complete, and what was fetched is visible to who reads
-// it. Memory: tables grow by blocks when a thread has more in flight than ever before, and are
-// never given back, since a late completion may point into them; a thread that has ended leaves its
-// table to the next with its number (thread_index.hpp). Otherwise nothing here allocates or locks.
+// specific). Any thread may complete one: whichever sees the answer or the completion.
+// What is in flight is counted in op.pending: added before it goes out, subtracted when it is
+// complete, here or in the engine. Zero is complete, and what was fetched is visible to who reads
+// it.
+//
+// Memory: tables grow by blocks when a thread has more in flight than ever before, and are never
+// given back, since a late completion may point into them; a thread that has ended leaves its table
+// to the next with its number (thread_index.hpp). Otherwise nothing here allocates or locks.
 #pragma once
 
 #include <atomic>
@@ -19,10 +21,10 @@
 
 /// What a gasnet_handle_t points to.
 struct gasnetc_op {
-  std::atomic<std::uint32_t> pending{0};  ///< messages not yet answered
-  bool in_use = false;                    // (owner)
-  gasnetc_op* next_free = nullptr;        // (owner)
-  gasnet_register_value_t value = 0;      ///< of a value get; written before pending drops
+  penstock::conduit::op_counter pending{0};  ///< pieces and messages in flight
+  bool in_use = false;                       // (owner)
+  gasnetc_op* next_free = nullptr;           // (owner)
+  gasnet_register_value_t value = 0;         ///< of a value get; written before pending drops
 
   /// Owner: one more message is about to go out.
   void add() noexcept {

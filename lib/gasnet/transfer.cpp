@@ -1,11 +1,12 @@
 // Puts, gets and memsets to memory that is not mapped here, and the first one to memory that will
-// be. They travel as messages of the library's own: a put as Mediums, or as a Long if it is large
-// and goes to a segment; a get as Shorts that are answered by Mediums; each message is answered,
-// and each answer completes one count of its operation.
+// be. Memory in a segment is the engine's matter (rma.hpp): RDMA, with this layer's operation as
+// counter. With GASNET_SEGMENT_EVERYTHING they travel as messages of the library's own: a put as
+// Mediums, a get as Shorts that are answered by Mediums; each message is answered, and each answer
+// completes one count.
 //
-// When may the caller change the source (seed 002's table)? Mediums are copied when request()
-// returns, Longs have left, LongAsyncs stay in use until the answer. So only bulk puts and blocking
-// ones, whose source may not change before they are synchronized, go as LongAsync.
+// When may the caller change the source (seed 002's table)? Only bulk puts and blocking ones
+// promise not to before they are synchronized; for the others the engine copies, or waits. Mediums
+// are always copied.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -17,12 +18,10 @@ namespace penstock::gasnet {
 namespace {
 
 using conduit::outgoing;
+using conduit::reuse;
 using conduit::running;
 using conduit::wire::flag_system;
 using conduit::wire::kind;
-
-/// When the source may change again.
-enum class reuse { on_return, on_completion };
 
 // Arguments are 32-bit words; addresses and sizes take two.
 template <class... T>
@@ -65,9 +64,9 @@ void answer_done(operation* op) {
   answer(message(kind::short_, on_done, args));
 }
 
-// Long or Medium. args: operation; for a Medium also the destination.
+// args: operation, destination.
 void handle_put(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
-  if (running->nargs == 4 && bytes != 0) std::memcpy(word_pair<void*>(args, 1), payload, bytes);
+  std::memcpy(word_pair<void*>(args, 1), payload, bytes);
   answer_done(word_pair<operation*>(args, 0));
 }
 
@@ -132,25 +131,15 @@ void send(gasnet_node_t node, const outgoing& m, operation& op, const char* call
   if (const status s = self.engine->request(node, m); s != status::ok) failed(call, s);
 }
 
+void began(const char* call, status s) {
+  if (s != status::ok) [[unlikely]]
+    failed(call, s);
+}
+
 void put_far(gasnet_node_t node, void* dest, const void* src, std::size_t bytes, reuse r,
              operation& op) {
-  constexpr const char* call = "put";
-  if (bytes > conduit::max_medium && !self.everything) {
-    const auto* from = static_cast<const std::byte*>(src);
-    auto* to = static_cast<std::byte*>(dest);
-    while (bytes != 0) {
-      const std::size_t n = std::min<std::size_t>(bytes, conduit::max_long);
-      const words args(&op);
-      outgoing m = message(kind::long_, on_put, args);
-      m.payload = from;
-      m.bytes = n;
-      m.dest = to;
-      m.async = r == reuse::on_completion;
-      send(node, m, op, call);
-      from += n, to += n, bytes -= n;
-    }
-    return;
-  }
+  if (!self.everything)
+    return began("put", self.engine->one_sided().put(node, dest, src, bytes, r, op.pending));
   const auto* from = static_cast<const std::byte*>(src);
   auto* to = static_cast<std::byte*>(dest);
   while (bytes != 0) {
@@ -159,12 +148,14 @@ void put_far(gasnet_node_t node, void* dest, const void* src, std::size_t bytes,
     outgoing m = message(kind::medium, on_put, args);
     m.payload = from;
     m.bytes = n;
-    send(node, m, op, call);
+    send(node, m, op, "put");
     from += n, to += n, bytes -= n;
   }
 }
 
 void get_far(void* dest, gasnet_node_t node, const void* src, std::size_t bytes, operation& op) {
+  if (!self.everything)
+    return began("get", self.engine->one_sided().get(dest, node, src, bytes, op.pending));
   const auto* from = static_cast<const std::byte*>(src);
   auto* to = static_cast<std::byte*>(dest);
   while (bytes != 0) {
@@ -176,6 +167,8 @@ void get_far(void* dest, gasnet_node_t node, const void* src, std::size_t bytes,
 }
 
 void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, operation& op) {
+  if (!self.everything)
+    return began("memset", self.engine->one_sided().set(node, dest, val, bytes, op.pending));
   const words args(&op, dest, std::uint64_t{bytes}, std::uint64_t{static_cast<unsigned char>(val)});
   send(node, message(kind::short_, on_memset, args), op, "memset");
 }

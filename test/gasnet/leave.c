@@ -83,6 +83,19 @@ int main(int argc, char** argv) {
     serve_for_ever();
   }
 #endif
+  if (strcmp(how, "term") == 0 || strcmp(how, "int") == 0) {
+    if (gasnet_mynode() == actor) raise(how[0] == 't' ? SIGTERM : SIGINT);
+    serve_for_ever();
+  }
+  if (strcmp(how, "termquit") == 0) { /* SIGTERM turns into SIGQUIT for the client's handler */
+    signal(SIGQUIT, &on_quit);
+    if (gasnet_mynode() == actor) raise(SIGTERM);
+    serve_for_ever();
+  }
+  if (strcmp(how, "deaf") == 0) { /* nobody polls: the timer ends it */
+    if (gasnet_mynode() == actor) raise(SIGTERM);
+    for (;;) sleep(1);
+  }
   if (strcmp(how, "abort") == 0) {
     if (gasnet_mynode() == actor) abort();
     serve_for_ever();

@@ -27,6 +27,10 @@ for actor in 0 $((nodes - 1)); do
   expect 5 barrier $actor
   expect 9 quit $actor
   [ "$threaded" = threaded ] && expect 7 thread $actor
+  expect 143 term $actor
+  expect 130 int $actor
+  expect 9 termquit $actor
+  expect nonzero deaf $actor
   expect nonzero abort $actor
   expect nonzero kill $actor
 done
