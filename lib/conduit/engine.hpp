@@ -162,6 +162,7 @@ class engine {
 
   /// Puts, gets and what belongs to them (rma.hpp).
   [[nodiscard]] transfers& one_sided() noexcept { return transfers_; }
+  [[nodiscard]] const transfers& one_sided() const noexcept { return transfers_; }
 
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
   status barrier() noexcept { return meeting_.run(); }

@@ -29,7 +29,22 @@ T word_pair(const std::uint32_t* args, unsigned i) noexcept {
 transfers::transfers(engine& e) noexcept : engine_(e) {
   using takes = handler_entry::takes;
   e.add_system_handler(rma_set, {&transfers::on_set, this, 7, takes::nothing});
+  add_atomic_handlers(e);
   e.add_system_handler(rma_done, {&transfers::on_done, this, 2, takes::nothing});
+}
+
+void transfers::know_segments() {
+  windows_ = std::make_unique<detail::window[]>(engine_.size_);
+  for (std::uint32_t r = 0; r < engine_.size_; ++r)
+    windows_[r].base = reinterpret_cast<std::uintptr_t>(engine_.peers_[r].segment_base);
+}
+
+void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
+  detail::window& w = windows_[r];
+  if (w.bytes.load(std::memory_order_relaxed) != 0) return;
+  w.here.store(base, std::memory_order_relaxed);
+  // W1 window  release bytes  -> W2 (penstock/rma.hpp): here is there
+  w.bytes.store(engine_.peers_[r].segment_bytes, std::memory_order_release);
 }
 
 void transfers::close() noexcept {
@@ -119,6 +134,7 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   if (base == nullptr) [[unlikely]]
     return status::peer_dead;
   here = base + (static_cast<const std::byte*>(at) - p.segment_base);
+  note_mapped(to, base);
   return status::ok;
 }
 

@@ -1,6 +1,7 @@
 // One-sided operations of an engine: put, get, set (memset) and the device's atomics, to memory in
 // the segments of other processes and of this one. Used by remote_memory.cpp (the C++ interface),
-// by atomic.cpp and by lib/gasnet. Not here: handles; callers bring the counter that tells them of
+// by atomic.cpp and by lib/gasnet. Not here: handles
+// (rma_ops.hpp); callers bring the counter that tells them of
 // completion.
 //
 // Where the segment is mapped (same host, or own) every operation is a copy, complete when the call
@@ -37,8 +38,10 @@
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/peer.hpp"
+#include "lib/conduit/rma_ops.hpp"
 #include "lib/conduit/rma_queue.hpp"
 #include "penstock/penstock.hpp"
+#include "penstock/rma.hpp"
 #include "queues/queues.hpp"
 
 namespace penstock::conduit {
@@ -83,6 +86,8 @@ class transfers {
 
   /// Waits, polling, until c is zero. What was fetched is visible then.
   status wait(const op_counter& c) noexcept;
+  /// As wait(), for a counter that is about to go: only completion ends it.
+  void settle(const op_counter& c) noexcept;
   /// P1 test  acquire c  <- R1 (rma.cpp): what was fetched is there
   [[nodiscard]] static bool done(const op_counter& c) noexcept {
     return c.load(std::memory_order_acquire) == 0;
@@ -92,6 +97,20 @@ class transfers {
 
   /// True if every process can do atomics on 64-bit words by the device, and they are not mapped.
   [[nodiscard]] bool device_atomics() const noexcept { return device_atomics_; }
+  /// Where segments are mapped, by rank; filled in as they become so. Null before start().
+  [[nodiscard]] detail::window* windows() noexcept { return windows_.get(); }
+  /// r's segment is mapped at base.
+  void note_mapped(rank_id r, std::byte* base) noexcept;
+  /// The calling thread's table of operations. About a nanosecond.
+  transfer_ops& my_ops() noexcept {
+    const std::uint32_t tag = thread_tag();
+    auto& mine = ops_[tag - 1];
+    if (mine == nullptr) [[unlikely]]
+      mine = std::make_unique<transfer_ops>(tag);
+    return *mine;
+  }
+  /// An operation that is complete goes back to its table. Any thread.
+  void give(transfer_op& op) noexcept { ops_[op.owner - 1]->give(op, thread_tag()); }
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
 
@@ -110,6 +129,8 @@ class transfers {
   result<void> open();
   void describe_queue(ibv_qp_init_attr& init) const noexcept;
   void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
+  /// All have said where their segments are.
+  void know_segments();
   /// The queue pairs are gone.
   void close() noexcept;
   void attach(peer& p) { p.transfers = std::make_unique<transfer_queue>(depth_); }
@@ -126,13 +147,14 @@ class transfers {
   status push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
   status try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
   void release(transfer_record& r) noexcept;
-  void settle(const op_counter& c) noexcept;
   template <class Try>
   status insist(Try&& attempt) noexcept;
   static void on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
   static void on_done(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 
   engine& engine_;
+  std::unique_ptr<detail::window[]> windows_;
+  std::unique_ptr<transfer_ops> ops_[max_threads];  // each its thread's own
   bool device_atomics_ = false;
   std::uint8_t reads_ = 1;  // reads and atomics in flight on one queue pair
   std::uint32_t depth_ = 0, max_inline_ = 0;
@@ -144,6 +166,9 @@ class transfers {
   std::unique_ptr<firehose::pool> pool_;
   alignas(cache_line) queue_owner reaping_;
 };
+
+/// Registers the handlers of atomics by message (atomic.cpp).
+void add_atomic_handlers(engine& e) noexcept;
 
 /// Indexes of the engine's system handlers that one-sided operations use.
 enum rma_handler : std::uint8_t {

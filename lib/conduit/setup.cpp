@@ -255,6 +255,7 @@ result<void> engine::introduce() {
     transfers_.agree(his.device_atomics != 0);
   }
   if (segment_) peers_[rank_].segment_here = segment_->base();
+  transfers_.know_segments();
   return {};
 }
 

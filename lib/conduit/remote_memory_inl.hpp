@@ -1,0 +1,22 @@
+// How operations with a handle begin; for remote_memory.cpp and atomic.cpp.
+#pragma once
+
+#include "lib/conduit/engine.hpp"
+#include "penstock/rma.hpp"
+
+namespace penstock {
+
+// Starts by go(counter) with an operation of this thread; one that is complete at once is not kept.
+template <class Start>
+operation remote_memory::start(Start&& go) noexcept {
+  conduit::transfer_ops& mine = engine_->one_sided().my_ops();
+  conduit::transfer_op& op = mine.take();
+  const status s = go(op.pending);
+  if (conduit::transfers::done(op.pending)) {
+    mine.give(op, op.owner);
+    return operation(s);
+  }
+  return operation(*engine_, op, op.generation, s);
+}
+
+}  // namespace penstock

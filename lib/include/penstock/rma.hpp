@@ -1,0 +1,246 @@
+// Put and get of the C++ interface: one-sided operations between this process's memory and the
+// segments of an endpoint's ranks. Segments that are mapped here (same host) are reached by the
+// inline functions of this header without a call; all else by the device.
+//
+//   penstock::remote_memory mem(ep);                  // after ep.start()
+//   mem.put(1, ep.segment_of(1).data(), bytes);       // complete at rank 1 when it returns
+//   auto op = mem.get_nb(buffer, 1, there);           // explicit handle
+//   …
+//   op.wait();
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "penstock/penstock.hpp"
+
+namespace penstock {
+
+class remote_memory;
+
+namespace conduit {
+struct transfer_op;
+}  // namespace conduit
+
+namespace detail {
+
+struct atomic_call;
+
+/// The part of a rank's memory that this process reaches by load and store. bytes is 0 until it is
+/// known (mapped on the first access), and is written last.
+struct alignas(32) window {
+  std::uintptr_t base = 0;  ///< in the rank's own address space
+  std::atomic<std::size_t> bytes{0};
+  std::atomic<std::byte*> here{nullptr};
+};
+
+/// memcpy that does not call for the sizes of single values.
+inline void copy_bytes(void* to, const void* from, std::size_t n) noexcept {
+  if (n == 8)
+    std::memcpy(to, from, 8);
+  else if (n == 4)
+    std::memcpy(to, from, 4);
+  else if (n != 0)
+    std::memcpy(to, from, n);
+}
+
+}  // namespace detail
+
+/// When the source of a put may be changed.
+enum class source_reuse : std::uint8_t {
+  on_return,      ///< when the call returns
+  on_completion,  ///< when the operation is complete (GASNet's bulk): may save a copy or a wait
+};
+
+/// An operation that may still be in flight. Move only; a moved-from, default-made or waited-for
+/// one is complete. Any thread may wait for it, one at a time. Destruction waits.
+class [[nodiscard]] operation {
+ public:
+  operation() = default;
+  operation(operation&& o) noexcept
+      : op_(std::exchange(o.op_, nullptr)),
+        engine_(o.engine_),
+        generation_(o.generation_),
+        result_(o.result_) {}
+  operation& operator=(operation&& o) noexcept {
+    std::swap(op_, o.op_);
+    std::swap(engine_, o.engine_);
+    std::swap(generation_, o.generation_);
+    std::swap(result_, o.result_);
+    return *this;
+  }
+  ~operation() {
+    if (op_ != nullptr) [[unlikely]]
+      (void)sync(true);
+  }
+
+  /// Waits, polling, which runs handlers. ok, or why the operation failed or could not be started.
+  status wait() noexcept { return op_ == nullptr ? result_ : sync(true); }
+  /// Looks once; pending if it is still in flight.
+  status try_wait() noexcept { return op_ == nullptr ? result_ : sync(false); }
+  /// False once a wait has found it complete.
+  [[nodiscard]] bool in_flight() const noexcept { return op_ != nullptr; }
+
+ private:
+  friend class remote_memory;
+  template <class T>
+  friend class atomic_domain;
+  explicit operation(status s) noexcept : result_(s) {}
+  operation(conduit::engine& e, conduit::transfer_op& op, std::uint32_t generation,
+            status s) noexcept
+      : op_(&op), engine_(&e), generation_(generation), result_(s) {}
+  status sync(bool wait) noexcept;
+  friend status wait_some(std::span<operation> ops) noexcept;
+
+  conduit::transfer_op* op_ = nullptr;
+  conduit::engine* engine_ = nullptr;
+  std::uint32_t generation_ = 0;
+  status result_ = status::ok;
+};
+
+/// Waits for all; the first failure, else ok.
+status wait_all(std::span<operation> ops) noexcept;
+/// Waits until at least one that was in flight is complete (or none was in flight).
+status wait_some(std::span<operation> ops) noexcept;
+/// ok when all are complete, else pending. Looks once.
+status try_all(std::span<operation> ops) noexcept;
+/// ok when at least one that was in flight is complete now, or none was in flight; else pending.
+status try_some(std::span<operation> ops) noexcept;
+
+/// The one-sided operations of an endpoint. A cheap handle: copy it, one a thread or one for all.
+///
+/// Remote addresses are in the remote rank's address space and must lie in its segment
+/// (endpoint::segment_of); local memory may be anywhere, also read-only for puts; the two must not
+/// overlap. Waiting calls poll, which runs handlers; none of these may be called from a handler,
+/// but for those on mapped memory. Threads: as endpoint. Failures, as values:
+///   bad_rank, out_of_segment, in_handler, shut_down   nothing was done
+///   device_error, peer_dead                           part of it may have been done
+class remote_memory {
+ public:
+  /// ep must have been started, and outlives this and all operations.
+  explicit remote_memory(endpoint& ep) noexcept;
+
+  // ---- blocking: complete at both ends on return. Mapped: a copy, about a nanosecond for 8 bytes.
+  status put(rank_id to, void* dest, std::span<const std::byte> src) noexcept {
+    if (copied_there(to, dest, src)) [[likely]]
+      return status::ok;
+    return put_slow(to, dest, src);
+  }
+  status get(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
+    if (copied_here(dest, from, src)) [[likely]]
+      return status::ok;
+    return get_slow(dest, from, src);
+  }
+  /// One value of up to 8 bytes.
+  template <detail::argument T>
+  requires(sizeof(T) <= 8) status put_value(rank_id to, T* dest, const T& value)
+  noexcept { return put(to, dest, std::as_bytes(std::span<const T, 1>(&value, 1))); }
+  template <detail::argument T>
+  requires(sizeof(T) <= 8) status get_value(T& value, rank_id from, const T* src)
+  noexcept { return get(std::as_writable_bytes(std::span<T, 1>(&value, 1)), from, src); }
+  /// Sets each of bytes bytes at dest to value.
+  status set(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept {
+    return set_nb(to, dest, value, bytes).wait();
+  }
+
+  // ---- explicit handles.
+  operation put_nb(rank_id to, void* dest, std::span<const std::byte> src,
+                   source_reuse r = source_reuse::on_return) noexcept {
+    if (copied_there(to, dest, src)) [[likely]]
+      return {};
+    return put_nb_slow(to, dest, src, r);
+  }
+  operation get_nb(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
+    if (copied_here(dest, from, src)) [[likely]]
+      return {};
+    return get_nb_slow(dest, from, src);
+  }
+  operation set_nb(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
+
+  // ---- implicit handles: waited for together, each thread its own.
+  status put_nbi(rank_id to, void* dest, std::span<const std::byte> src,
+                 source_reuse r = source_reuse::on_return) noexcept {
+    if (copied_there(to, dest, src)) [[likely]]
+      return status::ok;
+    return put_nbi_slow(to, dest, src, r);
+  }
+  status get_nbi(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
+    if (copied_here(dest, from, src)) [[likely]]
+      return status::ok;
+    return get_nbi_slow(dest, from, src);
+  }
+  status set_nbi(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
+  /// This thread's implicit puts and sets; gets; both. Not those of an access region.
+  status wait_puts() noexcept { return wait_implicit(true, false); }
+  status wait_gets() noexcept { return wait_implicit(false, true); }
+  status wait_implicit() noexcept { return wait_implicit(true, true); }
+  /// Look once: ok or pending.
+  status try_puts() noexcept { return try_implicit(true, false); }
+  status try_gets() noexcept { return try_implicit(false, true); }
+  status try_implicit() noexcept { return try_implicit(true, true); }
+
+  /// Until end(), this thread's implicit operations belong to one handle. Regions do not nest:
+  /// false if one is open.
+  [[nodiscard]] bool begin_region() noexcept;
+  /// The handle of all since begin_region(); complete if there was none.
+  operation end_region() noexcept;
+
+  /// Where [addr, addr+bytes) of a rank's segment lies here; null if it cannot be reached by load
+  /// and store, or has not been yet.
+  [[nodiscard]] std::byte* reach(rank_id r, const void* addr, std::size_t bytes) const noexcept {
+    if (r >= size_) [[unlikely]]
+      return nullptr;
+    const detail::window& w = windows_[r];
+    const std::size_t at = reinterpret_cast<std::uintptr_t>(addr) - w.base;
+    // W2 reach  acquire bytes  <- W1 (remote_memory.cpp): here is there
+    const std::size_t all = w.bytes.load(std::memory_order_acquire);
+    if (at > all || bytes > all - at) [[unlikely]]
+      return nullptr;
+    return w.here.load(std::memory_order_relaxed) + at;
+  }
+  [[nodiscard]] conduit::engine& internals() const noexcept { return *engine_; }
+
+ private:
+  template <class T>
+  friend class atomic_domain;
+  bool copied_there(rank_id to, void* dest, std::span<const std::byte> src) noexcept {
+    std::byte* const here = reach(to, dest, src.size());
+    if (here == nullptr) [[unlikely]]
+      return false;
+    detail::copy_bytes(here, src.data(), src.size());
+    // Before the next store of this thread, these are visible.
+    std::atomic_thread_fence(std::memory_order_release);
+    return true;
+  }
+  bool copied_here(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
+    const std::byte* const here = reach(from, src, dest.size());
+    if (here == nullptr) [[unlikely]]
+      return false;
+    detail::copy_bytes(dest.data(), here, dest.size());
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return true;
+  }
+  status put_slow(rank_id to, void* dest, std::span<const std::byte> src) noexcept;
+  status get_slow(std::span<std::byte> dest, rank_id from, const void* src) noexcept;
+  operation put_nb_slow(rank_id to, void* dest, std::span<const std::byte> src,
+                        source_reuse r) noexcept;
+  operation get_nb_slow(std::span<std::byte> dest, rank_id from, const void* src) noexcept;
+  status put_nbi_slow(rank_id to, void* dest, std::span<const std::byte> src,
+                      source_reuse r) noexcept;
+  status get_nbi_slow(std::span<std::byte> dest, rank_id from, const void* src) noexcept;
+  status wait_implicit(bool puts, bool gets) noexcept;
+  status try_implicit(bool puts, bool gets) noexcept;
+  operation start_atomic(const detail::atomic_call& c) noexcept;
+  template <class Start>
+  operation start(Start&& go) noexcept;
+
+  conduit::engine* engine_;
+  detail::window* windows_;
+  rank_id size_;
+};
+
+}  // namespace penstock
