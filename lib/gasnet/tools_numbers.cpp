@@ -45,7 +45,8 @@ int64_t gasnett_parse_int(const char* text, uint64_t mem_unit) {
     // Only digits are the number: strtod would take "1.5e3" and, in some places, "1,5".
     const char* stop = end + 1;
     while (std::isdigit(static_cast<unsigned char>(*stop))) ++stop;
-    const std::string fraction = "0" + std::string(static_cast<const char*>(end), stop);
+    std::string fraction("0");  // appended to: GCC 12 warns of the addition at -O3
+    fraction.append(static_cast<const char*>(end), stop);
     const double exact = static_cast<double>(whole) + std::strtod(fraction.c_str(), nullptr);
     value = static_cast<uint64_t>(exact * factor_at(stop, mem_unit));
   } else {
