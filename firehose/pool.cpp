@@ -76,7 +76,7 @@ pool::~pool() {
 }
 
 const char* pool::protection_text() const noexcept {
-  if (settings_.protect == protection::none) return "none: stale registrations are possible";
+  if (settings_.protect == protection::none) return "memory is not watched";
   if (calls_seen_.load(std::memory_order_relaxed))
     return events_ ? "interposed calls and kernel events" : "interposed calls";
   return events_ ? "kernel events" : "nothing is kept";

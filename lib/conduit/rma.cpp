@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "firehose/firehose.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine.hpp"
 
@@ -99,6 +100,11 @@ result<void> transfers::open() {
     f.max_bytes = e.settings_.firehose_maxvictim_m;
     f.max_regions = e.settings_.firehose_maxvictim_r;
     f.max_region_bytes = e.settings_.firehose_maxregion_size;
+    // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
+    if (e.device_.shared_memory)
+      f.protect = firehose::protection::none;
+    else
+      firehose::offer_interposing();
     auto pool = firehose::pool::create(*e.registrar_, f);
     if (!pool) return pool.error();
     pool_ = std::move(*pool);
