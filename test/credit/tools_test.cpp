@@ -1,0 +1,132 @@
+// The simulator and the viewer as programs: the figures that the credit system has to reach, and
+// that what one writes the other can read. Arguments: paths of creditsim and of pencredit.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "test/credit/two_ledgers.hpp"
+
+using namespace penstock;
+using namespace penstock::credit;
+using credit::testing::planned;
+using credit::testing::small;
+
+namespace {
+
+std::string creditsim, pencredit;
+
+/// What a command prints, and how it ended.
+struct run {
+  std::string out;
+  int code = -1;
+};
+run execute(const std::string& command) {
+  run r;
+  std::FILE* pipe = popen(("timeout 100 " + command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) r.out.append(buffer, n);
+  const int status = pclose(pipe);
+  r.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return r;
+}
+
+nlohmann::json simulate(const std::string& arguments) {
+  const run r = execute(creditsim + " --json " + arguments);
+  CHECK_MESSAGE(r.code == 0, r.out);
+  return nlohmann::json::parse(r.out);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "ghost zones at 1,024 nodes: 95 % of unlimited credits within 10 MB, then nothing moves") {
+  const auto j = simulate("--pattern ghost --nodes 1024");
+  CHECK(j["throughput_ratio"].get<double>() >= 0.95);
+  CHECK(j["bytes_per_node"].get<std::uint64_t>() <= 10'000'000);
+  CHECK(j["credits_moved_last_epoch"].get<int>() == 0);
+  CHECK(j["credits_moved"].get<int>() > 0);
+  CHECK(j["stall_fraction_second_half"].get<double>() < 0.001);
+}
+
+TEST_CASE("ghost zones with credits that may not move are far slower: the measure can tell") {
+  const auto j = simulate("--pattern ghost --nodes 216 --static --cred-per-node 17");
+  CHECK(j["throughput_ratio"].get<double>() < 0.5);
+  CHECK(j["credits_moved"].get<int>() == 0);
+}
+
+TEST_CASE("no demand moves no credit, at any size") {
+  for (const char* nodes : {"2", "64", "1024"}) {
+    const auto j = simulate(std::string("--pattern none --nodes ") + nodes);
+    CHECK(j["credits_moved"].get<int>() == 0);
+  }
+}
+
+TEST_CASE("a hot spot that moves settles within ten epochs each time") {
+  const auto j = simulate("--pattern hotspot --nodes 1024");
+  CHECK(j["epochs_to_settle"].get<int>() <= 10);
+  CHECK(j["epochs_to_settle"].get<int>() >= 1);
+}
+
+TEST_CASE(
+    "demand that oscillates moves at most lender_limit an epoch, also when the bank is small") {
+  for (const char* more : {"", " --banked 20 --cred-per-node 6"}) {
+    const auto j = simulate(std::string("--pattern oscillate --nodes 512") + more);
+    CHECK(j["credits_moved_last_epoch"].get<int>() <= 64);
+  }
+}
+
+TEST_CASE("senders that compete get equal shares") {
+  CHECK(simulate("--pattern alltoone --nodes 64")["fairness"].get<double>() > 0.99);
+}
+
+TEST_CASE("every pattern ends with the fewest credits that are allowed") {
+  for (const char* pattern :
+       {"none", "ghost", "tree", "random", "hotspot", "alltoone", "oscillate"})
+    CHECK(simulate(std::string("--pattern ") + pattern +
+                   " --nodes 27 --cred-per-node 4 --banked 13 --messages 50")["finished"]
+              .get<bool>());
+}
+
+TEST_CASE("the same seed gives the same run") {
+  CHECK(simulate("--pattern random --nodes 64 --seed 7 --messages 500") ==
+        simulate("--pattern random --nodes 64 --seed 7 --messages 500"));
+}
+
+TEST_CASE("settings that contradict each other are refused in one line") {
+  const run r = execute(creditsim + " --nodes 8 --cred-per-node 500");
+  CHECK(r.code == 2);
+  CHECK(r.out.find("CRED_PER_NODE=500") != std::string::npos);
+  CHECK(r.out.find('\n') == r.out.size() - 1);
+}
+
+TEST_CASE("the viewer shows who lends to whom, from what a ledger writes") {
+  const std::string path = "credit_tools_test." + std::to_string(getpid());
+  ledger<thread_mode::seq> l(planned(3, 0, small(4, 100)));
+  CHECK(l.on_need(2, 7, false) == 7);
+  std::ofstream(path) << snapshot(l);
+  const run r = execute(pencredit + " " + path + " --svg " + path + ".svg");
+  CHECK_MESSAGE(r.code == 0, r.out);
+  CHECK(r.out.find("       0        2       11") != std::string::npos);
+  std::ifstream picture(path + ".svg");
+  const std::string svg{std::istreambuf_iterator<char>(picture), {}};
+  CHECK(svg.find("<title>11</title>") != std::string::npos);
+  std::ofstream(path) << "rubbish\n";
+  CHECK(execute(pencredit + " " + path).code == 2);
+  std::remove(path.c_str());
+  std::remove((path + ".svg").c_str());
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  creditsim = argv[1];
+  pencredit = argv[2];
+  doctest::Context context(argc - 2, argv + 2);
+  return context.run();
+}
