@@ -304,7 +304,7 @@ int GASNETC_(poll)(void) {
   after_poll();
   if (n != 0)
     fruitless = 0;
-  else if (++fruitless > self.patience)
+  else if (++fruitless > self.patience.load(std::memory_order_relaxed))
     sched_yield();
   return answer(s, "gasnet_AMPoll");
 }

@@ -48,7 +48,7 @@ struct process {
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;
   /// Polls without a message before a poll also gives the core away.
-  std::uint32_t patience = 4000;
+  std::atomic<std::uint32_t> patience{4000};  // relaxed: a hint
 };
 
 /// This process. Not before gasnet_init, but for its flags.

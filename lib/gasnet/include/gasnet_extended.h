@@ -61,7 +61,9 @@ GASNETC_INLINE char* gasnetc_reach(gasnet_node_t node, const void* addr, size_t 
   const struct gasnetc_window* const w = &GASNETC_(windows)[node];
   const uintptr_t size = __atomic_load_n(&w->size, __ATOMIC_ACQUIRE);
   const uintptr_t offset = (uintptr_t)addr - w->base;
-  return GASNETT_PREDICT_TRUE(offset < size && nbytes <= size - offset) ? w->here + offset : NULL;
+  return GASNETT_PREDICT_TRUE(offset < size && nbytes <= size - offset)
+             ? __atomic_load_n(&w->here, __ATOMIC_RELAXED) + offset
+             : NULL;
 }
 /* Before the next store of this thread, all earlier ones are visible. */
 #define GASNETC_WRITTEN() __atomic_thread_fence(__ATOMIC_RELEASE)
