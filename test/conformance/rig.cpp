@@ -234,21 +234,19 @@ int post_receive(ibv_srq* srq, std::vector<ibv_sge> list, std::uint64_t id) {
   return ibv_post_srq_recv(srq, &wr, &bad);
 }
 
-side::side(const qp_shape& shape, std::size_t bytes)
-    : own_(std::make_unique<node>()), n(*own_), mem(n.memory(bytes)) {
+side::side(std::unique_ptr<node> own, node* shared, const qp_shape& shape, std::size_t bytes)
+    : own_(std::move(own)), n(shared != nullptr ? *shared : *own_), mem(n.memory(bytes)) {
   qp_shape s = shape;
   if (s.send_cq == nullptr) send_cq = n.cq(), s.send_cq = send_cq.get();
   if (s.recv_cq == nullptr) recv_cq = n.cq(), s.recv_cq = recv_cq.get();
   qp = n.qp(s);
 }
 
+side::side(const qp_shape& shape, std::size_t bytes)
+    : side(std::make_unique<node>(), nullptr, shape, bytes) {}
+
 side::side(node& shared, const qp_shape& shape, std::size_t bytes)
-    : n(shared), mem(n.memory(bytes)) {
-  qp_shape s = shape;
-  if (s.send_cq == nullptr) send_cq = n.cq(), s.send_cq = send_cq.get();
-  if (s.recv_cq == nullptr) recv_cq = n.cq(), s.recv_cq = recv_cq.get();
-  qp = n.qp(s);
-}
+    : side(nullptr, &shared, shape, bytes) {}
 
 duo::duo(const link_shape& link, const qp_shape& shape, std::size_t bytes)
     : a(shape, bytes), b(shape, bytes) {

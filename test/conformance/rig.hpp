@@ -192,6 +192,7 @@ struct side {
   ibv_wc received() { return one(recv_cq.get()); }
 
  private:
+  side(std::unique_ptr<node> own, node* shared, const qp_shape& shape, std::size_t bytes);
   std::unique_ptr<node> own_;
 
  public:
