@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "credit/ledger.hpp"
+
 namespace penstock::credit {
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "credit/ledger.hpp"
+
 namespace penstock::credit {
 
 // ---- the bank
