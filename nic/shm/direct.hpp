@@ -15,7 +15,8 @@ namespace penstock::nic::shm {
 /// The operation code of messages that the direct path pushes; the device's own start at 1.
 inline constexpr std::uint8_t op_direct = 0;
 
-/// The outgoing ring of an RC QP in RTS, or null. Lives as long as the QP; one thread at a time.
+/// The outgoing ring of an RC QP in RTS, or null (the peer's QP does not exist yet). Lives as long
+/// as the QP; one thread at a time.
 ring_tx* direct_tx(ibv_qp* qp) noexcept;
 /// The incoming ring of an RC QP in RTR or RTS, or null. One thread at a time; nothing that is
 /// popped here is seen by ibv_poll_cq, and takes no posted receive.
@@ -40,7 +41,8 @@ const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexce
 void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey) noexcept;
 
 /// Tells the device that [addr, addr+bytes) maps fd from offset on, so that peers may map it too
-/// once it is registered. Call before reg_mr; forget before the memory is unmapped.
+/// once it is registered. Call before reg_mr; forget before the memory is unmapped. Peers map it
+/// only if the file is sealed against shrinking (F_SEAL_SHRINK).
 void declare_shared(void* addr, std::size_t bytes, int fd, std::uint64_t offset);
 void forget_shared(void* addr);
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -65,6 +66,8 @@ int greet(peer& p) noexcept {
   if (e == 0 && (fd < 0 || a.name != p.name)) e = EPROTO;
   if (e == 0) e = map_arena(p, fd);
   if (fd >= 0) ::close(fd);
+  // It has just answered, so the number is still its own.
+  if (e == 0 && p.pid > 0) p.process = static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0));
   p.proof_address = a.value;
   p.proof = a.proof;
   if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
@@ -81,6 +84,7 @@ peer::~peer() {
   if (base != nullptr) ::munmap(base, arena_bytes);
   if (memory_fd >= 0) ::close(memory_fd);
   if (socket >= 0) ::close(socket);
+  if (process >= 0) ::close(process);
 }
 
 request peer::make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept {

@@ -27,6 +27,7 @@ struct peer {
   std::uint64_t id = 0;
   int socket = -1;
   pid_t pid = 0;
+  int process = -1;  ///< pidfd: its end is noticed even if a child of it keeps the socket open
   std::byte* base = nullptr;  ///< its arena
   std::uint64_t proof_address = 0;
   nonce proof;

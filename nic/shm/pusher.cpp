@@ -86,11 +86,14 @@ void pusher_thread::begin_watch() noexcept {
 
 int pusher_thread::add_peer(const std::shared_ptr<peer>& p) {
   // Answers are read by who asks; the thread only waits for the end.
-  return watch_socket(epoll_, p->socket, EPOLLRDHUP, about_peer | p->id);
+  const int e = watch_socket(epoll_, p->socket, EPOLLRDHUP, about_peer | p->id);
+  return e == 0 && p->process >= 0 ? watch_socket(epoll_, p->process, EPOLLIN, about_peer | p->id)
+                                   : e;
 }
 
 void pusher_thread::remove_peer(peer& p) noexcept {
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, p.socket, nullptr);
+  if (p.process >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, p.process, nullptr);
 }
 
 /// How long to sleep, in milliseconds: for ever, unless some queue holds work that may become

@@ -53,6 +53,18 @@ int victim() {
   for (;;) ::pause();
 }
 
+/// The same, with a child of its own that inherits every descriptor and outlives it for a while.
+int parent_of_heir() {
+  side s;
+  card theirs;
+  if (const int e = join(s, &theirs)) return e;
+  if (::fork() == 0) {
+    ::sleep(3);
+    ::_exit(0);
+  }
+  for (;;) ::pause();
+}
+
 /// Floods the parent until it is killed.
 int flooder() {
   side s;
@@ -82,11 +94,9 @@ int closed_memory() {
 }  // namespace
 
 int play(const std::string& role) {
-  static const std::map<std::string, int (*)()> roles = {{"echo", echo},
-                                                         {"victim", victim},
-                                                         {"flooder", flooder},
-                                                         {"memory", memory},
-                                                         {"closed_memory", closed_memory}};
+  static const std::map<std::string, int (*)()> roles = {
+      {"echo", echo},       {"victim", victim}, {"parent_of_heir", parent_of_heir},
+      {"flooder", flooder}, {"memory", memory}, {"closed_memory", closed_memory}};
   const auto r = roles.find(role);
   return r == roles.end() ? 126 : r->second();
 }

@@ -87,6 +87,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a peer's death is noticed although its child keeps its sockets") {
+  child c("parent_of_heir");
+  side s;
+  join(s, c);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const std::uint64_t killed = penstock::now_ns();
+  ::kill(c.pid, SIGKILL);
+  CHECK(next_event(s) == IBV_EVENT_QP_FATAL);
+  CHECK(penstock::now_ns() - killed < 2'000'000'000);
+}
+
 TEST_CASE("a sender killed in mid-flood leaves only whole messages behind") {
   for (int round = 0; round < 10; ++round) {
     child c("flooder");

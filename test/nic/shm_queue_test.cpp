@@ -1,7 +1,9 @@
 // Send queues, receiver-not-ready, flushing and the state machine of shm0.
+#include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "nic/shm/arena.hpp"
 #include "nic/shm/counters.hpp"
 #include "test/nic/rig.hpp"
 
@@ -409,4 +411,60 @@ TEST_CASE("what is not supported is refused") {
   CHECK(a.v.destroy_cq(a.send_cq) == EBUSY);
   CHECK(a.v.close_device(a.context) == EBUSY);
   CHECK(a.v.create_cq(a.context, 0, nullptr, nullptr, 0) == nullptr);
+}
+
+TEST_CASE("a piece that the memory file cannot hold is an errno, and the next one is given") {
+  shm::arena memory;
+  REQUIRE(memory.open({1, 2}) == 0);
+  errno = 0;
+  CHECK(memory.carve(shm::arena_bytes) == 0);
+  CHECK(errno == ENOMEM);
+  const std::uint64_t piece = memory.carve(10'000);
+  REQUIRE(piece != 0);
+  std::memset(memory.at(piece), 1, 10'000);
+  memory.give_back(piece, 10'000);
+  CHECK(memory.carve(10'000) == piece);  // used again, and clean
+  CHECK(*memory.at(piece) == std::byte{0});
+}
+
+TEST_CASE("many threads post to one queue pair and poll one completion queue, and lose nothing") {
+  rig::options o;
+  o.send_wr = o.recv_wr = 512;
+  o.cqe = 4096;
+  pair p(o);
+  constexpr int threads = 3, each = 3000;
+  std::atomic<int> sent{0}, received{0}, posted{0};
+  std::atomic<bool> failed{false};
+  const auto poll = [&](ibv_cq* cq, std::atomic<int>& count) {
+    ibv_wc wc[8];
+    const int n = ibv_poll_cq(cq, 8, wc);
+    for (int i = 0; i < n; ++i)
+      if (wc[i].status != IBV_WC_SUCCESS) failed.store(true);
+    count.fetch_add(n);
+  };
+  std::vector<std::thread> team;
+  for (int t = 0; t < threads; ++t) {
+    team.emplace_back([&] {
+      for (int i = 0; i < each && !failed.load();) {
+        if (p.a.send(1, 0, 40) == 0) ++i;
+        poll(p.a.send_cq, sent);
+      }
+    });
+    team.emplace_back([&] {
+      const std::uint64_t until = penstock::now_ns() + 60'000'000'000;
+      while (received.load() < threads * each && !failed.load() && penstock::now_ns() < until) {
+        if (posted.load() - received.load() < 400 && p.b.receive(1, 0, 64) == 0)
+          posted.fetch_add(1);
+        poll(p.b.recv_cq, received);
+        ::sched_yield();
+      }
+    });
+  }
+  for (auto& t : team) t.join();
+  CHECK_FALSE(failed.load());
+  CHECK(received.load() == threads * each);
+  CHECK(rig::wait_for([&] {
+    poll(p.a.send_cq, sent);
+    return sent.load() == threads * each;
+  }));
 }
