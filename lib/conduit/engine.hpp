@@ -185,6 +185,7 @@ class engine {
   [[nodiscard]] endpoint* owner_endpoint() const noexcept { return endpoint_; }
 
  private:
+  friend struct test_access;  // tests that play a peer gone mad
   engine(job::job& j, const settings& s);
   // request.cpp
   [[nodiscard]] status check(const outgoing& m, const handler_entry* table,
