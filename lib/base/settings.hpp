@@ -121,6 +121,7 @@ struct settings {
   std::uint64_t exit_timeout_factor_ns = 5'000'000;
   std::uint64_t connect_timeout_ns = 30'000'000'000;
   std::uint64_t death_grace_ns = 5'000'000'000;  ///< between a death and the end of the survivors
+  std::string rsh = "ssh -x -oBatchMode=yes -oServerAliveInterval=5";  ///< penrun's way to a host
   log_level log = log_level::warning;
   bool verbose_env = false;  ///< rank 0 prints the settings at start-up
   std::string launch;        ///< written by penrun for its children

@@ -167,6 +167,8 @@ const setting_row rows[] = {
      "Limit of making a connection, and of joining the job."},
     {"DEATH_GRACE", "", &s::death_grace_ns, 0, hour, u::seconds,
      "Time that the survivors of a death or abort have to end by themselves."},
+    {"RSH", "", &s::rsh, 0, 0, u::none,
+     "How penrun --host reaches a host: words before HOST PROGRAM ARGUMENTS."},
     {"LOG", "", &s::log, 0, 0, u::none, "How much is said on stderr."},
     {"VERBOSEENV", "GASNET_VERBOSEENV", &s::verbose_env, 0, 0, u::none,
      "Rank 0 prints the settings at start."},

@@ -81,7 +81,8 @@ void job::announce(death d) noexcept {
 
 std::string launch_ticket::text() const {
   return std::to_string(socket) + ":" + std::to_string(board) + ":" + std::to_string(bell) + ":" +
-         std::to_string(rank) + ":" + std::to_string(size) + ":" + name;
+         std::to_string(rank) + ":" + std::to_string(size) + ":" + std::to_string(host_first) +
+         ":" + std::to_string(host_size) + ":" + name;
 }
 
 std::optional<launch_ticket> launch_ticket::parse(std::string_view text) {
@@ -93,9 +94,11 @@ std::optional<launch_ticket> launch_ticket::parse(std::string_view text) {
     return true;
   };
   if (!number(t.socket) || !number(t.board) || !number(t.bell) || !number(t.rank) ||
-      !number(t.size))
+      !number(t.size) || !number(t.host_first) || !number(t.host_size))
     return std::nullopt;
-  if (t.rank >= t.size || text.size() != 32) return std::nullopt;
+  if (t.rank >= t.size || t.host_size > t.size || t.host_first > t.size - t.host_size ||
+      t.rank < t.host_first || t.rank - t.host_first >= t.host_size || text.size() != 32)
+    return std::nullopt;
   t.name = text;
   return t;
 }

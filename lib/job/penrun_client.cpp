@@ -43,10 +43,11 @@ bool receive_all(int fd, void* data, std::size_t n) noexcept {
 class penrun_job final : public job {
  public:
   explicit penrun_job(const launch_ticket& t) : socket_(t.socket) {
-    rank_ = host_rank_ = t.rank;
+    rank_ = t.rank;
     size_ = t.size;
-    host_ranks_.resize(t.size);
-    std::iota(host_ranks_.begin(), host_ranks_.end(), 0u);
+    host_rank_ = t.rank - t.host_first;
+    host_ranks_.resize(t.host_size);
+    std::iota(host_ranks_.begin(), host_ranks_.end(), t.host_first);
     name_ = t.name;
     ended_fd_ = t.bell;
   }

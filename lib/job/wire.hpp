@@ -55,6 +55,7 @@ struct launch_ticket {
   int board;   ///< the page's descriptor, read-only
   int bell;    ///< eventfd, readable once the job is over
   std::uint32_t rank, size;
+  std::uint32_t host_first, host_size;  ///< the ranks on this host follow each other
   std::string name;
 
   [[nodiscard]] std::string text() const;

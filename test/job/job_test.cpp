@@ -39,15 +39,19 @@ TEST_CASE("an announcement survives packing, the launcher's own included") {
 }
 
 TEST_CASE("a ticket is read back, and nothing else is taken for one") {
-  const job::launch_ticket t{3, 4, 5, 6, 7, job::random_name()};
+  const job::launch_ticket t{3, 4, 5, 6, 9, 5, 3, job::random_name()};
   const auto back = job::launch_ticket::parse(t.text());
   REQUIRE(back);
   CHECK(back->bell == 5);
   CHECK(back->rank == 6);
+  CHECK(back->host_first == 5);
+  CHECK(back->host_size == 3);
   CHECK(back->name == t.name);
   for (const char* bad :
-       {"", "3", "3:4:5:6", "3:4:5:6:7:", "3:4:5:7:7:0123456789abcdef0123456789abcdef",
-        "a:4:5:6:7:0123456789abcdef0123456789abcdef"})
+       {"", "3", "3:4:5:6", "3:4:5:6:9:5:3:", "3:4:5:7:7:0:7:0123456789abcdef0123456789abcdef",
+        "a:4:5:6:9:5:3:0123456789abcdef0123456789abcdef",
+        "3:4:5:6:9:7:2:0123456789abcdef0123456789abcdef",
+        "3:4:5:6:9:5:5:0123456789abcdef0123456789abcdef"})
     CHECK_FALSE(job::launch_ticket::parse(bad));
 }
 

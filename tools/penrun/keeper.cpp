@@ -1,13 +1,10 @@
 // See keeper.hpp. One loop around poll(2); what a process says is the service's, its output a
-// line_stream's; here are starts, signals, deaths and clocks.
+// line_stream's; other hosts are in keeper_remote.cpp; here are starts, signals, deaths and clocks.
 #include "tools/penrun/keeper.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,63 +15,25 @@
 #include <cstdio>
 #include <cstring>
 
-#include "lib/base/clock.hpp"
 #include "tools/penrun/descendants.hpp"
-#include "tools/penrun/output.hpp"
-#include "tools/penrun/service.hpp"
-#include "tools/penrun/spawn.hpp"
+#include "tools/penrun/keeper_loop.hpp"
 #include "tools/penrun/where.hpp"
 
 namespace penrun {
-namespace {
 
 using penstock::now_ns;
 using penstock::job::death;
 
+namespace {
+
 constexpr int timed_out = 124;  // as timeout(1)
+// How long a host may take to say that all there has been killed.
+constexpr std::uint64_t unreachable_ns = 20'000'000'000;
 
-class keeper {
- public:
-  keeper(const options& o, int lifeline) : options_(o), lifeline_(lifeline), service_(members_) {}
-  int run();
-
- private:
-  bool set_up();
-  bool start_all();
-  void turn();
-  void on_signal();
-  void reap();
-  void on_exit(std::uint32_t rank, int status);
-  void end_job(death d, int code);
-  void signal_all(int sig);
-  void look_at_clocks();
-  void hurry();
-  [[nodiscard]] int wait_ms() const;
-
-  const options& options_;
-  int lifeline_;
-  int signals_ = -1;
-  shared_ends shared_{-1, -1, {}};
-  penstock::job::board* board_ = nullptr;
-  std::vector<pid_t> pids_;  ///< by rank; 0 once reaped
-  std::vector<member> members_;
-  std::vector<line_stream> streams_;  ///< two a rank
-  service service_;
-  std::uint32_t alive_ = 0;
-  bool over_ = false;          ///< end_job() has run
-  bool asked_to_end_ = false;  ///< a signal that ends was passed on
-  int code_ = 0;
-  int sent_ = 0;                ///< that signal
-  std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
-  std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running
-};
+}  // namespace
 
 bool keeper::set_up() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;  // three descriptors a process
-  ::setrlimit(RLIMIT_NOFILE, &files);
   sigset_t set;
   sigemptyset(&set);
   for (const int s :
@@ -82,36 +41,34 @@ bool keeper::set_up() {
     sigaddset(&set, s);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  // The page is sealed against writing through any later mapping, so a process can only read it.
-  const int page = ::memfd_create("penrun-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (signals_ < 0 || page < 0 || ::ftruncate(page, sizeof(penstock::job::board)) != 0)
-    return false;
-  void* at =
-      ::mmap(nullptr, sizeof(penstock::job::board), PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
-  if (at == MAP_FAILED) return false;
-  board_ = new (at) penstock::job::board{};
-  ::fcntl(page, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
-  shared_ = {page, ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), penstock::job::random_name()};
-  return shared_.bell >= 0;
+  board_ = shared_.make();
+  if (signals_ < 0 || board_ == nullptr) return false;
+  shared_.name = penstock::job::random_name();
+  shared_.host_size = options_.processes;
+  return true;
+}
+
+void keeper::add(std::uint32_t rank, const spawned& p, member m) {
+  std::string prefix;
+  if (options_.label) prefix.append("[").append(std::to_string(rank)).append("] ");
+  const bool many = options_.processes > 1;
+  pids_.push_back(p.pid);
+  members_.push_back(std::move(m));
+  streams_.emplace_back(p.out, STDOUT_FILENO, prefix, many);
+  streams_.emplace_back(p.err, STDERR_FILENO, prefix, many);
+  ++alive_;
 }
 
 bool keeper::start_all() {
+  if (!options_.hosts.empty()) return start_remotes();
   for (std::uint32_t rank = 0; rank < options_.processes; ++rank) {
     const auto started = spawn(options_, shared_, rank);
     if (!started) {
       std::fprintf(stderr, "penrun: %s\n", started.error().message().c_str());
-      const int e = started.error().code;
-      code_ = e == ENOENT ? 127 : e == EACCES || e == ENOEXEC ? 126 : 1;
+      code_ = code_of(started.error().code);
       return false;
     }
-    std::string prefix;
-    if (options_.label) prefix.append("[").append(std::to_string(rank)).append("] ");
-    const bool many = options_.processes > 1;
-    pids_.push_back(started->pid);
-    members_.emplace_back(started->socket);
-    streams_.emplace_back(started->out, STDOUT_FILENO, prefix, many);
-    streams_.emplace_back(started->err, STDERR_FILENO, prefix, many);
-    ++alive_;
+    add(rank, *started, member(started->socket));
   }
   return true;
 }
@@ -124,6 +81,7 @@ int keeper::run() {
   if (options_.timeout_ns != 0) limit_ns_ = now_ns() + options_.timeout_ns;
   if (start_all())
     while (alive_ > 0) turn();
+  leave_remotes();
   kill_descendants();
   for (auto& s : streams_) s.finish();
   return code_;
@@ -138,6 +96,12 @@ void keeper::turn() {
     fds.push_back({m.fd(), static_cast<short>(m.has_output() ? POLLIN | POLLOUT : POLLIN), 0});
   const std::size_t first_stream = fds.size();
   for (const auto& s : streams_) fds.push_back({s.fd(), POLLIN, 0});
+  const std::size_t first_remote = fds.size();
+  for (const auto& r : remotes_) {
+    fds.push_back({r.open ? r.link->in() : -1, POLLIN, 0});
+    fds.push_back({r.link->out_if_waiting(), POLLOUT, 0});
+  }
+  fds.push_back({wants_input() ? STDIN_FILENO : -1, POLLIN, 0});
   if (::poll(fds.data(), fds.size(), wait_ms()) < 0) return;
 
   for (std::size_t i = 0; i < streams_.size(); ++i)
@@ -150,6 +114,11 @@ void keeper::turn() {
       end_job({static_cast<int>(rank), 1}, 1);
     }
   }
+  for (std::size_t i = 0; i < remotes_.size(); ++i) {
+    if (fds[first_remote + 2 * i + 1].revents != 0) remotes_[i].link->flush();
+    if (fds[first_remote + 2 * i].revents != 0) hear(remotes_[i]);
+  }
+  if (fds.back().revents != 0) pass_input();
   for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
     if (members_[rank].abort_code && !over_)
       end_job({static_cast<int>(rank), *members_[rank].abort_code}, *members_[rank].abort_code);
@@ -179,6 +148,7 @@ void keeper::on_signal() {
 void keeper::signal_all(int sig) {
   for (const pid_t pid : pids_)
     if (pid > 0 && ::kill(-pid, sig) != 0) ::kill(pid, sig);
+  for (auto& r : remotes_) r.link->send_value(relay_kind::signal, 0, std::int32_t{sig});
 }
 
 // A death by signal is looked at before the exits of those who noticed it and ended themselves.
@@ -187,7 +157,14 @@ void keeper::reap() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto it = std::find(pids_.begin(), pids_.end(), pid);
-    if (it == pids_.end()) continue;  // an orphan of the job
+    if (it == pids_.end()) {  // a remote shell, or an orphan of the job
+      for (auto& r : remotes_)
+        if (r.shell == pid) {
+          r.shell = 0;
+          shell_ended(r);
+        }
+      continue;
+    }
     *it = 0;
     ended.emplace_back(static_cast<std::uint32_t>(it - pids_.begin()), status);
   }
@@ -235,6 +212,7 @@ void keeper::end_job(death d, int code) {
   // J1 announce  store-release board.ended  -> J2 (lib/job/job.hpp)
   board_->ended.store(penstock::job::pack(d), std::memory_order_release);
   eventfd_write(shared_.bell, 1);
+  for (auto& r : remotes_) r.link->send_value(relay_kind::over, 0, penstock::job::pack(d));
   service_.give_up();
   if (kill_ns_ == 0) kill_ns_ = now_ns() + options_.grace_ns;
 }
@@ -257,6 +235,7 @@ void keeper::look_at_clocks() {
                  alive_, options_.processes);
     for (std::uint32_t rank = 0; rank < pids_.size(); ++rank)
       if (pids_[rank] > 0) print_where(rank, pids_[rank]);
+    for (auto& r : remotes_) r.link->send(relay_kind::where, 0);
     code_ = timed_out;
     hurry();
   } else if (kill_ns_ != 0 && now >= kill_ns_) {
@@ -270,11 +249,19 @@ void keeper::look_at_clocks() {
 // since.
 void keeper::hurry() {
   end_job({-1, -SIGKILL}, 128 + SIGKILL);
-  for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
-  kill_ns_ = now_ns() + 200'000'000;
+  const std::uint64_t now = now_ns();
+  kill_ns_ = now + 200'000'000;
+  if (remotes_.empty()) {
+    for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
+    return;
+  }
+  // The agents do it, so that the shells live until they have said that it is done.
+  if (hurry_ns_ == 0) hurry_ns_ = now;
+  for (auto& r : remotes_) {
+    r.link->send(relay_kind::kill, 0);
+    if (now - hurry_ns_ > unreachable_ns) lose(r, "does not answer", 1);
+  }
 }
-
-}  // namespace
 
 int keep(const options& o, int lifeline) { return keeper(o, lifeline).run(); }
 

@@ -1,18 +1,25 @@
-// penrun: starts N processes of a program on this host as one job, with nothing else installed.
+// penrun: starts N processes of a program as one job, with nothing else installed than a remote
+// shell where other hosts are named.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <string_view>
 
 #include "lib/base/settings.hpp"
+#include "tools/penrun/agent.hpp"
 #include "tools/penrun/guard.hpp"
+#include "tools/penrun/hosts.hpp"
 #include "tools/penrun/keeper.hpp"
 
 int main(int argc, char** argv) {
+  // Started by another penrun, on another host.
+  if (argc == 2 && std::string_view(argv[1]) == "--agent")
+    return penrun::guard([](int lifeline) { return penrun::serve_as_agent(lifeline); });
   penrun::options o;
   std::vector<std::string> exported;
   double timeout = 0, grace = -1;
-  std::string bind = "none";
+  std::string bind = "none", hosts, rsh;
   CLI::App app(
-      "Starts N processes of a program on this host as one job.\n"
+      "Starts N processes of a program as one job, on this host or on those of --host.\n"
       "Exit code: the first that is not zero, 128 + signal for a death, 124 for --timeout.");
   app.name("penrun");
   app.add_option("-n,--np", o.processes, "number of processes")
@@ -20,6 +27,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000));
   app.add_option("-x", exported, "NAME=VALUE for the environment of the processes; may be repeated")
       ->allow_extra_args(false);
+  app.add_option("--host", hosts, "HOST,... or HOST:PROCESSES,...: where to start them, by ssh");
+  app.add_option("--rsh", rsh,
+                 "in place of ssh: a command that runs COMMAND HOST PROGRAM... (PENSTOCK_RSH)");
   app.add_option("--bind", bind, "core: pin rank i to the i-th core; none")
       ->check(CLI::IsMember({"core", "none"}));
   app.add_option("--timeout", timeout,
@@ -47,6 +57,7 @@ int main(int argc, char** argv) {
       return 2;
     }
     setenv(e.substr(0, equals).c_str(), e.substr(equals + 1).c_str(), 1);
+    o.export_names.push_back(e.substr(0, equals));
   }
   unsetenv("PENSTOCK_LAUNCH");  // of a job that we may be a process of
   // Read here already: a mistake is told once and not by every process.
@@ -55,6 +66,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "penrun: %s\n", settings.error().message().c_str());
     return 2;
   }
+  if (!hosts.empty()) {
+    auto spread = penrun::spread(hosts, o.processes);
+    if (!spread) {
+      std::fprintf(stderr, "penrun: %s\n", spread.error().message().c_str());
+      return 2;
+    }
+    o.hosts = std::move(*spread);
+  }
+  o.rsh = rsh.empty() ? settings->rsh : rsh;
   o.bind = bind == "core";
   o.timeout_ns = timeout > 0 ? static_cast<std::uint64_t>(timeout * 1e9) : 0;
   o.grace_ns = grace >= 0 ? static_cast<std::uint64_t>(grace * 1e9) : settings->death_grace_ns;

@@ -7,8 +7,17 @@
 
 namespace penrun {
 
+/// A host of the job, and the ranks on it, which follow each other.
+struct host {
+  std::string name;
+  std::uint32_t first = 0, count = 0;
+};
+
 struct options {
   std::uint32_t processes = 1;
+  std::vector<host> hosts;                ///< empty: all processes here
+  std::string rsh;                        ///< starts a program on a host: RSH HOST PROGRAM...
+  std::vector<std::string> export_names;  ///< environment that goes to other hosts too
   std::vector<std::string> command;
   bool label = false;            ///< "[rank] " before each line
   bool bind = false;             ///< rank i on the i-th allowed core

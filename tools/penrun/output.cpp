@@ -31,9 +31,8 @@ void line_stream::forward() {
 }
 
 void line_stream::finish() {
-  if (!open()) return;
   char buffer[4096];
-  for (ssize_t n; (n = ::read(from_, buffer, sizeof buffer)) > 0;)
+  for (ssize_t n; open() && (n = ::read(from_, buffer, sizeof buffer)) > 0;)
     take({buffer, static_cast<std::size_t>(n)});
   if (!held_.empty()) put(prefix_ + held_ + (end_lines_ ? "\n" : ""));
   held_.clear();

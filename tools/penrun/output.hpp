@@ -10,8 +10,8 @@ namespace penrun {
 class line_stream {
  public:
   line_stream() = default;
-  /// from: nonblocking pipe, owned; to: STDOUT_FILENO or STDERR_FILENO; prefix: before each line;
-  /// end_lines: gives an unfinished last line its newline.
+  /// from: nonblocking pipe, owned, or -1; to: STDOUT_FILENO or STDERR_FILENO; prefix: before each
+  /// line; end_lines: gives an unfinished last line its newline.
   line_stream(int from, int to, std::string prefix, bool end_lines)
       : from_(from), to_(to), prefix_(std::move(prefix)), end_lines_(end_lines) {}
 
@@ -22,9 +22,10 @@ class line_stream {
   void forward();
   /// Forwards until nothing more comes, and closes.
   void finish();
+  /// The same for output that comes by another way than a pipe (from is -1 then).
+  void take(std::string_view text);
 
  private:
-  void take(std::string_view text);
   void put(std::string_view text);
   void close();
 

@@ -38,12 +38,22 @@ bool service::receive(std::uint32_t rank) {
       m.gone = true;
       break;
     }
-    m.joined = true;
-    m.in_.insert(m.in_.end(), buffer, buffer + n);
-    if (!parse(m)) return false;
+    if (!add(m, {buffer, static_cast<std::size_t>(n)})) return false;
   }
   answer_if_complete();
   return true;
+}
+
+bool service::take(std::uint32_t rank, std::span<const std::byte> text) {
+  if (!add(members_[rank], text)) return false;
+  answer_if_complete();
+  return true;
+}
+
+bool service::add(member& m, std::span<const std::byte> text) {
+  m.joined = true;
+  m.in_.insert(m.in_.end(), text.begin(), text.end());
+  return parse(m);
 }
 
 bool service::parse(member& m) {
@@ -133,6 +143,7 @@ void service::give_up() {
 }
 
 void service::send(member& m, std::shared_ptr<const bytes> frame) {
+  if (m.say_) return m.say_(*frame);
   if (m.socket_ < 0) return;
   m.out_.push_back(std::move(frame));
   flush(static_cast<std::uint32_t>(&m - members_.data()));

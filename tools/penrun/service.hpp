@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/job/wire.hpp"
@@ -18,7 +21,11 @@ namespace penrun {
 /// One process as the service sees it.
 class member {
  public:
+  using speaker = std::function<void(std::span<const std::byte>)>;
+  /// A process here, behind a socket that is ours to close.
   explicit member(int socket) : socket_(socket) {}
+  /// A process on another host: `say` takes frames there.
+  explicit member(speaker say) : say_(std::move(say)) {}
   [[nodiscard]] int fd() const noexcept { return socket_; }
   [[nodiscard]] bool has_output() const noexcept { return !out_.empty(); }
 
@@ -31,7 +38,8 @@ class member {
  private:
   friend class service;
   using bytes = std::vector<std::byte>;
-  int socket_;
+  int socket_ = -1;
+  speaker say_;
   bytes in_;
   std::deque<std::shared_ptr<const bytes>> out_;
   std::size_t out_sent_ = 0;
@@ -46,6 +54,8 @@ class service {
 
   /// Reads what `rank` has sent, and acts. False if it sent what no process of ours sends.
   [[nodiscard]] bool receive(std::uint32_t rank);
+  /// The same with what a process on another host has sent.
+  [[nodiscard]] bool take(std::uint32_t rank, std::span<const std::byte> text);
   /// Sends what is queued for `rank`.
   void flush(std::uint32_t rank);
   /// To be called when a member is gone: those who wait for it are answered "over".
@@ -57,6 +67,7 @@ class service {
 
  private:
   using bytes = member::bytes;
+  bool add(member& m, std::span<const std::byte> text);
   bool parse(member& m);
   bool handle(member& m, penstock::job::frame_kind kind, bytes body);
   void answer_if_complete();

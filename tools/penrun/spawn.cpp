@@ -3,16 +3,18 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <vector>
-
-#include "lib/job/wire.hpp"
 
 namespace penrun {
 namespace {
@@ -43,17 +45,15 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   std::signal(SIGPIPE, SIG_DFL);
-  if (rank != 0) {
-    const int null = ::open("/dev/null", O_RDONLY);
-    if (null > 0) ::dup2(null, STDIN_FILENO);
-    if (null > 0) ::close(null);
-  }
+  const int input = rank == 0 ? shared.input : ::open("/dev/null", O_RDONLY);
+  if (input > 0) ::dup2(input, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   for (const int fd : {socket, shared.board, shared.bell}) keep_on_exec(fd);
-  if (o.bind) pin(rank);
-  const penstock::job::launch_ticket ticket{socket, shared.board, shared.bell,
-                                            rank,   o.processes,  shared.name};
+  if (o.bind) pin(rank - shared.host_first);
+  const penstock::job::launch_ticket ticket{
+      socket,      shared.board,      shared.bell,      rank,
+      o.processes, shared.host_first, shared.host_size, shared.name};
   ::setenv("PENSTOCK_LAUNCH", ticket.text().c_str(), 1);
   ::setenv("PENRUN_RANK", std::to_string(rank).c_str(), 1);
   ::setenv("PENRUN_SIZE", std::to_string(o.processes).c_str(), 1);
@@ -72,6 +72,24 @@ void close_all(std::initializer_list<int> fds) {
 }
 
 }  // namespace
+
+penstock::job::board* shared_ends::make() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;  // three descriptors a process
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  // The page is sealed against writing through any later mapping, so a process can only read it.
+  board = ::memfd_create("penrun-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (board < 0 || bell < 0 || ::ftruncate(board, sizeof(penstock::job::board)) != 0)
+    return nullptr;
+  void* at =
+      ::mmap(nullptr, sizeof(penstock::job::board), PROT_READ | PROT_WRITE, MAP_SHARED, board, 0);
+  if (at == MAP_FAILED) return nullptr;
+  auto* const page = new (at) penstock::job::board{};
+  ::fcntl(board, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+  return page;
+}
 
 penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std::uint32_t rank) {
   int socket[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1};

@@ -7,15 +7,20 @@
 #include <string>
 
 #include "lib/base/result.hpp"
+#include "lib/job/wire.hpp"
 #include "tools/penrun/options.hpp"
 
 namespace penrun {
 
 /// What all processes of the job inherit.
 struct shared_ends {
-  int board;  ///< the page, read-only
-  int bell;   ///< eventfd, written when the job is over
+  int board = -1;  ///< the page, read-only
+  int bell = -1;   ///< eventfd, written when the job is over
   std::string name;
+  std::uint32_t host_first = 0, host_size = 0;  ///< ranks on this host
+  int input = 0;                                ///< standard input of rank 0
+  /// Makes page and eventfd; null, with errno, if that fails. The page is this process's to write.
+  penstock::job::board* make();
 };
 
 /// A started process, with our ends of what connects us to it.

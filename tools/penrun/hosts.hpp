@@ -1,0 +1,18 @@
+// Which ranks run where.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.hpp"
+#include "tools/penrun/options.hpp"
+
+namespace penrun {
+
+/// Spreads `processes` over "a,b" or "a:2,b:4" (most processes of each): each host a run of ranks,
+/// as even as the limits allow. Hosts that get none are left out. Fails when the list makes no
+/// sense or has too little room.
+penstock::result<std::vector<host>> spread(const std::string& list, std::uint32_t processes);
+
+}  // namespace penrun

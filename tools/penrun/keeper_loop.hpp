@@ -1,0 +1,75 @@
+// The keeper's state, for keeper.cpp (this host) and keeper_remote.cpp (other hosts) only.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.hpp"
+#include "tools/penrun/keeper.hpp"
+#include "tools/penrun/output.hpp"
+#include "tools/penrun/remote.hpp"
+#include "tools/penrun/service.hpp"
+#include "tools/penrun/spawn.hpp"
+
+namespace penrun {
+
+// As a shell's, for a program that cannot be run.
+inline int code_of(int error) {
+  return error == ENOENT ? 127 : error == EACCES || error == ENOEXEC ? 126 : 1;
+}
+
+class keeper {
+ public:
+  keeper(const options& o, int lifeline) : options_(o), lifeline_(lifeline), service_(members_) {}
+  int run();
+
+ private:
+  bool set_up();
+  bool start_all();
+  void turn();
+  void on_signal();
+  void reap();
+  void on_exit(std::uint32_t rank, int status);
+  void end_job(penstock::job::death d, int code);
+  void signal_all(int sig);
+  void add(std::uint32_t rank, const spawned& p, member m);
+  void look_at_clocks();
+  // keeper_remote.cpp
+  bool start_remotes();
+  void hear(remote_host& r);
+  void heard(remote_host& r, relay_kind kind, std::uint32_t rank, std::span<const std::byte> body);
+  void shell_ended(remote_host& r);
+  void lose(remote_host& r, const char* why, int code);
+  void leave_remotes();
+  [[nodiscard]] bool wants_input() const;
+  void pass_input();
+  void hurry();
+  [[nodiscard]] int wait_ms() const;
+
+  const options& options_;
+  int lifeline_;
+  int signals_ = -1;
+  shared_ends shared_;
+  penstock::job::board* board_ = nullptr;
+  std::vector<pid_t> pids_;  ///< by rank; 0 once reaped
+  std::vector<member> members_;
+  std::vector<line_stream> streams_;  ///< two a rank
+  service service_;
+  std::uint32_t alive_ = 0;
+  bool over_ = false;          ///< end_job() has run
+  bool asked_to_end_ = false;  ///< a signal that ends was passed on
+  int code_ = 0;
+  int sent_ = 0;                ///< that signal
+  std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
+  std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running
+  std::uint64_t hurry_ns_ = 0;  ///< when other hosts were first told to kill; 0: not yet
+
+  std::vector<remote_host> remotes_;  ///< in the order of their ranks; empty: all processes here
+  std::vector<bool> away_;            ///< by rank: runs on another host
+  bool input_open_ = false;           ///< rank 0 is on another host and our standard input is open
+  std::uint64_t input_on_its_way_ = 0;
+};
+
+}  // namespace penrun

@@ -1,0 +1,45 @@
+// The job's other hosts, as the keeper sees them: each a penrun (agent) behind a remote shell.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "lib/base/result.hpp"
+#include "tools/penrun/options.hpp"
+#include "tools/penrun/relay.hpp"
+
+namespace penrun {
+
+/// One host's agent.
+struct remote_host {
+  host where;
+  pid_t shell = 0;  ///< the remote shell's process; 0 once reaped
+  std::unique_ptr<relay> link;
+  bool open = true;  ///< the link has not ended
+
+  [[nodiscard]] bool has(std::uint32_t rank) const noexcept {
+    return rank - where.first < where.count;
+  }
+};
+
+/// Starts the agent of h and tells it what to run; does not wait for it. name: the job's. The shell
+/// is killed when this process ends. This host by its own name, or as localhost, needs no shell.
+penstock::result<remote_host> start_remote(const options& o, const host& h,
+                                           const std::string& name);
+
+/// What the first message says, read by the agent.
+struct remote_start {
+  options o;
+  std::string name;
+  host where;
+  std::string folder;
+  std::vector<std::string> environment;  ///< NAME=VALUE
+
+  [[nodiscard]] std::vector<std::byte> pack() const;
+  /// False if the bytes make no sense.
+  [[nodiscard]] bool unpack(std::span<const std::byte> body);
+};
+
+}  // namespace penrun
