@@ -93,6 +93,12 @@ result<void> engine::open_device() {
   if (!d) return d.error();
   device_ = std::move(*d);
   log(log_level::info, "device %s: %s", device_.name.c_str(), device_.reason.c_str());
+  if (device_.shared_memory && job_.host_size() != size_)
+    return failure{device_.name +
+                       " reaches the processes of one host, and this job has processes on " +
+                       "others (" + std::to_string(job_.host_size()) + " of " +
+                       std::to_string(size_) + " are here)",
+                   0, "use hosts with RDMA devices (peninfo lists them), or one host"};
   direct_ = device_.shared_memory && settings_.direct;
   if (device_.shared_memory) {
     events_ = &nic::shm::event_count(device_.context);
