@@ -54,9 +54,11 @@ struct process {
 /// This process. Not before gasnet_init, but for its flags.
 extern process self;
 
-/// Tells the engine of the handlers behind puts and gets, long messages and exit. Before start().
+/// Tells the engine of the handlers behind puts and gets, long messages, collectives and exit.
+/// Before start().
 void register_transfers(conduit::engine& e);
 void register_messages(conduit::engine& e);
+void register_collectives(conduit::engine& e);
 void register_exit(conduit::engine& e);
 
 /// Clients' handlers have the indexes from here to 255.

@@ -103,6 +103,7 @@ result<void> attach(std::uint64_t segment_bytes) {
   self.engine = std::move(*e);
   register_messages(*self.engine);
   register_transfers(*self.engine);
+  register_collectives(*self.engine);
   register_exit(*self.engine);
   self.barrier = std::make_unique<conduit::barrier>(*self.engine, on_barrier);
   if (auto r = self.engine->start(front_bytes + segment_bytes); !r) return r;

@@ -13,6 +13,10 @@ static void on_count(gasnet_token_t token) {
 }
 
 static void constants(void) {
+  if_pf(GASNET_OK != 0) CHECK(0);
+  if_pt(GASNET_OK == 0) CHECK(sizeof(int) == SIZEOF_INT);
+  CHECK(strlen(_STRINGIFY(PLATFORM_COMPILER_FAMILYNAME)) > 2 &&
+        strchr(PLATFORM_COMPILER_VERSION_STR, '.') != NULL);
   CHECK(GASNET_SPEC_VERSION_MAJOR == 1 && GASNET_SPEC_VERSION_MINOR == 8);
   CHECK(GASNET_VERSION == GASNET_SPEC_VERSION_MAJOR);
   CHECK(GASNET_RELEASE_VERSION_MAJOR == 1 && GASNET_RELEASE_VERSION_MINOR == 28);

@@ -144,9 +144,11 @@ static gasnett_rwlock_t a_rwlock = GASNETT_RWLOCK_INITIALIZER;
 GASNETT_THREADKEY_DECLARE(a_key);
 GASNETT_THREADKEY_DEFINE(a_key);
 
+static volatile int somebody_else = 0; /* a thread that could wake this one */
 static void locks_and_keys(void) {
   int x = 0;
   gasnett_mutex_lock(&a_mutex);
+  if (somebody_else) gasnett_cond_wait(&a_cond, &a_mutex);
   gasnett_cond_broadcast(&a_cond);
   gasnett_mutex_unlock(&a_mutex);
   gasnett_rwlock_rdlock(&a_rwlock);

@@ -14,9 +14,25 @@ int keys_are_per_thread() {
   std::thread([&elsewhere] { elsewhere = gasnett_threadkey_get(inner_key); }).join();
   return gasnett_threadkey_get(inner_key) == &here && elsewhere == nullptr;
 }
+
+bool a_wait_ends() {
+  bool told = false;
+  gasnett_mutex_lock(&a_mutex);
+  std::thread other([&told] {
+    gasnett_mutex_lock(&a_mutex);  // free once the first waits
+    told = true;
+    gasnett_cond_broadcast(&a_cond);
+    gasnett_mutex_unlock(&a_mutex);
+  });
+  while (!told) gasnett_cond_wait(&a_cond, &a_mutex);
+  gasnett_mutex_unlock(&a_mutex);
+  other.join();
+  return told;
+}
 }  // namespace client
 
 int main(int argc, char** argv) {
   CHECK(client::keys_are_per_thread());
+  CHECK(client::a_wait_ends());
   return tools_names(argc, argv);
 }

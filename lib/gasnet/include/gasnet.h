@@ -96,4 +96,6 @@
 
 #include <gasnet_extended.h>
 
+#include <gasnet_coll.h>
+
 #endif
