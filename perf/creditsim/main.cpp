@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/command_line.hpp"
 #include "lib/base/svg.hpp"
 #include "perf/creditsim/network.hpp"
 
@@ -47,41 +47,28 @@ class progress_bar {
   bool shown_;
 };
 
-void declare(CLI::App& app, options& o) {
-  app.add_option("--pattern", o.work.pattern, "Who sends to whom")
-      ->check(CLI::IsMember(pattern_names()))
-      ->capture_default_str();
-  app.add_option("--nodes", o.work.nodes, "Processes in the job")
-      ->check(CLI::Range(2, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--seed", o.work.seed, "Of random and hotspot")->capture_default_str();
-  app.add_flag("--json", o.json, "One JSON object instead of text");
-  app.add_option("--svg", o.svg, "Write PREFIX-heat.svg and PREFIX-convergence.svg")
-      ->type_name("PREFIX");
-  app.add_option("--messages", o.work.messages, "Per node and step of the pattern; 0: its default");
-  app.add_option("--iterations", o.work.iterations,
-                 "Steps or moves of the pattern; 0: its default");
-  app.add_option("--latency", o.net.latency, "Steps that a message takes; a node sends one a step")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app.add_option("--service", o.net.service, "Requests that a node handles in a step")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+void declare(command_line& line, options& o) {
+  line.word("--pattern", o.work.pattern, pattern_names(), "Who sends to whom");
+  line.number("--nodes", o.work.nodes, "Processes in the job", 2, 1'000'000);
+  line.number("--seed", o.work.seed, "Of random and hotspot");
+  line.flag("--json", o.json, "One JSON object instead of text");
+  line.text("--svg", o.svg, "Write PREFIX-heat.svg and PREFIX-convergence.svg", {.type = "PREFIX"});
+  line.number("--messages", o.work.messages, "Per node and step of the pattern; 0: its default");
+  line.number("--iterations", o.work.iterations, "Steps or moves of the pattern; 0: its default");
+  line.number("--latency", o.net.latency, "Steps that a message takes; a node sends one a step", 1,
+              10000);
+  line.number("--service", o.net.service, "Requests that a node handles in a step", 1, 1000);
   credit::overrides& c = o.net.credits;
-  app.add_option("--cred-per-node", c.credits_per_peer, "Lent to each at start; 0: from the table");
-  app.add_option("--banked", c.bank, "In the bank at start; 0: from the table");
-  app.add_option("--max-cred-per-node", c.max_per_peer, "")->capture_default_str();
-  app.add_option("--lender-limit", c.lender_limit, "")->capture_default_str();
-  app.add_option("--revoke-limit", c.revoke_limit, "")->capture_default_str();
-  app.add_option("--epoch", c.epoch_requests, "Requests in an epoch")->capture_default_str();
-  app.add_option("--num-scavenge", c.num_scavenge, "")->capture_default_str();
-  app.add_flag("--static", o.static_credits, "Credits stay where they were at start");
-  app.add_option("--decay", o.fade, "")
-      ->check(CLI::IsMember({"shift", "last-curr"}))
-      ->capture_default_str();
-  app.add_option("--revoked-at", o.revoked, "Who counts credits given back")
-      ->check(CLI::IsMember({"borrower", "lender"}))
-      ->capture_default_str();
+  line.number("--cred-per-node", c.credits_per_peer, "Lent to each at start; 0: from the table");
+  line.number("--banked", c.bank, "In the bank at start; 0: from the table");
+  line.number("--max-cred-per-node", c.max_per_peer, "");
+  line.number("--lender-limit", c.lender_limit, "");
+  line.number("--revoke-limit", c.revoke_limit, "");
+  line.number("--epoch", c.epoch_requests, "Requests in an epoch");
+  line.number("--num-scavenge", c.num_scavenge, "");
+  line.flag("--static", o.static_credits, "Credits stay where they were at start");
+  line.word("--decay", o.fade, {"shift", "last-curr"}, "");
+  line.word("--revoked-at", o.revoked, {"borrower", "lender"}, "Who counts credits given back");
 }
 
 /// One run of the pattern from its beginning.
@@ -161,13 +148,14 @@ bool write_pictures(const options& o, const outcome& r, std::uint32_t lender) {
 
 int main(int argc, char** argv) {
   options o;
-  CLI::App app{
+  command_line line(
+      "creditsim",
       "Simulates the credit system: stalls, throughput, moves, memory and fairness.\n"
       "Moves are counted per lender: credits_moved_last_epoch is the most by any lender in\n"
       "its last whole epoch, epochs_to_settle the latest epoch in which credits moved,\n"
-      "counted from the pattern's last change."};
-  declare(app, o);
-  CLI11_PARSE(app, argc, argv);
+      "counted from the pattern's last change.");
+  declare(line, o);
+  line.parse(argc, argv);
   o.net.credits.dynamic = !o.static_credits;
   o.net.credits.fade = o.fade == "shift" ? credit::decay::shift : credit::decay::last_curr;
   o.net.credits.revoked =

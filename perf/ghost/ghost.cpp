@@ -2,11 +2,11 @@
 // the result is equal bit for bit to that of one process.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/command_line.hpp"
 #include "penstock/penstock.hpp"
 #include "perf/ghost/exchange.hpp"
 #include "perf/ghost/picture.hpp"
@@ -38,28 +38,19 @@ void must(status s, const char* what) {
 
 options parse(int argc, char** argv) {
   options o;
-  CLI::App app{
-      "Heat in a cube, five variables a cell, cut among the processes of the job. Start it "
-      "with penrun -n N.",
-      "ghost"};
-  app.add_option("--cells", o.cells, "Cells along each edge of the whole cube")
-      ->check(CLI::Range(width, 4096u))
-      ->capture_default_str();
-  app.add_option("--steps", o.steps, "Steps in time")
-      ->check(CLI::Range(1u, 1'000'000'000u))
-      ->capture_default_str();
-  app.add_option("--picture", o.picture, "Writes a slice as FILE.png or FILE.ppm")
-      ->check([](const std::string& name) {
-        return is_picture_name(name) ? std::string() : name + " ends neither in .png nor in .ppm";
-      });
-  app.add_option("--device", o.device, "Device, as in PENSTOCK_DEVICE");
-  app.add_flag("--verify", o.verify, "Rank 0 computes all alone too, and compares every bit");
-  app.add_flag("--json", o.json, "One JSON object on a line");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) == 0 ? 0 : 2);
-  }
+  command_line line("ghost",
+                    "Heat in a cube, five variables a cell, cut among the processes of the job. "
+                    "Start it with penrun -n N.");
+  line.number("--cells", o.cells, "Cells along each edge of the whole cube", width, 4096);
+  line.number("--steps", o.steps, "Steps in time", 1, 1'000'000'000);
+  line.option("--picture", "Writes a slice as FILE.png or FILE.ppm", [&o](const std::string& name) {
+    o.picture = name;
+    return is_picture_name(name) ? std::string() : name + " ends neither in .png nor in .ppm";
+  });
+  line.text("--device", o.device, "Device, as in PENSTOCK_DEVICE");
+  line.flag("--verify", o.verify, "Rank 0 computes all alone too, and compares every bit");
+  line.flag("--json", o.json, "One JSON object on a line");
+  line.parse(argc, argv);
   return o;
 }
 

@@ -2,12 +2,12 @@
 // CREDIT_STATS (files penstock_credits.RANK; one JSON object a line, see credit/snapshot.hpp).
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/command_line.hpp"
 #include "lib/base/svg.hpp"
 
 namespace {
@@ -132,13 +132,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> files;
   std::string svg;
   std::size_t top = 40;
-  CLI::App app{
+  penstock::command_line line(
+      "pencredit",
       "Shows who lends credits to whom, from the files that processes write when the\n"
-      "setting CREDIT_STATS is on. Pairs that are as they were at start are left out."};
-  app.add_option("files", files, "One file a process")->required()->type_name("FILE");
-  app.add_option("--svg", svg, "Also write a heat map")->type_name("FILE");
-  app.add_option("--top", top, "Pairs to list, largest loans first")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+      "setting CREDIT_STATS is on. Pairs that are as they were at start are left out.");
+  line.list("files", files, "One file a process", {.required = true, .type = "FILE"});
+  line.text("--svg", svg, "Also write a heat map", {.type = "FILE"});
+  line.number("--top", top, "Pairs to list, largest loans first");
+  line.parse(argc, argv);
   job j;
   int bad = 0;
   for (const std::string& f : files) bad += read(j, f);

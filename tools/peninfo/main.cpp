@@ -1,7 +1,7 @@
 // peninfo: what there is on this machine for Penstock to use, and how it is set.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "lib/base/command_line.hpp"
 #include "lib/base/settings_table.hpp"
 #include "tools/peninfo/devices.hpp"
 
@@ -38,10 +38,10 @@ int print_choice() {
 
 int main(int argc, char** argv) {
   bool settings = false;
-  CLI::App app("Lists devices, ports, addresses and limits; with --settings every setting.");
-  app.name("peninfo");
-  app.add_flag("--settings", settings, "name, value, default, source and help of every setting");
-  CLI11_PARSE(app, argc, argv);
+  penstock::command_line line(
+      "peninfo", "Lists devices, ports, addresses and limits; with --settings every setting.");
+  line.flag("--settings", settings, "name, value, default, source and help of every setting");
+  line.parse(argc, argv);
   if (settings) return print_settings();
   std::fputs(peninfo::devices_text(penstock::nic::list_devices()).c_str(), stdout);
   return print_choice();

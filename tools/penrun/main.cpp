@@ -1,9 +1,10 @@
 // penrun: starts N processes of a program as one job, with nothing else installed than a remote
 // shell where other hosts are named.
-#include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/base/command_line.hpp"
 #include "lib/base/settings.hpp"
 #include "tools/penrun/agent.hpp"
 #include "tools/penrun/guard.hpp"
@@ -18,36 +19,24 @@ int main(int argc, char** argv) {
   std::vector<std::string> exported;
   double timeout = 0, grace = -1;
   std::string bind = "none", hosts, rsh;
-  CLI::App app(
+  penstock::command_line line(
+      "penrun",
       "Starts N processes of a program as one job, on this host or on those of --host.\n"
       "Exit code: the first that is not zero, 128 + signal for a death, 124 for --timeout.");
-  app.name("penrun");
-  app.add_option("-n,--np", o.processes, "number of processes")
-      ->required()
-      ->check(CLI::Range(1, 100000));
-  app.add_option("-x", exported, "NAME=VALUE for the environment of the processes; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--host", hosts, "HOST,... or HOST:PROCESSES,...: where to start them, by ssh");
-  app.add_option("--rsh", rsh,
-                 "in place of ssh: a command that runs COMMAND HOST PROGRAM... (PENSTOCK_RSH)");
-  app.add_option("--bind", bind, "core: pin rank i to the i-th core; none")
-      ->check(CLI::IsMember({"core", "none"}));
-  app.add_option("--timeout", timeout,
-                 "seconds after which the job is killed, saying where it was");
-  app.add_option("--grace", grace, "seconds that survivors of a death have (PENSTOCK_DEATH_GRACE)");
-  app.add_flag("-l,--label", o.label, "puts [rank] before each line of output");
-  app.add_flag("-q,--quiet", o.quiet, "says nothing about deaths");
-  app.prefix_command();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-
-  o.command = app.remaining();
-  if (!o.command.empty() && o.command.front() == "--") o.command.erase(o.command.begin());
+  line.number("-n,--np", o.processes, "number of processes", 1, 100000, true);
+  line.list("-x", exported, "NAME=VALUE for the environment of the processes; may be repeated");
+  line.text("--host", hosts, "HOST,... or HOST:PROCESSES,...: where to start them, by ssh");
+  line.text("--rsh", rsh,
+            "in place of ssh: a command that runs COMMAND HOST PROGRAM... (PENSTOCK_RSH)");
+  line.word("--bind", bind, {"core", "none"}, "core: pin rank i to the i-th core; none");
+  line.number("--timeout", timeout, "seconds after which the job is killed, saying where it was");
+  line.number("--grace", grace, "seconds that survivors of a death have (PENSTOCK_DEATH_GRACE)");
+  line.flag("-l,--label", o.label, "puts [rank] before each line of output");
+  line.flag("-q,--quiet", o.quiet, "says nothing about deaths");
+  line.rest(o.command);
+  line.parse(argc, argv);
   if (o.command.empty()) {
-    std::fprintf(stderr, "penrun: no program given\n%s", app.help().c_str());
+    std::fprintf(stderr, "penrun: no program given\n%s", line.help().c_str());
     return 2;
   }
   for (const auto& e : exported) {

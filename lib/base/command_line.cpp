@@ -1,0 +1,128 @@
+// See command_line.hpp.
+#include "lib/base/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cctype>
+#include <cstdlib>
+#include <string_view>
+
+namespace penstock {
+
+struct command_line::parts {
+  CLI::App app;
+  std::vector<std::string>* rest = nullptr;
+  [[noreturn]] void end(const CLI::Error& e) const { std::exit(app.exit(e) == 0 ? 0 : 2); }
+};
+
+command_line::command_line(const std::string& name, const std::string& about)
+    : parts_(std::make_unique<parts>()) {
+  parts_->app.name(name);
+  parts_->app.description(about);
+}
+command_line::~command_line() = default;
+
+void command_line::footer(const std::string& text) { parts_->app.footer(text); }
+
+void command_line::flag(const std::string& names, bool& to, const std::string& help) {
+  parts_->app.add_flag_callback(
+      names, [&to] { to = true; }, help);
+}
+
+void command_line::option(const std::string& names, const std::string& help, taker take,
+                          const option_shape& s) {
+  const CLI::callback_t given = [take = std::move(take), names](const CLI::results_t& words) {
+    const std::string complaint = take(words.back());
+    if (!complaint.empty()) throw CLI::ValidationError(names, complaint);
+    return true;
+  };
+  CLI::Option* o = parts_->app.add_option(names, given, help)->required(s.required);
+  o->type_name(s.type)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  if (!s.initial.empty()) o->default_str(s.initial);
+}
+
+void command_line::text(const std::string& names, std::string& to, const std::string& help,
+                        const option_shape& s) {
+  option(
+      names, help, [&to](const std::string& given) { return to = given, std::string(); }, s);
+}
+
+void command_line::word(const std::string& names, std::string& to,
+                        const std::vector<std::string>& words, const std::string& help) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& w : words) pairs.emplace_back(w, w);
+  choice(names, to, std::move(pairs), to.empty() ? help : help + " [" + to + "]");
+}
+
+void command_line::bytes(const std::string& names, std::uint64_t& to, const std::string& help) {
+  option(names, help,
+         [&to](const std::string& given) {
+           std::uint64_t value = 0;
+           const char* const end = given.data() + given.size();
+           auto [unit, error] = std::from_chars(given.data(), end, value);
+           const std::string wrong = given + " is not a number of bytes, as in 64, 4K or 1M";
+           if (error != std::errc()) return wrong;
+           std::string letters(unit, end);
+           for (char& c : letters)
+             c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+           for (const char* tail : {"IB", "B"})
+             if (letters.ends_with(tail)) letters.resize(letters.size() - std::string(tail).size());
+           constexpr std::string_view units = "KMGT";
+           if (letters.size() > 1) return wrong;
+           if (letters.size() == 1) {
+             const auto at = units.find(letters.front());
+             if (at == units.npos) return wrong;
+             const auto shift = static_cast<unsigned>(10 * (at + 1));
+             if (value > std::numeric_limits<std::uint64_t>::max() >> shift) return wrong;
+             value <<= shift;
+           }
+           return to = value, std::string();
+         },
+         {.type = "BYTES"});
+}
+
+void command_line::list(const std::string& names, std::vector<std::string>& to,
+                        const std::string& help, const option_shape& s) {
+  const CLI::callback_t given = [&to](const CLI::results_t& words) {
+    to = words;
+    return true;
+  };
+  CLI::Option* o = parts_->app.add_option(names, given, help)->required(s.required);
+  o->type_name(s.type)
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->allow_extra_args(!names.starts_with('-'));
+}
+
+void command_line::rest(std::vector<std::string>& to) {
+  parts_->app.prefix_command();
+  parts_->rest = &to;
+}
+
+void command_line::parse(int argc, const char* const* argv) {
+  try {
+    parts_->app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    parts_->end(e);
+  }
+  if (parts_->rest == nullptr) return;
+  *parts_->rest = parts_->app.remaining();
+  if (!parts_->rest->empty() && parts_->rest->front() == "--")
+    parts_->rest->erase(parts_->rest->begin());
+}
+
+void command_line::refuse(const std::string& where, const std::string& complaint) const {
+  parts_->end(CLI::ValidationError(where, complaint));
+}
+
+bool command_line::given(const std::string& name) const {
+  return parts_->app.get_option(name)->count() != 0;
+}
+
+std::string command_line::help() const { return parts_->app.help(); }
+
+std::string command_line::join(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& w : words) all += (all.empty() ? "" : "|") + w;
+  return all;
+}
+
+}  // namespace penstock

@@ -1,0 +1,119 @@
+// Command lines of the programs: options, their help, and what is wrong with what was given. Behind
+// it is CLI11, compiled once and not once a program: its header takes longer than a whole program
+// here. A library of its own (penstock_command_line), for tools and perf; what programs link knows
+// nothing of it.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace penstock {
+
+/// How the help shows an option's value, and whether it must be given.
+struct option_shape {
+  bool required = false;
+  std::string type = "TEXT";  ///< what the help calls the value
+  std::string initial = {};   ///< what the help shows as the default
+};
+
+/// Declared first, then parsed once. What is bound (`to`) must live until parse() returns. Names
+/// are written as in "-n,--np"; a name without dashes is that of an argument in its place.
+class command_line {
+ public:
+  /// Takes the text that was given; answers what is wrong with it, empty when nothing is.
+  using taker = std::function<std::string(const std::string& text)>;
+
+  command_line(const std::string& name, const std::string& about);
+  command_line(const command_line&) = delete;
+  command_line& operator=(const command_line&) = delete;
+  ~command_line();
+
+  /// Printed below the options.
+  void footer(const std::string& text);
+
+  void flag(const std::string& names, bool& to, const std::string& help);
+  /// Any value; `take` is called while parsing, once, if the option is given.
+  void option(const std::string& names, const std::string& help, taker take,
+              const option_shape& s = {});
+  void text(const std::string& names, std::string& to, const std::string& help,
+            const option_shape& s = {});
+  /// One of `words`.
+  void word(const std::string& names, std::string& to, const std::vector<std::string>& words,
+            const std::string& help);
+  /// One of the words, each of which stands for a value.
+  template <class T>
+  void choice(const std::string& names, T& to, std::vector<std::pair<std::string, T>> words,
+              const std::string& help);
+  /// A number from low to high; the help shows both, and what `to` is before.
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void number(const std::string& names, T& to, const std::string& help,
+              std::type_identity_t<T> low = std::numeric_limits<T>::lowest(),
+              std::type_identity_t<T> high = std::numeric_limits<T>::max(), bool required = false);
+  /// Bytes, with K, M, G, T for powers of 1024.
+  void bytes(const std::string& names, std::uint64_t& to, const std::string& help);
+  /// May be repeated; for an argument in its place, one or more words.
+  void list(const std::string& names, std::vector<std::string>& to, const std::string& help,
+            const option_shape& s = {});
+  /// Everything from the first word that is no option of ours; a "--" before it is taken away.
+  void rest(std::vector<std::string>& to);
+
+  /// On --help prints it and ends the process with 0; says what is wrong and ends it with 2.
+  void parse(int argc, const char* const* argv);
+  /// After parse(): ends the process with 2 like any other mistake.
+  [[noreturn]] void refuse(const std::string& where, const std::string& complaint) const;
+  [[nodiscard]] bool given(const std::string& name) const;
+  [[nodiscard]] std::string help() const;
+
+ private:
+  static std::string join(const std::vector<std::string>& words);
+  struct parts;
+  std::unique_ptr<parts> parts_;
+};
+
+template <class T>
+void command_line::choice(const std::string& names, T& to,
+                          std::vector<std::pair<std::string, T>> words, const std::string& help) {
+  std::vector<std::string> all;
+  for (const auto& w : words) all.push_back(w.first);
+  const std::string list = join(all);
+  option(names, help,
+         [&to, words = std::move(words), list](const std::string& given) {
+           for (const auto& w : words)
+             if (w.first == given) return to = w.second, std::string();
+           return given + " is none of " + list;
+         },
+         {.type = list});
+}
+
+template <class T>
+requires std::is_arithmetic_v<T>
+void command_line::number(const std::string& names, T& to, const std::string& help,
+                          std::type_identity_t<T> low, std::type_identity_t<T> high,
+                          bool required) {
+  const bool bounded =
+      low != std::numeric_limits<T>::lowest() || high != std::numeric_limits<T>::max();
+  const std::string range = std::to_string(low) + " to " + std::to_string(high);
+  option(names, help,
+         [&to, low, high, bounded, range](const std::string& given) {
+           T value{};
+           const char* end = given.data() + given.size();
+           const auto [stopped, error] = std::from_chars(given.data(), end, value);
+           if (error != std::errc() || stopped != end || !(low <= value && value <= high))
+             return given + " is not a number" + (bounded ? " from " + range : "");
+           return to = value, std::string();
+         },
+         {.required = required,
+          .type = bounded ? range : "NUMBER",
+          .initial = required || !(to > T{}) ? std::string() : std::to_string(to)});
+}
+
+}  // namespace penstock
