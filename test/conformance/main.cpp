@@ -1,6 +1,5 @@
 // conformance_test [--device=NAME] [doctest options]. The device is also taken from
 // PENSTOCK_DEVICE.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>

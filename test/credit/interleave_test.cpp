@@ -1,6 +1,5 @@
 // Every interleaving of small cases: threads that send, receive replies, lend, revoke and wait at
 // once create and lose no credit. See test/model/model.hpp for what "every" means.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,6 +1,5 @@
 // The ledger's rules, one at a time: taking and returning, loans, epochs, revoking, waiting, input
 // that is wrong.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <array>

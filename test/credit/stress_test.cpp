@@ -1,6 +1,5 @@
 // Real threads in every ledger at once, revoke rates turned up: at the end each credit is where it
 // belongs. Meant for TSan above all; see interleave_test.cpp for the small cases in full.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <memory>

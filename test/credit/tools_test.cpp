@@ -1,6 +1,5 @@
 // The simulator and the viewer as programs: the figures that the credit system has to reach, and
 // that what one writes the other can read. Arguments: paths of creditsim and of pencredit.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <unistd.h>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 // The logic of the barriers, in a world of N processes whose words are delivered in random order
 // and at random times, and whose sends may be refused: nobody passes before all have arrived, all
 // pass, and all learn the same.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // The harness itself: it runs every interleaving, finds what is there to find, and says how.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,6 +1,5 @@
 // What the table of settings promises: names, units, ranges, precedence, and the line a mistake
 // gets.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "lib/base/settings.hpp"
 
 #include <doctest/doctest.h>
