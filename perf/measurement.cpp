@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "perf/json_line.hpp"
 
 namespace penstock::perf {
 
@@ -26,26 +27,18 @@ double measurement::ratio() const noexcept {
 }
 
 std::string to_json(const measurement& m) {
-  using json = nlohmann::ordered_json;
-  const json times = {{"min", tenths(m.ns.min)},   {"p50", tenths(m.ns.p50)},
-                      {"p90", tenths(m.ns.p90)},   {"p99", tenths(m.ns.p99)},
-                      {"p999", tenths(m.ns.p999)}, {"max", tenths(m.ns.max)}};
-  const json line = {{"bench", m.bench},
-                     {"kind", m.kind},
-                     {"device", m.device},
-                     {"mode", m.mode},
-                     {"procs", m.procs},
-                     {"threads", m.threads},
-                     {"size", m.size},
-                     {"iters", m.iters},
-                     {"ns", times},
-                     {"rate", std::round(m.rate)},
-                     {"bytes_per_s", std::round(m.bytes_per_s())},
-                     {"twin_ns", tenths(m.twin_ns)},
-                     {"twin_rate", std::round(m.twin_rate)},
-                     {"ratio", std::round(m.ratio() * 1e4) / 1e4},
-                     {"probe_ns", {tenths(m.probe_ns[0]), tenths(m.probe_ns[1])}}};
-  return line.dump();
+  json_line times;
+  times.add("min", tenths(m.ns.min)).add("p50", tenths(m.ns.p50)).add("p90", tenths(m.ns.p90));
+  times.add("p99", tenths(m.ns.p99)).add("p999", tenths(m.ns.p999)).add("max", tenths(m.ns.max));
+  const double probes[] = {tenths(m.probe_ns[0]), tenths(m.probe_ns[1])};
+  json_line line;
+  line.add("bench", m.bench).add("kind", m.kind).add("device", m.device).add("mode", m.mode);
+  line.add("procs", m.procs).add("threads", m.threads).add("size", m.size).add("iters", m.iters);
+  line.add("ns", times);
+  line.add("rate", std::round(m.rate)).add("bytes_per_s", std::round(m.bytes_per_s()));
+  line.add("twin_ns", tenths(m.twin_ns)).add("twin_rate", std::round(m.twin_rate));
+  line.add("ratio", std::round(m.ratio() * 1e4) / 1e4).add_list("probe_ns", probes);
+  return line.text();
 }
 
 std::string table_head() {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <cstdlib>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/command_line.hpp"
@@ -11,6 +11,7 @@
 #include "perf/ghost/exchange.hpp"
 #include "perf/ghost/picture.hpp"
 #include "perf/ghost/report.hpp"
+#include "perf/json_line.hpp"
 
 namespace penstock::ghost {
 
@@ -108,24 +109,15 @@ void print(const endpoint& ep, const decomposition& cut, const options& o, const
   const std::string sum = fmt::format("{:016x}", all.checksum);
   const double messages = static_cast<double>(all.messages), bytes = static_cast<double>(all.bytes);
   if (o.json) {
-    nlohmann::ordered_json line = {{"program", "ghost"},
-                                   {"device", device},
-                                   {"mode", GHOST_MODE},
-                                   {"procs", ep.size()},
-                                   {"parts", p},
-                                   {"cells", o.cells},
-                                   {"variables", variables},
-                                   {"steps", o.steps},
-                                   {"seconds", seconds},
-                                   {"steps_per_s", o.steps / seconds},
-                                   {"messages", all.messages},
-                                   {"messages_per_s", messages / seconds},
-                                   {"bytes_per_s", bytes / seconds},
-                                   {"credit_stalls", all.stalls},
-                                   {"checksum", sum},
-                                   {"verified", nullptr}};
-    if (verified >= 0) line["verified"] = verified == 1;
-    std::printf("%s\n", line.dump().c_str());
+    perf::json_line line;
+    line.add("program", "ghost").add("device", device).add("mode", GHOST_MODE);
+    line.add("procs", ep.size()).add_list("parts", p);
+    line.add("cells", o.cells).add("variables", variables).add("steps", o.steps);
+    line.add("seconds", seconds).add("steps_per_s", o.steps / seconds);
+    line.add("messages", all.messages).add("messages_per_s", messages / seconds);
+    line.add("bytes_per_s", bytes / seconds).add("credit_stalls", all.stalls).add("checksum", sum);
+    verified < 0 ? line.add("verified", nullptr) : line.add("verified", verified == 1);
+    std::printf("%s\n", line.text().c_str());
   } else {
     fmt::print(
         "ghost: {0} x {0} x {0} cells, {1} variables, {2} steps; {3} processes as {4} x {5} "
