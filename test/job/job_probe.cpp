@@ -126,6 +126,10 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
     j.finalize(me ? code : 0);
     return 0;
   }
+  if (what == "finalize-and-return") {
+    j.finalize(0);
+    return me ? code : 0;
+  }
   if (what == "leave-and-die") {  // the others still have something to do
     j.finalize(0);
     if (me) raise(SIGKILL);

@@ -12,20 +12,31 @@ using namespace testing;
 
 namespace {
 
-outcome mpirun(const char* n, std::vector<std::string> probe) {
+outcome mpirun(const char* n, std::vector<std::string> program) {
   // Containers and guests run tests as root, and with fewer cores than processes.
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  std::vector<std::string> command{MPIRUN, "--oversubscribe", "-n", n, PROBE};
-  command.insert(command.end(), probe.begin(), probe.end());
+  std::vector<std::string> command{MPIRUN, "--oversubscribe", "-n", n};
+  command.insert(command.end(), program.begin(), program.end());
   return run(command);
+}
+
+outcome probe(const char* n, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), PROBE);
+  return mpirun(n, arguments);
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+  return n;
 }
 
 }  // namespace
 
 TEST_CASE("processes started by mpirun find each other through PMIx") {
   for (const char* n : {"1", "2", "5"}) {
-    const auto o = mpirun(n, {"exchange"});
+    const auto o = probe(n, {"exchange"});
     CAPTURE(o.err);
     CHECK(o.code == 0);
     const auto ranks = numbers_after(o.out, "exchanged ");
@@ -36,7 +47,7 @@ TEST_CASE("processes started by mpirun find each other through PMIx") {
 }
 
 TEST_CASE("they know the job by one unguessable name") {
-  const auto o = mpirun("3", {"exchange"});
+  const auto o = probe("3", {"exchange"});
   std::set<std::string> names;
   for (auto at = o.out.find("name "); at != o.out.npos; at = o.out.find("name ", at + 1))
     names.insert(o.out.substr(at + 5, 32));
@@ -44,19 +55,42 @@ TEST_CASE("they know the job by one unguessable name") {
 }
 
 TEST_CASE("large contributions pass through the launcher") {
-  const auto o = mpirun("2", {"exchange-big"});
+  const auto o = probe("2", {"exchange-big"});
   CAPTURE(o.err);
   CHECK(o.code == 0);
 }
 
 TEST_CASE("mpirun learns the code of an abort, and ends the survivors") {
-  const auto o = mpirun("3", {"abort", "2", "23"});
+  const auto o = probe("3", {"abort", "2", "23"});
   CHECK(o.code == 23);
   CHECK(all_end(numbers_after(o.out, "watching pid ")));
 }
 
 TEST_CASE("a death under mpirun ends the job with its signal") {
-  const auto o = mpirun("3", {"kill", "1"});
+  const auto o = probe("3", {"kill", "1"});
   CHECK(o.code == 137);
   CHECK(all_end(numbers_after(o.out, "watching pid ")));
+}
+
+TEST_CASE("a process that leaves in good order with a code of its own gives the job that code") {
+  CHECK(probe("3", {"finalize-and-return", "1", "7"}).code == 7);
+}
+
+TEST_CASE("active messages run between processes that mpirun started") {
+  const auto greeting = mpirun("4", {"-x", "PENSTOCK_DEVICE=shm0", HELLO});
+  CAPTURE(greeting.err);
+  CHECK(greeting.code == 0);
+  CHECK(count(greeting.out, " says hello") == 4);
+  CHECK(count(greeting.out, " answers") == 4);
+  for (const char* direct : {"PENSTOCK_DIRECT=1", "PENSTOCK_DIRECT=0"}) {
+    const auto flood = mpirun("3", {"-x", "PENSTOCK_DEVICE=shm0", "-x", direct, FLOOD, "20000"});
+    CAPTURE(flood.err);
+    CHECK(flood.code == 0);
+  }
+}
+
+TEST_CASE("a setting that cannot be ends the job at once, with its line") {
+  const auto o = mpirun("2", {"-x", "PENSTOCK_DEVICE=mlx99", HELLO});
+  CHECK(o.code == 1);
+  CHECK(count(o.err, "there is no device mlx99; there is: ") >= 1);
 }
