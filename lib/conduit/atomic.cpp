@@ -120,8 +120,9 @@ void on_atomic(void* self, token&, const std::uint32_t* args, std::byte*, std::s
   const auto at =
       reinterpret_cast<std::uintptr_t>(r.word) - reinterpret_cast<std::uintptr_t>(own.data());
   answer_args a{r.counter, r.old, 0, size, 0};
-  if (own.size() < size || at > own.size() - size || at % size != 0 || !apply(r, a.value))
-      [[unlikely]]
+  const bool inside = own.size() >= size && at <= own.size() - size;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(r.word) % size == 0;
+  if ((!inside && !e.one_sided().everything()) || !aligned || !apply(r, a.value)) [[unlikely]]
     fatal(1, "rank %u asks for an atomic that makes no sense", conduit::running->source);
   std::uint32_t back[words<answer_args>];
   std::memcpy(back, &a, sizeof a);
@@ -180,6 +181,17 @@ status by_device(conduit::engine& e, const atomic_call& c, op_counter& count) no
   }
 }
 
+// With segment everything: a word outside segments, by the processor of its rank.
+status anywhere(conduit::engine& e, const atomic_call& c, op_counter& count) noexcept {
+  if (c.to != e.rank()) return by_message(e, c, count);
+  const request_args r{
+      static_cast<std::uint32_t>(c.op), c.type, c.word, c.a, c.b, nullptr, nullptr};
+  std::uint64_t old = 0;
+  (void)apply(r, old);
+  if (c.old != nullptr) std::memcpy(c.old, &old, c.size);
+  return status::ok;
+}
+
 status begin(conduit::engine& e, const atomic_call& c, op_counter& count) noexcept {
   if (c.op == atomic_ops{}) return status::unsupported;
   if (c.to >= e.size()) return status::bad_rank;
@@ -188,7 +200,8 @@ status begin(conduit::engine& e, const atomic_call& c, op_counter& count) noexce
   if (at % c.size != 0) return status::bad_arguments;
   const auto there = e.segment_of(c.to);
   const auto offset = at - reinterpret_cast<std::uintptr_t>(there.data());
-  if (there.size() < c.size || offset > there.size() - c.size) return status::out_of_segment;
+  if (there.size() < c.size || offset > there.size() - c.size)
+    return e.one_sided().everything() && at != 0 ? anywhere(e, c, count) : status::out_of_segment;
   if (c.device) return by_device(e, c, count);
   // Mapped memory that no one has reached yet: the first time through here only.
   if (std::byte* const base = e.segment_here(c.to)) {

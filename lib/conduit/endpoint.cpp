@@ -61,7 +61,10 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
   return endpoint(std::move(*e));
 }
 
-result<void> endpoint::start(std::size_t segment_bytes) { return engine_->start(segment_bytes); }
+result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
+  if (access == remote_access::everything) engine_->one_sided().allow_everything();
+  return engine_->start(segment_bytes);
+}
 rank_id endpoint::rank() const noexcept { return engine_->rank(); }
 rank_id endpoint::size() const noexcept { return engine_->size(); }
 std::span<std::byte> endpoint::segment() const noexcept { return engine_->segment(); }

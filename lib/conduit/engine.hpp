@@ -41,7 +41,7 @@ static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
 
 /// Most user handlers, index 0 to 255, and most of the engine's own.
 inline constexpr unsigned user_handlers = 256;
-inline constexpr unsigned system_handlers = 16;
+inline constexpr unsigned system_handlers = 24;
 /// A handler that takes any number of arguments (it looks at token_state::nargs).
 inline constexpr std::uint8_t any_args = 255;
 
@@ -313,6 +313,7 @@ class engine {
   handler_entry system_[system_handlers];
 
   friend class transfers;
+  friend class everywhere;
   meeting meeting_{*this};
   transfers transfers_{*this};
   endpoint* endpoint_ = nullptr;

@@ -51,7 +51,15 @@ status engine::poll(unsigned& n) noexcept {
     return status::shut_down;
   if (attention()) [[unlikely]]
     look_around();
-  n = direct_ ? poll_direct(my_tag()) : poll_verbs();
+  if (direct_) {
+    n = poll_direct(my_tag());
+  } else if (transfers_.everything()) [[unlikely]] {
+    transfers_.progress();
+    // Requests wait, since their handlers reply, until no peer has a key to memory that has changed.
+    n = transfers_.must_settle() ? poll_replies_verbs() + transfers_.reap() : poll_verbs();
+  } else {
+    n = poll_verbs();
+  }
   return status::ok;
 }
 

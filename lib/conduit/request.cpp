@@ -43,7 +43,10 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
   peer& p = peers_[to];
   if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
     return status::out_of_segment;
-  return direct_ ? request_direct(p, m) : request_verbs(p, m);
+  if (direct_) return request_direct(p, m);
+  if (transfers_.must_settle()) [[unlikely]]
+    return status::busy;
+  return request_verbs(p, m);
 }
 
 status engine::request(rank_id to, const outgoing& m) noexcept {

@@ -6,24 +6,16 @@
 
 #include "firehose/firehose.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/rma_everything.hpp"
+#include "lib/conduit/rma_inl.hpp"
 
 namespace penstock::conduit {
 namespace {
 
-constexpr unsigned batch = 16;
 // Gets and atomics whose bytes land in memory of ours first: how many at a time, and how large.
 constexpr std::uint32_t slot_count = 512, slot_bytes = 64;
 // Reads that one queue pair has in flight; more only cost the target's device memory.
 constexpr int most_reads = 16;
-
-template <class T>
-T word_pair(const std::uint32_t* args, unsigned i) noexcept {
-  static_assert(sizeof(T) == 8);
-  T x;
-  std::memcpy(&x, args + i, sizeof x);
-  return x;
-}
 
 }  // namespace
 
@@ -32,7 +24,11 @@ transfers::transfers(engine& e) noexcept : engine_(e) {
   e.add_system_handler(rma_set, {&transfers::on_set, this, 7, takes::nothing});
   add_atomic_handlers(e);
   e.add_system_handler(rma_done, {&transfers::on_done, this, 2, takes::nothing});
+  e.add_system_handler(rma_put, {&transfers::on_put, this, 4, takes::payload});
+  e.add_system_handler(rma_get, {&transfers::on_get, this, 8, takes::nothing});
+  e.add_system_handler(rma_got, {&transfers::on_got, this, 4, takes::payload});
 }
+transfers::~transfers() = default;
 
 void transfers::know_segments() {
   windows_ = std::make_unique<detail::window[]>(engine_.size_);
@@ -49,6 +45,9 @@ void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
 }
 
 void transfers::close() noexcept {
+  report();
+  remote_ = nullptr;
+  everywhere_.reset();
   for (peer& p : engine_.peers_) p.transfers.reset();
   slots_.reset();
   memory_.reset();
@@ -64,7 +63,8 @@ result<void> transfers::open() {
   const ibv_device_attr& limits = e.device_.limits;
   reads_ = static_cast<std::uint8_t>(
       std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, most_reads));
-  device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE;
+  // Words outside segments have no key that lasts: their atomics travel as messages.
+  device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE && !everything_;
   max_inline_ = e.max_inline_;
   max_piece_ = std::min<std::size_t>(e.device_.max_message(), std::size_t{1} << 30);
   const std::size_t chunk_bytes = e.queues_->size.chunk_bytes;
@@ -100,6 +100,7 @@ result<void> transfers::open() {
     f.max_bytes = e.settings_.firehose_maxvictim_m;
     f.max_regions = e.settings_.firehose_maxvictim_r;
     f.max_region_bytes = e.settings_.firehose_maxregion_size;
+    if (everything_) make_room_for_peers(f);
     // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
     if (e.device_.shared_memory)
       f.protect = firehose::protection::none;
@@ -110,16 +111,18 @@ result<void> transfers::open() {
     pool_ = std::move(*pool);
     log(log_level::info, "firehose: %s", pool_->protection_text());
   }
+  if (everything_ && pool_) return open_everything();
   return {};
 }
 
-// Nothing is ever received on these queue pairs.
+// Nothing is received on these queue pairs but what remote firehoses say to each other.
 void transfers::describe_queue(ibv_qp_init_attr& init) const noexcept {
   init.send_cq = init.recv_cq = cq_;
   init.cap.max_send_wr = depth_;
   init.cap.max_recv_wr = 1;
   init.cap.max_recv_sge = 1;
   init.cap.max_inline_data = max_inline_;
+  if (everywhere_) everywhere_->describe_queue(init);
 }
 
 // What every operation asks first. here: where `at` is mapped, or null.
@@ -134,8 +137,8 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   if (bytes == 0) return status::ok;
   const peer& p = engine_.peers_[to];
   if (!engine::in_segment(p, at, bytes)) [[unlikely]]
-    return status::out_of_segment;
-  if (!engine_.direct_ && to != engine_.rank_) return status::ok;
+    return begin_anywhere(to, at, bytes, here);
+  if (!engine_.direct_ && to != engine_.rank_) return everything_ ? settle_changes() : status::ok;
   std::byte* const base = engine_.segment_here(to);
   if (base == nullptr) [[unlikely]]
     return status::peer_dead;
@@ -152,6 +155,9 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
     std::memmove(here, src, bytes);
     return status::ok;
   }
+  if (engine_.direct_) [[unlikely]]
+    return copy_far(to, reinterpret_cast<std::uintptr_t>(dest),
+                    const_cast<std::byte*>(static_cast<const std::byte*>(src)), bytes, true, c);
   // What is larger than a copy in a chunk leaves from its place; then a caller who wants the source
   // back at once waits for the whole operation, since a write has left when it has arrived.
   op_counter local{0};
@@ -167,6 +173,10 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
     part local_part;
     s = insist([&]() noexcept { return source(from, bytes, r, local_part); });
     if (s == status::ok) s = move(p, IBV_WR_RDMA_WRITE, at, local_part, count);
+    if (s == status::unsupported) {  // the peer cannot let others write there
+      local_part.bytes = std::min<std::size_t>(bytes, max_medium);
+      s = put_by_message(to, at, from, local_part.bytes, count);
+    }
     if (s != status::ok) break;
     from += local_part.bytes, at += local_part.bytes, bytes -= local_part.bytes;
   }
@@ -182,13 +192,19 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
     std::memmove(dest, here, bytes);
     return status::ok;
   }
-  peer& p = engine_.peers_[from];
   auto* to = static_cast<std::byte*>(dest);
+  if (engine_.direct_) [[unlikely]]
+    return copy_far(from, reinterpret_cast<std::uintptr_t>(src), to, bytes, false, c);
+  peer& p = engine_.peers_[from];
   auto at = reinterpret_cast<std::uintptr_t>(src);
   while (bytes != 0) {
     part local_part;
     status s = insist([&]() noexcept { return destination(to, bytes, local_part); });
     if (s == status::ok) s = move(p, IBV_WR_RDMA_READ, at, local_part, c);
+    if (s == status::unsupported) {
+      local_part.bytes = std::min<std::size_t>(bytes, max_medium);
+      s = get_by_message(from, at, to, local_part.bytes, c);
+    }
     if (s != status::ok) return s;
     to += local_part.bytes, at += local_part.bytes, bytes -= local_part.bytes;
   }
@@ -203,7 +219,7 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
     std::memset(here, value, bytes);
     return status::ok;
   }
-  if (bytes <= engine_.queues_->size.chunk_bytes) {
+  if (!everything_ && bytes <= engine_.queues_->size.chunk_bytes) {
     part filled;
     status s = insist([&]() noexcept { return chunk(bytes, filled); });
     if (s != status::ok) return s;
@@ -363,6 +379,12 @@ status transfers::chunk(std::size_t bytes, part& out) noexcept {
 // last one holds what it needs. On a failure all is given back once nothing is in flight.
 status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
                        op_counter& c) noexcept {
+  std::uint32_t rkey = p.segment_rkey;
+  if (everything_) [[unlikely]]
+    if (const status s = aim(p, opcode, remote, local, rkey); s != status::ok) {
+      release(local.hold);
+      return s;
+    }
   for (std::size_t sent = 0; sent < local.bytes;) {
     const std::size_t n = std::min(local.bytes - sent, max_piece_);
     ibv_sge sge{local.at + sent, static_cast<std::uint32_t>(n), local.lkey};
@@ -372,7 +394,7 @@ status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part
     wr.opcode = opcode;
     if (local.inlined) wr.send_flags = IBV_SEND_INLINE;
     wr.wr.rdma.remote_addr = remote + sent;
-    wr.wr.rdma.rkey = p.segment_rkey;
+    wr.wr.rdma.rkey = rkey;
     sent += n;
     transfer_record middle;
     transfer_record& r = sent == local.bytes ? local.hold : middle;
@@ -386,108 +408,14 @@ status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part
   return status::ok;
 }
 
-// Repeats what is short of something, polling in between.
-template <class Try>
-status transfers::insist(Try&& attempt) noexcept {
-  status s = attempt();
-  for (unsigned empty = 0; is_short(s); s = attempt()) {
-    if (reap() != 0) continue;
-    if (const status w = engine_.wait_step(empty); is_failure(w)) return w;
-  }
-  return s;
-}
-
-status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
-  return insist([&]() noexcept { return try_push(p, wr, r); });
-}
-
-status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
-  // A2 ready  acquire p.ready  <- R2 (connect.cpp)
-  if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
-    return p.rank == engine_.rank_ ? engine_.connect_self() : engine_.connect(p, lane_rma);
-  const std::uint32_t tag = thread_tag();
-  if (!p.transfer_out.try_enter(tag)) [[unlikely]]
-    return status::busy;
-  status s = status::ok;
-  if (!p.transfers->has_room()) [[unlikely]] {
-    s = status::no_space;
-  } else {
-    // relaxed: who completes it has seen the completion, which the post precedes
-    r.counter->fetch_add(1, std::memory_order_relaxed);
-    if (const int e = p.transfers->post(p.lanes[lane_rma].qp, wr, p.rank, std::move(r)); e != 0)
-        [[unlikely]]
-      engine_.peer_failed(p, std::strerror(e));
-  }
-  p.transfer_out.leave(tag);
-  return s;
-}
-
-unsigned transfers::reap() noexcept {
-  if (cq_ == nullptr) return 0;
-  const std::uint32_t tag = thread_tag();
-  if (!reaping_.try_enter(tag)) return 0;
-  ibv_wc wc[batch];
-  const int n = ibv_poll_cq(cq_, batch, wc);
-  if (n < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of puts and gets failed on %s", engine_.device_.name.c_str());
-  for (int i = 0; i < n; ++i) {
-    peer& p = engine_.peers_[wc[i].wr_id >> 32];
-    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!engine_.closing_.load(std::memory_order_relaxed))
-        engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
-    }
-    p.transfers->complete(static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
-      if (r.copy_to != nullptr)
-        std::memcpy(
-            r.copy_to,
-            r.slot != no_place ? slots_->at(r.slot) : engine_.queues_->request_chunks->at(r.chunk),
-            r.copy_bytes);
-      op_counter* const counter = r.counter;
-      release(r);
-      // R1 complete  release counter  -> P1: what was fetched is there. The counter may be gone
-      // after this.
-      counter->fetch_sub(1, std::memory_order_release);
-    });
-  }
-  reaping_.leave(tag);
-  if (n == 0) engine_.look_around_in_wait();
-  return static_cast<unsigned>(n);
-}
-
-void transfers::release(transfer_record& r) noexcept {
-  if (r.slot != no_place) slots_->give(r.slot);
-  if (r.chunk != no_place) engine_.queues_->request_chunks->give(r.chunk);
-  r.slot = r.chunk = no_place;
-  r.lease.reset();
-  r.registration.reset();
-}
-
-status transfers::wait(const op_counter& c) noexcept {
-  for (unsigned empty = 0; !done(c);) {
-    if (reap() != 0) continue;
-    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
-  }
-  return status::ok;
-}
-
-// As wait(), for a counter that is about to go: nothing but completions counts.
-void transfers::settle(const op_counter& c) noexcept {
-  while (wait(c) != status::ok && !done(c)) {
-  }
-}
-
-bool transfers::drained() noexcept {
-  return std::all_of(engine_.peers_.begin(), engine_.peers_.end(),
-                     [](const peer& p) { return !p.transfers || p.transfers->empty(); });
-}
-
 // ---- large sets, at the target and back ----
 
 void transfers::on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   auto& e = static_cast<transfers*>(self)->engine_;
   const auto at = word_pair<std::byte*>(args, 0);
   const auto bytes = word_pair<std::uint64_t>(args, 2);
-  if (!e.segment_ || !e.segment_->contains(at, bytes)) [[unlikely]]
+  const bool own = e.segment_ && e.segment_->contains(at, bytes);
+  if (!own && !e.transfers_.everything_) [[unlikely]]
     fatal(1, "rank %u asks for bytes outside this segment to be set", running->source);
   std::memset(at, static_cast<int>(args[6]), bytes);
   if (const status s =

@@ -16,6 +16,10 @@
 //   get  the same with RDMA READ, without inline; up to slot_bytes through a small slot
 //   set  a put of a filled chunk; larger by active message
 //
+// With segment everything (allow_everything) the remote memory may lie anywhere. Within a host and
+// on the direct path the kernel copies from process to process; on a verbs device a remote firehose
+// gives the key (rma_everything.cpp); and messages carry what neither can reach.
+//
 // They have a queue pair of their own to each peer (lane_rma), made when first needed. On the
 // requests' queue pair a small request would wait until a megabyte in front of it has left, reads
 // would count against the requests' send queue, and posting would contend for one owner; as
@@ -25,7 +29,9 @@
 //
 // Why nothing waits for ever: whatever a transfer waits for (queue room, chunk, slot, lease,
 // ticket) is given back by completions of transfers or of messages, which reap() and poll see; it
-// holds nothing but its own piece's meanwhile, and no transfer's completion needs anything.
+// holds nothing but its own piece's meanwhile, and no transfer's completion needs anything. A
+// peer's key is taken last, and no handler runs until what it is for has been posted (W-b): a peer
+// that waits for its key to come back (firehose/remote.hpp, R-a) waits for completions only.
 //
 // Threads: any, several at once, but not from handlers.
 #pragma once
@@ -34,6 +40,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "firehose/remote.hpp"
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
@@ -47,6 +54,7 @@
 namespace penstock::conduit {
 
 class engine;
+class everywhere;
 
 /// When the caller may change the source of a put.
 enum class reuse : std::uint8_t {
@@ -60,6 +68,7 @@ enum class device_atomic : std::uint8_t { fetch_add, compare_swap };
 class transfers {
  public:
   explicit transfers(engine& e) noexcept;
+  ~transfers();
   transfers(const transfers&) = delete;
   transfers& operator=(const transfers&) = delete;
 
@@ -94,6 +103,17 @@ class transfers {
   }
   /// Looks for completions. Any thread, any time; runs no handler. How many were found.
   unsigned reap() noexcept;
+
+  /// Before the engine starts, on all ranks alike: puts and gets may go to any memory of a rank.
+  void allow_everything() noexcept { everything_ = true; }
+  [[nodiscard]] bool everything() const noexcept { return everything_; }
+  /// (R-a) True while a peer may hold a key to memory of this process that has changed: until then
+  /// nothing may be sent that tells others of the change. Two loads where keys are given.
+  [[nodiscard]] bool must_settle() const noexcept {
+    return remote_ != nullptr && remote_->must_settle();
+  }
+  /// What remote firehoses say to each other. Any thread, any time; runs no handler.
+  void progress() noexcept;
 
   /// True if every process can do atomics on 64-bit words by the device, and they are not mapped.
   [[nodiscard]] bool device_atomics() const noexcept { return device_atomics_; }
@@ -133,9 +153,28 @@ class transfers {
   void know_segments();
   /// The queue pairs are gone.
   void close() noexcept;
-  void attach(peer& p) { p.transfers = std::make_unique<transfer_queue>(depth_); }
+  void attach(peer& p);
   [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
   [[nodiscard]] bool drained() noexcept;
+  void report() const noexcept;
+
+  // rma_everything.cpp
+  friend class everywhere;
+  void make_room_for_peers(firehose::pool_settings& f) const;
+  result<void> open_everything();
+  status begin_anywhere(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept;
+  status settle_changes() noexcept;
+  status aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
+             std::uint32_t& rkey) noexcept;
+  status copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes, bool write,
+                  op_counter& c) noexcept;
+  status put_by_message(rank_id to, std::uint64_t there, const std::byte* from, std::size_t bytes,
+                        op_counter& c) noexcept;
+  status get_by_message(rank_id from, std::uint64_t there, std::byte* to, std::size_t bytes,
+                        op_counter& c) noexcept;
+  static void on_put(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  static void on_get(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  static void on_got(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 
   status begin(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept;
   status source(const std::byte* from, std::size_t bytes, reuse r, part& out) noexcept;
@@ -156,7 +195,9 @@ class transfers {
   std::unique_ptr<detail::window[]> windows_;
   std::unique_ptr<transfer_ops> ops_[max_threads];  // each its thread's own
   bool device_atomics_ = false;
-  std::uint8_t reads_ = 1;  // reads and atomics in flight on one queue pair
+  bool everything_ = false;
+  firehose::remote_firehoses* remote_ = nullptr;  // everywhere_'s
+  std::uint8_t reads_ = 1;                        // reads and atomics in flight on one queue pair
   std::uint32_t depth_ = 0, max_inline_ = 0;
   std::size_t put_bounce_ = 0, get_bounce_ = 0, max_piece_ = 0;
   ibv_cq* cq_ = nullptr;
@@ -164,6 +205,7 @@ class transfers {
   std::unique_ptr<memreg::arena> memory_;
   std::unique_ptr<memreg::temporary_pool> temporaries_;
   std::unique_ptr<firehose::pool> pool_;
+  std::unique_ptr<everywhere> everywhere_;
   alignas(cache_line) queue_owner reaping_;
 };
 
@@ -176,6 +218,9 @@ enum rma_handler : std::uint8_t {
   rma_done = 5,
   rma_atomic = 6,
   rma_fetched = 7,
+  rma_put = 16,
+  rma_get = 17,
+  rma_got = 18,
 };
 
 }  // namespace penstock::conduit

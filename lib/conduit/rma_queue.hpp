@@ -37,6 +37,7 @@ struct transfer_record {
   std::uint16_t chunk = no_place;
   std::uint16_t slot = no_place;
   firehose::lease lease;
+  firehose::lease remote;  ///< the right to the peer's memory, with segment everything
   memreg::temporary registration;
 };
 

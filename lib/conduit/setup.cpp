@@ -30,6 +30,7 @@ struct introduction {
   std::uint32_t segment_rkey = 0, reply_rkey = 0;
   std::uint32_t direct = 0, chunk_bytes = 0;
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
+  std::uint32_t everything = 0, unused = 0;     ///< puts and gets may go anywhere
 };
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
@@ -224,6 +225,7 @@ result<void> engine::introduce() {
   }
   mine.reads = transfers_.reads_here();
   mine.device_atomics = transfers_.device_atomics();
+  mine.everything = transfers_.everything();
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   for (std::uint32_t r = 0; r < size_; ++r) {
@@ -247,6 +249,8 @@ result<void> engine::introduce() {
     if (his.credits != mine.credits)
       return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
     if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
+    if (his.everything != mine.everything)
+      return disagree("segment everything", mine.everything, his.everything);
     if (his.chunk_bytes != mine.chunk_bytes)
       return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
     peer& p = peers_[r];

@@ -40,6 +40,13 @@ const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexce
 /// memfd; null otherwise. The mapping lives until the QP is destroyed. Set-up only.
 void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey) noexcept;
 
+/// Copies between memory here and any memory of the peer's process, registered or not, through the
+/// kernel; complete on return. 0, or: EFAULT (no such memory there, or it may not be written; part
+/// may have been copied), ESRCH (the process has ended), EPERM (the kernel forbids it, or the
+/// process cannot be identified). About a microsecond and a copy.
+int copy_remote(ibv_qp* qp, std::uint64_t addr, void* local, std::size_t bytes,
+                bool write) noexcept;
+
 /// Tells the device that [addr, addr+bytes) maps fd from offset on, so that peers may map it too
 /// once it is registered. Call before reg_mr; forget before the memory is unmapped. Peers map it
 /// only if the file is sealed against shrinking (F_SEAL_SHRINK).

@@ -1,8 +1,10 @@
 #include "nic/shm/remote_memory.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -135,6 +137,32 @@ int copy_from(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, std::by
     if (const int e = p.ask(q, nullptr, 0, a, to + done, piece, nullptr)) return e;
     if (a.error != 0) return a.error;
     done += piece;
+  }
+  return 0;
+}
+
+int copy_remote(ibv_qp* handle, std::uint64_t addr, void* local, std::size_t bytes,
+                bool write) noexcept {
+  queue_pair& qp = of(handle);
+  std::shared_ptr<peer> p;
+  {
+    const hold guard(qp.sending);
+    p = qp.remote;
+  }
+  if (!p || p->dead.load(std::memory_order_relaxed)) return ESRCH;
+  // The file proves, once, that the number is the peer's; the descriptor of its process, each time,
+  // that it still is: numbers are given again only after that has ended.
+  if (open_memory(*p) < 0 || p->process < 0) return EPERM;
+  auto* at = static_cast<std::byte*>(local);
+  while (bytes != 0) {
+    pollfd ended{p->process, POLLIN, 0};
+    if (::poll(&ended, 1, 0) > 0) return ESRCH;
+    const iovec mine{at, bytes}, his{reinterpret_cast<void*>(addr), bytes};
+    const ssize_t n = write ? ::process_vm_writev(p->pid, &mine, 1, &his, 1, 0)
+                            : ::process_vm_readv(p->pid, &mine, 1, &his, 1, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n == 0 ? EFAULT : errno == ENOSYS ? EPERM : errno;
+    at += n, addr += static_cast<std::uint64_t>(n), bytes -= static_cast<std::size_t>(n);
   }
   return 0;
 }

@@ -236,6 +236,12 @@ struct endpoint_statistics {
   std::uint64_t credit_messages = 0;   ///< messages that carried nothing but credits
 };
 
+/// What memory of other ranks puts and gets (penstock/rma.hpp) may reach.
+enum class remote_access : std::uint8_t {
+  segments,    ///< segments only: the fastest
+  everything,  ///< any memory: on a network device by registrations made on demand at the other end
+};
+
 /// A process's place in the exchange of active messages. Several may be open in one process. Move
 /// only. Thread rules: in penstock-par any thread may call anything but open, add, start and the
 /// destructor at any time; in penstock-parsync one at a time; in penstock-seq one thread only.
@@ -263,7 +269,9 @@ class endpoint {
 
   /// Registers the segment, checks that all ranks agree, and lets messages flow. Collective.
   /// segment_bytes: this rank's share of remotely accessible memory, rounded up to pages; may be 0.
-  result<void> start(std::size_t segment_bytes = 0);
+  /// access: the same on all ranks.
+  result<void> start(std::size_t segment_bytes = 0,
+                     remote_access access = remote_access::segments);
 
   [[nodiscard]] rank_id rank() const noexcept;
   [[nodiscard]] rank_id size() const noexcept;

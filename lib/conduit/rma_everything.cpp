@@ -1,0 +1,420 @@
+// Segment everything: puts and gets of memory that lies in no segment. See rma.hpp and
+// rma_everything.hpp.
+#include "lib/conduit/rma_everything.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+
+#include "firehose/firehose.hpp"
+#include "lib/conduit/rma_inl.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+constexpr std::uint32_t most_receives = 16, least_receives = 6;
+// What peers together may keep registered here, unless FIREHOSE_M says otherwise.
+constexpr std::uint64_t chosen_m = std::uint64_t{1} << 30;
+
+std::uint64_t memory_for_peers(const settings& s, std::uint32_t on_host) {
+  if (s.firehose_m != 0) return s.firehose_m;
+  const auto budget = memreg::probe_pin_budget(s.physmem_max, std::max(on_host, 1u));
+  return std::min(chosen_m, budget.per_process / 2);
+}
+
+firehose::remote_settings for_peers(const settings& s, std::uint32_t self, std::uint32_t size,
+                                    std::uint32_t on_host) {
+  firehose::remote_settings r;
+  r.self = self;
+  r.processes = size;
+  r.max_bytes = memory_for_peers(s, on_host);
+  r.max_region_bytes = s.firehose_maxregion_size;
+  r.max_regions = s.firehose_r;
+  if (r.max_regions == 0)
+    r.max_regions = static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(r.max_bytes / std::max<std::uint64_t>(r.max_region_bytes, 1),
+                                  size, std::uint64_t{1} << 18));
+  return r;
+}
+
+}  // namespace
+
+// ---- the channel ----
+
+everywhere::~everywhere() {
+  remote_.reset();
+  if (cq_ != nullptr) engine_.device_.verbs->destroy_cq(cq_);
+}
+
+result<void> everywhere::open(firehose::pool& pool, const firehose::remote_settings& s) {
+  const auto most = static_cast<std::uint32_t>(engine_.device_.limits.max_cqe);
+  receives_ = std::min(most / engine_.size_, most_receives);
+  if (receives_ < least_receives)
+    return failure{"a completion queue of " + engine_.device_.name + " has " +
+                       std::to_string(most) + " entries, too few for segment everything with " +
+                       std::to_string(engine_.size_) + " processes",
+                   0, "run fewer processes, or use a segment"};
+  most_ = receives_ - 2;
+  cq_ = engine_.device_.verbs->create_cq(
+      engine_.device_.context, static_cast<int>(receives_ * engine_.size_), nullptr, nullptr, 0);
+  if (cq_ == nullptr)
+    return failure{"ibv_create_cq of remote firehoses on " + engine_.device_.name, errno,
+                   "raise ulimit -l"};
+  lines_ = std::make_unique<line[]>(engine_.size_);
+  remote_ = std::make_unique<firehose::remote_firehoses>(*this, pool, s);
+  return {};
+}
+
+void everywhere::describe_queue(ibv_qp_init_attr& init) const noexcept {
+  init.recv_cq = cq_;
+  init.cap.max_recv_wr = receives_;
+}
+
+void everywhere::attach(peer& p) {
+  if (p.rank == engine_.rank_) return;
+  auto m = transfers_.memory_->take(std::size_t{receives_} * sizeof(frame));
+  if (!m) fatal(1, "segment everything: %s", m.error().message().c_str());
+  line& l = lines_[p.rank];
+  l.memory = *m;
+  for (std::uint32_t i = 0; i < receives_; ++i) post(p, i);
+  l.credits.store(most_, std::memory_order_relaxed);  // published with p.ready
+}
+
+void everywhere::post(peer& p, std::uint32_t buffer) noexcept {
+  const memreg::piece& m = lines_[p.rank].memory;
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(m.base + buffer * sizeof(frame)), sizeof(frame),
+              m.keys.lkey};
+  ibv_recv_wr wr{};
+  wr.wr_id = std::uint64_t{p.rank} << 8 | buffer;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  if (const int e = ibv_post_recv(p.lanes[lane_rma].qp, &wr, &bad); e != 0)
+    engine_.peer_failed(p, std::strerror(e));
+}
+
+status everywhere::push(peer& p, const frame& f) noexcept {
+  transfer_record r;
+  const auto slot = transfers_.slots_->take();
+  if (!slot) return status::no_chunk;
+  r.slot = static_cast<std::uint16_t>(*slot);
+  r.counter = &in_flight_;
+  std::byte* const at = transfers_.slots_->at(*slot);
+  std::memcpy(at, &f, sizeof f);
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), sizeof f, transfers_.slots_->keys().lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  const status s = transfers_.try_push(p, wr, r);
+  if (s != status::ok) transfers_.release(r);
+  return s;
+}
+
+status everywhere::send(unsigned rank, std::span<const std::byte> body) noexcept {
+  if (rank >= engine_.size_ || body.size() > body_bytes) return status::bad_arguments;
+  peer& p = engine_.peers_[rank];
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp): the line is there
+  if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
+    return engine_.connect(p, lane_rma);
+  line& l = lines_[rank];
+  // One sender at a time; receivers only add. relaxed: the frames carry the order.
+  if (l.credits.load(std::memory_order_relaxed) == 0) return status::no_credit;
+  frame f;
+  f.kind = frame_kind::message;
+  std::memcpy(f.body.data(), body.data(), body.size());
+  f.returned = l.owed.exchange(0, std::memory_order_relaxed);
+  l.credits.fetch_sub(1, std::memory_order_relaxed);
+  const status s = push(p, f);
+  if (s != status::ok) {
+    l.credits.fetch_add(1, std::memory_order_relaxed);
+    l.owed.fetch_add(f.returned, std::memory_order_relaxed);
+  }
+  return s;
+}
+
+void everywhere::receive() noexcept {
+  const std::uint32_t tag = thread_tag();
+  if (!receiving_.try_enter(tag)) return;
+  ibv_wc wc[4];
+  const int n = ibv_poll_cq(cq_, 4, wc);
+  for (int i = 0; i < n; ++i) {
+    const auto rank = static_cast<std::uint32_t>(wc[i].wr_id >> 8);
+    const auto buffer = static_cast<std::uint32_t>(wc[i].wr_id & 0xff);
+    peer& p = engine_.peers_[rank];
+    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!engine_.closing_.load(std::memory_order_relaxed))
+        engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
+      continue;
+    }
+    if (wc[i].byte_len != sizeof(frame)) [[unlikely]]
+      engine_.peer_failed(p, engine::malformed);
+    frame f;
+    std::memcpy(&f, lines_[rank].memory.base + buffer * sizeof f, sizeof f);
+    post(p, buffer);
+    handle(p, f);
+  }
+  receiving_.leave(tag);
+}
+
+void everywhere::handle(peer& p, const frame& f) noexcept {
+  line& l = lines_[p.rank];
+  const std::uint32_t had = l.credits.fetch_add(f.returned, std::memory_order_relaxed);
+  if (f.returned > most_ || had + f.returned > most_) [[unlikely]]
+    engine_.peer_failed(p, engine::malformed);
+  if (f.kind != frame_kind::message) return;
+  if (l.owed.fetch_add(1, std::memory_order_relaxed) + 1 >= most_ / 2)
+    owing_.store(true, std::memory_order_relaxed);
+  if (!remote_->on_message(p.rank, f.body)) [[unlikely]]
+    engine_.peer_failed(p, engine::malformed);
+}
+
+// Frames that only return receives, to whom half of them are owed.
+void everywhere::return_owed() noexcept {
+  owing_.store(false, std::memory_order_relaxed);
+  for (std::uint32_t r = 0; r < engine_.size_; ++r) {
+    line& l = lines_[r];
+    if (l.owed.load(std::memory_order_relaxed) < most_ / 2) continue;
+    frame f;
+    f.returned = l.owed.exchange(0, std::memory_order_relaxed);
+    if (f.returned == 0) continue;
+    if (push(engine_.peers_[r], f) != status::ok) {
+      l.owed.fetch_add(f.returned, std::memory_order_relaxed);
+      owing_.store(true, std::memory_order_relaxed);
+    }
+  }
+}
+
+void everywhere::progress() noexcept {
+  receive();
+  if (owing_.load(std::memory_order_relaxed)) return_owed();
+  remote_->progress();
+}
+
+// ---- what transfers do with it ----
+
+void transfers::make_room_for_peers(firehose::pool_settings& f) const {
+  const auto s =
+      for_peers(engine_.settings_, engine_.rank_, engine_.size_, engine_.job_.host_size());
+  const std::uint64_t own =
+      f.max_bytes != 0 ? f.max_bytes : std::uint64_t{f.max_regions} * f.max_region_bytes;
+  f.max_bytes = own + s.max_bytes;
+  f.max_regions += s.max_regions;
+  f.access_bits = memreg::access::all;
+}
+
+result<void> transfers::open_everything() {
+  everywhere_ = std::make_unique<everywhere>(*this, engine_);
+  const auto s =
+      for_peers(engine_.settings_, engine_.rank_, engine_.size_, engine_.job_.host_size());
+  if (auto r = everywhere_->open(*pool_, s); !r) return r;
+  remote_ = &everywhere_->remote();
+  return {};
+}
+
+void transfers::attach(peer& p) {
+  p.transfers = std::make_unique<transfer_queue>(depth_);
+  if (everywhere_) everywhere_->attach(p);
+}
+
+void transfers::progress() noexcept {
+  if (everywhere_) everywhere_->progress();
+}
+
+// Nothing is known of the range but that it lies in no segment.
+status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
+                                 std::byte*& here) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(at);
+  if (!everything_ || first == 0 || first + bytes < first) return status::out_of_segment;
+  if (to != engine_.rank_) return engine_.direct_ ? status::ok : settle_changes();
+  here = static_cast<std::byte*>(const_cast<void*>(at));
+  return status::ok;
+}
+
+// (R-a): what is sent now may tell of a change of this process's memory. Every operation comes here
+// before it holds anything.
+status transfers::settle_changes() noexcept {
+  for (unsigned empty = 0; must_settle();) {
+    progress();
+    if (reap() != 0) continue;
+    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+  }
+  return status::ok;
+}
+
+// The key for as much of local's piece as a segment or a remote firehose covers; unsupported: the
+// peer cannot give one. Last of what a piece needs; see push().
+status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
+                      std::uint32_t& rkey) noexcept {
+  if (engine::in_segment(p, reinterpret_cast<void*>(remote), local.bytes)) return status::ok;
+  if (remote_ == nullptr) return status::unsupported;
+  status s = insist([&]() noexcept {
+    // A2 ready  acquire p.ready  <- R2 (connect.cpp)
+    return (p.ready.load(std::memory_order_acquire) >> lane_rma & 1) != 0
+               ? status::ok
+               : engine_.connect(p, lane_rma);
+  });
+  if (s != status::ok) return s;
+  const auto use =
+      opcode == IBV_WR_RDMA_READ ? firehose::purpose::source : firehose::purpose::destination;
+  s = insist([&]() noexcept {
+    const status t = remote_->try_acquire(p.rank, remote, local.bytes, use, local.hold.remote);
+    if (t == status::ok || t == status::device_error) return t;
+    progress();
+    return status::busy;
+  });
+  if (s == status::device_error) return status::unsupported;
+  if (s != status::ok) return s;
+  rkey = local.hold.remote.rkey();
+  local.bytes = std::min(local.bytes, local.hold.remote.bytes());
+  if (local.hold.copy_to != nullptr)
+    local.hold.copy_bytes = static_cast<std::uint32_t>(local.bytes);
+  return status::ok;
+}
+
+// Direct path: the kernel copies; messages do where it is forbidden to.
+status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes,
+                           bool write, op_counter& c) noexcept {
+  peer& p = engine_.peers_[to];
+  const status s = insist([&]() noexcept {
+    return (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0
+               ? status::ok
+               : engine_.connect(p, lane_request);
+  });
+  if (s != status::ok) return s;
+  switch (nic::shm::copy_remote(p.lanes[lane_request].qp, there, local, bytes, write)) {
+    case 0:
+      return status::ok;
+    case EFAULT:
+      return status::out_of_segment;  // no such memory there, or not for writing
+    case ESRCH:
+      return status::peer_dead;
+    default:
+      return write ? put_by_message(to, there, local, bytes, c)
+                   : get_by_message(to, there, local, bytes, c);
+  }
+}
+
+// ---- by messages ----
+
+namespace {
+
+template <class... T>
+void pack(std::uint32_t* to, T... x) noexcept {
+  static_assert((... && (sizeof(T) == 8)));
+  ((std::memcpy(to, &x, 8), to += 2), ...);
+}
+
+}  // namespace
+
+status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byte* from,
+                                 std::size_t bytes, op_counter& c) noexcept {
+  while (bytes != 0) {
+    const std::size_t n = std::min<std::size_t>(bytes, max_medium);
+    std::uint32_t args[4];
+    pack(args, there, &c);
+    outgoing m{.kind = wire::kind::medium,
+               .handler = rma_put,
+               .flags = wire::flag_system,
+               .nargs = 4,
+               .args = args};
+    m.payload = from;
+    m.bytes = n;
+    // relaxed: the message carries the order to whoever completes it
+    c.fetch_add(1, std::memory_order_relaxed);
+    if (const status s = engine_.request(to, m); s != status::ok) {
+      c.fetch_sub(1, std::memory_order_relaxed);
+      return s;
+    }
+    there += n, from += n, bytes -= n;
+  }
+  return status::ok;
+}
+
+status transfers::get_by_message(rank_id from, std::uint64_t there, std::byte* to,
+                                 std::size_t bytes, op_counter& c) noexcept {
+  while (bytes != 0) {
+    const std::uint64_t n = std::min<std::size_t>(bytes, max_medium);
+    std::uint32_t args[8];
+    pack(args, there, to, n, &c);
+    // relaxed: as above
+    c.fetch_add(1, std::memory_order_relaxed);
+    if (const status s = engine_.request(
+            from, {.handler = rma_get, .flags = wire::flag_system, .nargs = 8, .args = args});
+        s != status::ok) {
+      c.fetch_sub(1, std::memory_order_relaxed);
+      return s;
+    }
+    there += n, to += n, bytes -= n;
+  }
+  return status::ok;
+}
+
+namespace {
+
+void answer(engine& e, const outgoing& m) noexcept {
+  if (const status s = e.reply(*running, m); s != status::ok)
+    fatal(1, "the answer to a put or get: %s", describe(s));
+}
+
+}  // namespace
+
+// At the target: args: destination, counter.
+void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte* payload,
+                       std::size_t bytes) {
+  auto& t = *static_cast<transfers*>(self);
+  if (!t.everything_) [[unlikely]]
+    fatal(1, "rank %u puts outside this segment", running->source);
+  std::memcpy(word_pair<void*>(args, 0), payload, bytes);
+  answer(t.engine_,
+         {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 2});
+}
+
+// At the target: args: source, destination at the requester, bytes, counter.
+void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  auto& t = *static_cast<transfers*>(self);
+  const auto bytes = word_pair<std::uint64_t>(args, 4);
+  if (!t.everything_ || bytes > max_medium) [[unlikely]]
+    fatal(1, "rank %u gets from outside this segment", running->source);
+  std::uint32_t back[4];
+  pack(back, word_pair<std::uint64_t>(args, 2), word_pair<std::uint64_t>(args, 6));
+  outgoing m{.kind = wire::kind::medium,
+             .handler = rma_got,
+             .flags = wire::flag_system,
+             .nargs = 4,
+             .args = back};
+  m.payload = word_pair<const void*>(args, 0);
+  m.bytes = bytes;
+  answer(t.engine_, m);
+}
+
+// Back at the requester: args: destination, counter.
+void transfers::on_got(void*, token&, const std::uint32_t* args, std::byte* payload,
+                       std::size_t bytes) {
+  std::memcpy(word_pair<void*>(args, 0), payload, bytes);
+  // R1 complete  release counter  -> P1
+  word_pair<op_counter*>(args, 2)->fetch_sub(1, std::memory_order_release);
+}
+
+// FIREHOSE_VERBOSE: what the caches have done.
+void transfers::report() const noexcept {
+  if (!engine_.settings_.firehose_verbose || !pool_) return;
+  const auto p = pool_->statistics();
+  std::fprintf(stderr,
+               "rank %u: firehose: %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
+               " evictions, %" PRIu64 " invalidated, %" PRIu64 " refused, %" PRIu64
+               " bytes pinned in %u regions\n",
+               engine_.rank_, p.hits, p.misses, p.evictions, p.invalidations, p.refusals,
+               p.bytes_pinned, p.regions);
+  if (remote_ == nullptr) return;
+  const auto r = remote_->statistics();
+  std::fprintf(stderr,
+               "rank %u: remote firehoses: %" PRIu64 " hits, %" PRIu64 " asked, %" PRIu64
+               " refused, %" PRIu64 " given back, %" PRIu64 " revoked, %" PRIu64
+               " bytes granted to others\n",
+               engine_.rank_, r.hits, r.asks, r.refused, r.given_back, r.revoked, r.bytes_granted);
+}
+
+}  // namespace penstock::conduit

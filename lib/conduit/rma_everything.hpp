@@ -1,0 +1,84 @@
+// Segment everything on a verbs device: the channel on which remote firehoses speak, and the object
+// that holds them. Used by rma*.cpp alone.
+//
+// The channel is the queue pair of one-sided operations: a control message is a SEND of one slot
+// into a ring of receives that each side keeps posted, outside the credits of active messages.
+//
+//   frame: returned (receives given back) | kind | body
+//
+// Flow (invariant 1: no SEND finds no receive): of R receives posted for a peer it may fill N = R-2
+// before some are returned. Returns ride on messages; when N/2 are owed and nothing goes that way,
+// a frame of its own returns them. Such a frame costs nothing: at most two are on their way at a
+// time, since each stands for N/2 messages that the other can only have sent having taken the one
+// before.
+//
+// Who with whom: any thread sends (remote_firehoses lets one in at a time), one at a time receives.
+// What is short of something is sent by a later progress().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit {
+
+/// Words of a message's arguments that are 8 bytes long.
+template <class T>
+T word_pair(const std::uint32_t* args, unsigned i) noexcept {
+  static_assert(sizeof(T) == 8);
+  T x;
+  std::memcpy(&x, args + i, sizeof x);
+  return x;
+}
+
+class everywhere {
+ public:
+  explicit everywhere(transfers& t, engine& e) noexcept : transfers_(t), engine_(e) {}
+  ~everywhere();
+  /// Makes the completion queue of what is received, and the firehoses over pool.
+  result<void> open(firehose::pool& pool, const firehose::remote_settings& s);
+
+  void describe_queue(ibv_qp_init_attr& init) const noexcept;
+  /// p's queue pair is made: posts its receives.
+  void attach(peer& p);
+  /// firehose::control_channel.
+  status send(unsigned rank, std::span<const std::byte> body) noexcept;
+  void progress() noexcept;
+  [[nodiscard]] firehose::remote_firehoses& remote() noexcept { return *remote_; }
+
+ private:
+  enum class frame_kind : std::uint32_t { returns = 1, message = 2 };
+  static constexpr std::size_t body_bytes = 56;
+  struct frame {
+    std::uint32_t returned = 0;
+    frame_kind kind = frame_kind::returns;
+    std::array<std::byte, body_bytes> body{};
+  };
+  static_assert(sizeof(frame) == 64);
+  struct line {
+    std::atomic<std::uint32_t> credits{0};  // receives of the peer that may be filled
+    std::atomic<std::uint32_t> owed{0};     // receives of ours to return
+    memreg::piece memory;                   // the posted receives; written once, by attach()
+  };
+
+  status push(peer& p, const frame& f) noexcept;
+  void post(peer& p, std::uint32_t buffer) noexcept;
+  void receive() noexcept;
+  void handle(peer& p, const frame& f) noexcept;
+  void return_owed() noexcept;
+
+  transfers& transfers_;
+  engine& engine_;
+  ibv_cq* cq_ = nullptr;
+  std::uint32_t receives_ = 0, most_ = 0;  // R and N
+  std::unique_ptr<line[]> lines_;          // by rank
+  std::unique_ptr<firehose::remote_firehoses> remote_;
+  op_counter in_flight_{0};
+  std::atomic<bool> owing_{false};  // some line owes N/2 or more
+  alignas(cache_line) queue_owner receiving_;
+};
+
+}  // namespace penstock::conduit

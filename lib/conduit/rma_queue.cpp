@@ -1,0 +1,107 @@
+// The queues of one-sided operations: posting, completions, and the waits for them.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/conduit/rma_inl.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+constexpr unsigned batch = 16;
+
+}  // namespace
+
+status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
+  if (!r.remote) [[likely]]
+    return insist([&]() noexcept { return try_push(p, wr, r); });
+  // (W-b) With a peer's key in hand no handler runs: completions alone make room.
+  status s = try_push(p, wr, r);
+  for (unsigned empty = 0; is_short(s); s = try_push(p, wr, r))
+    if (reap() == 0 && ++empty > 64) sched_yield();
+  return s;
+}
+
+status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp)
+  if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
+    return p.rank == engine_.rank_ ? engine_.connect_self() : engine_.connect(p, lane_rma);
+  const std::uint32_t tag = thread_tag();
+  if (!p.transfer_out.try_enter(tag)) [[unlikely]]
+    return status::busy;
+  status s = status::ok;
+  if (!p.transfers->has_room()) [[unlikely]] {
+    s = status::no_space;
+  } else {
+    // relaxed: who completes it has seen the completion, which the post precedes
+    r.counter->fetch_add(1, std::memory_order_relaxed);
+    if (const int e = p.transfers->post(p.lanes[lane_rma].qp, wr, p.rank, std::move(r)); e != 0)
+        [[unlikely]]
+      engine_.peer_failed(p, std::strerror(e));
+  }
+  p.transfer_out.leave(tag);
+  return s;
+}
+
+unsigned transfers::reap() noexcept {
+  if (cq_ == nullptr) return 0;
+  const std::uint32_t tag = thread_tag();
+  if (!reaping_.try_enter(tag)) return 0;
+  ibv_wc wc[batch];
+  const int n = ibv_poll_cq(cq_, batch, wc);
+  if (n < 0) [[unlikely]]
+    fatal(1, "ibv_poll_cq of puts and gets failed on %s", engine_.device_.name.c_str());
+  for (int i = 0; i < n; ++i) {
+    peer& p = engine_.peers_[wc[i].wr_id >> 32];
+    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!engine_.closing_.load(std::memory_order_relaxed))
+        engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
+    }
+    p.transfers->complete(static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
+      if (r.copy_to != nullptr)
+        std::memcpy(
+            r.copy_to,
+            r.slot != no_place ? slots_->at(r.slot) : engine_.queues_->request_chunks->at(r.chunk),
+            r.copy_bytes);
+      op_counter* const counter = r.counter;
+      release(r);
+      // R1 complete  release counter  -> P1: what was fetched is there. The counter may be gone
+      // after this.
+      counter->fetch_sub(1, std::memory_order_release);
+    });
+  }
+  reaping_.leave(tag);
+  if (n == 0) engine_.look_around_in_wait();
+  return static_cast<unsigned>(n);
+}
+
+void transfers::release(transfer_record& r) noexcept {
+  if (r.slot != no_place) slots_->give(r.slot);
+  if (r.chunk != no_place) engine_.queues_->request_chunks->give(r.chunk);
+  r.slot = r.chunk = no_place;
+  r.lease.reset();
+  r.remote.reset();
+  r.registration.reset();
+}
+
+status transfers::wait(const op_counter& c) noexcept {
+  for (unsigned empty = 0; !done(c);) {
+    if (reap() != 0) continue;
+    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+  }
+  return status::ok;
+}
+
+// As wait(), for a counter that is about to go: nothing but completions counts.
+void transfers::settle(const op_counter& c) noexcept {
+  while (wait(c) != status::ok && !done(c)) {
+  }
+}
+
+bool transfers::drained() noexcept {
+  return std::all_of(engine_.peers_.begin(), engine_.peers_.end(),
+                     [](const peer& p) { return !p.transfers || p.transfers->empty(); });
+}
+
+}  // namespace penstock::conduit
