@@ -60,6 +60,10 @@ class am_flood final : public bench {
     on_told_ = ep.add<&am_flood::told>(this);
   }
 
+  std::size_t segment_bytes() const override {
+    return kind_ == am_kind::long_ ? placement_window(size_) : 0;
+  }
+
   figures ours(rig& r) override {
     if (threads_ > 1) r.pollers(true);
     const figures f = round(ours_, [&](std::uint64_t batches) { return flood(r.ep(), batches); });

@@ -38,6 +38,10 @@ class am_lat final : public bench {
     on_loaded_pong_ = ep.add<&am_lat::loaded_pong>(this);
   }
 
+  std::size_t segment_bytes() const override {
+    return kind_ == am_kind::long_ ? placement_window(size_) : 0;
+  }
+
   figures ours(rig& r) override {
     endpoint& ep = r.ep();
     switch (kind_) {

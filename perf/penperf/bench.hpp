@@ -21,6 +21,12 @@ class bench {
   virtual ~bench() = default;
   /// Registers its handlers; before the endpoint starts.
   virtual void add_handlers(endpoint& ep) = 0;
+  /// The segment that it needs.
+  [[nodiscard]] virtual std::size_t segment_bytes() const { return 0; }
+  /// Collective, once the endpoint has started.
+  virtual void start(world&, rig&) {}
+  /// After start(): the twin is bare verbs, also on the shared-memory device.
+  [[nodiscard]] virtual bool bare_verbs() const { return false; }
   /// One round of the library's side, and one of the raw twin's, warm-up included. At the requester
   /// only; the target serves meanwhile (rig::serve).
   virtual figures ours(rig& r) = 0;
@@ -31,6 +37,8 @@ struct bench_row {
   const char* name;
   const char* help;
   bool is_latency;
+  /// What the report calls the kind of it.
+  const char* (*kind)(const options& o);
   /// Fills in what the command line left open; an English complaint if the rest makes no sense.
   std::string (*complete)(options& o);
   std::unique_ptr<bench> (*make)(const options& o);
@@ -46,5 +54,16 @@ std::unique_ptr<bench> make_am_lat(const options& o);
 std::string complete_am_rate(options& o);
 std::string complete_am_bw(options& o);
 std::unique_ptr<bench> make_am_flood(const options& o);
+std::string complete_rma_lat(options& o);
+std::string complete_rma_bw(options& o);
+std::string complete_atomic(options& o);
+std::unique_ptr<bench> make_put_lat(const options& o);
+std::unique_ptr<bench> make_get_lat(const options& o);
+std::unique_ptr<bench> make_atomic_lat(const options& o);
+std::unique_ptr<bench> make_put_bw(const options& o);
+std::unique_ptr<bench> make_get_bw(const options& o);
+std::unique_ptr<bench> make_atomic_rate(const options& o);
+std::string complete_reg(options& o);
+std::unique_ptr<bench> make_reg(const options& o);
 
 }  // namespace penstock::penperf

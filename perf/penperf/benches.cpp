@@ -4,11 +4,25 @@
 namespace penstock::penperf {
 
 namespace {
+const char* am(const options& o) { return name_of(o.kind); }
+const char* memory(const options& o) { return name_of(o.memory); }
+const char* lookup(const options& o) { return name_of(o.lookup); }
+
 constexpr bench_row rows[] = {
-    {"am_lat", "round trip of a request and its reply", true, complete_am_lat, make_am_lat},
-    {"am_rate", "requests one way, a second, whose handlers have run", false, complete_am_rate,
+    {"am_lat", "round trip of a request and its reply", true, am, complete_am_lat, make_am_lat},
+    {"am_rate", "requests one way, a second, whose handlers have run", false, am, complete_am_rate,
      make_am_flood},
-    {"am_bw", "payload one way, a second", false, complete_am_bw, make_am_flood},
+    {"am_bw", "payload one way, a second", false, am, complete_am_bw, make_am_flood},
+    {"put_lat", "a blocking put", true, memory, complete_rma_lat, make_put_lat},
+    {"get_lat", "a blocking get", true, memory, complete_rma_lat, make_get_lat},
+    {"put_bw", "puts that are waited for together", false, memory, complete_rma_bw, make_put_bw},
+    {"get_bw", "gets that are waited for together", false, memory, complete_rma_bw, make_get_bw},
+    {"atomic_lat", "a blocking fetch-add of 8 bytes", true, memory, complete_atomic,
+     make_atomic_lat},
+    {"atomic_rate", "fetch-adds with up to 64 in flight", false, memory, complete_atomic,
+     make_atomic_rate},
+    {"reg", "a registration looked up, or made, beside a plain one", true, lookup, complete_reg,
+     make_reg},
 };
 }  // namespace
 

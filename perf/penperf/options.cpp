@@ -1,11 +1,9 @@
 // See options.hpp.
 #include "perf/penperf/options.hpp"
 
-#include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <map>
 #include <string_view>
 
+#include "lib/base/command_line.hpp"
 #include "perf/penperf/bench.hpp"
 
 namespace penstock::penperf {
@@ -22,57 +20,83 @@ const char* name_of(am_kind k) noexcept {
   return "long";
 }
 
+const char* name_of(place_of p) noexcept {
+  switch (p) {
+    case place_of::segment:
+      return "segment";
+    case place_of::outside:
+      return "outside";
+    case place_of::private_:
+      break;
+  }
+  return "private";
+}
+
+const char* name_of(lookup_kind k) noexcept {
+  switch (k) {
+    case lookup_kind::hit:
+      return "hit";
+    case lookup_kind::miss:
+      return "miss";
+    case lookup_kind::evict:
+      return "evict";
+    case lookup_kind::plain:
+      break;
+  }
+  return "plain";
+}
+
 options parse(int argc, char** argv) {
   options o;
-  CLI::App app{"Measures one operation between two pinned processes, and beside it its raw twin.",
-               "penperf"};
+  command_line line(
+      "penperf",
+      "Measures one operation between two pinned processes, and beside it its raw twin.");
   std::string benches = "What to measure:\n";
   for (const bench_row& b : benches_table())
     benches += "  " + std::string(b.name) + ": " + b.help + "\n";
-  app.footer(benches);
+  line.footer(benches);
   std::string mode;
-  app.add_option("--mode", mode, "Thread mode of the library: seq or par")
-      ->check(CLI::IsMember({"seq", "par"}));
-  app.add_option("BENCH", o.bench, "What to measure; see below")
-      ->required()
-      ->check([](const std::string& name) {
-        return find_bench(name) != nullptr ? std::string() : "no benchmark is called " + name;
-      });
-  const std::map<std::string, am_kind> kinds = {
-      {"short", am_kind::short_}, {"medium", am_kind::medium}, {"long", am_kind::long_}};
-  auto* kind = app.add_option("--kind", o.kind, "Active message: short, medium or long")
-                   ->transform(CLI::CheckedTransformer(kinds));
-  const std::map<std::string, reply_kind> replies = {
-      {"auto", reply_kind::automatic}, {"same", reply_kind::same}, {"short", reply_kind::short_}};
-  app.add_option(
-         "--reply", o.reply,
-         "am_lat: reply to Mediums and Longs in kind (same) or by a Short; auto: in kind up "
-         "to 512 bytes")
-      ->transform(CLI::CheckedTransformer(replies));
-  app.add_option("-s,--size", o.size, "Payload bytes of one operation")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("-n,--iters", o.iters, "Operations in a round")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", o.rounds, "Rounds; the median one is reported")
-      ->check(CLI::Range(1, 101))
-      ->capture_default_str();
-  app.add_option("--threads", o.threads, "Threads in each process (par; am_rate, am_bw)")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  app.add_option("--device", o.device, "Device, as in PENSTOCK_DEVICE");
-  app.add_flag("--json", o.json, "One JSON object on a line");
+  line.word("--mode", mode, {"seq", "par"}, "Thread mode of the library");
+  line.option("BENCH", "What to measure; see below",
+              [&o](const std::string& name) {
+                o.bench = name;
+                return find_bench(name) != nullptr ? std::string()
+                                                   : "no benchmark is called " + name;
+              },
+              {.required = true, .type = ""});
+  line.choice("--kind", o.kind,
+              {{"short", am_kind::short_}, {"medium", am_kind::medium}, {"long", am_kind::long_}},
+              "Active message");
+  line.choice(
+      "--reply", o.reply,
+      {{"auto", reply_kind::automatic}, {"same", reply_kind::same}, {"short", reply_kind::short_}},
+      "am_lat: reply to Mediums and Longs in kind (same) or by a Short; auto: in kind up "
+      "to 512 bytes");
+  line.choice("--memory", o.memory,
+              {{"segment", place_of::segment},
+               {"outside", place_of::outside},
+               {"private", place_of::private_}},
+              "put, get: memory of both sides in segments; the local one outside; or neither in "
+              "any (private)");
+  line.choice(
+      "--lookup", o.lookup,
+      {{"hit", lookup_kind::hit}, {"miss", lookup_kind::miss}, {"evict", lookup_kind::evict}},
+      "reg: hit, miss, or a miss that evicts");
+  line.bytes("-s,--size", o.size, "Payload bytes of one operation");
+  line.number("-n,--iters", o.iters, "Operations in a round", 1);
+  line.number("--rounds", o.rounds, "Rounds; the median one is reported", 1, 101);
+  line.number("--threads", o.threads, "Threads in each process (par; am_rate, am_bw, reg)", 1, 64);
+  line.text("--device", o.device, "Device, as in PENSTOCK_DEVICE");
+  line.flag("--json", o.json, "One JSON object on a line");
+  line.parse(argc, argv);
   constexpr std::string_view own_mode = PENPERF_MODE;
-  try {
-    app.parse(argc, argv);
-    if (!mode.empty() && mode != own_mode)
-      throw CLI::ValidationError("--mode", "start penperf itself to choose the mode");
-    if (o.threads > 1 && own_mode != "par")
-      throw CLI::ValidationError("--threads", "more than one thread needs --mode par");
-    o.kind_given = kind->count() != 0;
-    const std::string complaint = find_bench(o.bench)->complete(o);
-    if (!complaint.empty()) throw CLI::ValidationError(o.bench, complaint);
-  } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) == 0 ? 0 : 2);
-  }
+  if (!mode.empty() && mode != own_mode)
+    line.refuse("--mode", "start penperf itself to choose the mode");
+  if (o.threads > 1 && own_mode != "par" && o.bench != "reg")
+    line.refuse("--threads", "more than one thread needs --mode par");
+  o.kind_given = line.given("--kind");
+  const std::string complaint = find_bench(o.bench)->complete(o);
+  if (!complaint.empty()) line.refuse(o.bench, complaint);
   return o;
 }
 

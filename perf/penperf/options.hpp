@@ -13,12 +13,26 @@ const char* name_of(am_kind k) noexcept;
 /// What the replies to Mediums and Longs are.
 enum class reply_kind { automatic, same, short_ };
 
+/// Where the remote memory of puts and gets lies, and the local one.
+enum class place_of {
+  segment,   ///< both in segments
+  outside,   ///< the remote one in its segment, the local one not
+  private_,  ///< neither: the program asks for access to everything
+};
+const char* name_of(place_of p) noexcept;
+
+/// What a benchmark of registrations looks at.
+enum class lookup_kind { hit, miss, evict, plain };
+const char* name_of(lookup_kind k) noexcept;
+
 /// 0 or empty: the benchmark's own default.
 struct options {
   std::string bench;
   am_kind kind = am_kind::short_;
   bool kind_given = false;
   reply_kind reply = reply_kind::automatic;
+  place_of memory = place_of::segment;
+  lookup_kind lookup = lookup_kind::hit;
   std::uint64_t size = 0;   ///< payload bytes of one operation
   std::uint64_t iters = 0;  ///< operations a round
   unsigned rounds = 5;

@@ -34,7 +34,7 @@ namespace {
 perf::measurement heading(const options& o, const bench_row& row, const world& w, const rig& r) {
   perf::measurement m;
   m.bench = o.bench;
-  m.kind = name_of(o.kind);
+  m.kind = row.kind(o);
   m.device = r.device_name();
   m.mode = PENPERF_MODE;
   m.procs = w.size();
@@ -109,9 +109,12 @@ int run(int argc, char** argv) {
   const bench_row& row = *find_bench(o.bench);
   const std::unique_ptr<bench> b = row.make(o);
   b->add_handlers(ep);
-  const auto started = ep.start(o.kind == am_kind::long_ ? placement_window(o.size) : 0);
+  const auto started =
+      ep.start(b->segment_bytes(), o.memory == place_of::private_ ? remote_access::everything
+                                                                  : remote_access::segments);
   if (!started) fatal(1, "%s", started.error().message().c_str());
-  r.start(o.size);
+  b->start(w, r);
+  r.start(o.size, b->bare_verbs());
   if (w.rank() == requester_rank) {
     print(o, measure(r, *b, heading(o, row, w, r)));
     r.quit();

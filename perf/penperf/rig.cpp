@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "lib/base/log.hpp"
+#include "lib/base/settings.hpp"
 
 namespace penstock::penperf {
 
@@ -25,13 +26,18 @@ std::string rig::device_name() const {
   return text.substr(0, text.find_first_of(" :,("));
 }
 
-void rig::start(std::size_t size) {
+bool rig::is_direct() const {
+  const auto s = read_settings();
+  return device_name() == "shm0" && s && s->direct;
+}
+
+void rig::start(std::size_t size, bool bare_verbs) {
   const std::size_t window = placement_window(size);
   const bool measured = world_.rank() <= target_rank;
   memory_ = pair_memory::share(world_, sizeof(perf::probe_line) + ring_twin_bytes(window));
   if (memory_ && measured) line_ = reinterpret_cast<perf::probe_line*>(memory_.data());
   if (!measured) return;
-  if (device_name() == "shm0") {
+  if (device_name() == "shm0" && !bare_verbs) {
     if (memory_) twin_ = make_ring_twin(memory_.data() + sizeof *line_, requester_, window);
   } else {
     twin_ = make_verbs_twin(
@@ -70,6 +76,18 @@ figures rig::raw_flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t
   return twin_->flood(one_way, batch, samples);
 }
 
+figures rig::raw_accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples) {
+  if (!twin_) return {};
+  tell({order::accesses, static_cast<std::uint32_t>(what), bytes, 0, 0, samples.size()});
+  return twin_->accesses(what, bytes, samples);
+}
+
+figures rig::raw_stream(access what, std::uint64_t bytes, std::uint64_t count) {
+  if (!twin_) return {};
+  tell({order::stream, static_cast<std::uint32_t>(what), bytes, 0, 0, count});
+  return twin_->stream(what, bytes, count);
+}
+
 void rig::pollers(bool on) { tell({.what = order::pollers, .count = on}); }
 void rig::quit() { tell({.what = order::quit}); }
 
@@ -105,6 +123,13 @@ bool rig::obey(const command& c) {
     case order::flood:
       scratch_.resize(c.count);
       twin_->flood(there, c.warm_up, scratch_);
+      return true;
+    case order::accesses:
+      scratch_.resize(c.count);
+      twin_->accesses(static_cast<access>(c.placed), c.there, scratch_);
+      return true;
+    case order::stream:
+      twin_->stream(static_cast<access>(c.placed), c.there, c.count);
       return true;
     case order::pollers:
       pollers_on_.store(c.count != 0, std::memory_order_relaxed);

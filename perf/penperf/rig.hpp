@@ -27,12 +27,15 @@ class rig {
  public:
   /// Registers its handlers: before the endpoint starts, in every rank.
   rig(world& w, endpoint& ep, const options& o);
-  /// Collective; after the endpoint has started. size: payload of the measurement.
-  void start(std::size_t size);
+  /// Collective; after the endpoint has started. size: payload of the measurement. bare_verbs: the
+  /// twin is bare verbs even on the shared-memory device.
+  void start(std::size_t size, bool bare_verbs);
 
   [[nodiscard]] endpoint& ep() noexcept { return ep_; }
   [[nodiscard]] const options& opts() const noexcept { return options_; }
   [[nodiscard]] std::string device_name() const;
+  /// The library reaches the other process through its memory, not through verbs calls.
+  [[nodiscard]] bool is_direct() const;
 
   // At the requester; the target does its part meanwhile.
   /// Cache-line round trip in ns; 0 where the processes share no memory.
@@ -40,6 +43,8 @@ class rig {
   /// As in twin; zeros where there is no twin between these processes.
   figures raw_trips(leg there, leg back, std::uint64_t warm_up, std::span<std::uint64_t> samples);
   figures raw_flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples);
+  figures raw_accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples);
+  figures raw_stream(access what, std::uint64_t bytes, std::uint64_t count);
   /// Lets the target's additional threads poll (--threads), or stops them.
   void pollers(bool on);
   void quit();
@@ -48,10 +53,10 @@ class rig {
   void serve();
 
  private:
-  enum class order : std::uint32_t { probe, trips, flood, pollers, quit };
+  enum class order : std::uint32_t { probe, trips, flood, accesses, stream, pollers, quit };
   struct command {
     order what = order::quit;
-    std::uint32_t placed = 0;  ///< bit 0: there, bit 1: back
+    std::uint32_t placed = 0;  ///< bit 0: there, bit 1: back; or the kind of access
     std::uint64_t there = 0, back = 0, warm_up = 0, count = 0;
   };
   using blob = std::array<std::byte, 64>;

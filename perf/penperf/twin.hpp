@@ -21,6 +21,9 @@ struct leg {
   bool placed = false;  ///< put at an address (Long) and announced; else read where it arrives
 };
 
+/// A one-sided operation; fetch_add is of 8 bytes.
+enum class access { put, get, fetch_add };
+
 /// What was found, at the requester; empty at the target.
 struct figures {
   perf::summary ns;  ///< per operation
@@ -37,6 +40,10 @@ class twin {
                         std::span<std::uint64_t> samples) = 0;
   /// batches * batch messages one way, confirmed by one message back; a sample a batch.
   virtual figures flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) = 0;
+  /// One-sided operations: one at a time, a sample each; or count of them, as many in flight as
+  /// there may be. Nothing where bare memory serves instead (one_sided.hpp).
+  virtual figures accesses(access, std::uint64_t, std::span<std::uint64_t>) { return {}; }
+  virtual figures stream(access, std::uint64_t, std::uint64_t) { return {}; }
 };
 
 /// The bare rings in memory that both map, ring_twin_bytes(window) long, zero, on a cache line.

@@ -44,7 +44,27 @@ class verbs_twin final : public twin {
     return {{each, each, each, each, each, each}, r.per_second(), count};
   }
 
+  figures accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples) override {
+    or_die(twin_.latency(operation_of(what), static_cast<std::uint32_t>(bytes), 100, samples));
+    double total = 0;
+    for (const std::uint64_t s : samples) total += static_cast<double>(s);
+    const perf::summary ns = perf::summarize(samples, 1);
+    return {ns, total > 0 ? static_cast<double>(samples.size()) * 1e9 / total : 0, samples.size()};
+  }
+
+  figures stream(access what, std::uint64_t bytes, std::uint64_t count) override {
+    const perf::twin_rate r =
+        or_die(twin_.rate(operation_of(what), static_cast<std::uint32_t>(bytes), count));
+    const double each = count == 0 ? 0 : static_cast<double>(r.ns) / static_cast<double>(count);
+    return {{each, each, each, each, each, each}, r.per_second(), count};
+  }
+
  private:
+  static perf::one_sided operation_of(access a) noexcept {
+    return a == access::put   ? perf::one_sided::write
+           : a == access::get ? perf::one_sided::read
+                              : perf::one_sided::fetch_add;
+  }
   static perf::verbs_twin open(nic::device& d, perf::blob_swap swap, bool requester,
                                std::size_t window) {
     perf::twin_options o;

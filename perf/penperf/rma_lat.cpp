@@ -1,0 +1,117 @@
+// put_lat, get_lat and atomic_lat: one blocking operation after the other.
+#include <algorithm>
+#include <vector>
+
+#include "penstock/atomic.hpp"
+#include "perf/penperf/bench.hpp"
+#include "perf/penperf/one_sided.hpp"
+
+namespace penstock::penperf {
+
+namespace {
+
+constexpr std::uint64_t chunk = 1000;  ///< operations between two looks at the rate
+constexpr std::uint64_t most_samples = 100'000;
+constexpr double seconds = 0.25;  ///< of a round, if not told
+
+class rma_lat final : public bench {
+ public:
+  rma_lat(const options& o, access what) : what_(what), places_(o, what), told_(o.iters) {}
+
+  void add_handlers(endpoint&) override {}
+  std::size_t segment_bytes() const override { return places_.segment_bytes(); }
+  void start(world& w, rig& r) override { places_.start(w, r); }
+  bool bare_verbs() const override { return !places_.alone(); }
+
+  figures ours(rig& r) override {
+    remote_memory& m = places_.remote();
+    placement at = places_.round();
+    switch (what_) {
+      case access::put:
+        return measure(
+            [&] { must(m.put(target_rank, places_.there(at.next()), places_.local()), "put"); });
+      case access::get:
+        return measure(
+            [&] { must(m.get(places_.local(), target_rank, places_.there(at.next())), "get"); });
+      case access::fetch_add:
+        break;
+    }
+    using word = std::uint64_t;
+    atomic_domain<word> d(m, atomic_ops::add | atomic_ops::get);
+    auto* const there = reinterpret_cast<word*>(r.ep().segment_of(target_rank).data());
+    return measure([&] {
+      word old;
+      must(d.fetch_add(target_rank, there, 1, old), "fetch_add");
+    });
+  }
+
+  figures raw(rig& r) override {
+    if (!places_.alone()) {
+      length(50'000);  // a twin in a guest may be slow; ours has measured already in every round
+      const std::span few =
+          std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk));
+      settle([&] { return r.raw_accesses(what_, places_.size(), few).ns.p50; });
+      return r.raw_accesses(what_, places_.size(), samples_);
+    }
+    placement at = places_.round();
+    return measure([&] { places_.bare(at.next()); });
+  }
+
+ private:
+  /// How many operations a sample, and samples a round: the same on both sides, from the first
+  /// look.
+  void length(double ns_each) {
+    if (!samples_.empty()) return;
+    batch_ = places_.alone() ? operations_a_sample(ns_each) : 1;
+    const double each = ns_each * static_cast<double>(batch_);
+    const std::uint64_t n =
+        told_ != 0 ? std::max<std::uint64_t>(1, told_ / batch_)
+                   : std::clamp(static_cast<std::uint64_t>(seconds * 1e9 / std::max(each, 1.0)),
+                                std::uint64_t{100}, most_samples);
+    samples_.resize(n);
+  }
+
+  template <class Op>
+  figures measure(Op&& op) {
+    if (samples_.empty()) {
+      std::vector<std::uint64_t> look(64);
+      length(timed(places_.alone() ? 16 : 1, look, op).ns.p50);
+    }
+    const std::span few =
+        std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk / batch_ + 10));
+    settle([&] { return timed(batch_, few, op).ns.p50; });
+    return timed(batch_, samples_, op);
+  }
+
+  access what_;
+  places places_;
+  std::uint64_t told_, batch_ = 1;
+  std::vector<std::uint64_t> samples_;
+};
+
+}  // namespace
+
+std::string complete_rma_lat(options& o) {
+  if (o.size == 0) o.size = 8;
+  if (o.threads > 1) return "measured with one thread";
+  return {};
+}
+std::string complete_atomic(options& o) {
+  if (o.size > sizeof(std::uint64_t)) return "an atomic is of 8 bytes";
+  o.size = sizeof(std::uint64_t);
+  if (o.memory != place_of::segment) return "atomics are for words in segments";
+  if (o.threads > 1) return "measured with one thread";
+  return {};
+}
+
+std::unique_ptr<bench> make_put_lat(const options& o) {
+  return std::make_unique<rma_lat>(o, access::put);
+}
+std::unique_ptr<bench> make_get_lat(const options& o) {
+  return std::make_unique<rma_lat>(o, access::get);
+}
+std::unique_ptr<bench> make_atomic_lat(const options& o) {
+  return std::make_unique<rma_lat>(o, access::fetch_add);
+}
+
+}  // namespace penstock::penperf
