@@ -101,14 +101,16 @@ void command_line::number(const std::string& names, T& to, const std::string& he
                           bool required) {
   const bool bounded =
       low != std::numeric_limits<T>::lowest() || high != std::numeric_limits<T>::max();
-  const std::string range = std::to_string(low) + " to " + std::to_string(high);
+  const std::string range = high == std::numeric_limits<T>::max()
+                                ? std::to_string(low) + " or more"
+                                : std::to_string(low) + " to " + std::to_string(high);
   option(names, help,
          [&to, low, high, bounded, range](const std::string& given) {
            T value{};
            const char* end = given.data() + given.size();
            const auto [stopped, error] = std::from_chars(given.data(), end, value);
            if (error != std::errc() || stopped != end || !(low <= value && value <= high))
-             return given + " is not a number" + (bounded ? " from " + range : "");
+             return given + " is not a number" + (bounded ? ": " + range : "");
            return to = value, std::string();
          },
          {.required = required,
