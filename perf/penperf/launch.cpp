@@ -22,7 +22,7 @@ std::string become(const std::vector<std::string>& candidates,
   argv.push_back(nullptr);
   for (const std::string& c : candidates) {
     argv[0] = const_cast<char*>(c.c_str());
-    if (access(c.c_str(), X_OK) == 0 || &c == &candidates.back()) execvp(c.c_str(), argv.data());
+    if (::access(c.c_str(), X_OK) == 0 || &c == &candidates.back()) execvp(c.c_str(), argv.data());
   }
   return candidates.front() + ": " + std::strerror(errno);
 }

@@ -10,6 +10,7 @@
 #include "perf/measurement.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/launch.hpp"
+#include "perf/penperf/or_die.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/rounds.hpp"
 
@@ -79,12 +80,6 @@ void print(const options& o, const perf::measurement& m) {
   else
     std::printf("%s%s", perf::table_head().c_str(), perf::table_row(m).c_str());
   std::fflush(stdout);
-}
-
-template <class T>
-T or_die(result<T> r) {
-  if (!r) fatal(1, "%s", r.error().message().c_str());
-  return std::move(*r);
 }
 
 int run(int argc, char** argv) {

@@ -9,18 +9,13 @@
 #include "nic/device.hpp"
 #include "nic/registrar.hpp"
 #include "perf/penperf/bench.hpp"
+#include "perf/penperf/or_die.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/reg/registration.hpp"
 
 namespace penstock::penperf {
 
 namespace {
-
-template <class T>
-T or_die(result<T> r) {
-  if (!r) fatal(1, "reg: %s", r.error().message().c_str());
-  return std::move(*r);
-}
 
 class registration final : public bench {
  public:
@@ -72,7 +67,7 @@ class registration final : public bench {
       if (pd_ == nullptr) fatal(1, "reg: ibv_alloc_pd fails on %s", device_.name.c_str());
     }
     nic::registrar_as<memreg::registrar, memreg::registration> registrar(device_, pd_);
-    return or_die(perf::measure_registration(registrar, wanted_));
+    return or_die(perf::measure_registration(registrar, wanted_), "reg: ");
   }
 
   lookup_kind lookup_;

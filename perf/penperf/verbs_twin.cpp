@@ -4,18 +4,13 @@
 #include "lib/base/log.hpp"
 #include "lib/base/settings.hpp"
 #include "nic/device.hpp"
+#include "perf/penperf/or_die.hpp"
 #include "perf/penperf/twin.hpp"
 #include "perf/twin_verbs.hpp"
 
 namespace penstock::penperf {
 
 namespace {
-
-template <class T>
-T or_die(result<T> r) {
-  if (!r) fatal(1, "the bare-verbs twin: %s", r.error().message().c_str());
-  if constexpr (!std::is_void_v<T>) return std::move(*r);
-}
 
 class verbs_twin final : public twin {
  public:
