@@ -32,7 +32,7 @@ endfunction()
 set(others PkgConfig::ibverbs PkgConfig::urcu PkgConfig::jemalloc Threads::Threads ${CMAKE_DL_LIBS})
 # pkg-config's users may link with a C compiler.
 set(other_flags "-libverbs -lurcu-memb -lurcu-cds -ljemalloc -pthread -ldl -lstdc++ -lm")
-foreach(mode seq parsync par)
+foreach(mode ${PENSTOCK_MODES})
   string(TOUPPER ${mode} MODE)
   penstock_archive(penstock-${mode} ${mode}
     FOLDERS conduit_${mode} queues_${mode} credit firehose interpose memreg nic job base
