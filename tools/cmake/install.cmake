@@ -4,7 +4,6 @@
 #
 # The house is many small libraries; what is installed is their objects in one archive, so that nobody
 # outside depends on how the house is divided.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # From where a .pc file lies to the prefix, so that an installed tree may be moved.

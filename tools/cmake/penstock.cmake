@@ -1,6 +1,11 @@
 # Compiler settings and the function that declares a folder's target with its allowed edges.
 
 set(PENSTOCK_SANITIZE "" CACHE STRING "address,undefined or thread: build everything with that sanitizer")
+# The thread modes: a library each. Under a sanitizer the one between the others shows nothing new.
+set(PENSTOCK_MODES seq parsync par)
+if(PENSTOCK_SANITIZE)
+  set(PENSTOCK_MODES seq par)
+endif()
 # With CMAKE_UNITY_BUILD several files of a folder are compiled as one, in half the time; of this size
 # several still keep the cores busy. The clang preset compiles each alone, so that includes stay complete.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
