@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/base/shortage.hpp"
 #include "memreg/host_memory.hpp"
 
 namespace penstock::memreg {
@@ -49,6 +50,10 @@ struct file_memory {
 // A memfd of `bytes`, sealed against shrinking, mapped. On failure everything is undone.
 file_memory make_file(const char* name, std::size_t bytes, unsigned flags, std::size_t align) {
   file_memory f;
+  if (!file_may_have(bytes)) {
+    f.code = EFBIG;
+    return f;
+  }
   f.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (f.fd >= 0 && ftruncate(f.fd, static_cast<off_t>(bytes)) == 0 &&
       fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
@@ -118,8 +123,7 @@ result<segment> segment::create(const segment_options& o) {
     const std::size_t align = huge != 0 && o.bytes >= huge ? huge : s.page_;
     f = make_file(o.name, round_up(o.bytes, s.page_), 0, align);
     if (f.fd < 0)
-      return failure{"segment of " + human_bytes(o.bytes), f.code,
-                     f.code == EMFILE ? "raise ulimit -n" : "see ulimit -v and ulimit -n"};
+      return failure{"segment of " + human_bytes(o.bytes), f.code, what_to_raise(f.code)};
     if (o.huge_pages && align == huge)
       (void)madvise(f.base, round_up(o.bytes, s.page_), MADV_HUGEPAGE);  // advice only
   }
@@ -151,7 +155,7 @@ result<mapping> segment::map_peer(int fd, std::size_t bytes) {
   void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED)
     return failure{"mapping " + human_bytes(whole) + " of a peer's segment", errno,
-                   "see ulimit -v"};
+                   what_to_raise(errno)};
   return mapping(p, whole);
 }
 

@@ -9,6 +9,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/base/settings.hpp"
+#include "lib/base/shortage.hpp"
 #include "nic/choice.hpp"
 
 namespace penstock::nic {
@@ -127,7 +128,7 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   d.name = v.get_device_name(dev);
   if (const char* problem = unfit(*dev)) return failure{problem, 0, ""};
   d.context = v.open_device(dev);
-  if (d.context == nullptr) return failure{"it cannot be opened", errno, "see /dev/infiniband"};
+  if (d.context == nullptr) return failure{"it cannot be opened", errno, what_to_raise(errno)};
   d.shared_memory = &v == &shm_calls();
   if (const int e = v.query_device(d.context, &d.limits); e != 0)
     return failure{"its limits cannot be queried", e, ""};

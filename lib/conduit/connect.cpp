@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/shortage.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/datagrams.hpp"
 #include "lib/conduit/engine.hpp"
@@ -221,7 +222,7 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
   if (const int e = device_.verbs->modify_qp(
           qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       e != 0)
-    return failure{"ibv_modify_qp to INIT on " + device_.name, e, ""};
+    return failure{"ibv_modify_qp to INIT on " + device_.name, e, what_to_raise(e)};
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff);
   if (l == lane_rma)
     transfers_.attach(p);
@@ -245,7 +246,7 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
                                                  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
       e != 0)
-    return failure{"ibv_modify_qp to RTR on " + device_.name, e, ""};
+    return failure{"ibv_modify_qp to RTR on " + device_.name, e, what_to_raise(e)};
   a.qp_state = IBV_QPS_RTS;
   a.sq_psn = p.lanes[l].first_psn;
   a.timeout = static_cast<std::uint8_t>(settings_.qp_timeout);
@@ -257,7 +258,7 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
                                                  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                                  IBV_QP_MAX_QP_RD_ATOMIC);
       e != 0)
-    return failure{"ibv_modify_qp to RTS on " + device_.name, e, ""};
+    return failure{"ibv_modify_qp to RTS on " + device_.name, e, what_to_raise(e)};
   return {};
 }
 

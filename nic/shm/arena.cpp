@@ -9,6 +9,7 @@
 #include <new>
 
 #include "lib/base/log.hpp"
+#include "lib/base/shortage.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -25,6 +26,7 @@ arena::~arena() {
 }
 
 int arena::open(const nonce& name) noexcept {
+  if (!file_may_have(arena_bytes)) return EFBIG;
   fd_ = ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd_ < 0) return errno;
   if (::ftruncate(fd_, static_cast<off_t>(arena_bytes)) != 0) return errno;

@@ -101,7 +101,7 @@ ibv_context* open_device(ibv_device* device) {
     if (e == 0) e = c->service.start();
   }
   if (e != 0) {
-    log(log_level::error, "shm0: cannot be opened: %s", std::strerror(e));
+    log(log_level::info, "shm0: cannot be opened: %s", std::strerror(e));
     return errno = e, nullptr;
   }
   return handle_of(*c.release());

@@ -59,7 +59,7 @@ int pusher_thread::start() {
   int e = watch_socket(epoll_, kicks_, EPOLLIN, about_kicks);
   if (e == 0) e = watch_socket(epoll_, bells_, EPOLLIN, about_bells);
   if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);
-  if (e == 0) thread_ = start_quiet_thread([this] { run(); });
+  if (e == 0) e = start_quiet_thread(thread_, [this] { run(); });
   return e;
 }
 

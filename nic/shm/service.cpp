@@ -31,8 +31,7 @@ int service_thread::start() {
   if (e != 0) return e;
   // Peers may read and write registered memory where Yama would otherwise forbid it to siblings.
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-  thread_ = start_quiet_thread([this] { run(); });
-  return 0;
+  return start_quiet_thread(thread_, [this] { run(); });
 }
 
 void service_thread::stop() noexcept {

@@ -90,6 +90,8 @@ ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* pay
     }
   }
   if (n == 0) return errno = EPIPE, -1;
+  // A descriptor that was sent but could not be had.
+  if (fd != nullptr && *fd < 0 && (m.msg_flags & MSG_CTRUNC) != 0) return errno = EMFILE, -1;
   if (static_cast<std::size_t>(n) < head_bytes || (m.msg_flags & MSG_TRUNC) != 0) {
     if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;
     return errno = EPROTO, -1;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <system_error>
 #include <thread>
 
 #include "nic/shm/layout.hpp"
@@ -66,7 +67,8 @@ sockaddr_un address_of(const socket_name& at) noexcept;
 /// Sends head and payload as one packet, with a descriptor if fd is not negative. 0 or an errno.
 int send_packet(int socket, const void* head, std::size_t head_bytes, const void* payload,
                 std::size_t bytes, int fd) noexcept;
-/// Receives one packet; the number of payload bytes, or -1 with errno (EPIPE: hung up; EPROTO: too
+/// Receives one packet; the number of payload bytes, or -1 with errno (EPIPE: hung up; EMFILE: no
+/// room for the descriptor that came along; EPROTO: too
 /// short). A descriptor that came along is stored in *fd (else -1), or closed when fd is null.
 ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* payload,
                        std::size_t room, int* fd) noexcept;
@@ -84,15 +86,20 @@ bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) no
 /// Adds a descriptor to an epoll set. 0 or an errno.
 int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexcept;
 
-/// Starts a thread that takes no signals: those are for the program's own.
+/// Starts a thread that takes no signals: those are for the program's own. 0 or an errno.
 template <class Run>
-std::thread start_quiet_thread(Run run) {
+int start_quiet_thread(std::thread& into, Run run) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread t(run);
+  int e = 0;
+  try {
+    into = std::thread(run);
+  } catch (const std::system_error& refused) {
+    e = refused.code().value();
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return t;
+  return e;
 }
 
 }  // namespace penstock::nic::shm

@@ -16,6 +16,8 @@
 #include <new>
 #include <vector>
 
+#include "lib/base/shortage.hpp"
+
 namespace penrun {
 namespace {
 
@@ -95,7 +97,7 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
   int socket[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1};
   const auto fail = [&](const char* what, int code) -> penstock::result<spawned> {
     close_all({socket[0], socket[1], out[0], out[1], err[0], err[1], report[0], report[1]});
-    return penstock::failure{what, code, ""};
+    return penstock::failure{what, code, penstock::what_to_raise(code)};
   };
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket) != 0 ||
       ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 ||

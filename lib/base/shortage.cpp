@@ -1,0 +1,49 @@
+// See shortage.hpp.
+#include "lib/base/shortage.hpp"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+
+namespace penstock {
+namespace {
+
+// " (1024 now)", or nothing where there is no limit.
+std::string now(__rlimit_resource which, std::uint64_t unit) {
+  rlimit r{};
+  if (getrlimit(which, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return "";
+  return " (" + std::to_string(r.rlim_cur / unit) + " now)";
+}
+
+}  // namespace
+
+std::string what_to_raise(int code) {
+  switch (code) {
+    case EMFILE:
+      return "raise ulimit -n" + now(RLIMIT_NOFILE, 1);
+    case ENFILE:
+      return "raise fs.file-max of the machine";
+    case EFBIG:
+      return "raise ulimit -f" + now(RLIMIT_FSIZE, 1024);
+    case EAGAIN:
+      return "raise ulimit -u" + now(RLIMIT_NPROC, 1) + " or the container's limit of processes";
+    case ENOSPC:
+    case ENOMEM: {
+      const std::string space = now(RLIMIT_AS, 1024);
+      if (!space.empty()) return "raise ulimit -v" + space;
+      return "free memory, or raise the container's limit or ulimit -l" + now(RLIMIT_MEMLOCK, 1024);
+    }
+    case EACCES:
+    case EPERM:
+      return "this user may not; see the permissions of /dev/infiniband, or the container's rules";
+    default:
+      return "";
+  }
+}
+
+bool file_may_have(std::uint64_t bytes) noexcept {
+  rlimit r{};
+  return getrlimit(RLIMIT_FSIZE, &r) != 0 || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= bytes;
+}
+
+}  // namespace penstock
