@@ -9,8 +9,12 @@
 // as print. It has exit_grace_ns to call gasnet_exit itself.
 //
 // Handlers and signal handlers only note that the job ends; the next poll at top level acts on it.
-// A timer ends the process where that fails (a peer is wedged, a lock is held): then the launcher
-// ends the rest.
+// A timer ends the process where that fails (a peer is wedged, a lock is held, nobody polls): then
+// the launcher ends the rest. Only there a client's handler of SIGQUIT runs inside another
+// signal's, and a gasnet_exit that it calls is no more than a word to the launcher.
+//
+// One thread takes the process down. The others find polls that do nothing, and waits without end.
+// Nothing is destroyed before the process is gone.
 #include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -39,8 +43,11 @@ std::atomic<bool> spread{false};
 // When this process saw the order, in the kernel's nanoseconds; 0: not yet.
 std::atomic<std::uint64_t> seen_at{0};
 constexpr std::uint64_t exit_grace_ns = 500'000'000;
-// One thread takes the process down; the others wait for the end.
+// One thread takes the process down.
 std::atomic<bool> leaving{false};
+thread_local constinit bool i_leave = false;
+// This thread is in time_is_up().
+thread_local constinit bool last_resort = false;
 // The code to leave with, for the timer.
 std::atomic<int> last_code{0};
 pid_t joined_as = 0;  // children made by fork are not of the job
@@ -49,8 +56,11 @@ enum class word : std::uint32_t { please, now };
 
 bool note_order(int code) noexcept {
   std::uint64_t none = 0;
-  return order.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(code),
-                                       std::memory_order_relaxed, std::memory_order_relaxed);
+  const bool first =
+      order.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(code),
+                                    std::memory_order_relaxed, std::memory_order_relaxed);
+  exit_news.store(1, std::memory_order_relaxed);
+  return first;
 }
 bool ordered() noexcept { return order.load(std::memory_order_relaxed) != 0; }
 int ordered_code() noexcept {
@@ -97,9 +107,14 @@ void agree_to_leave(int code) noexcept {
       ->fence();  // fails if a process has ended already: then there is none to wait for
 }
 
+// The client's own handler of SIGQUIT has its chance, and may call gasnet_exit itself.
+void tell_client();
+
 void time_is_up(int) {
   // As in abort(3): nothing else can be relied on any more.
   const int code = last_code.load(std::memory_order_relaxed);
+  last_resort = true;
+  if (!leaving.exchange(true, std::memory_order_relaxed)) tell_client();
   static constexpr char text[] = "penstock: the job did not end in time; ending it by force\n";
   [[maybe_unused]] const auto n = ::write(STDERR_FILENO, text, sizeof text - 1);
   self.membership->abort(code, nullptr);
@@ -135,9 +150,24 @@ int take_down(int code) noexcept {
   return code;
 }
 
+[[noreturn]] void park() noexcept {
+  while (true) ::pause();
+}
+
+// True for the one thread that is to do it.
+bool begin_to_leave() noexcept {
+  if (leaving.exchange(true, std::memory_order_relaxed)) return false;
+  i_leave = true;
+  exit_news.store(1, std::memory_order_relaxed);
+  return true;
+}
+
 [[noreturn]] void leave(int code) noexcept {
-  if (leaving.exchange(true, std::memory_order_relaxed))
-    while (true) ::pause();
+  if (last_resort) self.membership->abort(code, nullptr);
+  if (!begin_to_leave()) {
+    if (i_leave) ::_exit(code);  // from an exit handler: all that had to be done has been done
+    park();
+  }
   code = take_down(code);
   std::fflush(nullptr);
   ::_exit(code);
@@ -145,12 +175,10 @@ int take_down(int code) noexcept {
 
 // exit(3) and return from main.
 void at_exit(int status, void*) {
-  if (::getpid() != joined_as || leaving.exchange(true, std::memory_order_relaxed)) return;
+  if (::getpid() != joined_as) return;
+  if (last_resort) self.membership->abort(status & 0xff, nullptr);
+  if (!begin_to_leave()) park();
   (void)take_down(status & 0xff);
-  // What static destructors would do to them, the end of the process does better.
-  (void)self.barrier.release();
-  (void)self.engine.release();
-  (void)self.membership.release();
   const itimerval none{};
   ::setitimer(ITIMER_REAL, &none, nullptr);
 }
@@ -162,13 +190,13 @@ void on_signal(int sig) {
   std::uint64_t none = 0;
   if (wish.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(128 + sig),
                                    std::memory_order_relaxed, std::memory_order_relaxed)) {
+    exit_news.store(1, std::memory_order_relaxed);
     last_code.store(128 + sig, std::memory_order_relaxed);
     start_timer();
   }
   errno = saved;
 }
 
-// The client's own handler of SIGQUIT has its chance, and may call gasnet_exit itself.
 void tell_client() {
   struct sigaction act {};
   if (::sigaction(SIGQUIT, nullptr, &act) == 0 && act.sa_handler != SIG_DFL &&
@@ -200,13 +228,15 @@ void register_exit(conduit::engine& e) {
                                       .payload = conduit::handler_entry::takes::nothing});
 }
 
-void after_poll() noexcept {
-  self.barrier->kick();
-  const std::uint64_t wished = wish.load(std::memory_order_relaxed);
-  if (wished == 0 && !ordered()) [[likely]]
-    return;
-  if (leaving.load(std::memory_order_relaxed)) return;
-  if (wished != 0) {
+std::atomic<std::uint32_t> exit_news{0};
+
+bool heed_exit_news(bool may_return) noexcept {
+  if (leaving.load(std::memory_order_relaxed)) {
+    if (may_return) return true;
+    if (i_leave) ::_exit(last_code.load(std::memory_order_relaxed));
+    park();
+  }
+  if (const std::uint64_t wished = wish.load(std::memory_order_relaxed); wished != 0) {
     tell_client();
     leave(static_cast<int>(static_cast<std::uint32_t>(wished)));
   }
@@ -215,10 +245,12 @@ void after_poll() noexcept {
   const std::uint64_t now = now_ns();
   // relaxed: a moment, and nothing else
   if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
-  if (now - since < exit_grace_ns) return;
+  if (now - since < exit_grace_ns) return false;
   tell_client();
   leave(ordered_code());
 }
+
+void leave_after_another() noexcept { leave(0); }
 
 }  // namespace penstock::gasnet
 

@@ -299,9 +299,13 @@ int GASNETC_(poll)(void) {
   // Clients wait in loops of this call: when nothing comes for long, the core may be needed
   // elsewhere.
   static thread_local constinit std::uint32_t fruitless = 0;
+  if (heed_exit(true)) [[unlikely]] {
+    sched_yield();
+    return GASNET_OK;
+  }
   unsigned n = 0;
   const status s = self.engine->poll(n);
-  after_poll();
+  self.barrier->kick();
   if (n != 0)
     fruitless = 0;
   else if (++fruitless > self.patience.load(std::memory_order_relaxed))

@@ -51,8 +51,16 @@ struct process {
   std::atomic<std::uint32_t> patience{4000};  // relaxed: a hint
 };
 
+/// Keeps the process from being destroyed: when exit() runs destructors, other threads may be in
+/// the middle of a poll.
+union immortal_process {
+  process value;
+  immortal_process() : value() {}
+  ~immortal_process() {}
+};
+extern immortal_process immortal;
 /// This process. Not before gasnet_init, but for its flags.
-extern process self;
+inline process& self = immortal.value;
 
 /// Tells the engine of the handlers behind puts and gets, long messages, collectives and exit.
 /// Before start().
@@ -72,18 +80,32 @@ std::span<std::byte> client_segment(std::uint32_t rank) noexcept;
 /// From gasnet_init on: an end of the process by other ways than gasnet_exit is noticed.
 void prepare_exit();
 
-/// What every poll does besides: passes barrier words on, and sees whether the job is ending (then
-/// it does not return).
-void after_poll() noexcept;
+/// Not 0 from the moment that this process may have to leave: an order, a signal, its own
+/// gasnet_exit. Read after every poll.
+extern std::atomic<std::uint32_t> exit_news;
+/// What there is to do then. Does not return where this thread has to take the process down, or
+/// another does and the caller could not be told (may_return false). True: the engine is to be left
+/// alone.
+bool heed_exit_news(bool may_return) noexcept;
+
+/// Before a poll: true if the engine is to be left alone.
+inline bool heed_exit(bool may_return) noexcept {
+  // relaxed: a hint; who sees it late sees it before the next poll
+  return exit_news.load(std::memory_order_relaxed) != 0 && heed_exit_news(may_return);
+}
+/// Another process left while this one was still on its way into the job, which is over thereby: so
+/// does this one. The exit code is the other's.
+[[noreturn]] void leave_after_another() noexcept;
 
 /// From a call of the extended interface whose errors end the job: names the call and the reason.
 [[noreturn]] void failed(const char* call, status s) noexcept;
 
 /// One step of a wait inside the library; ends the job where the engine has failed.
 inline void wait_step(unsigned& empty) noexcept {
+  (void)heed_exit(false);
   if (const status s = self.engine->wait_step(empty); is_failure(s)) [[unlikely]]
     failed("poll", s);
-  after_poll();
+  self.barrier->kick();
 }
 
 }  // namespace penstock::gasnet

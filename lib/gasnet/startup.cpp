@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <map>
 
@@ -12,7 +13,7 @@
 
 namespace penstock::gasnet {
 
-process self;
+immortal_process immortal;
 
 namespace {
 
@@ -179,7 +180,10 @@ int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t seg
         "gasnet_attach: handler indexes must be 0, or different and from 128 to 255");
     return GASNET_ERR_BAD_ARG;
   }
-  if (auto r = attach(segsize); !r) return report(r.error());
+  if (auto r = attach(segsize); !r) {
+    if (r.error().code == ECANCELED) leave_after_another();
+    return report(r.error());
+  }
   return GASNET_OK;
 }
 

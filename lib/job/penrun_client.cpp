@@ -127,6 +127,8 @@ class penrun_job final : public job {
       return broken();
     frame_header answer{};
     if (!receive_all(socket_, &answer, sizeof answer)) return broken();
+    if (answer.kind == frame_kind::over && !ended_by())
+      return failure{"another process has left the job", ECANCELED, ""};
     std::vector<std::byte> out(answer.bytes);
     if (!receive_all(socket_, out.data(), out.size()) || answer.kind != kind) return broken();
     return out;

@@ -1,4 +1,5 @@
-/* The ways out of a GASNet program, chosen by argv[1]; leave.sh says what must come of each. */
+/* The ways out of a GASNet program, chosen by argv[1]; exit_matrix says what must come of each.
+ * argv[2]: the node that does it. */
 #define _GNU_SOURCE
 #include <gasnet.h>
 
@@ -9,7 +10,7 @@
 
 #include "job.h"
 
-enum { die_index = 128 };
+enum { die_index = 128, noise_index = 129 };
 
 static void on_die(gasnet_token_t token, gasnet_handlerarg_t code) {
   (void)token;
@@ -26,84 +27,171 @@ static void* leaves(void* arg) {
   gasnet_exit(7);
   return NULL;
 }
+static void* polls(void* arg) {
+  for (;;) gasnet_AMPoll();
+  return arg;
+}
+/* Requests, Longs, puts and gets without end. */
+static void* talks(void* arg) {
+  const gasnet_node_t to = (gasnet_mynode() + 1) % gasnet_nodes();
+  static char text[3000], got[3000];
+  for (;;) {
+    (void)gasnet_AMRequestMedium0(to, noise_index, text, sizeof text);
+    (void)gasnet_AMRequestLong0(to, noise_index, text, 300, area[to]);
+    gasnet_put(to, area[to], text, sizeof text);
+    gasnet_get(got, to, area[to], sizeof got);
+  }
+  return arg;
+}
+static void start(void* (*work)(void*)) {
+  pthread_t t;
+  if (pthread_create(&t, NULL, work, NULL) != 0) abort();
+}
 #endif
+static void on_noise(gasnet_token_t token, void* buf, size_t nbytes) {
+  (void)token, (void)buf, (void)nbytes;
+}
+static volatile int for_ever = 1;
+static void spin(void) {
+  while (for_ever) {
+  }
+}
 
 static void serve_for_ever(void) {
   for (;;) gasnet_AMPoll();
 }
 
 int main(int argc, char** argv) {
-  gasnet_handlerentry_t table[] = {{die_index, HANDLER(&on_die)}, AREA_HANDLER};
+  gasnet_handlerentry_t table[] = {
+      {die_index, HANDLER(&on_die)}, {noise_index, HANDLER(&on_noise)}, AREA_HANDLER};
   const char* how = argc > 1 ? argv[1] : "";
-  const gasnet_node_t last = argc > 2 ? (gasnet_node_t)atoi(argv[2]) : 0; /* who does it */
-  gasnet_node_t actor;
-  if (strcmp(how, "nothing") == 0) return 4; /* not a GASNet process yet */
+  gasnet_node_t actor, next;
+  int acts;
+#define WAY(name) if (strcmp(how, name) == 0)
+  WAY("nothing") return 4; /* not a GASNet process yet */
   MUST(gasnet_init(&argc, &argv));
-  actor = last % gasnet_nodes();
-  if (strcmp(how, "unattached") == 0) gasnet_exit(3);
-  MUST(gasnet_attach(table, 2, area_bytes, 0));
+  actor = (argc > 2 ? (gasnet_node_t)atoi(argv[2]) : 0) % gasnet_nodes();
+  next = (actor + 1) % gasnet_nodes();
+  acts = gasnet_mynode() == actor;
+  WAY("unattached") gasnet_exit(3);
+  WAY("unattached-one") {
+    if (acts) gasnet_exit(3);
+  }
+  WAY("unattached-kill") {
+    if (acts) raise(SIGKILL);
+  }
+  MUST(gasnet_attach(table, 3, area_bytes, 0));
   share_areas();
-  if (strcmp(how, "all") == 0) gasnet_exit(5);
-  if (strcmp(how, "print") == 0) {
+  /* All do the same. */
+  WAY("all") gasnet_exit(5);
+  WAY("print") {
     printf("node %u prints\n", gasnet_mynode());
     gasnet_exit(0);
   }
-  if (strcmp(how, "return") == 0) return 6;
-  if (strcmp(how, "exit") == 0) exit(6);
-  if (strcmp(how, "one") == 0) {
-    if (gasnet_mynode() == actor) gasnet_exit(5);
+  WAY("return") return 6;
+  WAY("exit") exit(6);
+  WAY("handlers") {
+    MUST(gasnet_AMRequestShort1((gasnet_mynode() + 1) % gasnet_nodes(), die_index, 5));
     serve_for_ever();
   }
-  if (strcmp(how, "one0") == 0) {
-    if (gasnet_mynode() == actor) gasnet_exit(0);
-    serve_for_ever();
+  /* One ends the job. */
+  WAY("one") {
+    if (acts) gasnet_exit(5);
   }
-  if (strcmp(how, "onereturn") == 0) {
-    if (gasnet_mynode() == actor) return 6;
-    serve_for_ever();
+  WAY("one0") {
+    if (acts) gasnet_exit(0);
   }
-  if (strcmp(how, "handler") == 0) {
-    if (gasnet_mynode() == (actor + 1) % gasnet_nodes())
-      MUST(gasnet_AMRequestShort1(actor, die_index, 5));
-    serve_for_ever();
+  WAY("one-return") {
+    if (acts) return 6;
   }
-  if (strcmp(how, "barrier") == 0) {
-    if (gasnet_mynode() == actor) gasnet_exit(5);
+  WAY("one-exit") {
+    if (acts) exit(6);
+  }
+  WAY("handler") {
+    if (gasnet_mynode() == next) MUST(gasnet_AMRequestShort1(actor, die_index, 5));
+  }
+  WAY("loopback") {
+    if (acts) MUST(gasnet_AMRequestShort1(actor, die_index, 5));
+  }
+  WAY("barrier") {
+    if (acts) gasnet_exit(5);
     meet();
   }
-  if (strcmp(how, "quit") == 0) { /* the client's handler of SIGQUIT decides the code */
+  WAY("quit") { /* the client's handler of SIGQUIT runs where others end the job */
     signal(SIGQUIT, &on_quit);
-    if (gasnet_mynode() == actor) gasnet_exit(9);
-    serve_for_ever();
+    meet();
+    if (acts) gasnet_exit(9);
   }
 #if GASNET_PAR
-  if (strcmp(how, "thread") == 0) {
-    pthread_t t;
-    if (gasnet_mynode() == actor) pthread_create(&t, NULL, &leaves, NULL);
-    serve_for_ever();
+  WAY("thread") {
+    if (acts) start(&leaves);
+  }
+  WAY("threads") { /* all threads of all nodes at once */
+    start(&leaves);
+    start(&leaves);
+    gasnet_exit(7);
+  }
+  WAY("return-polling") { /* another thread goes on */
+    start(&polls);
+    usleep(1000);
+    return 6;
+  }
+  WAY("talking") {
+    start(&talks);
+    start(&talks);
+    usleep(50000);
+    if (acts) gasnet_exit(8);
   }
 #endif
-  if (strcmp(how, "term") == 0 || strcmp(how, "int") == 0) {
-    if (gasnet_mynode() == actor) raise(how[0] == 't' ? SIGTERM : SIGINT);
-    serve_for_ever();
+  /* Signals and deaths. */
+  WAY("term") {
+    if (acts) raise(SIGTERM);
   }
-  if (strcmp(how, "termquit") == 0) { /* SIGTERM turns into SIGQUIT for the client's handler */
+  WAY("int") {
+    if (acts) raise(SIGINT);
+  }
+  WAY("term-quit") { /* SIGTERM turns into SIGQUIT for the client's handler */
     signal(SIGQUIT, &on_quit);
-    if (gasnet_mynode() == actor) raise(SIGTERM);
-    serve_for_ever();
+    if (acts) raise(SIGTERM);
   }
-  if (strcmp(how, "deaf") == 0) { /* nobody polls: the timer ends it */
-    if (gasnet_mynode() == actor) raise(SIGTERM);
-    for (;;) sleep(1);
+  WAY("abort") {
+    if (acts) abort();
   }
-  if (strcmp(how, "abort") == 0) {
-    if (gasnet_mynode() == actor) abort();
-    serve_for_ever();
+  WAY("segv") {
+    if (acts) *(volatile int*)NULL = 1;
   }
-  if (strcmp(how, "kill") == 0) {
-    if (gasnet_mynode() == actor) raise(SIGKILL);
-    serve_for_ever();
+  WAY("kill") {
+    if (acts) raise(SIGKILL);
   }
-  fprintf(stderr, "unknown way: %s\n", how);
+  WAY("barrier-kill") {
+    if (acts) raise(SIGKILL);
+    meet();
+  }
+  /* Somebody does not poll. */
+  WAY("deaf") {
+    if (acts) raise(SIGTERM);
+    spin();
+  }
+  WAY("deaf-quit") {
+    signal(SIGQUIT, &on_quit);
+    if (acts) raise(SIGTERM);
+    spin();
+  }
+  WAY("stopped") {
+    if (gasnet_mynode() == next) raise(SIGSTOP);
+    if (acts) {
+      usleep(20000);
+      gasnet_exit(5);
+    }
+  }
+  WAY("wedged") {
+    if (acts) gasnet_exit(5);
+    if (gasnet_mynode() == next) spin();
+  }
+  WAY("wedged-return") {
+    if (acts) return 6;
+    if (gasnet_mynode() == next) spin();
+  }
+  serve_for_ever();
   return 1;
 }
