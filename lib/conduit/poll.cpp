@@ -55,7 +55,7 @@ status engine::poll(unsigned& n) noexcept {
     n = poll_direct(my_tag());
   } else if (transfers_.everything()) [[unlikely]] {
     transfers_.progress();
-    // Requests wait, since their handlers reply, until no peer has a key to memory that has changed.
+    // Requests wait, since their handlers reply, until no peer has a key to changed memory.
     n = transfers_.must_settle() ? poll_replies_verbs() + transfers_.reap() : poll_verbs();
   } else {
     n = poll_verbs();

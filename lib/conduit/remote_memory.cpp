@@ -2,7 +2,10 @@
 // and the handles.
 #include "penstock/rma.hpp"
 
+#include <new>
+
 #include "lib/base/assert.hpp"
+#include "lib/base/log.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/remote_memory_inl.hpp"
 
@@ -110,6 +113,28 @@ operation remote_memory::end_region() noexcept {
     return {};
   }
   return operation(*engine_, op, op.generation, status::ok);
+}
+
+// ---- registered memory ----
+
+registered_heap::registered_heap(endpoint& ep) noexcept : engine_(&ep.internals()) {}
+
+void* registered_heap::do_allocate(std::size_t bytes, std::size_t align) {
+  const auto h = engine_->one_sided().heap();
+  void* const p = h ? (*h)->allocate(bytes, align) : nullptr;
+  if (p == nullptr) {
+    const failure why = h ? (*h)->last_failure() : h.error();
+    log(log_level::error, "registered heap: %s", why.message().c_str());
+    throw std::bad_alloc();
+  }
+  return p;
+}
+void registered_heap::do_deallocate(void* p, std::size_t, std::size_t) {
+  if (const auto h = engine_->one_sided().heap(); h) (*h)->deallocate(p);
+}
+bool registered_heap::do_is_equal(const std::pmr::memory_resource& o) const noexcept {
+  const auto* const other = dynamic_cast<const registered_heap*>(&o);
+  return other != nullptr && other->engine_ == engine_;
 }
 
 // ---- handles ----

@@ -53,6 +53,8 @@ void transfers::close() noexcept {
   memory_.reset();
   pool_.reset();
   temporaries_.reset();
+  heap_seen_.store(nullptr, std::memory_order_relaxed);
+  heap_.reset();
   if (cq_ != nullptr) engine_.device_.verbs->destroy_cq(cq_);
   cq_ = nullptr;
 }
@@ -158,6 +160,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   if (engine_.direct_) [[unlikely]]
     return copy_far(to, reinterpret_cast<std::uintptr_t>(dest),
                     const_cast<std::byte*>(static_cast<const std::byte*>(src)), bytes, true, c);
+  if (bytes <= max_inline_ && !everything_) return put_inline(to, dest, src, bytes, c);
   // What is larger than a copy in a chunk leaves from its place; then a caller who wants the source
   // back at once waits for the whole operation, since a write has left when it has arrived.
   op_counter local{0};
@@ -182,6 +185,24 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   }
   if (wait_here) settle(local);
   return s;
+}
+
+// The shortest way: the source is free again when this returns.
+status transfers::put_inline(rank_id to, void* dest, const void* src, std::size_t bytes,
+                             op_counter& c) noexcept {
+  peer& p = engine_.peers_[to];
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(src), static_cast<std::uint32_t>(bytes), 0};
+  ibv_send_wr wr;
+  wr.next = nullptr;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_INLINE;
+  wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(dest);
+  wr.wr.rdma.rkey = p.segment_rkey;
+  transfer_record r;
+  r.counter = &c;
+  return push(p, wr, r);
 }
 
 status transfers::get(void* dest, rank_id from, const void* src, std::size_t bytes,
@@ -293,13 +314,13 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
     out.inlined = true;
     return status::ok;
   }
-  const bool own = engine_.segment_ && engine_.segment_->contains(from, bytes);
-  if (own && (r == reuse::on_completion || bytes > put_bounce_)) {
-    out.at = reinterpret_cast<std::uintptr_t>(from);
-    out.bytes = bytes;
-    out.lkey = engine_.segment_->keys().lkey;
-    return status::ok;
-  }
+  if (r == reuse::on_completion || bytes > put_bounce_)
+    if (const std::uint32_t* key = own_key(from, bytes)) {
+      out.at = reinterpret_cast<std::uintptr_t>(from);
+      out.bytes = bytes;
+      out.lkey = *key;
+      return status::ok;
+    }
   if (bytes > put_bounce_)
     if (const status s = registered(from, bytes, firehose::purpose::source, out);
         s != status::unsupported)
@@ -310,10 +331,10 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
 }
 
 status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexcept {
-  if (engine_.segment_ && engine_.segment_->contains(to, bytes)) {
+  if (const std::uint32_t* key = own_key(to, bytes)) {
     out.at = reinterpret_cast<std::uintptr_t>(to);
     out.bytes = bytes;
-    out.lkey = engine_.segment_->keys().lkey;
+    out.lkey = *key;
     return status::ok;
   }
   out.hold.copy_to = nullptr;
@@ -336,6 +357,33 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
   out.hold.copy_to = to;
   out.hold.copy_bytes = static_cast<std::uint32_t>(out.bytes);
   return status::ok;
+}
+
+// The key of memory that is registered for good: the segment's, or the heap's. Null: it is neither.
+const std::uint32_t* transfers::own_key(const void* at, std::size_t bytes) const noexcept {
+  if (engine_.segment_ && engine_.segment_->contains(at, bytes))
+    return &engine_.segment_->keys().lkey;
+  // H2 heap  acquire heap_seen_  <- H1
+  const memreg::heap* const h = heap_seen_.load(std::memory_order_acquire);
+  if (h == nullptr || !h->contains(at)) return nullptr;
+  const memreg::registration& first = h->keys_of(at);
+  const auto* const last = static_cast<const std::byte*>(at) + bytes - 1;
+  return first.handle != nullptr && h->contains(last) && h->keys_of(last).handle == first.handle
+             ? &first.lkey
+             : nullptr;
+}
+
+// A heap for the program, made when it first asks.
+result<memreg::heap*> transfers::heap() {
+  const std::lock_guard guard(heap_lock_);
+  if (!heap_) {
+    auto made = memreg::heap::create(*engine_.registrar_);
+    if (!made) return made.error();
+    heap_ = std::move(*made);
+    // H1 heap  release heap_seen_  -> H2
+    heap_seen_.store(heap_.get(), std::memory_order_release);
+  }
+  return heap_.get();
 }
 
 // Through firehose or a temporary registration; unsupported: it takes a chunk.

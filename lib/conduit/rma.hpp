@@ -8,7 +8,7 @@
 // returns. On a verbs device:
 //
 //   put  inline         up to the device's limit
-//        zero copy      from the own segment
+//        zero copy      from the own segment or registered heap
 //        bounce chunk   (ReqSB) from elsewhere up to PUT_BOUNCE_LIMIT; from the segment too if the
 //                       caller wants the source back at once
 //        firehose       larger, region by region; or a temporary registration without firehose
@@ -39,6 +39,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "firehose/remote.hpp"
 #include "lib/base/build_mode.hpp"
@@ -131,6 +132,8 @@ class transfers {
   }
   /// An operation that is complete goes back to its table. Any thread.
   void give(transfer_op& op) noexcept { ops_[op.owner - 1]->give(op, thread_tag()); }
+  /// malloc over registered memory, for the program; made by the first call. Any thread.
+  result<memreg::heap*> heap();
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
 
@@ -181,6 +184,9 @@ class transfers {
   status destination(std::byte* to, std::size_t bytes, part& out) noexcept;
   status registered(const void* at, std::size_t bytes, firehose::purpose use, part& out) noexcept;
   status chunk(std::size_t bytes, part& out) noexcept;
+  [[nodiscard]] const std::uint32_t* own_key(const void* at, std::size_t bytes) const noexcept;
+  status put_inline(rank_id to, void* dest, const void* src, std::size_t bytes,
+                    op_counter& c) noexcept;
   status move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
               op_counter& c) noexcept;
   status push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
@@ -206,6 +212,9 @@ class transfers {
   std::unique_ptr<memreg::temporary_pool> temporaries_;
   std::unique_ptr<firehose::pool> pool_;
   std::unique_ptr<everywhere> everywhere_;
+  std::atomic<const memreg::heap*> heap_seen_{nullptr};
+  std::mutex heap_lock_;
+  std::unique_ptr<memreg::heap> heap_;  // (heap_lock_)
   alignas(cache_line) queue_owner reaping_;
 };
 

@@ -1,7 +1,7 @@
 // The send queue of one-sided operations to one peer: what each work request on it holds, and whom
 // to tell when it has completed. Used by rma.cpp alone.
 //
-//   records_[number % depth]: of the work requests done_+1 … posted_
+//   records_[number & mask_]: of the work requests done_+1 … posted_
 //
 // Who with whom: one thread at a time posts (peer::transfer_out), one at a time completes
 // (transfers::reaping_). Capacity (invariant 6): posted_ - done_ <= depth, so neither the send
@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -44,17 +45,19 @@ struct transfer_record {
 class transfer_queue {
  public:
   explicit transfer_queue(std::uint32_t depth)
-      : depth_(depth), records_(std::make_unique<transfer_record[]>(depth)) {}
+      : depth_(depth),
+        mask_(std::bit_ceil(depth) - 1),
+        records_(std::make_unique<transfer_record[]>(mask_ + 1)) {}
 
   // By the poster.
   [[nodiscard]] bool has_room() const noexcept {
-    // A1 room  acquire done_  <- R1: the slot's record has been emptied
+    // A1 room  acquire done_  <- R1: the place's record holds nothing
     return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire) < depth_;
   }
   /// Posts wr on qp (room was asked for); takes the record over. 0 or an errno.
   int post(ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank, transfer_record&& r) noexcept {
     const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
-    records_[number % depth_] = std::move(r);
+    records_[number & mask_] = std::move(r);
     // R2 post  release posted_  -> A2: the record is there
     posted_.store(number, std::memory_order_release);
     wr.wr_id = std::uint64_t{rank} << 32 | number;
@@ -64,7 +67,7 @@ class transfer_queue {
   }
 
   /// By the reaper: work request `number` has completed, and so have all before it. finish(record&)
-  /// is called for each in order.
+  /// is called for each in order, and leaves nothing in it that is to be given back.
   template <class Finish>
   void complete(std::uint32_t number, Finish&& finish) noexcept {
     // A2 completed  acquire posted_  <- R2
@@ -72,11 +75,9 @@ class transfer_queue {
     std::uint32_t i = done_.load(std::memory_order_relaxed);
     while (static_cast<std::int32_t>(number - i) > 0) {
       ++i;
-      transfer_record r = std::move(records_[i % depth_]);
-      records_[i % depth_] = {};
+      finish(records_[i & mask_]);
       // R1 room  release done_  -> A1
       done_.store(i, std::memory_order_release);
-      finish(r);
     }
   }
 
@@ -86,7 +87,7 @@ class transfer_queue {
   }
 
  private:
-  const std::uint32_t depth_;
+  const std::uint32_t depth_, mask_;
   std::atomic<std::uint32_t> posted_{0};
   std::unique_ptr<transfer_record[]> records_;
   std::atomic<std::uint32_t> done_{0};
