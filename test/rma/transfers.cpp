@@ -170,6 +170,21 @@ void read_only(test::job& j, remote_memory& m, rank_id to) {
   JOB_CHECK(munmap(page, n) == 0);
 }
 
+// Containers over registered memory, growing while they are sent from.
+void from_heap(test::job& j, remote_memory& m, rank_id to) {
+  registered_heap heap(j.ep);
+  std::pmr::vector<std::byte> grows(&heap), back(60000, &heap);
+  std::byte* const there = j.at(to, j.ep.rank() * area);
+  for (const std::size_t n : {100, 5000, 59999}) {
+    grows.resize(n);
+    fill(grows, static_cast<std::uint32_t>(n));
+    JOB_CHECK(m.put_nb(to, there, grows, source_reuse::on_completion).wait() == status::ok);
+    const std::span<std::byte> into = std::span(back).first(n);
+    JOB_CHECK(m.get(into, to, there) == status::ok);
+    JOB_CHECK(holds(into, static_cast<std::uint32_t>(n)));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -191,6 +206,7 @@ int main(int argc, char** argv) {
       }
     values(w, m, to);
     read_only(w, m, to);
+    from_heap(w, m, to);
   }
   w.meet();
   return 0;

@@ -1,0 +1,28 @@
+// Job program: with less pinned memory than is transferred from outside the segment, everything
+// arrives all the same. Memory is put from many places, so that a cache of registrations that fits
+// neither the limit nor itself is asked for all of it.
+#include <cstring>
+
+#include "test/rma/job.hpp"
+
+using namespace penstock;
+
+int main() {
+  constexpr std::size_t bytes = 96 * 1024, places = 160;
+  auto j = test::job::start(2 * bytes + 4096);
+  remote_memory m(j.ep);
+  const rank_id to = (j.ep.rank() + 1) % j.ep.size();
+  std::vector<std::byte> mine(places * bytes), back(bytes);
+  for (std::size_t k = 0; k < places; ++k) {
+    const auto part = std::span(mine).subspan(k * bytes, bytes);
+    const auto seed = static_cast<std::uint32_t>(k * 2 + j.ep.rank());
+    test::fill(part, seed);
+    JOB_CHECK(m.put_nbi(to, j.at(to, 0), part, source_reuse::on_completion) == status::ok);
+    JOB_CHECK(m.wait_puts() == status::ok);
+    std::fill(part.begin(), part.end(), std::byte{0});
+    JOB_CHECK(m.get(part, to, j.at(to, 0)) == status::ok);
+    if (!test::holds(part, seed)) fatal(9, "place %zu: wrong bytes", k);
+  }
+  j.meet();
+  return 0;
+}
