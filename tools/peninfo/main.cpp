@@ -1,9 +1,11 @@
 // peninfo: what there is on this machine for Penstock to use, and how it is set.
 #include <cstdio>
+#include <penstock/penstock.hpp>
 
 #include "lib/base/command_line.hpp"
 #include "lib/base/settings_table.hpp"
 #include "tools/peninfo/devices.hpp"
+#include "tools/peninfo/limits.hpp"
 
 namespace {
 
@@ -34,15 +36,41 @@ int print_choice() {
   return 0;
 }
 
+// What each process of jobs of some sizes would pin; no such job is needed, only its size.
+int print_memory(std::uint32_t processes) {
+  auto w = penstock::world::join();
+  if (!w) {
+    std::fprintf(stderr, "peninfo: %s\n", w.error().message().c_str());
+    return 1;
+  }
+  const auto ep = penstock::endpoint::open(*w);
+  if (!ep) {
+    std::fprintf(stderr, "peninfo: %s\n", ep.error().message().c_str());
+    return 1;
+  }
+  if (processes != 0) {
+    std::fputs(ep->memory_report(processes).c_str(), stdout);
+    return 0;
+  }
+  for (const std::uint32_t n : {2u, 32u, 10'000u})
+    std::printf("%s%s", n == 2 ? "" : "\n", ep->memory_report(n).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool settings = false;
+  bool settings = false, memory = false;
+  std::uint32_t processes = 0;
   penstock::command_line line(
       "peninfo", "Lists devices, ports, addresses and limits; with --settings every setting.");
+  line.flag("--memory", memory, "what a process pins in jobs of 2, 32 and 10000");
+  line.number("-n,--np", processes, "with --memory: in a job of so many", 0, 10'000'000);
   line.flag("--settings", settings, "name, value, default, source and help of every setting");
   line.parse(argc, argv);
   if (settings) return print_settings();
+  if (memory || processes != 0) return print_memory(processes);
   std::fputs(peninfo::devices_text(penstock::nic::list_devices()).c_str(), stdout);
+  std::fputs(peninfo::limits_text().c_str(), stdout);
   return print_choice();
 }
