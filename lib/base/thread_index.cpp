@@ -41,4 +41,16 @@ std::uint32_t claim_thread_index() noexcept {
   fatal(1, "more than %u threads use the library at once", max_threads);
 }
 
+void claim_last_thread_index() noexcept {
+  for (std::uint32_t i = max_threads; i-- > 0;) {
+    const std::uint64_t bit = 1ull << (i % 64);
+    // A1 claim  acquire  taken  <- R1
+    if ((taken[i / 64].fetch_or(bit, std::memory_order_acquire) & bit) != 0) continue;
+    mine.index = i;
+    thread_tag_ = i + 1;
+    return;
+  }
+  fatal(1, "more than %u threads use the library at once", max_threads);
+}
+
 }  // namespace penstock

@@ -11,6 +11,10 @@ inline constexpr std::uint32_t max_threads = 1024;
 /// Takes a free number; fatal when more than max_threads threads are alive.
 std::uint32_t claim_thread_index() noexcept;
 
+/// Takes the highest free number, for a thread of the library's own: those of the client's threads
+/// stay dense. Before that thread's first thread_tag().
+void claim_last_thread_index() noexcept;
+
 /// This thread's number plus one; zero until claimed.
 extern thread_local constinit std::uint32_t thread_tag_ __attribute__((tls_model("initial-exec")));
 
