@@ -1,6 +1,9 @@
 // Connecting a QP's sending side to its peer's ring, and letting go of it; the direct path's
 // functions that need no more than that.
+#include <sys/socket.h>
+
 #include <bit>
+#include <cerrno>
 
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
@@ -176,8 +179,18 @@ void direct_wake(ibv_qp* handle) noexcept {
   light_fence();  // F2: after the push
   if (qp.to.bell->bell.load(std::memory_order_relaxed) != bell_armed) return;
   std::uint32_t armed = bell_armed;
-  if (qp.to.bell->bell.compare_exchange_strong(armed, bell_rung, std::memory_order_relaxed))
+  if (!qp.to.bell->bell.compare_exchange_strong(armed, bell_rung, std::memory_order_relaxed))
+    return;
+  std::byte nothing{};
+  const iovec part{&nothing, sizeof nothing};
+  const int e = send_to(qp.owner->pusher.datagram_socket(), qp.remote->direct_bell, &part, 1);
+  // A full socket has woken its reader already.
+  if (e != 0 && e != EAGAIN)
     qp.remote->tell(qp.remote->make(request_kind::kick, peer_qpn(qp), qp.qp_num));
+}
+
+int direct_bell(ibv_context* handle) noexcept {
+  return bound_socket(SOCK_DGRAM, name_of(of(handle).name, "-direct"));
 }
 
 const std::atomic<std::uint32_t>& event_count(ibv_context* handle) noexcept {

@@ -145,6 +145,7 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
   auto p = std::make_shared<peer>(c);
   p->name = name;
   p->bell = name_of(name, "-bell");
+  p->direct_bell = name_of(name, "-direct");
   if (const int e = greet(*p)) {
     if (e != EHOSTUNREACH)
       log(log_level::warning, "shm0: a peer cannot be reached (errno %d); is it stopped?", e);

@@ -23,7 +23,7 @@ struct peer {
 
   context& self;
   nonce name;
-  socket_name bell{};
+  socket_name bell{}, direct_bell{};
   std::uint64_t id = 0;
   int socket = -1;
   pid_t pid = 0;

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/short_slices.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
@@ -113,6 +114,7 @@ int pusher_thread::patience() noexcept {
 }
 
 void pusher_thread::run() noexcept {
+  ask_for_short_slices();  // sleepers wait for it
   epoll_event events[64];
   bool moved = false;
   while (!stopping_.load(std::memory_order_acquire)) {
