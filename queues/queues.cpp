@@ -22,13 +22,14 @@ message_queues::message_queues(nic::device& dev, memreg::registrar& r, const dim
 
 result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, ibv_pd* pd,
                                                              memreg::registrar& registrar,
-                                                             const dimensions& d) {
+                                                             const dimensions& d,
+                                                             ibv_comp_channel* channel) {
   std::unique_ptr<message_queues> q(new message_queues(dev, registrar, d));
-  if (auto r = q->set_up(pd); !r) return r.error();
+  if (auto r = q->set_up(pd, channel); !r) return r.error();
   return q;
 }
 
-result<void> message_queues::set_up(ibv_pd* pd) {
+result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   const std::uint32_t most = static_cast<std::uint32_t>(dev_.limits.max_cqe);
   const std::uint32_t am = size.credits + size.bulk_buffers() + 2 * size.spares;
   if (am > most)
@@ -39,16 +40,16 @@ result<void> message_queues::set_up(ibv_pd* pd) {
   // registration.
   const std::uint32_t signalled =
       std::min(most, size.request_chunks + size.reply_chunks + 8 * (size.peers + 1) + size.depth);
-  const auto cq = [this](std::uint32_t n, ibv_cq*& out) -> result<void> {
-    out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, nullptr, 0);
+  const auto cq = [this](std::uint32_t n, ibv_cq*& out, ibv_comp_channel* tells) -> result<void> {
+    out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, tells, 0);
     if (out == nullptr)
       return failure{"ibv_create_cq of " + std::to_string(n) + " entries on " + dev_.name, errno,
                      "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
     return {};
   };
-  if (auto r = cq(signalled, send_cq); !r) return r;
-  if (auto r = cq(std::min(most, size.reply_receives()), reply_cq); !r) return r;
-  if (auto r = cq(am, am_cq); !r) return r;
+  if (auto r = cq(signalled, send_cq, nullptr); !r) return r;
+  if (auto r = cq(std::min(most, size.reply_receives()), reply_cq, channel); !r) return r;
+  if (auto r = cq(am, am_cq, channel); !r) return r;
 
   auto s = receive_pool::open(dev_, pd, memory_, size.credits, size.spares, size.small_bytes);
   if (!s) return s.error();

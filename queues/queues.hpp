@@ -59,9 +59,11 @@ enum side { small_side, reply_side, bulk_side };
 
 class message_queues {
  public:
+  /// channel (or null): has an event of what comes in am_cq and reply_cq, when it is asked for.
   static result<std::unique_ptr<message_queues>> open(nic::device& dev, ibv_pd* pd,
                                                       memreg::registrar& registrar,
-                                                      const dimensions& d);
+                                                      const dimensions& d,
+                                                      ibv_comp_channel* channel = nullptr);
   ~message_queues();
 
   /// Fills what a queue pair of that side needs, but for its context.
@@ -80,7 +82,7 @@ class message_queues {
 
  private:
   message_queues(nic::device& dev, memreg::registrar& r, const dimensions& d);
-  result<void> set_up(ibv_pd* pd);
+  result<void> set_up(ibv_pd* pd, ibv_comp_channel* channel);
   nic::device& dev_;
   memreg::arena memory_;
   qp_table table_;

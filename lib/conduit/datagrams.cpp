@@ -16,14 +16,15 @@ constexpr std::uint32_t qkey = 0x11111111;
 }  // namespace
 
 result<std::unique_ptr<datagrams>> datagrams::open(nic::device& dev, ibv_pd* pd,
-                                                   std::uint32_t buffers) {
+                                                   std::uint32_t buffers,
+                                                   ibv_comp_channel* channel) {
   std::unique_ptr<datagrams> d(new datagrams);
   d->dev_ = &dev;
-  if (auto r = d->set_up(pd, buffers); !r) return r.error();
+  if (auto r = d->set_up(pd, buffers, channel); !r) return r.error();
   return d;
 }
 
-result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers) {
+result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_channel* channel) {
   const nic::calls& v = *dev_->verbs;
   const auto failed = [this](const char* what, int e) {
     return failure{std::string(what) + " for connection set-up on " + dev_->name, e,
@@ -39,7 +40,7 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers) {
   mr_ = v.reg_mr(pd, memory_, memory_bytes_, IBV_ACCESS_LOCAL_WRITE);
   if (mr_ == nullptr) return failed("ibv_reg_mr", errno);
   send_cq_ = v.create_cq(dev_->context, sends, nullptr, nullptr, 0);
-  recv_cq_ = v.create_cq(dev_->context, static_cast<int>(buffers), nullptr, nullptr, 0);
+  recv_cq_ = v.create_cq(dev_->context, static_cast<int>(buffers), nullptr, channel, 0);
   if (send_cq_ == nullptr || recv_cq_ == nullptr) return failed("ibv_create_cq", errno);
   ibv_qp_init_attr init{};
   init.qp_type = IBV_QPT_UD;

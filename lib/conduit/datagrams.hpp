@@ -18,11 +18,14 @@ class datagrams {
  public:
   static constexpr std::size_t max_bytes = 256;
 
-  /// Opens on dev; buffers: datagrams that may wait to be looked at before further ones are lost.
+  /// Opens on dev; channel (or null) has an event of arrivals when they are asked for; buffers: datagrams that may wait to be looked at before further ones are lost.
   static result<std::unique_ptr<datagrams>> open(nic::device& dev, ibv_pd* pd,
-                                                 std::uint32_t buffers);
+                                                 std::uint32_t buffers,
+                                                 ibv_comp_channel* channel = nullptr);
   ~datagrams();
 
+  /// The completion queue of what has come.
+  [[nodiscard]] ibv_cq* arrivals() const noexcept { return recv_cq_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
   /// Sends if a buffer is free, else drops it, as a network may. Any thread.
   void send(std::uint32_t rank, const nic::address& to, std::uint32_t qpn, const void* bytes,
@@ -32,7 +35,7 @@ class datagrams {
 
  private:
   datagrams() = default;
-  result<void> set_up(ibv_pd* pd, std::uint32_t buffers);
+  result<void> set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_channel* channel);
   void post(std::uint32_t buffer) noexcept;
 
   static constexpr std::size_t grh = 40;
