@@ -1,5 +1,7 @@
 // Requests and replies: what is checked, what is waited for, and how a handler is run. How a
 // message travels is in direct.cpp and verbs.cpp.
+#include <sched.h>
+
 #include <cstring>
 
 #include "lib/base/assert.hpp"
@@ -121,6 +123,12 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     if (!t.own_reply->keep(m, segment())) return status::out_of_segment;
     t.replied = true;
     return status::ok;
+  }
+  // (R-a of firehose/remote.hpp) The handler may have changed memory that a peer holds a key to. The
+  // key comes back by control messages and completions, for which no handler has to run.
+  while (transfers_.must_settle()) [[unlikely]] {
+    transfers_.progress();
+    if (transfers_.reap() == 0) sched_yield();
   }
   const status s = direct_ ? reply_direct(t, m) : reply_verbs(t, m);
   if (s == status::ok) [[likely]]

@@ -24,11 +24,6 @@ namespace penstock::gasnet {
 /// Indexes of the engine's system handlers that gasnet.h uses; the same on every rank.
 enum system_index : std::uint8_t {
   on_barrier = 8,
-  on_put,
-  on_get,
-  on_memset,
-  on_done,
-  on_got,
   on_long_anywhere,
   on_exit_word,
 };
@@ -62,9 +57,8 @@ extern immortal_process immortal;
 /// This process. Not before gasnet_init, but for its flags.
 inline process& self = immortal.value;
 
-/// Tells the engine of the handlers behind puts and gets, long messages, collectives and exit.
+/// Tells the engine of the handlers behind long messages, collectives and exit.
 /// Before start().
-void register_transfers(conduit::engine& e);
 void register_messages(conduit::engine& e);
 void register_collectives(conduit::engine& e);
 void register_exit(conduit::engine& e);

@@ -103,10 +103,10 @@ result<void> attach(std::uint64_t segment_bytes) {
   if (!e) return e.error();
   self.engine = std::move(*e);
   register_messages(*self.engine);
-  register_transfers(*self.engine);
   register_collectives(*self.engine);
   register_exit(*self.engine);
   self.barrier = std::make_unique<conduit::barrier>(*self.engine, on_barrier);
+  if (self.everything) self.engine->one_sided().allow_everything();
   if (auto r = self.engine->start(front_bytes + segment_bytes); !r) return r;
   self.barrier->use_segment();
   open_windows();

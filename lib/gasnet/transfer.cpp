@@ -1,14 +1,10 @@
 // Puts, gets and memsets to memory that is not mapped here, and the first one to memory that will
-// be. Memory in a segment is the engine's matter (rma.hpp): RDMA, with this layer's operation as
-// counter. With GASNET_SEGMENT_EVERYTHING they travel as messages of the library's own: a put as
-// Mediums, a get as Shorts that are answered by Mediums; each message is answered, and each answer
-// completes one count.
+// be. They are the engine's matter (rma.hpp), with this layer's operation as counter; with
+// GASNET_SEGMENT_EVERYTHING also where no segment is.
 //
 // When may the caller change the source (seed 002's table)? Only bulk puts and blocking ones
-// promise not to before they are synchronized; for the others the engine copies, or waits. Mediums
-// are always copied.
+// promise not to before they are synchronized; for the others the engine copies, or waits.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "lib/base/log.hpp"
@@ -17,84 +13,8 @@
 namespace penstock::gasnet {
 namespace {
 
-using conduit::outgoing;
 using conduit::reuse;
 using conduit::running;
-using conduit::wire::flag_system;
-using conduit::wire::kind;
-
-// Arguments are 32-bit words; addresses and sizes take two.
-template <class... T>
-struct words {
-  static_assert((... && (sizeof(T) == 8)));
-  std::uint32_t w[2 * sizeof...(T)];
-  explicit words(T... values) noexcept {
-    std::uint32_t* p = w;
-    ((std::memcpy(p, &values, 8), p += 2), ...);
-  }
-  static constexpr std::uint8_t count = 2 * sizeof...(T);
-};
-template <class T>
-T word_pair(const std::uint32_t* args, unsigned i) noexcept {
-  T x;
-  static_assert(sizeof x == 8);
-  std::memcpy(&x, args + 2 * i, sizeof x);
-  return x;
-}
-
-template <class... T>
-outgoing message(kind k, system_index handler, const words<T...>& args) {
-  outgoing m;
-  m.kind = k;
-  m.handler = handler;
-  m.flags = flag_system;
-  m.nargs = words<T...>::count;
-  m.args = args.w;
-  return m;
-}
-
-// ---- at the target ----
-
-void answer(const outgoing& m) {
-  if (const status s = self.engine->reply(*running, m); s != status::ok)
-    failed("answer to a put or get", s);
-}
-void answer_done(operation* op) {
-  const words args(op);
-  answer(message(kind::short_, on_done, args));
-}
-
-// args: operation, destination.
-void handle_put(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
-  std::memcpy(word_pair<void*>(args, 1), payload, bytes);
-  answer_done(word_pair<operation*>(args, 0));
-}
-
-// args: operation, source, destination at the requester, bytes.
-void handle_get(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  const words back(word_pair<operation*>(args, 0), word_pair<void*>(args, 2));
-  outgoing m = message(kind::medium, on_got, back);
-  m.payload = word_pair<const void*>(args, 1);
-  m.bytes = word_pair<std::uint64_t>(args, 3);
-  answer(m);
-}
-
-// args: operation, destination, bytes, value.
-void handle_memset(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  std::memset(word_pair<void*>(args, 1), static_cast<int>(word_pair<std::uint64_t>(args, 3)),
-              word_pair<std::uint64_t>(args, 2));
-  answer_done(word_pair<operation*>(args, 0));
-}
-
-// ---- back at the requester ----
-
-void handle_done(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  word_pair<operation*>(args, 0)->complete();
-}
-void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
-  std::memcpy(word_pair<void*>(args, 1), payload, bytes);
-  word_pair<operation*>(args, 0)->complete();
-}
 
 // ---- from the caller ----
 
@@ -126,11 +46,6 @@ char* map(gasnet_node_t node, const void* addr, std::size_t bytes) {
   return gasnetc_reach(node, addr, bytes);
 }
 
-void send(gasnet_node_t node, const outgoing& m, operation& op, const char* call) {
-  op.add();
-  if (const status s = self.engine->request(node, m); s != status::ok) failed(call, s);
-}
-
 void began(const char* call, status s) {
   if (s != status::ok) [[unlikely]]
     failed(call, s);
@@ -138,39 +53,13 @@ void began(const char* call, status s) {
 
 void put_far(gasnet_node_t node, void* dest, const void* src, std::size_t bytes, reuse r,
              operation& op) {
-  if (!self.everything)
-    return began("put", self.engine->one_sided().put(node, dest, src, bytes, r, op.pending));
-  const auto* from = static_cast<const std::byte*>(src);
-  auto* to = static_cast<std::byte*>(dest);
-  while (bytes != 0) {
-    const std::size_t n = std::min<std::size_t>(bytes, conduit::max_medium);
-    const words args(&op, to);
-    outgoing m = message(kind::medium, on_put, args);
-    m.payload = from;
-    m.bytes = n;
-    send(node, m, op, "put");
-    from += n, to += n, bytes -= n;
-  }
+  began("put", self.engine->one_sided().put(node, dest, src, bytes, r, op.pending));
 }
-
 void get_far(void* dest, gasnet_node_t node, const void* src, std::size_t bytes, operation& op) {
-  if (!self.everything)
-    return began("get", self.engine->one_sided().get(dest, node, src, bytes, op.pending));
-  const auto* from = static_cast<const std::byte*>(src);
-  auto* to = static_cast<std::byte*>(dest);
-  while (bytes != 0) {
-    const std::uint64_t n = std::min<std::size_t>(bytes, conduit::max_medium);
-    const words args(&op, from, to, n);
-    send(node, message(kind::short_, on_get, args), op, "get");
-    from += n, to += n, bytes -= n;
-  }
+  began("get", self.engine->one_sided().get(dest, node, src, bytes, op.pending));
 }
-
 void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, operation& op) {
-  if (!self.everything)
-    return began("memset", self.engine->one_sided().set(node, dest, val, bytes, op.pending));
-  const words args(&op, dest, std::uint64_t{bytes}, std::uint64_t{static_cast<unsigned char>(val)});
-  send(node, message(kind::short_, on_memset, args), op, "memset");
+  began("memset", self.engine->one_sided().set(node, dest, val, bytes, op.pending));
 }
 
 // Each of the three: true if it was done by copying, else the caller sends messages.
@@ -210,19 +99,6 @@ struct blocking : operation {
 };
 
 }  // namespace
-
-void register_transfers(conduit::engine& e) {
-  using conduit::any_args;
-  using takes = conduit::handler_entry::takes;
-  const auto add = [&e](system_index i, detail::raw_handler f, takes t) {
-    e.add_system_handler(i, {.call = f, .context = nullptr, .words = any_args, .payload = t});
-  };
-  add(on_put, &handle_put, takes::payload);
-  add(on_get, &handle_get, takes::nothing);
-  add(on_memset, &handle_memset, takes::nothing);
-  add(on_done, &handle_done, takes::nothing);
-  add(on_got, &handle_got, takes::payload);
-}
 
 }  // namespace penstock::gasnet
 

@@ -25,7 +25,7 @@ struct memory {
   std::uint64_t* words = nullptr;
 };
 
-std::atomic<std::uint32_t> told{0};
+std::atomic<std::uint32_t> told{0}, replaced{0};
 void on_told(token&, std::uint32_t round) { told.store(round, std::memory_order_release); }
 
 std::byte* pages(void* at) {
@@ -34,6 +34,16 @@ std::byte* pages(void* at) {
   JOB_CHECK(p != MAP_FAILED);
   return static_cast<std::byte*>(p);
 }
+
+// A handler that replaces pages and says so by its reply.
+memory mine;
+short_handler<std::uint32_t> on_done_ref;
+void on_replace(token& t, std::uint32_t round) {
+  (void)pages(mine.mapped);
+  fill({mine.mapped, shifting / 2}, round);
+  JOB_CHECK(t.reply_short(on_done_ref, round) == status::ok);
+}
+void on_done(token&, std::uint32_t round) { replaced.store(round, std::memory_order_release); }
 
 std::uint32_t seed = 0;
 
@@ -68,6 +78,8 @@ int main(int argc, char** argv) {
   if (!opened) fatal(3, "%s", opened.error().message().c_str());
   endpoint ep = std::move(*opened);
   const auto tell = ep.add<on_told>();
+  const auto replace = ep.add<on_replace>();
+  on_done_ref = ep.add<on_done>();
   if (auto r = ep.start(4096, remote_access::everything); !r)
     fatal(3, "%s", r.error().message().c_str());
   remote_memory m(ep);
@@ -75,7 +87,7 @@ int main(int argc, char** argv) {
 
   const auto heap = std::make_unique<std::byte[]>(size * area + 3);
   const auto words = std::make_unique<std::uint64_t[]>(2);
-  memory mine{heap.get() + 3, pages(nullptr), words.get()};
+  mine = {heap.get() + 3, pages(nullptr), words.get()};
   const auto blobs = w->exchange(std::as_bytes(std::span(&mine, 1)));
   JOB_CHECK(blobs);
   std::vector<memory> all(size);
@@ -134,6 +146,17 @@ int main(int argc, char** argv) {
     if (!holds(upper, round * 11 + after)) fatal(9, "round %u: old pages were written", round);
     JOB_CHECK(ep.barrier() == status::ok);
   }
+
+  // The same by a handler at the owner, whose reply tells.
+  for (std::uint32_t round = 1; round <= rounds && size > 1; ++round) {
+    JOB_CHECK(ep.request_short(before, replace, round) == status::ok);
+    JOB_CHECK(ep.wait_until([&] { return replaced.load(std::memory_order_acquire) == round; }) ==
+              status::ok);
+    const std::span<std::byte> half = std::span(buffer).first(shifting / 2);
+    JOB_CHECK(m.get(half, before, all[before].mapped) == status::ok);
+    if (!holds(half, round)) fatal(9, "round %u: pages from before the handler were read", round);
+  }
+  JOB_CHECK(ep.barrier() == status::ok);
 
   // What can be refused.
   const rank_id to = after;
