@@ -1,0 +1,226 @@
+#include "lib/conduit/progress.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <system_error>
+
+#include "lib/base/backoff.hpp"
+#include "lib/base/clock.hpp"
+#include "lib/base/short_slices.hpp"
+#include "lib/base/shortage.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/engine_inl.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+// After a wake for nothing: how long not to be woken.
+constexpr std::uint64_t first_nap_ns = 50'000, longest_nap_ns = 1'000'000;
+// Whether others take messages is seen in so long.
+constexpr std::uint64_t glance_ns = 1'500;
+// Polls without a message after which nothing more is on its way.
+constexpr unsigned quiet_polls = 16;
+// Polls at a stretch, between two looks at who else polls.
+constexpr unsigned stretch = 4096;
+// Times that the queues are armed again at once, since something came meanwhile.
+constexpr unsigned most_rearms = 8;
+
+bool never_waits(int fd) noexcept {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+}  // namespace
+
+result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* channel) {
+  std::unique_ptr<progress> p(new progress(e, channel));
+  p->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
+  if (e.direct_ && (p->messages_ = nic::shm::direct_bell(e.device_.context)) < 0)
+    return failure{"a socket for the progress thread", errno, what_to_raise(errno)};
+  // Two threads may see one event there; only one of them must get it.
+  if (!never_waits(channel->fd) || !never_waits(e.device_.context->async_fd))
+    return failure{"fcntl for the progress thread", errno, ""};
+  // Signals are for the program's own threads, but for those that a thread's own fault raises.
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  for (const int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, s);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  int problem = 0;
+  try {
+    p->thread_ = std::thread([raw = p.get()] { raw->run(); });
+  } catch (const std::system_error& refused) {
+    problem = refused.code().value();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (problem != 0) return failure{"the progress thread", problem, what_to_raise(problem)};
+  pthread_setname_np(p->thread_.native_handle(), "penstock-prog");
+  return p;
+}
+
+progress::~progress() {
+  if (thread_.joinable()) {
+    (void)stop(0);
+    thread_.join();
+  }
+  for (const int fd : {bell_, messages_})
+    if (fd >= 0) ::close(fd);
+}
+
+bool progress::stop(std::uint64_t limit_ns) noexcept {
+  // R1 stop  release stopping_  -> A1
+  stopping_.store(true, std::memory_order_release);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
+  if (thread_.get_id() == std::this_thread::get_id()) return true;
+  const std::uint64_t until = now_ns() + limit_ns;
+  // A2 stopped  acquire stopped_  <- R2: what its handlers wrote is visible
+  while (!stopped_.load(std::memory_order_acquire)) {
+    if (now_ns() >= until) return false;
+    ::poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+void progress::run() noexcept {
+  ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+  ask_for_short_slices();
+  claim_last_thread_index();
+  if (!engine_.direct_) engine_.my_poller(my_tag()).keeps = true;
+  const std::uint64_t interval = engine_.settings_.progress_interval_ns;
+  std::uint64_t nap = 0;
+  // A1 stop  acquire stopping_  <- R1
+  while (!stopping_.load(std::memory_order_acquire)) {
+    const std::uint64_t began = now_ns();
+    engine_.look_around();
+    const std::uint64_t before = taken();
+    while (now_ns() - began < glance_ns) cpu_relax();
+    unsigned found = 0;
+    if (taken() == before) found = handle();
+    if (found != 0 && taken() - before <= found) {
+      nap = 0;
+      give_back();
+    } else {
+      nap = std::clamp(nap * 2, first_nap_ns, longest_nap_ns);
+    }
+    const std::uint64_t used = interval == 0 ? 0 : now_ns() - began;
+    if (const std::uint64_t rest = std::max(nap, interval > used ? interval - used : 0); rest != 0)
+      sleep(false, rest);
+    unsigned more = 0;
+    do {
+      arm();
+      found = handle();
+    } while (found != 0 && interval == 0 && ++more < most_rearms);
+    if (found == 0 && !waiting()) sleep(true, 0);
+  }
+  // R2 stopped  release stopped_  -> A2
+  stopped_.store(true, std::memory_order_release);
+}
+
+// Polls until a few polls in a row have found nothing; how many messages were handled. In a stream,
+// not for ever: somebody else may be polling too.
+unsigned progress::handle() noexcept {
+  unsigned all = 0;
+  for (unsigned polls = 0, empty = 0; empty < quiet_polls && polls < stretch; ++polls) {
+    unsigned n = 0;
+    if (is_failure(engine_.poll(n))) break;
+    empty = n == 0 ? empty + 1 : 0;
+    all += n;
+  }
+  return all;
+}
+
+// Messages that anybody's polls have taken so far; may be a moment old.
+std::uint64_t progress::taken() const noexcept {
+  const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
+  std::uint64_t n = 0;
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    peer& p = *engine_.order_[i].load(std::memory_order_relaxed);
+    if (engine_.direct_)
+      n += p.request_rx->popped_hint() + p.reply_rx->popped_hint();
+    else
+      n += std::atomic_ref(p.requests_handled).load(std::memory_order_relaxed) +
+           std::atomic_ref(p.replies_handled).load(std::memory_order_relaxed);
+  }
+  return n;
+}
+
+// True if there is something to do that no completion event would tell of.
+bool progress::waiting() noexcept {
+  if (stopping_.load(std::memory_order_relaxed) || engine_.attention()) return true;
+  if (!engine_.direct_) return !engine_.equip(engine_.my_poller(my_tag()));
+  const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    peer& p = *engine_.order_[i].load(std::memory_order_relaxed);
+    if (p.request_rx->ready_hint() || p.reply_rx->ready_hint()) return true;
+  }
+  return false;
+}
+
+// Nobody else polls, so nobody else returns what was owed from before: all of it goes now.
+void progress::give_back() noexcept {
+  const std::uint32_t tag = my_tag();
+  const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    peer& p = *engine_.order_[i].load(std::memory_order_relaxed);
+    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
+    if (engine_.direct_)
+      engine_.push_credits_direct(p, tag);
+    else
+      engine_.push_credits_verbs(p, tag);
+    p.request_in.leave(tag);
+  }
+}
+
+// Asks for an event of whatever comes from here on. What came before must be looked for afterwards.
+// A queue whose event has not come is still armed; arming costs a fence on all processors on shm0.
+void progress::arm() noexcept {
+  forget_events();
+  ibv_cq* const all[] = {engine_.datagram_port_->arrivals(),
+                         engine_.direct_ ? engine_.unused_cq_ : engine_.queues_->am_cq,
+                         engine_.direct_ ? nullptr : engine_.queues_->reply_cq};
+  for (unsigned i = 0; i < std::size(all); ++i)
+    if (all[i] != nullptr && (armed_ >> i & 1) == 0) (void)ibv_req_notify_cq(all[i], 0);
+  armed_ = ~0u;
+}
+
+// The events say nothing but which queues are no longer armed: everything is looked at after any of
+// them.
+void progress::forget_events() noexcept {
+  for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
+    armed_ &= ~2u;
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (engine_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
+    armed_ &= cq == engine_.datagram_port_->arrivals()          ? ~1u
+              : engine_.direct_ || cq == engine_.queues_->am_cq ? ~2u
+                                                                : ~4u;
+    engine_.device_.verbs->ack_cq_events(cq, 1);
+  }
+}
+
+// Until something comes; armed: also a message. ns: no longer than that; 0: for as long as it
+// takes.
+void progress::sleep(bool armed, std::uint64_t ns) noexcept {
+  const int ended = engine_.job_.ended() ? -1 : engine_.job_.ended_fd();
+  pollfd of[] = {{bell_, POLLIN, 0},
+                 {engine_.device_.context->async_fd, POLLIN, 0},
+                 {ended, POLLIN, 0},
+                 {armed ? channel_->fd : -1, POLLIN, 0},
+                 {armed ? messages_ : -1, POLLIN, 0}};
+  const timespec limit{static_cast<time_t>(ns / 1'000'000'000),
+                       static_cast<long>(ns % 1'000'000'000)};
+  (void)::ppoll(of, std::size(of), ns == 0 ? nullptr : &limit, nullptr);
+}
+
+}  // namespace penstock::conduit
