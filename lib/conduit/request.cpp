@@ -124,8 +124,8 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     t.replied = true;
     return status::ok;
   }
-  // (R-a of firehose/remote.hpp) The handler may have changed memory that a peer holds a key to. The
-  // key comes back by control messages and completions, for which no handler has to run.
+  // (R-a of firehose/remote.hpp) The handler may have changed memory that a peer holds a key to.
+  // The key comes back by control messages and completions, for which no handler has to run.
   while (transfers_.must_settle()) [[unlikely]] {
     transfers_.progress();
     if (transfers_.reap() == 0) sched_yield();

@@ -65,14 +65,21 @@ void places::start(world& w, rig& r) {
   whereabouts mine{static_cast<std::uint64_t>(getpid()), private_};
   const auto all = w.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) fatal(1, "%s", all.error().message().c_str());
-  if (w.rank() > target_rank) return;
-  const rank_id other = w.rank() == requester_rank ? target_rank : requester_rank;
-  whereabouts his;
-  std::memcpy(&his, (*all)[other].data(), sizeof his);
+  if (w.rank() <= target_rank) {
+    const rank_id other = w.rank() == requester_rank ? target_rank : requester_rank;
+    whereabouts his;
+    std::memcpy(&his, (*all)[other].data(), sizeof his);
+    find(r, other, his.memory, static_cast<int>(his.pid));
+  }
+  // The other's first access may need this process to poll.
+  must(r.ep().barrier(), "the barrier after the first accesses");
+}
+
+void places::find(rig& r, rank_id other, std::byte* his_memory, int his_pid) {
   if (memory_ == place_of::private_) {
-    there_ = his.memory;
+    there_ = his_memory;
     // Where the library goes through a device, the twin does.
-    if (r.is_direct()) pid_ = static_cast<int>(his.pid);
+    if (r.is_direct()) pid_ = his_pid;
   } else {
     there_ = r.ep().segment_of(other).data();
     if (memory_ == place_of::segment) {

@@ -43,6 +43,8 @@ class places {
   void bare(std::size_t step) noexcept;
 
  private:
+  void find(rig& r, rank_id other, std::byte* his_memory, int his_pid);
+
   access what_;
   place_of memory_;
   std::uint64_t size_, step_;

@@ -63,6 +63,7 @@ class rma_lat final : public bench {
   void length(double ns_each) {
     if (!samples_.empty()) return;
     batch_ = places_.alone() ? operations_a_sample(ns_each) : 1;
+    if (told_ != 0) batch_ = std::min(batch_, told_);
     const double each = ns_each * static_cast<double>(batch_);
     const std::uint64_t n =
         told_ != 0 ? std::max<std::uint64_t>(1, told_ / batch_)

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -127,6 +128,40 @@ TEST_CASE("penperf counts a flood's requests whose handlers have run") {
   CHECK(measured({"--mode", "par", "--threads", "2", "am_rate"})["threads"] == 2);
 }
 
+TEST_CASE("penperf measures puts, gets and fetch-adds of every place beside a twin") {
+  for (const char* bench : {"put_lat", "get_lat", "put_bw", "get_bw"})
+    for (const char* memory : {"segment", "outside", "private"}) {
+      CAPTURE(bench);
+      CAPTURE(memory);
+      const auto j = measured({bench, "--memory", memory, "-s", "3000"});
+      CHECK(j["kind"] == memory);
+      CHECK(j["size"] == 3000);
+      check_figures(j);
+    }
+  for (const char* bench : {"atomic_lat", "atomic_rate"}) {
+    const auto j = measured({bench});
+    CHECK(j["size"] == 8);
+    check_figures(j);
+  }
+}
+
+TEST_CASE("penperf's one-sided benchmarks have bare verbs as twin where nothing is mapped") {
+  ::setenv("PENSTOCK_DIRECT", "0", 1);
+  for (const char* bench : {"put_lat", "get_bw", "atomic_lat", "atomic_rate"})
+    check_figures(measured({bench}));
+  check_figures(measured({"put_bw", "--memory", "private", "-s", "20000"}));
+  ::unsetenv("PENSTOCK_DIRECT");
+}
+
+TEST_CASE("penperf measures registrations: a hit costs less than a registration") {
+  for (const char* lookup : {"hit", "miss", "evict"}) {
+    const auto j = measured({"reg", "--lookup", lookup});
+    CHECK(j["kind"] == lookup);
+    check_figures(j);
+    if (j["kind"] == "hit") CHECK(j["ratio"] < 0.5);
+  }
+}
+
 TEST_CASE("penperf under penrun uses the job's processes") {
   const outcome o =
       run(penrun({"-n", "3", PENPERF, "am_lat", "-n", "50", "--rounds", "1", "--json"}));
@@ -142,6 +177,10 @@ TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
       {"am_lat", "-s", "9"},
       {"am_bw", "--kind", "short"},
       {"am_rate", "--threads", "2"},
+      {"atomic_lat", "-s", "16"},
+      {"atomic_rate", "--memory", "private"},
+      {"put_lat", "--memory", "everywhere"},
+      {"reg", "-s", "1M"},
       {"--mode", "fast", "am_lat"},
       {"--mode", "par", "am_lat", "--threads", "2"},
   };
