@@ -1,5 +1,4 @@
 // Joining a job, exchanging, and what the processes of a job agree on.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <set>

@@ -1,6 +1,5 @@
 // The same processes under a PMIx launcher: Debian's Open MPI mpirun. Built only where it is
 // installed.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <cstdlib>
