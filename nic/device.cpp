@@ -148,6 +148,9 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   }
   if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
   d.max_inline = probe_inline(v, d.context);
+  // Memory that is shared has no bus between; a device that cannot do it leaves the bit out.
+  if (s.mem_consistency == memory_ordering::relaxed && !d.shared_memory)
+    d.registration_access = IBV_ACCESS_RELAXED_ORDERING;
   return d;
 }
 
@@ -162,6 +165,7 @@ device::device(device&& o) noexcept
       port(o.port),
       self(o.self),
       max_inline(o.max_inline),
+      registration_access(o.registration_access),
       shared_memory(o.shared_memory) {}
 
 device& device::operator=(device&& o) noexcept {
@@ -173,6 +177,7 @@ device& device::operator=(device&& o) noexcept {
   std::swap(port, o.port);
   std::swap(self, o.self);
   std::swap(max_inline, o.max_inline);
+  std::swap(registration_access, o.registration_access);
   std::swap(shared_memory, o.shared_memory);
   return *this;
 }

@@ -85,8 +85,9 @@ class device {
   ibv_device_attr limits{};
   ibv_port_attr port{};
   address self;
-  std::uint32_t max_inline = 0;  ///< largest inline send, found by trying
-  bool shared_memory = false;    ///< true for shm0: nic/shm/direct.hpp may be used on its objects
+  std::uint32_t max_inline = 0;      ///< largest inline send, found by trying
+  unsigned registration_access = 0;  ///< IBV_ACCESS bits of every registration (MEM_CONSISTENCY)
+  bool shared_memory = false;  ///< true for shm0: nic/shm/direct.hpp may be used on its objects
 
   /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah).
   [[nodiscard]] ibv_ah_attr path_to(const address& remote) const noexcept;

@@ -9,7 +9,8 @@ namespace penstock::nic {
 
 result<registered> register_memory(const device& d, ibv_pd* pd, void* addr, std::size_t bytes,
                                    unsigned access) {
-  ibv_mr* const mr = d.verbs->reg_mr(pd, addr, bytes, static_cast<int>(access));
+  ibv_mr* const mr =
+      d.verbs->reg_mr(pd, addr, bytes, static_cast<int>(access | d.registration_access));
   if (mr != nullptr) return registered{mr->lkey, mr->rkey, mr};
   const int code = errno;
   const char* hint = "";

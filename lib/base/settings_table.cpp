@@ -53,15 +53,21 @@ const setting_row rows[] = {
     {"AM_LIMIT", "GASNET_PORTAL_AM_LIMIT GASNET_GNI_AMPOLL_BURST", &s::am_limit, 0, 65536, u::none,
      "Most requests a poll handles; 0 is all."},
     {"SYS_LIMIT", "GASNET_PORTAL_SYS_LIMIT", &s::sys_limit, 0, 65536, u::none,
-     "Most SYS events (credit messages, exit) a poll handles; 0 is all."},
+     "Most SYS events (datagrams that make connections) a poll handles; 0 is all."},
     {"MSG_LIMIT", "GASNET_OP_OUST_LIMIT GASNET_PORTAL_MSG_LIMIT GASNET_GNI_NUM_PD", &s::msg_limit,
-     32, 1 << 20, u::none, "Send tickets: messages in flight from this process to all others."},
+     32, 1 << 20, u::none,
+     "Messages in flight from this process to all others, requests, replies and transfers each; on "
+     "shm0's direct path a message is there when it is sent."},
     {"OP_OUST_PP", "GASNET_OP_OUST_PP", &s::op_oust_pp, 4, 32768, u::none,
      "Messages in flight to one peer: the depth of its send queue."},
     {"AM_OUST_PP", "GASNET_AM_OUST_PP GASNET_NETWORKDEPTH", &s::am_oust_pp, 0, 32768, u::none,
-     "Requests in flight to one peer; 0 leaves it to the credits."},
+     "Requests in flight to one peer, by lending no more credits (a full message's at least); 0 "
+     "leaves it to MAX_CRED_PER_NODE."},
     {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL", &s::am_oust_limit, 0,
-     1 << 20, u::none, "Requests in flight from this process to all others; 0 is MSG_LIMIT."},
+     1 << 20, u::none,
+     "Requests in flight from this process to all others; 0 is MSG_LIMIT. Not 0 takes the verbs "
+     "path "
+     "on shm0 too."},
     {"PACKED_LONG", "GASNET_PORTAL_PACKED_LONG", &s::packed_long, 0, 0, u::none,
      "Short Longs travel with their payload in one message."},
     {"PACKED_LONG_CUTOVER", "GASNET_GNI_PACKEDLONG_CUTOVER", &s::packed_long_cutover, 0, 65536,
@@ -189,6 +195,8 @@ const setting_not_applicable gone[] = {
     {"GASNET_GNI_MDD_SHARING", "verbs memory keys need no sharing; no setting"},
     {"GASNET_GNI_BTE_MULTI_CHANNEL", "the device schedules its engines; no setting"},
     {"GASNET_USE_CE", "PENSTOCK_BARRIER"},
+    {"PMIRUN_CMD",
+     "srun, mpirun or prterun start programs as they are; penrun --host, PENSTOCK_RSH"},
 };
 
 }  // namespace

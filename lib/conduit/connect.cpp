@@ -94,7 +94,8 @@ unsigned engine::poll_datagrams() noexcept {
   std::byte bytes[datagrams::max_bytes];
   std::size_t size = 0;
   const std::uint32_t tag = thread_tag();
-  while (datagram_port_->receive(bytes, size)) {
+  const unsigned limit = settings_.sys_limit == 0 ? ~0u : settings_.sys_limit;
+  while (n < limit && datagram_port_->receive(bytes, size)) {
     ++n;
     hello h;
     if (size != sizeof h) continue;

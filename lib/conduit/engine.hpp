@@ -237,6 +237,8 @@ class engine {
   result<std::uint32_t> key_for(const void* payload, std::size_t bytes,
                                 ibv_mr*& temporary) noexcept;
   status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint32_t& number) noexcept;
+  [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
+  void long_went(const peer& p, std::uint32_t number) noexcept;
   status request_verbs(peer& p, const outgoing& m) noexcept;
   status reply_verbs(token_state& t, const outgoing& m) noexcept;
   status write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, std::uint32_t imm) noexcept;
@@ -320,6 +322,12 @@ class engine {
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<datagrams> datagram_port_;
   std::unique_ptr<queues::message_queues> queues_;  // verbs path only
+  // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
+  struct longs_out {
+    std::uint64_t count = 0;
+    std::uint32_t number[64] = {};
+  };
+  std::vector<longs_out> longs_;
   std::unique_ptr<memreg::segment> segment_;
   std::unique_ptr<memreg::registrar> registrar_;
   ibv_cq* unused_cq_ = nullptr;  // direct path: completions of QPs whose rings are used directly

@@ -75,7 +75,8 @@ result<void> transfers::open() {
 
   // One completion queue for all; each queue pair's share of it is its depth.
   const auto most = static_cast<std::uint32_t>(limits.max_cqe);
-  depth_ = std::min(e.settings_.op_oust_pp, most / e.size_);
+  depth_ = std::min(
+      {e.settings_.op_oust_pp, most / e.size_, std::max(e.settings_.msg_limit / e.size_, 1u)});
   if (depth_ == 0)
     return failure{"a completion queue of " + e.device_.name + " has " + std::to_string(most) +
                        " entries, too few for puts and gets to " + std::to_string(e.size_) +

@@ -57,6 +57,10 @@ credit::overrides credit_settings(const settings& s) {
   o.bank = s.banked_credits;
   o.receive_bytes = static_cast<std::int64_t>(s.amrecv_space);
   o.max_per_peer = s.max_cred_per_node;
+  // No more requests are in flight than there are credits; a full message must have enough.
+  if (s.am_oust_pp != 0)
+    o.max_per_peer =
+        std::min(s.max_cred_per_node, std::max(s.am_oust_pp, wire::full_cost(max_medium)));
   o.lender_limit = s.lender_limit;
   o.revoke_limit = s.revoke_limit;
   o.epoch_requests = s.epoch_duration;
@@ -100,7 +104,8 @@ result<void> engine::open_device() {
                        "others (" + std::to_string(job_.host_size()) + " of " +
                        std::to_string(size_) + " are here)",
                    0, "use hosts with RDMA devices (peninfo lists them), or one host"};
-  direct_ = device_.shared_memory && settings_.direct;
+  // The direct path does not know what is in flight to all others together.
+  direct_ = device_.shared_memory && settings_.direct && settings_.am_oust_limit == 0;
   if (device_.shared_memory) {
     events_ = &nic::shm::event_count(device_.context);
     datagrams_ = &nic::shm::datagrams_pending(device_.context);
@@ -135,6 +140,7 @@ result<void> engine::open_queues() {
       return failure{"ibv_create_cq or ibv_create_srq on " + device_.name, errno, ""};
     return {};
   }
+  if (settings_.long_depth != 0) longs_.resize(size_);
   queues::dimensions d = dimensions_for(size_);
   auto q = queues::message_queues::open(device_, pd_, *registrar_, d);
   if (!q) return q.error();
@@ -152,8 +158,11 @@ queues::dimensions engine::dimensions_for(std::uint32_t ranks) const {
   d.full_bytes = wire::full_bytes(max_medium);
   d.full_cost = wire::full_cost(max_medium);
   d.chunk_bytes = wire::full_bytes(max_medium);
-  d.request_chunks = settings_.sb_chunks;
-  d.reply_chunks = settings_.rpl_chunks;
+  // A request holds a chunk until it is answered, a reply until it has left.
+  d.request_chunks = std::min(settings_.sb_chunks, settings_.msg_limit);
+  if (settings_.am_oust_limit != 0)
+    d.request_chunks = std::min(d.request_chunks, settings_.am_oust_limit);
+  d.reply_chunks = std::min(settings_.rpl_chunks, settings_.msg_limit);
   d.depth = settings_.op_oust_pp;
   d.max_inline = max_inline_;
   return d;

@@ -128,6 +128,21 @@ status engine::write_payload(peer& p, unsigned l, const outgoing& m,
   return status::ok;
 }
 
+// The setting LONG_DEPTH: payloads of Longs to a peer that may be on their way. Inside request_out;
+// all go by one lane, so the oldest of them is the first to arrive.
+bool engine::long_may_go(const peer& p, unsigned l) const noexcept {
+  if (longs_.empty()) return true;
+  const longs_out& o = longs_[p.rank];
+  return o.count < settings_.long_depth ||
+         p.lanes[l].completed(o.number[o.count % settings_.long_depth]);
+}
+
+void engine::long_went(const peer& p, std::uint32_t number) noexcept {
+  if (longs_.empty()) return;
+  longs_out& o = longs_[p.rank];
+  o.number[o.count++ % settings_.long_depth] = number;
+}
+
 status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
@@ -149,8 +164,10 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   std::optional<std::uint32_t> chunk;
   if (s == status::ok && !p.lanes[l].has_room()) s = status::no_space;
   if (s == status::ok && !(chunk = queues_->request_chunks->take())) s = status::no_chunk;
+  if (s == status::ok && separate && !long_may_go(p, l)) s = status::no_space;
   if (s == status::ok && separate) s = write_payload(p, l, m, written);
   if (s == status::ok) {
+    if (separate) long_went(p, written);
     std::byte* const at = queues_->request_chunks->at(*chunk);
     wire::header h;
     h.credit = request_credit_byte(p, cost);

@@ -177,6 +177,9 @@ TEST_CASE("every setting of the seeds is in the table or in the list of those wi
                          "GASNET_BARRIER",
                          "GASNET_DOMAIN_COUNT",
                          "GASNET_EXITTIMEOUT",
+                         "GASNET_EXITTIMEOUT_FACTOR",
+                         "GASNET_EXITTIMEOUT_MAX",
+                         "GASNET_EXITTIMEOUT_MIN",
                          "GASNET_FIREHOSE_M",
                          "GASNET_FIREHOSE_MAXREGION_SIZE",
                          "GASNET_FIREHOSE_MAXVICTIM_M",
@@ -235,7 +238,8 @@ TEST_CASE("every setting of the seeds is in the table or in the list of those wi
                          "GASNET_USE_CE",
                          "GASNET_USE_CE_PSHM",
                          "GASNET_USE_FIREHOSE",
-                         "GASNET_USE_UDREG"};
+                         "GASNET_USE_UDREG",
+                         "PMIRUN_CMD"};
   std::set<std::string> known;
   for (const auto& row : settings_table()) {
     std::string_view rest = row.aliases;
