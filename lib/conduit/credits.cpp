@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
 namespace {
@@ -171,6 +171,7 @@ bool engine::push_system(peer& p, const wire::header& h) noexcept {
   if (!p.reply_out.try_enter(tag)) return false;
   const bool done = direct_ ? push_word_direct(p, h) : push_word_verbs(p, h);
   p.reply_out.leave(tag);
+  if (direct_) wake(p);
   return done;
 }
 

@@ -143,10 +143,12 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
       (void)push(*p.request_tx, h, m);
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.lease -= cost;
-      p.lease -= p.request_tx->allow(p.lease);
+      if (!p.wakes) [[likely]]
+        p.lease -= p.request_tx->allow(p.lease);
     }
   }
   p.request_out.leave(tag);
+  wake(p);
   return s;
 }
 
@@ -166,6 +168,7 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
   enter(p.reply_out, tag);
   const bool pushed = push(*p.reply_tx, reply_header(p, t, due), m);
   p.reply_out.leave(tag);
+  wake(p);
   if (!pushed) [[unlikely]]
     return status::no_space;  // the room was there when the request was taken
   p.owed.store(0, std::memory_order_relaxed);
@@ -184,6 +187,7 @@ void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
     ++p.credit_messages;
   }
   p.reply_out.leave(tag);
+  wake(p);
 }
 
 // How many requests of p may be taken now: for each, the reply ring has room for the longest reply,

@@ -18,6 +18,7 @@
 #include "lib/conduit/datagrams.hpp"
 #include "lib/conduit/meeting.hpp"
 #include "lib/conduit/peer.hpp"
+#include "lib/conduit/progress.hpp"
 #include "lib/conduit/rma.hpp"
 #include "lib/conduit/wire.hpp"
 #include "lib/job/job.hpp"
@@ -139,6 +140,11 @@ class engine {
   result<void> start(std::size_t segment_bytes);
   /// Collective; waits (polling) for all, within the exit limit, then takes the queues down.
   void close() noexcept;
+  /// Ends the progress thread, if there is one, waiting for a handler that it runs, for limit_ns at
+  /// most. False: it still runs. From a handler on that thread: it does not poll any more.
+  bool stop_progress(std::uint64_t limit_ns) noexcept {
+    return progress_ == nullptr || progress_->stop(limit_ns);
+  }
 
   // Messages. Requests wait by polling; see endpoint. Replies do not wait.
   status request(rank_id to, const outgoing& m) noexcept;
@@ -222,6 +228,7 @@ class engine {
   unsigned reply_room_direct(peer& p, std::uint32_t tag, unsigned most) noexcept;
   bool push_word_direct(peer& p, const wire::header& h) noexcept;
   void push_credits_direct(peer& p, std::uint32_t tag) noexcept;
+  void wake(peer& p) noexcept;
   unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
 
@@ -316,6 +323,7 @@ class engine {
 
   friend class transfers;
   friend class everywhere;
+  friend class progress;
   meeting meeting_{*this};
   transfers transfers_{*this};
   endpoint* endpoint_ = nullptr;
@@ -332,6 +340,8 @@ class engine {
   std::unique_ptr<memreg::registrar> registrar_;
   ibv_cq* unused_cq_ = nullptr;  // direct path: completions of QPs whose rings are used directly
   ibv_srq* unused_srq_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;  // with a progress thread only
+  std::unique_ptr<progress> progress_;
 };
 
 }  // namespace penstock::conduit

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/conduit/engine.hpp"
+#include "nic/shm/direct.hpp"
 
 namespace penstock::conduit {
 
@@ -17,6 +18,13 @@ inline std::uint8_t engine::request_credit_byte(peer& p, std::uint32_t cost) noe
   if (p.say.load(std::memory_order_relaxed) == 0) [[likely]]
     return count;
   return static_cast<std::uint8_t>(p.say.exchange(0, std::memory_order_relaxed) | count);
+}
+
+/// After a push on the direct path: wakes p's progress thread if it has one and that sleeps.
+inline void engine::wake(peer& p) noexcept {
+  // Both lanes' queue pairs have one completion queue at p, whose bell it is.
+  if (p.wakes) [[unlikely]]
+    nic::shm::direct_wake(p.lanes[lane_request].qp);
 }
 
 /// A request came: grants what it asks for. True: its sender waits, answer without delay.

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
 #include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
@@ -29,6 +30,7 @@ struct introduction {
   std::uint64_t reply_base = 0;
   std::uint32_t segment_rkey = 0, reply_rkey = 0;
   std::uint32_t direct = 0, chunk_bytes = 0;
+  std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
   std::uint32_t everything = 0, unused = 0;     ///< puts and gets may go anywhere
 };
@@ -106,6 +108,14 @@ result<void> engine::open_device() {
                    0, "use hosts with RDMA devices (peninfo lists them), or one host"};
   // The direct path does not know what is in flight to all others together.
   direct_ = device_.shared_memory && settings_.direct && settings_.am_oust_limit == 0;
+  if (settings_.progress_thread && !concurrent(build_mode))
+    log(log_level::warning,
+        "PENSTOCK_PROGRESS_THREAD is ignored: it takes the PAR library, since elsewhere handlers "
+        "run in the program's one thread only");
+  if (settings_.domain_count > 1)
+    log(log_level::warning,
+        "PENSTOCK_DOMAIN_COUNT=%u is ignored: all threads share one set of queues",
+        settings_.domain_count);
   if (device_.shared_memory) {
     events_ = &nic::shm::event_count(device_.context);
     datagrams_ = &nic::shm::datagrams_pending(device_.context);
@@ -126,12 +136,17 @@ result<void> engine::open_device() {
 }
 
 result<void> engine::open_queues() {
+  if (settings_.progress_thread && concurrent(build_mode)) {
+    channel_ = device_.verbs->create_comp_channel(device_.context);
+    if (channel_ == nullptr)
+      return failure{"ibv_create_comp_channel on " + device_.name, errno, what_to_raise(errno)};
+  }
   // Datagrams of all others may come at once; what is lost is said again.
-  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2, 16u, 1024u));
+  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2, 16u, 1024u), channel_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
   if (direct_) {
-    unused_cq_ = device_.verbs->create_cq(device_.context, 16, nullptr, nullptr, 0);
+    unused_cq_ = device_.verbs->create_cq(device_.context, 16, nullptr, channel_, 0);
     ibv_srq_init_attr init{};
     init.attr.max_wr = 1;
     init.attr.max_sge = 1;
@@ -142,7 +157,7 @@ result<void> engine::open_queues() {
   }
   if (settings_.long_depth != 0) longs_.resize(size_);
   queues::dimensions d = dimensions_for(size_);
-  auto q = queues::message_queues::open(device_, pd_, *registrar_, d);
+  auto q = queues::message_queues::open(device_, pd_, *registrar_, d, channel_);
   if (!q) return q.error();
   queues_ = std::move(*q);
   unanswered_limit_ = std::clamp(std::min(return_batch_, d.request_chunks / 4), 1u, max_unanswered);
@@ -163,6 +178,8 @@ queues::dimensions engine::dimensions_for(std::uint32_t ranks) const {
   if (settings_.am_oust_limit != 0)
     d.request_chunks = std::min(d.request_chunks, settings_.am_oust_limit);
   d.reply_chunks = std::min(settings_.rpl_chunks, settings_.msg_limit);
+  // The progress thread has a reply chunk and a spare buffer of its own.
+  if (channel_ != nullptr) ++d.spares, ++d.reply_chunks;
   d.depth = settings_.op_oust_pp;
   d.max_inline = max_inline_;
   return d;
@@ -207,6 +224,11 @@ result<void> engine::start(std::size_t segment_bytes) {
   }
   if (auto r = introduce(); !r) return r;
   started_ = true;
+  if (channel_ != nullptr) {
+    auto p = progress::start(*this, channel_);
+    if (!p) return p.error();
+    progress_ = std::move(*p);
+  }
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
 }
@@ -232,6 +254,7 @@ result<void> engine::introduce() {
     mine.reply_rkey = queues_->request_chunks->keys().rkey;
     mine.chunk_bytes = queues_->size.chunk_bytes;
   }
+  mine.wakes = direct_ && channel_ != nullptr;
   mine.reads = transfers_.reads_here();
   mine.device_atomics = transfers_.device_atomics();
   mine.everything = transfers_.everything();
@@ -270,6 +293,7 @@ result<void> engine::introduce() {
     p.segment_rkey = his.segment_rkey;
     p.reply_base = his.reply_base;
     p.reply_rkey = his.reply_rkey;
+    p.wakes = his.wakes != 0;
     p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
     transfers_.agree(his.device_atomics != 0);
   }
@@ -287,9 +311,11 @@ void engine::close() noexcept {
       log(log_level::warning, "leaving without the others");
     while (!direct_ && !job_.ended() && !sent_all()) reap_sends();
     while (!direct_ && !job_.ended() && !transfers_.drained()) (void)transfers_.reap();
+    progress_.reset();  // the others' ends are no news from here on
     closing_.store(true, std::memory_order_relaxed);
     if (!job_.ended()) (void)job_.fence();
   }
+  progress_.reset();
   started_ = false;
 }
 
@@ -313,6 +339,7 @@ engine::~engine() {
   queues_.reset();
   if (unused_srq_ != nullptr) device_.verbs->destroy_srq(unused_srq_);
   if (unused_cq_ != nullptr) device_.verbs->destroy_cq(unused_cq_);
+  if (channel_ != nullptr) device_.verbs->destroy_comp_channel(channel_);
   segment_.reset();
   if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
 }

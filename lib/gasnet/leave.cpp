@@ -103,6 +103,10 @@ void agree_to_leave(int code) noexcept {
     for (unsigned empty = 0; !in_handler && !ordered();)
       if (is_failure(self.engine->wait_step(empty))) break;
   }
+  // Who ends from here on is no loss, and what comes is for nobody. A handler that does not return
+  // is left to the end of the process.
+  constexpr std::uint64_t handlers_ns = 1'000'000'000;
+  (void)self.engine->stop_progress(handlers_ns);
   (void)self.membership
       ->fence();  // fails if a process has ended already: then there is none to wait for
 }
