@@ -36,7 +36,7 @@ inline std::vector<std::size_t> sizes() {
   for (std::size_t n = 0; n <= 72; ++n) s.push_back(n);
   for (std::size_t n : {127, 255, 511, 1023, 2047, 4095, 4160, 8191, 16383, 32767, 65535})
     for (std::size_t d = 0; d < 3; ++d) s.push_back(n + d);
-  for (std::size_t n = 100; n < 65536; n += 3001) s.push_back(n);
+  for (std::size_t n = 100; n < 65536; n += 709) s.push_back(n);
   return s;
 }
 
