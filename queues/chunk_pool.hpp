@@ -29,6 +29,7 @@ class chunk_pool {
 
   [[nodiscard]] std::optional<std::uint32_t> take() noexcept { return free_.take(); }
   void give(std::uint32_t c) noexcept { free_.give(c); }
+  [[nodiscard]] bool empty() const noexcept { return free_.empty(); }
 
   [[nodiscard]] std::byte* at(std::uint32_t c) const noexcept {
     return memory_.base + std::size_t{c} * bytes_;

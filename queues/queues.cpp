@@ -69,9 +69,12 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   init.attr.max_sge = 1;
   reply_srq = dev_.verbs->create_srq(pd, &init);
   if (reply_srq == nullptr) return failure{"ibv_create_srq for replies on " + dev_.name, errno, ""};
-  for (std::uint32_t i = 0; i < size.reply_receives(); ++i)
-    if (const int e = post_reply_receive(); e != 0)
+  for (std::uint32_t left = size.reply_receives(); left != 0;) {
+    const std::uint32_t n = std::min(left, dimensions::late_receives);
+    if (const int e = post_reply_receives(n); e != 0)
       return failure{"ibv_post_srq_recv for replies on " + dev_.name, e, ""};
+    left -= n;
+  }
   return {};
 }
 
@@ -83,10 +86,13 @@ message_queues::~message_queues() {
     if (q != nullptr) dev_.verbs->destroy_cq(q);
 }
 
-int message_queues::post_reply_receive() noexcept {
-  ibv_recv_wr wr{.wr_id = 0, .next = nullptr, .sg_list = nullptr, .num_sge = 0};
+int message_queues::post_reply_receives(std::uint32_t n) noexcept {
+  ibv_recv_wr chain[dimensions::late_receives];
+  for (std::uint32_t i = 0; i < n; ++i)
+    chain[i] = {
+        .wr_id = 0, .next = i + 1 < n ? chain + i + 1 : nullptr, .sg_list = nullptr, .num_sge = 0};
   ibv_recv_wr* bad = nullptr;
-  return ibv_post_srq_recv(reply_srq, &wr, &bad);
+  return ibv_post_srq_recv(reply_srq, chain, &bad);
 }
 
 void message_queues::describe(side s, ibv_qp_init_attr& init) const noexcept {

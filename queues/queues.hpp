@@ -1,15 +1,14 @@
 // The umbrella header of queues: what one engine needs of a verbs device, under the names of the
 // seeds.
 //
-//   SAFE_EQ  send_cq (completions of what was sent), reply_cq (replies and system messages): polled
-//   any
-//            time, their handling waits for nothing            (invariant 3)
+//   SAFE_EQ  send_cq (completions of what was sent), reply_cq (replies and system messages):
+//            polled any time, their handling waits for nothing            (invariant 3)
 //   AM_EQ    am_cq (requests): polled only by who holds a reply chunk and a spare receive buffer
 //   SYS_EQ   the UD queue pair's queue (lib/conduit/datagrams.hpp)
 //   ReqSB    request_chunks; a request's chunk receives its reply by RDMA write with immediate
 //   RplSB    reply_chunks
 //   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue
-//   pairs
+//            pairs
 // Capacity (invariant 6): am_cq holds a completion for every posted buffer, reply_cq for every
 // receive of the reply SRQ, send_cq for what may be signalled on all queue pairs within the
 // process's tickets.
@@ -17,8 +16,10 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
 #include "memreg/memreg.hpp"
 #include "nic/device.hpp"
@@ -44,9 +45,11 @@ struct dimensions {
   [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
     return (credits + full_cost - 1) / full_cost;
   }
-  /// One for each request that is out, and for the system messages of each peer.
+  /// Receives behind the reply lanes that may be put back later than they were taken, at most.
+  static constexpr std::uint32_t late_receives = 16;
+  /// One for each request that is out, for the system messages of each peer, and what is late.
   [[nodiscard]] std::uint32_t reply_receives() const noexcept {
-    return request_chunks + 4 * peers + 16;
+    return request_chunks + 4 * peers + 16 + late_receives;
   }
   /// Bytes registered for receiving requests.
   [[nodiscard]] std::size_t receive_bytes() const noexcept {
@@ -71,8 +74,16 @@ class message_queues {
   /// Makes completions on qp findable.
   void announce(const ibv_qp* qp, std::uint32_t rank) noexcept { table_.insert(qp->qp_num, rank); }
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t qpn) const noexcept { return table_.find(qpn); }
-  /// Puts one zero-length receive back behind the reply lanes. 0 or an errno.
-  int post_reply_receive() noexcept;
+  /// Puts n <= late_receives zero-length receives back behind the reply lanes: at once in PAR,
+  /// where nobody knows when its thread runs on; else when enough are due. 0 or an errno.
+  int replace_reply_receives(std::uint32_t n) noexcept {
+    if (concurrent(build_mode)) return post_reply_receives(n);
+    due_ += n;
+    if (due_ < dimensions::late_receives / 2) return 0;
+    const std::uint32_t due = std::min(due_, dimensions::late_receives);
+    due_ -= due;
+    return post_reply_receives(due);
+  }
 
   const dimensions size;
   ibv_cq *send_cq = nullptr, *reply_cq = nullptr, *am_cq = nullptr;
@@ -81,11 +92,13 @@ class message_queues {
   std::unique_ptr<receive_pool> small, bulk;
 
  private:
+  int post_reply_receives(std::uint32_t n) noexcept;
   message_queues(nic::device& dev, memreg::registrar& r, const dimensions& d);
   result<void> set_up(ibv_pd* pd, ibv_comp_channel* channel);
   nic::device& dev_;
   memreg::arena memory_;
   qp_table table_;
+  std::uint32_t due_ = 0;  // receives to be put back
 };
 
 }  // namespace penstock::queues

@@ -38,6 +38,7 @@ class receive_pool {
 
   [[nodiscard]] std::optional<std::uint32_t> take_spare() noexcept { return spares_.take(); }
   void give_spare(std::uint32_t buffer) noexcept { spares_.give(buffer); }
+  [[nodiscard]] bool no_spare() const noexcept { return spares_.empty(); }
   /// Posts buffer. 0 or an errno (only a broken device refuses: the SRQ is as deep as there are
   /// buffers).
   int post(std::uint32_t buffer) noexcept;

@@ -5,6 +5,8 @@
 // at a time. When a queue has no room for one it is kept in its peer (deferred) and sent by a later
 // poll.
 #include <algorithm>
+#include <fstream>
+#include <utility>
 
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine_inl.hpp"
@@ -13,6 +15,9 @@ namespace penstock::conduit {
 namespace {
 
 constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
+// What is owed is sent by itself at a quarter of the loan, so that a stream never runs dry; no
+// later than at this many credits.
+constexpr std::uint32_t largest_return = 64;
 
 }  // namespace
 
@@ -28,6 +33,49 @@ status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
   if (ledger_->take_epoch_mark(p.rank)) [[unlikely]]
     p.say.fetch_or(epoch_bit, std::memory_order_relaxed);
   return status::ok;
+}
+
+// Credits of p may have come back and lie in its queue: taking them out is no waiting.
+void engine::look_for_credits(peer& p) noexcept {
+  if (!direct_)
+    (void)poll_replies_verbs();
+  else if ((p.ready.load(std::memory_order_acquire) >> lane_reply & 1) != 0)
+    (void)poll_replies_direct(p, thread_tag());
+}
+
+// Unless somebody is just sending.
+void engine::give_back_lease(peer& p) noexcept {
+  const std::uint32_t tag = thread_tag();
+  if (!p.request_out.try_enter(tag)) return;
+  if (direct_ && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0)
+    p.lease += p.request_tx->recall();
+  if (p.lease != 0) ledger_->give_back(p.rank, std::exchange(p.lease, 0));
+  p.request_out.leave(tag);
+}
+
+status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept {
+  if (running != nullptr) return status::in_handler;
+  if (r >= size_) return status::bad_rank;
+  if (!started_) return status::shut_down;
+  if (bytes > max_medium) return status::too_long;
+  if (r == rank_) return status::ok;
+  peer& p = peers_[r];
+  const std::uint32_t each = cost_of({.kind = wire::kind::medium, .bytes = bytes});
+  const auto ready = p.ready.load(std::memory_order_acquire);
+  for (const unsigned l : {lane_request, lane_reply})
+    if ((ready >> l & 1) == 0) (void)connect(p, l);
+  const std::uint64_t wanted = std::min<std::uint64_t>(std::uint64_t{messages} * each, 65535);
+  if (const std::uint32_t n = ledger_->hint(r, static_cast<std::uint32_t>(wanted)); n != 0)
+    send_system(p, wire::system_op::want, n, ledger_->take_epoch_mark(r), false);
+  return status::ok;
+}
+
+// The loan to p has grown, or what it gave back has come.
+void engine::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
+  const std::uint32_t batch = std::clamp(ledger_->loan(p.rank) / 4, 1u, largest_return);
+  p.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
+  if (lent != 0) credits_lent_.fetch_add(lent, std::memory_order_relaxed);
+  if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }
 
 // A request to p waits for credits: tells the ledger, and asks for more where those lent could
@@ -47,8 +95,10 @@ bool engine::grant_more(peer& p, token_state& t) noexcept {
   const auto byte = credit::credit_byte::decode(t.header.credit);
   t.grant = static_cast<std::uint8_t>(
       std::min<std::uint32_t>(ledger_->on_need(p.rank, byte.need, byte.end_epoch), 7));
-  if (byte.need != 0) intents_.store(true, std::memory_order_relaxed);
-  return byte.need != 0;
+  if (byte.need == 0) return false;
+  loan_changed(p, t.grant, 0);
+  intents_.store(true, std::memory_order_relaxed);
+  return true;
 }
 
 // The header of a reply that gives `returned` credits back.
@@ -93,24 +143,22 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
   const bool urgent = (h.flags & wire::flag_urgent) != 0;
   switch (static_cast<wire::system_op>(h.handler)) {
     case wire::system_op::revoke: {
-      // What a stream has leased and not spent can be given up too.
-      if (const std::uint32_t tag = thread_tag(); p.request_out.try_enter(tag)) {
-        if (direct_) p.lease += p.request_tx->recall();
-        if (p.lease != 0) ledger_->give_back(p.rank, std::exchange(p.lease, 0));
-        p.request_out.leave(tag);
-      }
+      give_back_lease(p);  // what a stream has leased and not spent can be given up too
       const auto a = ledger_->on_revoke(p.rank, epoch, urgent, h.length);
       send_system(p, wire::system_op::give_back, a.count, a.end_epoch, false);
       return true;
     }
     case wire::system_op::give_back:
       if (ledger_->on_return(p.rank, h.length, epoch) != status::ok) return false;
+      loan_changed(p, 0, h.length);
       intents_.store(true, std::memory_order_relaxed);
       return true;
     case wire::system_op::want: {
       const auto a = ledger_->on_want(p.rank, h.length, urgent, epoch);
-      if (a.send)
+      if (a.send) {
+        loan_changed(p, a.message.count, 0);
         send_system(p, wire::system_op::grant, a.message.count, a.message.end_epoch, false);
+      }
       intents_.store(true, std::memory_order_relaxed);
       return true;
     }
@@ -124,8 +172,10 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
 void engine::follow_intents() noexcept {
   if (!intents_.exchange(false, std::memory_order_relaxed) || !ledger_->has_intents()) return;
   credit::grant g;
-  while (ledger_->next_grant(g))
+  while (ledger_->next_grant(g)) {
+    loan_changed(peers_[g.peer], g.count, 0);
     send_system(peers_[g.peer], wire::system_op::grant, g.count, g.end_epoch, false);
+  }
   credit::revoke_intent asked[16];
   const std::uint32_t n = ledger_->next_revoke(asked);
   for (std::uint32_t i = 0; i < n; ++i)
@@ -159,6 +209,21 @@ void engine::send_deferred() noexcept {
       else
         d.store(w, std::memory_order_release);
     }
+}
+
+// The file of the setting CREDIT_STATS, at the end. Further endpoints of a process number theirs.
+void engine::write_credit_statistics() noexcept {
+  if (settings_.credit_stats == "0") return;
+  static std::atomic<unsigned> endpoints{0};
+  std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
+  path.append(".").append(std::to_string(rank_));
+  if (const unsigned n = endpoints.fetch_add(1, std::memory_order_relaxed); n != 0)
+    path.append(".").append(std::to_string(n + 1));
+  for (peer& p : peers_) give_back_lease(p);
+  std::ofstream file(path);
+  file << credit::snapshot(*ledger_);
+  if (!file.flush())
+    log(log_level::warning, "PENSTOCK_CREDIT_STATS: cannot write %s", path.c_str());
 }
 
 // Puts a system message on the reply lane to p. False: not now.

@@ -223,7 +223,8 @@ unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
     rx.pop(m);
     ++n;
     if (!t.replied) owe(p, t.cost, t.grant);
-    if (urgent || p.owed.load(std::memory_order_relaxed) >= return_batch_) [[unlikely]]
+    if (urgent || p.owed.load(std::memory_order_relaxed) >=
+                      p.return_batch.load(std::memory_order_relaxed)) [[unlikely]]
       push_credits_direct(p, tag);
   }
   if (n != 0) {

@@ -73,6 +73,9 @@ std::span<std::byte> endpoint::segment_of(rank_id r) const noexcept {
 }
 std::size_t endpoint::max_medium() const noexcept { return conduit::max_medium; }
 std::size_t endpoint::max_long() const noexcept { return conduit::max_long; }
+status endpoint::expect(rank_id to, std::uint32_t messages, std::size_t bytes) noexcept {
+  return engine_->expect(to, messages, bytes);
+}
 status endpoint::poll() noexcept { return engine_->poll(); }
 status endpoint::poll_once(unsigned& empty) noexcept { return engine_->wait_step(empty); }
 status endpoint::barrier() noexcept { return engine_->barrier(); }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,12 +105,17 @@ struct token_state {
   token make() noexcept { return token(*this); }
 };
 
-/// A thread's memory of who sends: with many connections it looks at the hot ones each time, and at
-/// the others in turn.
+/// What a thread keeps from poll to poll. Who sends: with many connections it looks at the hot ones
+/// each time, and at the others in turn. And, on the verbs path, what it must hold to take a
+/// request: where a reply is built, and a spare buffer of either size.
 struct poller {
   static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
   peer* hot[hot_peers] = {};
-  std::uint32_t victim = 0, cursor = 0, since_reap = 0;
+  std::uint32_t victim = 0, cursor = 0, since_look = 0;
+  std::optional<std::uint32_t> reply_chunk, spare[2];
+
+  [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
+  bool keeps = false;  ///< them, whatever others lack: the progress thread
 
   void warm(peer* p) noexcept {
     for (const peer* h : hot)
@@ -149,6 +155,9 @@ class engine {
   // Messages. Requests wait by polling; see endpoint. Replies do not wait.
   status request(rank_id to, const outgoing& m) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
+  /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
+  /// nothing.
+  status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
   /// request() of a Short of a user's handler; the shortest way there is. args is read in pairs: it
   /// has room for an even number of words.
   status request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
@@ -208,6 +217,10 @@ class engine {
   std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   bool note_request(peer& p, token_state& t) noexcept;
   bool grant_more(peer& p, token_state& t) noexcept;
+  void look_for_credits(peer& p) noexcept;
+  void give_back_lease(peer& p) noexcept;
+  void loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept;
+  void write_credit_statistics() noexcept;
   static void owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept;
   wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;
@@ -236,7 +249,7 @@ class engine {
   poller& my_poller(std::uint32_t tag) noexcept;
   unsigned poll_peer_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_direct(std::uint32_t tag) noexcept;
-  unsigned poll_verbs() noexcept;
+  unsigned poll_verbs(std::uint32_t tag) noexcept;
   void return_idle_credits(poller& mine, std::uint32_t tag) noexcept;
 
   // verbs.cpp
@@ -254,7 +267,9 @@ class engine {
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   unsigned reap_sends() noexcept;
   unsigned poll_replies_verbs() noexcept;
-  unsigned poll_requests_verbs() noexcept;
+  [[nodiscard]] bool equip(poller& mine) noexcept;
+  void lay_down(poller& mine) noexcept;
+  unsigned poll_requests_verbs(poller& mine, std::uint32_t tag) noexcept;
 
   // connect.cpp
   status connect(peer& p, unsigned lane) noexcept;
@@ -283,6 +298,9 @@ class engine {
   static constexpr const char* malformed = "sent bytes that make no sense";
   // Polls without a request after which what is owed is sent by itself.
   static constexpr std::uint16_t idle_polls = 32;
+  // Verbs path: polls between two looks at what may wait: sends and transfers that have completed,
+  // and what concerns the job.
+  static constexpr std::uint16_t polls_a_look = 8;
 
   job::job& job_;
   settings settings_;
@@ -297,14 +315,15 @@ class engine {
   std::uint32_t unanswered_limit_ = 1;            // requests without reply that one message answers
   std::uint64_t job_secret_ = 0;
 
-  // Read by every poll.
+  // Read by every poll, or every look.
   const std::atomic<std::uint32_t>* events_ = nullptr;     // raised by the shared-memory device
   const std::atomic<std::uint32_t>* datagrams_ = nullptr;  // the same
   std::atomic<std::uint32_t> events_seen_{0};
-  std::atomic<std::uint32_t> polls_to_look_{
-      0};                                   // kernel devices: until the slow queues are looked at
-  std::atomic<bool> intents_{false};        // the ledger may have something to say
-  std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
+  std::atomic<std::uint32_t> looks_{0};            // kernel devices: whether to look at slow queues
+  std::atomic<bool> intents_{false};               // the ledger may have something to say
+  std::atomic<std::uint32_t> deferred_{0};         // system messages that wait for room
+  std::atomic<std::uint64_t> credits_lent_{0};     // on demand
+  std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
   std::atomic<std::uint32_t> placed_{0};
   std::atomic<std::uint32_t> connected_{0};      // entries of order_ that are valid
   std::unique_ptr<std::atomic<peer*>[]> order_;  // peers in the order they were connected
@@ -313,7 +332,6 @@ class engine {
   std::vector<peer> peers_;
   std::unique_ptr<credit::ledger<build_mode>> ledger_;
   credit::config credit_config_;
-  std::uint32_t return_batch_ = 1;  // credits owed to a peer before they are sent by themselves
 
   handler_entry user_[user_handlers];
   // Argument words of each user handler as request_short() may send it; not_short: by the long way.

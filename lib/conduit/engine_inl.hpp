@@ -1,5 +1,5 @@
 // Hot bodies of the engine that more than one of its parts inlines: the check of what is to be
-// sent, and the run of a handler. Included by request.cpp, direct.cpp and verbs.cpp only.
+// sent, and the run of a handler. Included by poll.cpp, request.cpp, direct.cpp and verbs.cpp only.
 #pragma once
 
 #include <cstring>
@@ -11,6 +11,13 @@ namespace penstock::conduit {
 
 /// This thread's tag for queue owners; in SEQ and PARSYNC they need none.
 inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
+
+inline poller& engine::my_poller(std::uint32_t tag) noexcept {
+  auto& mine = pollers_[tag - 1];
+  if (!mine) [[unlikely]]
+    mine = std::make_unique<poller>();
+  return *mine;
+}
 
 /// The credit byte of a request of that cost; inside request_out.
 inline std::uint8_t engine::request_credit_byte(peer& p, std::uint32_t cost) noexcept {

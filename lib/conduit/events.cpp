@@ -7,8 +7,10 @@
 namespace penstock::conduit {
 namespace {
 
-// Kernel devices raise no counter: their slow queues are looked at once in so many polls.
-constexpr std::uint32_t polls_between_looks = 64;
+// Kernel devices raise no counter: datagrams are looked for at one look in so many, and the
+// device's own events, which takes a system call, at one in so many.
+constexpr std::uint32_t looks_between_datagrams = 8, looks_between_events = 128;
+static_assert(looks_between_events % looks_between_datagrams == 0);
 
 }  // namespace
 
@@ -23,9 +25,9 @@ bool engine::attention() noexcept {
     return events_->load(std::memory_order_relaxed) !=
                events_seen_.load(std::memory_order_relaxed) ||
            datagrams_->load(std::memory_order_relaxed) != 0;
-  const std::uint32_t left = polls_to_look_.load(std::memory_order_relaxed);
-  polls_to_look_.store(left == 0 ? polls_between_looks : left - 1, std::memory_order_relaxed);
-  return left == 0;
+  const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
+  looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost
+  return looks % looks_between_datagrams == 0;
 }
 
 void engine::look_around() noexcept {
@@ -44,6 +46,7 @@ void engine::look_around() noexcept {
                                               std::memory_order_relaxed))
       return;
   } else {
+    if (looks_.load(std::memory_order_relaxed) % looks_between_events != 0) return;
     pollfd f{device_.context->async_fd, POLLIN, 0};
     if (::poll(&f, 1, 0) != 1) return;
   }

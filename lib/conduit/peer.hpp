@@ -45,6 +45,7 @@ struct alignas(cache_line) peer {
   std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
   std::atomic<std::uint8_t> say{0};         // E and XXX that the next request carries
   std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
+  std::atomic<std::uint16_t> return_batch{1};  // owed at which it is sent by itself
   bool wakes = false;  // direct path: it has a progress thread, which sleeps until it is woken
   std::uint32_t rank = 0;
   std::uint32_t lease = 0;  // (request_out) credits taken and not yet spent

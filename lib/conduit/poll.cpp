@@ -7,11 +7,6 @@
 #include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
-poller& engine::my_poller(std::uint32_t tag) noexcept {
-  auto& mine = pollers_[tag - 1];
-  if (!mine) mine = std::make_unique<poller>();
-  return *mine;
-}
 
 unsigned engine::poll_peer_direct(peer& p, std::uint32_t tag) noexcept {
   unsigned n = 0;
@@ -22,6 +17,8 @@ unsigned engine::poll_peer_direct(peer& p, std::uint32_t tag) noexcept {
 }
 
 unsigned engine::poll_direct(std::uint32_t tag) noexcept {
+  if (attention()) [[unlikely]]
+    look_around();
   // A1 peers  acquire connected_  <- R1 (connect.cpp): their rings are there
   const std::uint32_t all = connected_.load(std::memory_order_acquire);
   unsigned n = 0;
@@ -49,16 +46,20 @@ status engine::poll(unsigned& n) noexcept {
     return status::in_handler;
   if (!started_) [[unlikely]]
     return status::shut_down;
-  if (attention()) [[unlikely]]
-    look_around();
   if (direct_) {
     n = poll_direct(my_tag());
   } else if (transfers_.everything()) [[unlikely]] {
     transfers_.progress();
-    // Requests wait, since their handlers reply, until no peer has a key to changed memory.
-    n = transfers_.must_settle() ? poll_replies_verbs() + transfers_.reap() : poll_verbs();
+    if (!transfers_.must_settle()) {
+      n = poll_verbs(my_tag());
+    } else {  // requests wait, since their handlers reply, until no peer has a key to changed
+              // memory
+      if (attention()) [[unlikely]]
+        look_around();
+      n = poll_replies_verbs() + transfers_.reap();
+    }
   } else {
-    n = poll_verbs();
+    n = poll_verbs(my_tag());
   }
   return status::ok;
 }

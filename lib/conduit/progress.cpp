@@ -96,6 +96,7 @@ void progress::run() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   ask_for_short_slices();
   claim_last_thread_index();
+  if (!engine_.direct_) engine_.my_poller(my_tag()).keeps = true;
   const std::uint64_t interval = engine_.settings_.progress_interval_ns;
   std::uint64_t nap = 0;
   // A1 stop  acquire stopping_  <- R1
@@ -157,7 +158,7 @@ std::uint64_t progress::taken() const noexcept {
 // True if there is something to do that no completion event would tell of.
 bool progress::waiting() noexcept {
   if (stopping_.load(std::memory_order_relaxed) || engine_.attention()) return true;
-  if (!engine_.direct_) return false;
+  if (!engine_.direct_) return !engine_.equip(engine_.my_poller(my_tag()));
   const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < peers; ++i) {
     peer& p = *engine_.order_[i].load(std::memory_order_relaxed);

@@ -21,6 +21,9 @@ endpoint_statistics engine::statistics() const noexcept {
     s.credit_messages += read(p.credit_messages);
     s.credit_stalls += p.credit_stalls.load(std::memory_order_relaxed);
   }
+  s.credits_lent = credits_lent_.load(std::memory_order_relaxed);
+  s.credits_revoked = credits_revoked_.load(std::memory_order_relaxed);
+  s.credit_epochs = ledger_->epoch();
   return s;
 }
 

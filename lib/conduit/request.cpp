@@ -55,6 +55,10 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   status s = try_request(to, m);
   if (s == status::ok) [[likely]]
     return s;
+  if (s == status::no_credit) {
+    look_for_credits(peers_[to]);
+    s = try_request(to, m);
+  }
   bool stalled = false;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     if (s == status::no_credit) stall(peers_[to], cost_of(m), !std::exchange(stalled, true));
@@ -127,9 +131,9 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   // (R-a of firehose/remote.hpp) The handler may have changed memory that a peer holds a key to.
   // The key comes back by control messages and completions, for which no handler has to run.
   while (transfers_.must_settle()) [[unlikely]] {
-    transfers_.progress();
-    if (transfers_.reap() == 0) sched_yield();
-  }
+      transfers_.progress();
+      if (transfers_.reap() == 0) sched_yield();
+    }
   const status s = direct_ ? reply_direct(t, m) : reply_verbs(t, m);
   if (s == status::ok) [[likely]]
     t.replied = true;

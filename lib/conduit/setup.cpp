@@ -2,6 +2,7 @@
 // other where they are, and the close in which nobody leaves before all have finished. No message
 // flows here.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -17,6 +18,25 @@ namespace {
 
 constexpr std::uint32_t wire_version = 1;
 
+/// The settings of the credit system that must be equal everywhere, in the order of credit_names.
+using credit_numbers = std::array<std::uint32_t, 9>;
+constexpr const char* credit_names[] = {"FLOW_CONTROL",   "DYNAMIC_CREDITS",   "CRED_PER_NODE",
+                                        "BANKED_CREDITS", "MAX_CRED_PER_NODE", "LENDER_LIMIT",
+                                        "REVOKE_LIMIT",   "EPOCH_DURATION",    "NUM_SCAVENGE"};
+static_assert(std::size(credit_names) == std::tuple_size_v<credit_numbers>);
+
+credit_numbers numbers_of(const credit::config& c) noexcept {
+  return {c.flow_control ? 1u : 0u,
+          c.dynamic ? 1u : 0u,
+          c.credits_per_peer,
+          c.bank,
+          c.max_per_peer,
+          c.lender_limit,
+          c.revoke_limit,
+          c.epoch_requests,
+          c.num_scavenge};
+}
+
 /// What each process tells all others at start, as bytes; checked by every receiver.
 struct introduction {
   std::uint32_t version = wire_version;
@@ -25,7 +45,7 @@ struct introduction {
   std::uint32_t datagram_qp = 0;
   std::uint32_t handlers = 0;  ///< fingerprint of the handler table
   std::uint64_t credits = 0;   ///< fingerprint of the credit settings
-  std::uint32_t credits_per_peer = 0, bank = 0;
+  credit_numbers each_credit{};
   std::uint64_t segment_base = 0, segment_bytes = 0;
   std::uint64_t reply_base = 0;
   std::uint32_t segment_rkey = 0, reply_rkey = 0;
@@ -128,7 +148,7 @@ result<void> engine::open_device() {
   if (!c) return c.error();
   credit_config_ = *c;
   ledger_ = std::make_unique<credit::ledger<build_mode>>(credit_config_);
-  return_batch_ = std::clamp(credit_config_.credits_per_peer / 4, 1u, 64u);
+  for (peer& p : peers_) loan_changed(p, 0, 0);
   am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
   safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
   max_inline_ = std::min(device_.max_inline, settings_.inline_limit);
@@ -160,7 +180,7 @@ result<void> engine::open_queues() {
   auto q = queues::message_queues::open(device_, pd_, *registrar_, d, channel_);
   if (!q) return q.error();
   queues_ = std::move(*q);
-  unanswered_limit_ = std::clamp(std::min(return_batch_, d.request_chunks / 4), 1u, max_unanswered);
+  unanswered_limit_ = std::clamp(d.request_chunks / 4, 1u, max_unanswered);
   return {};
 }
 
@@ -241,8 +261,7 @@ result<void> engine::introduce() {
   mine.datagram_qp = datagram_port_->number();
   mine.handlers = fingerprint(user_, user_handlers);
   mine.credits = credit_config_.fingerprint();
-  mine.credits_per_peer = credit_config_.credits_per_peer;
-  mine.bank = credit_config_.bank;
+  mine.each_credit = numbers_of(credit_config_);
   mine.direct = direct_;
   if (segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
@@ -275,9 +294,10 @@ result<void> engine::introduce() {
       return disagree("PENSTOCK_MAX_MEDIUM of the build", max_medium, his.max_medium_bytes);
     if (his.handlers != mine.handlers)
       return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
-    if (his.credits_per_peer != mine.credits_per_peer)
-      return disagree("PENSTOCK_CRED_PER_NODE", mine.credits_per_peer, his.credits_per_peer);
-    if (his.bank != mine.bank) return disagree("PENSTOCK_BANKED_CREDITS", mine.bank, his.bank);
+    for (std::size_t i = 0; i < std::size(credit_names); ++i)
+      if (his.each_credit[i] != mine.each_credit[i])
+        return disagree((std::string("PENSTOCK_") + credit_names[i]).c_str(), mine.each_credit[i],
+                        his.each_credit[i]);
     if (his.credits != mine.credits)
       return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
     if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
@@ -316,6 +336,7 @@ void engine::close() noexcept {
     if (!job_.ended()) (void)job_.fence();
   }
   progress_.reset();
+  write_credit_statistics();
   started_ = false;
 }
 

@@ -68,6 +68,14 @@ bool find_parts(std::byte* at, std::uint32_t n, wire::header& h, const std::byte
   return true;
 }
 
+// Counts what any thread may handle.
+void count(std::uint64_t& n) noexcept {
+  if constexpr (concurrent(build_mode))
+    std::atomic_ref(n).fetch_add(1, std::memory_order_relaxed);
+  else
+    ++n;
+}
+
 void enter(queue_owner& o, std::uint32_t tag) noexcept {
   backoff b(64);
   while (!o.try_enter(tag)) b.idle();
@@ -92,7 +100,7 @@ result<std::uint32_t> engine::key_for(const void* payload, std::size_t bytes,
   if (at < own.size() && bytes <= own.size() - at) return segment_->keys().lkey;
   temporary = device_.verbs->reg_mr(pd_, const_cast<void*>(payload), bytes, 0);
   if (temporary == nullptr)
-    return failure{"ibv_reg_mr of " + std::to_string(bytes) + " bytes", errno, "raise ulimit -l"};
+    return failure{"ibv_reg_mr of the payload of a Long", errno, "raise ulimit -l"};
   return temporary->lkey;
 }
 
@@ -284,6 +292,9 @@ unsigned engine::poll_replies_verbs() noexcept {
   ibv_wc wc[batch];
   const unsigned limit = settings_.safe_limit == 0 ? batch : std::min(settings_.safe_limit, batch);
   const int n = ibv_poll_cq(queues_->reply_cq, static_cast<int>(limit), wc);
+  if (n <= 0) return 0;
+  if (queues_->replace_reply_receives(static_cast<std::uint32_t>(n)) != 0) [[unlikely]]
+    fatal(1, "ibv_post_srq_recv for replies failed on %s", device_.name.c_str());
   for (int i = 0; i < n; ++i) {
     const std::uint32_t rank = queues_->rank_of(wc[i].qp_num);
     if (rank >= size_) [[unlikely]]
@@ -293,8 +304,6 @@ unsigned engine::poll_replies_verbs() noexcept {
       if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
-    if (queues_->post_reply_receive() != 0) [[unlikely]]
-      peer_failed(p, "ibv_post_srq_recv failed");
     const std::uint32_t imm = be32toh(wc[i].imm_data);
     if ((imm & imm_system) != 0) {
       wire::header h;
@@ -326,11 +335,11 @@ unsigned engine::poll_replies_verbs() noexcept {
       token_state t(*this, p, h, false);
       if (!run_handler(t, fixed, payload)) [[unlikely]]
         peer_failed(p, malformed);
-      std::atomic_ref(p.replies_handled).fetch_add(1, std::memory_order_relaxed);
+      count(p.replies_handled);
     }
     queues_->request_chunks->give(chunk);
   }
-  return n > 0 ? static_cast<unsigned>(n) : 0;
+  return static_cast<unsigned>(n);
 }
 
 // The chunks that a message of credits frees, behind its header, but for the one it was written to.
@@ -346,20 +355,37 @@ bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t byte
   return true;
 }
 
-// AM_EQ: one request with a reply chunk and a spare buffer in hand, up to am_limit of them.
-unsigned engine::poll_requests_verbs() noexcept {
-  const unsigned limit = settings_.am_limit == 0 ? batch : std::min(settings_.am_limit, batch);
-  auto reply_chunk = queues_->reply_chunks->take();
-  if (!reply_chunk) {
-    reap_sends();
-    return 0;
+// Takes what mine lacks; false: something is short.
+bool engine::equip(poller& mine) noexcept {
+  if (!mine.reply_chunk && !(mine.reply_chunk = queues_->reply_chunks->take())) reap_sends();
+  if (!mine.spare[0]) mine.spare[0] = queues_->small->take_spare();
+  if (!mine.spare[1]) mine.spare[1] = queues_->bulk->take_spare();
+  return mine.equipped();
+}
+
+// Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
+// pool fills it again, so that threads which do not poll for long can keep nobody from polling.
+void engine::lay_down(poller& mine) noexcept {
+  if (mine.keeps) return;
+  if (mine.reply_chunk && queues_->reply_chunks->empty()) {
+    queues_->reply_chunks->give(*mine.reply_chunk);
+    mine.reply_chunk.reset();
   }
+  queues::receive_pool* const pools[] = {queues_->small.get(), queues_->bulk.get()};
+  for (unsigned i = 0; i < 2; ++i) {
+    if (!mine.spare[i] || !pools[i]->no_spare()) continue;
+    pools[i]->give_spare(*mine.spare[i]);
+    mine.spare[i].reset();
+  }
+}
+
+// AM_EQ: one request with a reply chunk and a spare buffer in hand, up to am_limit of them.
+unsigned engine::poll_requests_verbs(poller& mine, std::uint32_t tag) noexcept {
+  const unsigned limit = settings_.am_limit == 0 ? batch : std::min(settings_.am_limit, batch);
   ibv_wc wc;
   unsigned n = 0;
-  std::optional<std::uint32_t> spare[2] = {queues_->small->take_spare(),
-                                           queues_->bulk->take_spare()};
-  const std::uint32_t tag = my_tag();
-  while (n < limit && spare[0] && spare[1] && reply_chunk &&
+  const bool kept = mine.equipped();
+  while (n < limit && (mine.equipped() || equip(mine)) &&
          ibv_poll_cq(queues_->am_cq, 1, &wc) == 1) {
     ++n;
     const std::uint32_t rank = queues_->rank_of(wc.qp_num);
@@ -373,10 +399,10 @@ unsigned engine::poll_requests_verbs() noexcept {
     const unsigned lane =
         p.lanes[lane_bulk].qp != nullptr && p.lanes[lane_bulk].qp->qp_num == wc.qp_num;
     queues::receive_pool& pool = lane == 0 ? *queues_->small : *queues_->bulk;
-    if (pool.post(*spare[lane]) != 0) [[unlikely]]
+    if (pool.post(*mine.spare[lane]) != 0) [[unlikely]]
       peer_failed(p, "ibv_post_srq_recv failed");
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-    spare[lane] = buffer;  // free again when its handler has returned
+    mine.spare[lane] = buffer;  // free again when its handler has returned
     wire::header h;
     const std::byte* fixed = nullptr;
     std::byte* payload = nullptr;
@@ -384,25 +410,25 @@ unsigned engine::poll_requests_verbs() noexcept {
       peer_failed(p, malformed);
     token_state t(*this, p, h, true);
     t.cost = lane == 0 ? 1 : queues_->size.full_cost;
-    t.reply_chunk = static_cast<std::uint16_t>(*reply_chunk);
+    t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     const bool urgent = note_request(p, t);
     if (!run_handler(t, fixed, payload)) [[unlikely]]
       peer_failed(p, malformed);
-    std::atomic_ref(p.requests_handled).fetch_add(1, std::memory_order_relaxed);
+    count(p.requests_handled);
     if (!t.replied) {
       enter(p.request_in, tag);
       p.unanswered[p.unanswered_count++] = h.chunk;
       owe(p, t.cost, t.grant);
-      const bool full = p.unanswered_count >= unanswered_limit_;
+      const bool full =
+          p.unanswered_count >= unanswered_limit_ ||
+          p.owed.load(std::memory_order_relaxed) >= p.return_batch.load(std::memory_order_relaxed);
       if (urgent || full) push_credits_verbs(p, tag);
       p.request_in.leave(tag);
     }
-    if (t.reply_chunk == queues::no_chunk) reply_chunk = queues_->reply_chunks->take();
+    if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
   }
   if (n != 0) ledger_->count_requests(n);
-  if (reply_chunk) queues_->reply_chunks->give(*reply_chunk);
-  if (spare[0]) queues_->small->give_spare(*spare[0]);
-  if (spare[1]) queues_->bulk->give_spare(*spare[1]);
+  if (n != 0 || !kept) lay_down(mine);
   return n;
 }
 
@@ -429,14 +455,15 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   if (n <= max_inline_) queues_->reply_chunks->give(*chunk);
 }
 
-unsigned engine::poll_verbs() noexcept {
-  unsigned n = poll_replies_verbs() + transfers_.reap();
-  n += poll_requests_verbs();
-  const std::uint32_t tag = my_tag();
+unsigned engine::poll_verbs(std::uint32_t tag) noexcept {
   poller& mine = my_poller(tag);
-  if (n != 0 && ++mine.since_reap < 8) return n;
-  mine.since_reap = 0;
+  unsigned n = poll_replies_verbs() + poll_requests_verbs(mine, tag);
+  if (++mine.since_look < polls_a_look) return n;
+  mine.since_look = 0;
+  if (attention()) [[unlikely]]
+    look_around();
   (void)reap_sends();
+  n += transfers_.reap();
   if (n == 0) return_idle_credits(mine, tag);
   return n;
 }
@@ -448,7 +475,7 @@ void engine::return_idle_credits(poller& mine, std::uint32_t tag) noexcept {
     mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
     peer& p = *order_[mine.cursor];
     if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
-    if (++p.idle >= idle_polls) {
+    if (++p.idle >= idle_polls / polls_a_look) {
       p.idle = 0;
       push_credits_verbs(p, tag);
     }

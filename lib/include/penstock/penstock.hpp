@@ -234,6 +234,9 @@ struct endpoint_statistics {
   std::uint64_t replies_handled = 0;   ///< reply handlers run
   std::uint64_t credit_stalls = 0;     ///< requests that had to wait for credits
   std::uint64_t credit_messages = 0;   ///< messages that carried nothing but credits
+  std::uint64_t credits_lent = 0;      ///< credits that this process has lent on demand
+  std::uint64_t credits_revoked = 0;   ///< credits that others gave back to this process
+  std::uint64_t credit_epochs = 0;     ///< epochs of credit statistics that have ended here
 };
 
 /// What memory of other ranks puts and gets (penstock/rma.hpp) may reach.
@@ -314,6 +317,12 @@ class endpoint {
                             payload.size(), dest, true);
   }
 
+  /// A hint that changes speed only: this process will soon have up to `messages` Mediums of
+  /// `bytes` each on their way to that rank at a time. Connects to it and asks for the credits that
+  /// this takes, so that they are there before the first message. What the other can lend it lends
+  /// (at most LENDER_LIMIT in an epoch; repeat the hint for more). Never waits. Not from a handler.
+  status expect(rank_id to, std::uint32_t messages, std::size_t bytes) noexcept;
+
   /// Moves messages and runs handlers; never waits. Not from a handler.
   status poll() noexcept;
   /// Polls, giving the core away when nothing comes, until done() is true.
@@ -340,7 +349,8 @@ class endpoint {
   template <auto F>
   auto enter(void* object) {
     using traits = detail::handler_traits<decltype(F)>;
-    return typename traits::ref{add_raw(&traits::template call<F>, object, traits::payload, traits::words)};
+    return typename traits::ref{
+        add_raw(&traits::template call<F>, object, traits::payload, traits::words)};
   }
   std::uint8_t add_raw(detail::raw_handler f, void* context, bool payload, unsigned words);
   status request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
