@@ -20,9 +20,15 @@ barrier::barrier(engine& e, std::uint8_t handler_index)
                                        .payload = handler_entry::takes::nothing});
 }
 
+barrier::~barrier() {
+  if (puts_.load(std::memory_order_relaxed) != 0) engine_.one_sided().settle(puts_);
+}
+
 void barrier::use_segment() noexcept {
-  if (!engine_.options().barrier_shm || engine_.options().barrier == barrier_kind::am_dissemination)
-    return;
+  const barrier_kind kind = engine_.options().barrier;
+  if (kind == barrier_kind::am_dissemination) return;
+  if (!engine_.options().barrier_shm && kind != barrier_kind::put_dissemination) return;
+  by_put_ = kind == barrier_kind::put_dissemination;
   // Fresh pages of a segment are zero, which is what unwritten slots are.
   slots_ = std::launder(reinterpret_cast<barrier_slots*>(engine_.segment().data()));
   in_segment_ = true;
@@ -34,9 +40,14 @@ bool barrier::send(unsigned link, std::uint32_t to, unsigned parity, unsigned sl
   if (there == nullptr && in_segment_)
     there = reinterpret_cast<barrier_slots*>(engine_.segment_here(to));
   if (there != nullptr) [[likely]] {
-    // B2 arrive  store-release slot  -> B1
-    there->at[parity][slot].word.store(word, std::memory_order_release);
+    there->at[parity][slot].write(word);
     return true;
+  }
+  if (by_put_) {
+    auto* const far = reinterpret_cast<barrier_slots*>(engine_.segment_of(to).data());
+    const std::uint64_t whole[] = {word, ~word};
+    return engine_.one_sided().put(to, &far->at[parity][slot], whole, sizeof whole,
+                                   reuse::on_return, puts_) == status::ok;
   }
   const std::uint32_t args[] = {parity << 8 | slot, static_cast<std::uint32_t>(word),
                                 static_cast<std::uint32_t>(word >> 32)};
@@ -52,9 +63,9 @@ void barrier::on_word(void* self, token&, const std::uint32_t* args, std::byte*,
   const unsigned parity = args[0] >> 8 & 1;
   const unsigned slot = args[0] & 0xff;
   if (slot >= barrier_steps_max) return;
-  // B2, in the sender's stead: its message has been received
-  static_cast<barrier*>(self)->slots_->at[parity][slot].word.store(
-      args[1] | std::uint64_t{args[2]} << 32, std::memory_order_release);
+  // In the sender's stead: its message has been received.
+  static_cast<barrier*>(self)->slots_->at[parity][slot].write(args[1] | std::uint64_t{args[2]}
+                                                                            << 32);
 }
 
 // False also if another thread is at it: then that one's view is as good.

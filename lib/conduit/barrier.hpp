@@ -1,7 +1,7 @@
 // The barrier of an engine's processes: split-phase, named or anonymous; its shape is a setting.
-// Used by endpoint::barrier(). The words of dissemination.hpp go by store where the partner's slots
-// are mapped here (one host), and by Short otherwise; the receiver looks at the same slot in both
-// cases.
+// Used by lib/gasnet. The words of dissemination.hpp and tree.hpp go by store where the partner's
+// slots are mapped here (one host), and otherwise by Short, or by a put if the setting says so; the
+// receiver looks at the same slot in all cases.
 #pragma once
 
 #include <array>
@@ -28,6 +28,7 @@ class barrier {
   barrier(engine& e, std::uint8_t handler_index);
   barrier(const barrier&) = delete;
   barrier& operator=(const barrier&) = delete;
+  ~barrier();
 
   /// After start(): says that every rank's segment begins with a page (sizeof(barrier_slots)) that
   /// is the barrier's. Without it all words travel as messages.
@@ -60,6 +61,8 @@ class barrier {
   engine& engine_;
   const std::uint8_t handler_;
   bool in_segment_ = false;
+  bool by_put_ = false;       // words go by put where the partner's slots are not mapped
+  op_counter puts_{0};        // of those in flight; nobody waits for them
   barrier_slots* slots_;      // where this process receives
   owner<build_mode> inside_;  // who may touch logic_, partners_ and passed_
   std::atomic<bool> relaying_{false};

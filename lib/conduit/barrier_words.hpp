@@ -30,10 +30,24 @@ constexpr barrier_vote combine(const barrier_vote& a, const barrier_vote& b) noe
   return a.named ? a : b;
 }
 
-/// A slot of the receiving side. One writer at a time (the sender, or the handler that stands in
-/// for it), one reader. A cache line each: every slot has another writer.
+/// A slot of the receiving side. One writer at a time (the sender, the handler that stands in for
+/// it, or the device), one reader. A cache line each: every slot has another writer. A device may
+/// write in pieces, in any order: a word counts when its complement is there too.
 struct alignas(cache_line) barrier_slot {
   std::atomic<std::uint64_t> word{0};
+  std::atomic<std::uint64_t> complement{0};
+
+  void write(std::uint64_t w) noexcept {
+    complement.store(~w, std::memory_order_relaxed);
+    // B2 arrive  store-release word  -> B1: the complement too
+    word.store(w, std::memory_order_release);
+  }
+  /// The last word that is whole; 0 while one is being written.
+  [[nodiscard]] std::uint64_t read() const noexcept {
+    // B1 arrive  load-acquire word  <- B2: what the sender did before is visible
+    const std::uint64_t w = word.load(std::memory_order_acquire);
+    return complement.load(std::memory_order_relaxed) == ~w ? w : 0;
+  }
 };
 static_assert(sizeof(barrier_slot) == cache_line);
 

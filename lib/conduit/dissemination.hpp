@@ -54,8 +54,7 @@ class dissemination {
         ++sent_;
       }
       if (received_ == steps_) return true;
-      // B1 arrive  load-acquire slot  <- B2 (barrier.cpp): what the sender did before is visible
-      const std::uint64_t w = slots.at[parity][received_].word.load(std::memory_order_acquire);
+      const std::uint64_t w = slots.at[parity][received_].read();
       if (phase_of(w) != phase_) return false;
       known_ = combine(known_, vote_of(w));
       ++received_;

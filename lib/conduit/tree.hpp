@@ -68,8 +68,7 @@ class tree {
 
  private:
   bool received(const barrier_slots& slots, unsigned slot, std::uint64_t& w) const noexcept {
-    // B1 arrive  load-acquire slot  <- B2 (barrier.cpp): what the sender did before is visible
-    w = slots.at[phase_ & 1][slot].word.load(std::memory_order_acquire);
+    w = slots.at[phase_ & 1][slot].read();
     return phase_of(w) == phase_;
   }
 

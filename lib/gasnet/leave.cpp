@@ -180,6 +180,7 @@ bool begin_to_leave() noexcept {
 // exit(3) and return from main.
 void at_exit(int status, void*) {
   if (::getpid() != joined_as) return;
+  if (job::job::joined() != self.membership) return;  // who joined before us has left already
   if (last_resort) self.membership->abort(status & 0xff, nullptr);
   if (!begin_to_leave()) park();
   (void)take_down(status & 0xff);
@@ -232,7 +233,17 @@ void register_exit(conduit::engine& e) {
                                       .payload = conduit::handler_entry::takes::nothing});
 }
 
-std::atomic<std::uint32_t> exit_news{0};
+std::atomic<std::uint32_t> exit_news{1};
+
+void heed_from_now_on() noexcept {
+  exit_news.store(0, std::memory_order_relaxed);
+  // Whoever has news says what it is first, and then that there is some. The fence: either we see
+  // here what it is, or what it says comes after our zero.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (wish.load(std::memory_order_relaxed) != 0 || ordered() ||
+      leaving.load(std::memory_order_relaxed))
+    exit_news.store(1, std::memory_order_relaxed);
+}
 
 bool heed_exit_news(bool may_return) noexcept {
   if (leaving.load(std::memory_order_relaxed)) {
@@ -244,6 +255,7 @@ bool heed_exit_news(bool may_return) noexcept {
     tell_client();
     leave(static_cast<int>(static_cast<std::uint32_t>(wished)));
   }
+  if (!ordered()) return false;
   if (self.engine->rank() == 0) spread_order(true);
   std::uint64_t since = 0;
   const std::uint64_t now = now_ns();

@@ -35,7 +35,7 @@ static_assert(front_bytes % GASNET_PAGESIZE == 0);
 
 struct process {
   settings options;
-  std::unique_ptr<job::job> membership;
+  job::job* membership = nullptr;               // never given back; or of who joined before
   std::unique_ptr<conduit::engine> engine;      // from gasnet_attach on
   std::unique_ptr<conduit::barrier> barrier;    // the same
   std::uint64_t local_max = 0, global_max = 0;  // largest segments
@@ -74,9 +74,11 @@ std::span<std::byte> client_segment(std::uint32_t rank) noexcept;
 /// From gasnet_init on: an end of the process by other ways than gasnet_exit is noticed.
 void prepare_exit();
 
-/// Not 0 from the moment that this process may have to leave: an order, a signal, its own
-/// gasnet_exit. Read after every poll.
+/// 0 between gasnet_attach and the moment that this process may have to leave: an order, a signal,
+/// its own gasnet_exit. Read before every poll.
 extern std::atomic<std::uint32_t> exit_news;
+/// Once attached: polls go on without a look at anything else, unless there is news already.
+void heed_from_now_on() noexcept;
 /// What there is to do then. Does not return where this thread has to take the process down, or
 /// another does and the caller could not be told (may_return false). True: the engine is to be left
 /// alone.

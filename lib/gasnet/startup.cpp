@@ -111,6 +111,7 @@ result<void> attach(std::uint64_t segment_bytes) {
   self.barrier->use_segment();
   open_windows();
   self.attached = true;
+  heed_from_now_on();
   // Everybody is here, and those who talk in barriers are connected.
   conduit::barrier_vote all;
   self.barrier->notify({});
@@ -148,9 +149,12 @@ int GASNETC_(init)(int*, char***) {
   auto s = read_settings();
   if (!s) fatal(1, "%s", s.error().message().c_str());
   self.options = std::move(*s);
-  auto j = job::job::join(self.options);
-  if (!j) return report(j.error());
-  self.membership = std::move(*j);
+  self.membership = job::job::joined();
+  if (self.membership == nullptr) {
+    auto j = job::job::join(self.options);
+    if (!j) return report(j.error());
+    self.membership = j->release();
+  }
   GASNETC_(mynode) = self.membership->rank();
   GASNETC_(nodes) = self.membership->size();
   set_speaker(self.membership->rank() == 0);

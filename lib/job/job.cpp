@@ -52,6 +52,11 @@ result<std::unique_ptr<job>> job::join(const settings& s) {
   return joined;
 }
 
+job* job::joined() noexcept {
+  // F2, as in on_fatal()
+  return current.load(std::memory_order_acquire);
+}
+
 job::~job() {
   job* self = this;
   // No other thread may be in fatal() while the job is destroyed; relaxed, nothing is published.

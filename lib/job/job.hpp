@@ -35,6 +35,10 @@ class job {
   /// launcher. Fails when the launcher cannot be talked to.
   static result<std::unique_ptr<job>> join(const settings& s);
 
+  /// The job that this process has joined, or null. So the two programming interfaces may be used
+  /// by one program: who comes second finds it here.
+  [[nodiscard]] static job* joined() noexcept;
+
   virtual ~job();
   job(const job&) = delete;
   job& operator=(const job&) = delete;

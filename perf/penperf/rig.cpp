@@ -89,6 +89,7 @@ figures rig::raw_stream(access what, std::uint64_t bytes, std::uint64_t count) {
 }
 
 void rig::pollers(bool on) { tell({.what = order::pollers, .count = on}); }
+void rig::call_target(std::uint64_t number) { tell({.what = order::call, .count = number}); }
 void rig::quit() { tell({.what = order::quit}); }
 
 rig::command rig::await_command() {
@@ -133,6 +134,9 @@ bool rig::obey(const command& c) {
       return true;
     case order::pollers:
       pollers_on_.store(c.count != 0, std::memory_order_relaxed);
+      return true;
+    case order::call:
+      called_(c.count);
       return true;
     case order::quit:
       break;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -47,13 +48,17 @@ class rig {
   figures raw_stream(access what, std::uint64_t bytes, std::uint64_t count);
   /// Lets the target's additional threads poll (--threads), or stops them.
   void pollers(bool on);
+  /// Runs the function given to at_target() there, with this number; does not wait for its end.
+  void call_target(std::uint64_t number);
+  /// In every rank, before the measurement starts.
+  void at_target(std::function<void(std::uint64_t)> f) { called_ = std::move(f); }
   void quit();
 
   /// The target: polls, which runs the benchmark's handlers, and does what it is told, until quit.
   void serve();
 
  private:
-  enum class order : std::uint32_t { probe, trips, flood, accesses, stream, pollers, quit };
+  enum class order : std::uint32_t { probe, trips, flood, accesses, stream, pollers, call, quit };
   struct command {
     order what = order::quit;
     std::uint32_t placed = 0;  ///< bit 0: there, bit 1: back; or the kind of access
@@ -84,6 +89,7 @@ class rig {
   perf::probe_line* line_ = nullptr;
   std::unique_ptr<twin> twin_;
   std::vector<std::uint64_t> scratch_;
+  std::function<void(std::uint64_t)> called_;
 };
 
 /// Repeats chunk(), which answers the median of a chunk of operations, until two chunks in a row

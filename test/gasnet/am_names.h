@@ -406,6 +406,34 @@ static void flood_next(gasnet_node_t to) {
   GASNET_BLOCKUNTIL(flooded == flood);
 }
 
+/* Without payload the source's address is not looked at, whatever it is; nor is a reply's. */
+enum { empty_m = 237, empty_l = 238 };
+static char* const nowhere[3] = {NULL, (char*)1, (char*)~(uintptr_t)0};
+static void empty_medium(gasnet_token_t token, void* buf, size_t nbytes, gasnet_handlerarg_t i) {
+  (void)buf;
+  CHECK(nbytes == 0);
+  if (i < 3)
+    MUST(gasnet_AMReplyMedium1(token, empty_m, nowhere[i], 0, 3));
+  else
+    answers = answers + 1;
+}
+static void empty_long(gasnet_token_t token, void* buf, size_t nbytes, gasnet_handlerarg_t i) {
+  (void)buf;
+  CHECK(nbytes == 0);
+  if (i < 3)
+    MUST(gasnet_AMReplyLong1(token, empty_l, nowhere[i], 0, reply_place(token), 3));
+  else
+    answers = answers + 1;
+}
+static void empty(gasnet_node_t to) {
+  int i;
+  for (i = 0; i < 3; ++i) {
+    AND_WAIT(gasnet_AMRequestMedium1(to, empty_m, nowhere[i], 0, i));
+    AND_WAIT(gasnet_AMRequestLong1(to, empty_l, nowhere[i], 0, area[to], i));
+    AND_WAIT(gasnet_AMRequestLongAsync1(to, empty_l, nowhere[i], 0, area[to], i));
+  }
+}
+
 static void errors(void) {
   CHECK(gasnet_AMRequestShort0(gasnet_nodes(), short_q) == GASNET_ERR_BAD_ARG);
   CHECK(gasnet_AMRequestMedium0(0, medium_q, source, gasnet_AMMaxMedium() + 1) ==
@@ -423,6 +451,8 @@ int main(int argc, char** argv) {
       {forms_rm, HANDLER(&forms_medium_back)},
       {forms_rl, HANDLER(&forms_long_back)},
       {flood_index, HANDLER(&on_flood)},
+      {empty_m, HANDLER(&empty_medium)},
+      {empty_l, HANDLER(&empty_long)},
       AREA_HANDLER};
   gasnet_node_t next;
   size_t mediums[6] = {0, 1, 8, 57, 1000, 0}, longs[6] = {0, 3, 64, 600, 5000, 0};
@@ -461,6 +491,7 @@ int main(int argc, char** argv) {
       exchange15(to, mediums, longs, 6);
       exchange16(to, mediums, longs, 6);
       forms(to);
+      empty(to);
       meet();
     }
   }

@@ -71,7 +71,7 @@ class world {
       return a.to == b.to && a.parity == b.parity && a.step == b.step;
     };
     const auto first = std::find_if(in_flight_.begin(), in_flight_.end(), same);
-    at(first->to).slots.at[first->parity][first->step].word.store(first->word);
+    at(first->to).slots.at[first->parity][first->step].write(first->word);
     in_flight_.erase(first);
   }
   std::uint32_t random() { return static_cast<std::uint32_t>(random_()); }

@@ -9,7 +9,8 @@
 
 GASNETT_BEGIN_EXTERNC
 
-/* ---- what the library of this mode defines. args: n of them, n at most 16. The payload may be
+/* ---- what the library of this mode defines. args: n of them, n at most 16, and room for an even
+ * number. The payload may be
  * reused when a function returns, but for an asynchronous Long, whose payload must stay until its
  * reply's handler runs. Requests wait, polling, while resources are short; replies do not.
  * GASNET_OK or an error ---- */
@@ -76,14 +77,15 @@ extern void GASNETC_(bad_argument_count)(const char* function, int announced,
 #define GASNETC_NAMES0 0
 
 /* One inline function per kind and number. The second of each pair also takes the number announced.
- */
+ * The library reads arguments in pairs: an even number of them, and never none. */
+#define GASNETC_ROOM(n) (((n) + 1) / 2 * 2 + 2 * !(n))
 #define GASNETC_DEFINE(name, n, params, call)                                             \
   GASNETC_INLINE int name##n(params GASNETC_PARAMS##n) {                                  \
-    const gasnet_handlerarg_t gasnetc_args[] = {GASNETC_NAMES##n};                        \
+    const gasnet_handlerarg_t gasnetc_args[GASNETC_ROOM(n)] = {GASNETC_NAMES##n};         \
     return call;                                                                          \
   }                                                                                       \
   GASNETC_INLINE int gasnetc_counted_##name##n(params, int announced GASNETC_PARAMS##n) { \
-    const gasnet_handlerarg_t gasnetc_args[] = {GASNETC_NAMES##n};                        \
+    const gasnet_handlerarg_t gasnetc_args[GASNETC_ROOM(n)] = {GASNETC_NAMES##n};         \
     if_pf(announced != n) GASNETC_(bad_argument_count)(#name, announced, n);              \
     return call;                                                                          \
   }
