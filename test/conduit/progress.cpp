@@ -141,6 +141,7 @@ std::vector<std::uint64_t> ask_all(std::span<side* const> sides, std::uint32_t c
   std::sort(times.begin(), times.end());
   std::printf("answers of who computes: p50 %.1f us, p90 %.1f us, p99 %.1f us, longest %.1f us\n",
               at(times, 50), at(times, 90), at(times, 99), at(times, 100));
+  std::fflush(stdout);
   return times;
 }
 
