@@ -51,6 +51,7 @@ static void start(void* (*work)(void*)) {
 static void on_noise(gasnet_token_t token, void* buf, size_t nbytes) {
   (void)token, (void)buf, (void)nbytes;
 }
+static int* volatile nowhere = (int*)64;
 static volatile int for_ever = 1;
 static void spin(void) {
   while (for_ever) {
@@ -158,7 +159,7 @@ int main(int argc, char** argv) {
     if (acts) abort();
   }
   WAY("segv") {
-    if (acts) *(volatile int*)NULL = 1;
+    if (acts) *nowhere = 1;
   }
   WAY("kill") {
     if (acts) raise(SIGKILL);
