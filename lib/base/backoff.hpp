@@ -1,4 +1,5 @@
-// How a waiting loop behaves: spin a little, then yield the core, since processes may outnumber cores.
+// How a waiting loop behaves: spin a little, then yield the core, since processes may outnumber
+// cores.
 #pragma once
 
 #include <sched.h>
@@ -13,7 +14,8 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-/// One object per wait. Call idle() each time a poll found nothing, reset() when it found something.
+/// One object per wait. Call idle() each time a poll found nothing, reset() when it found
+/// something.
 class backoff {
  public:
   /// spins: how many empty polls before the core is given away; 0 where processes outnumber cores.

@@ -1,4 +1,5 @@
-// Time: a cheap tick counter for the polling loops and benchmarks, and its conversion to nanoseconds.
+// Time: a cheap tick counter for the polling loops and benchmarks, and its conversion to
+// nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@ namespace penstock {
 inline std::uint64_t now_ns() noexcept {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(t.tv_nsec);
 }
 
 /// A cycle-like counter, about 10 ns; not ordered with memory accesses around it.

@@ -9,7 +9,8 @@
 namespace penstock {
 namespace {
 
-// Written at start-up by one thread, read by all; relaxed, since a line with an old prefix is harmless.
+// Written at start-up by one thread, read by all; relaxed, since a line with an old prefix is
+// harmless.
 std::atomic<unsigned> rank_{0};
 std::atomic<unsigned> size_{0};
 std::atomic<int> threshold_{static_cast<int>(log_level::warning)};

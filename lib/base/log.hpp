@@ -14,10 +14,12 @@ void log_identity(unsigned rank, unsigned size) noexcept;
 void log_threshold(log_level level) noexcept;
 [[nodiscard]] bool log_enabled(log_level level) noexcept;
 
-/// printf-like. Any thread, also from signal handlers' aftermath (no allocation). At most 1000 bytes.
+/// printf-like. Any thread, also from signal handlers' aftermath (no allocation). At most 1000
+/// bytes.
 [[gnu::format(printf, 2, 3)]] void log(log_level level, const char* format, ...) noexcept;
 
-/// What fatal() does after printing: installed by the job so that the launcher learns the exit code.
+/// What fatal() does after printing: installed by the job so that the launcher learns the exit
+/// code.
 using fatal_hook = void (*)(int exit_code) noexcept;
 void set_fatal_hook(fatal_hook hook) noexcept;
 

@@ -20,8 +20,8 @@ constexpr bool concurrent(thread_mode m) noexcept { return m == thread_mode::par
 /// Size that keeps two writers apart: one cache line.
 inline constexpr std::size_t cache_line = 64;
 
-/// Asks for a line in a state that can be written. GCC's __builtin_prefetch would fetch it for reading
-/// only, unless the compiler was told of the instruction.
+/// Asks for a line in a state that can be written. GCC's __builtin_prefetch would fetch it for
+/// reading only, unless the compiler was told of the instruction.
 inline void prefetch_for_writing(const void* at) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
@@ -30,8 +30,9 @@ inline void prefetch_for_writing(const void* at) noexcept {
 #endif
 }
 
-/// A word that several threads change in PAR and one in SEQ. In SEQ the read-modify-write operations
-/// are plain loads and stores (no lock prefix). Atomic is the type to schedule interleavings with.
+/// A word that several threads change in PAR and one in SEQ. In SEQ the read-modify-write
+/// operations are plain loads and stores (no lock prefix). Atomic is the type to schedule
+/// interleavings with.
 template <thread_mode M, class T, template <class> class Atomic = std::atomic>
 class word {
  public:

@@ -1,5 +1,5 @@
-// Small dense numbers for threads, so that per-thread state can live in arrays. A number is free again
-// when its thread has ended; the next holder sees everything the previous one wrote.
+// Small dense numbers for threads, so that per-thread state can live in arrays. A number is free
+// again when its thread has ended; the next holder sees everything the previous one wrote.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ extern thread_local constinit std::uint32_t thread_tag_ __attribute__((tls_model
 
 /// 1 … max_threads. About a nanosecond after a thread's first call.
 inline std::uint32_t thread_tag() noexcept {
-  if (thread_tag_ == 0) [[unlikely]] thread_tag_ = claim_thread_index() + 1;
+  if (thread_tag_ == 0) [[unlikely]]
+    thread_tag_ = claim_thread_index() + 1;
   return thread_tag_;
 }
 

@@ -18,7 +18,8 @@ class datagrams {
  public:
   static constexpr std::size_t max_bytes = 256;
 
-  /// Opens on dev; channel (or null) has an event of arrivals when they are asked for; buffers: datagrams that may wait to be looked at before further ones are lost.
+  /// Opens on dev; channel (or null) has an event of arrivals when they are asked for; buffers:
+  /// datagrams that may wait to be looked at before further ones are lost.
   static result<std::unique_ptr<datagrams>> open(nic::device& dev, ibv_pd* pd,
                                                  std::uint32_t buffers,
                                                  ibv_comp_channel* channel = nullptr);

@@ -26,9 +26,9 @@ ring_rx* direct_rx(ibv_qp* qp) noexcept;
 /// bell, if it has one, can be read from; else its completion channel has an event. One load when
 /// it is awake.
 void direct_wake(ibv_qp* qp) noexcept;
-/// A descriptor that rings for those who sleep in poll(2), without the way over the device's thread:
-/// the caller's to close, at most one of a context at a time; -1 with errno. It may ring for
-/// nothing; what is read from it means nothing.
+/// A descriptor that rings for those who sleep in poll(2), without the way over the device's
+/// thread: the caller's to close, at most one of a context at a time; -1 with errno. It may ring
+/// for nothing; what is read from it means nothing.
 int direct_bell(ibv_context* context) noexcept;
 
 /// Number of asynchronous events raised so far on the context. A poll loop compares it with what it

@@ -273,8 +273,7 @@ class endpoint {
   /// Registers the segment, checks that all ranks agree, and lets messages flow. Collective.
   /// segment_bytes: this rank's share of remotely accessible memory, rounded up to pages; may be 0.
   /// access: the same on all ranks.
-  result<void> start(std::size_t segment_bytes = 0,
-                     remote_access access = remote_access::segments);
+  result<void> start(std::size_t segment_bytes = 0, remote_access access = remote_access::segments);
 
   [[nodiscard]] rank_id rank() const noexcept;
   [[nodiscard]] rank_id size() const noexcept;

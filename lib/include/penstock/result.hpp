@@ -23,8 +23,8 @@ struct failure {
 template <class T>
 class [[nodiscard]] result {
  public:
-  result(T value) : v_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: implicit on purpose
-  result(failure e) : v_(std::in_place_index<1>, std::move(e)) {}           // NOLINT: implicit on purpose
+  result(T value) : v_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  result(failure e) : v_(std::in_place_index<1>, std::move(e)) {}    // NOLINT: implicit on purpose
 
   explicit operator bool() const noexcept { return v_.index() == 0; }
   [[nodiscard]] bool has_value() const noexcept { return v_.index() == 0; }
