@@ -11,11 +11,12 @@ struct row {
   std::uint32_t ranks, per_peer, bank;
 };
 
-// Few processes get enough for any stream; many get little each, and a bank to move where it is
-// needed. At 384 bytes a credit (the note's buffer and event): 1,024 processes 9.3 MB, 10,000
-// processes 25.0 MB. The last row keeps everybody at the minimum.
+// Few processes get enough for any stream, and for the bursts of those that wait for a core; many
+// get little each, and a bank to move where it is needed. At 384 bytes a credit (the note's buffer
+// and event): 1,024 processes 9.3 MB, 10,000 processes 25.0 MB. The last row keeps everybody at the
+// minimum.
 constexpr row table[] = {
-    {2, 400, 400},   {4, 400, 400},    {8, 320, 512},      {16, 256, 1024},  {32, 192, 2048},
+    {2, 2048, 512},  {4, 1600, 1024},  {8, 1300, 1024},    {16, 600, 1024},  {32, 256, 2048},
     {64, 128, 4096}, {128, 64, 6144},  {256, 32, 8192},    {512, 20, 10240}, {1024, 12, 12000},
     {4096, 8, 6000}, {10000, 6, 5000}, {100000, 4, 20000},
 };
@@ -89,10 +90,13 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
 
   const row defaults = interpolate(ranks);
   const std::int64_t peers = ranks - 1;
-  std::int64_t each = set.credits_per_peer != 0
-                          ? set.credits_per_peer
-                          : std::min<std::int64_t>(defaults.per_peer, set.max_per_peer);
-  if (each > set.max_per_peer)
+  // The most that demand brings a loan to does not bound what a small job starts with, unless
+  // somebody lowered it.
+  const std::int64_t most =
+      set.max_per_peer < overrides{}.max_per_peer ? set.max_per_peer : std::int64_t{counter_max};
+  std::int64_t each = set.credits_per_peer != 0 ? set.credits_per_peer
+                                                : std::min<std::int64_t>(defaults.per_peer, most);
+  if (set.credits_per_peer != 0 && each > set.max_per_peer)
     return clash(
         text("CRED_PER_NODE", each) + " is above " + text("MAX_CRED_PER_NODE", set.max_per_peer),
         "lower the first or raise the second");
@@ -143,7 +147,8 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   c.me = me;
   c.credits_per_peer = static_cast<std::uint32_t>(each);
   c.bank = static_cast<std::uint32_t>(bank);
-  c.max_per_peer = static_cast<std::uint32_t>(set.max_per_peer);
+  // What was taken back may be lent again.
+  c.max_per_peer = static_cast<std::uint32_t>(std::max(set.max_per_peer, each));
   c.lender_limit = static_cast<std::uint32_t>(set.lender_limit);
   c.revoke_limit = static_cast<std::uint32_t>(set.revoke_limit);
   c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);

@@ -18,6 +18,9 @@ constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 // What is owed is sent by itself at a quarter of the loan, so that a stream never runs dry; no
 // later than at this many credits.
 constexpr std::uint32_t largest_return = 64;
+// A borrower that waits asks for so much of its loan on top: less, and the last steps of a demand
+// that differs from time to time would take many epochs.
+constexpr std::uint32_t headroom = 4;  // a part in so many
 
 }  // namespace
 
@@ -86,8 +89,15 @@ void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
     const std::uint32_t missing = std::min<std::uint32_t>(ledger_->note_stall(p.rank, cost), 7);
     p.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
-  if (const std::uint32_t n = ledger_->begin_want(p.rank, cost); n != 0)
+  if (const std::uint32_t n = ledger_->begin_want(p.rank, cost); n != 0) {
     send_system(p, wire::system_op::want, n, ledger_->take_epoch_mark(p.rank), true);
+  } else if (first) {
+    // A request can ask for seven at most.
+    const std::uint32_t held = ledger_->send_credits(p.rank);
+    const std::uint32_t more = ledger_->hint(p.rank, held + std::max(cost, held / headroom));
+    if (more != 0)
+      send_system(p, wire::system_op::want, more, ledger_->take_epoch_mark(p.rank), false);
+  }
 }
 
 // A request came that asks for credits or tells of an epoch. True: its sender waits.

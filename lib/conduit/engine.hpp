@@ -110,12 +110,14 @@ struct token_state {
 /// request: where a reply is built, and a spare buffer of either size.
 struct poller {
   static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
+  static constexpr std::uint32_t messages_a_turn = 256;  ///< where processes outnumber cores
   peer* hot[hot_peers] = {};
   std::uint32_t victim = 0, cursor = 0, since_look = 0;
   std::optional<std::uint32_t> reply_chunk, spare[2];
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
-  bool keeps = false;  ///< them, whatever others lack: the progress thread
+  std::uint32_t busy = 0;  ///< messages handled in this turn
+  bool keeps = false;      ///< them, whatever others lack: the progress thread
 
   void warm(peer* p) noexcept {
     for (const peer* h : hot)

@@ -69,6 +69,13 @@ status engine::wait_step(unsigned& empty) noexcept {
   if (const status s = poll(n); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
+    // Where processes outnumber cores, those that send to this one may wait for its core: who has
+    // always something to handle lets them fill their queues, so that nobody is left behind.
+    if (spins_before_yield_ == 1) [[unlikely]]
+      if (poller& mine = my_poller(my_tag()); (mine.busy += n) >= poller::messages_a_turn) {
+        mine.busy = 0;
+        sched_yield();
+      }
     return status::ok;
   }
   ++empty;

@@ -55,6 +55,22 @@ TEST_CASE("few processes get hundreds of credits each, many the minimum and a ba
   CHECK(planned(1000000, 0).credits_per_peer == min_credits);
 }
 
+TEST_CASE("a small job starts with more than demand would lend, unless the most was lowered") {
+  CHECK(planned(4, 0).credits_per_peer > 400);
+  CHECK(planned(4, 0).max_per_peer == planned(4, 0).credits_per_peer);
+  CHECK(planned(64, 0).max_per_peer == 400);
+  overrides o;
+  o.max_per_peer = 100;
+  CHECK(planned(4, 0, o).credits_per_peer == 100);
+  CHECK(planned(4, 0, o).max_per_peer == 100);
+}
+
+TEST_CASE("up to 64 processes a default receive space fits the usual 8 MB of locked memory") {
+  constexpr std::uint64_t pinned = 512;  // bytes a credit in both lanes
+  for (std::uint32_t n = 2; n <= 64; ++n)
+    CHECK(planned(n, 0).total_credits() * pinned <= 6'400'000);
+}
+
 TEST_CASE("receive space stays within the note's budget: 10 MB at 1,024 and 25 MB at 10,000") {
   constexpr std::uint64_t note_bytes = 256 + 128;  // a credit's buffer space and its event
   CHECK(planned(1024, 0).total_credits() * note_bytes <= 10'000'000);
