@@ -4,6 +4,7 @@
 // harm.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,8 +12,9 @@
 
 namespace penstock {
 
-/// For the calling thread. One system call; may be refused.
+/// For the calling thread. Two system calls, which may be refused.
 inline void ask_for_short_slices() noexcept {
+#ifdef SYS_sched_setattr
   // struct sched_attr, which not every libc declares, of the policy SCHED_OTHER.
   struct {
     std::uint32_t size = 48, policy = 0;
@@ -22,10 +24,8 @@ inline void ask_for_short_slices() noexcept {
     std::uint64_t runtime_ns = 100'000, deadline_ns = 0, period_ns = 0;
   } want;
   static_assert(sizeof want == 48);
-#ifdef SYS_sched_setattr
+  want.nice = ::getpriority(PRIO_PROCESS, 0);  // as it is
   (void)::syscall(SYS_sched_setattr, 0, &want, 0);
-#else
-  (void)want;
 #endif
 }
 
