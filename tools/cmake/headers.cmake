@@ -25,6 +25,7 @@ foreach(header ${found})
 endforeach()
 
 add_library(headers_alone OBJECT EXCLUDE_FROM_ALL ${headers_sources})
+set_target_properties(headers_alone PROPERTIES UNITY_BUILD OFF)
 target_link_libraries(headers_alone PRIVATE penstock_options PkgConfig::ibverbs PkgConfig::urcu
                       PkgConfig::jemalloc fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11 PNG::PNG)
 target_include_directories(headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/lib/gasnet/include)
