@@ -46,9 +46,10 @@ void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
 
 void transfers::close() noexcept {
   report();
+  // What was in flight when the job ended gives its leases back first.
+  for (peer& p : engine_.peers_) p.transfers.reset();
   remote_ = nullptr;
   everywhere_.reset();
-  for (peer& p : engine_.peers_) p.transfers.reset();
   slots_.reset();
   memory_.reset();
   pool_.reset();
