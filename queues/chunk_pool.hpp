@@ -45,11 +45,14 @@ class chunk_pool {
   /// Who may answer into chunk c; nobody when no request is out. Checked when a reply names the
   /// chunk.
   void lend(std::uint32_t c, std::uint32_t rank) noexcept {
-    target_[c].store(rank, std::memory_order_relaxed);
+    // R1 lend  release target_[c]  -> A1: what was built in the chunk comes before its answer
+    target_[c].store(rank, std::memory_order_release);
   }
   /// Takes the right back; true if it was rank's. Each lent chunk is answered once.
   [[nodiscard]] bool settle(std::uint32_t c, std::uint32_t rank) noexcept {
-    if (c >= chunks_ || target_[c].load(std::memory_order_relaxed) != rank) return false;
+    // A1 settle  acquire target_[c]  <- R1. The answer came by way of the device and the peer; this
+    // says it also within this process.
+    if (c >= chunks_ || target_[c].load(std::memory_order_acquire) != rank) return false;
     target_[c].store(nobody, std::memory_order_relaxed);
     return true;
   }
