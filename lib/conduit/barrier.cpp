@@ -28,7 +28,7 @@ void barrier::use_segment() noexcept {
   const barrier_kind kind = engine_.options().barrier;
   if (kind == barrier_kind::am_dissemination) return;
   if (!engine_.options().barrier_shm && kind != barrier_kind::put_dissemination) return;
-  by_put_ = kind == barrier_kind::put_dissemination;
+  by_put_ = kind == barrier_kind::put_dissemination || kind == barrier_kind::automatic;
   // Fresh pages of a segment are zero, which is what unwritten slots are.
   slots_ = std::launder(reinterpret_cast<barrier_slots*>(engine_.segment().data()));
   in_segment_ = true;

@@ -1,7 +1,8 @@
 // The barrier of an engine's processes: split-phase, named or anonymous; its shape is a setting.
 // Used by lib/gasnet. The words of dissemination.hpp and tree.hpp go by store where the partner's
-// slots are mapped here (one host), and otherwise by Short, or by a put if the setting says so; the
-// receiver looks at the same slot in all cases.
+// slots are mapped here (one host), and otherwise by a put, or by Short if the setting says so; the
+// receiver looks at the same slot in all cases. On soft-RoCE, two processes: 152 us by puts, 224 us
+// by Shorts. The fastest is the default.
 #pragma once
 
 #include <array>
