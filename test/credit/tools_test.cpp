@@ -1,5 +1,6 @@
 // The simulator and the viewer as programs: the figures that the credit system has to reach, and
-// that what one writes the other can read. Arguments: paths of creditsim and of pencredit.
+// that what one writes the other can read. Arguments: paths of creditsim, pencredit, penrun, and of
+// a job for three processes in which rank 0 lends to the others.
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "test/credit/two_ledgers.hpp"
@@ -18,7 +20,7 @@ using credit::testing::small;
 
 namespace {
 
-std::string creditsim, pencredit;
+std::string creditsim, pencredit, penrun, job;
 
 /// What a command prints, and how it ended.
 struct run {
@@ -122,10 +124,37 @@ TEST_CASE("the viewer shows who lends to whom, from what a ledger writes") {
   std::remove((path + ".svg").c_str());
 }
 
+TEST_CASE("the viewer shows what a job's processes wrote") {
+  const std::string path = "credit_tools_job." + std::to_string(getpid());
+  const run r = execute(
+      penrun + " -n 3 --timeout 60 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_CREDIT_STATS=" + path + " " +
+      job);
+  CHECK_MESSAGE(r.code == 0, r.out);
+  const std::string files = path + ".0 " + path + ".1 " + path + ".2";
+  const run shown = execute(pencredit + " " + files + " --svg " + path + ".svg");
+  CHECK_MESSAGE(shown.code == 0, shown.out);
+  // Rank 0 has lent to both; what it says is what they say.
+  std::istringstream lines(shown.out);
+  int lent = 0;
+  for (std::string line; std::getline(lines, line);) {
+    unsigned lender = 0, borrower = 0, loan = 0, holds = 0;
+    if (std::sscanf(line.c_str(), "%u %u %u %u", &lender, &borrower, &loan, &holds) != 4) continue;
+    if (lender != 0 || borrower == 0 || borrower > 2 || loan == 0) continue;
+    CHECK(loan > 4);
+    CHECK(holds == loan);
+    ++lent;
+  }
+  CHECK(lent == 2);
+  CHECK(execute("grep -c '<title>' " + path + ".svg").code == 0);
+  CHECK(execute("rm " + files + " " + path + ".svg").code == 0);
+}
+
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
+  if (argc < 5) return 2;
   creditsim = argv[1];
   pencredit = argv[2];
-  doctest::Context context(argc - 2, argv + 2);
+  penrun = argv[3];
+  job = argv[4];
+  doctest::Context context(argc - 4, argv + 4);
   return context.run();
 }
