@@ -27,6 +27,8 @@ constexpr bench_row rows[] = {
      make_atomic_rate},
     {"reg", "a registration looked up, or made, beside a plain one", true, lookup, complete_reg,
      make_reg},
+    {"credit_take_return", "a credit taken and given back", true, am, complete_credit_take_return,
+     make_credit_take_return},
 };
 }  // namespace
 
