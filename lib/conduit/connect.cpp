@@ -163,11 +163,8 @@ std::byte* engine::map_segment(peer& p) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
       p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_bytes,
       p.segment_rkey));
-  if (here == nullptr)
-    fatal(1,
-          "the segment of rank %u (%zu bytes) cannot be mapped; is its process alive, and is "
-          "there address space?",
-          p.rank, p.segment_bytes);
+  if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
+    peer_failed(p, "its segment cannot be mapped; is its process alive, is there address space?");
   std::atomic_ref(p.segment_here).store(here, std::memory_order_relaxed);
   return here;
 }
