@@ -189,11 +189,11 @@ void flood(side& me, std::uint32_t count) {
 void interval(side& me, std::uint32_t us) {
   constexpr std::uint32_t count = 40;
   const std::uint64_t before = now_ns();
-  answers(std::array{&me}, count, 0, 0);
+  answers(std::array{&me}, count, 0, 1000);
   if (me.ep.rank() != 0) return;
-  // Each wake answers one question, and the next question comes at once.
+  // Most wakes answer one question, as the next one comes later than the thread looks for more.
   const double took = static_cast<double>(now_ns() - before) * 1e-3;
-  JOB_CHECK(took > 0.8 * us * (count - 1));
+  JOB_CHECK(took > 0.5 * us * (count - 1));
 }
 
 void idle(side& me) {
