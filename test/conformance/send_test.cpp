@@ -39,12 +39,12 @@ TEST_CASE("messages of every length around line, slot and packet borders arrive 
     CAPTURE(n);
     ++seed;
     d.a.mem.fill(3, n, seed);
-    d.b.mem.word(32768 - 5 + n) = 0;
+    d.b.mem.fill(32768 - 5 + n, 8, 200);
     REQUIRE(d.b.receive(32768 - 5, 30000) == 0);
     REQUIRE(d.a.send(3, n) == 0);
     CHECK(d.b.received().byte_len == n);
     CHECK(d.b.mem.holds(32768 - 5, n, seed));
-    CHECK(d.b.mem.word(32768 - 5 + n) == 0);
+    CHECK(d.b.mem.holds(32768 - 5 + n, 8, 200));
     CHECK(d.a.sent().status == IBV_WC_SUCCESS);
   }
 }
