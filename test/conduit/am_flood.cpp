@@ -2,6 +2,7 @@
 // several; what was sent is what was handled, to the byte, and credits are all back at the end.
 //   am_flood MESSAGES [THREADS]
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -42,7 +43,7 @@ int main(int argc, char** argv) {
   const std::uint64_t messages = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000;
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
-  JOB_CHECK(w);
+  if (!w) fatal(3, "%s", w.error().message().c_str());
   auto opened = endpoint::open(*w);
   if (!opened) fatal(3, "%s", opened.error().message().c_str());
   endpoint ep = std::move(*opened);
@@ -57,6 +58,8 @@ int main(int argc, char** argv) {
   constexpr std::size_t place = 16384;
   if (auto r = ep.start(place * threads * ep.size()); !r)
     fatal(3, "%s", r.error().message().c_str());
+  if (ep.rank() == 0) std::puts("flooding");
+  std::fflush(stdout);
 
   std::atomic<std::uint64_t> sent_sum{0}, asked{0};
   std::vector<std::atomic<std::uint64_t>> sent(ep.size());
