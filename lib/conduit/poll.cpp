@@ -52,8 +52,8 @@ status engine::poll(unsigned& n) noexcept {
     transfers_.progress();
     if (!transfers_.must_settle()) {
       n = poll_verbs(my_tag());
-    } else {  // requests wait, since their handlers reply, until no peer has a key to changed
-              // memory
+    } else {
+      // Requests wait, since their handlers reply, until no peer has a key to changed memory.
       if (attention()) [[unlikely]]
         look_around();
       n = poll_replies_verbs() + transfers_.reap();

@@ -28,6 +28,7 @@ constexpr std::uint32_t imm_system = 1u << 31, imm_epoch = 1u << 30, imm_urgent 
 constexpr std::uint32_t imm_op_shift = 16, imm_op = 15, imm_count = 0xffff;
 
 constexpr unsigned batch = 16;
+static_assert(batch <= queues::dimensions::late_receives, "what one poll took is put back at once");
 
 // A work request's identity in its completion: peer and lane.
 constexpr std::uint32_t identity(const peer& p, unsigned lane) noexcept {
