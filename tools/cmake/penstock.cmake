@@ -24,7 +24,7 @@ endif()
 target_link_libraries(penstock_options INTERFACE Threads::Threads)
 # A debug build checks the invariants; GCC's -Wtsan is about fences, which the code labels itself.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(penstock_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-tsan>)
+  target_compile_options(penstock_options INTERFACE -Wno-tsan)
 endif()
 
 # penstock_folder(NAME SOURCES file... LINKS target...)
