@@ -15,6 +15,9 @@
 #include <memory>
 #include <utility>
 
+#include "lib/base/build_mode.hpp"
+#include "queues/in_order.hpp"
+
 namespace penstock::queues {
 
 inline constexpr std::uint16_t no_chunk = 0xffff;
@@ -38,52 +41,46 @@ struct lane {
   }
 
   [[nodiscard]] bool has_room(std::uint32_t n = 1) const noexcept {
-    return posted_ + n - done_.load(std::memory_order_acquire) <= depth_;
+    return posted() + n - completed_.done() <= depth_;
   }
   /// Everything that was posted and signalled has completed.
   [[nodiscard]] bool drained() const noexcept {
-    return posted_ - done_.load(std::memory_order_acquire) < signal_every_;
+    return posted() - completed_.done() < signal_every_;
   }
   /// Number of the work request posted last; a completion reports it. Compared modulo 2^32.
-  [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
+  [[nodiscard]] std::uint32_t posted() const noexcept {
+    return posted_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool completed(std::uint32_t number) const noexcept {
-    return static_cast<std::int32_t>(done_.load(std::memory_order_acquire) - number) >= 0;
+    return static_cast<std::int32_t>(completed_.done() - number) >= 0;
   }
 
   /// Posts wr (room was asked for): adds its number, this lane's identity and, where due, the
   /// signal. 0 or an errno; on an error nothing is held.
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
-    const std::uint32_t number = posted_ + 1;
+    const std::uint32_t number = posted() + 1;
     held_[number % depth_] = h;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | number;
     if (signal || h.chunk != no_chunk || h.mr != nullptr || number % signal_every_ == 0)
       wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     const int e = ibv_post_send(qp, &wr, &bad);
-    if (e == 0) posted_ = number;
+    if (e == 0) posted_.store(number, std::memory_order_relaxed);
     return e;
   }
 
   /// A completion of work request `number` came: release(holding) is called for all that it covers.
-  /// Any thread; each holding is released once.
+  /// Any thread; each holding is released once, in order.
   template <class Release>
   void complete(std::uint32_t number, Release&& release) noexcept {
-    std::uint32_t from = reaped_.load(std::memory_order_relaxed);
-    do {
-      if (static_cast<std::int32_t>(number - from) <= 0) return;
-      // X1 claim  cas acq_rel reaped_: this thread alone releases from+1 … number
-    } while (!reaped_.compare_exchange_weak(from, number, std::memory_order_acq_rel,
-                                            std::memory_order_relaxed));
-    for (std::uint32_t i = from + 1; i != number + 1; ++i)
-      release(std::exchange(held_[i % depth_], {}));
-    // R1 room  release-add done_  -> has_room, completed: the slots' holdings have been released
-    done_.fetch_add(number - from, std::memory_order_release);
+    completed_.report(number,
+                      [&](std::uint32_t i) { release(std::exchange(held_[i % depth_], {})); });
   }
 
  private:
   std::uint32_t depth_ = 0, signal_every_ = 1;
-  std::uint32_t posted_ = 0;
-  std::atomic<std::uint32_t> reaped_{0}, done_{0};
+  std::atomic<std::uint32_t> posted_{0};  // written by the poster
+  in_order<build_mode> completed_;
   std::unique_ptr<holding[]> held_;
 };
 

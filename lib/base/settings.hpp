@@ -104,7 +104,7 @@ struct settings {
   std::uint32_t spin_count = 2000;  ///< polls before sleeping
   std::uint32_t domain_count = 1;   ///< sets of queues the threads are spread over
   std::uint32_t threads_per_domain = 1;
-  std::uint32_t poll_mask = 255;  ///< threads outside domain 0 poll AMs once in mask + 1 polls
+  std::uint32_t poll_mask = 255;  ///< other domains are looked at once in mask + 1 polls
   bool progress_thread = false;
   std::uint64_t progress_interval_ns = 0;  ///< least time between two wakes of it; 0: none
 

@@ -31,9 +31,12 @@ struct hello {
   std::uint32_t magic = hello_magic;
   std::uint32_t from = 0;
   std::uint64_t job = 0;  ///< the job's secret, so that a stranger's datagram is nothing
-  std::uint8_t made = 0, bound = 0, want = 0, spare = 0;
+  std::uint8_t made = 0, bound = 0, want = 0;
+  std::uint8_t domain = 0;  ///< the sender's, and the receiver's
   std::uint32_t qpn[lane_count] = {};
   std::uint32_t psn[lane_count] = {};
+  std::uint32_t reply_rkey = 0;  ///< verbs path: the sender's chunks, for replies
+  std::uint64_t reply_base = 0;
 };
 
 status engine::connect(peer& p, unsigned lane) noexcept {
@@ -80,6 +83,11 @@ void engine::say_hello(peer& p, bool want) noexcept {
   h.made = p.made;
   h.bound = p.bound;
   h.want = want;
+  h.domain = static_cast<std::uint8_t>(p.home->index);
+  if (!direct_) {
+    h.reply_base = p.home->queues->request_chunks->base();
+    h.reply_rkey = p.home->queues->request_chunks->keys().rkey;
+  }
   for (unsigned l = 0; l < lane_count; ++l)
     if (p.lanes[l].qp != nullptr) {
       h.qpn[l] = p.lanes[l].qp->qp_num;
@@ -101,12 +109,12 @@ unsigned engine::poll_datagrams() noexcept {
     if (size != sizeof h) continue;
     std::memcpy(&h, bytes, sizeof h);
     if (h.magic != hello_magic || h.job != job_secret_ || h.from >= size_ || h.from == rank_ ||
-        (h.made & ~all_lanes) != 0)
+        (h.made & ~all_lanes) != 0 || h.domain >= domain_count_)
       continue;
-    peer& p = peers_[h.from];
+    peer& p = domains_[h.domain].peers[h.from];
     if (!p.connecting.try_enter(tag)) continue;  // it will be said again
-    if (auto r = heard_hello(p, h); !r)
-      fatal(1, "connecting to rank %u: %s", p.rank, r.error().message().c_str());
+    // Mostly because its process has just died, which the launcher knows better.
+    if (auto r = heard_hello(p, h); !r) peer_failed(p, r.error().message().c_str());
     p.connecting.leave(tag);
   }
   return n;
@@ -115,6 +123,8 @@ unsigned engine::poll_datagrams() noexcept {
 // Inside connecting.
 result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   if (auto r = make_lanes(p, h.made); !r) return r;
+  p.reply_base = h.reply_base;
+  p.reply_rkey = h.reply_rkey;
   const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)
     if ((fresh >> l & 1) != 0)
@@ -138,7 +148,7 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
 
 // A queue pair connected to itself, for atomics on own words that the device does for others.
 status engine::connect_self() noexcept {
-  peer& p = peers_[rank_];
+  peer& p = channel(rank_);
   const std::uint32_t tag = thread_tag();
   if (!p.connecting.try_enter(tag)) return status::busy;
   status s = status::ok;
@@ -180,13 +190,14 @@ void engine::attach_peer(peer& p) noexcept {
   }
   // Two threads may connect two peers at once: each claims a place, then the count is moved past
   // both.
-  const std::uint32_t place = placed_.fetch_add(1, std::memory_order_relaxed);
-  order_[place] = &p;
-  // R1 peer  release connected_  -> A1 (poll.cpp)
+  domain& d = *p.home;
+  const std::uint32_t place = d.placed.fetch_add(1, std::memory_order_relaxed);
+  d.order[place] = &p;
+  // R1 peer  release connected  -> A1 (poll.cpp)
   while (true) {
     std::uint32_t expected = place;
-    if (connected_.compare_exchange_weak(expected, place + 1, std::memory_order_release,
-                                         std::memory_order_relaxed))
+    if (d.connected.compare_exchange_weak(expected, place + 1, std::memory_order_release,
+                                          std::memory_order_relaxed))
       break;
   }
 }
@@ -201,12 +212,12 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
     init.srq = unused_srq_;
     init.cap.max_send_wr = 1;
   } else if (l == lane_rma) {
-    transfers_.describe_queue(init);
+    transfers_.describe_queue(p, init);
   } else {
-    queues_->describe(l == lane_reply  ? queues::reply_side
-                      : l == lane_bulk ? queues::bulk_side
-                                       : queues::small_side,
-                      init);
+    p.home->queues->describe(l == lane_reply  ? queues::reply_side
+                             : l == lane_bulk ? queues::bulk_side
+                                              : queues::small_side,
+                             init);
   }
   ibv_qp* qp = device_.verbs->create_qp(pd_, &init);
   if (qp == nullptr)
@@ -225,7 +236,7 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
   if (l == lane_rma)
     transfers_.attach(p);
   else if (!direct_)
-    queues_->announce(qp, p.rank);
+    p.home->queues->announce(qp, p.rank);
   return {};
 }
 

@@ -29,11 +29,12 @@ constexpr std::uint32_t headroom = 4;  // a part in so many
 status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
   constexpr std::uint32_t stream = 16;
   const std::uint32_t missing = cost - p.lease;
-  const std::uint32_t got = ledger_->take_up_to(p.rank, missing, missing + (stream - 1) * cost);
+  const std::uint32_t got =
+      p.home->ledger->take_up_to(p.rank, missing, missing + (stream - 1) * cost);
   if (got == 0) [[unlikely]]
     return status::no_credit;
   p.lease += got;
-  if (ledger_->take_epoch_mark(p.rank)) [[unlikely]]
+  if (p.home->ledger->take_epoch_mark(p.rank)) [[unlikely]]
     p.say.fetch_or(epoch_bit, std::memory_order_relaxed);
   return status::ok;
 }
@@ -41,7 +42,7 @@ status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
 // Credits of p may have come back and lie in its queue: taking them out is no waiting.
 void engine::look_for_credits(peer& p) noexcept {
   if (!direct_)
-    (void)poll_replies_verbs();
+    (void)poll_replies_verbs(*p.home);
   else if ((p.ready.load(std::memory_order_acquire) >> lane_reply & 1) != 0)
     (void)poll_replies_direct(p, thread_tag());
 }
@@ -52,7 +53,7 @@ void engine::give_back_lease(peer& p) noexcept {
   if (!p.request_out.try_enter(tag)) return;
   if (direct_ && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0)
     p.lease += p.request_tx->recall();
-  if (p.lease != 0) ledger_->give_back(p.rank, std::exchange(p.lease, 0));
+  if (p.lease != 0) p.home->ledger->give_back(p.rank, std::exchange(p.lease, 0));
   p.request_out.leave(tag);
 }
 
@@ -62,20 +63,20 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   if (!started_) return status::shut_down;
   if (bytes > max_medium) return status::too_long;
   if (r == rank_) return status::ok;
-  peer& p = peers_[r];
+  peer& p = channel(r);
   const std::uint32_t each = cost_of({.kind = wire::kind::medium, .bytes = bytes});
   const auto ready = p.ready.load(std::memory_order_acquire);
   for (const unsigned l : {lane_request, lane_reply})
     if ((ready >> l & 1) == 0) (void)connect(p, l);
   const std::uint64_t wanted = std::min<std::uint64_t>(std::uint64_t{messages} * each, 65535);
-  if (const std::uint32_t n = ledger_->hint(r, static_cast<std::uint32_t>(wanted)); n != 0)
-    send_system(p, wire::system_op::want, n, ledger_->take_epoch_mark(r), false);
+  if (const std::uint32_t n = p.home->ledger->hint(r, static_cast<std::uint32_t>(wanted)); n != 0)
+    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(r), false);
   return status::ok;
 }
 
 // The loan to p has grown, or what it gave back has come.
 void engine::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
-  const std::uint32_t batch = std::clamp(ledger_->loan(p.rank) / 4, 1u, largest_return);
+  const std::uint32_t batch = std::clamp(p.home->ledger->loan(p.rank) / 4, 1u, largest_return);
   p.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
   if (lent != 0) credits_lent_.fetch_add(lent, std::memory_order_relaxed);
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
@@ -86,17 +87,18 @@ void engine::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) no
 void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
   if (first) {
     p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
-    const std::uint32_t missing = std::min<std::uint32_t>(ledger_->note_stall(p.rank, cost), 7);
+    const std::uint32_t missing =
+        std::min<std::uint32_t>(p.home->ledger->note_stall(p.rank, cost), 7);
     p.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
-  if (const std::uint32_t n = ledger_->begin_want(p.rank, cost); n != 0) {
-    send_system(p, wire::system_op::want, n, ledger_->take_epoch_mark(p.rank), true);
+  if (const std::uint32_t n = p.home->ledger->begin_want(p.rank, cost); n != 0) {
+    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(p.rank), true);
   } else if (first) {
     // A request can ask for seven at most.
-    const std::uint32_t held = ledger_->send_credits(p.rank);
-    const std::uint32_t more = ledger_->hint(p.rank, held + std::max(cost, held / headroom));
+    const std::uint32_t held = p.home->ledger->send_credits(p.rank);
+    const std::uint32_t more = p.home->ledger->hint(p.rank, held + std::max(cost, held / headroom));
     if (more != 0)
-      send_system(p, wire::system_op::want, more, ledger_->take_epoch_mark(p.rank), false);
+      send_system(p, wire::system_op::want, more, p.home->ledger->take_epoch_mark(p.rank), false);
   }
 }
 
@@ -104,7 +106,7 @@ void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
 bool engine::grant_more(peer& p, token_state& t) noexcept {
   const auto byte = credit::credit_byte::decode(t.header.credit);
   t.grant = static_cast<std::uint8_t>(
-      std::min<std::uint32_t>(ledger_->on_need(p.rank, byte.need, byte.end_epoch), 7));
+      std::min<std::uint32_t>(p.home->ledger->on_need(p.rank, byte.need, byte.end_epoch), 7));
   if (byte.need == 0) return false;
   loan_changed(p, t.grant, 0);
   intents_.store(true, std::memory_order_relaxed);
@@ -115,7 +117,7 @@ bool engine::grant_more(peer& p, token_state& t) noexcept {
 wire::header engine::reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept {
   wire::header h;
   h.chunk = static_cast<std::uint16_t>(returned);
-  h.credit = credit::credit_byte{ledger_->take_epoch_mark(p.rank), t.grant,
+  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), t.grant,
                                  static_cast<std::uint8_t>(std::min<std::uint32_t>(returned, 15))}
                  .encode();
   return h;
@@ -128,9 +130,9 @@ wire::header engine::credits_header(peer& p) noexcept {
   wire::header h;
   h.kind_args = wire::kind_args(wire::kind::credits, 0);
   h.length = static_cast<std::uint16_t>(due);
-  h.credit =
-      credit::credit_byte{ledger_->take_epoch_mark(p.rank), static_cast<std::uint8_t>(grant), 0}
-          .encode();
+  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank),
+                                 static_cast<std::uint8_t>(grant), 0}
+                 .encode();
   p.owed.store(p.owed.load(std::memory_order_relaxed) - due, std::memory_order_relaxed);
   p.grant -= grant;
   return h;
@@ -139,7 +141,8 @@ wire::header engine::credits_header(peer& p) noexcept {
 // A reply or a message of credits came from p.
 void engine::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept {
   const auto byte = credit::credit_byte::decode(h.credit);
-  if (ledger_->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok) [[unlikely]]
+  if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
+      [[unlikely]]
     peer_failed(p, malformed);
 }
 
@@ -154,17 +157,17 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
   switch (static_cast<wire::system_op>(h.handler)) {
     case wire::system_op::revoke: {
       give_back_lease(p);  // what a stream has leased and not spent can be given up too
-      const auto a = ledger_->on_revoke(p.rank, epoch, urgent, h.length);
+      const auto a = p.home->ledger->on_revoke(p.rank, epoch, urgent, h.length);
       send_system(p, wire::system_op::give_back, a.count, a.end_epoch, false);
       return true;
     }
     case wire::system_op::give_back:
-      if (ledger_->on_return(p.rank, h.length, epoch) != status::ok) return false;
+      if (p.home->ledger->on_return(p.rank, h.length, epoch) != status::ok) return false;
       loan_changed(p, 0, h.length);
       intents_.store(true, std::memory_order_relaxed);
       return true;
     case wire::system_op::want: {
-      const auto a = ledger_->on_want(p.rank, h.length, urgent, epoch);
+      const auto a = p.home->ledger->on_want(p.rank, h.length, urgent, epoch);
       if (a.send) {
         loan_changed(p, a.message.count, 0);
         send_system(p, wire::system_op::grant, a.message.count, a.message.end_epoch, false);
@@ -173,24 +176,28 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
       return true;
     }
     case wire::system_op::grant:
-      return ledger_->on_grant(p.rank, h.length, epoch) == status::ok;
+      return p.home->ledger->on_grant(p.rank, h.length, epoch) == status::ok;
   }
   return false;
 }
 
-// Sends what the ledger wants sent: REVOKEs while the bank is low, GRANTs to those who wait.
+// Sends what the ledgers want sent: REVOKEs while the bank is low, GRANTs to those who wait.
 void engine::follow_intents() noexcept {
-  if (!intents_.exchange(false, std::memory_order_relaxed) || !ledger_->has_intents()) return;
-  credit::grant g;
-  while (ledger_->next_grant(g)) {
-    loan_changed(peers_[g.peer], g.count, 0);
-    send_system(peers_[g.peer], wire::system_op::grant, g.count, g.end_epoch, false);
+  if (!intents_.exchange(false, std::memory_order_relaxed)) return;
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    domain& d = domains_[i];
+    if (!d.ledger->has_intents()) continue;
+    credit::grant g;
+    while (d.ledger->next_grant(g)) {
+      loan_changed(d.peers[g.peer], g.count, 0);
+      send_system(d.peers[g.peer], wire::system_op::grant, g.count, g.end_epoch, false);
+    }
+    credit::revoke_intent asked[16];
+    const std::uint32_t n = d.ledger->next_revoke(asked);
+    for (std::uint32_t k = 0; k < n; ++k)
+      send_system(d.peers[asked[k].peer], wire::system_op::revoke, asked[k].at_most,
+                  asked[k].end_epoch, asked[k].urgent);
   }
-  credit::revoke_intent asked[16];
-  const std::uint32_t n = ledger_->next_revoke(asked);
-  for (std::uint32_t i = 0; i < n; ++i)
-    send_system(peers_[asked[i].peer], wire::system_op::revoke, asked[i].at_most,
-                asked[i].end_epoch, asked[i].urgent);
 }
 
 void engine::send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
@@ -221,19 +228,22 @@ void engine::send_deferred() noexcept {
     }
 }
 
-// The file of the setting CREDIT_STATS, at the end. Further endpoints of a process number theirs.
+// The files of the setting CREDIT_STATS, at the end. Further domains and endpoints of a process
+// number theirs.
 void engine::write_credit_statistics() noexcept {
   if (settings_.credit_stats == "0") return;
-  static std::atomic<unsigned> endpoints{0};
-  std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
-  path.append(".").append(std::to_string(rank_));
-  if (const unsigned n = endpoints.fetch_add(1, std::memory_order_relaxed); n != 0)
-    path.append(".").append(std::to_string(n + 1));
+  static std::atomic<unsigned> written{0};
   for (peer& p : peers_) give_back_lease(p);
-  std::ofstream file(path);
-  file << credit::snapshot(*ledger_);
-  if (!file.flush())
-    log(log_level::warning, "PENSTOCK_CREDIT_STATS: cannot write %s", path.c_str());
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
+    path.append(".").append(std::to_string(rank_));
+    if (const unsigned n = written.fetch_add(1, std::memory_order_relaxed); n != 0)
+      path.append(".").append(std::to_string(n + 1));
+    std::ofstream file(path);
+    file << credit::snapshot(*domains_[i].ledger);
+    if (!file.flush())
+      log(log_level::warning, "PENSTOCK_CREDIT_STATS: cannot write %s", path.c_str());
+  }
 }
 
 // Puts a system message on the reply lane to p. False: not now.

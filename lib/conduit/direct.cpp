@@ -92,10 +92,10 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
   const std::uint8_t takes = short_words_[handler];
   if (to < size_ && running == nullptr &&
       (takes == nargs || (takes == any_short && nargs <= nic::shm::slot_body / 4))) [[likely]] {
-    peer& p = peers_[to];
+    const std::uint32_t tag = my_tag();
+    peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
     // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
     nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-    const std::uint32_t tag = my_tag();
     if (tx != nullptr && p.request_out.try_enter(tag)) [[likely]] {
       wire::header h;
       h.handler = handler;
@@ -229,7 +229,7 @@ unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
   }
   if (n != 0) {
     p.requests_handled += n;
-    ledger_->count_requests(n);
+    p.home->ledger->count_requests(n);
     p.idle = 0;
   } else if (p.owed.load(std::memory_order_relaxed) != 0 && ++p.idle >= idle_polls) {
     p.idle = 0;

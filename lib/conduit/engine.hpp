@@ -17,6 +17,7 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/datagrams.hpp"
+#include "lib/conduit/domain.hpp"
 #include "lib/conduit/meeting.hpp"
 #include "lib/conduit/peer.hpp"
 #include "lib/conduit/progress.hpp"
@@ -105,9 +106,9 @@ struct token_state {
   token make() noexcept { return token(*this); }
 };
 
-/// What a thread keeps from poll to poll. Who sends: with many connections it looks at the hot ones
-/// each time, and at the others in turn. And, on the verbs path, what it must hold to take a
-/// request: where a reply is built, and a spare buffer of either size.
+/// What a thread keeps from poll to poll of a domain. Who sends: with many connections it looks at
+/// the hot ones each time, and at the others in turn. And, on the verbs path, what it must hold to
+/// take a request: where a reply is built, and a spare buffer of either size.
 struct poller {
   static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
   static constexpr std::uint32_t messages_a_turn = 256;  ///< where processes outnumber cores
@@ -116,8 +117,11 @@ struct poller {
   std::optional<std::uint32_t> reply_chunk, spare[2];
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
-  std::uint32_t busy = 0;  ///< messages handled in this turn
-  bool keeps = false;      ///< them, whatever others lack: the progress thread
+  std::uint32_t busy = 0;      ///< messages handled in this turn
+  bool keeps = false;          ///< what it holds, whatever others lack: the progress thread
+  std::uint32_t polls = 0;     ///< of its own domain; where there are several only
+  std::uint32_t helps = 0;     ///< polls for which it looks elsewhere each time
+  std::uint32_t attended = 0;  ///< of another's domain, as last seen
 
   void warm(peer* p) noexcept {
     for (const peer* h : hot)
@@ -248,11 +252,13 @@ class engine {
   unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
 
   // poll.cpp
-  poller& my_poller(std::uint32_t tag) noexcept;
+  poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
   unsigned poll_peer_direct(peer& p, std::uint32_t tag) noexcept;
-  unsigned poll_direct(std::uint32_t tag) noexcept;
-  unsigned poll_verbs(std::uint32_t tag) noexcept;
-  void return_idle_credits(poller& mine, std::uint32_t tag) noexcept;
+  unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
+  unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
+  unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
+  unsigned poll_verbs(domain& d, std::uint32_t tag) noexcept;
+  void return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept;
 
   // verbs.cpp
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
@@ -267,11 +273,13 @@ class engine {
   bool push_word_verbs(peer& p, const wire::header& h) noexcept;
   void push_credits_verbs(peer& p, std::uint32_t tag) noexcept;
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
-  unsigned reap_sends() noexcept;
-  unsigned poll_replies_verbs() noexcept;
-  [[nodiscard]] bool equip(poller& mine) noexcept;
-  void lay_down(poller& mine) noexcept;
-  unsigned poll_requests_verbs(poller& mine, std::uint32_t tag) noexcept;
+  unsigned reap_sends(domain& d) noexcept;
+  template <class Arrived>
+  void await_sends(peer& p, Arrived&& arrived) noexcept;
+  unsigned poll_replies_verbs(domain& d) noexcept;
+  [[nodiscard]] bool equip(domain& d, poller& mine) noexcept;
+  void lay_down(domain& d, poller& mine) noexcept;
+  unsigned poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
 
   // connect.cpp
   status connect(peer& p, unsigned lane) noexcept;
@@ -285,12 +293,25 @@ class engine {
   std::byte* map_segment(peer& p) noexcept;
   status connect_self() noexcept;
 
+  // The calling thread's domain, and its channel to r.
+  [[nodiscard]] domain& my_domain(std::uint32_t tag) noexcept {
+    return concurrent(build_mode) ? *channels_of_[tag - 1]->home : domains_[0];
+  }
+  [[nodiscard]] peer& channel(rank_id r) noexcept {
+    return concurrent(build_mode) ? channels_of_[thread_tag() - 1][r] : peers_[r];
+  }
+  // Sizes of what each domain has; verbs path.
+  [[nodiscard]] const queues::dimensions& sizes() const noexcept {
+    return domains_[0].queues->size;
+  }
+
   // setup.cpp
   result<void> open_device();
+  void open_domains();
   result<void> open_queues();
   result<void> introduce();
   [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks) const;
-  [[nodiscard]] bool sent_all() noexcept;
+  [[nodiscard]] bool sent_all(domain& d) noexcept;
 
   // events.cpp
   [[nodiscard]] bool attention() noexcept;
@@ -326,13 +347,12 @@ class engine {
   std::atomic<std::uint32_t> deferred_{0};         // system messages that wait for room
   std::atomic<std::uint64_t> credits_lent_{0};     // on demand
   std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
-  std::atomic<std::uint32_t> placed_{0};
-  std::atomic<std::uint32_t> connected_{0};      // entries of order_ that are valid
-  std::unique_ptr<std::atomic<peer*>[]> order_;  // peers in the order they were connected
 
-  std::unique_ptr<poller> pollers_[max_threads];  // each its thread's own
-  std::vector<peer> peers_;
-  std::unique_ptr<credit::ledger<build_mode>> ledger_;
+  std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
+  std::uint32_t domain_count_ = 0;
+  std::unique_ptr<domain[]> domains_;
+  std::vector<peer> peers_;              // by domain, then by rank
+  peer* channels_of_[max_threads] = {};  // of a thread's domain, by thread
   credit::config credit_config_;
 
   handler_entry user_[user_handlers];
@@ -349,13 +369,6 @@ class engine {
   endpoint* endpoint_ = nullptr;
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<datagrams> datagram_port_;
-  std::unique_ptr<queues::message_queues> queues_;  // verbs path only
-  // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
-  struct longs_out {
-    std::uint64_t count = 0;
-    std::uint32_t number[64] = {};
-  };
-  std::vector<longs_out> longs_;
   std::unique_ptr<memreg::segment> segment_;
   std::unique_ptr<memreg::registrar> registrar_;
   ibv_cq* unused_cq_ = nullptr;  // direct path: completions of QPs whose rings are used directly

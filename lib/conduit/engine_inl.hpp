@@ -12,11 +12,11 @@ namespace penstock::conduit {
 /// This thread's tag for queue owners; in SEQ and PARSYNC they need none.
 inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
 
-inline poller& engine::my_poller(std::uint32_t tag) noexcept {
+inline poller& engine::my_poller(std::uint32_t tag, const domain& d) noexcept {
   auto& mine = pollers_[tag - 1];
   if (!mine) [[unlikely]]
-    mine = std::make_unique<poller>();
-  return *mine;
+    mine = std::make_unique<poller[]>(domain_count_);
+  return mine[d.index];
 }
 
 /// The credit byte of a request of that cost; inside request_out.

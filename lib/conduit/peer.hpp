@@ -1,4 +1,5 @@
-// What the engine keeps for each other process: the queues to it and from it. The engine's alone.
+// What the engine keeps for each other process, in each domain: the queues to it and from it. The
+// engine's alone.
 //
 // Each queue end has its owner (lib/base/owner.hpp): fields marked (owner) are touched inside only.
 #pragma once
@@ -33,6 +34,9 @@ enum lane_index : unsigned {
 inline constexpr unsigned max_unanswered = 64;
 inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
 
+struct domain;
+
+/// A channel: what a domain has to one other process.
 struct alignas(cache_line) peer {
   // The direct path: rings of the request and reply lanes, or null. stream is request_tx once the
   // peer is ready.
@@ -48,6 +52,7 @@ struct alignas(cache_line) peer {
   std::atomic<std::uint16_t> return_batch{1};  // owed at which it is sent by itself
   bool wakes = false;  // direct path: it has a progress thread, which sleeps until it is woken
   std::uint32_t rank = 0;
+  domain* home = nullptr;
   std::uint32_t lease = 0;  // (request_out) credits taken and not yet spent
   std::uint32_t grant = 0;  // (request_in) credits granted and not yet announced
 

@@ -16,22 +16,22 @@ unsigned engine::poll_peer_direct(peer& p, std::uint32_t tag) noexcept {
   return n;
 }
 
-unsigned engine::poll_direct(std::uint32_t tag) noexcept {
+unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
   if (attention()) [[unlikely]]
     look_around();
-  // A1 peers  acquire connected_  <- R1 (connect.cpp): their rings are there
-  const std::uint32_t all = connected_.load(std::memory_order_acquire);
+  // A1 peers  acquire connected  <- R1 (connect.cpp): their rings are there
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
   unsigned n = 0;
   if (all <= poller::hot_peers) {
-    for (std::uint32_t i = 0; i < all; ++i) n += poll_peer_direct(*order_[i], tag);
+    for (std::uint32_t i = 0; i < all; ++i) n += poll_peer_direct(*d.order[i], tag);
     return n;
   }
-  poller& mine = my_poller(tag);
+  poller& mine = my_poller(tag, d);
   for (peer* p : mine.hot)
     if (p != nullptr) n += poll_peer_direct(*p, tag);
   for (std::uint32_t i = 0; i < poller::cold_a_poll; ++i) {
     mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
-    peer* p = order_[mine.cursor];
+    peer* p = d.order[mine.cursor];
     if (const unsigned got = poll_peer_direct(*p, tag); got != 0) {
       n += got;
       mine.warm(p);
@@ -46,22 +46,49 @@ status engine::poll(unsigned& n) noexcept {
     return status::in_handler;
   if (!started_) [[unlikely]]
     return status::shut_down;
-  if (direct_) {
-    n = poll_direct(my_tag());
-  } else if (transfers_.everything()) [[unlikely]] {
-    transfers_.progress();
-    if (!transfers_.must_settle()) {
-      n = poll_verbs(my_tag());
-    } else {
-      // Requests wait, since their handlers reply, until no peer has a key to changed memory.
-      if (attention()) [[unlikely]]
-        look_around();
-      n = poll_replies_verbs() + transfers_.reap();
-    }
-  } else {
-    n = poll_verbs(my_tag());
-  }
+  const std::uint32_t tag = my_tag();
+  n = poll_domain(my_domain(tag), tag);
+  if (concurrent(build_mode) && domain_count_ != 1) [[unlikely]]
+    n += poll_elsewhere(tag, false);
   return status::ok;
+}
+
+unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
+  if (direct_) return poll_direct(d, tag);
+  if (!transfers_.everything()) [[likely]]
+    return poll_verbs(d, tag);
+  transfers_.progress();
+  if (!transfers_.must_settle()) return poll_verbs(d, tag);
+  // Requests wait, since their handlers reply, until no peer has a key to changed memory.
+  if (attention()) [[unlikely]]
+    look_around();
+  return poll_replies_verbs(d) + transfers_.reap();
+}
+
+// Domains whose own threads do not poll: looked at once in poll_mask + 1 polls, each time for a
+// while after that has found something, and now. A domain whose threads poll is left to them, so
+// that no line is shared without need.
+unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
+  // Attendance is noted once in so many polls; help goes on for so many polls without a message.
+  constexpr std::uint32_t polls_a_note = 16, helping_polls = 64;
+  domain& own = my_domain(tag);
+  poller& mine = my_poller(tag, own);
+  if (++mine.polls % polls_a_note == 0)
+    own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const bool due = (mine.polls & settings_.poll_mask) == 0;
+  if (!due && !now && mine.helps == 0) return 0;
+  unsigned n = 0;
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    domain& d = domains_[i];
+    if (&d == &own) continue;
+    poller& there = my_poller(tag, d);
+    const std::uint32_t seen = d.attended.load(std::memory_order_relaxed);
+    // Between two looks that follow at once a thread of its own has had no time to be seen.
+    if (seen == there.attended) n += poll_domain(d, tag);
+    if (due || now) there.attended = seen;
+  }
+  mine.helps = n != 0 ? helping_polls : mine.helps == 0 ? 0 : mine.helps - 1;
+  return n;
 }
 
 status engine::wait_step(unsigned& empty) noexcept {
@@ -72,7 +99,8 @@ status engine::wait_step(unsigned& empty) noexcept {
     // Where processes outnumber cores, those that send to this one may wait for its core: who has
     // always something to handle lets them fill their queues, so that nobody is left behind.
     if (spins_before_yield_ == 1) [[unlikely]]
-      if (poller& mine = my_poller(my_tag()); (mine.busy += n) >= poller::messages_a_turn) {
+      if (poller& mine = my_poller(my_tag(), domains_[0]);
+          (mine.busy += n) >= poller::messages_a_turn) {
         mine.busy = 0;
         sched_yield();
       }
@@ -80,6 +108,8 @@ status engine::wait_step(unsigned& empty) noexcept {
   }
   ++empty;
   if (empty <= spins_before_yield_) return status::ok;
+  if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
+    return status::ok;
   if (settings_.wait == wait_mode::spin || empty <= spins_before_yield_ + settings_.spin_count) {
     sched_yield();
     return status::ok;

@@ -35,12 +35,25 @@ constexpr unsigned stretch = 4096;
 // Times that the queues are armed again at once, since something came meanwhile.
 constexpr unsigned most_rearms = 8;
 
+// The place in queues_ of the queue that rings for the direct path.
+constexpr unsigned bell = 0;
+
 bool never_waits(int fd) noexcept {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
 }  // namespace
+
+progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), channel_(channel) {
+  // On the direct path one queue is every ring's bell.
+  queues_.push_back({e.direct_ ? e.unused_cq_ : e.domains_[0].queues->am_cq});
+  queues_.push_back({e.datagram_port_->arrivals()});
+  for (std::uint32_t i = 0; i < e.domain_count_ && !e.direct_; ++i) {
+    if (i != 0) queues_.push_back({e.domains_[i].queues->am_cq});
+    queues_.push_back({e.domains_[i].queues->reply_cq});
+  }
+}
 
 result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* channel) {
   std::unique_ptr<progress> p(new progress(e, channel));
@@ -96,7 +109,8 @@ void progress::run() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   ask_for_short_slices();
   claim_last_thread_index();
-  if (!engine_.direct_) engine_.my_poller(my_tag()).keeps = true;
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    engine_.my_poller(my_tag(), engine_.domains_[i]).keeps = true;
   const std::uint64_t interval = engine_.settings_.progress_interval_ns;
   std::uint64_t nap = 0;
   // A1 stop  acquire stopping_  <- R1
@@ -134,77 +148,83 @@ unsigned progress::handle() noexcept {
   for (unsigned polls = 0, empty = 0; empty < quiet_polls && polls < stretch; ++polls) {
     unsigned n = 0;
     if (is_failure(engine_.poll(n))) break;
+    if (engine_.domain_count_ != 1) n += engine_.poll_elsewhere(my_tag(), true);
     empty = n == 0 ? empty + 1 : 0;
     all += n;
   }
   return all;
 }
 
+// All that are connected, in all domains.
+template <class F>
+void progress::for_each_peer(F&& f) const noexcept {
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
+    const domain& d = engine_.domains_[i];
+    const std::uint32_t peers = d.connected.load(std::memory_order_acquire);
+    for (std::uint32_t k = 0; k < peers; ++k) f(*d.order[k].load(std::memory_order_relaxed));
+  }
+}
+
 // Messages that anybody's polls have taken so far; may be a moment old.
 std::uint64_t progress::taken() const noexcept {
-  const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
   std::uint64_t n = 0;
-  for (std::uint32_t i = 0; i < peers; ++i) {
-    peer& p = *engine_.order_[i].load(std::memory_order_relaxed);
+  for_each_peer([&](peer& p) {
     if (engine_.direct_)
       n += p.request_rx->popped_hint() + p.reply_rx->popped_hint();
     else
       n += std::atomic_ref(p.requests_handled).load(std::memory_order_relaxed) +
            std::atomic_ref(p.replies_handled).load(std::memory_order_relaxed);
-  }
+  });
   return n;
 }
 
 // True if there is something to do that no completion event would tell of.
 bool progress::waiting() noexcept {
   if (stopping_.load(std::memory_order_relaxed) || engine_.attention()) return true;
-  if (!engine_.direct_) return !engine_.equip(engine_.my_poller(my_tag()));
-  const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < peers; ++i) {
-    peer& p = *engine_.order_[i].load(std::memory_order_relaxed);
-    if (p.request_rx->ready_hint() || p.reply_rx->ready_hint()) return true;
+  bool more = false;
+  for (std::uint32_t i = 0; i < engine_.domain_count_ && !engine_.direct_; ++i) {
+    domain& d = engine_.domains_[i];
+    more |= !engine_.equip(d, engine_.my_poller(my_tag(), d));
   }
-  return false;
+  if (engine_.direct_)
+    for_each_peer([&](peer& p) { more |= p.request_rx->ready_hint() || p.reply_rx->ready_hint(); });
+  return more;
 }
 
 // Nobody else polls, so nobody else returns what was owed from before: all of it goes now.
 void progress::give_back() noexcept {
   const std::uint32_t tag = my_tag();
-  const std::uint32_t peers = engine_.connected_.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < peers; ++i) {
-    peer& p = *engine_.order_[i].load(std::memory_order_relaxed);
-    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
+  for_each_peer([&](peer& p) {
+    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) return;
     if (engine_.direct_)
       engine_.push_credits_direct(p, tag);
     else
       engine_.push_credits_verbs(p, tag);
     p.request_in.leave(tag);
-  }
+  });
 }
 
 // Asks for an event of whatever comes from here on. What came before must be looked for afterwards.
 // A queue whose event has not come is still armed; arming costs a fence on all processors on shm0.
 void progress::arm() noexcept {
   forget_events();
-  ibv_cq* const all[] = {engine_.datagram_port_->arrivals(),
-                         engine_.direct_ ? engine_.unused_cq_ : engine_.queues_->am_cq,
-                         engine_.direct_ ? nullptr : engine_.queues_->reply_cq};
-  for (unsigned i = 0; i < std::size(all); ++i)
-    if (all[i] != nullptr && (armed_ >> i & 1) == 0) (void)ibv_req_notify_cq(all[i], 0);
-  armed_ = ~0u;
+  for (armable& q : queues_)
+    if (!q.armed) {
+      (void)ibv_req_notify_cq(q.cq, 0);
+      q.armed = true;
+    }
 }
 
 // The events say nothing but which queues are no longer armed: everything is looked at after any of
 // them.
 void progress::forget_events() noexcept {
   for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
-    armed_ &= ~2u;
+    queues_[bell].armed = false;
   ibv_cq* cq = nullptr;
   void* context = nullptr;
   while (engine_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
-    armed_ &= cq == engine_.datagram_port_->arrivals()          ? ~1u
-              : engine_.direct_ || cq == engine_.queues_->am_cq ? ~2u
-                                                                : ~4u;
+    for (armable& q : queues_)
+      if (q.cq == cq) q.armed = false;
     engine_.device_.verbs->ack_cq_events(cq, 1);
   }
 }

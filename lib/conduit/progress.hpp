@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "lib/base/result.hpp"
 
@@ -45,21 +46,28 @@ class progress {
   bool stop(std::uint64_t limit_ns) noexcept;
 
  private:
-  progress(engine& e, ibv_comp_channel* channel) noexcept : engine_(e), channel_(channel) {}
+  progress(engine& e, ibv_comp_channel* channel);
   void run() noexcept;
   unsigned handle() noexcept;
   [[nodiscard]] std::uint64_t taken() const noexcept;
   [[nodiscard]] bool waiting() noexcept;
   void give_back() noexcept;
+  template <class F>
+  void for_each_peer(F&& f) const noexcept;
   void arm() noexcept;
   void forget_events() noexcept;
   void sleep(bool armed, std::uint64_t ns) noexcept;
 
+  struct armable {
+    ibv_cq* cq = nullptr;
+    bool armed = false;
+  };
+
   engine& engine_;
   ibv_comp_channel* channel_;
-  int bell_ = -1;       // an eventfd: look whether to stop
-  int messages_ = -1;   // direct path: senders have pushed
-  unsigned armed_ = 0;  // bit i: queue i of arm() is armed
+  int bell_ = -1;      // an eventfd: look whether to stop
+  int messages_ = -1;  // direct path: senders have pushed
+  std::vector<armable> queues_;
   std::atomic<bool> stopping_{false}, stopped_{false};
   std::thread thread_;
 };

@@ -23,7 +23,7 @@ endpoint_statistics engine::statistics() const noexcept {
   }
   s.credits_lent = credits_lent_.load(std::memory_order_relaxed);
   s.credits_revoked = credits_revoked_.load(std::memory_order_relaxed);
-  s.credit_epochs = ledger_->epoch();
+  for (std::uint32_t i = 0; i < domain_count_; ++i) s.credit_epochs += domains_[i].ledger->epoch();
   return s;
 }
 

@@ -26,7 +26,7 @@ std::uint32_t engine::cost_of(const outgoing& m) const noexcept {
   const std::uint32_t n = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
                                              carry ? static_cast<std::uint32_t>(m.bytes) : 0);
   if (direct_) return credit::cost(static_cast<credit::kind>(m.kind), n);
-  return n <= queues_->size.small_bytes ? 1 : queues_->size.full_cost;
+  return n <= sizes().small_bytes ? 1 : sizes().full_cost;
 }
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
@@ -42,7 +42,7 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
     return s;
   if (to == rank_) [[unlikely]]
     return request_self(m);
-  peer& p = peers_[to];
+  peer& p = channel(to);
   if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
     return status::out_of_segment;
   if (direct_) return request_direct(p, m);
@@ -56,18 +56,18 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   if (s == status::ok) [[likely]]
     return s;
   if (s == status::no_credit) {
-    look_for_credits(peers_[to]);
+    look_for_credits(channel(to));
     s = try_request(to, m);
   }
   bool stalled = false;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
-    if (s == status::no_credit) stall(peers_[to], cost_of(m), !std::exchange(stalled, true));
+    if (s == status::no_credit) stall(channel(to), cost_of(m), !std::exchange(stalled, true));
     if (const status w = wait_step(empty); is_failure(w)) {
       s = w;
       break;
     }
   }
-  if (stalled) ledger_->end_stall(to);
+  if (stalled) channel(to).home->ledger->end_stall(to);
   return s;
 }
 

@@ -56,8 +56,9 @@ void transfers::close() noexcept {
   temporaries_.reset();
   heap_seen_.store(nullptr, std::memory_order_relaxed);
   heap_.reset();
-  if (cq_ != nullptr) engine_.device_.verbs->destroy_cq(cq_);
-  cq_ = nullptr;
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    if (ibv_cq*& cq = engine_.domains_[i].transfers; cq != nullptr)
+      engine_.device_.verbs->destroy_cq(std::exchange(cq, nullptr));
 }
 
 // Verbs path only; the segment is attached.
@@ -70,11 +71,11 @@ result<void> transfers::open() {
   device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE && !everything_;
   max_inline_ = e.max_inline_;
   max_piece_ = std::min<std::size_t>(e.device_.max_message(), std::size_t{1} << 30);
-  const std::size_t chunk_bytes = e.queues_->size.chunk_bytes;
+  const std::size_t chunk_bytes = e.sizes().chunk_bytes;
   put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
   get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
 
-  // One completion queue for all; each queue pair's share of it is its depth.
+  // One completion queue for all of a domain; each queue pair's share of it is its depth.
   const auto most = static_cast<std::uint32_t>(limits.max_cqe);
   depth_ = std::min(
       {e.settings_.op_oust_pp, most / e.size_, std::max(e.settings_.msg_limit / e.size_, 1u)});
@@ -83,12 +84,15 @@ result<void> transfers::open() {
                        " entries, too few for puts and gets to " + std::to_string(e.size_) +
                        " processes",
                    0, "run fewer processes"};
-  cq_ = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(depth_ * e.size_), nullptr,
-                                   nullptr, 0);
-  if (cq_ == nullptr)
-    return failure{
-        "ibv_create_cq of " + std::to_string(depth_ * e.size_) + " entries on " + e.device_.name,
-        errno, "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
+  const auto entries = static_cast<int>(depth_ * e.size_);
+  for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
+    ibv_cq*& cq = engine_.domains_[i].transfers;
+    cq = e.device_.verbs->create_cq(e.device_.context, entries, nullptr, nullptr, 0);
+    if (cq == nullptr)
+      return failure{
+          "ibv_create_cq of " + std::to_string(entries) + " entries on " + e.device_.name, errno,
+          "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
+  }
 
   memreg::arena_options o;
   o.name = "penstock-slots";
@@ -120,13 +124,13 @@ result<void> transfers::open() {
 }
 
 // Nothing is received on these queue pairs but what remote firehoses say to each other.
-void transfers::describe_queue(ibv_qp_init_attr& init) const noexcept {
-  init.send_cq = init.recv_cq = cq_;
+void transfers::describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept {
+  init.send_cq = init.recv_cq = p.home->transfers;
   init.cap.max_send_wr = depth_;
   init.cap.max_recv_wr = 1;
   init.cap.max_recv_sge = 1;
   init.cap.max_inline_data = max_inline_;
-  if (everywhere_) everywhere_->describe_queue(init);
+  if (everywhere_ && p.home->index == 0) everywhere_->describe_queue(init);
 }
 
 // What every operation asks first. here: where `at` is mapped, or null.
@@ -170,7 +174,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
       r == reuse::on_return && bytes > std::max<std::size_t>(put_bounce_, max_inline_);
   op_counter& count = wait_here ? local : c;
   if (wait_here) r = reuse::on_completion;
-  peer& p = engine_.peers_[to];
+  peer& p = channel(to);
   const auto* from = static_cast<const std::byte*>(src);
   auto at = reinterpret_cast<std::uintptr_t>(dest);
   status s = status::ok;
@@ -192,7 +196,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
 // The shortest way: the source is free again when this returns.
 status transfers::put_inline(rank_id to, void* dest, const void* src, std::size_t bytes,
                              op_counter& c) noexcept {
-  peer& p = engine_.peers_[to];
+  peer& p = channel(to);
   ibv_sge sge{reinterpret_cast<std::uintptr_t>(src), static_cast<std::uint32_t>(bytes), 0};
   ibv_send_wr wr;
   wr.next = nullptr;
@@ -218,7 +222,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   auto* to = static_cast<std::byte*>(dest);
   if (engine_.direct_) [[unlikely]]
     return copy_far(from, reinterpret_cast<std::uintptr_t>(src), to, bytes, false, c);
-  peer& p = engine_.peers_[from];
+  peer& p = channel(from);
   auto at = reinterpret_cast<std::uintptr_t>(src);
   while (bytes != 0) {
     part local_part;
@@ -242,13 +246,12 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
     std::memset(here, value, bytes);
     return status::ok;
   }
-  if (!everything_ && bytes <= engine_.queues_->size.chunk_bytes) {
+  if (!everything_ && bytes <= engine_.sizes().chunk_bytes) {
     part filled;
     status s = insist([&]() noexcept { return chunk(bytes, filled); });
     if (s != status::ok) return s;
     std::memset(reinterpret_cast<void*>(filled.at), value, bytes);
-    return move(engine_.peers_[to], IBV_WR_RDMA_WRITE, reinterpret_cast<std::uintptr_t>(dest),
-                filled, c);
+    return move(channel(to), IBV_WR_RDMA_WRITE, reinterpret_cast<std::uintptr_t>(dest), filled, c);
   }
   std::uint32_t args[7];
   const std::uint64_t length = bytes;
@@ -303,7 +306,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   wr.wr.atomic.rkey = engine_.peers_[to].segment_rkey;
   wr.wr.atomic.compare_add = a;
   wr.wr.atomic.swap = b;
-  return push(engine_.peers_[to], wr, r);
+  return push(channel(to), wr, r);
 }
 
 // ---- the local side of a piece ----
@@ -327,7 +330,7 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
     if (const status s = registered(from, bytes, firehose::purpose::source, out);
         s != status::unsupported)
       return s;
-  const status s = chunk(std::min<std::size_t>(bytes, engine_.queues_->size.chunk_bytes), out);
+  const status s = chunk(std::min<std::size_t>(bytes, engine_.sizes().chunk_bytes), out);
   if (s == status::ok) std::memcpy(reinterpret_cast<void*>(out.at), from, out.bytes);
   return s;
 }
@@ -351,8 +354,7 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
     out.at = reinterpret_cast<std::uintptr_t>(slots_->at(*slot));
     out.lkey = slots_->keys().lkey;
     out.bytes = bytes;
-  } else if (const status s =
-                 chunk(std::min<std::size_t>(bytes, engine_.queues_->size.chunk_bytes), out);
+  } else if (const status s = chunk(std::min<std::size_t>(bytes, engine_.sizes().chunk_bytes), out);
              s != status::ok) {
     return s;
   }
@@ -413,12 +415,11 @@ status transfers::registered(const void* at, std::size_t bytes, firehose::purpos
 }
 
 status transfers::chunk(std::size_t bytes, part& out) noexcept {
-  queues::chunk_pool& chunks = *engine_.queues_->request_chunks;
-  const auto c = chunks.take();
+  const auto c = chunks().take();
   if (!c) return status::no_chunk;
   out.hold.chunk = static_cast<std::uint16_t>(*c);
-  out.at = reinterpret_cast<std::uintptr_t>(chunks.at(*c));
-  out.lkey = chunks.keys().lkey;
+  out.at = reinterpret_cast<std::uintptr_t>(chunks().at(*c));
+  out.lkey = chunks().keys().lkey;
   out.bytes = bytes;
   return status::ok;
 }
@@ -450,7 +451,7 @@ status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part
     transfer_record& r = sent == local.bytes ? local.hold : middle;
     r.counter = &c;
     if (const status s = push(p, wr, r); s != status::ok) {
-      while (p.transfers && !p.transfers->empty()) (void)reap();
+      while (p.transfers && !p.transfers->empty()) (void)reap(*p.home);
       release(local.hold);
       return s;
     }

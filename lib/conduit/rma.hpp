@@ -20,9 +20,9 @@
 // on the direct path the kernel copies from process to process; on a verbs device a remote firehose
 // gives the key (rma_everything.cpp); and messages carry what neither can reach.
 //
-// They have a queue pair of their own to each peer (lane_rma), made when first needed. On the
-// requests' queue pair a small request would wait until a megabyte in front of it has left, reads
-// would count against the requests' send queue, and posting would contend for one owner; as
+// They have a queue pair of their own to each peer and domain (lane_rma), made when first needed.
+// On the requests' queue pair a small request would wait until a megabyte in front of it has left,
+// reads would count against the requests' send queue, and posting would contend for one owner; as
 // requests order nothing but themselves, the second queue pair costs only its memory. A put that
 // has completed is in the target's memory, since the device delivers its writes before any later
 // completion there.
@@ -56,6 +56,7 @@ namespace penstock::conduit {
 
 class engine;
 class everywhere;
+struct domain;
 
 /// When the caller may change the source of a put.
 enum class reuse : std::uint8_t {
@@ -139,6 +140,12 @@ class transfers {
 
  private:
   friend class engine;
+  // Whose queue pairs the calling thread uses: with segment everything those of the first domain,
+  // whose lines remote firehoses speak on.
+  [[nodiscard]] domain& home() noexcept;
+  unsigned reap(domain& d) noexcept;
+  [[nodiscard]] peer& channel(rank_id r) noexcept;
+  [[nodiscard]] queues::chunk_pool& chunks() noexcept;
   // One side of a piece of a transfer, in this process.
   struct part {
     std::uint64_t at = 0;
@@ -150,7 +157,7 @@ class transfers {
 
   // Set-up, by the engine.
   result<void> open();
-  void describe_queue(ibv_qp_init_attr& init) const noexcept;
+  void describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept;
   void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
   /// All have said where their segments are.
   void know_segments();
@@ -158,7 +165,7 @@ class transfers {
   void close() noexcept;
   void attach(peer& p);
   [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
-  [[nodiscard]] bool drained() noexcept;
+  [[nodiscard]] bool drained(const domain& d) noexcept;
   void report() const noexcept;
 
   // rma_everything.cpp
@@ -206,7 +213,6 @@ class transfers {
   std::uint8_t reads_ = 1;                        // reads and atomics in flight on one queue pair
   std::uint32_t depth_ = 0, max_inline_ = 0;
   std::size_t put_bounce_ = 0, get_bounce_ = 0, max_piece_ = 0;
-  ibv_cq* cq_ = nullptr;
   std::unique_ptr<queues::chunk_pool> slots_;
   std::unique_ptr<memreg::arena> memory_;
   std::unique_ptr<memreg::temporary_pool> temporaries_;
@@ -215,7 +221,6 @@ class transfers {
   std::atomic<const memreg::heap*> heap_seen_{nullptr};
   std::mutex heap_lock_;
   std::unique_ptr<memreg::heap> heap_;  // (heap_lock_)
-  alignas(cache_line) queue_owner reaping_;
 };
 
 /// Registers the handlers of atomics by message (atomic.cpp).

@@ -216,7 +216,7 @@ result<void> transfers::open_everything() {
 
 void transfers::attach(peer& p) {
   p.transfers = std::make_unique<transfer_queue>(depth_);
-  if (everywhere_) everywhere_->attach(p);
+  if (everywhere_ && p.home->index == 0) everywhere_->attach(p);
 }
 
 void transfers::progress() noexcept {

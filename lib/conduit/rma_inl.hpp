@@ -5,6 +5,17 @@
 
 namespace penstock::conduit {
 
+inline domain& transfers::home() noexcept {
+  return everything_ ? engine_.domains_[0] : engine_.my_domain(thread_tag());
+}
+
+// Bounce chunks are the first domain's, for all.
+inline queues::chunk_pool& transfers::chunks() noexcept {
+  return *engine_.domains_[0].queues->request_chunks;
+}
+
+inline peer& transfers::channel(rank_id r) noexcept { return home().peers[r]; }
+
 // Repeats what is short of something, polling in between.
 template <class Try>
 status transfers::insist(Try&& attempt) noexcept {

@@ -46,26 +46,26 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   return s;
 }
 
-unsigned transfers::reap() noexcept {
-  if (cq_ == nullptr) return 0;
+unsigned transfers::reap() noexcept { return reap(home()); }
+
+unsigned transfers::reap(domain& d) noexcept {
+  if (d.transfers == nullptr) return 0;
   const std::uint32_t tag = thread_tag();
-  if (!reaping_.try_enter(tag)) return 0;
+  if (!d.reaping.try_enter(tag)) return 0;
   ibv_wc wc[batch];
-  const int n = ibv_poll_cq(cq_, batch, wc);
+  const int n = ibv_poll_cq(d.transfers, batch, wc);
   if (n < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of puts and gets failed on %s", engine_.device_.name.c_str());
   for (int i = 0; i < n; ++i) {
-    peer& p = engine_.peers_[wc[i].wr_id >> 32];
+    peer& p = d.peers[wc[i].wr_id >> 32];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       if (!engine_.closing_.load(std::memory_order_relaxed))
         engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
     }
     p.transfers->complete(static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
       if (r.copy_to != nullptr)
-        std::memcpy(
-            r.copy_to,
-            r.slot != no_place ? slots_->at(r.slot) : engine_.queues_->request_chunks->at(r.chunk),
-            r.copy_bytes);
+        std::memcpy(r.copy_to, r.slot != no_place ? slots_->at(r.slot) : chunks().at(r.chunk),
+                    r.copy_bytes);
       op_counter* const counter = r.counter;
       release(r);
       // R1 complete  release counter  -> P1: what was fetched is there. The counter may be gone
@@ -73,14 +73,14 @@ unsigned transfers::reap() noexcept {
       counter->fetch_sub(1, std::memory_order_release);
     });
   }
-  reaping_.leave(tag);
+  d.reaping.leave(tag);
   if (n == 0) engine_.look_around_in_wait();
   return static_cast<unsigned>(n);
 }
 
 void transfers::release(transfer_record& r) noexcept {
   if (r.slot != no_place) slots_->give(r.slot);
-  if (r.chunk != no_place) engine_.queues_->request_chunks->give(r.chunk);
+  if (r.chunk != no_place) chunks().give(r.chunk);
   r.slot = r.chunk = no_place;
   r.lease.reset();
   r.remote.reset();
@@ -102,8 +102,8 @@ void transfers::settle(const op_counter& c) noexcept {
   }
 }
 
-bool transfers::drained() noexcept {
-  return std::all_of(engine_.peers_.begin(), engine_.peers_.end(),
+bool transfers::drained(const domain& d) noexcept {
+  return std::all_of(d.peers, d.peers + engine_.size_,
                      [](const peer& p) { return !p.transfers || p.transfers->empty(); });
 }
 

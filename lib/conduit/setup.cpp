@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
@@ -47,9 +48,9 @@ struct introduction {
   std::uint64_t credits = 0;   ///< fingerprint of the credit settings
   credit_numbers each_credit{};
   std::uint64_t segment_base = 0, segment_bytes = 0;
-  std::uint64_t reply_base = 0;
-  std::uint32_t segment_rkey = 0, reply_rkey = 0;
+  std::uint32_t segment_rkey = 0;
   std::uint32_t direct = 0, chunk_bytes = 0;
+  std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
   std::uint32_t everything = 0, unused = 0;     ///< puts and gets may go anywhere
@@ -95,14 +96,7 @@ credit::overrides credit_settings(const settings& s) {
 }  // namespace
 
 engine::engine(job::job& j, const settings& s)
-    : job_(j),
-      settings_(s),
-      rank_(j.rank()),
-      size_(j.size()),
-      job_secret_(secret_of(j.name())),
-      order_(std::make_unique<std::atomic<peer*>[]>(j.size())),
-      peers_(j.size()) {
-  for (std::uint32_t r = 0; r < size_; ++r) peers_[r].rank = r;
+    : job_(j), settings_(s), rank_(j.rank()), size_(j.size()), job_secret_(secret_of(j.name())) {
   std::fill(std::begin(short_words_), std::end(short_words_), not_short);
   // Waiting processes that outnumber the cores give them away at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
@@ -132,10 +126,11 @@ result<void> engine::open_device() {
     log(log_level::warning,
         "PENSTOCK_PROGRESS_THREAD is ignored: it takes the PAR library, since elsewhere handlers "
         "run in the program's one thread only");
-  if (settings_.domain_count > 1)
+  if (settings_.domain_count > 1 && !concurrent(build_mode))
     log(log_level::warning,
-        "PENSTOCK_DOMAIN_COUNT=%u is ignored: all threads share one set of queues",
-        settings_.domain_count);
+        "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread at "
+        "a "
+        "time sends");
   if (device_.shared_memory) {
     events_ = &nic::shm::event_count(device_.context);
     datagrams_ = &nic::shm::datagrams_pending(device_.context);
@@ -147,12 +142,32 @@ result<void> engine::open_device() {
   auto c = credit::plan(size_, rank_, credit_settings(settings_));
   if (!c) return c.error();
   credit_config_ = *c;
-  ledger_ = std::make_unique<credit::ledger<build_mode>>(credit_config_);
-  for (peer& p : peers_) loan_changed(p, 0, 0);
+  open_domains();
   am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
   safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
   max_inline_ = std::min(device_.max_inline, settings_.inline_limit);
   return {};
+}
+
+// Threads are given to the domains by their numbers, which are dense.
+void engine::open_domains() {
+  domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
+  domains_ = std::make_unique<domain[]>(domain_count_);
+  peers_ = std::vector<peer>(std::size_t{domain_count_} * size_);
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    domain& d = domains_[i];
+    d.index = i;
+    d.peers = &peers_[std::size_t{i} * size_];
+    d.ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
+    d.order = std::make_unique<std::atomic<peer*>[]>(size_);
+    for (std::uint32_t r = 0; r < size_; ++r) {
+      d.peers[r].rank = r;
+      d.peers[r].home = &d;
+      loan_changed(d.peers[r], 0, 0);
+    }
+  }
+  for (std::uint32_t t = 0; t < max_threads; ++t)
+    channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
 }
 
 result<void> engine::open_queues() {
@@ -162,7 +177,8 @@ result<void> engine::open_queues() {
       return failure{"ibv_create_comp_channel on " + device_.name, errno, what_to_raise(errno)};
   }
   // Datagrams of all others may come at once; what is lost is said again.
-  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2, 16u, 1024u), channel_);
+  auto port =
+      datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, 1024u), channel_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
   if (direct_) {
@@ -175,12 +191,15 @@ result<void> engine::open_queues() {
       return failure{"ibv_create_cq or ibv_create_srq on " + device_.name, errno, ""};
     return {};
   }
-  if (settings_.long_depth != 0) longs_.resize(size_);
-  queues::dimensions d = dimensions_for(size_);
-  auto q = queues::message_queues::open(device_, pd_, *registrar_, d, channel_);
-  if (!q) return q.error();
-  queues_ = std::move(*q);
-  unanswered_limit_ = std::clamp(d.request_chunks / 4, 1u, max_unanswered);
+  const queues::dimensions size = dimensions_for(size_);
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    domain& d = domains_[i];
+    if (settings_.long_depth != 0) d.longs.resize(size_);
+    auto q = queues::message_queues::open(device_, pd_, *registrar_, size, channel_);
+    if (!q) return q.error();
+    d.queues = std::move(*q);
+  }
+  unanswered_limit_ = std::clamp(size.request_chunks / 4, 1u, max_unanswered);
   return {};
 }
 
@@ -268,11 +287,8 @@ result<void> engine::introduce() {
     mine.segment_bytes = segment_->bytes();
     mine.segment_rkey = segment_->keys().rkey;
   }
-  if (queues_) {
-    mine.reply_base = queues_->request_chunks->base();
-    mine.reply_rkey = queues_->request_chunks->keys().rkey;
-    mine.chunk_bytes = queues_->size.chunk_bytes;
-  }
+  if (!direct_) mine.chunk_bytes = sizes().chunk_bytes;
+  mine.domains = domain_count_;
   mine.wakes = direct_ && channel_ != nullptr;
   mine.reads = transfers_.reads_here();
   mine.device_atomics = transfers_.device_atomics();
@@ -305,19 +321,21 @@ result<void> engine::introduce() {
       return disagree("segment everything", mine.everything, his.everything);
     if (his.chunk_bytes != mine.chunk_bytes)
       return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
-    peer& p = peers_[r];
-    p.address = his.address;
-    p.datagram_qp = his.datagram_qp;
-    p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
-    p.segment_bytes = his.segment_bytes;
-    p.segment_rkey = his.segment_rkey;
-    p.reply_base = his.reply_base;
-    p.reply_rkey = his.reply_rkey;
-    p.wakes = his.wakes != 0;
-    p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
+    if (his.domains != mine.domains)
+      return disagree("PENSTOCK_DOMAIN_COUNT", mine.domains, his.domains);
+    for (std::uint32_t i = 0; i < domain_count_; ++i) {
+      peer& p = domains_[i].peers[r];
+      p.address = his.address;
+      p.datagram_qp = his.datagram_qp;
+      p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
+      p.segment_bytes = his.segment_bytes;
+      p.segment_rkey = his.segment_rkey;
+      p.wakes = his.wakes != 0;
+      p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
+      if (r == rank_ && segment_) p.segment_here = segment_->base();
+    }
     transfers_.agree(his.device_atomics != 0);
   }
-  if (segment_) peers_[rank_].segment_here = segment_->base();
   transfers_.know_segments();
   return {};
 }
@@ -329,8 +347,14 @@ void engine::close() noexcept {
   if (size_ > 1 && !job_.ended()) {
     if (is_failure(meeting_.run(settings_.exit_limit_ns(size_))))
       log(log_level::warning, "leaving without the others");
-    while (!direct_ && !job_.ended() && !sent_all()) reap_sends();
-    while (!direct_ && !job_.ended() && !transfers_.drained()) (void)transfers_.reap();
+    for (std::uint32_t i = 0; i < domain_count_ && !direct_; ++i) {
+      domain& d = domains_[i];
+      backoff b(64);
+      while (!job_.ended() && !sent_all(d))
+        if (reap_sends(d) == 0) b.idle();
+      while (!job_.ended() && !transfers_.drained(d))
+        if (transfers_.reap(d) == 0) b.idle();
+    }
     progress_.reset();  // the others' ends are no news from here on
     closing_.store(true, std::memory_order_relaxed);
     if (!job_.ended()) (void)job_.fence();
@@ -340,10 +364,10 @@ void engine::close() noexcept {
   started_ = false;
 }
 
-bool engine::sent_all() noexcept {
-  const std::uint32_t all = connected_.load(std::memory_order_acquire);
+bool engine::sent_all(domain& d) noexcept {
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < all; ++i)
-    for (const auto& l : order_[i].load(std::memory_order_relaxed)->lanes)
+    for (const auto& l : d.order[i].load(std::memory_order_relaxed)->lanes)
       if (l.qp != nullptr && !l.drained()) return false;
   return true;
 }
@@ -357,7 +381,7 @@ engine::~engine() {
       if (l.qp != nullptr) device_.verbs->destroy_qp(l.qp);
   datagram_port_.reset();
   transfers_.close();
-  queues_.reset();
+  domains_.reset();
   if (unused_srq_ != nullptr) device_.verbs->destroy_srq(unused_srq_);
   if (unused_cq_ != nullptr) device_.verbs->destroy_cq(unused_cq_);
   if (channel_ != nullptr) device_.verbs->destroy_comp_channel(channel_);

@@ -84,6 +84,14 @@ void enter(queue_owner& o, std::uint32_t tag) noexcept {
 
 }  // namespace
 
+// Waits for what completions of p's domain bring. No handler runs, and none is waited for: another
+// thread may just be at the completion, and may need this core.
+template <class Arrived>
+void engine::await_sends(peer& p, Arrived&& arrived) noexcept {
+  for (backoff b(64); !arrived();)
+    if (reap_sends(*p.home) == 0) b.idle();
+}
+
 // True for a Long whose payload travels with its header.
 bool engine::packs(const outgoing& m) const noexcept {
   return !direct_ && settings_.packed_long && m.bytes <= max_medium &&
@@ -117,7 +125,7 @@ status engine::write_payload(peer& p, unsigned l, const outgoing& m,
   const std::size_t piece = std::min<std::size_t>(device_.max_message(), std::size_t{1} << 30);
   for (std::size_t done = 0; done < m.bytes;) {
     const std::size_t n = std::min(piece, m.bytes - done);
-    while (!p.lanes[l].has_room(2)) reap_sends();
+    await_sends(p, [&] { return p.lanes[l].has_room(2); });
     ibv_sge sge{reinterpret_cast<std::uintptr_t>(m.payload) + done, static_cast<std::uint32_t>(n),
                 *key};
     ibv_send_wr wr{};
@@ -140,15 +148,15 @@ status engine::write_payload(peer& p, unsigned l, const outgoing& m,
 // The setting LONG_DEPTH: payloads of Longs to a peer that may be on their way. Inside request_out;
 // all go by one lane, so the oldest of them is the first to arrive.
 bool engine::long_may_go(const peer& p, unsigned l) const noexcept {
-  if (longs_.empty()) return true;
-  const longs_out& o = longs_[p.rank];
+  if (p.home->longs.empty()) return true;
+  const domain::longs_out& o = p.home->longs[p.rank];
   return o.count < settings_.long_depth ||
          p.lanes[l].completed(o.number[o.count % settings_.long_depth]);
 }
 
 void engine::long_went(const peer& p, std::uint32_t number) noexcept {
-  if (longs_.empty()) return;
-  longs_out& o = longs_[p.rank];
+  if (p.home->longs.empty()) return;
+  domain::longs_out& o = p.home->longs[p.rank];
   o.number[o.count++ % settings_.long_depth] = number;
 }
 
@@ -158,7 +166,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   const bool carry = m.kind == wire::kind::medium || m.kind == wire::kind::packed_long;
   const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
                                                carry ? static_cast<std::uint32_t>(m.bytes) : 0);
-  const unsigned l = all <= queues_->size.small_bytes ? lane_request : lane_bulk;
+  const unsigned l = all <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> l & 1) == 0) [[unlikely]]
     return connect(p, l);
@@ -166,24 +174,25 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return status::busy;
   status s = status::ok;
-  const std::uint32_t cost = l == lane_request ? 1 : queues_->size.full_cost;
+  const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
   std::uint32_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   if (p.lease < cost) s = take_credits(p, cost);
   std::optional<std::uint32_t> chunk;
   if (s == status::ok && !p.lanes[l].has_room()) s = status::no_space;
-  if (s == status::ok && !(chunk = queues_->request_chunks->take())) s = status::no_chunk;
+  if (s == status::ok && !(chunk = p.home->queues->request_chunks->take())) s = status::no_chunk;
   if (s == status::ok && separate && !long_may_go(p, l)) s = status::no_space;
   if (s == status::ok && separate) s = write_payload(p, l, m, written);
   if (s == status::ok) {
     if (separate) long_went(p, written);
-    std::byte* const at = queues_->request_chunks->at(*chunk);
+    std::byte* const at = p.home->queues->request_chunks->at(*chunk);
     wire::header h;
     h.credit = request_credit_byte(p, cost);
     h.chunk = static_cast<std::uint16_t>(*chunk);
     const std::uint32_t n = build(at, h, m, carry);
-    queues_->request_chunks->lend(*chunk, p.rank);
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, queues_->request_chunks->keys().lkey};
+    p.home->queues->request_chunks->lend(*chunk, p.rank);
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n,
+                p.home->queues->request_chunks->keys().lkey};
     ibv_send_wr wr{};
     wr.sg_list = &sge;
     wr.num_sge = 1;
@@ -194,12 +203,12 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     p.lease -= cost;
     ++p.requests_sent;
   } else if (chunk) {
-    queues_->request_chunks->give(*chunk);
+    p.home->queues->request_chunks->give(*chunk);
   }
   p.request_out.leave(tag);
-  if (s == status::no_space || s == status::no_chunk) reap_sends();
+  if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (s == status::ok && separate && !m.async)
-    while (!p.lanes[l].completed(written)) reap_sends();
+    await_sends(p, [&] { return p.lanes[l].completed(written); });
   return s;
 }
 
@@ -216,14 +225,14 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
   if (s == status::ok) {
-    const std::uint32_t n =
-        build(queues_->reply_chunks->at(t.reply_chunk), reply_header(p, t, t.cost), m, carry);
+    const std::uint32_t n = build(p.home->queues->reply_chunks->at(t.reply_chunk),
+                                  reply_header(p, t, t.cost), m, carry);
     s = write_reply(p, t.reply_chunk, n, t.header.chunk);
     if (n > max_inline_) t.reply_chunk = queues::no_chunk;  // given back when it has been sent
   }
   p.reply_out.leave(tag);
   if (s == status::ok && separate)
-    while (!p.lanes[lane_reply].completed(written)) reap_sends();
+    await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });
   return s;
 }
 
@@ -231,16 +240,16 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
 status engine::write_reply(peer& p, std::uint32_t chunk, std::uint32_t n,
                            std::uint32_t imm) noexcept {
   queues::lane& lane = p.lanes[lane_reply];
-  while (!lane.has_room()) reap_sends();
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(queues_->reply_chunks->at(chunk)), n,
-              queues_->reply_chunks->keys().lkey};
+  await_sends(p, [&] { return lane.has_room(); });
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.home->queues->reply_chunks->at(chunk)), n,
+              p.home->queues->reply_chunks->keys().lkey};
   ibv_send_wr wr{};
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   wr.imm_data = htobe32(imm);
   wr.wr.rdma.remote_addr =
-      p.reply_base + std::uint64_t{imm & imm_count} * queues_->size.chunk_bytes;
+      p.reply_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
   wr.wr.rdma.rkey = p.reply_rkey;
   const bool inl = n <= max_inline_;
   if (inl) wr.send_flags = IBV_SEND_INLINE;
@@ -267,40 +276,42 @@ bool engine::push_word_verbs(peer& p, const wire::header& h) noexcept {
 }
 
 // Handles completions of what was sent. Any thread, any time; runs no handler.
-unsigned engine::reap_sends() noexcept {
+unsigned engine::reap_sends(domain& d) noexcept {
   ibv_wc wc[batch];
-  const int n = ibv_poll_cq(queues_->send_cq, batch, wc);
+  const int n = ibv_poll_cq(d.queues->send_cq, batch, wc);
   if (n < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of the send queue failed on %s", device_.name.c_str());
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
-    peer& p = peers_[id >> 2];
+    peer& p = d.peers[id >> 2];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
-    p.lanes[id & 3].complete(static_cast<std::uint32_t>(wc[i].wr_id), [this](queues::holding h) {
-      if (h.chunk != queues::no_chunk) queues_->reply_chunks->give(h.chunk);
-      if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
-    });
+    p.lanes[id & 3].complete(static_cast<std::uint32_t>(wc[i].wr_id),
+                             [this, &d](queues::holding h) {
+                               if (h.chunk != queues::no_chunk)
+                                 d.queues->reply_chunks->give(h.chunk);
+                               if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
+                             });
   }
   if (n == 0) look_around_in_wait();
   return static_cast<unsigned>(n);
 }
 
 // SAFE_EQ: replies and system messages.
-unsigned engine::poll_replies_verbs() noexcept {
+unsigned engine::poll_replies_verbs(domain& d) noexcept {
   ibv_wc wc[batch];
   const unsigned limit = settings_.safe_limit == 0 ? batch : std::min(settings_.safe_limit, batch);
-  const int n = ibv_poll_cq(queues_->reply_cq, static_cast<int>(limit), wc);
+  const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) return 0;
-  if (queues_->replace_reply_receives(static_cast<std::uint32_t>(n)) != 0) [[unlikely]]
+  if (d.queues->replace_reply_receives(static_cast<std::uint32_t>(n)) != 0) [[unlikely]]
     fatal(1, "ibv_post_srq_recv for replies failed on %s", device_.name.c_str());
   for (int i = 0; i < n; ++i) {
-    const std::uint32_t rank = queues_->rank_of(wc[i].qp_num);
+    const std::uint32_t rank = d.queues->rank_of(wc[i].qp_num);
     if (rank >= size_) [[unlikely]]
       continue;
-    peer& p = peers_[rank];
+    peer& p = d.peers[rank];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
       continue;
@@ -319,13 +330,13 @@ unsigned engine::poll_replies_verbs() noexcept {
     }
     const std::uint32_t chunk = imm & imm_count;
     // Settled first: a chunk answered twice, or by another than its target, is a peer gone mad.
-    if (!queues_->request_chunks->settle(chunk, rank)) [[unlikely]]
+    if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
       peer_failed(p, malformed);
     wire::header h;
     const std::byte* fixed = nullptr;
     std::byte* payload = nullptr;
-    std::byte* const at = queues_->request_chunks->at(chunk);
-    if (!find_parts(at, std::min(wc[i].byte_len, queues_->size.chunk_bytes), h, fixed, payload))
+    std::byte* const at = d.queues->request_chunks->at(chunk);
+    if (!find_parts(at, std::min(wc[i].byte_len, d.queues->size.chunk_bytes), h, fixed, payload))
         [[unlikely]]
       peer_failed(p, malformed);
     if (h.kind() == wire::kind::credits) {
@@ -338,41 +349,41 @@ unsigned engine::poll_replies_verbs() noexcept {
         peer_failed(p, malformed);
       count(p.replies_handled);
     }
-    queues_->request_chunks->give(chunk);
+    d.queues->request_chunks->give(chunk);
   }
   return static_cast<unsigned>(n);
 }
 
 // The chunks that a message of credits frees, behind its header, but for the one it was written to.
 bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
-  if (bytes < sizeof(wire::header) || bytes > queues_->size.chunk_bytes) return false;
+  if (bytes < sizeof(wire::header) || bytes > p.home->queues->size.chunk_bytes) return false;
   const std::uint32_t n = (bytes - std::uint32_t{sizeof(wire::header)}) / 2;
   for (std::uint32_t i = 0; i < n; ++i) {
     std::uint16_t c;
     std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
-    if (!queues_->request_chunks->settle(c, p.rank)) return false;
-    queues_->request_chunks->give(c);
+    if (!p.home->queues->request_chunks->settle(c, p.rank)) return false;
+    p.home->queues->request_chunks->give(c);
   }
   return true;
 }
 
 // Takes what mine lacks; false: something is short.
-bool engine::equip(poller& mine) noexcept {
-  if (!mine.reply_chunk && !(mine.reply_chunk = queues_->reply_chunks->take())) reap_sends();
-  if (!mine.spare[0]) mine.spare[0] = queues_->small->take_spare();
-  if (!mine.spare[1]) mine.spare[1] = queues_->bulk->take_spare();
+bool engine::equip(domain& d, poller& mine) noexcept {
+  if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
+  if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
+  if (!mine.spare[1]) mine.spare[1] = d.queues->bulk->take_spare();
   return mine.equipped();
 }
 
 // Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
 // pool fills it again, so that threads which do not poll for long can keep nobody from polling.
-void engine::lay_down(poller& mine) noexcept {
+void engine::lay_down(domain& d, poller& mine) noexcept {
   if (mine.keeps) return;
-  if (mine.reply_chunk && queues_->reply_chunks->empty()) {
-    queues_->reply_chunks->give(*mine.reply_chunk);
+  if (mine.reply_chunk && d.queues->reply_chunks->empty()) {
+    d.queues->reply_chunks->give(*mine.reply_chunk);
     mine.reply_chunk.reset();
   }
-  queues::receive_pool* const pools[] = {queues_->small.get(), queues_->bulk.get()};
+  queues::receive_pool* const pools[] = {d.queues->small.get(), d.queues->bulk.get()};
   for (unsigned i = 0; i < 2; ++i) {
     if (!mine.spare[i] || !pools[i]->no_spare()) continue;
     pools[i]->give_spare(*mine.spare[i]);
@@ -381,25 +392,25 @@ void engine::lay_down(poller& mine) noexcept {
 }
 
 // AM_EQ: one request with a reply chunk and a spare buffer in hand, up to am_limit of them.
-unsigned engine::poll_requests_verbs(poller& mine, std::uint32_t tag) noexcept {
+unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
   const unsigned limit = settings_.am_limit == 0 ? batch : std::min(settings_.am_limit, batch);
   ibv_wc wc;
   unsigned n = 0;
   const bool kept = mine.equipped();
-  while (n < limit && (mine.equipped() || equip(mine)) &&
-         ibv_poll_cq(queues_->am_cq, 1, &wc) == 1) {
+  while (n < limit && (mine.equipped() || equip(d, mine)) &&
+         ibv_poll_cq(d.queues->am_cq, 1, &wc) == 1) {
     ++n;
-    const std::uint32_t rank = queues_->rank_of(wc.qp_num);
+    const std::uint32_t rank = d.queues->rank_of(wc.qp_num);
     if (rank >= size_) [[unlikely]]
       continue;
-    peer& p = peers_[rank];
+    peer& p = d.peers[rank];
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
       if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc.status));
       continue;
     }
     const unsigned lane =
         p.lanes[lane_bulk].qp != nullptr && p.lanes[lane_bulk].qp->qp_num == wc.qp_num;
-    queues::receive_pool& pool = lane == 0 ? *queues_->small : *queues_->bulk;
+    queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
     if (pool.post(*mine.spare[lane]) != 0) [[unlikely]]
       peer_failed(p, "ibv_post_srq_recv failed");
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
@@ -410,7 +421,7 @@ unsigned engine::poll_requests_verbs(poller& mine, std::uint32_t tag) noexcept {
     if (!find_parts(pool.at(buffer), wc.byte_len, h, fixed, payload)) [[unlikely]]
       peer_failed(p, malformed);
     token_state t(*this, p, h, true);
-    t.cost = lane == 0 ? 1 : queues_->size.full_cost;
+    t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     const bool urgent = note_request(p, t);
     if (!run_handler(t, fixed, payload)) [[unlikely]]
@@ -428,22 +439,19 @@ unsigned engine::poll_requests_verbs(poller& mine, std::uint32_t tag) noexcept {
     }
     if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
   }
-  if (n != 0) ledger_->count_requests(n);
-  if (n != 0 || !kept) lay_down(mine);
+  if (n != 0) d.ledger->count_requests(n);
+  if (n != 0 || !kept) lay_down(d, mine);
   return n;
 }
 
 // Sends what p is owed, and the chunks of its requests that had no reply; inside request_in.
 void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   if (p.unanswered_count == 0) return;
-  auto chunk = queues_->reply_chunks->take();
-  while (!chunk) {
-    reap_sends();
-    chunk = queues_->reply_chunks->take();
-  }
+  std::optional<std::uint32_t> chunk;
+  await_sends(p, [&] { return (chunk = p.home->queues->reply_chunks->take()).has_value(); });
   enter(p.reply_out, tag);
   wire::header h = credits_header(p);
-  std::byte* const at = queues_->reply_chunks->at(*chunk);
+  std::byte* const at = p.home->queues->reply_chunks->at(*chunk);
   const std::uint16_t last = p.unanswered[--p.unanswered_count];
   h.chunk = last;
   std::memcpy(at, &h, sizeof h);
@@ -453,28 +461,28 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   (void)write_reply(p, *chunk, n, last);
   ++p.credit_messages;
   p.reply_out.leave(tag);
-  if (n <= max_inline_) queues_->reply_chunks->give(*chunk);
+  if (n <= max_inline_) p.home->queues->reply_chunks->give(*chunk);
 }
 
-unsigned engine::poll_verbs(std::uint32_t tag) noexcept {
-  poller& mine = my_poller(tag);
-  unsigned n = poll_replies_verbs() + poll_requests_verbs(mine, tag);
+unsigned engine::poll_verbs(domain& d, std::uint32_t tag) noexcept {
+  poller& mine = my_poller(tag, d);
+  unsigned n = poll_replies_verbs(d) + poll_requests_verbs(d, mine, tag);
   if (++mine.since_look < polls_a_look) return n;
   mine.since_look = 0;
   if (attention()) [[unlikely]]
     look_around();
-  (void)reap_sends();
-  n += transfers_.reap();
-  if (n == 0) return_idle_credits(mine, tag);
+  (void)reap_sends(d);
+  n += transfers_.reap(d);
+  if (n == 0) return_idle_credits(d, mine, tag);
   return n;
 }
 
 // Nothing has come: a few peers, in turn, get back what they are owed.
-void engine::return_idle_credits(poller& mine, std::uint32_t tag) noexcept {
-  const std::uint32_t all = connected_.load(std::memory_order_acquire);
+void engine::return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept {
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < std::min(all, 4u); ++i) {
     mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
-    peer& p = *order_[mine.cursor];
+    peer& p = *d.order[mine.cursor];
     if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
     if (++p.idle >= idle_polls / polls_a_look) {
       p.idle = 0;

@@ -47,9 +47,9 @@ void rig::start(std::size_t size, bool bare_verbs) {
 }
 
 void rig::on_command(token&, command c) {
-  next_ = c;
-  // C1 told  store-release told_  -> C2: next_ is written
-  told_.store(true, std::memory_order_release);
+  const std::lock_guard guard(lock_);
+  commands_.push_back(c);
+  told_.store(true, std::memory_order_relaxed);
 }
 
 void rig::tell(const command& c) {
@@ -98,10 +98,12 @@ rig::command rig::await_command() {
     // A burst without any test but the one that ends it; then the core is offered to others if
     // nothing has come, since processes may outnumber cores.
     for (int i = 0; i < 4096; ++i) {
-      // C2 poll  load-acquire told_  <- C1
-      if (told_.load(std::memory_order_acquire)) {
-        told_.store(false, std::memory_order_relaxed);
-        return next_;
+      if (told_.load(std::memory_order_relaxed)) {
+        const std::lock_guard guard(lock_);
+        const command c = commands_.front();
+        commands_.pop_front();
+        told_.store(!commands_.empty(), std::memory_order_relaxed);
+        return c;
       }
       must(ep_.poll(), "the target's poll");
     }

@@ -81,9 +81,9 @@ class rig {
   short_handler<blob> blob_;
   // Handlers may run on a poller's thread.
   std::mutex lock_;
-  command next_;            ///< guarded by told_
-  std::deque<blob> blobs_;  ///< guarded by lock_
-  std::atomic<bool> told_{false};
+  std::deque<command> commands_;   ///< guarded by lock_
+  std::deque<blob> blobs_;         ///< guarded by lock_
+  std::atomic<bool> told_{false};  ///< there are commands
   std::atomic<bool> pollers_on_{false}, pollers_quit_{false};
   pair_memory memory_;
   perf::probe_line* line_ = nullptr;

@@ -48,8 +48,10 @@ static void* work(void* arg) {
 static void between_threads(void) {
   pthread_t t[threads];
   char marks[threads];
-  int i;
-  for (i = 0; i < threads; ++i) CHECK(pthread_create(&t[i], NULL, &work, &marks[i]) == 0);
+  int i, refused = 0;
+  /* The threads check too, so this one counts first and checks when they have ended. */
+  for (i = 0; i < threads; ++i) refused += pthread_create(&t[i], NULL, &work, &marks[i]) != 0;
+  if (refused != 0) abort();
   for (i = 0; i < threads; ++i) CHECK(pthread_join(t[i], NULL) == 0);
   CHECK(gasnett_atomic_read(&count, GASNETT_ATOMIC_ACQ) == threads * rounds);
   CHECK(gasnett_strongatomic64_read(&strong, 0) == 2 * threads * rounds);

@@ -1,0 +1,46 @@
+// A domain: queues, credits and channels to all processes that some of this process's threads use,
+// and the others' domains of the same number with them (PENSTOCK_DOMAIN_COUNT). Threads of two
+// domains share no line on a message's way. The engine's alone.
+//
+// A thread belongs to the domain that its number gives it. It takes what comes there, and what
+// comes in a domain whose own threads do not poll (engine::poll_elsewhere), so that a message is
+// taken whoever polls.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "credit/credit.hpp"
+#include "lib/base/build_mode.hpp"
+#include "lib/conduit/peer.hpp"
+#include "queues/queues.hpp"
+
+namespace penstock::conduit {
+
+struct alignas(cache_line) domain {
+  std::uint32_t index = 0;
+  peer* peers = nullptr;  ///< by rank; the engine's
+  std::unique_ptr<credit::ledger<build_mode>> ledger;
+  std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
+  ibv_cq* transfers = nullptr;                     ///< of puts, gets and atomics; verbs path only
+  std::unique_ptr<std::atomic<peer*>[]> order;     ///< peers in the order they were connected
+  std::atomic<std::uint32_t> placed{0};
+  std::atomic<std::uint32_t> connected{0};  ///< entries of order that are valid
+
+  // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
+  struct longs_out {
+    std::uint64_t count = 0;
+    std::uint32_t number[64] = {};
+  };
+  std::vector<longs_out> longs;
+
+  /// Grows while threads of this domain poll; where there are several domains only.
+  alignas(cache_line) std::atomic<std::uint32_t> attended{0};
+  queue_owner reaping;  ///< transfers is polled inside
+};
+
+}  // namespace penstock::conduit

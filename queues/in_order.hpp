@@ -1,0 +1,65 @@
+// A count that many threads move forward, and what has to be done once for each number that it
+// passes, in order. For completions that cover all before them and may be reported by any thread,
+// the later ones first.
+//
+//   seen_: the highest number reported     done_: all up to it are finished     busy_: by whom
+//
+// Who with whom: any threads. Invariant: finish(i) runs once for each i, in order, and done() never
+// passes a number whose finish has not returned. Nobody waits: who finds another at work leaves
+// what it has reported to that one, which looks at seen_ again after it has let go of busy_. A
+// thread that stalls inside finish holds up done(), and nothing else.
+// Cost: two RMWs for a report; none in SEQ and PARSYNC.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lib/base/mode.hpp"
+
+namespace penstock::queues {
+
+template <thread_mode M, template <class> class Atomic = std::atomic>
+class in_order {
+ public:
+  /// All numbers up to this one are finished. Compared modulo 2^32. What finish wrote is visible.
+  [[nodiscard]] std::uint32_t done() const noexcept {
+    // A1 done  acquire done_  <- R1
+    return done_.load(std::memory_order_acquire);
+  }
+
+  /// `number` and all before it may be finished.
+  template <class Finish>
+  void report(std::uint32_t number, Finish&& finish) noexcept {
+    if constexpr (!concurrent(M)) {
+      finish_up_to(number, finish);
+      return;
+    }
+    std::uint32_t seen = seen_.load(std::memory_order_relaxed);
+    do {
+      if (static_cast<std::int32_t>(number - seen) <= 0) return;
+      // S1 seen  seq_cst seen_, then busy_  <-> S2: its holder sees the number, or we see it gone
+    } while (!seen_.compare_exchange_weak(seen, number, std::memory_order_seq_cst,
+                                          std::memory_order_relaxed));
+    while (done_.load(std::memory_order_relaxed) != seen_.load(std::memory_order_seq_cst)) {
+      if (busy_.exchange(1, std::memory_order_seq_cst) != 0) return;
+      finish_up_to(seen_.load(std::memory_order_relaxed), finish);
+      // S2 gone  seq_cst busy_, then seen_  <-> S1
+      busy_.store(0, std::memory_order_seq_cst);
+    }
+  }
+
+ private:
+  template <class Finish>
+  void finish_up_to(std::uint32_t number, Finish&& finish) noexcept {
+    std::uint32_t i = done_.load(std::memory_order_relaxed);
+    while (static_cast<std::int32_t>(number - i) > 0) {
+      finish(++i);
+      // R1 done  release done_  -> A1
+      done_.store(i, std::memory_order_release);
+    }
+  }
+
+  Atomic<std::uint32_t> seen_{0}, done_{0}, busy_{0};
+};
+
+}  // namespace penstock::queues
