@@ -131,6 +131,9 @@ struct poller {
   }
 };
 
+/// Reads of fd answer EAGAIN instead of waiting. False, with errno: the kernel refuses.
+bool never_waits(int fd) noexcept;
+
 /// The handler that runs on this thread now, or null.
 extern thread_local constinit token_state* running __attribute__((tls_model("initial-exec")));
 

@@ -1,5 +1,6 @@
 // What is not a message: deaths, broken queue pairs, the launcher's word, connection set-up. Looked
 // at when a poll sees that something has happened; here a process decides to end.
+#include <fcntl.h>
 #include <poll.h>
 
 #include "lib/conduit/engine.hpp"
@@ -13,6 +14,11 @@ constexpr std::uint32_t looks_between_datagrams = 8, looks_between_events = 128;
 static_assert(looks_between_events % looks_between_datagrams == 0);
 
 }  // namespace
+
+bool never_waits(int fd) noexcept {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
 
 // True if look_around() has something to do. A few loads of lines that seldom change.
 bool engine::attention() noexcept {

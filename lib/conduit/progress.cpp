@@ -1,6 +1,5 @@
 #include "lib/conduit/progress.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -38,11 +37,6 @@ constexpr unsigned most_rearms = 8;
 // The place in queues_ of the queue that rings for the direct path.
 constexpr unsigned bell = 0;
 
-bool never_waits(int fd) noexcept {
-  const int flags = ::fcntl(fd, F_GETFL);
-  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
 }  // namespace
 
 progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), channel_(channel) {
@@ -61,9 +55,9 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
   if (e.direct_ && (p->messages_ = nic::shm::direct_bell(e.device_.context)) < 0)
     return failure{"a socket for the progress thread", errno, what_to_raise(errno)};
-  // Two threads may see one event there; only one of them must get it.
-  if (!never_waits(channel->fd) || !never_waits(e.device_.context->async_fd))
-    return failure{"fcntl for the progress thread", errno, ""};
+  // Nobody waits in a read of it: poll(2) says when there is something.
+  if (!never_waits(channel->fd))
+    return failure{"fcntl for the progress thread", errno, what_to_raise(errno)};
   // Signals are for the program's own threads, but for those that a thread's own fault raises.
   sigset_t blocked, before;
   sigfillset(&blocked);

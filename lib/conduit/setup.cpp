@@ -131,6 +131,9 @@ result<void> engine::open_device() {
         "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread at "
         "a "
         "time sends");
+  // Two threads may see one event there; only one of them gets it, and the other must not wait.
+  if (!never_waits(device_.context->async_fd))
+    return failure{"fcntl on the events of " + device_.name, errno, ""};
   if (device_.shared_memory) {
     events_ = &nic::shm::event_count(device_.context);
     datagrams_ = &nic::shm::datagrams_pending(device_.context);
