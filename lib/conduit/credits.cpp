@@ -27,7 +27,6 @@ constexpr std::uint32_t headroom = 4;  // a part in so many
 // Takes cost credits for p into its lease; inside request_out. A stream takes several at a time, so
 // that it pays one RMW in sixteen messages.
 status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
-  constexpr std::uint32_t stream = 16;
   const std::uint32_t missing = cost - p.lease;
   const std::uint32_t got =
       p.home->ledger->take_up_to(p.rank, missing, missing + (stream - 1) * cost);

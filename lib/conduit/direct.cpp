@@ -128,7 +128,8 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   status s = status::ok;
   const std::uint32_t cost = cost_of(m);
   p.lease += p.request_tx->recall();
-  if (p.lease < cost) s = take_credits(p, cost);
+  const bool leases = p.lease < cost;
+  if (leases) s = take_credits(p, cost);
   if (s == status::ok) [[likely]] {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
     // behind.
@@ -149,6 +150,8 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   }
   p.request_out.leave(tag);
   wake(p);
+  if (spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
+    share_core(stream);
   return s;
 }
 
@@ -184,7 +187,7 @@ void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_out.try_enter(tag)) return;  // the next poll does it
   if (p.reply_tx->has_room(1, 0)) {
     (void)push_word_direct(p, credits_header(p));
-    ++p.credit_messages;
+    p.credit_messages.add(1);
   }
   p.reply_out.leave(tag);
   wake(p);
@@ -228,7 +231,7 @@ unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
       push_credits_direct(p, tag);
   }
   if (n != 0) {
-    p.requests_handled += n;
+    p.requests_handled.add(n);
     p.home->ledger->count_requests(n);
     p.idle = 0;
   } else if (p.owed.load(std::memory_order_relaxed) != 0 && ++p.idle >= idle_polls) {
@@ -258,7 +261,7 @@ unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
       token_state t(*this, p, h, false);
       if (!run_handler(t, fixed, payload)) [[unlikely]]
         peer_failed(p, malformed);
-      ++p.replies_handled;
+      p.replies_handled.add(1);
     }
     p.reply_rx->pop(m);
     ++n;

@@ -221,6 +221,8 @@ class engine {
   bool run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
 
   // credits.cpp
+  // Messages that a stream takes credits for at a time.
+  static constexpr std::uint32_t stream = 16;
   [[nodiscard]] status take_credits(peer& p, std::uint32_t cost) noexcept;
   void stall(peer& p, std::uint32_t cost, bool first) noexcept;
   std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
@@ -260,6 +262,7 @@ class engine {
   unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
+  void share_core(std::uint32_t messages) noexcept;
   unsigned poll_verbs(domain& d, std::uint32_t tag) noexcept;
   void return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept;
 

@@ -12,6 +12,7 @@
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/owner.hpp"
+#include "lib/base/tally.hpp"
 #include "lib/conduit/rma_queue.hpp"
 #include "lib/conduit/wire.hpp"
 #include "nic/device.hpp"
@@ -61,10 +62,10 @@ struct alignas(cache_line) peer {
   queue_owner request_in;
   queue_owner reply_in;
 
-  std::uint64_t requests_sent = 0;     // (request_out)
-  std::uint64_t requests_handled = 0;  // (request_in)
-  std::uint64_t replies_handled = 0;   // (reply_in)
-  std::uint64_t credit_messages = 0;   // (reply_out)
+  tally requests_sent;     // (request_out)
+  tally requests_handled;  // (request_in) on the direct path
+  tally replies_handled;   // (reply_in) on the direct path
+  tally credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
 

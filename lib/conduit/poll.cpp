@@ -91,19 +91,23 @@ unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
   return n;
 }
 
+// Where processes outnumber cores, those that send to this one, or beside it, may wait for its
+// core: who handles or sends without a pause gives it away after a turn, so that nobody is left
+// behind.
+void engine::share_core(std::uint32_t messages) noexcept {
+  poller& mine = my_poller(my_tag(), domains_[0]);
+  if ((mine.busy += messages) < poller::messages_a_turn) return;
+  mine.busy = 0;
+  sched_yield();
+}
+
 status engine::wait_step(unsigned& empty) noexcept {
   unsigned n = 0;
   if (const status s = poll(n); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
-    // Where processes outnumber cores, those that send to this one may wait for its core: who has
-    // always something to handle lets them fill their queues, so that nobody is left behind.
     if (spins_before_yield_ == 1) [[unlikely]]
-      if (poller& mine = my_poller(my_tag(), domains_[0]);
-          (mine.busy += n) >= poller::messages_a_turn) {
-        mine.busy = 0;
-        sched_yield();
-      }
+      share_core(n);
     return status::ok;
   }
   ++empty;

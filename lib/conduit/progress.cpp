@@ -166,8 +166,7 @@ std::uint64_t progress::taken() const noexcept {
     if (engine_.direct_)
       n += p.request_rx->popped_hint() + p.reply_rx->popped_hint();
     else
-      n += std::atomic_ref(p.requests_handled).load(std::memory_order_relaxed) +
-           std::atomic_ref(p.replies_handled).load(std::memory_order_relaxed);
+      n += p.requests_handled.read() + p.replies_handled.read();
   });
   return n;
 }

@@ -9,16 +9,12 @@ namespace penstock::conduit {
 
 endpoint_statistics engine::statistics() const noexcept {
   endpoint_statistics s;
-  // Counts of other threads may be a moment old.
-  const auto read = [](const std::uint64_t& n) {
-    return std::atomic_ref(const_cast<std::uint64_t&>(n)).load(std::memory_order_relaxed);
-  };
   for (const peer& p : peers_) {
-    s.requests_sent += read(p.requests_sent);
+    s.requests_sent += p.requests_sent.read();
     if (auto* tx = p.stream.load(std::memory_order_acquire)) s.requests_sent += tx->pushed();
-    s.requests_handled += read(p.requests_handled);
-    s.replies_handled += read(p.replies_handled);
-    s.credit_messages += read(p.credit_messages);
+    s.requests_handled += p.requests_handled.read();
+    s.replies_handled += p.replies_handled.read();
+    s.credit_messages += p.credit_messages.read();
     s.credit_stalls += p.credit_stalls.load(std::memory_order_relaxed);
   }
   s.credits_lent = credits_lent_.load(std::memory_order_relaxed);

@@ -70,11 +70,11 @@ bool find_parts(std::byte* at, std::uint32_t n, wire::header& h, const std::byte
 }
 
 // Counts what any thread may handle.
-void count(std::uint64_t& n) noexcept {
+void count(tally& n) noexcept {
   if constexpr (concurrent(build_mode))
-    std::atomic_ref(n).fetch_add(1, std::memory_order_relaxed);
+    n.add_shared(1);
   else
-    ++n;
+    n.add(1);
 }
 
 void enter(queue_owner& o, std::uint32_t tag) noexcept {
@@ -177,7 +177,8 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
   std::uint32_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
-  if (p.lease < cost) s = take_credits(p, cost);
+  const bool leases = p.lease < cost;
+  if (leases) s = take_credits(p, cost);
   std::optional<std::uint32_t> chunk;
   if (s == status::ok && !p.lanes[l].has_room()) s = status::no_space;
   if (s == status::ok && !(chunk = p.home->queues->request_chunks->take())) s = status::no_chunk;
@@ -201,12 +202,14 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     if (const int e = p.lanes[l].post(wr, identity(p, l), {}); e != 0)
       peer_failed(p, std::strerror(e));
     p.lease -= cost;
-    ++p.requests_sent;
+    p.requests_sent.add(1);
   } else if (chunk) {
     p.home->queues->request_chunks->give(*chunk);
   }
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
+  if (spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
+    share_core(stream);
   if (s == status::ok && separate && !m.async)
     await_sends(p, [&] { return p.lanes[l].completed(written); });
   return s;
@@ -459,7 +462,7 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   const auto n = static_cast<std::uint32_t>(sizeof h + 2u * p.unanswered_count);
   p.unanswered_count = 0;
   (void)write_reply(p, *chunk, n, last);
-  ++p.credit_messages;
+  p.credit_messages.add(1);
   p.reply_out.leave(tag);
   if (n <= max_inline_) p.home->queues->reply_chunks->give(*chunk);
 }

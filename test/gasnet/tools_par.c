@@ -52,7 +52,8 @@ static void between_threads(void) {
   /* The threads check too, so this one counts first and checks when they have ended. */
   for (i = 0; i < threads; ++i) refused += pthread_create(&t[i], NULL, &work, &marks[i]) != 0;
   if (refused != 0) abort();
-  for (i = 0; i < threads; ++i) CHECK(pthread_join(t[i], NULL) == 0);
+  for (i = 0; i < threads; ++i) refused += pthread_join(t[i], NULL) != 0;
+  CHECK(refused == 0);
   CHECK(gasnett_atomic_read(&count, GASNETT_ATOMIC_ACQ) == threads * rounds);
   CHECK(gasnett_strongatomic64_read(&strong, 0) == 2 * threads * rounds);
   CHECK(plain == threads * rounds && written == 2 * 200 * threads);

@@ -147,7 +147,7 @@ struct handler_traits<void (*)(token&, A...)> {
   static constexpr unsigned words = total_words<A...>;
   template <auto F>
   static void call(void*, token& t, const std::uint32_t* w, std::byte*, std::size_t) {
-    [&w, &t ]<std::size_t... I>(std::index_sequence<I...>) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
       [[maybe_unused]] std::tuple<A...> a{unpack<A>(w)...};
       F(t, std::get<I>(a)...);
     }

@@ -1,0 +1,27 @@
+// A count that one thread at a time adds to, and any thread may read: what it reads may be a moment
+// old. Costs what a plain number costs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace penstock {
+
+class tally {
+ public:
+  /// By whoever has the exclusion that belongs to the count.
+  void add(std::uint64_t n) noexcept {
+    // relaxed: the count orders nothing
+    count_.store(count_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  /// By any thread, several at once.
+  void add_shared(std::uint64_t n) noexcept { count_.fetch_add(n, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t read() const noexcept {
+    return count_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> count_{0};
+};
+
+}  // namespace penstock
