@@ -58,6 +58,8 @@ void declare(command_line& line, options& o) {
   line.number("--latency", o.net.latency, "Steps that a message takes; a node sends one a step", 1,
               10000);
   line.number("--service", o.net.service, "Requests that a node handles in a step", 1, 1000);
+  line.number("--stretch", o.net.stretch,
+              "Steps that some nodes do before others; 0: the latency. Changes the speed alone");
   credit::overrides& c = o.net.credits;
   line.number("--cred-per-node", c.credits_per_peer, "Lent to each at start; 0: from the table");
   line.number("--banked", c.bank, "In the bank at start; 0: from the table");

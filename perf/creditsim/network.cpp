@@ -14,12 +14,17 @@ result<std::unique_ptr<network>> network::make(const network_settings& s, patter
 }
 
 network::network(const network_settings& s, pattern& p, const credit::config& c)
-    : settings_(s), pattern_(p), config_(c), buckets_(s.latency + 1) {
-  nodes_.reserve(c.ranks);
+    : settings_(s),
+      pattern_(p),
+      config_(c),
+      nodes_(c.ranks),
+      blocks_((c.ranks + block_nodes - 1) / block_nodes) {
+  // Twice the latency: a block may be that far ahead of another.
+  for (block& b : blocks_) b.due.resize(std::size_t{2} * s.latency);
   for (std::uint32_t i = 0; i < c.ranks; ++i) {
     credit::config mine = c;
     mine.me = i;
-    nodes_.push_back(std::make_unique<node>(mine));
+    nodes_[i].emplace(mine);
     wake(i);
   }
   const std::uint32_t first = p.watched();
@@ -30,7 +35,7 @@ network::network(const network_settings& s, pattern& p, const credit::config& c)
 void network::wake(std::uint32_t i) {
   if (nodes_[i]->running) return;
   nodes_[i]->running = true;
-  run_.push_back(i);
+  blocks_[i / block_nodes].run.push_back(i);
 }
 
 /// A lender's epoch has ended since it was last looked at: closes its figures.
@@ -52,7 +57,7 @@ void network::note_moved(node& n, std::uint32_t credits) {
   n.moved_most = std::max(n.moved_most, n.moved_now);
   out_.moved += credits;
   if (!out_.moments.empty()) out_.moments.back().moved += credits;
-  const bool judged = !pattern_.watches_one() || &n == nodes_[pattern_.watched()].get();
+  const bool judged = !pattern_.watches_one() || &n == &*nodes_[pattern_.watched()];
   if (judged)
     out_.epochs_to_settle = std::max(out_.epochs_to_settle, n.l.epoch() - n.phase_epoch + 1);
 }
@@ -70,14 +75,14 @@ void network::send_intents(std::uint32_t i, node& n) {
     post({i, r[j].peer, 0, r[j].at_most, what::revoke, r[j].end_epoch, r[j].urgent});
 }
 
-void network::arrive(const message& m) {
+void network::arrive(const message& m, block& b) {
   node& n = *nodes_[m.to];
   switch (m.type) {
     case what::request:
       n.inbox.push_back(m);
       if (!n.serving) {
         n.serving = true;
-        serve_.push_back(m.to);
+        b.serve.push_back(m.to);
       }
       return;
     case what::reply:
@@ -140,7 +145,7 @@ bool network::try_send(std::uint32_t i, node& n) {
       n.need = n.l.note_stall(o.to, o.cost);
       ++out_.stalled;
       ++out_.moments.back().stalled;
-      if (out_.sent * 2 > pattern_.total()) ++out_.stalled_late;
+      if (late_) ++out_.stalled_late;
     }
     if (const std::uint32_t want = n.l.begin_want(o.to, o.cost); want != 0)
       post({i, o.to, static_cast<std::uint16_t>(want), 0, what::want, n.l.take_epoch_mark(o.to),
@@ -157,36 +162,54 @@ bool network::try_send(std::uint32_t i, node& n) {
   return true;
 }
 
+/// One step of one block, at now_.
+void network::step(block& b) {
+  std::vector<message>& due = b.due[now_ % b.due.size()];
+  if (due.empty() && b.run.empty() && b.serve.empty()) return;
+  last_busy_ = std::max(last_busy_, now_);
+  in_flight_ -= due.size();
+  for (const message& m : due) arrive(m, b);
+  due.clear();
+  batch_.swap(b.serve);
+  for (const std::uint32_t i : batch_) {
+    node& n = *nodes_[i];
+    serve(i, n);
+    n.serving = !n.inbox.empty();
+    if (n.serving) b.serve.push_back(i);
+  }
+  batch_.clear();
+  batch_.swap(b.run);
+  for (const std::uint32_t i : batch_) nodes_[i]->running = false;
+  for (const std::uint32_t i : batch_)
+    if (try_send(i, *nodes_[i])) wake(i);
+  batch_.clear();
+}
+
+/// Nobody has anything to do, and nothing is under way.
+bool network::idle() const {
+  return in_flight_ == 0 && std::all_of(blocks_.begin(), blocks_.end(), [](const block& b) {
+           return b.run.empty() && b.serve.empty();
+         });
+}
+
 outcome network::run(const std::function<void(double)>& progress) {
   const std::uint64_t total = pattern_.total();
   const std::uint64_t every = std::max<std::uint64_t>(1, total / 128);
-  std::vector<std::uint32_t> batch;
-  bool halfway = false;
+  const std::uint32_t latency = settings_.latency;
+  const std::uint32_t stretch = !pattern_.local()        ? 1
+                                : settings_.stretch == 0 ? latency
+                                                         : std::min(settings_.stretch, latency);
   look();
-  for (std::uint32_t quiet = 0; quiet <= settings_.latency; ++now_) {
-    std::vector<message>& due = buckets_[now_ % buckets_.size()];
-    quiet = due.empty() && run_.empty() && serve_.empty() ? quiet + 1 : 0;
-    for (std::size_t k = 0; k < due.size(); ++k) arrive(due[k]);
-    due.clear();
-    batch.swap(serve_);
-    for (const std::uint32_t i : batch) {
-      node& n = *nodes_[i];
-      serve(i, n);
-      n.serving = !n.inbox.empty();
-      if (n.serving) serve_.push_back(i);
-    }
-    batch.clear();
-    batch.swap(run_);
-    for (const std::uint32_t i : batch) nodes_[i]->running = false;
-    for (const std::uint32_t i : batch)
-      if (try_send(i, *nodes_[i])) wake(i);
-    batch.clear();
+  for (std::uint64_t end = latency; !idle(); end += latency) {
+    for (std::uint64_t from = end - latency; from < end; from += stretch)
+      for (block& b : blocks_)
+        for (now_ = from; now_ < std::min(from + stretch, end); ++now_) step(b);
     if (out_.sent >= out_.moments.back().sent + every) {
       look();
       progress(static_cast<double>(out_.sent) / static_cast<double>(total));
     }
-    if (!halfway && out_.sent * 2 >= total) {
-      halfway = true;
+    if (!late_ && out_.sent * 2 >= total) {
+      late_ = true;
       judge_shares();
     }
   }
@@ -218,9 +241,9 @@ void network::judge_shares() {
 }
 
 void network::judge_end() {
-  out_.steps = now_ - settings_.latency;
+  out_.steps = last_busy_ + 1;
   out_.finished = out_.sent == pattern_.total();
-  for (const auto& p : nodes_) {
+  for (auto& p : nodes_) {
     node& n = *p;
     turn_epoch(n);
     out_.epochs = std::max(out_.epochs, n.epoch);

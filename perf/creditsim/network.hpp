@@ -3,11 +3,17 @@
 // In a step each node may send one request and handle `service` of them; a message takes `latency`
 // steps. Replies and system messages are handled as they arrive: they need nothing (DEADLOCK.md).
 // Time is counted, not measured: a run is the same on every machine.
+//
+// Order of work: since no message arrives sooner than `latency` steps after it was sent, so many
+// steps of one block of nodes are done before those of the next: its ledgers stay in the cache
+// meanwhile. Messages are put where the block that gets them will look. The order of a node's
+// messages does not depend on how many steps are done at a stretch.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +27,7 @@ namespace penstock::creditsim {
 struct network_settings {
   std::uint32_t latency = 10;  ///< steps from sender to receiver
   std::uint32_t service = 2;   ///< requests a node handles in a step
+  std::uint32_t stretch = 0;   ///< steps a block does at a time; 0: as many as it can, latency
   credit::overrides credits;   ///< flow_control=false: unlimited credits
 };
 
@@ -81,17 +88,28 @@ class network {
     std::uint32_t epoch = 0, phase = 0, phase_epoch = 0;
   };
 
+  /// Neighbours in rank, which are simulated together for `latency` steps at a stretch.
+  struct block {
+    std::vector<std::vector<message>> due;  // by arrival step
+    std::vector<std::uint32_t> run, serve;  // nodes with something to do
+  };
+  static constexpr std::uint32_t block_nodes = 256;
+
   network(const network_settings& s, pattern& p, const credit::config& c);
   void post(const message& m) {
-    buckets_[(now_ + settings_.latency) % buckets_.size()].push_back(m);
+    block& b = blocks_[m.to / block_nodes];
+    b.due[(now_ + settings_.latency) % b.due.size()].push_back(m);
+    ++in_flight_;
   }
   void wake(std::uint32_t i);
-  void arrive(const message& m);
+  void step(block& b);
+  void arrive(const message& m, block& b);
   void serve(std::uint32_t i, node& n);
   bool try_send(std::uint32_t i, node& n);
   void send_intents(std::uint32_t i, node& n);
   void note_moved(node& n, std::uint32_t credits);
   void turn_epoch(node& n);
+  [[nodiscard]] bool idle() const;
   void look();
   void judge_shares();
   void judge_end();
@@ -99,10 +117,11 @@ class network {
   network_settings settings_;
   pattern& pattern_;
   credit::config config_;
-  std::vector<std::unique_ptr<node>> nodes_;
-  std::vector<std::vector<message>> buckets_;  // by arrival step
-  std::vector<std::uint32_t> run_, serve_;     // nodes with something to do
-  std::uint64_t now_ = 0;
+  std::vector<std::optional<node>> nodes_;
+  std::vector<block> blocks_;
+  std::vector<std::uint32_t> batch_;
+  std::uint64_t now_ = 0, last_busy_ = 0, in_flight_ = 0;
+  bool late_ = false;  // half of all messages were sent
   std::uint32_t phase_ = 0;
   outcome out_;
 };

@@ -207,6 +207,7 @@ class hotspot final : public pattern {
   [[nodiscard]] std::uint64_t total() const override {
     return std::uint64_t{bursts_} * burst * moves_;
   }
+  [[nodiscard]] bool local() const override { return false; }  // a burst ends, another begins
   [[nodiscard]] std::uint32_t phase() const override { return phase_; }
   [[nodiscard]] std::uint32_t watched() const override {
     return static_cast<std::uint32_t>(mix(seed_ + std::min(phase_, moves_ - 1)) % n_);

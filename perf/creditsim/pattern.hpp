@@ -32,6 +32,9 @@ class pattern {
   virtual bool next(std::uint32_t node, send_order& out) = 0;
   /// A message of `from` was handled at `at`; answers who may have more to send now, or nobody.
   virtual std::uint32_t arrived(std::uint32_t at, std::uint32_t from) = 0;
+  /// Whether both depend on what that node itself did and got, and on nothing else, so that the
+  /// nodes' steps may be done in another order than that of time.
+  [[nodiscard]] virtual bool local() const { return true; }
   /// Messages of the whole run.
   [[nodiscard]] virtual std::uint64_t total() const = 0;
   /// Counts changes of the pattern: after each, credits are to settle anew.

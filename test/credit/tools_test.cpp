@@ -100,6 +100,21 @@ TEST_CASE("the same seed gives the same run") {
         simulate("--pattern random --nodes 64 --seed 7 --messages 500"));
 }
 
+TEST_CASE("a run does not depend on the order in which the simulator does the nodes' steps") {
+  for (const char* pattern : {"ghost", "tree", "oscillate"}) {
+    const std::string run = std::string("--pattern ") + pattern + " --nodes 700 --messages 12";
+    CHECK(simulate(run) == simulate(run + " --stretch 1"));
+    CHECK(simulate(run) == simulate(run + " --stretch 7"));
+  }
+}
+
+// About 6 s of one core; run by a test of its own, in release builds.
+TEST_CASE("ghost zones at a hundred thousand nodes are simulated in less than two minutes") {
+  const auto j = simulate("--pattern ghost --nodes 100000");
+  CHECK(j["finished"].get<bool>());
+  CHECK(j["messages"].get<std::uint64_t>() == 24'000'000);
+}
+
 TEST_CASE("settings that contradict each other are refused in one line") {
   const run r = execute(creditsim + " --nodes 8 --cred-per-node 500");
   CHECK(r.code == 2);
