@@ -15,6 +15,18 @@ inline constexpr std::uint32_t max_cost = 17;
 /// Largest value of a per-peer counter.
 inline constexpr std::uint32_t counter_max = 0xffff;
 
+/// A borrower that waits asks for this part of its loan on top of what it lacks: with less, the
+/// last steps of a demand that differs from time to time would take many epochs.
+inline constexpr std::uint32_t headroom = 4;
+/// Messages whose credits a stream leases at a time: one RMW for so many.
+inline constexpr std::uint32_t lease_messages = 16;
+
+/// What is owed to a borrower without a reply to carry it is sent by itself at this many credits: a
+/// quarter of the loan, so that a stream never runs dry, and no more than 64.
+[[nodiscard]] constexpr std::uint32_t return_batch(std::uint32_t loan) noexcept {
+  return loan < 4 ? 1 : loan / 4 < 64 ? loan / 4 : 64;
+}
+
 /// What is sent; `long_` is the two-message Long, `packed_long` the Long with its payload inside.
 enum class kind : std::uint8_t { short_, medium, long_, packed_long };
 

@@ -66,6 +66,12 @@ struct want_answer {
   grant message;
 };
 
+/// A WANT to send; count 0: none.
+struct want {
+  std::uint32_t count;
+  bool urgent;
+};
+
 /// One peer's figures at one moment; see snapshot.hpp for writing them.
 struct peer_figures {
   std::uint32_t loan, given, requested;                     // as lender
@@ -120,6 +126,11 @@ class ledger {
   /// sent, because it can be satisfied or a WANT is in flight. Ask again at each poll of the stall:
   /// what was granted may have gone to another thread. n ≤ max_cost. Cost: two loads, seldom 1 RMW.
   [[nodiscard]] std::uint32_t begin_want(std::uint32_t peer, std::uint32_t n) noexcept;
+
+  /// The WANT that a request of n credits sends while it waits: begin_want's, urgent; else, the
+  /// first time (after note_stall), one that is not urgent, for a part of its loan on top (headroom
+  /// in cost.hpp): XXX in the request can ask for 7 at most. Cost: as begin_want, twice at first.
+  [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept;
 
   /// A request that had called note_stall has its credits now, or was given up. Until then what was
   /// granted for it is kept from REVOKEs. Cost: one load, seldom 1 RMW.

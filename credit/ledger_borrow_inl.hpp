@@ -122,6 +122,14 @@ std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
+want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept {
+  if (const std::uint32_t urgent = begin_want(peer, n); urgent != 0) return {urgent, true};
+  if (!first) return {0, false};
+  const std::uint32_t held = send_credits(peer);
+  return {hint(peer, held + std::max(n, held / headroom)), false};
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::end_stall(std::uint32_t peer) noexcept {
   change_past(store_[peer], [](past_fields& f) {
     // What was granted is no longer kept; what is yet to be granted will not be.

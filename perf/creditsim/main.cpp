@@ -58,6 +58,11 @@ void declare(command_line& line, options& o) {
   line.number("--latency", o.net.latency, "Steps that a message takes; a node sends one a step", 1,
               10000);
   line.number("--service", o.net.service, "Requests that a node handles in a step", 1, 1000);
+  line.number("--cores", o.net.cores, "Nodes that run at a time, in turn; 0: all");
+  line.number("--slice", o.net.slice, "With --cores: the longest turn, in steps", 1, 1'000'000'000);
+  line.flag("--batches", o.net.batches, "Leases, and returns without replies, as the engine's");
+  line.number("--medium-cost", o.net.medium_cost, "Credits of a Medium; 17: a whole buffer", 2,
+              credit::max_cost);
   line.number("--stretch", o.net.stretch,
               "Steps that some nodes do before others; 0: the latency. Changes the speed alone");
   credit::overrides& c = o.net.credits;
@@ -79,6 +84,7 @@ result<outcome> simulate(const options& o, bool limited, credit::config* used,
   const std::unique_ptr<pattern> p = make_pattern(o.work);
   network_settings s = o.net;
   s.credits.flow_control = limited;
+  s.seed = o.work.seed;
   result<std::unique_ptr<network>> n = network::make(s, *p, o.work.nodes);
   if (!n) return n.error();
   if (used != nullptr) *used = (*n)->plan();
@@ -104,6 +110,7 @@ nlohmann::json report(const options& o, const credit::config& c, const outcome& 
   j["credits_moved_last_epoch"] = limited.moved_last_epoch;
   j["credits_moved_most_epoch"] = limited.moved_most_epoch;
   j["credits_moved"] = limited.moved;
+  j["credits_moved_second_half"] = limited.moved_late;
   j["epochs_to_settle"] = limited.epochs_to_settle;
   j["epochs"] = limited.epochs;
   j["fairness"] = limited.fairness;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace penstock::creditsim {
 
@@ -21,11 +22,16 @@ network::network(const network_settings& s, pattern& p, const credit::config& c)
       blocks_((c.ranks + block_nodes - 1) / block_nodes) {
   // Twice the latency: a block may be that far ahead of another.
   for (block& b : blocks_) b.due.resize(std::size_t{2} * s.latency);
+  cores_.resize(std::min(s.cores, c.ranks));
+  dice_ = s.seed;
   for (std::uint32_t i = 0; i < c.ranks; ++i) {
     credit::config mine = c;
     mine.me = i;
     nodes_[i].emplace(mine);
-    wake(i);
+    if (cores_.empty())
+      wake(i);
+    else
+      ready_.push_back(i);
   }
   const std::uint32_t first = p.watched();
   for (std::uint32_t k = 1; k < c.ranks && k <= shown_peers; ++k)
@@ -33,7 +39,7 @@ network::network(const network_settings& s, pattern& p, const credit::config& c)
 }
 
 void network::wake(std::uint32_t i) {
-  if (nodes_[i]->running) return;
+  if (nodes_[i]->running || !cores_.empty()) return;
   nodes_[i]->running = true;
   blocks_[i / block_nodes].run.push_back(i);
 }
@@ -56,6 +62,7 @@ void network::note_moved(node& n, std::uint32_t credits) {
   n.moved_now += credits;
   n.moved_most = std::max(n.moved_most, n.moved_now);
   out_.moved += credits;
+  if (late_) out_.moved_late += credits;
   if (!out_.moments.empty()) out_.moments.back().moved += credits;
   const bool judged = !pattern_.watches_one() || &n == &*nodes_[pattern_.watched()];
   if (judged)
@@ -77,23 +84,39 @@ void network::send_intents(std::uint32_t i, node& n) {
 
 void network::arrive(const message& m, block& b) {
   node& n = *nodes_[m.to];
+  if (!cores_.empty()) {
+    (m.type == what::request ? n.inbox : n.mail).push_back(m);
+    return;
+  }
+  if (m.type == what::request) {
+    n.inbox.push_back(m);
+    if (!n.serving) {
+      n.serving = true;
+      b.serve.push_back(m.to);
+    }
+    return;
+  }
+  take(m);
+  if (m.type == what::reply || m.type == what::grant) wake(m.to);
+}
+
+/// Handles a reply or a system message.
+void network::take(const message& m) {
+  node& n = *nodes_[m.to];
   switch (m.type) {
     case what::request:
-      n.inbox.push_back(m);
-      if (!n.serving) {
-        n.serving = true;
-        b.serve.push_back(m.to);
-      }
       return;
     case what::reply:
       static_cast<void>(n.l.on_credits(m.from, m.count, m.extra, m.end_epoch));
-      wake(m.to);
       return;
     case what::grant:
       static_cast<void>(n.l.on_grant(m.from, m.count, m.end_epoch));
-      wake(m.to);
       return;
     case what::revoke: {
+      if (settings_.batches) {
+        account& a = account_of(n, m.from);
+        if (a.lease != 0) n.l.give_back(m.from, std::exchange(a.lease, 0));
+      }
       const credit::revoke_answer a = n.l.on_revoke(m.from, m.end_epoch, m.urgent, m.extra);
       post({m.to, m.from, a.count, 0, what::return_, a.end_epoch, false});
       return;
@@ -115,13 +138,46 @@ void network::arrive(const message& m, block& b) {
   }
 }
 
+network::account& network::account_of(node& n, std::uint32_t peer) {
+  for (account& a : n.accounts)
+    if (a.peer == peer) return a;
+  return n.accounts.emplace_back(account{.peer = peer});
+}
+
+/// Sends a peer all it is owed; what its credit byte cannot hold waits for the next.
+void network::give_back_owed(std::uint32_t i, node& n, account& a) {
+  const std::uint32_t granted = std::min<std::uint32_t>(a.grant, credit::credit_byte::need_max);
+  post({i, a.peer, static_cast<std::uint16_t>(a.owed), static_cast<std::uint16_t>(granted),
+        what::reply, n.l.take_epoch_mark(a.peer), false});
+  a.grant -= granted;
+  a.owed = a.unanswered = a.idle = 0;
+}
+
+/// Nothing came: what has been owed for long goes back.
+void network::look_at_idle(std::uint32_t i, node& n) {
+  constexpr std::uint32_t idle_polls = 32;
+  for (account& a : n.accounts)
+    if (a.owed != 0 && ++a.idle >= idle_polls) give_back_owed(i, n, a);
+}
+
 void network::serve(std::uint32_t i, node& n) {
+  constexpr std::uint32_t most_unanswered = 64;  // chunks that one message frees
   for (std::uint32_t k = 0; k < settings_.service && n.handled < n.inbox.size(); ++k) {
     const message m = n.inbox[n.handled++];
     const std::uint32_t granted = n.l.on_request(m.from, m.count, m.extra, m.end_epoch);
     note_moved(n, granted);
-    post({i, m.from, m.count, static_cast<std::uint16_t>(granted), what::reply,
-          n.l.take_epoch_mark(m.from), false});
+    if (!settings_.batches) {
+      post({i, m.from, m.count, static_cast<std::uint16_t>(granted), what::reply,
+            n.l.take_epoch_mark(m.from), false});
+    } else {
+      account& a = account_of(n, m.from);
+      a.owed += m.count;
+      a.grant += granted;
+      a.idle = 0;
+      if (m.extra != 0 || ++a.unanswered >= most_unanswered ||
+          a.owed >= credit::return_batch(n.l.loan(m.from)))
+        give_back_owed(i, n, a);
+    }
     if (m.extra != 0) send_intents(i, n);
     if (const std::uint32_t who = pattern_.arrived(i, m.from); who != nobody) wake(who);
     if (pattern_.phase() != phase_) {
@@ -135,22 +191,48 @@ void network::serve(std::uint32_t i, node& n) {
   }
 }
 
+/// Takes what the order costs; with batches out of the lease, which is filled for a stream.
+bool network::take_credits(node& n, const send_order& o) {
+  if (!settings_.batches) return n.l.try_take(o.to, o.cost) != 0;
+  account& a = account_of(n, o.to);
+  if (a.lease < o.cost) {
+    const std::uint32_t missing = o.cost - a.lease;
+    a.lease += n.l.take_up_to(o.to, missing, missing + (credit::lease_messages - 1) * o.cost);
+    if (a.lease < o.cost) return false;
+  }
+  a.lease -= o.cost;
+  return true;
+}
+
+/// The node's order waits for credits: tells the ledger, and asks for what it says.
+void network::ask(std::uint32_t i, node& n) {
+  const send_order o = n.order;
+  const bool first = !n.stalled;
+  if (first) {
+    n.stalled = true;
+    n.need = std::min<std::uint32_t>(n.l.note_stall(o.to, o.cost), credit::credit_byte::need_max);
+    ++out_.stalled;
+    ++out_.moments.back().stalled;
+    if (late_) ++out_.stalled_late;
+  }
+  if (const credit::want w = n.l.next_want(o.to, o.cost, first); w.count != 0)
+    post({i, o.to, static_cast<std::uint16_t>(w.count), 0, what::want, n.l.take_epoch_mark(o.to),
+          w.urgent});
+}
+
 /// True if the node may send again in the next step.
 bool network::try_send(std::uint32_t i, node& n) {
-  if (n.order.cost == 0 && !pattern_.next(i, n.order)) return false;
+  if (n.order.cost == 0) {
+    if (!pattern_.next(i, n.order)) return false;
+    if (n.order.cost > 1) n.order.cost = settings_.medium_cost;
+  }
   const send_order o = n.order;
-  if (n.l.try_take(o.to, o.cost) == 0) {
-    if (!n.stalled) {
-      n.stalled = true;
-      n.need = n.l.note_stall(o.to, o.cost);
-      ++out_.stalled;
-      ++out_.moments.back().stalled;
-      if (late_) ++out_.stalled_late;
+  if (!take_credits(n, o)) {
+    const bool found = !cores_.empty() && read_mail(n) && take_credits(n, o);
+    if (!found) {
+      ask(i, n);
+      return false;
     }
-    if (const std::uint32_t want = n.l.begin_want(o.to, o.cost); want != 0)
-      post({i, o.to, static_cast<std::uint16_t>(want), 0, what::want, n.l.take_epoch_mark(o.to),
-            true});
-    return false;
   }
   if (n.stalled) n.l.end_stall(o.to);
   post({i, o.to, static_cast<std::uint16_t>(o.cost), static_cast<std::uint16_t>(n.need),
@@ -160,6 +242,46 @@ bool network::try_send(std::uint32_t i, node& n) {
   ++n.sent;
   ++out_.sent;
   return true;
+}
+
+bool network::read_mail(node& n) {
+  const bool any = !n.mail.empty();
+  for (const message& m : n.mail) take(m);
+  n.mail.clear();
+  return any;
+}
+
+/// With cores: a poll of the node. False: nothing had come.
+bool network::poll(std::uint32_t i, node& n) {
+  const bool mail = read_mail(n), requests = !n.inbox.empty();
+  serve(i, n);
+  if (!mail && !requests) look_at_idle(i, n);
+  return mail || requests;
+}
+
+/// With cores: one step. A node that neither sends nor finds anything lets the next have its core.
+void network::take_turns() {
+  for (block& b : blocks_) {
+    std::vector<message>& due = b.due[now_ % b.due.size()];
+    in_flight_ -= due.size();
+    for (const message& m : due) arrive(m, b);
+    due.clear();
+  }
+  for (turn& t : cores_) {
+    if (t.node == nobody) {
+      if (ready_.empty()) continue;
+      t.node = ready_.front();
+      ready_.pop_front();
+      dice_ = dice_ * 6364136223846793005U + 1442695040888963407U;
+      t.left = 1 + static_cast<std::uint32_t>((dice_ >> 33) % settings_.slice);
+    }
+    node& n = *nodes_[t.node];
+    const bool busy = try_send(t.node, n) || poll(t.node, n);
+    if (busy) last_busy_ = now_;
+    if (busy && --t.left != 0) continue;
+    ready_.push_back(t.node);
+    t.node = nobody;
+  }
 }
 
 /// One step of one block, at now_.
@@ -174,7 +296,9 @@ void network::step(block& b) {
   for (const std::uint32_t i : batch_) {
     node& n = *nodes_[i];
     serve(i, n);
-    n.serving = !n.inbox.empty();
+    if (settings_.batches && n.inbox.empty()) look_at_idle(i, n);
+    n.serving = !n.inbox.empty() || std::any_of(n.accounts.begin(), n.accounts.end(),
+                                                [](const account& a) { return a.owed != 0; });
     if (n.serving) b.serve.push_back(i);
   }
   batch_.clear();
@@ -187,23 +311,36 @@ void network::step(block& b) {
 
 /// Nobody has anything to do, and nothing is under way.
 bool network::idle() const {
+  // Who waits for a core always has something to look at: done, or nothing came for long.
+  if (!cores_.empty())
+    return now_ > last_busy_ + 64 * (std::uint64_t{settings_.latency} + config_.ranks);
   return in_flight_ == 0 && std::all_of(blocks_.begin(), blocks_.end(), [](const block& b) {
            return b.run.empty() && b.serve.empty();
          });
 }
 
+/// So many steps of all nodes as a message takes.
+void network::go() {
+  const std::uint64_t from = now_, end = from + settings_.latency;
+  if (!cores_.empty()) {
+    for (; now_ < end; ++now_) take_turns();
+    return;
+  }
+  const std::uint32_t stretch = !pattern_.local()        ? 1
+                                : settings_.stretch == 0 ? settings_.latency
+                                                         : settings_.stretch;
+  for (std::uint64_t at = from; at < end; at += stretch)
+    for (block& b : blocks_)
+      for (now_ = at; now_ < std::min(at + stretch, end); ++now_) step(b);
+  now_ = end;
+}
+
 outcome network::run(const std::function<void(double)>& progress) {
   const std::uint64_t total = pattern_.total();
   const std::uint64_t every = std::max<std::uint64_t>(1, total / 128);
-  const std::uint32_t latency = settings_.latency;
-  const std::uint32_t stretch = !pattern_.local()        ? 1
-                                : settings_.stretch == 0 ? latency
-                                                         : std::min(settings_.stretch, latency);
   look();
-  for (std::uint64_t end = latency; !idle(); end += latency) {
-    for (std::uint64_t from = end - latency; from < end; from += stretch)
-      for (block& b : blocks_)
-        for (now_ = from; now_ < std::min(from + stretch, end); ++now_) step(b);
+  while (!idle()) {
+    go();
     if (out_.sent >= out_.moments.back().sent + every) {
       look();
       progress(static_cast<double>(out_.sent) / static_cast<double>(total));

@@ -4,6 +4,11 @@
 // steps. Replies and system messages are handled as they arrive: they need nothing (DEADLOCK.md).
 // Time is counted, not measured: a run is the same on every machine.
 //
+// A node does what the engine does (lib/conduit/credits.cpp): its request asks for seven credits at
+// most, and it sends the WANTs that the ledger names. As by default each request is answered by a
+// reply; with `batches` a stream leases credits, and they come back in batches. With `cores` nodes
+// take turns, and one that sends, or has no core, does not look at what has come.
+//
 // Order of work: since no message arrives sooner than `latency` steps after it was sent, so many
 // steps of one block of nodes are done before those of the next: its ledgers stay in the cache
 // meanwhile. Messages are put where the block that gets them will look. The order of a node's
@@ -11,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,7 +34,12 @@ struct network_settings {
   std::uint32_t latency = 10;  ///< steps from sender to receiver
   std::uint32_t service = 2;   ///< requests a node handles in a step
   std::uint32_t stretch = 0;   ///< steps a block does at a time; 0: as many as it can, latency
-  credit::overrides credits;   ///< flow_control=false: unlimited credits
+  std::uint32_t cores = 0;     ///< nodes that run at a time; 0: all
+  std::uint32_t slice = 4000;  ///< steps after which one that does not wait loses its core, at most
+  std::uint64_t seed = 1;      ///< of the slices' lengths
+  std::uint32_t medium_cost = 4;  ///< credits of what is no Short
+  bool batches = false;           ///< leases, and returns without reply
+  credit::overrides credits;      ///< flow_control=false: unlimited credits
 };
 
 /// What was seen at one of about 128 moments of a run.
@@ -45,6 +56,7 @@ struct outcome {
   bool finished = false;  ///< false: everybody waited for somebody
   std::uint64_t steps = 0, sent = 0, stalled = 0, stalled_late = 0;
   std::uint64_t moved = 0;             ///< credits lent on demand, given back, in all
+  std::uint64_t moved_late = 0;        ///< of these, when half of all messages had been sent
   std::uint64_t moved_last_epoch = 0;  ///< the most by one lender in its last whole epoch
   std::uint64_t moved_most_epoch = 0;  ///< the most by one lender in any epoch
   std::uint32_t epochs = 0;            ///< the most epochs any lender has had
@@ -74,12 +86,20 @@ class network {
     what type;
     bool end_epoch, urgent;
   };
+  /// What the engine keeps of a peer beside the ledger; with batches.
+  struct account {
+    std::uint32_t peer;
+    std::uint32_t lease = 0;  // taken from the ledger and not spent
+    std::uint32_t owed = 0, grant = 0, unanswered = 0, idle = 0;  // as lender
+  };
   struct node {
     explicit node(const credit::config& c) : l(c) {}
     node_ledger l;
     std::vector<message> inbox;
-    std::size_t handled = 0;  // of the inbox
-    send_order order;         // the message it wants to send; cost 0: none
+    std::size_t handled = 0;    // of the inbox
+    std::vector<message> mail;  // with cores: replies and system messages not looked at
+    std::vector<account> accounts;
+    send_order order;  // the message it wants to send; cost 0: none
     std::uint32_t need = 0;
     bool stalled = false, running = false, serving = false;
     std::uint32_t sent = 0;
@@ -104,7 +124,17 @@ class network {
   void wake(std::uint32_t i);
   void step(block& b);
   void arrive(const message& m, block& b);
+  void take(const message& m);
   void serve(std::uint32_t i, node& n);
+  static account& account_of(node& n, std::uint32_t peer);
+  void give_back_owed(std::uint32_t i, node& n, account& a);
+  void look_at_idle(std::uint32_t i, node& n);
+  [[nodiscard]] bool take_credits(node& n, const send_order& o);
+  void ask(std::uint32_t i, node& n);
+  void take_turns();
+  [[nodiscard]] bool poll(std::uint32_t i, node& n);
+  [[nodiscard]] bool read_mail(node& n);
+  void go();
   bool try_send(std::uint32_t i, node& n);
   void send_intents(std::uint32_t i, node& n);
   void note_moved(node& n, std::uint32_t credits);
@@ -120,6 +150,12 @@ class network {
   std::vector<std::optional<node>> nodes_;
   std::vector<block> blocks_;
   std::vector<std::uint32_t> batch_;
+  struct turn {
+    std::uint32_t node = nobody, left = 0;
+  };
+  std::vector<turn> cores_;
+  std::deque<std::uint32_t> ready_;  // nodes without a core
+  std::uint64_t dice_ = 0;
   std::uint64_t now_ = 0, last_busy_ = 0, in_flight_ = 0;
   bool late_ = false;  // half of all messages were sent
   std::uint32_t phase_ = 0;

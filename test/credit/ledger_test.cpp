@@ -342,6 +342,30 @@ TEST_CASE("a message larger than the loan is asked for, and waits until enough h
   CHECK(lent_and_banked(lender) == lender.settings().total_credits());
 }
 
+TEST_CASE(
+    "a request that waits asks for a part of its loan on top, once, or for what it must have") {
+  seq_ledger l(planned(3, 0, small(40, 100)));
+  CHECK(l.try_take(1, 40) == 40);
+  CHECK(l.next_want(1, 1, true).count == 10);
+  CHECK(l.next_want(1, 1, true).count == 0);  // one is in flight
+  CHECK(l.on_grant(1, 0, false) == status::ok);
+  CHECK(l.next_want(1, 1, false).count == 0);  // asked for this request already
+  const want w = l.next_want(1, 17, true);     // more than a quarter
+  CHECK(w.count == 17);
+  CHECK_FALSE(w.urgent);
+  seq_ledger poor(planned(3, 0, small(4, 100)));
+  const want must = poor.next_want(1, 17, false);
+  CHECK(must.count == 13);
+  CHECK(must.urgent);
+}
+
+TEST_CASE("what is owed goes back at a quarter of the loan, or at 64") {
+  CHECK(return_batch(0) == 1);
+  CHECK(return_batch(4) == 1);
+  CHECK(return_batch(100) == 25);
+  CHECK(return_batch(1000) == 64);
+}
+
 TEST_CASE("what was granted to a waiting request is kept for it") {
   seq_ledger l(planned(3, 0, small(4, 13)));
   CHECK(l.begin_want(1, 17) == 13);

@@ -73,6 +73,8 @@ TEST_CASE("a hot spot that moves settles within ten epochs each time") {
   const auto j = simulate("--pattern hotspot --nodes 1024");
   CHECK(j["epochs_to_settle"].get<int>() <= 10);
   CHECK(j["epochs_to_settle"].get<int>() >= 1);
+  // Those who wait ask for a part of their loan: with seven credits at a time it is twice that.
+  CHECK(j["stall_fraction"].get<double>() < 0.01);
 }
 
 TEST_CASE(
@@ -98,6 +100,16 @@ TEST_CASE("every pattern ends with the fewest credits that are allowed") {
 TEST_CASE("the same seed gives the same run") {
   CHECK(simulate("--pattern random --nodes 64 --seed 7 --messages 500") ==
         simulate("--pattern random --nodes 64 --seed 7 --messages 500"));
+}
+
+TEST_CASE("every pattern ends with leases and returns in batches, and on fewer cores than nodes") {
+  for (const char* how : {" --batches", " --cores 2", " --batches --cores 3 --medium-cost 17"})
+    for (const char* pattern :
+         {"none", "ghost", "tree", "random", "hotspot", "alltoone", "oscillate"})
+      for (const char* few : {"", " --cred-per-node 4 --banked 13"})
+        CHECK(simulate(std::string("--pattern ") + pattern + " --nodes 12 --messages 50" + how +
+                       few)["finished"]
+                  .get<bool>());
 }
 
 TEST_CASE("a run does not depend on the order in which the simulator does the nodes' steps") {
