@@ -28,6 +28,7 @@
 // Cost: given at each function, RMWs counted in PAR; in SEQ they are plain loads and stores.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "credit/config.hpp"
@@ -181,15 +182,14 @@ class ledger {
   /// True when next_revoke or next_grant may have something. Cost: two loads; ask after a request
   /// with a need, after a WANT, and after a RETURN.
   [[nodiscard]] bool has_intents() const noexcept {
-    return demand_.load(std::memory_order_relaxed) != 0 ||
-           waiting_count_.load(std::memory_order_relaxed) != 0;
+    return demanded() || waiting_count_.load(std::memory_order_relaxed) != 0;
   }
 
   /// Peers to send a REVOKE to (ask next_grant first), at most num_scavenge and at most out.size();
-  /// answers how many were filled in. None unless somebody asked and the bank is low (or somebody
-  /// waits). Passes over peers as the note says: a system message in flight, no more than the
-  /// minimum lent, answered 0 in this epoch, asked for more lately. Cost: bounded by max_visits
-  /// peers, 2 to 3 RMWs each.
+  /// answers how many were filled in. None unless more than rare_asks() came in this epoch and the
+  /// bank is low (or somebody waits). Passes over peers as the note says: a system message in
+  /// flight, no more than the minimum lent, answered 0 in this epoch, asked for more lately. Cost:
+  /// bounded by max_visits peers, 2 to 3 RMWs each.
   [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
 
   /// A REVOKE cannot be sent after all: takes back its marks. Cost: 1 RMW.
@@ -241,6 +241,14 @@ class ledger {
   static past_fields change_past(state& s, Change&& change) noexcept;
 
   // lender
+  /// Asks in an epoch that take no credits from others: those of one message in 1024, which asks
+  /// in its request and by a WANT. Else a burst now and then keeps credits moving for ever.
+  [[nodiscard]] std::uint32_t rare_asks() const noexcept {
+    return std::min(cfg_.epoch_requests / 512, 2U);
+  }
+  [[nodiscard]] bool demanded() const noexcept {
+    return demand_.load(std::memory_order_relaxed) > rare_asks();
+  }
   [[nodiscard]] std::uint32_t take_bank(std::uint32_t least, std::uint32_t most) noexcept;
   void fill_bank(std::uint32_t n) noexcept;
   [[nodiscard]] loan_fields synced(loan_fields f, std::uint16_t now) const noexcept;
@@ -271,7 +279,7 @@ class ledger {
   // Changed on demand or once per epoch.
   alignas(cache_line) word<M, std::uint32_t, Atomic> bank_;
   word<M, std::uint32_t, Atomic> epoch_{0};
-  word<M, std::uint32_t, Atomic> demand_{0};         // somebody asked since the last scavenging
+  word<M, std::uint32_t, Atomic> demand_{0};         // asks in this epoch that left the bank low
   word<M, std::uint32_t, Atomic> waiting_count_{0};  // peers on the waiting list
   word<M, std::uint32_t, Atomic> fresh_;  // peers from here on (me + 1 + k) were not yet looked at
   peer_list<M, Atomic> lent_most_;        // lent more than the minimum, after the fresh ones

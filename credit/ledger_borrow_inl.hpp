@@ -186,6 +186,9 @@ void ledger<M, Atomic, Store>::fade_send(state& s) noexcept {
   change_past(s, [shift, most](past_fields& p) {
     std::uint32_t last = 0;
     if (shift) {
+      // What was in use at the peak of a whole epoch is needed again, though little of this one has
+      // passed: a REVOKE that comes just now would find no more than what has faded.
+      p.most_last = most;
       p.revoked = faded(p.revoked);
       p.stalls = static_cast<std::uint8_t>(p.stalls >> 2);
     } else {

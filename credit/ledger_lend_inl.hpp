@@ -38,6 +38,7 @@ void ledger<M, Atomic, Store>::count_requests(std::uint32_t k) noexcept {
   if (left > k || left <= 0) [[likely]]
     return;
   epoch_.fetch_add(1, std::memory_order_relaxed);
+  demand_.store(0, std::memory_order_relaxed);  // an ask that is lost here comes again
   epoch_left_.fetch_add(cfg_.epoch_requests, std::memory_order_relaxed);
 }
 
@@ -167,7 +168,7 @@ std::uint32_t ledger<M, Atomic, Store>::lend(std::uint32_t peer, std::uint32_t n
   });
   fill_bank(got - lent);
   if (newly_listed) lent_most_.push(peer, scavenge_links());
-  if (got < ask || bank_low()) demand_.store(1, std::memory_order_relaxed);
+  if (got < ask || bank_low()) demand_.fetch_add(1, std::memory_order_relaxed);
   return lent;
 }
 
@@ -301,8 +302,8 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
     // Enough for any who waits; next_grant finds it.
     if (bank() >= max_cost - min_credits) return 0;
   } else {
-    if (demand_.load(std::memory_order_relaxed) == 0) return 0;
-    demand_.store(0, std::memory_order_relaxed);
+    if (!demanded()) return 0;
+    demand_.store(rare_asks(), std::memory_order_relaxed);  // one more, and it is looked again
     if (!bank_low()) return 0;
   }
   const auto room =

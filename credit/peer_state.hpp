@@ -8,7 +8,8 @@
 //   8 links                  scavenge list 32 | waiting list 32
 //
 // What the peer has lent us is credits + owed (owed: recalled by the lender, and still in use when
-// the recall came). "Last" fields serve decay::last_curr alone.
+// the recall came). "Last" fields serve decay::last_curr alone, but for the last of most: with
+// decay::shift it is that of the last whole epoch.
 #pragma once
 
 #include <atomic>

@@ -131,10 +131,12 @@ TEST_CASE("requests counted in batches end the same epochs") {
   CHECK(l.epoch() == 10);
 }
 
-TEST_CASE("the most in use fades by a factor of four an epoch, never below what is in use") {
+TEST_CASE("the most in use fades by four an epoch after its own, never below what is in use") {
   seq_ledger l(planned(2, 0, small(100, 50)));
   CHECK(l.try_take(1, 80) == 80);
   CHECK(l.on_credits(1, 70, 0, false) == status::ok);
+  CHECK(l.figures(1).most == 80);
+  CHECK(l.on_credits(1, 0, 0, true) == status::ok);
   CHECK(l.figures(1).most == 80);
   CHECK(l.on_credits(1, 0, 0, true) == status::ok);
   CHECK(l.figures(1).most == 20);
@@ -163,6 +165,16 @@ TEST_CASE("a borrower gives back what it did not use lately, down to the minimum
   for (int i = 0; i < 4; ++i) CHECK(l.on_credits(1, 0, 0, true) == status::ok);
   CHECK(l.on_revoke(1, false).count == 26);
   CHECK(l.send_credits(1) == min_credits);
+}
+
+TEST_CASE("a REVOKE early in an epoch finds no more to take than one late in it") {
+  seq_ledger l(planned(2, 0, small(50, 50)));
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    CHECK(l.try_take(1, 48) == 48);  // what the pattern needs in each epoch
+    CHECK(l.on_credits(1, 48, 0, false) == status::ok);
+    CHECK(l.on_revoke(1, true).count == (epoch == 0 ? 2 : 0));
+  }
+  CHECK(l.on_revoke(1, true).count == 36);  // an epoch without: a quarter of 48 stays
 }
 
 TEST_CASE("a borrower gives back nothing after a stall, until it has faded") {
@@ -214,6 +226,41 @@ TEST_CASE("the lender asks back only when somebody needs and the bank is low") {
   CHECK(l.next_revoke(r) == 0);
 }
 
+TEST_CASE("what one message in an epoch lacks is taken from nobody, what more lack is") {
+  overrides o = small(20, 0, 1024);
+  o.empty_bank = true;
+  seq_ledger l(planned(4, 0, o));
+  intents r;
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    static_cast<void>(l.on_need(1, 7, false));
+    static_cast<void>(l.on_want(1, 17, false, false));
+    CHECK_FALSE(l.has_intents());
+    CHECK(l.next_revoke(r) == 0);
+    end_epoch(l);
+  }
+  for (int message = 0; message < 2; ++message) static_cast<void>(l.on_need(1, 7, false));
+  CHECK_FALSE(l.has_intents());
+  static_cast<void>(l.on_need(1, 7, false));
+  CHECK(l.has_intents());
+  CHECK(l.next_revoke(r) == 2);
+  CHECK_FALSE(l.has_intents());  // until one more asks
+  CHECK(l.on_return(2, 0, false) == status::ok);
+  CHECK(l.on_return(3, 0, false) == status::ok);
+  static_cast<void>(l.on_need(1, 7, false));
+  CHECK(l.has_intents());
+}
+
+TEST_CASE("for a peer that cannot send at all others are asked at once, however rarely it asks") {
+  overrides o = small(8, 0, 1024);
+  o.empty_bank = true;
+  seq_ledger l(planned(5, 0, o));
+  intents r;
+  CHECK_FALSE(l.on_want(1, 9, true, false).send);
+  CHECK(l.has_intents());
+  CHECK(l.next_revoke(r) == 4);
+  CHECK(r[0].urgent);
+}
+
 TEST_CASE("a peer with a REVOKE in flight is not asked again, and its RETURN ends that") {
   seq_ledger l(planned(3, 0, small(20, 40)));
   intents r;
@@ -256,7 +303,7 @@ TEST_CASE("a peer at the minimum leaves the list, and joins it again with its ne
 }
 
 TEST_CASE("each on the list is asked once before any is asked twice") {
-  overrides o = small(6, 20, 1 << 20);
+  overrides o = small(6, 20, 500);
   o.num_scavenge = 3;
   seq_ledger l(planned(10, 4, o));
   std::array<int, 10> asked{};
@@ -274,7 +321,7 @@ TEST_CASE("each on the list is asked once before any is asked twice") {
 }
 
 TEST_CASE("when the lender keeps count, it does not ask who has given back enough") {
-  overrides o = small(100, 60, 1 << 20);
+  overrides o = small(100, 60, 500);
   o.revoked = revoked_at::lender;
   o.lender_limit = 1000;
   o.revoke_limit = 40;

@@ -62,6 +62,17 @@ TEST_CASE("ghost zones with credits that may not move are far slower: the measur
   CHECK(j["credits_moved"].get<int>() == 0);
 }
 
+TEST_CASE("ghost zones of processes that take turns: when all is where it is needed, it stays") {
+  // The bank holds what may be in flight: 3 neighbours' 92 messages of two steps, of 17 credits.
+  const auto j = simulate(
+      "--pattern ghost --nodes 8 --messages 46 --iterations 400 --cores 2 --slice 3000 --batches "
+      "--medium-cost 17 --latency 2 --service 12 --cred-per-node 4 --max-cred-per-node 1600 "
+      "--lender-limit 128 --banked 4800");
+  CHECK(j["credits_moved"].get<int>() > 10'000);
+  CHECK(j["credits_moved_second_half"].get<int>() == 0);
+  CHECK(j["stall_fraction_second_half"].get<double>() < 0.001);
+}
+
 TEST_CASE("no demand moves no credit, at any size") {
   for (const char* nodes : {"2", "64", "1024"}) {
     const auto j = simulate(std::string("--pattern none --nodes ") + nodes);
