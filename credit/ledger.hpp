@@ -24,7 +24,8 @@
 // Input from the wire (peer numbers, counts) is checked: what would break an invariant changes
 //   nothing and is answered with a failure, or with 0.
 // Memory orders: every count is a number of its own and guards no other memory, so relaxed does;
-//   the lists order their links themselves (peer_list.hpp).
+//   the lists order their links themselves (peer_list.hpp). Two pairs, R1/R2 and R3/R4 in
+//   ledger_lend_inl.hpp, see to it that of two threads one notices what both bring together.
 // Cost: given at each function, RMWs counted in PAR; in SEQ they are plain loads and stores.
 #pragma once
 
@@ -189,7 +190,7 @@ class ledger {
   /// answers how many were filled in. None unless more than rare_asks() came in this epoch and the
   /// bank is low (or somebody waits). Passes over peers as the note says: a system message in
   /// flight, no more than the minimum lent, answered 0 in this epoch, asked for more lately. Cost:
-  /// bounded by max_visits peers, 2 to 3 RMWs each.
+  /// at most max_visits peers that stay on the list, 2 to 3 RMWs each, and those that leave it.
   [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
 
   /// A REVOKE cannot be sent after all: takes back its marks. Cost: 1 RMW.
@@ -205,6 +206,7 @@ class ledger {
                                     bool end_epoch) noexcept;
 
   /// The next GRANT that can be sent to a peer that waits, first come first served. False: none.
+  /// Call it until then after a RETURN or WANT. Cost: one load when nobody waits.
   [[nodiscard]] bool next_grant(grant& out) noexcept;
 
   // ---- figures, for statistics and tests
@@ -224,7 +226,7 @@ class ledger {
   [[nodiscard]] std::uint32_t in_use(std::uint32_t peer) const noexcept;
   [[nodiscard]] peer_figures figures(std::uint32_t peer) const noexcept;
 
-  /// Most list entries one next_revoke looks at; the next call goes on from there.
+  /// Most peers that one walk of next_revoke leaves on the list; the next goes on from there.
   static constexpr std::uint32_t max_visits = 32;
 
  private:
@@ -263,6 +265,8 @@ class ledger {
   void lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept;
   [[nodiscard]] std::uint32_t pop_listed() noexcept;
   enum class visit : std::uint8_t { ask, keep, drop };
+  [[nodiscard]] std::uint32_t walk(bool urgent, std::span<revoke_intent> out,
+                                   std::uint32_t filled) noexcept;
   [[nodiscard]] visit look_at(std::uint32_t peer, bool urgent, revoke_intent& out) noexcept;
 
   auto scavenge_links() noexcept {

@@ -25,8 +25,9 @@ std::uint32_t ledger<M, Atomic, Store>::take_bank(std::uint32_t least,
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::fill_bank(std::uint32_t n) noexcept {
-  // X1 bank  add relaxed bank: a count; cannot overflow, since n was taken from the same total
-  if (n != 0) bank_.fetch_add(n, std::memory_order_relaxed);
+  // R1 bank  add acq_rel bank  <-> R2 (next_grant): who comes second there sees what the first did
+  //          before. A count; cannot overflow, since n was taken from the same total.
+  if (n != 0) bank_.fetch_add(n, std::memory_order_acq_rel);
 }
 
 // ---- epochs: one counter; each peer's record catches up when it is next touched
@@ -225,26 +226,31 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
   });
   if (!waits) return {false, {peer, 0, false}};
   change_lent(s, [count](lent_fields& f) { f.wish = static_cast<std::uint8_t>(count); });
-  waiting_count_.fetch_add(1, std::memory_order_relaxed);
+  // R3 waiting  add acq_rel waiting count  <-> R4 (next_revoke)
+  waiting_count_.fetch_add(1, std::memory_order_acq_rel);
   wait_list_.push(peer, waiting_links());
   return {false, {peer, 0, false}};
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
-  if (waiting_count_.load(std::memory_order_relaxed) == 0) return false;
-  const std::uint32_t p = wait_list_.pop(waiting_links());
-  if (p == no_peer) return false;
-  const std::uint32_t wish =
-      fields<lent_fields>(store_[p].lent.load(std::memory_order_relaxed)).wish;
-  if (take_bank(wish, wish) == 0) {
+  while (waiting_count_.load(std::memory_order_relaxed) != 0) {
+    const std::uint32_t p = wait_list_.pop(waiting_links());
+    if (p == no_peer) return false;
+    const std::uint32_t wish =
+        fields<lent_fields>(store_[p].lent.load(std::memory_order_relaxed)).wish;
+    if (take_bank(wish, wish) != 0) {
+      lend_in_full(p, wish);
+      waiting_count_.fetch_sub(1, std::memory_order_relaxed);
+      out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
+      return true;
+    }
     wait_list_.push_front(p, waiting_links());
-    return false;
+    // R2 bank  add of 0, acq_rel, bank  <-> R1 (fill_bank): either these credits are seen here, or
+    //          who brought them finds p on the list. While p was in hand he found nobody.
+    if (bank_.fetch_add(0, std::memory_order_acq_rel) < wish) return false;
   }
-  lend_in_full(p, wish);
-  waiting_count_.fetch_sub(1, std::memory_order_relaxed);
-  out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
-  return true;
+  return false;
 }
 
 // ---- taking credits back
@@ -295,21 +301,14 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
   return v;
 }
 
+/// Looks along the list for peers to ask; those asked are added to out behind the first `filled`.
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out) noexcept {
-  const bool urgent = waiting_count_.load(std::memory_order_relaxed) != 0;
-  if (urgent) {
-    // Enough for any who waits; next_grant finds it.
-    if (bank() >= max_cost - min_credits) return 0;
-  } else {
-    if (!demanded()) return 0;
-    demand_.store(rare_asks(), std::memory_order_relaxed);  // one more, and it is looked again
-    if (!bank_low()) return 0;
-  }
-  const auto room =
-      static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), cfg_.num_scavenge));
-  std::uint32_t filled = 0, first_kept = no_peer;
-  for (std::uint32_t visits = 0; visits < max_visits && filled < room; ++visits) {
+std::uint32_t ledger<M, Atomic, Store>::walk(bool urgent, std::span<revoke_intent> out,
+                                             std::uint32_t filled) noexcept {
+  std::uint32_t first_kept = no_peer;
+  // Who leaves the list is no visit: else a walk might see only such, ask nobody, and with nothing
+  // under way there would be no other. Each has joined the list by a loan, which pays for this.
+  for (std::uint32_t visits = 0; visits < max_visits && filled < out.size();) {
     const std::uint32_t p = pop_listed();
     if (p == no_peer) break;
     if (p == first_kept) {  // once round
@@ -318,11 +317,29 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
     }
     const visit v = look_at(p, urgent, out[filled]);
     if (v == visit::drop) continue;
+    ++visits;
     if (v == visit::ask) ++filled;
     if (first_kept == no_peer) first_kept = p;
     lent_most_.push(p, scavenge_links());
   }
   return filled;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out) noexcept {
+  out = out.first(std::min<std::size_t>(out.size(), cfg_.num_scavenge));
+  std::uint32_t filled = 0;
+  if (waiting_count_.load(std::memory_order_relaxed) == 0) {
+    if (!demanded()) return 0;
+    demand_.store(rare_asks(), std::memory_order_relaxed);  // one more, and it is looked again
+    if (!bank_low()) return 0;
+    filled = walk(false, out, 0);
+    // R4 waiting  add of 0, acq_rel, waiting count  <-> R3 (on_want): either who began to wait is
+    //             seen here, or his thread finds on the list whom this one had in hand.
+    if (waiting_count_.fetch_add(0, std::memory_order_acq_rel) == 0) return filled;
+  }
+  // Somebody waits. With enough for any who does, next_grant finds it.
+  return bank() >= max_cost - min_credits ? filled : walk(true, out, filled);
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

@@ -442,6 +442,25 @@ TEST_CASE("peers that wait are served first come first served") {
   }
 }
 
+TEST_CASE("who waits is served though most on the list have nothing left to give") {
+  constexpr std::uint32_t ranks = 80;
+  seq_ledger l(planned(ranks, 0, small(5, 13)));
+  grant g;
+  intents r;
+  // Each takes what the others have above the minimum; the last ones asked then stand at the back.
+  for (std::uint32_t p = ranks - 1; p > 0; --p) {
+    if (l.on_want(p, 13, true, false).send) continue;
+    while (!l.next_grant(g)) {
+      const std::uint32_t n = l.next_revoke(r);
+      REQUIRE(n > 0);  // nobody else is under way, so nothing would ever come of it
+      for (std::uint32_t i = 0; i < n; ++i)
+        CHECK(l.on_return(r[i].peer, l.loan(r[i].peer) - min_credits, false) == status::ok);
+    }
+    CHECK(g.peer == p);
+  }
+  CHECK(lent_and_banked(l) == l.settings().total_credits());
+}
+
 TEST_CASE("wrong peer numbers are refused") {
   seq_ledger l(planned(3, 1, small(20, 40)));
   for (const std::uint32_t bad : {1U, 3U, 0xffffffffU}) {
