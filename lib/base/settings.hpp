@@ -80,6 +80,8 @@ struct settings {
   std::uint32_t revoke_limit = 64;        ///< most credits given back to one lender in an epoch
   std::uint32_t num_scavenge = 4;         ///< peers asked for credits at a time
   std::uint32_t epoch_duration = 1024;    ///< requests received per epoch
+  bool decay_last_curr = false;           ///< statistics fade from two states instead of by >> 2
+  bool lender_counts_revoked = false;     ///< who has given back enough is not even asked
   std::string credit_stats = "0";  ///< "0": none, "1": penstock_credits.RANK, else a path prefix
 
   // put and get

@@ -94,6 +94,12 @@ const setting_row rows[] = {
      "Peers asked to give credits back when the bank runs low."},
     {"EPOCH_DURATION", "GASNET_PORTAL_EPOCH_DURATION", &s::epoch_duration, 1, 1 << 30, u::none,
      "Requests received in an epoch, at whose end the credit statistics decay."},
+    {"DECAY_LAST_CURR", "", &s::decay_last_curr, 0, 0, u::none,
+     "Credit statistics keep an epoch's last and current value apart when they decay; no divides "
+     "one value by four."},
+    {"LENDER_COUNTS_REVOKED", "", &s::lender_counts_revoked, 0, 0, u::none,
+     "The lender counts what a peer gave back in an epoch and does not ask beyond REVOKE_LIMIT; no "
+     "leaves the count, and the answer 0, to the peer."},
     {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
      "Writes credit statistics: 0 no, 1 to penstock_credits.RANK, else to that path with .RANK."},
 

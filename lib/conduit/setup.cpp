@@ -20,10 +20,11 @@ namespace {
 constexpr std::uint32_t wire_version = 1;
 
 /// The settings of the credit system that must be equal everywhere, in the order of credit_names.
-using credit_numbers = std::array<std::uint32_t, 9>;
-constexpr const char* credit_names[] = {"FLOW_CONTROL",   "DYNAMIC_CREDITS",   "CRED_PER_NODE",
-                                        "BANKED_CREDITS", "MAX_CRED_PER_NODE", "LENDER_LIMIT",
-                                        "REVOKE_LIMIT",   "EPOCH_DURATION",    "NUM_SCAVENGE"};
+using credit_numbers = std::array<std::uint32_t, 11>;
+constexpr const char* credit_names[] = {"FLOW_CONTROL",    "DYNAMIC_CREDITS",      "CRED_PER_NODE",
+                                        "BANKED_CREDITS",  "MAX_CRED_PER_NODE",    "LENDER_LIMIT",
+                                        "REVOKE_LIMIT",    "EPOCH_DURATION",       "NUM_SCAVENGE",
+                                        "DECAY_LAST_CURR", "LENDER_COUNTS_REVOKED"};
 static_assert(std::size(credit_names) == std::tuple_size_v<credit_numbers>);
 
 credit_numbers numbers_of(const credit::config& c) noexcept {
@@ -35,7 +36,9 @@ credit_numbers numbers_of(const credit::config& c) noexcept {
           c.lender_limit,
           c.revoke_limit,
           c.epoch_requests,
-          c.num_scavenge};
+          c.num_scavenge,
+          c.fade == credit::decay::last_curr ? 1u : 0u,
+          c.revoked == credit::revoked_at::lender ? 1u : 0u};
 }
 
 /// What each process tells all others at start, as bytes; checked by every receiver.
@@ -90,6 +93,8 @@ credit::overrides credit_settings(const settings& s) {
   o.num_scavenge = s.num_scavenge;
   o.flow_control = s.flow_control;
   o.dynamic = s.dynamic_credits;
+  if (s.decay_last_curr) o.fade = credit::decay::last_curr;
+  if (s.lender_counts_revoked) o.revoked = credit::revoked_at::lender;
   return o;
 }
 
