@@ -15,12 +15,6 @@ namespace penstock::conduit {
 namespace {
 
 constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
-// What is owed is sent by itself at a quarter of the loan, so that a stream never runs dry; no
-// later than at this many credits.
-constexpr std::uint32_t largest_return = 64;
-// A borrower that waits asks for so much of its loan on top: less, and the last steps of a demand
-// that differs from time to time would take many epochs.
-constexpr std::uint32_t headroom = 4;  // a part in so many
 
 }  // namespace
 
@@ -29,7 +23,7 @@ constexpr std::uint32_t headroom = 4;  // a part in so many
 status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
   const std::uint32_t missing = cost - p.lease;
   const std::uint32_t got =
-      p.home->ledger->take_up_to(p.rank, missing, missing + (stream - 1) * cost);
+      p.home->ledger->take_up_to(p.rank, missing, missing + (credit::lease_messages - 1) * cost);
   if (got == 0) [[unlikely]]
     return status::no_credit;
   p.lease += got;
@@ -75,14 +69,13 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
 
 // The loan to p has grown, or what it gave back has come.
 void engine::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
-  const std::uint32_t batch = std::clamp(p.home->ledger->loan(p.rank) / 4, 1u, largest_return);
+  const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
   p.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
   if (lent != 0) credits_lent_.fetch_add(lent, std::memory_order_relaxed);
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }
 
-// A request to p waits for credits: tells the ledger, and asks for more where those lent could
-// never do.
+// A request to p waits for credits: tells the ledger, and asks for what it names.
 void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
   if (first) {
     p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
@@ -90,15 +83,9 @@ void engine::stall(peer& p, std::uint32_t cost, bool first) noexcept {
         std::min<std::uint32_t>(p.home->ledger->note_stall(p.rank, cost), 7);
     p.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
-  if (const std::uint32_t n = p.home->ledger->begin_want(p.rank, cost); n != 0) {
-    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(p.rank), true);
-  } else if (first) {
-    // A request can ask for seven at most.
-    const std::uint32_t held = p.home->ledger->send_credits(p.rank);
-    const std::uint32_t more = p.home->ledger->hint(p.rank, held + std::max(cost, held / headroom));
-    if (more != 0)
-      send_system(p, wire::system_op::want, more, p.home->ledger->take_epoch_mark(p.rank), false);
-  }
+  if (const credit::want w = p.home->ledger->next_want(p.rank, cost, first); w.count != 0)
+    send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
+                w.urgent);
 }
 
 // A request came that asks for credits or tells of an epoch. True: its sender waits.
@@ -108,7 +95,7 @@ bool engine::grant_more(peer& p, token_state& t) noexcept {
       std::min<std::uint32_t>(p.home->ledger->on_need(p.rank, byte.need, byte.end_epoch), 7));
   if (byte.need == 0) return false;
   loan_changed(p, t.grant, 0);
-  intents_.store(true, std::memory_order_relaxed);
+  say_intents();
   return true;
 }
 
@@ -163,7 +150,7 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
     case wire::system_op::give_back:
       if (p.home->ledger->on_return(p.rank, h.length, epoch) != status::ok) return false;
       loan_changed(p, 0, h.length);
-      intents_.store(true, std::memory_order_relaxed);
+      say_intents();
       return true;
     case wire::system_op::want: {
       const auto a = p.home->ledger->on_want(p.rank, h.length, urgent, epoch);
@@ -171,7 +158,7 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
         loan_changed(p, a.message.count, 0);
         send_system(p, wire::system_op::grant, a.message.count, a.message.end_epoch, false);
       }
-      intents_.store(true, std::memory_order_relaxed);
+      say_intents();
       return true;
     }
     case wire::system_op::grant:
@@ -182,7 +169,8 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
 
 // Sends what the ledgers want sent: REVOKEs while the bank is low, GRANTs to those who wait.
 void engine::follow_intents() noexcept {
-  if (!intents_.exchange(false, std::memory_order_relaxed)) return;
+  // A4 intents  acquire intents_  <- R4: what the ledger was told is visible
+  if (!intents_.exchange(false, std::memory_order_acquire)) return;
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     domain& d = domains_[i];
     if (!d.ledger->has_intents()) continue;

@@ -151,7 +151,7 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   p.request_out.leave(tag);
   wake(p);
   if (spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
-    share_core(stream);
+    share_core(credit::lease_messages);
   return s;
 }
 
@@ -185,10 +185,12 @@ bool engine::push_word_direct(peer& p, const wire::header& h) noexcept {
 // Sends what p is owed as a message of its own, if there is room; inside request_in.
 void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_out.try_enter(tag)) return;  // the next poll does it
-  if (p.reply_tx->has_room(1, 0)) {
+  // Each can announce seven credits. All of them go: with nothing owed there may be no other.
+  do {
+    if (!p.reply_tx->has_room(1, 0)) break;
     (void)push_word_direct(p, credits_header(p));
     p.credit_messages.add(1);
-  }
+  } while (p.grant != 0);
   p.reply_out.leave(tag);
   wake(p);
 }

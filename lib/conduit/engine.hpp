@@ -221,8 +221,6 @@ class engine {
   bool run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
 
   // credits.cpp
-  // Messages that a stream takes credits for at a time.
-  static constexpr std::uint32_t stream = 16;
   [[nodiscard]] status take_credits(peer& p, std::uint32_t cost) noexcept;
   void stall(peer& p, std::uint32_t cost, bool first) noexcept;
   std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
@@ -238,6 +236,8 @@ class engine {
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
   bool system_message(peer& p, const wire::header& h) noexcept;
   void follow_intents() noexcept;
+  // R4 intents  release intents_  -> A4 (follow_intents): after the ledger was told
+  void say_intents() noexcept { intents_.store(true, std::memory_order_release); }
   void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
                    bool urgent) noexcept;
   void send_deferred() noexcept;

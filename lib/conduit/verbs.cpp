@@ -209,7 +209,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
-    share_core(stream);
+    share_core(credit::lease_messages);
   if (s == status::ok && separate && !m.async)
     await_sends(p, [&] { return p.lanes[l].completed(written); });
   return s;
