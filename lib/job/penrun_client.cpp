@@ -10,6 +10,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lib/base/clock.hpp"
 #include "lib/job/launchers.hpp"
 #include "lib/job/wire.hpp"
 
@@ -100,11 +101,14 @@ class penrun_job final : public job {
 
   void finalize(int code) override {
     // relaxed: finalize is called from one thread at a time, abort may only find it already set
-    if (!left_.exchange(true, std::memory_order_relaxed)) tell(frame_kind::finalize, code);
+    if (!left_.exchange(true, std::memory_order_relaxed))
+      tell(frame_kind::finalize, std::int32_t{code});
   }
 
  protected:
-  void tell_abort(int code) noexcept override { tell(frame_kind::abort, code); }
+  void tell_abort(int code) noexcept override {
+    tell(frame_kind::abort, abort_word{.when_ns = now_ns(), .code = code});
+  }
 
  private:
   [[nodiscard]] failure broken() const {
@@ -112,11 +116,12 @@ class penrun_job final : public job {
     return failure{"penrun does not answer", errno, ""};
   }
 
-  void tell(frame_kind kind, std::int32_t code) noexcept {
-    char frame[sizeof(frame_header) + sizeof code];
-    const frame_header head{kind, sizeof code};
+  template <class Body>
+  void tell(frame_kind kind, const Body& body) noexcept {
+    char frame[sizeof(frame_header) + sizeof body];
+    const frame_header head{kind, sizeof body};
     std::memcpy(frame, &head, sizeof head);
-    std::memcpy(frame + sizeof head, &code, sizeof code);
+    std::memcpy(frame + sizeof head, &body, sizeof body);
     send_all(socket_, frame, sizeof frame);  // if penrun is gone, the kernel ends us soon
   }
 

@@ -18,7 +18,7 @@ enum class frame_kind : std::uint32_t {
   exchange = 1,  ///< up: this rank's bytes; down: for each rank its length (u32) and bytes
   fence,         ///< up and down: empty
   finalize,      ///< up: exit code (i32)
-  abort,         ///< up: exit code (i32)
+  abort,         ///< up: abort_word
   over,          ///< down: the collective that is waited for can never complete
 };
 
@@ -26,6 +26,14 @@ enum class frame_kind : std::uint32_t {
 struct frame_header {
   frame_kind kind;
   std::uint32_t bytes;
+};
+
+/// Body of an abort. Two processes may abort before penrun has looked: the first of them is the
+/// cause.
+struct abort_word {
+  std::uint64_t when_ns;  ///< now_ns() there
+  std::int32_t code;
+  std::int32_t unused = 0;
 };
 
 /// Largest body either side accepts: what a process may contribute to an exchange.

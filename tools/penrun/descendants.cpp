@@ -19,34 +19,47 @@
 namespace penrun {
 namespace {
 
-// Parent and state from /proc/PID/stat; the name in it may hold blanks and parentheses.
-bool read_stat(pid_t pid, pid_t& parent, char& state) {
+struct facts {
+  pid_t parent = 0;
+  char state = 0;
+  unsigned flags = 0;
+};
+constexpr unsigned exiting = 4;  // PF_EXITING of the kernel's sched.h
+
+// From /proc/PID/stat; the name in it may hold blanks and parentheses.
+bool read_stat(pid_t pid, facts& f) {
   char text[512];
   std::snprintf(text, sizeof text, "/proc/%d/stat", pid);
-  std::FILE* f = std::fopen(text, "re");
-  if (f == nullptr) return false;
-  const std::size_t n = std::fread(text, 1, sizeof text - 1, f);
-  std::fclose(f);
+  std::FILE* file = std::fopen(text, "re");
+  if (file == nullptr) return false;
+  const std::size_t n = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
   text[n] = '\0';
   const char* after = std::strrchr(text, ')');
-  return after != nullptr && std::sscanf(after + 1, " %c %d", &state, &parent) == 2;
+  return after != nullptr &&
+         std::sscanf(after + 1, " %c %d %*d %*d %*d %*d %u", &f.state, &f.parent, &f.flags) == 3;
 }
 
 }  // namespace
+
+bool is_ending(pid_t pid) {
+  facts f;
+  return read_stat(pid, f) && (f.state == 'Z' || f.state == 'X' || (f.flags & exiting) != 0);
+}
 
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
   DIR* proc = ::opendir("/proc");
   if (proc == nullptr) return {};
   while (const dirent* entry = ::readdir(proc)) {
-    pid_t pid = 0, parent = 0;
-    char state = 0;
+    pid_t pid = 0;
+    facts f;
     const char* end = entry->d_name + std::strlen(entry->d_name);
     if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
-    if (read_stat(pid, parent, state) && state != 'Z' && state != 'X')
-      children.emplace(parent, pid);
-    else if (state == 'Z')
-      children.emplace(parent, -pid);  // cannot be killed, but has to be walked through
+    if (read_stat(pid, f) && f.state != 'Z' && f.state != 'X')
+      children.emplace(f.parent, pid);
+    else if (f.state == 'Z')
+      children.emplace(f.parent, -pid);  // cannot be killed, but has to be walked through
   }
   ::closedir(proc);
   std::vector<pid_t> out, walk{::getpid()};

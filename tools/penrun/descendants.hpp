@@ -7,6 +7,10 @@
 
 namespace penrun {
 
+/// True from the moment the process begins to end, whatever the reason, until it is reaped: before
+/// anything that it had open is seen to close.
+bool is_ending(pid_t pid);
+
 /// Live processes below this one. A subreaper's descendants cannot leave it, so none is missed
 /// except those born meanwhile.
 std::vector<pid_t> descendants();

@@ -1,5 +1,6 @@
 // See keeper.hpp. One loop around poll(2); what a process says is the service's, its output a
-// line_stream's; other hosts are in keeper_remote.cpp; here are starts, signals, deaths and clocks.
+// line_stream's; other hosts are in keeper_remote.cpp; whose end ends the job, in
+// keeper_verdict.cpp; here are starts, signals and clocks.
 #include "tools/penrun/keeper.hpp"
 
 #include <poll.h>
@@ -113,17 +114,18 @@ void keeper::turn() {
       std::fprintf(stderr, "penrun: rank %u sent what no process of the job sends\n", rank);
       end_job({static_cast<int>(rank), 1}, 1);
     }
+    // That it is gone is known when it has been reaped, and then it is known why. A process may
+    // also have become another program.
+    if (member& m = members_[rank]; m.hung_up && pids_[rank] > 0 && !is_ending(pids_[rank]))
+      m.gone = true;
   }
   for (std::size_t i = 0; i < remotes_.size(); ++i) {
     if (fds[first_remote + 2 * i + 1].revents != 0) remotes_[i].link->flush();
     if (fds[first_remote + 2 * i].revents != 0) hear(remotes_[i]);
   }
   if (fds.back().revents != 0) pass_input();
-  for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
-    if (members_[rank].abort_code && !over_)
-      end_job({static_cast<int>(rank), *members_[rank].abort_code}, *members_[rank].abort_code);
   if (fds[0].revents != 0) on_signal();
-  service_.give_up_if_incomplete();
+  judge();
   if (fds[1].revents != 0) hurry();
   look_at_clocks();
 }
@@ -151,9 +153,7 @@ void keeper::signal_all(int sig) {
   for (auto& r : remotes_) r.link->send_value(relay_kind::signal, 0, std::int32_t{sig});
 }
 
-// A death by signal is looked at before the exits of those who noticed it and ended themselves.
 void keeper::reap() {
-  std::vector<std::pair<std::uint32_t, int>> ended;
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto it = std::find(pids_.begin(), pids_.end(), pid);
@@ -166,41 +166,11 @@ void keeper::reap() {
       continue;
     }
     *it = 0;
-    ended.emplace_back(static_cast<std::uint32_t>(it - pids_.begin()), status);
+    const auto rank = static_cast<std::uint32_t>(it - pids_.begin());
+    // What it said before it ended counts: an abort, its leave.
+    if (!service_.receive(rank)) members_[rank].finalized = false;
+    ended_.push_back({rank, status});
   }
-  std::stable_partition(ended.begin(), ended.end(),
-                        [](const auto& e) { return WIFSIGNALED(e.second); });
-  for (const auto& [rank, how] : ended) on_exit(rank, how);
-}
-
-void keeper::on_exit(std::uint32_t rank, int status) {
-  --alive_;
-  member& m = members_[rank];
-  // What it said before it ended counts: an abort, its leave.
-  if (!service_.receive(rank)) m.finalized = false;
-  m.gone = true;
-  const int rank_int = static_cast<int>(rank);
-  if (WIFSIGNALED(status)) {
-    const int sig = WTERMSIG(status);
-    if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
-    if (m.finalized) {  // a death after leaving in good order is no success, but takes nothing away
-      if (code_ == 0) code_ = 128 + sig;
-      return;
-    }
-    if (asked_to_end_ && sig == sent_) return end_job({-1, -sig}, 128 + sig);
-    return end_job({rank_int, -sig}, 128 + sig);
-  }
-  int code = WEXITSTATUS(status);
-  if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
-  if (code == 0 && m.finalized) code = m.final_code & 255;
-  if (m.finalized || !m.joined) {
-    if (code_ == 0) code_ = code;
-    // A process that never joined is no member that others can miss, unless they wait for it, or it
-    // says that it failed.
-    if (!m.finalized && (code != 0 || service_.incomplete())) end_job({rank_int, code}, code);
-    return;
-  }
-  end_job({rank_int, code}, code);
 }
 
 void keeper::end_job(death d, int code) {
@@ -218,8 +188,9 @@ void keeper::end_job(death d, int code) {
 }
 
 int keeper::wait_ms() const {
-  std::uint64_t next = limit_ns_;
-  if (kill_ns_ != 0 && (next == 0 || kill_ns_ < next)) next = kill_ns_;
+  std::uint64_t next = 0;
+  for (const std::uint64_t clock : {limit_ns_, kill_ns_, verdict_ns_})
+    if (clock != 0 && (next == 0 || clock < next)) next = clock;
   if (next == 0) return -1;
   const std::uint64_t now = now_ns();
   return now >= next

@@ -31,6 +31,15 @@ class keeper {
   void turn();
   void on_signal();
   void reap();
+  // keeper_verdict.cpp
+  struct ending {
+    std::uint32_t rank;
+    int status;
+  };
+  void judge();
+  [[nodiscard]] bool complaint() const;
+  void call_witnesses();
+  void settle();
   void on_exit(std::uint32_t rank, int status);
   void end_job(penstock::job::death d, int code);
   void signal_all(int sig);
@@ -57,9 +66,12 @@ class keeper {
   std::vector<member> members_;
   std::vector<line_stream> streams_;  ///< two a rank
   service service_;
-  std::uint32_t alive_ = 0;
-  bool over_ = false;          ///< end_job() has run
-  bool asked_to_end_ = false;  ///< a signal that ends was passed on
+  std::uint32_t alive_ = 0;               ///< those whose end has not been judged
+  std::vector<ending> ended_;             ///< reaped, and not judged yet
+  std::vector<std::uint32_t> witnesses_;  ///< ranks whose end the verdict waits for
+  std::uint64_t verdict_ns_ = 0;          ///< when it is given even so; 0: none is due
+  bool over_ = false;                     ///< end_job() has run
+  bool asked_to_end_ = false;             ///< a signal that ends was passed on
   int code_ = 0;
   int sent_ = 0;                ///< that signal
   std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never

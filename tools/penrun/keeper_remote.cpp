@@ -67,7 +67,7 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
     case relay_kind::exited:
       if (!away_[rank]) return;
       away_[rank] = false;
-      return on_exit(rank, relay_value<std::int32_t>(body));
+      return ended_.push_back({rank, relay_value<std::int32_t>(body)});
     case relay_kind::failed: {
       const int error = relay_value<std::int32_t>(body);
       const auto text = text_of(body.subspan(std::min(sizeof(std::int32_t), body.size())));

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/clock.hpp"
+
 namespace penrun {
 
 using penstock::job::frame_header;
@@ -32,10 +34,10 @@ bool service::receive(std::uint32_t rank) {
     const auto n = ::recv(m.socket_, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
-    if (n <= 0) {  // it has closed, or died: its end is noticed elsewhere
+    if (n <= 0) {
       ::close(m.socket_);
       m.socket_ = -1;
-      m.gone = true;
+      m.hung_up = true;
       break;
     }
     if (!add(m, {buffer, static_cast<std::size_t>(n)})) return false;
@@ -73,6 +75,7 @@ bool service::parse(member& m) {
 
 bool service::handle(member& m, frame_kind kind, bytes body) {
   std::int32_t code = 0;
+  penstock::job::abort_word word{};
   switch (kind) {
     case frame_kind::exchange:
     case frame_kind::fence:
@@ -81,15 +84,17 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
       m.contribution_ = std::move(body);
       return true;
     case frame_kind::finalize:
-    case frame_kind::abort:
       if (body.size() != sizeof code) return false;
       std::memcpy(&code, body.data(), sizeof code);
-      if (kind == frame_kind::abort) {
-        m.abort_code = code;
-      } else {
-        m.finalized = true;
-        m.final_code = code;
-      }
+      m.finalized = true;
+      m.final_code = code;
+      m.gone = true;
+      return true;
+    case frame_kind::abort:
+      if (body.size() != sizeof word) return false;
+      std::memcpy(&word, body.data(), sizeof word);
+      m.abort_code = word.code;
+      m.abort_ns = m.say_ ? penstock::now_ns() : word.when_ns;  // another host has another clock
       m.gone = true;
       return true;
     case frame_kind::over:

@@ -31,9 +31,11 @@ class member {
 
   bool joined = false;     ///< has said anything at all
   bool gone = false;       ///< can take part in nothing any more
+  bool hung_up = false;    ///< has closed its socket: its process is ending, or is another program
   bool finalized = false;  ///< left in good order
   int final_code = 0;
   std::optional<int> abort_code;
+  std::uint64_t abort_ns = 0;  ///< when; of this host's clock
 
  private:
   friend class service;
