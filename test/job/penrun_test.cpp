@@ -81,6 +81,45 @@ TEST_CASE("standard output and standard error stay apart") {
   CHECK(o.err == "err\nerr\n");
 }
 
+TEST_CASE("what failing processes say alike is shown once, with the ranks of the others") {
+  const auto o = run(penrun({"-n", "4", PROBE, "say", "0", "5"}));
+  CAPTURE(o.err);
+  CHECK(o.code == 5);
+  std::map<std::string, int> said, others;
+  for (const auto& l : lines(o.err)) {
+    const auto words = l.find("so sa");
+    if (words == l.npos) continue;
+    const bool summary = l.starts_with("penrun: the same from ranks ");
+    ++(summary ? others : said)[l.substr(words)];
+  }
+  CHECK(said == std::map<std::string, int>{{"so say all", 1},
+                                           {"so said all", 1},
+                                           {"so says rank 0", 1},
+                                           {"so says rank 1", 1},
+                                           {"so says rank 2", 1},
+                                           {"so says rank 3", 1}});
+  CHECK(others == std::map<std::string, int>{{"so say all", 1}, {"so said all", 1}});
+}
+
+TEST_CASE("what processes say alike is shown in full, and in order, if they do not fail") {
+  const auto o = run(penrun({"-n", "3", "-l", PROBE, "say", "0", "0"}));
+  CHECK(o.code == 0);
+  std::map<char, std::string> said;
+  for (const auto& l : lines(o.err)) said[l[1]] += l.substr(4) + "\n";
+  REQUIRE(said.size() == 3);
+  for (const auto& [rank, text] : said)
+    CHECK(text == "penstock[" + std::string(1, rank) + "/3]: error: so say all\nso says rank " +
+                      rank + "\nso said all\n");
+}
+
+TEST_CASE("a program that is none of ours is shown in full even if it fails") {
+  const auto o = run(penrun({"-n", "3", "-q", "sh", "-c", "echo same >&2; exit 3"}));
+  CHECK(o.code == 3);
+  CHECK(o.err == "same\nsame\nsame\n");
+  const auto told = run(penrun({"-n", "3", "sh", "-c", "echo same >&2; exit 3"}));
+  CHECK(lines(told.err).size() >= 3);
+}
+
 TEST_CASE("labels name the rank of each line") {
   const auto o = run(penrun({"-n", "2", "-l", "sh", "-c", "echo a; printf b"}));
   auto got = lines(o.out);

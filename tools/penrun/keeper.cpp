@@ -56,7 +56,9 @@ void keeper::add(std::uint32_t rank, const spawned& p, member m) {
   pids_.push_back(p.pid);
   members_.push_back(std::move(m));
   streams_.emplace_back(p.out, STDOUT_FILENO, prefix, many);
-  streams_.emplace_back(p.err, STDERR_FILENO, prefix, many);
+  line_stream::taker taker;
+  if (many && !options_.quiet) taker = [this, rank](auto line) { repeats_.take(rank, line); };
+  streams_.emplace_back(p.err, STDERR_FILENO, prefix, many, std::move(taker));
   ++alive_;
 }
 
@@ -85,6 +87,8 @@ int keeper::run() {
   leave_remotes();
   kill_descendants();
   for (auto& s : streams_) s.finish();
+  for (std::uint32_t rank = 0; rank < members_.size(); ++rank) repeats_.release(rank);
+  std::fputs(repeats_.summary().c_str(), stderr);
   return code_;
 }
 
@@ -189,7 +193,7 @@ void keeper::end_job(death d, int code) {
 
 int keeper::wait_ms() const {
   std::uint64_t next = 0;
-  for (const std::uint64_t clock : {limit_ns_, kill_ns_, verdict_ns_})
+  for (const std::uint64_t clock : {limit_ns_, kill_ns_, verdict_ns_, repeats_.next_ns()})
     if (clock != 0 && (next == 0 || clock < next)) next = clock;
   if (next == 0) return -1;
   const std::uint64_t now = now_ns();
@@ -199,6 +203,7 @@ int keeper::wait_ms() const {
 }
 
 void keeper::look_at_clocks() {
+  repeats_.release_old();
   const std::uint64_t now = now_ns();
   if (limit_ns_ != 0 && now >= limit_ns_) {
     limit_ns_ = 0;

@@ -10,6 +10,7 @@
 #include "tools/penrun/keeper.hpp"
 #include "tools/penrun/output.hpp"
 #include "tools/penrun/remote.hpp"
+#include "tools/penrun/repeats.hpp"
 #include "tools/penrun/service.hpp"
 #include "tools/penrun/spawn.hpp"
 
@@ -65,6 +66,7 @@ class keeper {
   std::vector<pid_t> pids_;  ///< by rank; 0 once reaped
   std::vector<member> members_;
   std::vector<line_stream> streams_;  ///< two a rank
+  repeats repeats_{[this](auto rank, auto line) { streams_[2 * rank + 1].show(line); }};
   service service_;
   std::uint32_t alive_ = 0;               ///< those whose end has not been judged
   std::vector<ending> ended_;             ///< reaped, and not judged yet

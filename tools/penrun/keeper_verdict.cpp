@@ -85,6 +85,11 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   --alive_;
   member& m = members_[rank];
   m.gone = true;
+  streams_[2 * rank + 1].forward();
+  if (status != 0 && m.joined)
+    repeats_.failed(rank);
+  else
+    repeats_.release(rank);
   const int rank_int = static_cast<int>(rank);
   if (WIFSIGNALED(status)) {
     const int sig = WTERMSIG(status);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace penrun {
@@ -34,7 +35,7 @@ void line_stream::finish() {
   char buffer[4096];
   for (ssize_t n; open() && (n = ::read(from_, buffer, sizeof buffer)) > 0;)
     take({buffer, static_cast<std::size_t>(n)});
-  if (!held_.empty()) put(prefix_ + held_ + (end_lines_ ? "\n" : ""));
+  if (!held_.empty()) put_lines(held_ + (end_lines_ ? "\n" : ""));
   held_.clear();
   close();
 }
@@ -44,18 +45,7 @@ void line_stream::take(std::string_view text) {
   if (last != text.npos) {
     held_ += text.substr(0, last + 1);
     text.remove_prefix(last + 1);
-    if (prefix_.empty()) {
-      put(held_);
-    } else {
-      std::string out;
-      for (std::string_view rest = held_; !rest.empty();) {
-        const auto end = rest.find('\n') + 1;
-        out += prefix_;
-        out += rest.substr(0, end);
-        rest.remove_prefix(end);
-      }
-      put(out);
-    }
+    put_lines(held_);
     held_.clear();
   }
   held_ += text;
@@ -63,6 +53,20 @@ void line_stream::take(std::string_view text) {
     put(prefix_ + held_);
     held_.clear();
   }
+}
+
+void line_stream::put_lines(std::string_view lines) {
+  if (prefix_.empty() && !taker_) return put(lines);
+  std::string out;
+  while (!lines.empty()) {
+    const auto line = lines.substr(0, std::min(lines.find('\n'), lines.size() - 1) + 1);
+    lines.remove_prefix(line.size());
+    if (taker_)
+      taker_(line);
+    else
+      out.append(prefix_).append(line);
+  }
+  put(out);
 }
 
 void line_stream::put(std::string_view text) {

@@ -1,6 +1,7 @@
 // Output of the job's processes, forwarded by whole lines so that ranks do not mix.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -9,11 +10,17 @@ namespace penrun {
 /// One pipe of one process. A line is held until its end, or until it is longer than 1 MiB.
 class line_stream {
  public:
+  using taker = std::function<void(std::string_view line)>;
   line_stream() = default;
   /// from: nonblocking pipe, owned, or -1; to: STDOUT_FILENO or STDERR_FILENO; prefix: before each
-  /// line; end_lines: gives an unfinished last line its newline.
-  line_stream(int from, int to, std::string prefix, bool end_lines)
-      : from_(from), to_(to), prefix_(std::move(prefix)), end_lines_(end_lines) {}
+  /// line; end_lines: gives an unfinished last line its newline; taker: is given each line in place
+  /// of showing it.
+  line_stream(int from, int to, std::string prefix, bool end_lines, taker t = {})
+      : from_(from),
+        to_(to),
+        prefix_(std::move(prefix)),
+        end_lines_(end_lines),
+        taker_(std::move(t)) {}
 
   [[nodiscard]] int fd() const noexcept { return from_; }
   [[nodiscard]] bool open() const noexcept { return from_ >= 0; }
@@ -24,8 +31,11 @@ class line_stream {
   void finish();
   /// The same for output that comes by another way than a pipe (from is -1 then).
   void take(std::string_view text);
+  /// Forwards a line that the taker was given.
+  void show(std::string_view line) { put(prefix_ + std::string(line)); }
 
  private:
+  void put_lines(std::string_view lines);
   void put(std::string_view text);
   void close();
 
@@ -33,6 +43,7 @@ class line_stream {
   int to_ = -1;
   std::string prefix_;
   bool end_lines_ = false;
+  taker taker_;
   bool broken_ = false;
   std::string held_;  ///< the line begun and not ended
 };
