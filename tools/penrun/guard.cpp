@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/result.hpp"
+#include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
 
 namespace penrun {
@@ -65,6 +67,12 @@ int watch(pid_t keeper, int signals, terminal input) {
   }
 }
 
+int failed(const char* call) {
+  const penstock::failure why{call, errno, penstock::what_to_raise(errno)};
+  std::fprintf(stderr, "penrun: %s\n", why.message().c_str());
+  return 1;
+}
+
 }  // namespace
 
 int guard(const std::function<int(int)>& keep) {
@@ -80,13 +88,11 @@ int guard(const std::function<int(int)>& keep) {
   int life[2], input[2] = {-1, -1};
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
   if (::pipe2(life, O_CLOEXEC) != 0 || (at_terminal && ::pipe2(input, O_CLOEXEC) != 0)) {
-    std::perror("penrun: pipe");
-    return 1;
+    return failed("pipe");
   }
   const pid_t keeper = ::fork();
   if (keeper < 0) {
-    std::perror("penrun: fork");
-    return 1;
+    return failed("fork");
   }
   if (keeper == 0) {
     ::close(life[1]);

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/keeper_loop.hpp"
 #include "tools/penrun/where.hpp"
@@ -78,7 +79,8 @@ bool keeper::start_all() {
 
 int keeper::run() {
   if (!set_up()) {
-    std::fprintf(stderr, "penrun: cannot set up the job: %s\n", std::strerror(errno));
+    const penstock::failure why{"cannot set up the job", errno, penstock::what_to_raise(errno)};
+    std::fprintf(stderr, "penrun: %s\n", why.message().c_str());
     return 1;
   }
   if (options_.timeout_ns != 0) limit_ns_ = now_ns() + options_.timeout_ns;
