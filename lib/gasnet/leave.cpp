@@ -4,6 +4,9 @@
 // fence, so that nobody is gone while another still polls the queues to it, and each tells the
 // launcher its code.
 //
+// Who leaves from a handler can poll no more, and so make no connection: it tells those that it is
+// connected to, its neighbours in barriers, and asks a few of them to tell all others.
+//
 // Who is told does not leave at once: the end is mostly collective (a barrier, then gasnet_exit on
 // all), and a process that is a moment behind must still do what it wanted to do in between, such
 // as print. It has exit_grace_ns to call gasnet_exit itself.
@@ -24,6 +27,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
@@ -38,8 +42,12 @@ constexpr std::uint64_t ordered_bit = std::uint64_t{1} << 32;
 std::atomic<std::uint64_t> order{0};
 // A signal asked this process to end the job; as order.
 std::atomic<std::uint64_t> wish{0};
-// Rank 0: whether the others have been told.
-std::atomic<bool> spread{false};
+// Whether this process is to tell the others, as rank 0 and helpers are, and whether it has begun
+// to.
+std::atomic<bool> spreads{false}, spread{false};
+// A rank that left from a handler, and makes no connection any more; ~0: none is known. relaxed: a
+// hint.
+std::atomic<std::uint32_t> out_of_reach{~0u};
 // When this process saw the order, in the kernel's nanoseconds; 0: not yet.
 std::atomic<std::uint64_t> seen_at{0};
 constexpr std::uint64_t exit_grace_ns = 500'000'000;
@@ -52,7 +60,8 @@ thread_local constinit bool last_resort = false;
 std::atomic<int> last_code{0};
 pid_t joined_as = 0;  // children made by fork are not of the job
 
-enum class word : std::uint32_t { please, now };
+enum class word : std::uint32_t { please, now, pass_on };
+constexpr unsigned most_helpers = 4;
 
 bool note_order(int code) noexcept {
   std::uint64_t none = 0;
@@ -69,39 +78,76 @@ int ordered_code() noexcept {
 
 // On rank 0 a plea, elsewhere an order: what either asks for is the same.
 void handle_exit(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  if (static_cast<word>(args[0]) == word::pass_on) spreads.store(true, std::memory_order_relaxed);
+  if (args[2] != ~0u) out_of_reach.store(args[2], std::memory_order_relaxed);
   (void)note_order(static_cast<int>(args[1]));
 }
 
-// Tells one rank. Where waiting is allowed, waits for room; a failure is left to the timer.
-void tell(std::uint32_t rank, word w, int code, bool may_wait) noexcept {
-  const std::uint32_t args[] = {static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(code)};
+// Tells one rank, if it is connected and has room. may_wait: for credits, if that is what it takes.
+status tell(std::uint32_t rank, word w, int code, bool may_wait = false) noexcept {
+  const std::uint32_t args[] = {static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(code),
+                                out_of_reach.load(std::memory_order_relaxed)};
   conduit::outgoing m;
   m.handler = on_exit_word;
   m.flags = conduit::wire::flag_system;
-  m.nargs = 2;
+  m.nargs = 3;
   m.args = args;
-  (void)(may_wait ? self.engine->request(rank, m) : self.engine->try_request(rank, m));
+  const status s = self.engine->try_request(rank, m);
+  return s == status::no_credit && may_wait ? self.engine->request(rank, m) : s;
 }
 
-// Rank 0, once: the order goes to all others.
-void spread_order(bool may_wait) noexcept {
+// Once, not from a handler: the order goes to all others. First to those who are within reach, so
+// that nobody waits for one who has left already and makes no connection any more; for such there
+// is half of the time that an exit may take.
+void spread_order() noexcept {
   if (spread.exchange(true, std::memory_order_relaxed)) return;
-  for (std::uint32_t r = 1; r < self.engine->size(); ++r)
-    tell(r, word::now, ordered_code(), may_wait);
+  std::vector<std::uint32_t> untold;
+  for (std::uint32_t r = 0; r < self.engine->size(); ++r)
+    if (r != self.engine->rank() && is_short(tell(r, word::now, ordered_code())))
+      untold.push_back(r);
+  const std::uint64_t limit = now_ns() + self.options.exit_limit_ns(self.engine->size()) / 2;
+  for (unsigned empty = 0; !untold.empty() && now_ns() < limit;) {
+    if (is_failure(self.engine->wait_step(empty))) return;
+    std::erase_if(untold, [](std::uint32_t r) {
+      return r == out_of_reach.load(std::memory_order_relaxed) ||
+             !is_short(tell(r, word::now, ordered_code(), true));
+    });
+  }
+}
+
+// From a handler, which never returns: messages may go out, but nothing may be polled, as the queue
+// that the handler's message came from is in the middle of being read.
+void tell_from_handler(int code) noexcept {
+  const std::uint32_t me = self.engine->rank(), size = self.engine->size();
+  out_of_reach.store(me, std::memory_order_relaxed);
+  unsigned told = 0;
+  const auto tell_one = [&](std::uint32_t r) {
+    if (r == me) return;
+    if (tell(r, told < most_helpers ? word::pass_on : word::now, code) == status::ok) ++told;
+  };
+  for (std::uint64_t distance = 1; distance < size; distance *= 2) {
+    tell_one(static_cast<std::uint32_t>((me + distance) % size));
+    tell_one(static_cast<std::uint32_t>((me + size - distance) % size));
+  }
+  if (me != 0) tell_one(0);
+  for (std::uint32_t r = 0; r < size && (me == 0 || told == 0); ++r) tell_one(r);
 }
 
 // Everybody learns that the job ends, and everybody is at the fence.
 void agree_to_leave(int code) noexcept {
-  // From a handler (which never returns) messages may go out, but nothing may be polled: the queue
-  // that the handler's message came from is in the middle of being read.
-  const bool in_handler = std::exchange(conduit::running, nullptr) != nullptr;
-  if (self.engine->rank() == 0) {
+  if (std::exchange(conduit::running, nullptr) != nullptr) {
     (void)note_order(code);
-    spread_order(!in_handler);
-  } else if (!ordered()) {
-    tell(0, word::please, code, !in_handler);
-    for (unsigned empty = 0; !in_handler && !ordered();)
-      if (is_failure(self.engine->wait_step(empty))) break;
+    tell_from_handler(ordered_code());
+  } else if (self.engine->rank() == 0) {
+    (void)note_order(code);
+    spread_order();
+  } else {
+    status told = status::busy;
+    for (unsigned empty = 0; !ordered();) {
+      if (is_short(told)) told = tell(0, word::please, code, true);
+      if (is_failure(told) || is_failure(self.engine->wait_step(empty))) break;
+    }
+    if (spreads.load(std::memory_order_relaxed)) spread_order();
   }
   // Who ends from here on is no loss, and what comes is for nobody. A handler that does not return
   // is left to the end of the process.
@@ -229,7 +275,7 @@ void prepare_exit() {
 void register_exit(conduit::engine& e) {
   e.add_system_handler(on_exit_word, {.call = &handle_exit,
                                       .context = nullptr,
-                                      .words = 2,
+                                      .words = 3,
                                       .payload = conduit::handler_entry::takes::nothing});
 }
 
@@ -256,11 +302,11 @@ bool heed_exit_news(bool may_return) noexcept {
     leave(static_cast<int>(static_cast<std::uint32_t>(wished)));
   }
   if (!ordered()) return false;
-  if (self.engine->rank() == 0) spread_order(true);
   std::uint64_t since = 0;
   const std::uint64_t now = now_ns();
   // relaxed: a moment, and nothing else
   if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
+  if (self.engine->rank() == 0 || spreads.load(std::memory_order_relaxed)) spread_order();
   if (now - since < exit_grace_ns) return false;
   tell_client();
   leave(ordered_code());
