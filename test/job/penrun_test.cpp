@@ -1,8 +1,11 @@
 // What penrun passes on: exit codes, output, input, environment, signals.
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -179,6 +182,30 @@ TEST_CASE("stopping the job stops its processes, and continuing it lets them go 
   REQUIRE(job.wait_for("ready\n", 2));
   kill(job.pid(), SIGTSTP);
   kill(job.pid(), SIGCONT);
+  kill(job.pid(), SIGUSR1);
+  CHECK(job.wait().code == 0);
+}
+
+TEST_CASE("penrun does not stay stopped when it is continued in the moment it stops") {
+  running job(penrun({"-n", "1", PROBE, "signal"}));
+  REQUIRE(job.wait_for("ready\n"));
+  const auto stopped = [&job] {
+    std::ifstream stat("/proc/" + std::to_string(job.pid()) + "/stat");
+    std::string pid, name, state;
+    stat >> pid >> name >> state;
+    return state == "T";
+  };
+  for (int i = 0; i < 1000; ++i) {
+    kill(job.pid(), SIGTSTP);
+    // From before penrun has woken to after it has stopped.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 100);
+    while (std::chrono::steady_clock::now() < until) sched_yield();
+    kill(job.pid(), SIGCONT);
+    // It may not have come to stopping itself yet: time for that.
+    usleep(200);
+    for (int ms = 0; stopped() && ms < 100; ++ms) usleep(1000);
+    REQUIRE(!stopped());
+  }
   kill(job.pid(), SIGUSR1);
   CHECK(job.wait().code == 0);
 }

@@ -42,18 +42,37 @@ class terminal {
   int to_;
 };
 
-int watch(pid_t keeper, int signals, terminal input) {
+constexpr int passed_on[] = {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
+
+sigset_t stop_only() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTSTP);
+  return set;
+}
+
+// SIGTSTP is pending: this process stops as any process does, by the kernel's hand. So a SIGCONT
+// takes it back at any moment, also before it has stopped; it would not undo a stop of our own.
+void stop(pid_t keeper) {
+  const sigset_t set = stop_only();
+  ::kill(keeper, SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+// stops: readable when SIGTSTP is pending, which is not to be read from it.
+int watch(pid_t keeper, int signals, int stops, terminal input) {
   for (;;) {
-    pollfd fds[] = {{signals, POLLIN, 0}, {input.fd(), POLLIN, 0}};
-    if (::poll(fds, 2, -1) < 0 && errno != EINTR) return 1;
+    pollfd fds[] = {{signals, POLLIN, 0}, {input.fd(), POLLIN, 0}, {stops, POLLIN, 0}};
+    if (::poll(fds, 3, -1) < 0 && errno != EINTR) return 1;
     if (fds[1].revents != 0) input.pump();
+    if (fds[2].revents != 0) stop(keeper);
     if (fds[0].revents == 0) continue;
     signalfd_siginfo info;
     if (::read(signals, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     if (info.ssi_signo != SIGCHLD) {
       const int sig = static_cast<int>(info.ssi_signo);
       ::kill(keeper, sig);
-      if (sig == SIGTSTP) ::raise(SIGSTOP);
       continue;
     }
     // Reaps the orphans of a keeper that was killed, too.
@@ -78,11 +97,11 @@ int failed(const char* call) {
 int guard(const std::function<int(int)>& keep) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t set, old;
+  const sigset_t stop_set = stop_only();
   sigemptyset(&set);
-  for (const int s :
-       {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
-    sigaddset(&set, s);
+  for (const int s : passed_on) sigaddset(&set, s);
   sigprocmask(SIG_BLOCK, &set, &old);
+  sigprocmask(SIG_BLOCK, &stop_set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
   int life[2], input[2] = {-1, -1};
@@ -111,7 +130,8 @@ int guard(const std::function<int(int)>& keep) {
     ::fcntl(input[1], F_SETFL, O_NONBLOCK);
   }
   const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
-  const int code = watch(keeper, signals, terminal(input[1]));
+  const int stops = ::signalfd(-1, &stop_set, SFD_CLOEXEC);
+  const int code = watch(keeper, signals, stops, terminal(input[1]));
   kill_descendants();
   return code;
 }
