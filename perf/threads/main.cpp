@@ -24,7 +24,8 @@ namespace {
 
 using namespace penstock;
 
-constexpr std::size_t line = 64;
+// Two lines are fetched together, so that threads which share no line may still share a pair.
+constexpr std::size_t line = 256;
 
 void must(status s, const char* what) {
   if (is_failure(s)) fatal(1, "%s: %s", what, describe(s));
@@ -40,9 +41,10 @@ struct alignas(line) tally {
 
 class measurement {
  public:
-  measurement(endpoint& ep, unsigned threads, double seconds)
+  measurement(endpoint& ep, unsigned threads, double seconds, bool one_way)
       : ep_(ep),
         threads_(threads),
+        works_(!one_way || ep.rank() % 2 == 0),
         ns_(static_cast<std::uint64_t>(seconds * 1e9)),
         handled_(max_threads + 1),
         done_(threads),
@@ -53,24 +55,29 @@ class measurement {
 
   /// Shorts handled a second, by all processes; at rank 0.
   double messages() {
-    return all([this](unsigned) { must(ep_.request_short(partner(), on_message_), "a Short"); },
-               [this] {
-                 std::uint64_t n = 0;
-                 for (const tally& t : handled_) n += t.n.load(std::memory_order_relaxed);
-                 return n;
-               });
+    return all(
+        [this](unsigned) {
+          return [&ep = ep_, to = partner(), h = on_message_] {
+            must(ep.request_short(to, h), "a Short");
+          };
+        },
+        [this] {
+          std::uint64_t n = 0;
+          for (const tally& t : handled_) n += t.n.load(std::memory_order_relaxed);
+          return n;
+        });
   }
 
   /// Puts of 8 bytes a second, by all processes; at rank 0.
   double puts() {
-    remote_memory mem(ep_);
-    std::byte* const there = ep_.segment_of(partner()).data();
     return all(
-        [&](unsigned thread) {
-          const std::uint64_t word = thread;
-          must(mem.put(partner(), there + thread * line, std::as_bytes(std::span(&word, 1))),
-               "a put");
-          done_[thread].add(1);
+        [this](unsigned thread) {
+          std::byte* const there = ep_.segment_of(partner()).data() + thread * line;
+          return [mem = remote_memory(ep_), to = partner(), there, done = &done_[thread],
+                  word = std::uint64_t{0}]() mutable {
+            must(mem.put_value(to, reinterpret_cast<std::uint64_t*>(there), ++word), "a put");
+            done->add(1);
+          };
         },
         [this] {
           std::uint64_t n = 0;
@@ -88,16 +95,19 @@ class measurement {
     told_.fetch_add(1, std::memory_order_release);
   }
 
-  /// Every thread of every process does `one` for the given time; `count` is what this process has
-  /// to show for it. The sum of rates, at rank 0.
-  template <class One, class Count>
-  double all(One&& one, Count&& count) {
+  /// Every thread of every process does what make(thread) gives it for the given time; `count` is
+  /// what this process has to show for it. The sum of rates, at rank 0. What a thread works with
+  /// lies on its own stack, where nobody else writes.
+  template <class Make, class Count>
+  double all(Make&& make, Count&& count) {
     std::atomic<unsigned> working{threads_};
     must(ep_.barrier(), "the barrier before");
     const std::uint64_t before = count(), start = now_ns();
     const auto work = [&](unsigned thread) {
-      while (now_ns() - start < ns_)
-        for (int i = 0; i < 256; ++i) one(thread);
+      auto one = make(thread);
+      const std::uint64_t until = start + ns_;
+      while (works_ && now_ns() < until)
+        for (int i = 0; i < 256; ++i) one();
       working.fetch_sub(1, std::memory_order_relaxed);
     };
     std::vector<std::jthread> others;
@@ -121,6 +131,7 @@ class measurement {
 
   endpoint& ep_;
   unsigned threads_;
+  bool works_;
   std::uint64_t ns_;
   std::vector<tally> handled_, done_;
   short_handler<> on_message_;
@@ -134,11 +145,13 @@ class measurement {
 int main(int argc, char** argv) {
   unsigned threads = 2, domains = 0;
   double seconds = 1;
+  bool one_way = false;
   command_line options("threads", "Messages and puts a second of all threads of a job.");
   options.number("--threads", threads, "threads of each process", 1, 64);
   options.number("--domains", domains, "sets of queues they are spread over; 0: one for each", 0,
                  64);
   options.number("--seconds", seconds, "of each measurement", 0.01, 600);
+  options.flag("--one-way", one_way, "only processes of even rank put; no messages");
   options.parse(argc, argv);
   if (domains == 0) domains = threads;
 
@@ -148,14 +161,17 @@ int main(int argc, char** argv) {
   auto opened = endpoint::open(*w, {{"PENSTOCK_DOMAIN_COUNT", std::to_string(domains)}});
   if (!opened) fatal(1, "%s", opened.error().message().c_str());
   endpoint ep = std::move(*opened);
-  measurement m(ep, threads, seconds);
+  measurement m(ep, threads, seconds, one_way);
   if (auto r = ep.start(measurement::segment_bytes(threads)); !r)
     fatal(1, "%s", r.error().message().c_str());
-  const double puts = m.puts(), messages = m.messages();
-  if (ep.rank() == 0)
-    std::printf(
-        "%u processes of %u threads in %u domains, %s: %.2f million puts/s, "
-        "%.3f million Shorts/s\n",
-        ep.size(), threads, domains, ep.device().c_str(), puts * 1e-6, messages * 1e-6);
+  const double puts = m.puts(), messages = one_way ? 0 : m.messages();
+  if (ep.rank() == 0) {
+    std::printf("%u processes of %u threads in %u domains: %.2f million puts/s", ep.size(), threads,
+                domains, puts * 1e-6);
+    if (one_way)
+      std::puts(", one way");
+    else
+      std::printf(", %.3f million Shorts/s\n", messages * 1e-6);
+  }
   return 0;
 }
