@@ -42,7 +42,8 @@ class in_order {
                                           std::memory_order_relaxed));
     while (done_.load(std::memory_order_relaxed) != seen_.load(std::memory_order_seq_cst)) {
       if (busy_.exchange(1, std::memory_order_seq_cst) != 0) return;
-      finish_up_to(seen_.load(std::memory_order_relaxed), finish);
+      // A2 seen  acquire seen_  <- S1: what its reporter knew of the work is visible
+      finish_up_to(seen_.load(std::memory_order_acquire), finish);
       // S2 gone  seq_cst busy_, then seen_  <-> S1
       busy_.store(0, std::memory_order_seq_cst);
     }

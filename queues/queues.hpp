@@ -72,8 +72,14 @@ class message_queues {
   /// Fills what a queue pair of that side needs, but for its context.
   void describe(side s, ibv_qp_init_attr& init) const noexcept;
   /// Makes completions on qp findable.
-  void announce(const ibv_qp* qp, std::uint32_t rank) noexcept { table_.insert(qp->qp_num, rank); }
-  [[nodiscard]] std::uint32_t rank_of(std::uint32_t qpn) const noexcept { return table_.find(qpn); }
+  /// identity: the caller's name for it, below 2^32 - 1.
+  void announce(const ibv_qp* qp, std::uint32_t identity) noexcept {
+    table_.insert(qp->qp_num, identity);
+  }
+  /// What was announced, or qp_table::unknown.
+  [[nodiscard]] std::uint32_t identity_of(std::uint32_t qpn) const noexcept {
+    return table_.find(qpn);
+  }
   /// Puts n <= late_receives zero-length receives back behind the reply lanes: at once in PAR,
   /// where nobody knows when its thread runs on; else when enough are due. 0 or an errno.
   int replace_reply_receives(std::uint32_t n) noexcept {

@@ -2,18 +2,21 @@
 // elsewhere or polls; nobody ever sleeps on it. While one thread alone uses a queue, entering costs
 // no RMW.
 //
-//   bias_: tag of the thread that enters by plain stores, or 0: then everybody uses lock_.
-//   busy_: 1 while the biased thread is inside.    lock_: tag of the thread inside by lock, or 0.
+//   bias_: tag of the thread that enters by plain stores, and its slot; 0: everybody uses lock_.
+//   busy_[slot]: 1 while that thread is inside.    lock_: tag of the thread inside by lock, or 0.
 //
 // Who with whom: any threads; each object is entered by one at a time, and not twice by the same.
-// Invariants: (O-a) the biased thread is inside only if it saw bias_ == itself after busy_ = 1;
+// Invariants: (O-a) the biased thread is inside only if it saw bias_ unchanged after its busy_ = 1;
 //   (O-b) only the holder of lock_ writes bias_, and after clearing it passes a fence on every
-//   thread; (O-c) a thread inside by lock has then seen bias_ == 0 and busy_ == 0.
+//   thread; (O-c) a thread inside by lock has then seen bias_ == 0 and busy_ == 0 in the last
+//   bias's slot; (O-d) a slot goes to another thread only when the one that had it has been inside
+//   by lock since.
 // So two threads cannot both be inside: the biased one either saw bias_ cleared, or its busy_ was
-// seen. Cost: biased: three plain accesses of a private line. By lock: one RMW. Taking a bias away:
-// one
-//   membarrier (a few µs), ever more rarely, as each time doubles what a thread needs to get one.
-// A stalled owner holds up the others for this one queue. A thread that ends is outside.
+// seen. (O-d) is for a thread that read bias_ long ago and writes its busy_ now: nobody else's
+// state is in that slot. Cost: biased: three plain accesses of a private line. By lock: one RMW.
+// Taking a bias away: one membarrier (a few µs), ever more rarely, as each time doubles what a
+// thread needs to get one. A stalled owner holds up the others for this one queue. A thread that
+// ends is outside.
 #pragma once
 
 #include <atomic>
@@ -26,21 +29,24 @@ namespace penstock {
 /// Makes every thread of the process pass a full fence. False where the kernel cannot.
 bool fence_all_threads() noexcept;
 
+/// Alone: entries by lock without another thread's after which a thread gets the first bias.
 template <thread_mode M, template <class> class Atomic = std::atomic,
-          bool (*FenceAll)() noexcept = fence_all_threads>
+          bool (*FenceAll)() noexcept = fence_all_threads, std::uint32_t Alone = 4>
 class owner {
  public:
   /// True: the caller is inside until leave(). tag: its thread_tag().
   [[nodiscard]] bool try_enter(std::uint32_t tag) noexcept {
     if constexpr (!concurrent(M)) return true;
-    if (bias_.load(std::memory_order_relaxed) == tag) {
-      busy_.store(1, std::memory_order_relaxed);
+    const std::uint32_t bias = bias_.load(std::memory_order_relaxed);
+    if ((bias & tag_mask) == tag) {
+      auto& busy = busy_[bias >> slot_shift];
+      busy.store(1, std::memory_order_relaxed);
       // O1 enter  store busy_, then load bias_  <-> O2: the compiler keeps the order here, the
       // membarrier of O2 makes the processor have kept it.
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (bias_.load(std::memory_order_relaxed) == tag) [[likely]]
+      if (bias_.load(std::memory_order_relaxed) == bias) [[likely]]
         return true;
-      busy_.store(0, std::memory_order_release);
+      busy.store(0, std::memory_order_release);
     }
     return try_enter_slow(tag);
   }
@@ -52,7 +58,7 @@ class owner {
       if (lock_.load(std::memory_order_relaxed) == tag)
         lock_.store(0, std::memory_order_release);
       else
-        busy_.store(0, std::memory_order_release);
+        busy_[slot_].store(0, std::memory_order_release);
     }
   }
 
@@ -64,14 +70,16 @@ class owner {
                                        std::memory_order_relaxed))
       return false;
     // bias_ is written only by the holder of lock_, so nothing changes it from here on.
-    if (bias_.load(std::memory_order_relaxed) != 0 && busy_.load(std::memory_order_relaxed) == 0) {
+    if (bias_.load(std::memory_order_relaxed) != 0 &&
+        busy_[slot_].load(std::memory_order_relaxed) == 0) {
       // O2 revoke  store bias_, fence everywhere, load busy_  <-> O1
       bias_.store(0, std::memory_order_relaxed);
       if (needed_ < 1u << 24) needed_ *= 2;
       FenceAll();
     }
     // A2 outside  acquire busy_  <- R1 of the thread that had the bias
-    if (bias_.load(std::memory_order_relaxed) != 0 || busy_.load(std::memory_order_acquire) != 0) {
+    if (bias_.load(std::memory_order_relaxed) != 0 ||
+        busy_[slot_].load(std::memory_order_acquire) != 0) {
       lock_.store(0, std::memory_order_release);
       return false;
     }
@@ -79,21 +87,37 @@ class owner {
     return true;
   }
 
-  // Inside by lock: a thread that came alone often enough gets the bias from its next entry on.
+  // Inside by lock, so nobody has the bias. A thread that came alone often enough gets it from its
+  // next entry on.
   void settle(std::uint32_t tag) noexcept {
+    unsigned free = slots;
+    for (unsigned i = 0; i < slots; ++i) {
+      if (tenant_[i] == tag) tenant_[i] = 0;
+      if (tenant_[i] == 0) free = i;
+    }
     if (last_ != tag) {
       last_ = tag;
       alone_ = 0;
     } else if (++alone_ >= needed_) {
       alone_ = 0;
       // Without the fence no bias could be taken back: then entering costs one RMW for ever.
-      if (FenceAll())
-        bias_.store(tag, std::memory_order_relaxed);  // published by lock_'s release in leave()
+      if (free == slots || !FenceAll()) return;
+      tenant_[free] = static_cast<std::uint16_t>(tag);
+      slot_ = static_cast<std::uint8_t>(free);
+      // published by lock_'s release in leave()
+      bias_.store(tag | free << slot_shift, std::memory_order_relaxed);
     }
   }
 
-  Atomic<std::uint32_t> bias_{0}, busy_{0}, lock_{0};
-  std::uint32_t last_ = 0, alone_ = 0, needed_ = 4;  // touched inside by lock only
+  static constexpr unsigned slots = 4, slot_shift = 16;
+  static constexpr std::uint32_t tag_mask = 0xffff;
+
+  Atomic<std::uint32_t> bias_{0}, lock_{0};
+  Atomic<std::uint8_t> busy_[slots] = {};
+  // Touched inside only.
+  std::uint8_t slot_ = 0;  // of the last bias
+  std::uint16_t tenant_[slots] = {};
+  std::uint32_t last_ = 0, alone_ = 0, needed_ = Alone;
 };
 
 }  // namespace penstock

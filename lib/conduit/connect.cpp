@@ -123,8 +123,10 @@ unsigned engine::poll_datagrams() noexcept {
 // Inside connecting.
 result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   if (auto r = make_lanes(p, h.made); !r) return r;
-  p.reply_base = h.reply_base;
-  p.reply_rkey = h.reply_rkey;
+  if (p.bound == 0) {  // nobody sends before that
+    p.reply_base = h.reply_base;
+    p.reply_rkey = h.reply_rkey;
+  }
   const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)
     if ((fresh >> l & 1) != 0)
@@ -236,7 +238,7 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
   if (l == lane_rma)
     transfers_.attach(p);
   else if (!direct_)
-    p.home->queues->announce(qp, p.rank);
+    p.home->queues->announce(qp, identity(p.rank, l));
   return {};
 }
 

@@ -31,6 +31,14 @@ enum lane_index : unsigned {
   lane_rma = 3,      ///< puts, gets and atomics; receives nothing
   lane_count = 4,
 };
+/// A queue pair's identity in its completions: peer and lane.
+constexpr std::uint32_t identity(std::uint32_t rank, unsigned lane) noexcept {
+  return rank << 2 | lane;
+}
+constexpr std::uint32_t rank_of(std::uint32_t identity) noexcept { return identity >> 2; }
+constexpr unsigned lane_of(std::uint32_t identity) noexcept { return identity & 3; }
+static_assert(lane_count == 4);
+
 /// Most chunks that one message of credits frees.
 inline constexpr unsigned max_unanswered = 64;
 inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;

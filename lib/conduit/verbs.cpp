@@ -30,11 +30,6 @@ constexpr std::uint32_t imm_op_shift = 16, imm_op = 15, imm_count = 0xffff;
 constexpr unsigned batch = 16;
 static_assert(batch <= queues::dimensions::late_receives, "what one poll took is put back at once");
 
-// A work request's identity in its completion: peer and lane.
-constexpr std::uint32_t identity(const peer& p, unsigned lane) noexcept {
-  return p.rank << 2 | lane;
-}
-
 // Writes header, fixed part and payload at to; the length.
 std::uint32_t build(std::byte* to, wire::header h, const outgoing& m, bool carry) noexcept {
   const std::uint32_t fixed = wire::fixed_bytes(m.kind, m.nargs);
@@ -135,7 +130,7 @@ status engine::write_payload(peer& p, unsigned l, const outgoing& m,
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(m.dest) + done;
     wr.wr.rdma.rkey = p.segment_rkey;
     const bool last = done + n == m.bytes;
-    if (const int e = p.lanes[l].post(wr, identity(p, l),
+    if (const int e = p.lanes[l].post(wr, identity(p.rank, l),
                                       {queues::no_chunk, last ? temporary : nullptr}, last);
         e != 0)
       peer_failed(p, std::strerror(e));
@@ -199,7 +194,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     wr.num_sge = 1;
     wr.opcode = IBV_WR_SEND;
     if (n <= max_inline_) wr.send_flags = IBV_SEND_INLINE;
-    if (const int e = p.lanes[l].post(wr, identity(p, l), {}); e != 0)
+    if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
       peer_failed(p, std::strerror(e));
     p.lease -= cost;
     p.requests_sent.add(1);
@@ -257,7 +252,7 @@ status engine::write_reply(peer& p, std::uint32_t chunk, std::uint32_t n,
   const bool inl = n <= max_inline_;
   if (inl) wr.send_flags = IBV_SEND_INLINE;
   const queues::holding h{inl ? queues::no_chunk : static_cast<std::uint16_t>(chunk), nullptr};
-  if (const int e = lane.post(wr, identity(p, lane_reply), h); e != 0)
+  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
     peer_failed(p, std::strerror(e));
   return status::ok;
 }
@@ -273,7 +268,7 @@ bool engine::push_word_verbs(peer& p, const wire::header& h) noexcept {
   wr.imm_data = htobe32(imm_system | std::uint32_t{h.handler} << imm_op_shift | h.length |
                         ((h.flags & wire::flag_urgent) != 0 ? imm_urgent : 0) |
                         (credit::credit_byte::decode(h.credit).end_epoch ? imm_epoch : 0));
-  if (const int e = lane.post(wr, identity(p, lane_reply), {}); e != 0)
+  if (const int e = lane.post(wr, identity(p.rank, lane_reply), {}); e != 0)
     peer_failed(p, std::strerror(e));
   return true;
 }
@@ -286,17 +281,17 @@ unsigned engine::reap_sends(domain& d) noexcept {
     fatal(1, "ibv_poll_cq of the send queue failed on %s", device_.name.c_str());
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
-    peer& p = d.peers[id >> 2];
+    peer& p = d.peers[rank_of(id)];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
-    p.lanes[id & 3].complete(static_cast<std::uint32_t>(wc[i].wr_id),
-                             [this, &d](queues::holding h) {
-                               if (h.chunk != queues::no_chunk)
-                                 d.queues->reply_chunks->give(h.chunk);
-                               if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
-                             });
+    p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
+                                  [this, &d](queues::holding h) {
+                                    if (h.chunk != queues::no_chunk)
+                                      d.queues->reply_chunks->give(h.chunk);
+                                    if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
+                                  });
   }
   if (n == 0) look_around_in_wait();
   return static_cast<unsigned>(n);
@@ -311,7 +306,7 @@ unsigned engine::poll_replies_verbs(domain& d) noexcept {
   if (d.queues->replace_reply_receives(static_cast<std::uint32_t>(n)) != 0) [[unlikely]]
     fatal(1, "ibv_post_srq_recv for replies failed on %s", device_.name.c_str());
   for (int i = 0; i < n; ++i) {
-    const std::uint32_t rank = d.queues->rank_of(wc[i].qp_num);
+    const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
     if (rank >= size_) [[unlikely]]
       continue;
     peer& p = d.peers[rank];
@@ -403,7 +398,7 @@ unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag)
   while (n < limit && (mine.equipped() || equip(d, mine)) &&
          ibv_poll_cq(d.queues->am_cq, 1, &wc) == 1) {
     ++n;
-    const std::uint32_t rank = d.queues->rank_of(wc.qp_num);
+    const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
     if (rank >= size_) [[unlikely]]
       continue;
     peer& p = d.peers[rank];
@@ -411,8 +406,7 @@ unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag)
       if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc.status));
       continue;
     }
-    const unsigned lane =
-        p.lanes[lane_bulk].qp != nullptr && p.lanes[lane_bulk].qp->qp_num == wc.qp_num;
+    const unsigned lane = lane_of(from) == lane_bulk;
     queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
     if (pool.post(*mine.spare[lane]) != 0) [[unlikely]]
       peer_failed(p, "ibv_post_srq_recv failed");

@@ -13,9 +13,9 @@ namespace {
 bool no_fence_needed() noexcept { return true; }  // the model's steps take effect in order
 bool no_fence_possible() noexcept { return false; }
 
-template <bool (*Fence)() noexcept>
+template <bool (*Fence)() noexcept, std::uint32_t Alone = 4>
 struct scene {
-  owner<thread_mode::par, model::scheduled, Fence> o;
+  owner<thread_mode::par, model::scheduled, Fence, Alone> o;
   int inside = 0;  // how many threads believe they are the owner
 
   void visit(std::uint32_t tag) {
@@ -47,6 +47,21 @@ TEST_CASE("an owner admits one thread at a time, whoever had it before") {
   });
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
+}
+
+TEST_CASE("a thread that was biased long ago disturbs nobody who is biased now") {
+  const auto r = model::sample(
+      [] {
+        auto s = biased_scene<scene<no_fence_needed, 1>>();
+        return model::trial{{[s] { s->visit(1), s->visit(1); },
+                             [s] {
+                               for (int i = 0; i < 5; ++i) s->visit(2);
+                             }},
+                            [s] { return s->inside <= 1; },
+                            [s] { return s->inside == 0; }};
+      },
+      1, 80'000);
+  CHECK_MESSAGE(r.ok(), r.text());
 }
 
 TEST_CASE("an owner admits one of three threads at a time") {
