@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "lib/base/cross_process.hpp"
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/direct.hpp"
 
@@ -91,7 +92,10 @@ inline bool engine::run_handler(token_state& t, const std::byte* fixed,
     if (k == wire::kind::packed_long) {
       if (lb.bytes != h.length) [[unlikely]]
         return false;
-      if (lb.bytes != 0) std::memcpy(place, payload, lb.bytes);
+      if (lb.bytes != 0) {
+        peer_answered(t.from);  // it knows that what it put there before has been read
+        std::memcpy(place, payload, lb.bytes);
+      }
     }
     payload = place;
     bytes = lb.bytes;
@@ -108,6 +112,7 @@ inline bool engine::run_handler(token_state& t, const std::byte* fixed,
   token tok = t.make();
   e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(fixed), payload, bytes);
   running = nullptr;
+  told_peer(t.from);
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "lib/base/assert.hpp"
 #include "lib/base/backoff.hpp"
+#include "lib/base/cross_process.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
@@ -134,6 +135,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
       transfers_.progress();
       if (transfers_.reap() == 0) sched_yield();
     }
+  told_peer(t.from);
   const status s = direct_ ? reply_direct(t, m) : reply_verbs(t, m);
   if (s == status::ok) [[likely]]
     t.replied = true;

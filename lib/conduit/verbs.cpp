@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "lib/base/backoff.hpp"
+#include "lib/base/cross_process.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
@@ -334,6 +335,7 @@ unsigned engine::poll_replies_verbs(domain& d) noexcept {
     const std::byte* fixed = nullptr;
     std::byte* payload = nullptr;
     std::byte* const at = d.queues->request_chunks->at(chunk);
+    peer_answered(at);
     if (!find_parts(at, std::min(wc[i].byte_len, d.queues->size.chunk_bytes), h, fixed, payload))
         [[unlikely]]
       peer_failed(p, malformed);
@@ -360,6 +362,7 @@ bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t byte
     std::uint16_t c;
     std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
     if (!p.home->queues->request_chunks->settle(c, p.rank)) return false;
+    peer_answered(p.home->queues->request_chunks->at(c));
     p.home->queues->request_chunks->give(c);
   }
   return true;

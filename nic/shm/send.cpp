@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/cross_process.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/message.hpp"
@@ -45,6 +46,7 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
     }
     const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
     std::memcpy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now);
+    told_peer(reinterpret_cast<const void*>(s.addr));
     to += now;
     n -= now;
     offset = 0;
