@@ -111,7 +111,8 @@ TEST_CASE("a sender killed in mid-flood leaves only whole messages behind") {
       REQUIRE(rig::wait_for([&] { return ibv_poll_cq(s.recv_cq, 1, &wc) != 0; }));
       if (wc.status == IBV_WC_SUCCESS) {
         CHECK(wc.byte_len == 40);
-        // In error too: messages may have taken every receive, and this one is then the flushed one.
+        // In error too: messages may have taken every receive, and this one is then the flushed
+        // one.
         REQUIRE(s.receive(wc.wr_id, wc.wr_id * 64, 64) == 0);
         if (++got == 2000) ::kill(c.pid, SIGKILL);
       } else {
