@@ -123,7 +123,7 @@ unsigned engine::poll_datagrams() noexcept {
 // Inside connecting.
 result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   if (auto r = make_lanes(p, h.made); !r) return r;
-  if (p.bound == 0) {  // nobody sends before that
+  if (p.bound == 0) {  // no request can come before the lanes are bound, so nobody reads them yet
     p.reply_base = h.reply_base;
     p.reply_rkey = h.reply_rkey;
   }

@@ -117,7 +117,7 @@ struct poller {
   std::optional<std::uint32_t> reply_chunk, spare[2];
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
-  std::uint32_t busy = 0;      ///< messages handled in this turn
+  std::uint32_t busy = 0;      ///< messages sent and handled in this turn
   bool keeps = false;          ///< what it holds, whatever others lack: the progress thread
   std::uint32_t polls = 0;     ///< of its own domain; where there are several only
   std::uint32_t helps = 0;     ///< polls for which it looks elsewhere each time

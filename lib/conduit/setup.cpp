@@ -133,9 +133,8 @@ result<void> engine::open_device() {
         "run in the program's one thread only");
   if (settings_.domain_count > 1 && !concurrent(build_mode))
     log(log_level::warning,
-        "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread at "
-        "a "
-        "time sends");
+        "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread "
+        "sends at a time");
   // Two threads may see one event there; only one of them gets it, and the other must not wait.
   if (!never_waits(device_.context->async_fd))
     return failure{"fcntl on the events of " + device_.name, errno, ""};
