@@ -65,9 +65,7 @@ int main(int argc, char** argv) {
   const std::string_view how = argc > 2 ? argv[2] : "";
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   target here;
   const auto on_short = ep.add<&target::on_short>(&here);
   const auto on_medium = ep.add<&target::on_medium>(&here);

@@ -25,9 +25,7 @@ void on_payload(token&, std::span<std::byte>) {}
 int main() {
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   here = &ep;
   const auto s = ep.add<on_short>();
   const auto p = ep.add<on_payload>();

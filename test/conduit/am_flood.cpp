@@ -44,9 +44,7 @@ int main(int argc, char** argv) {
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
   if (!w) fatal(3, "%s", w.error().message().c_str());
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   party me;
   me.from = std::vector<std::atomic<std::uint64_t>>(ep.size());
   const auto s = ep.add<&party::on_short>(&me);

@@ -105,9 +105,7 @@ void on_reply(void* e, token&, const std::uint32_t* args, std::byte* payload, st
 int main() {
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   auto& e = ep.internals();
   request_index = e.next_handler();
   JOB_CHECK(e.add_handler(request_index, {on_request, &e, conduit::any_args, {}}));

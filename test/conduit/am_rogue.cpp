@@ -87,9 +87,7 @@ void post_rubbish(conduit::peer& p, queues::message_queues& q, std::mt19937_64& 
 int main(int argc, char** argv) {
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   const auto s = ep.add<on_short>();
   (void)ep.add<on_payload>();
   if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());

@@ -42,9 +42,7 @@ int main(int argc, char** argv) {
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   party me;
   const auto on_short = ep.add<&party::on_request>(&me);
   const auto on_medium = ep.add<&party::on_medium>(&me);

@@ -34,9 +34,7 @@ int main(int argc, char** argv) {
   const auto epochs = static_cast<std::uint64_t>(argc > 3 ? std::atoi(argv[3]) : 20);
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   const ghost::decomposition cut(ep.size(), cells);
   ghost::field field(cut.box_of(ep.rank()), cells);
   ghost::exchange exchange(ep, cut, field);

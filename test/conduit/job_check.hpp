@@ -1,13 +1,15 @@
-// What the job programs of these tests share: a check that ends the whole job, and a pattern of
-// bytes.
+// What the job programs of these tests share: a check that ends the whole job, the start, and a
+// pattern of bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <utility>
 
 #include "lib/base/log.hpp"
+#include "penstock/penstock.hpp"
 
 // Ends the job with a line that says what was expected, when ok is false.
 #define JOB_CHECK(ok)                                                              \
@@ -16,6 +18,13 @@
   } while (0)
 
 namespace penstock::test {
+
+/// The job's endpoint, with the settings of the environment; ends the job where there is none.
+inline endpoint open_endpoint(world& w) {
+  auto opened = endpoint::open(w);
+  if (!opened) fatal(3, "%s", opened.error().message().c_str());
+  return std::move(*opened);
+}
 
 /// Byte i of message `seed`.
 constexpr std::byte pattern(std::uint32_t seed, std::size_t i) noexcept {

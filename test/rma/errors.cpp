@@ -25,9 +25,7 @@ void on_ask(token& t) {
 int main() {
   auto w = world::join();
   JOB_CHECK(w);
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   const auto ask = ep.add<on_ask>();
   if (auto r = ep.start(1 << 16); !r) fatal(3, "%s", r.error().message().c_str());
   remote_memory m(ep);

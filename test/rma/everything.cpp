@@ -74,9 +74,7 @@ int main(int argc, char** argv) {
   const unsigned rounds = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 30;
   auto w = world::join();
   if (!w) fatal(3, "%s", w.error().message().c_str());
-  auto opened = endpoint::open(*w);
-  if (!opened) fatal(3, "%s", opened.error().message().c_str());
-  endpoint ep = std::move(*opened);
+  endpoint ep = test::open_endpoint(*w);
   const auto tell = ep.add<on_told>();
   const auto replace = ep.add<on_replace>();
   on_done_ref = ep.add<on_done>();

@@ -20,10 +20,9 @@ struct job {
   static job start(std::size_t segment_bytes, remote_access access = remote_access::segments) {
     auto w = world::join();
     if (!w) fatal(3, "%s", w.error().message().c_str());
-    auto ep = endpoint::open(*w);
-    if (!ep) fatal(3, "%s", ep.error().message().c_str());
-    if (auto r = ep->start(segment_bytes, access); !r) fatal(3, "%s", r.error().message().c_str());
-    return {std::move(*w), std::move(*ep)};
+    endpoint ep = open_endpoint(*w);
+    if (auto r = ep.start(segment_bytes, access); !r) fatal(3, "%s", r.error().message().c_str());
+    return {std::move(*w), std::move(ep)};
   }
   void meet() { JOB_CHECK(ep.barrier() == status::ok); }
   /// Offset in rank r's segment, as an address there.
