@@ -35,12 +35,15 @@ void ledger<M, Atomic, Store>::fill_bank(std::uint32_t n) noexcept {
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::count_requests(std::uint32_t k) noexcept {
   // X1 epoch  sub relaxed left: exactly one thread takes it from above zero to zero or below
-  const std::int64_t left = epoch_left_.fetch_sub(k, std::memory_order_relaxed);
-  if (left > k || left <= 0) [[likely]]
+  const std::int64_t before = epoch_left_.fetch_sub(k, std::memory_order_relaxed);
+  if (before > k || before <= 0) [[likely]]
     return;
-  epoch_.fetch_add(1, std::memory_order_relaxed);
   demand_.store(0, std::memory_order_relaxed);  // an ask that is lost here comes again
-  epoch_left_.fetch_add(cfg_.epoch_requests, std::memory_order_relaxed);
+  // X2 epoch  add relaxed left: that one fills it until it is above zero again, as k, or what others
+  // counted meanwhile, may be more than an epoch, and nobody else does
+  const std::int64_t length = cfg_.epoch_requests;
+  do epoch_.fetch_add(1, std::memory_order_relaxed);
+  while (epoch_left_.fetch_add(length, std::memory_order_relaxed) + length <= 0);
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

@@ -230,6 +230,19 @@ TEST_CASE("an epoch ends once, and its mark goes out with one message") {
   });
 }
 
+TEST_CASE("epochs go on after one ended late: others counted whole epochs meanwhile") {
+  check_all([] {
+    auto b = make(2, small(4, 20, 4));
+    const auto receive = [b] {
+      for (int i = 0; i < 3; ++i) b->l.count_requests(3);
+    };
+    return model::trial{{receive, receive}, nullptr, [b] {
+                          b->l.count_requests(2);
+                          return b->l.epoch() == 5;
+                        }};
+  });
+}
+
 TEST_CASE("one WANT is in flight, however many threads stall") {
   check_all([] {
     auto b = make(2, small(4, 20));

@@ -129,6 +129,10 @@ TEST_CASE("requests counted in batches end the same epochs") {
   seq_ledger l(planned(3, 0, small(4, 100, 10)));
   for (int i = 0; i < 25; ++i) l.count_requests(4);
   CHECK(l.epoch() == 10);
+  l.count_requests(35);  // more than an epoch at once: what is over counts towards the next
+  CHECK(l.epoch() == 13);
+  for (int i = 0; i < 25; ++i) l.count_requests(1);
+  CHECK(l.epoch() == 16);
 }
 
 TEST_CASE("the most in use fades by four an epoch after its own, never below what is in use") {
