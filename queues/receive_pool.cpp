@@ -6,9 +6,10 @@ namespace penstock::queues {
 
 result<std::unique_ptr<receive_pool>> receive_pool::open(nic::device& dev, ibv_pd* pd,
                                                          memreg::arena& memory,
-                                                         std::uint32_t posted, std::uint32_t spares,
+                                                         std::uint32_t credits,
+                                                         std::uint32_t spares,
                                                          std::uint32_t bytes) {
-  std::unique_ptr<receive_pool> p(new receive_pool(dev, posted, spares, bytes));
+  std::unique_ptr<receive_pool> p(new receive_pool(dev, credits, spares, bytes));
   auto piece = memory.take(std::size_t{p->count_} * bytes);
   if (!piece) return piece.error();
   p->memory_ = *piece;
@@ -21,7 +22,7 @@ result<std::unique_ptr<receive_pool>> receive_pool::open(nic::device& dev, ibv_p
         "ibv_create_srq of " + std::to_string(p->count_) + " entries on " + dev.name, errno,
         "fewer credits (PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS); the device allows " +
             std::to_string(dev.limits.max_srq_wr)};
-  for (std::uint32_t i = 0; i < posted; ++i)
+  for (std::uint32_t i = 0; i < p->count_; ++i)
     if (const int e = p->post(i); e != 0) return failure{"ibv_post_srq_recv on " + dev.name, e, ""};
   return p;
 }

@@ -1,9 +1,10 @@
-// ReqRB on verbs: receive buffers of one size behind a shared receive queue, with spares, so that a
-// buffer that holds a request is replaced before the request's handler runs.
+// ReqRB on verbs: receive buffers of one size behind a shared receive queue, more than there are
+// credits for this size by the spares.
 //
-// Invariant 1: as many buffers are posted as there are credits for this size, at all times but
-// between taking a completion and replace(), which the engine does before it returns any credit.
-// Spares in hand come first: a thread polls for requests only when it holds one.
+// Invariant 1: at least as many buffers are posted, or filled and not yet taken, as there are
+// credits. A thread takes a request only with a spare in hand, the right to hold one buffer back,
+// and posts the buffer again before it takes another: so the reply, which brings the credit back,
+// need not wait for that.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,9 +23,9 @@ namespace penstock::queues {
 
 class receive_pool {
  public:
-  /// posted buffers of `bytes` each on a new SRQ, and `spares` more. Memory comes from the arena.
+  /// credits + spares buffers of `bytes` each, posted on a new SRQ. Memory comes from the arena.
   static result<std::unique_ptr<receive_pool>> open(nic::device& dev, ibv_pd* pd,
-                                                    memreg::arena& memory, std::uint32_t posted,
+                                                    memreg::arena& memory, std::uint32_t credits,
                                                     std::uint32_t spares, std::uint32_t bytes);
   ~receive_pool();
 
@@ -37,15 +38,15 @@ class receive_pool {
   [[nodiscard]] std::size_t pinned() const noexcept { return std::size_t{count_} * bytes_; }
 
   [[nodiscard]] std::optional<std::uint32_t> take_spare() noexcept { return spares_.take(); }
-  void give_spare(std::uint32_t buffer) noexcept { spares_.give(buffer); }
+  void give_spare(std::uint32_t spare) noexcept { spares_.give(spare); }
   [[nodiscard]] bool no_spare() const noexcept { return spares_.empty(); }
   /// Posts buffer. 0 or an errno (only a broken device refuses: the SRQ is as deep as there are
   /// buffers).
   int post(std::uint32_t buffer) noexcept;
 
  private:
-  receive_pool(nic::device& dev, std::uint32_t posted, std::uint32_t spares, std::uint32_t bytes)
-      : dev_(dev), count_(posted + spares), bytes_(bytes), spares_(count_, posted) {}
+  receive_pool(nic::device& dev, std::uint32_t credits, std::uint32_t spares, std::uint32_t bytes)
+      : dev_(dev), count_(credits + spares), bytes_(bytes), spares_(spares) {}
   nic::device& dev_;
   std::uint32_t count_, bytes_;
   memreg::piece memory_;

@@ -108,12 +108,12 @@ struct token_state {
 
 /// What a thread keeps from poll to poll of a domain. Who sends: with many connections it looks at
 /// the hot ones each time, and at the others in turn. And, on the verbs path, what it must hold to
-/// take a request: where a reply is built, and a spare buffer of either size.
+/// take a request: where a reply is built, and a spare for either size of buffer.
 struct poller {
   static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
   static constexpr std::uint32_t messages_a_turn = 256;  ///< where processes outnumber cores
   peer* hot[hot_peers] = {};
-  std::uint32_t victim = 0, cursor = 0, since_look = 0;
+  std::uint32_t victim = 0, cursor = 0, since_look = 0, replies_due = 0;
   std::optional<std::uint32_t> reply_chunk, spare[2];
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
@@ -325,11 +325,16 @@ class engine {
   void look_around_in_wait() noexcept;
   [[noreturn]] void peer_failed(const peer& p, const char* how) noexcept;
   static constexpr const char* malformed = "sent bytes that make no sense";
-  // Polls without a request after which what is owed is sent by itself.
+  // Direct path: polls without a request after which what is owed is sent by itself.
   static constexpr std::uint16_t idle_polls = 32;
   // Verbs path: polls between two looks at what may wait: sends and transfers that have completed,
   // and what concerns the job.
-  static constexpr std::uint16_t polls_a_look = 8;
+  static constexpr std::uint16_t polls_a_look = 32;
+  // Looks without a message after which what is owed is sent by itself.
+  static constexpr std::uint16_t idle_looks = 2;
+  // An empty look at a completion queue costs the other's messages time. So for a while after a
+  // request this thread polls for replies, else for requests, and for both once in so many polls.
+  static constexpr std::uint16_t polls_for_replies = 256, polls_of_one = 4;
 
   job::job& job_;
   settings settings_;

@@ -12,7 +12,7 @@
 // Why nothing waits for ever: send queues and reply chunks are freed by completions of what was
 // sent, which the devices bring without help of the peer's program; a reply's receive is posted
 // before its request goes out; a request is taken from am_cq only with a reply chunk and a spare
-// buffer in hand.
+// in hand, so that its buffer is not missed (queues/receive_pool.hpp).
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -199,6 +199,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
       peer_failed(p, std::strerror(e));
     p.lease -= cost;
     p.requests_sent.add(1);
+    my_poller(tag, *p.home).replies_due = polls_for_replies;
   } else if (chunk) {
     p.home->queues->request_chunks->give(*chunk);
   }
@@ -392,7 +393,8 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
   }
 }
 
-// AM_EQ: one request with a reply chunk and a spare buffer in hand, up to am_limit of them.
+// AM_EQ: one request with a reply chunk and a spare in hand, up to am_limit of them. Its buffer is
+// posted again when all that answers it is on its way.
 unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
   const unsigned limit = settings_.am_limit == 0 ? batch : std::min(settings_.am_limit, batch);
   ibv_wc wc;
@@ -411,10 +413,7 @@ unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag)
     }
     const unsigned lane = lane_of(from) == lane_bulk;
     queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
-    if (pool.post(*mine.spare[lane]) != 0) [[unlikely]]
-      peer_failed(p, "ibv_post_srq_recv failed");
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-    mine.spare[lane] = buffer;  // free again when its handler has returned
     wire::header h;
     const std::byte* fixed = nullptr;
     std::byte* payload = nullptr;
@@ -438,6 +437,8 @@ unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag)
       p.request_in.leave(tag);
     }
     if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
+    if (pool.post(buffer) != 0) [[unlikely]]
+      peer_failed(p, "ibv_post_srq_recv failed");
   }
   if (n != 0) d.ledger->count_requests(n);
   if (n != 0 || !kept) lay_down(d, mine);
@@ -466,8 +467,12 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
 
 unsigned engine::poll_verbs(domain& d, std::uint32_t tag) noexcept {
   poller& mine = my_poller(tag, d);
-  unsigned n = poll_replies_verbs(d) + poll_requests_verbs(d, mine, tag);
-  if (++mine.since_look < polls_a_look) return n;
+  unsigned n = 0;
+  const bool both = ++mine.since_look % polls_of_one == 0, replies = mine.replies_due != 0;
+  if (replies) --mine.replies_due;
+  if (replies || both) n = poll_replies_verbs(d);
+  if (!replies || both) n += poll_requests_verbs(d, mine, tag);
+  if (mine.since_look < polls_a_look) return n;
   mine.since_look = 0;
   if (attention()) [[unlikely]]
     look_around();
@@ -484,7 +489,7 @@ void engine::return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noe
     mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
     peer& p = *d.order[mine.cursor];
     if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
-    if (++p.idle >= idle_polls / polls_a_look) {
+    if (++p.idle >= idle_looks) {
       p.idle = 0;
       push_credits_verbs(p, tag);
     }
