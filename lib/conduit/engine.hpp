@@ -117,11 +117,12 @@ struct poller {
   std::optional<std::uint32_t> reply_chunk, spare[2];
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
-  std::uint32_t busy = 0;      ///< messages sent and handled in this turn
-  bool keeps = false;          ///< what it holds, whatever others lack: the progress thread
-  std::uint32_t polls = 0;     ///< of its own domain; where there are several only
-  std::uint32_t helps = 0;     ///< polls for which it looks elsewhere each time
-  std::uint32_t attended = 0;  ///< of another's domain, as last seen
+  std::uint32_t busy = 0;       ///< messages sent and handled in this turn
+  bool keeps = false;           ///< what it holds, whatever others lack: the progress thread
+  std::uint64_t probed_ns = 0;  ///< when it last asked whether peers are still reached
+  std::uint32_t polls = 0;      ///< of its own domain; where attendance is noted only
+  std::uint32_t helps = 0;      ///< polls for which it looks elsewhere each time
+  std::uint32_t attended = 0;   ///< of another's domain, as last seen
 
   void warm(peer* p) noexcept {
     for (const peer* h : hot)
@@ -265,6 +266,8 @@ class engine {
   void share_core(std::uint32_t messages) noexcept;
   unsigned poll_verbs(domain& d, std::uint32_t tag) noexcept;
   void return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept;
+  void note_attendance(std::uint32_t tag) noexcept;
+  void probe_peers() noexcept;
 
   // verbs.cpp
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;

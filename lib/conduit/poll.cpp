@@ -122,6 +122,8 @@ status engine::wait_step(unsigned& empty) noexcept {
   // wake-up has to be sent, and none can be lost.
   const timespec nap{0, 50'000};
   nanosleep(&nap, nullptr);
+  constexpr unsigned steps_a_probe = 1024;
+  if (empty % steps_a_probe == 0) probe_peers();
   return status::ok;
 }
 

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "lib/base/backoff.hpp"
+#include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
@@ -79,6 +80,39 @@ void enter(queue_owner& o, std::uint32_t tag) noexcept {
 }
 
 }  // namespace
+
+// For a wait that has lasted. Who has nothing on its way hears of no error: a peer that is cut off
+// (on this host the launcher tells) would be waited for for ever. A write of nothing has to be
+// acknowledged, or the queue pair breaks after its retries. Few a second, in turn.
+void engine::probe_peers() noexcept {
+  constexpr std::uint64_t pause_ns = 1'000'000'000;
+  constexpr std::uint32_t most = 64;
+  if (direct_ || device_.shared_memory) return;
+  const std::uint32_t tag = my_tag();
+  domain& d = my_domain(tag);
+  poller& mine = my_poller(tag, d);
+  const std::uint64_t now = now_ns();
+  if (now - mine.probed_ns < pause_ns) return;
+  mine.probed_ns = now;
+  // A1 peers  acquire connected  <- R1; A2 ready  acquire p.ready  <- R2 (both in connect.cpp)
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < std::min(all, most); ++i) {
+    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
+    peer& p = *d.order[mine.cursor];
+    if ((p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0 ||
+        !p.request_out.try_enter(tag))
+      continue;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma.remote_addr = p.reply_base;
+    wr.wr.rdma.rkey = p.reply_rkey;
+    queues::lane& lane = p.lanes[lane_request];
+    if (const int e = lane.has_room() ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0;
+        e != 0)
+      peer_failed(p, std::strerror(e));
+    p.request_out.leave(tag);
+  }
+}
 
 // Waits for what completions of p's domain bring. No handler runs, and none is waited for: another
 // thread may just be at the completion, and may need this core.
