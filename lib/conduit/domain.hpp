@@ -38,7 +38,8 @@ struct alignas(cache_line) domain {
   };
   std::vector<longs_out> longs;
 
-  /// Grows while threads of this domain poll; where there are several domains only.
+  /// Grows while the program's threads poll; where there are several domains or a progress thread
+  /// only.
   alignas(cache_line) std::atomic<std::uint32_t> attended{0};
   queue_owner reaping;  ///< transfers is polled inside
 };

@@ -348,6 +348,7 @@ class engine {
   std::atomic<bool> closing_{false};
   std::uint32_t spins_before_yield_ = 200;
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
+  bool attendance_ = false;  // is noted: for threads of other domains, or the progress thread
   std::uint32_t max_inline_ = 0;                  // bytes that queue pairs take inline
   std::uint32_t unanswered_limit_ = 1;            // requests without reply that one message answers
   std::uint64_t job_secret_ = 0;

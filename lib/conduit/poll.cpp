@@ -48,9 +48,20 @@ status engine::poll(unsigned& n) noexcept {
     return status::shut_down;
   const std::uint32_t tag = my_tag();
   n = poll_domain(my_domain(tag), tag);
-  if (concurrent(build_mode) && domain_count_ != 1) [[unlikely]]
-    n += poll_elsewhere(tag, false);
+  if (concurrent(build_mode) && attendance_) [[unlikely]] {
+    note_attendance(tag);
+    if (domain_count_ != 1) n += poll_elsewhere(tag, false);
+  }
   return status::ok;
+}
+
+// For threads of other domains, and for the progress thread: somebody polls here.
+void engine::note_attendance(std::uint32_t tag) noexcept {
+  constexpr std::uint32_t polls_a_note = 16;
+  domain& own = my_domain(tag);
+  poller& mine = my_poller(tag, own);
+  if (++mine.polls % polls_a_note == 0 && !mine.keeps)
+    own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
@@ -69,12 +80,9 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
 // while after that has found something, and now. A domain whose threads poll is left to them, so
 // that no line is shared without need.
 unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
-  // Attendance is noted once in so many polls; help goes on for so many polls without a message.
-  constexpr std::uint32_t polls_a_note = 16, helping_polls = 64;
+  constexpr std::uint32_t helping_polls = 64;  // without a message
   domain& own = my_domain(tag);
   poller& mine = my_poller(tag, own);
-  if (++mine.polls % polls_a_note == 0)
-    own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const bool due = (mine.polls & settings_.poll_mask) == 0;
   if (!due && !now && mine.helps == 0) return 0;
   unsigned n = 0;
@@ -114,6 +122,8 @@ status engine::wait_step(unsigned& empty) noexcept {
   if (empty <= spins_before_yield_) return status::ok;
   if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
     return status::ok;
+  constexpr unsigned steps_a_probe = 1024;
+  if (empty % steps_a_probe == 0) probe_peers();
   if (settings_.wait == wait_mode::spin || empty <= spins_before_yield_ + settings_.spin_count) {
     sched_yield();
     return status::ok;
@@ -122,8 +132,6 @@ status engine::wait_step(unsigned& empty) noexcept {
   // wake-up has to be sent, and none can be lost.
   const timespec nap{0, 50'000};
   nanosleep(&nap, nullptr);
-  constexpr unsigned steps_a_probe = 1024;
-  if (empty % steps_a_probe == 0) probe_peers();
   return status::ok;
 }
 

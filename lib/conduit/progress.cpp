@@ -23,10 +23,8 @@
 namespace penstock::conduit {
 namespace {
 
-// After a wake for nothing: how long not to be woken.
+// While the program's own threads poll: how long not to be woken.
 constexpr std::uint64_t first_nap_ns = 50'000, longest_nap_ns = 1'000'000;
-// Whether others take messages is seen in so long.
-constexpr std::uint64_t glance_ns = 1'500;
 // Polls without a message after which nothing more is on its way.
 constexpr unsigned quiet_polls = 16;
 // Polls at a stretch, between two looks at who else polls.
@@ -107,27 +105,24 @@ void progress::run() noexcept {
     engine_.my_poller(my_tag(), engine_.domains_[i]).keeps = true;
   const std::uint64_t interval = engine_.settings_.progress_interval_ns;
   std::uint64_t nap = 0;
+  std::uint32_t seen = attended();
   // A1 stop  acquire stopping_  <- R1
   while (!stopping_.load(std::memory_order_acquire)) {
     const std::uint64_t began = now_ns();
     engine_.look_around();
-    const std::uint64_t before = taken();
-    while (now_ns() - began < glance_ns) cpu_relax();
-    unsigned found = 0;
-    if (taken() == before) found = handle();
-    if (found != 0 && taken() - before <= found) {
-      nap = 0;
-      give_back();
-    } else {
-      nap = std::clamp(nap * 2, first_nap_ns, longest_nap_ns);
-    }
+    const std::uint32_t before = seen;
+    seen = attended();
+    const bool polled = seen != before;
+    nap = polled ? std::clamp(nap * 2, first_nap_ns, longest_nap_ns) : 0;
+    if (!polled && handle() != 0) give_back();
     const std::uint64_t used = interval == 0 ? 0 : now_ns() - began;
     if (const std::uint64_t rest = std::max(nap, interval > used ? interval - used : 0); rest != 0)
       sleep(false, rest);
-    unsigned more = 0;
+    unsigned found = 0, more = 0;
     do {
       arm();
       found = handle();
+      if (found != 0 && attended() == seen) give_back();
     } while (found != 0 && interval == 0 && ++more < most_rearms);
     if (found == 0 && !waiting()) sleep(true, 0);
   }
@@ -159,15 +154,11 @@ void progress::for_each_peer(F&& f) const noexcept {
   }
 }
 
-// Messages that anybody's polls have taken so far; may be a moment old.
-std::uint64_t progress::taken() const noexcept {
-  std::uint64_t n = 0;
-  for_each_peer([&](peer& p) {
-    if (engine_.direct_)
-      n += p.request_rx->popped_hint() + p.reply_rx->popped_hint();
-    else
-      n += p.requests_handled.read() + p.replies_handled.read();
-  });
+// Grows while the program's own threads poll.
+std::uint32_t progress::attended() const noexcept {
+  std::uint32_t n = 0;
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    n += engine_.domains_[i].attended.load(std::memory_order_relaxed);
   return n;
 }
 

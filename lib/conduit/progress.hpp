@@ -5,7 +5,7 @@
 //     ^                                                                                    |
 //     | arm the completion queues, look once more                                          |
 //     +---- nothing is left <---- handle what there is, give back what is owed <-----------+
-//                                 … or nap, when the program's own threads were first
+//                                 … or nap, when the program's own threads poll
 //
 // It sleeps in poll(2) on descriptors only: the channel of the completion queues, what rings for
 // the rings of the direct path, the device's own events, the job's end, and its own bell. On the
@@ -14,8 +14,8 @@
 // else pays.
 //
 // A program that polls needs no help, and its peers should not pay for waking one who comes too
-// late: who is woken and finds that others take the messages naps, longer each time, with the
-// queues not armed.
+// late: who is woken and sees that the program has polled meanwhile naps, longer each time, with
+// the queues not armed.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -49,7 +49,7 @@ class progress {
   progress(engine& e, ibv_comp_channel* channel);
   void run() noexcept;
   unsigned handle() noexcept;
-  [[nodiscard]] std::uint64_t taken() const noexcept;
+  [[nodiscard]] std::uint32_t attended() const noexcept;
   [[nodiscard]] bool waiting() noexcept;
   void give_back() noexcept;
   template <class F>

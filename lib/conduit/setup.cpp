@@ -276,6 +276,7 @@ result<void> engine::start(std::size_t segment_bytes) {
     progress_ = std::move(*p);
   }
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
+  attendance_ = domain_count_ != 1 || channel_ != nullptr;
   return {};
 }
 

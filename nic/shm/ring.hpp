@@ -305,10 +305,6 @@ class ring_rx {
 
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
   [[nodiscard]] std::uint64_t popped() const noexcept { return head_; }
-  /// popped(), for a thread that does not own the consumer's side; may be a moment old.
-  [[nodiscard]] std::uint64_t popped_hint() noexcept {
-    return std::atomic_ref(head_).load(std::memory_order_relaxed);
-  }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
