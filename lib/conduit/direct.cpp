@@ -215,6 +215,7 @@ unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
   while (n < limit) {
     const auto m = rx.front();
     if (!m) break;
+    if (n != 0) rx.look_ahead();
     const wire::header h = wire::header_of(m.slot->header);
     const std::byte* fixed = nullptr;
     std::byte* payload = nullptr;

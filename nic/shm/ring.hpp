@@ -40,6 +40,9 @@ inline constexpr std::size_t slot_body = 48;
 /// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
 /// has caught up does not look there.
 inline constexpr std::uint64_t write_ahead = 8;
+/// How many slots ahead of a pop a line is fetched for reading: further than write_ahead, so that a
+/// consumer that has caught up does not take lines back which the producer has fetched.
+inline constexpr std::uint64_t read_ahead = 12;
 
 struct alignas(cache_line) ring_slot {
   /// position + 1 when filled, in the low half; data bytes << 8 | operation in the high half. One
@@ -284,6 +287,11 @@ class ring_rx {
       m.data = m_.data + (ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).begin &
                           (m_.geometry.data_bytes - 1));
     return m;
+  }
+
+  /// Fetches the line of a message to come: for who has found several, which is in a stream.
+  void look_ahead() const noexcept {
+    __builtin_prefetch(&m_.slots[(head_ + read_ahead) & (m_.geometry.slots - 1)]);
   }
 
   /// Gives the front message's room back. The producer learns of it at the next publication.
