@@ -141,6 +141,9 @@ extern thread_local constinit token_state* running __attribute__((tls_model("ini
 class engine {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
+  /// Bytes of the largest segment that each of this host's processes of a job may have, said before
+  /// there is an engine: its share of what can be pinned here, but for the queues' eighth.
+  static std::uint64_t largest_segment(const settings& s, unsigned processes_on_host);
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -263,11 +266,11 @@ class engine {
   unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
+  void note_attendance(std::uint32_t tag) noexcept;
+  void probe_peers() noexcept;
   void share_core(std::uint32_t messages) noexcept;
   unsigned poll_verbs(domain& d, std::uint32_t tag) noexcept;
   void return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept;
-  void note_attendance(std::uint32_t tag) noexcept;
-  void probe_peers() noexcept;
 
   // verbs.cpp
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
@@ -345,10 +348,10 @@ class engine {
   nic::device device_;
   bool direct_ = false;
   bool started_ = false;
+  bool attendance_ = false;  // is noted: for threads of other domains, or the progress thread
   std::atomic<bool> closing_{false};
   std::uint32_t spins_before_yield_ = 200;
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
-  bool attendance_ = false;  // is noted: for threads of other domains, or the progress thread
   std::uint32_t max_inline_ = 0;                  // bytes that queue pairs take inline
   std::uint32_t unanswered_limit_ = 1;            // requests without reply that one message answers
   std::uint64_t job_secret_ = 0;

@@ -11,6 +11,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
+#include "memreg/memreg.hpp"
 #include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
 
@@ -112,6 +113,12 @@ result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
   std::unique_ptr<engine> e(new engine(j, s));
   if (auto r = e->open_device(); !r) return r.error();
   return e;
+}
+
+std::uint64_t engine::largest_segment(const settings& s, unsigned processes_on_host) {
+  const auto budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host);
+  const std::uint64_t bytes = budget.per_process - budget.per_process / 8;
+  return s.max_segment != 0 ? std::min(bytes, s.max_segment) : bytes;
 }
 
 result<void> engine::open_device() {
@@ -269,6 +276,7 @@ result<void> engine::start(std::size_t segment_bytes) {
                                                             : not_short;
   }
   if (auto r = introduce(); !r) return r;
+  attendance_ = domain_count_ != 1 || channel_ != nullptr;
   started_ = true;
   if (channel_ != nullptr) {
     auto p = progress::start(*this, channel_);
@@ -276,7 +284,6 @@ result<void> engine::start(std::size_t segment_bytes) {
     progress_ = std::move(*p);
   }
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
-  attendance_ = domain_count_ != 1 || channel_ != nullptr;
   return {};
 }
 

@@ -16,8 +16,7 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/barrier.hpp"
-#include "lib/conduit/engine.hpp"
-#include "lib/job/job.hpp"
+#include "lib/conduit/engine.hpp"  // and the job that it is made for
 
 namespace penstock::gasnet {
 

@@ -9,7 +9,6 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/tools_hooks.hpp"
-#include "memreg/memreg.hpp"
 
 namespace penstock::gasnet {
 
@@ -24,14 +23,6 @@ struct announcement {
 };
 
 std::uint64_t page_floor(std::uint64_t bytes) { return bytes - bytes % GASNET_PAGESIZE; }
-
-// The share of this host's pinnable memory that a client may have: an eighth is left to the queues.
-std::uint64_t largest_segment(const settings& s, unsigned processes_on_host) {
-  const auto budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host);
-  std::uint64_t bytes = budget.per_process - budget.per_process / 8;
-  if (s.max_segment != 0) bytes = std::min(bytes, s.max_segment);
-  return page_floor(bytes);
-}
 
 result<void> meet_others() {
   auto& j = *self.membership;
@@ -161,7 +152,7 @@ int GASNETC_(init)(int*, char***) {
   const unsigned beside = self.membership->host_size();
   if (beside > static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))))
     self.patience.store(8, std::memory_order_relaxed);
-  self.local_max = largest_segment(self.options, beside);
+  self.local_max = page_floor(conduit::engine::largest_segment(self.options, beside));
   if (auto r = meet_others(); !r) return report(r.error());
   prepare_exit();
   return GASNET_OK;
