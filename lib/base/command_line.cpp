@@ -49,6 +49,7 @@ void command_line::text(const std::string& names, std::string& to, const std::st
 void command_line::word(const std::string& names, std::string& to,
                         const std::vector<std::string>& words, const std::string& help) {
   std::vector<std::pair<std::string, std::string>> pairs;
+  pairs.reserve(words.size());
   for (const std::string& w : words) pairs.emplace_back(w, w);
   choice(names, to, std::move(pairs), to.empty() ? help : help + " [" + to + "]");
 }
@@ -59,7 +60,7 @@ void command_line::bytes(const std::string& names, std::uint64_t& to, const std:
            std::uint64_t value = 0;
            const char* const end = given.data() + given.size();
            auto [unit, error] = std::from_chars(given.data(), end, value);
-           const std::string wrong = given + " is not a number of bytes, as in 64, 4K or 1M";
+           std::string wrong = given + " is not a number of bytes, as in 64, 4K or 1M";
            if (error != std::errc()) return wrong;
            std::string letters(unit, end);
            for (char& c : letters)

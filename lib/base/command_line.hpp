@@ -83,6 +83,7 @@ template <class T>
 void command_line::choice(const std::string& names, T& to,
                           std::vector<std::pair<std::string, T>> words, const std::string& help) {
   std::vector<std::string> all;
+  all.reserve(words.size());
   for (const auto& w : words) all.push_back(w.first);
   const std::string list = join(all);
   option(names, help,

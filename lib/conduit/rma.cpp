@@ -463,8 +463,8 @@ status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part
 
 void transfers::on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   auto& e = static_cast<transfers*>(self)->engine_;
-  const auto at = word_pair<std::byte*>(args, 0);
-  const auto bytes = word_pair<std::uint64_t>(args, 2);
+  const auto at = address_pair<std::byte>(args, 0);
+  const auto bytes = word_pair(args, 2);
   const bool own = e.segment_ && e.segment_->contains(at, bytes);
   if (!own && !e.transfers_.everything_) [[unlikely]]
     fatal(1, "rank %u asks for bytes outside this segment to be set", running->source);
@@ -478,7 +478,7 @@ void transfers::on_set(void* self, token&, const std::uint32_t* args, std::byte*
 
 void transfers::on_done(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   // R1 complete  release counter  -> P1
-  word_pair<op_counter*>(args, 0)->fetch_sub(1, std::memory_order_release);
+  address_pair<op_counter>(args, 0)->fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace penstock::conduit

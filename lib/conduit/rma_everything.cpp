@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <initializer_list>
 
 #include "firehose/firehose.hpp"
 #include "lib/conduit/rma_inl.hpp"
@@ -301,11 +302,15 @@ status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, st
 
 namespace {
 
-template <class... T>
-void pack(std::uint32_t* to, T... x) noexcept {
-  static_assert((... && (sizeof(T) == 8)));
-  ((std::memcpy(to, &x, 8), to += 2), ...);
+// Word pairs of a message's arguments.
+void pack(std::uint32_t* to, std::initializer_list<std::uint64_t> words) noexcept {
+  for (const std::uint64_t w : words) {
+    *to++ = static_cast<std::uint32_t>(w);
+    *to++ = static_cast<std::uint32_t>(w >> 32);
+  }
 }
+
+std::uint64_t address(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 }  // namespace
 
@@ -314,7 +319,7 @@ status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byt
   while (bytes != 0) {
     const std::size_t n = std::min<std::size_t>(bytes, max_medium);
     std::uint32_t args[4];
-    pack(args, there, &c);
+    pack(args, {there, address(&c)});
     outgoing m{.kind = wire::kind::medium,
                .handler = rma_put,
                .flags = wire::flag_system,
@@ -338,7 +343,7 @@ status transfers::get_by_message(rank_id from, std::uint64_t there, std::byte* t
   while (bytes != 0) {
     const std::uint64_t n = std::min<std::size_t>(bytes, max_medium);
     std::uint32_t args[8];
-    pack(args, there, to, n, &c);
+    pack(args, {there, address(to), n, address(&c)});
     // relaxed: as above
     c.fetch_add(1, std::memory_order_relaxed);
     if (const status s = engine_.request(
@@ -367,7 +372,7 @@ void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte*
   auto& t = *static_cast<transfers*>(self);
   if (!t.everything_) [[unlikely]]
     fatal(1, "rank %u puts outside this segment", running->source);
-  std::memcpy(word_pair<void*>(args, 0), payload, bytes);
+  std::memcpy(address_pair<void>(args, 0), payload, bytes);
   answer(t.engine_,
          {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 2});
 }
@@ -375,17 +380,17 @@ void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte*
 // At the target: args: source, destination at the requester, bytes, counter.
 void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   auto& t = *static_cast<transfers*>(self);
-  const auto bytes = word_pair<std::uint64_t>(args, 4);
+  const auto bytes = word_pair(args, 4);
   if (!t.everything_ || bytes > max_medium) [[unlikely]]
     fatal(1, "rank %u gets from outside this segment", running->source);
   std::uint32_t back[4];
-  pack(back, word_pair<std::uint64_t>(args, 2), word_pair<std::uint64_t>(args, 6));
+  pack(back, {word_pair(args, 2), word_pair(args, 6)});
   outgoing m{.kind = wire::kind::medium,
              .handler = rma_got,
              .flags = wire::flag_system,
              .nargs = 4,
              .args = back};
-  m.payload = word_pair<const void*>(args, 0);
+  m.payload = address_pair<const void>(args, 0);
   m.bytes = bytes;
   answer(t.engine_, m);
 }
@@ -393,9 +398,9 @@ void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*
 // Back at the requester: args: destination, counter.
 void transfers::on_got(void*, token&, const std::uint32_t* args, std::byte* payload,
                        std::size_t bytes) {
-  std::memcpy(word_pair<void*>(args, 0), payload, bytes);
+  std::memcpy(address_pair<void>(args, 0), payload, bytes);
   // R1 complete  release counter  -> P1
-  word_pair<op_counter*>(args, 2)->fetch_sub(1, std::memory_order_release);
+  address_pair<op_counter>(args, 2)->fetch_sub(1, std::memory_order_release);
 }
 
 // FIREHOSE_VERBOSE: what the caches have done.

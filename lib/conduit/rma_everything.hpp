@@ -25,13 +25,13 @@
 
 namespace penstock::conduit {
 
-/// Words of a message's arguments that are 8 bytes long.
+/// The 8 bytes, or the address, whose halves are the arguments i and i + 1 of a message.
+inline std::uint64_t word_pair(const std::uint32_t* args, unsigned i) noexcept {
+  return std::uint64_t{args[i + 1]} << 32 | args[i];
+}
 template <class T>
-T word_pair(const std::uint32_t* args, unsigned i) noexcept {
-  static_assert(sizeof(T) == 8);
-  T x;
-  std::memcpy(&x, args + i, sizeof x);
-  return x;
+T* address_pair(const std::uint32_t* args, unsigned i) noexcept {
+  return reinterpret_cast<T*>(word_pair(args, i));
 }
 
 class everywhere {

@@ -132,8 +132,10 @@ void GASNETC_(coll_broadcast)(gasnet_team_handle_t team, void* dst, gasnet_image
       gasnet::wait_step(empty);
   }
   for (std::uint64_t step = v == 0 ? 1 : std::uint64_t{std::bit_floor(v)} * 2; v + step < size;
-       step *= 2)
-    pass_on(static_cast<std::uint32_t>((v + step + root) % size), here.place, nbytes);
+       step *= 2) {
+    const std::uint64_t to = v + step + root;
+    pass_on(static_cast<std::uint32_t>(to < size ? to : to - size), here.place, nbytes);
+  }
   meet();
 }
 

@@ -47,18 +47,25 @@ struct scan {
   }
 };
 
+template <class T>
+T* or_out_of_memory(T* made) noexcept {
+  if (made == nullptr) [[unlikely]]
+    fatal(1, "out of memory for the operations of a thread");
+  return made;
+}
+
 }  // namespace
 
 thread_operations& my_operations() noexcept {
   auto*& mine = tables[thread_tag()];
   if (mine == nullptr) [[unlikely]]
-    mine = new thread_operations;
+    mine = or_out_of_memory(new (std::nothrow) thread_operations);
   return *mine;
 }
 
 void thread_operations::grow() noexcept {
   // Never freed: see the head of operations.hpp.
-  auto* const block = new operation[block_operations];
+  auto* const block = or_out_of_memory(new (std::nothrow) operation[block_operations]);
   for (unsigned i = 0; i < block_operations; ++i) give(block[i]);
 }
 

@@ -84,7 +84,7 @@ void open_windows() {
   }
   // Its own memory needs no mapping.
   gasnetc_window& own = w[self.engine->rank()];
-  own.here = reinterpret_cast<char*>(own.base);
+  own.here = own.base;
   own.size = self.everything ? ~std::uintptr_t{0} : client_segment(self.engine->rank()).size();
   GASNETC_(windows) = w;
 }

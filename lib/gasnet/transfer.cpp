@@ -40,7 +40,7 @@ char* map(gasnet_node_t node, const void* addr, std::size_t bytes) {
   if (base == nullptr) return nullptr;
   // Threads may come here at once, all with the same value. W1 window  release size  -> the acquire
   // in gasnetc_reach: here is there
-  std::atomic_ref(w.here).store(reinterpret_cast<char*>(base + front_bytes),
+  std::atomic_ref(w.here).store(reinterpret_cast<std::uintptr_t>(base + front_bytes),
                                 std::memory_order_relaxed);
   std::atomic_ref(w.size).store(client_segment(node).size(), std::memory_order_release);
   return gasnetc_reach(node, addr, bytes);

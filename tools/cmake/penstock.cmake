@@ -7,7 +7,7 @@ if(PENSTOCK_SANITIZE)
   set(PENSTOCK_MODES seq par)
 endif()
 # With CMAKE_UNITY_BUILD several files of a folder are compiled as one, in half the time; of this size
-# several still keep the cores busy. The clang preset compiles each alone, so that includes stay complete.
+# several still keep the cores busy. clang-tidy looks at each alone, so includes stay complete.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 option(PENSTOCK_WERROR "Treat warnings as errors" ON)
 

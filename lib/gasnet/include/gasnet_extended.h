@@ -19,7 +19,7 @@ GASNETT_BEGIN_EXTERNC
 struct gasnetc_window {
   uintptr_t base; /* in the node's own address space */
   uintptr_t size;
-  char* here;
+  uintptr_t here;   /* in this one; a number, as with segment everything both start at 0 */
   uintptr_t unused; /* one entry never straddles two cache lines */
 };
 extern struct gasnetc_window* GASNETC_(windows);
@@ -62,7 +62,7 @@ GASNETC_INLINE char* gasnetc_reach(gasnet_node_t node, const void* addr, size_t 
   const uintptr_t size = __atomic_load_n(&w->size, __ATOMIC_ACQUIRE);
   const uintptr_t offset = (uintptr_t)addr - w->base;
   return GASNETT_PREDICT_TRUE(offset < size && nbytes <= size - offset)
-             ? __atomic_load_n(&w->here, __ATOMIC_RELAXED) + offset
+             ? (char*)(__atomic_load_n(&w->here, __ATOMIC_RELAXED) + offset)
              : NULL;
 }
 /* Before the next store of this thread, all earlier ones are visible. */
