@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
@@ -217,7 +218,7 @@ void keeper::look_at_clocks() {
     code_ = timed_out;
     hurry();
   } else if (kill_ns_ != 0 && now >= kill_ns_) {
-    if (!options_.quiet && alive_ > 0)
+    if (!options_.quiet && alive_ > 0 && !std::exchange(killing_said_, true))
       std::fprintf(stderr, "penrun: killing %u processes that did not end by themselves\n", alive_);
     hurry();
   }

@@ -79,6 +79,7 @@ class keeper {
   std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
   std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running
   std::uint64_t hurry_ns_ = 0;  ///< when other hosts were first told to kill; 0: not yet
+  bool killing_said_ = false;
 
   std::vector<remote_host> remotes_;  ///< in the order of their ranks; empty: all processes here
   std::vector<bool> away_;            ///< by rank: runs on another host
