@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "lib/base/clock.hpp"
 #include "penstock/rma.hpp"
+#include "perf/penperf/bench.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/penperf/twin.hpp"
 
@@ -56,6 +58,25 @@ class places {
   int pid_ = 0;  ///< of the target, if its memory is reached by process_vm_writev and _readv
   std::unique_ptr<remote_memory> mem_;
 };
+
+/// What the benchmarks of one-sided operations have in common.
+class one_sided_bench : public bench {
+ public:
+  void add_handlers(endpoint&) override {}
+  std::size_t segment_bytes() const override { return places_.segment_bytes(); }
+  void start(world& w, rig& r) override { places_.start(w, r); }
+  bool bare_verbs() const override { return !places_.alone(); }
+
+ protected:
+  one_sided_bench(const options& o, access what) : what_(what), places_(o, what) {}
+  access what_;
+  places places_;
+};
+
+/// The complaint if more threads were asked for.
+inline std::string one_thread(const options& o) {
+  return o.threads > 1 ? "measured with one thread" : "";
+}
 
 /// So many operations make a sample that the two readings of the clock do not count: 1 for what
 /// takes longer than two microseconds.

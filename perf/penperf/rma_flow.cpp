@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "penstock/atomic.hpp"
-#include "perf/penperf/bench.hpp"
 #include "perf/penperf/one_sided.hpp"
 
 namespace penstock::penperf {
@@ -14,15 +13,10 @@ namespace {
 /// Handles of atomics in flight; the oldest is waited for when one more is to go.
 constexpr std::size_t window = 64;
 
-class rma_flow final : public bench {
+class rma_flow final : public one_sided_bench {
  public:
   rma_flow(const options& o, access what)
-      : what_(what), places_(o, what), told_(o.iters), seconds_(std::max(0.2, 1.1 / o.rounds)) {}
-
-  void add_handlers(endpoint&) override {}
-  std::size_t segment_bytes() const override { return places_.segment_bytes(); }
-  void start(world& w, rig& r) override { places_.start(w, r); }
-  bool bare_verbs() const override { return !places_.alone(); }
+      : one_sided_bench(o, what), told_(o.iters), seconds_(std::max(0.2, 1.1 / o.rounds)) {}
 
   figures ours(rig& r) override {
     remote_memory& m = places_.remote();
@@ -106,8 +100,6 @@ class rma_flow final : public bench {
                                      std::uint64_t{1} << 27);
   }
 
-  access what_;
-  places places_;
   std::uint64_t told_;
   double seconds_;
   std::vector<std::uint64_t> samples_;
@@ -117,8 +109,7 @@ class rma_flow final : public bench {
 
 std::string complete_rma_bw(options& o) {
   if (o.size == 0) o.size = 65536;
-  if (o.threads > 1) return "measured with one thread";
-  return {};
+  return one_thread(o);
 }
 
 std::unique_ptr<bench> make_put_bw(const options& o) {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "penstock/atomic.hpp"
-#include "perf/penperf/bench.hpp"
 #include "perf/penperf/one_sided.hpp"
 
 namespace penstock::penperf {
@@ -14,14 +13,9 @@ constexpr std::uint64_t chunk = 1000;  ///< operations between two looks at the 
 constexpr std::uint64_t most_samples = 100'000;
 constexpr double seconds = 0.25;  ///< of a round, if not told
 
-class rma_lat final : public bench {
+class rma_lat final : public one_sided_bench {
  public:
-  rma_lat(const options& o, access what) : what_(what), places_(o, what), told_(o.iters) {}
-
-  void add_handlers(endpoint&) override {}
-  std::size_t segment_bytes() const override { return places_.segment_bytes(); }
-  void start(world& w, rig& r) override { places_.start(w, r); }
-  bool bare_verbs() const override { return !places_.alone(); }
+  rma_lat(const options& o, access what) : one_sided_bench(o, what), told_(o.iters) {}
 
   figures ours(rig& r) override {
     remote_memory& m = places_.remote();
@@ -84,8 +78,6 @@ class rma_lat final : public bench {
     return timed(batch_, samples_, op);
   }
 
-  access what_;
-  places places_;
   std::uint64_t told_, batch_ = 1;
   std::vector<std::uint64_t> samples_;
 };
@@ -94,15 +86,13 @@ class rma_lat final : public bench {
 
 std::string complete_rma_lat(options& o) {
   if (o.size == 0) o.size = 8;
-  if (o.threads > 1) return "measured with one thread";
-  return {};
+  return one_thread(o);
 }
 std::string complete_atomic(options& o) {
   if (o.size > sizeof(std::uint64_t)) return "an atomic is of 8 bytes";
   o.size = sizeof(std::uint64_t);
   if (o.memory != place_of::segment) return "atomics are for words in segments";
-  if (o.threads > 1) return "measured with one thread";
-  return {};
+  return one_thread(o);
 }
 
 std::unique_ptr<bench> make_put_lat(const options& o) {
