@@ -39,8 +39,8 @@ void ledger<M, Atomic, Store>::count_requests(std::uint32_t k) noexcept {
   if (before > k || before <= 0) [[likely]]
     return;
   demand_.store(0, std::memory_order_relaxed);  // an ask that is lost here comes again
-  // X2 epoch  add relaxed left: that one fills it until it is above zero again, as k, or what others
-  // counted meanwhile, may be more than an epoch, and nobody else does
+  // X2 epoch  add relaxed left: that one fills it until it is above zero again, as k, or what
+  // others counted meanwhile, may be more than an epoch, and nobody else does
   const std::int64_t length = cfg_.epoch_requests;
   do epoch_.fetch_add(1, std::memory_order_relaxed);
   while (epoch_left_.fetch_add(length, std::memory_order_relaxed) + length <= 0);
