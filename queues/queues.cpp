@@ -31,7 +31,7 @@ result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, i
 
 result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   const std::uint32_t most = static_cast<std::uint32_t>(dev_.limits.max_cqe);
-  const std::uint32_t am = size.credits + size.bulk_buffers() + 2 * size.spares;
+  const std::uint32_t am = size.small_receives() + size.bulk_receives();
   if (am > most)
     return failure{"the receive space of " + std::to_string(am) + " messages exceeds the " +
                        std::to_string(most) + " entries of a completion queue of " + dev_.name,
@@ -51,10 +51,12 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   if (auto r = cq(std::min(most, size.reply_receives()), reply_cq, channel); !r) return r;
   if (auto r = cq(am, am_cq, channel); !r) return r;
 
-  auto s = receive_pool::open(dev_, pd, memory_, size.credits, size.spares, size.small_bytes);
+  auto s = receive_pool::open(dev_, pd, memory_, size.credits, size.spares, size.small_held,
+                              size.small_bytes);
   if (!s) return s.error();
   small = std::move(*s);
-  auto b = receive_pool::open(dev_, pd, memory_, size.bulk_buffers(), size.spares, size.full_bytes);
+  auto b =
+      receive_pool::open(dev_, pd, memory_, size.bulk_buffers(), size.spares, 1, size.full_bytes);
   if (!b) return b.error();
   bulk = std::move(*b);
   auto rq = chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes);

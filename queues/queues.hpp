@@ -32,9 +32,9 @@ namespace penstock::queues {
 
 /// How large everything is; bytes and counts follow from settings and credits.
 struct dimensions {
-  std::uint32_t peers = 0;    ///< other processes
-  std::uint32_t credits = 0;  ///< total lent and banked
-  std::uint32_t spares = 4;
+  std::uint32_t peers = 0;          ///< other processes
+  std::uint32_t credits = 0;        ///< total lent and banked
+  std::uint32_t spares = 4;         ///< threads that can handle requests at a time
   std::uint32_t small_bytes = 256;  ///< one credit
   std::uint32_t full_bytes = 4160;  ///< of a bulk buffer
   std::uint32_t full_cost = 17;     ///< credits a bulk message costs
@@ -45,6 +45,13 @@ struct dimensions {
   [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
     return (credits + full_cost - 1) / full_cost;
   }
+  /// Small buffers that come with a spare; of bulk ones, whose messages cost more than a post, one.
+  static constexpr std::uint32_t small_held = held_back::most;
+  /// Receive buffers of either size.
+  [[nodiscard]] std::uint32_t small_receives() const noexcept {
+    return credits + spares * small_held;
+  }
+  [[nodiscard]] std::uint32_t bulk_receives() const noexcept { return bulk_buffers() + spares; }
   /// Receives behind the reply lanes that may be put back later than they were taken, at most.
   static constexpr std::uint32_t late_receives = 16;
   /// One for each request that is out, for the system messages of each peer, and what is late.
@@ -53,8 +60,7 @@ struct dimensions {
   }
   /// Bytes registered for receiving requests.
   [[nodiscard]] std::size_t receive_bytes() const noexcept {
-    return std::size_t{credits + spares} * small_bytes +
-           std::size_t{bulk_buffers() + spares} * full_bytes;
+    return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;
   }
 };
 

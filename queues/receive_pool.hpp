@@ -2,9 +2,10 @@
 // credits for this size by the spares.
 //
 // Invariant 1: at least as many buffers are posted, or filled and not yet taken, as there are
-// credits. A thread takes a request only with a spare in hand, the right to hold one buffer back,
-// and posts the buffer again before it takes another: so the reply, which brings the credit back,
-// need not wait for that.
+// credits. A thread takes a request only with a spare in hand, the right to hold so many buffers
+// back, and posts them again before it takes one more: so the reply, which brings the credit back,
+// need not wait for that, and one post serves several. Each post moves lines between the thread and
+// the device: the queue's ends.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,12 +22,21 @@
 
 namespace penstock::queues {
 
+/// What a thread with a spare in hand has yet to post again.
+struct held_back {
+  static constexpr std::uint32_t most = 8;
+  std::uint32_t buffer[most], count = 0;
+};
+
 class receive_pool {
  public:
-  /// credits + spares buffers of `bytes` each, posted on a new SRQ. Memory comes from the arena.
+  /// Buffers of `bytes` each, posted on a new SRQ: for the credits, and for each of the spares as
+  /// many as it may hold back (at most held_back::most). Memory comes from the arena.
   static result<std::unique_ptr<receive_pool>> open(nic::device& dev, ibv_pd* pd,
                                                     memreg::arena& memory, std::uint32_t credits,
-                                                    std::uint32_t spares, std::uint32_t bytes);
+                                                    std::uint32_t spares,
+                                                    std::uint32_t held_by_each,
+                                                    std::uint32_t bytes);
   ~receive_pool();
 
   [[nodiscard]] ibv_srq* srq() const noexcept { return srq_; }
@@ -40,15 +50,26 @@ class receive_pool {
   [[nodiscard]] std::optional<std::uint32_t> take_spare() noexcept { return spares_.take(); }
   void give_spare(std::uint32_t spare) noexcept { spares_.give(spare); }
   [[nodiscard]] bool no_spare() const noexcept { return spares_.empty(); }
-  /// Posts buffer. 0 or an errno (only a broken device refuses: the SRQ is as deep as there are
+  /// Posts buffer again, with those held back, if these are as many as a spare may hold; else it is
+  /// held back too. 0 or an errno (only a broken device refuses: the SRQ is as deep as there are
   /// buffers).
-  int post(std::uint32_t buffer) noexcept;
+  int post_in_turn(std::uint32_t buffer, held_back& h) noexcept {
+    h.buffer[h.count++] = buffer;
+    return h.count < held_by_each_ ? 0 : post(h);
+  }
+  /// Posts what is held back.
+  int post(held_back& h) noexcept;
 
  private:
-  receive_pool(nic::device& dev, std::uint32_t credits, std::uint32_t spares, std::uint32_t bytes)
-      : dev_(dev), count_(credits + spares), bytes_(bytes), spares_(spares) {}
+  receive_pool(nic::device& dev, std::uint32_t credits, std::uint32_t spares,
+               std::uint32_t held_by_each, std::uint32_t bytes)
+      : dev_(dev),
+        count_(credits + spares * held_by_each),
+        bytes_(bytes),
+        held_by_each_(held_by_each),
+        spares_(spares) {}
   nic::device& dev_;
-  std::uint32_t count_, bytes_;
+  std::uint32_t count_, bytes_, held_by_each_;
   memreg::piece memory_;
   ibv_srq* srq_ = nullptr;
   index_pool<build_mode> spares_;

@@ -58,7 +58,7 @@ struct settings {
   std::uint32_t sb_chunks = 256;    ///< request send chunks (also bounce buffers)
   std::uint32_t rpl_chunks = 128;   ///< reply send chunks
   std::uint64_t amrecv_space = 0;   ///< receive space of requests; 0: from the table
-  std::uint32_t am_spares = 0;      ///< spare receive buffers; 0: 2, in PAR 4
+  std::uint32_t am_spares = 0;      ///< threads that handle requests at a time; 0: 2, in PAR 4
   std::uint32_t safe_limit = 12;    ///< SAFE events a poll; 0: all
   std::uint32_t am_limit = 8;       ///< AM events a poll; 0: all
   std::uint32_t sys_limit = 0;      ///< SYS events a poll; 0: all

@@ -108,13 +108,15 @@ struct token_state {
 
 /// What a thread keeps from poll to poll of a domain. Who sends: with many connections it looks at
 /// the hot ones each time, and at the others in turn. And, on the verbs path, what it must hold to
-/// take a request: where a reply is built, and a spare for either size of buffer.
+/// take a request: where a reply is built, and a spare for either size of buffer; and the buffers
+/// that it holds back for that.
 struct poller {
   static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
   static constexpr std::uint32_t messages_a_turn = 256;  ///< where processes outnumber cores
   peer* hot[hot_peers] = {};
   std::uint32_t victim = 0, cursor = 0, since_look = 0, replies_due = 0;
   std::optional<std::uint32_t> reply_chunk, spare[2];
+  queues::held_back held[2];
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
   std::uint32_t busy = 0;       ///< messages sent and handled in this turn

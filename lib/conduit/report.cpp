@@ -41,8 +41,8 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     row("rings, if all peers are connected (shared)",
         std::size_t{ranks - 1} * 2 * nic::shm::ring_geometry{}.memory());
   } else {
-    row("ReqRB, small lane", std::size_t{d.credits + d.spares} * d.small_bytes);
-    row("ReqRB, bulk lane", std::size_t{d.bulk_buffers() + d.spares} * d.full_bytes);
+    row("ReqRB, small lane", std::size_t{d.small_receives()} * d.small_bytes);
+    row("ReqRB, bulk lane", std::size_t{d.bulk_receives()} * d.full_bytes);
     row("ReqSB", std::size_t{d.request_chunks} * d.chunk_bytes);
     row("RplSB", std::size_t{d.reply_chunks} * d.chunk_bytes);
     std::snprintf(line, sizeof line, "  %-52s %12.1f bytes\n",

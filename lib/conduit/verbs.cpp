@@ -422,6 +422,8 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
   queues::receive_pool* const pools[] = {d.queues->small.get(), d.queues->bulk.get()};
   for (unsigned i = 0; i < 2; ++i) {
     if (!mine.spare[i] || !pools[i]->no_spare()) continue;
+    if (pools[i]->post(mine.held[i]) != 0) [[unlikely]]
+      fatal(1, "ibv_post_srq_recv failed on %s", device_.name.c_str());
     pools[i]->give_spare(*mine.spare[i]);
     mine.spare[i].reset();
   }
@@ -471,7 +473,7 @@ unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag)
       p.request_in.leave(tag);
     }
     if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
-    if (pool.post(buffer) != 0) [[unlikely]]
+    if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
       peer_failed(p, "ibv_post_srq_recv failed");
   }
   if (n != 0) d.ledger->count_requests(n);
