@@ -15,9 +15,6 @@ inline constexpr std::uint32_t max_cost = 17;
 /// Largest value of a per-peer counter.
 inline constexpr std::uint32_t counter_max = 0xffff;
 
-/// A borrower that waits asks for this part of its loan on top of what it lacks: with less, the
-/// last steps of a demand that differs from time to time would take many epochs.
-inline constexpr std::uint32_t headroom = 4;
 /// Messages whose credits a stream leases at a time: one RMW for so many.
 inline constexpr std::uint32_t lease_messages = 16;
 

@@ -130,8 +130,9 @@ class ledger {
   [[nodiscard]] std::uint32_t begin_want(std::uint32_t peer, std::uint32_t n) noexcept;
 
   /// The WANT that a request of n credits sends while it waits: begin_want's, urgent; else, the
-  /// first time (after note_stall), one that is not urgent, for a part of its loan on top (headroom
-  /// in cost.hpp): XXX in the request can ask for 7 at most. Cost: as begin_want, twice at first.
+  /// first time (after note_stall), one that is not urgent, for as much again as it holds: XXX in
+  /// the request can ask for 7 at most, and in smaller steps a demand that differs from time to
+  /// time would be met after many epochs only. Cost: as begin_want, twice at first.
   [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept;
 
   /// A request that had called note_stall has its credits now, or was given up. Until then what was

@@ -125,8 +125,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept {
   if (const std::uint32_t urgent = begin_want(peer, n); urgent != 0) return {urgent, true};
   if (!first) return {0, false};
-  const std::uint32_t held = send_credits(peer);
-  return {hint(peer, held + std::max(n, held / headroom)), false};
+  return {hint(peer, 2 * send_credits(peer)), false};
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

@@ -393,16 +393,15 @@ TEST_CASE("a message larger than the loan is asked for, and waits until enough h
   CHECK(lent_and_banked(lender) == lender.settings().total_credits());
 }
 
-TEST_CASE(
-    "a request that waits asks for a part of its loan on top, once, or for what it must have") {
+TEST_CASE("a request that waits asks for as much again, once, or for what it must have") {
   seq_ledger l(planned(3, 0, small(40, 100)));
   CHECK(l.try_take(1, 40) == 40);
-  CHECK(l.next_want(1, 1, true).count == 10);
+  CHECK(l.next_want(1, 1, true).count == 40);
   CHECK(l.next_want(1, 1, true).count == 0);  // one is in flight
   CHECK(l.on_grant(1, 0, false) == status::ok);
   CHECK(l.next_want(1, 1, false).count == 0);  // asked for this request already
-  const want w = l.next_want(1, 17, true);     // more than a quarter
-  CHECK(w.count == 17);
+  const want w = l.next_want(1, 17, true);
+  CHECK(w.count == 40);
   CHECK_FALSE(w.urgent);
   seq_ledger poor(planned(3, 0, small(4, 100)));
   const want must = poor.next_want(1, 17, false);
