@@ -72,7 +72,7 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   reply_srq = dev_.verbs->create_srq(pd, &init);
   if (reply_srq == nullptr) return failure{"ibv_create_srq for replies on " + dev_.name, errno, ""};
   for (std::uint32_t left = size.reply_receives(); left != 0;) {
-    const std::uint32_t n = std::min(left, dimensions::late_receives);
+    const std::uint32_t n = std::min(left, dimensions::receives_a_post);
     if (const int e = post_reply_receives(n); e != 0)
       return failure{"ibv_post_srq_recv for replies on " + dev_.name, e, ""};
     left -= n;
@@ -89,7 +89,7 @@ message_queues::~message_queues() {
 }
 
 int message_queues::post_reply_receives(std::uint32_t n) noexcept {
-  ibv_recv_wr chain[dimensions::late_receives];
+  ibv_recv_wr chain[dimensions::receives_a_post];
   for (std::uint32_t i = 0; i < n; ++i)
     chain[i] = {
         .wr_id = 0, .next = i + 1 < n ? chain + i + 1 : nullptr, .sg_list = nullptr, .num_sge = 0};

@@ -52,11 +52,13 @@ struct dimensions {
     return credits + spares * small_held;
   }
   [[nodiscard]] std::uint32_t bulk_receives() const noexcept { return bulk_buffers() + spares; }
-  /// Receives behind the reply lanes that may be put back later than they were taken, at most.
-  static constexpr std::uint32_t late_receives = 16;
+  /// Receives behind the reply lanes that come with a spare: who has one puts so many back at once.
+  static constexpr std::uint32_t late_receives = 8;
+  /// Most that are put back at once.
+  static constexpr std::uint32_t receives_a_post = 16;
   /// One for each request that is out, for the system messages of each peer, and what is late.
   [[nodiscard]] std::uint32_t reply_receives() const noexcept {
-    return request_chunks + 4 * peers + 16 + late_receives;
+    return request_chunks + 4 * peers + 16 + spares * late_receives;
   }
   /// Bytes registered for receiving requests.
   [[nodiscard]] std::size_t receive_bytes() const noexcept {
@@ -86,14 +88,14 @@ class message_queues {
   [[nodiscard]] std::uint32_t identity_of(std::uint32_t qpn) const noexcept {
     return table_.find(qpn);
   }
-  /// Puts n <= late_receives zero-length receives back behind the reply lanes: at once in PAR,
-  /// where nobody knows when its thread runs on; else when enough are due. 0 or an errno.
-  int replace_reply_receives(std::uint32_t n) noexcept {
-    if (concurrent(build_mode)) return post_reply_receives(n);
-    due_ += n;
-    if (due_ < dimensions::late_receives / 2) return 0;
-    const std::uint32_t due = std::min(due_, dimensions::late_receives);
-    due_ -= due;
+  /// Puts zero-length receives back behind the reply lanes: the n <= receives_a_post just taken,
+  /// and those of before, late, that this thread has yet to put back. With a spare in hand only
+  /// when they are several. 0 or an errno.
+  int replace_reply_receives(std::uint32_t n, std::uint32_t& late, bool spare) noexcept {
+    late += n;
+    if (late < (spare ? dimensions::late_receives : 1)) return 0;
+    const std::uint32_t due = std::min(late, dimensions::receives_a_post);
+    late -= due;
     return post_reply_receives(due);
   }
 
@@ -110,7 +112,6 @@ class message_queues {
   nic::device& dev_;
   memreg::arena memory_;
   qp_table table_;
-  std::uint32_t due_ = 0;  // receives to be put back
 };
 
 }  // namespace penstock::queues

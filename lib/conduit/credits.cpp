@@ -35,7 +35,7 @@ status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
 // Credits of p may have come back and lie in its queue: taking them out is no waiting.
 void engine::look_for_credits(peer& p) noexcept {
   if (!direct_)
-    (void)poll_replies_verbs(*p.home);
+    (void)poll_replies_verbs(*p.home, my_poller(my_tag(), *p.home));
   else if ((p.ready.load(std::memory_order_acquire) >> lane_reply & 1) != 0)
     (void)poll_replies_direct(p, thread_tag());
 }

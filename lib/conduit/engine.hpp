@@ -117,6 +117,7 @@ struct poller {
   std::uint32_t victim = 0, cursor = 0, since_look = 0, replies_due = 0;
   std::optional<std::uint32_t> reply_chunk, spare[2];
   queues::held_back held[2];
+  std::uint32_t late_receives = 0;  ///< for replies, yet to be put back
 
   [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
   std::uint32_t busy = 0;       ///< messages sent and handled in this turn
@@ -290,7 +291,8 @@ class engine {
   unsigned reap_sends(domain& d) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
-  unsigned poll_replies_verbs(domain& d) noexcept;
+  unsigned poll_replies_verbs(domain& d, poller& mine) noexcept;
+  [[noreturn]] void receives_failed() noexcept;
   [[nodiscard]] bool equip(domain& d, poller& mine) noexcept;
   void lay_down(domain& d, poller& mine) noexcept;
   unsigned poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;

@@ -73,7 +73,7 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   // Requests wait, since their handlers reply, until no peer has a key to changed memory.
   if (attention()) [[unlikely]]
     look_around();
-  return poll_replies_verbs(d) + transfers_.reap();
+  return poll_replies_verbs(d, my_poller(tag, d)) + transfers_.reap();
 }
 
 // Domains whose own threads do not poll: looked at once in poll_mask + 1 polls, each time for a

@@ -30,7 +30,8 @@ constexpr std::uint32_t imm_system = 1u << 31, imm_epoch = 1u << 30, imm_urgent 
 constexpr std::uint32_t imm_op_shift = 16, imm_op = 15, imm_count = 0xffff;
 
 constexpr unsigned batch = 16;
-static_assert(batch <= queues::dimensions::late_receives, "what one poll took is put back at once");
+static_assert(batch <= queues::dimensions::receives_a_post,
+              "what one poll took is put back at once");
 
 // Writes header, fixed part and payload at to; the length.
 std::uint32_t build(std::byte* to, wire::header h, const outgoing& m, bool carry) noexcept {
@@ -333,14 +334,19 @@ unsigned engine::reap_sends(domain& d) noexcept {
   return static_cast<unsigned>(n);
 }
 
+void engine::receives_failed() noexcept {
+  fatal(1, "ibv_post_srq_recv failed on %s", device_.name.c_str());
+}
+
 // SAFE_EQ: replies and system messages.
-unsigned engine::poll_replies_verbs(domain& d) noexcept {
+unsigned engine::poll_replies_verbs(domain& d, poller& mine) noexcept {
   ibv_wc wc[batch];
   const unsigned limit = settings_.safe_limit == 0 ? batch : std::min(settings_.safe_limit, batch);
   const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) return 0;
-  if (d.queues->replace_reply_receives(static_cast<std::uint32_t>(n)) != 0) [[unlikely]]
-    fatal(1, "ibv_post_srq_recv for replies failed on %s", device_.name.c_str());
+  if (d.queues->replace_reply_receives(static_cast<std::uint32_t>(n), mine.late_receives,
+                                       mine.equipped()) != 0) [[unlikely]]
+    receives_failed();
   for (int i = 0; i < n; ++i) {
     const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
     if (rank >= size_) [[unlikely]]
@@ -422,8 +428,9 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
   queues::receive_pool* const pools[] = {d.queues->small.get(), d.queues->bulk.get()};
   for (unsigned i = 0; i < 2; ++i) {
     if (!mine.spare[i] || !pools[i]->no_spare()) continue;
-    if (pools[i]->post(mine.held[i]) != 0) [[unlikely]]
-      fatal(1, "ibv_post_srq_recv failed on %s", device_.name.c_str());
+    if (pools[i]->post(mine.held[i]) != 0 ||
+        d.queues->replace_reply_receives(0, mine.late_receives, false) != 0) [[unlikely]]
+      receives_failed();
     pools[i]->give_spare(*mine.spare[i]);
     mine.spare[i].reset();
   }
@@ -506,7 +513,7 @@ unsigned engine::poll_verbs(domain& d, std::uint32_t tag) noexcept {
   unsigned n = 0;
   const bool both = ++mine.since_look % polls_of_one == 0, replies = mine.replies_due != 0;
   if (replies) --mine.replies_due;
-  if (replies || both) n = poll_replies_verbs(d);
+  if (replies || both) n = poll_replies_verbs(d, mine);
   if (!replies || both) n += poll_requests_verbs(d, mine, tag);
   if (mine.since_look < polls_a_look) return n;
   mine.since_look = 0;
