@@ -1,6 +1,7 @@
 // Job program: the ghost zones of perf/ghost, and what their credits do. After the first epochs no
 // credit moves any more, and hardly a message waits for one.
-//   credit_ghost CELLS STEPS EPOCHS
+//   credit_ghost CELLS STEPS EPOCHS [PERCENT]
+// PERCENT: the most of what was lent that may move later.
 // The faces are sent and taken; the stencil itself is left out.
 #include <array>
 #include <cstdio>
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   const auto cells = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 48);
   const auto steps = static_cast<std::uint32_t>(argc > 2 ? std::atoi(argv[2]) : 300);
   const auto epochs = static_cast<std::uint64_t>(argc > 3 ? std::atoi(argv[3]) : 20);
+  const auto percent = static_cast<std::uint64_t>(argc > 4 ? std::atoi(argv[4]) : 2);
   auto w = world::join();
   JOB_CHECK(w);
   endpoint ep = test::open_endpoint(*w);
@@ -80,8 +82,8 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   JOB_CHECK(least_epochs >= epochs);  // there was an afterwards
   JOB_CHECK(lent > 0 && first_stalls > 0);
-  // None, but for a rare burst where processes outnumber cores. What does not settle moves a half.
-  JOB_CHECK(moved_late * 20 <= lent);
+  // None, but for a rare burst where processes outnumber cores.
+  JOB_CHECK(moved_late * 100 <= lent * percent);
   JOB_CHECK(stalls * 1000 < sent);
   return 0;
 }
