@@ -51,12 +51,12 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   if (auto r = cq(std::min(most, size.reply_receives()), reply_cq, channel); !r) return r;
   if (auto r = cq(am, am_cq, channel); !r) return r;
 
-  auto s = receive_pool::open(dev_, pd, memory_, size.credits, size.spares, size.small_held,
-                              size.small_bytes);
+  auto s = receive_pool::open(dev_, pd, memory_, size.small_receives(), size.spares,
+                              size.small_held, size.small_bytes);
   if (!s) return s.error();
   small = std::move(*s);
   auto b =
-      receive_pool::open(dev_, pd, memory_, size.bulk_buffers(), size.spares, 1, size.full_bytes);
+      receive_pool::open(dev_, pd, memory_, size.bulk_receives(), size.spares, 1, size.full_bytes);
   if (!b) return b.error();
   bulk = std::move(*b);
   auto rq = chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes);

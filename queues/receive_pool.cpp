@@ -4,10 +4,12 @@
 
 namespace penstock::queues {
 
-result<std::unique_ptr<receive_pool>> receive_pool::open(
-    nic::device& dev, ibv_pd* pd, memreg::arena& memory, std::uint32_t credits,
-    std::uint32_t spares, std::uint32_t held_by_each, std::uint32_t bytes) {
-  std::unique_ptr<receive_pool> p(new receive_pool(dev, credits, spares, held_by_each, bytes));
+result<std::unique_ptr<receive_pool>> receive_pool::open(nic::device& dev, ibv_pd* pd,
+                                                         memreg::arena& memory, std::uint32_t count,
+                                                         std::uint32_t spares,
+                                                         std::uint32_t held_by_each,
+                                                         std::uint32_t bytes) {
+  std::unique_ptr<receive_pool> p(new receive_pool(dev, count, spares, held_by_each, bytes));
   auto piece = memory.take(std::size_t{p->count_} * bytes);
   if (!piece) return piece.error();
   p->memory_ = *piece;

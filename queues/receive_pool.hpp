@@ -30,10 +30,10 @@ struct held_back {
 
 class receive_pool {
  public:
-  /// Buffers of `bytes` each, posted on a new SRQ: for the credits, and for each of the spares as
-  /// many as it may hold back (at most held_back::most). Memory comes from the arena.
+  /// count buffers of `bytes` each, posted on a new SRQ; held_by_each of them (at most
+  /// held_back::most) belong to each of the spares. Memory comes from the arena.
   static result<std::unique_ptr<receive_pool>> open(nic::device& dev, ibv_pd* pd,
-                                                    memreg::arena& memory, std::uint32_t credits,
+                                                    memreg::arena& memory, std::uint32_t count,
                                                     std::uint32_t spares,
                                                     std::uint32_t held_by_each,
                                                     std::uint32_t bytes);
@@ -61,13 +61,9 @@ class receive_pool {
   int post(held_back& h) noexcept;
 
  private:
-  receive_pool(nic::device& dev, std::uint32_t credits, std::uint32_t spares,
+  receive_pool(nic::device& dev, std::uint32_t count, std::uint32_t spares,
                std::uint32_t held_by_each, std::uint32_t bytes)
-      : dev_(dev),
-        count_(credits + spares * held_by_each),
-        bytes_(bytes),
-        held_by_each_(held_by_each),
-        spares_(spares) {}
+      : dev_(dev), count_(count), bytes_(bytes), held_by_each_(held_by_each), spares_(spares) {}
   nic::device& dev_;
   std::uint32_t count_, bytes_, held_by_each_;
   memreg::piece memory_;

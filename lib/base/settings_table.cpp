@@ -47,8 +47,7 @@ const setting_row rows[] = {
     {"AMRECV_SPACE", "GASNET_PORTAL_AMRECV_SPACE", &s::amrecv_space, 0, tib, u::bytes,
      "Receive space for requests, 256 bytes a credit; 0 takes it from the table by job size."},
     {"AM_SPARES", "GASNET_AM_SPARES", &s::am_spares, 0, 65536, u::none,
-     "Threads that may handle requests at a time, each with spare receive buffers; 0 is 2, in PAR "
-     "4."},
+     "Threads that may handle requests at a time, each with spare buffers; 0 is 2, in PAR 4."},
     {"SAFE_LIMIT", "GASNET_PORTAL_SAFE_LIMIT", &s::safe_limit, 0, 65536, u::none,
      "Most SAFE events (replies, completions) a poll handles; 0 is all."},
     {"AM_LIMIT", "GASNET_PORTAL_AM_LIMIT GASNET_GNI_AMPOLL_BURST", &s::am_limit, 0, 65536, u::none,
