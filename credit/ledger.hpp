@@ -175,7 +175,15 @@ class ledger {
 
   /// Whether the next message to peer must carry E; clears the mark, so ask only when sending.
   /// Cost: two loads; 1 RMW once per epoch and peer.
-  [[nodiscard]] bool take_epoch_mark(std::uint32_t peer) noexcept;
+  [[nodiscard]] bool take_epoch_mark(std::uint32_t peer) noexcept {
+    // loan_fields by hand: this is the hot path.
+    const std::uint64_t loan = store_[peer].loan.load(std::memory_order_relaxed);
+    const auto stamp = static_cast<std::uint16_t>(loan >> 32);
+    const bool marked =
+        stamp != static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed)) ||
+        (loan >> 56 & flag_reached_epoch) != 0;
+    return marked && clear_epoch_mark(peer);
+  }
 
   /// True when the bank is below its low-water mark. Cost: one load.
   [[nodiscard]] bool bank_low() const noexcept {
@@ -255,6 +263,7 @@ class ledger {
   [[nodiscard]] std::uint32_t take_bank(std::uint32_t least, std::uint32_t most) noexcept;
   void fill_bank(std::uint32_t n) noexcept;
   [[nodiscard]] loan_fields synced(loan_fields f, std::uint16_t now) const noexcept;
+  [[gnu::noinline]] bool clear_epoch_mark(std::uint32_t peer) noexcept;
   template <class Change>
   bool change_loan(state& s, Change&& change) noexcept;
   void catch_up(state& s) noexcept;

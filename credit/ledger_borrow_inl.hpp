@@ -45,8 +45,8 @@ void ledger<M, Atomic, Store>::give_back(std::uint32_t peer, std::uint32_t n) no
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-status ledger<M, Atomic, Store>::add_credits(std::uint32_t peer, std::uint32_t returned,
-                                             std::uint32_t granted) noexcept {
+[[gnu::always_inline]] inline status ledger<M, Atomic, Store>::add_credits(
+    std::uint32_t peer, std::uint32_t returned, std::uint32_t granted) noexcept {
   auto& w = store_[peer].send;
   std::uint64_t old = w.load(std::memory_order_relaxed);
   for (;;) {

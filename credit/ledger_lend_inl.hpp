@@ -123,13 +123,8 @@ void ledger<M, Atomic, Store>::catch_up(state& s) noexcept {
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-bool ledger<M, Atomic, Store>::take_epoch_mark(std::uint32_t peer) noexcept {
-  state& s = store_[peer];
-  const auto f = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
-  const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
-  if (f.stamp == now && (f.flags & flag_reached_epoch) == 0) [[likely]]
-    return false;
-  return change_loan(s, [](loan_fields& g) {
+bool ledger<M, Atomic, Store>::clear_epoch_mark(std::uint32_t peer) noexcept {
+  return change_loan(store_[peer], [](loan_fields& g) {
     if ((g.flags & flag_reached_epoch) == 0) return false;
     g.flags = static_cast<std::uint8_t>(g.flags & ~flag_reached_epoch);
     return true;

@@ -99,16 +99,6 @@ bool engine::grant_more(peer& p, token_state& t) noexcept {
   return true;
 }
 
-// The header of a reply that gives `returned` credits back.
-wire::header engine::reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept {
-  wire::header h;
-  h.chunk = static_cast<std::uint16_t>(returned);
-  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), t.grant,
-                                 static_cast<std::uint8_t>(std::min<std::uint32_t>(returned, 15))}
-                 .encode();
-  return h;
-}
-
 // The header of a message that gives p all it is owed; inside request_in, and to be sent.
 wire::header engine::credits_header(peer& p) noexcept {
   const std::uint32_t due = std::min<std::uint32_t>(p.owed.load(std::memory_order_relaxed), 65535);
@@ -122,14 +112,6 @@ wire::header engine::credits_header(peer& p) noexcept {
   p.owed.store(p.owed.load(std::memory_order_relaxed) - due, std::memory_order_relaxed);
   p.grant -= grant;
   return h;
-}
-
-// A reply or a message of credits came from p.
-void engine::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept {
-  const auto byte = credit::credit_byte::decode(h.credit);
-  if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
-      [[unlikely]]
-    peer_failed(p, malformed);
 }
 
 bool engine::system_message(peer& p, const wire::header& h) noexcept {

@@ -31,28 +31,25 @@ void put_fixed(std::byte* to, const outgoing& m, const void* dest) noexcept {
   for (unsigned i = 0; i < m.nargs; ++i) std::memcpy(to + 4 * i, m.args + i, 4);
 }
 
-// Writes m into the ring; false when it is full. A Long's payload must be in place already.
-bool push(nic::shm::ring_tx& tx, wire::header h, const outgoing& m) noexcept {
+// Where the parts of m lie in a ring.
+wire::layout layout_of(const outgoing& m) noexcept {
+  return {wire::fixed_bytes(m.kind, m.nargs),
+          m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0};
+}
+
+// Writes m into the ring, which has room. A Long's payload must be in place already.
+void push(nic::shm::ring_tx& tx, wire::header h, const outgoing& m,
+          const wire::layout& l) noexcept {
+  const std::size_t carried = m.kind == wire::kind::medium ? m.bytes : 0;
   h.kind_args = wire::kind_args(m.kind, m.nargs);
   h.handler = m.handler;
   h.flags = m.flags;
-  const std::uint32_t carried =
-      m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0;
   h.length = static_cast<std::uint16_t>(carried);
-  const std::uint32_t fixed = wire::fixed_bytes(m.kind, m.nargs);
-  const wire::layout l(fixed, carried);
-  return tx.try_push(
-      op_direct, wire::word_of(h), l.data_bytes, [&](std::byte* body, std::byte* data) {
-        put_fixed(l.fixed_in_body ? body : data, m, m.dest);
-        if (carried != 0)
-          std::memcpy((l.payload_in_body ? body : data) + l.payload_at, m.payload, carried);
-      });
-}
-
-std::uint32_t data_bytes(const outgoing& m) noexcept {
-  return wire::layout(wire::fixed_bytes(m.kind, m.nargs),
-                      m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0)
-      .data_bytes;
+  tx.push(op_direct, wire::word_of(h), l.data_bytes, [&](std::byte* body, std::byte* data) {
+    put_fixed(l.fixed_in_body ? body : data, m, m.dest);
+    if (carried != 0)
+      std::memcpy((l.payload_in_body ? body : data) + l.payload_at, m.payload, carried);
+  });
 }
 
 // Finds the parts of a message in the ring; false: its lengths contradict each other.
@@ -85,13 +82,30 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
       wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
 }
 
+// True if the user's handler of that index takes a Short of so many words, and they fit a slot.
+inline bool engine::takes_short(std::uint8_t handler, unsigned nargs) const noexcept {
+  const std::uint8_t takes = short_words_[handler];
+  return nargs <= nic::shm::slot_body / 4 && (takes == nargs || takes == any_words);
+}
+
+// True if what came without data is such a Short: its handler may be called without another look.
+inline bool engine::is_plain_short(const wire::header& h) const noexcept {
+  static_assert(wire::kind_args(wire::kind::short_, 12) == 12);  // other kinds are more than that
+  return h.flags == 0 && takes_short(h.handler, h.kind_args);
+}
+
+// True if it is a Medium of a user's handler, which takes so many words; they lie in the slot.
+inline bool engine::is_plain_medium(const wire::header& h) const noexcept {
+  const std::uint8_t takes = medium_words_[h.handler];
+  return h.kind() == wire::kind::medium && h.flags == 0 && h.length <= max_medium &&
+         h.nargs() <= nic::shm::slot_body / 4 && (takes == h.nargs() || takes == any_words);
+}
+
 // A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
 // they queue up behind lines that are on their way to this core.
 status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept {
-  const std::uint8_t takes = short_words_[handler];
-  if (to < size_ && running == nullptr &&
-      (takes == nargs || (takes == any_short && nargs <= nic::shm::slot_body / 4))) [[likely]] {
+  if (to < size_ && running == nullptr && takes_short(handler, nargs)) [[likely]] {
     const std::uint32_t tag = my_tag();
     peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
     // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
@@ -133,7 +147,8 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   if (s == status::ok) [[likely]] {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
     // behind.
-    if (!p.request_tx->has_room(1, data_bytes(m))) [[unlikely]] {
+    const wire::layout l = layout_of(m);
+    if (!p.request_tx->has_room(1, l.data_bytes)) [[unlikely]] {
       s = status::no_space;
     } else {
       if (m.kind == wire::kind::long_ && m.bytes != 0)
@@ -141,7 +156,7 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
                     m.bytes);
       wire::header h;
       h.credit = request_credit_byte(p, cost);
-      (void)push(*p.request_tx, h, m);
+      push(*p.request_tx, h, m, l);
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.lease -= cost;
       if (!p.wakes) [[likely]]
@@ -168,13 +183,41 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
   const std::uint32_t tag = my_tag();
   // All that is owed rides along. Inside request_in, as owed is.
   const std::uint32_t due = p.owed.load(std::memory_order_relaxed) + t.cost;
+  const wire::layout l = layout_of(m);
   enter(p.reply_out, tag);
-  const bool pushed = push(*p.reply_tx, reply_header(p, t, due), m);
+  const bool room = p.reply_tx->has_room(1, l.data_bytes);
+  if (room) [[likely]]  // it was there when the request was taken
+    push(*p.reply_tx, reply_header(p, t, due), m, l);
+  p.reply_out.leave(tag);
+  if (!room) [[unlikely]]
+    return status::no_space;
+  wake(p);
+  p.owed.store(0, std::memory_order_relaxed);
+  return status::ok;
+}
+
+status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                           unsigned nargs) noexcept {
+  if (!direct_ || t.replied || running != &t || t.from == nullptr || !takes_short(handler, nargs) ||
+      transfers_.must_settle()) [[unlikely]]
+    return reply(t, {.kind = wire::kind::short_,
+                     .handler = handler,
+                     .nargs = static_cast<std::uint8_t>(nargs),
+                     .args = args});
+  peer& p = *t.from;
+  told_peer(&p);
+  const std::uint32_t tag = my_tag();
+  wire::header h = reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost);
+  h.handler = handler;
+  h.kind_args = wire::kind_args(wire::kind::short_, nargs);
+  enter(p.reply_out, tag);
+  const bool pushed = p.reply_tx->try_push_words(op_direct, wire::word_of(h), args, nargs);
   p.reply_out.leave(tag);
   wake(p);
   if (!pushed) [[unlikely]]
     return status::no_space;  // the room was there when the request was taken
   p.owed.store(0, std::memory_order_relaxed);
+  t.replied = true;
   return status::ok;
 }
 
@@ -197,38 +240,71 @@ void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
 
 // How many requests of p may be taken now: for each, the reply ring has room for the longest reply,
 // and for what the engine itself may say.
-unsigned engine::reply_room_direct(peer& p, std::uint32_t tag, unsigned most) noexcept {
+inline unsigned engine::reply_room_direct(peer& p, std::uint32_t tag) noexcept {
+  constexpr std::uint32_t most = 12;
+  constexpr std::uint32_t bytes_of_most = nic::shm::ring_tx::worst(most, reply_data);
+  constexpr std::uint32_t bytes_of_one = nic::shm::ring_tx::worst(1, reply_data);
   if (!p.reply_out.try_enter(tag)) return 0;
-  const unsigned n = p.reply_tx->has_room_for(reply_slots + most, reply_data, most) ? most
-                     : p.reply_tx->has_room_for(reply_slots + 1, reply_data, 1)     ? 1
-                                                                                    : 0;
+  const unsigned n = p.reply_tx->has_room_for(reply_slots + most, bytes_of_most) ? most
+                     : p.reply_tx->has_room_for(reply_slots + 1, bytes_of_one)   ? 1
+                                                                                 : 0;
   p.reply_out.leave(tag);
-  return n;
+  return n < am_limit_ ? n : am_limit_;
+}
+
+// Runs the handler of a message of the engine's users or its own; false: its bytes make no sense.
+inline bool engine::run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
+  auto* const body = const_cast<std::byte*>(m.slot->body);
+  if (is_plain_medium(t.header)) [[likely]] {
+    const wire::layout l(4 * t.nargs, t.header.length);
+    if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
+      return false;
+    call_handler(user_[t.header.handler], t, body, l.payload_in_body ? body + l.payload_at : m.data,
+                 t.header.length);
+    return true;
+  }
+  const std::byte* fixed = nullptr;
+  std::byte* payload = nullptr;
+  return find_parts(m, t.header, fixed, payload) && run_handler(t, fixed, payload);
+}
+
+// Takes the request at the front, of whatever kind. True: its sender waits.
+bool engine::take_request_direct(peer& p, nic::shm::ring_rx& rx) noexcept {
+  const auto m = rx.front();
+  token_state t(*this, p, wire::header_of(m.slot->header), true);
+  t.cost = cost_of(t.header);
+  const bool urgent = note_request(p, t);
+  if (!run_direct(m, t)) [[unlikely]]
+    peer_failed(p, malformed);
+  rx.pop(m);
+  if (!t.replied) owe(p, t.cost, t.grant);
+  return urgent;
 }
 
 unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
   if (!p.request_in.try_enter(tag)) return 0;
-  unsigned n = 0;
+  unsigned n = 0, limit = 0;
   nic::shm::ring_rx& rx = *p.request_rx;
-  const unsigned limit =
-      rx.ready() ? reply_room_direct(p, tag, am_limit_ < 12 ? am_limit_ : 12) : 0;
-  while (n < limit) {
-    const auto m = rx.front();
-    if (!m) break;
-    if (n != 0) rx.look_ahead();
-    const wire::header h = wire::header_of(m.slot->header);
-    const std::byte* fixed = nullptr;
-    std::byte* payload = nullptr;
-    token_state t(*this, p, h, true);
-    if (!find_parts(m, h, fixed, payload)) [[unlikely]]
-      peer_failed(p, malformed);
-    t.cost = h.kind() == wire::kind::short_ ? 1 : cost_of(h);
-    const bool urgent = note_request(p, t);
-    if (!run_handler(t, fixed, payload)) [[unlikely]]
-      peer_failed(p, malformed);
-    rx.pop(m);
+  for (;;) {
+    const nic::shm::ring_slot* s;
+    const auto seen = rx.peek(op_direct, s);
+    if (seen == nic::shm::ring_rx::sight::nothing) break;
+    if (n == 0) limit = reply_room_direct(p, tag);
+    if (n == limit) break;
+    bool urgent = false;
+    const std::uint64_t word = s->header;
+    if (seen == nic::shm::ring_rx::sight::plain && is_plain_short(wire::header_of(word)))
+        [[likely]] {
+      token_state t(*this, p, wire::header_of(word), true);
+      t.cost = 1;
+      urgent = note_request(p, t);
+      call_handler(user_[t.header.handler], t, s->body, nullptr, 0);
+      rx.pop_slot();
+      if (!t.replied) owe(p, 1, t.grant);
+    } else {
+      urgent = take_request_direct(p, rx);
+    }
     ++n;
-    if (!t.replied) owe(p, t.cost, t.grant);
     if (urgent || p.owed.load(std::memory_order_relaxed) >=
                       p.return_batch.load(std::memory_order_relaxed)) [[unlikely]]
       push_credits_direct(p, tag);
@@ -245,29 +321,42 @@ unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
   return n;
 }
 
+// Takes what is at the front of the reply lane, of whatever kind.
+void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx) noexcept {
+  const auto m = rx.front();
+  const wire::header h = wire::header_of(m.slot->header);
+  if (h.kind() >= wire::kind::credits) {
+    if (m.op != op_direct || m.data_bytes != 0 || !system_message(p, h)) [[unlikely]]
+      peer_failed(p, malformed);
+  } else {
+    absorb_credits(p, h, h.chunk);
+    token_state t(*this, p, h, false);
+    if (!run_direct(m, t)) [[unlikely]]
+      peer_failed(p, malformed);
+    p.replies_handled.add(1);
+  }
+  rx.pop(m);
+}
+
 unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_in.try_enter(tag)) return 0;
   unsigned n = 0;
-  while (n < safe_limit_) {
-    const auto m = p.reply_rx->front();
-    if (!m) break;
-    const wire::header h = wire::header_of(m.slot->header);
-    if (h.kind() >= wire::kind::credits) {
-      if (m.op != op_direct || m.data_bytes != 0 || !system_message(p, h)) [[unlikely]]
-        peer_failed(p, malformed);
-    } else {
-      const std::byte* fixed = nullptr;
-      std::byte* payload = nullptr;
-      if (!find_parts(m, h, fixed, payload)) [[unlikely]]
-        peer_failed(p, malformed);
-      absorb_credits(p, h, h.chunk);
-      token_state t(*this, p, h, false);
-      if (!run_handler(t, fixed, payload)) [[unlikely]]
-        peer_failed(p, malformed);
+  nic::shm::ring_rx& rx = *p.reply_rx;
+  for (; n < safe_limit_; ++n) {
+    const nic::shm::ring_slot* s;
+    const auto seen = rx.peek(op_direct, s);
+    if (seen == nic::shm::ring_rx::sight::nothing) break;
+    const std::uint64_t word = s->header;
+    if (seen == nic::shm::ring_rx::sight::plain && is_plain_short(wire::header_of(word)))
+        [[likely]] {
+      token_state t(*this, p, wire::header_of(word), false);
+      absorb_credits(p, t.header, wire::chunk_of(word));
+      call_handler(user_[t.header.handler], t, s->body, nullptr, 0);
       p.replies_handled.add(1);
+      rx.pop_slot();
+    } else {
+      take_reply_direct(p, rx);
     }
-    p.reply_rx->pop(m);
-    ++n;
   }
   p.reply_in.leave(tag);
   return n;

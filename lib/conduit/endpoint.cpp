@@ -127,6 +127,10 @@ rank_id token::source() const noexcept { return s_->source; }
 bool token::is_request() const noexcept { return s_->request; }
 endpoint& token::at() const noexcept { return *s_->engine->owner_endpoint(); }
 
+status token::reply_short_raw(std::uint8_t index, const std::uint32_t* args,
+                              unsigned nargs) noexcept {
+  return s_->engine->reply_short(*s_, index, args, nargs);
+}
 status token::reply(unsigned kind, std::uint8_t index, const std::uint32_t* args, unsigned nargs,
                     const void* payload, std::size_t bytes, void* dest) noexcept {
   return s_->engine->reply(*s_, {.kind = static_cast<conduit::wire::kind>(kind),

@@ -171,6 +171,10 @@ class engine {
   // Messages. Requests wait by polling; see endpoint. Replies do not wait.
   status request(rank_id to, const outgoing& m) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
+  /// reply() with a Short of a user's handler; the shortest way there is. args as in
+  /// request_short().
+  status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                     unsigned nargs) noexcept;
   /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
   /// nothing.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
@@ -226,6 +230,8 @@ class engine {
   [[nodiscard]] static bool in_segment(const peer& p, const void* at, std::size_t bytes) noexcept;
   // fixed and payload point into the queue; false: the bytes made no sense.
   bool run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
+  void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
+                    std::byte* payload, std::size_t bytes) noexcept;
 
   // credits.cpp
   [[nodiscard]] status take_credits(peer& p, std::uint32_t cost) noexcept;
@@ -253,20 +259,31 @@ class engine {
   // direct.cpp
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;
+  [[nodiscard]] bool takes_short(std::uint8_t handler, unsigned nargs) const noexcept;
+  [[nodiscard]] bool is_plain_short(const wire::header& h) const noexcept;
+  [[nodiscard]] bool is_plain_medium(const wire::header& h) const noexcept;
+  bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
   status request_direct(peer& p, const outgoing& m) noexcept;
   status reply_direct(token_state& t, const outgoing& m) noexcept;
   [[nodiscard]] static std::uint32_t cost_of(const wire::header& h) noexcept;
-  unsigned reply_room_direct(peer& p, std::uint32_t tag, unsigned most) noexcept;
+  unsigned reply_room_direct(peer& p, std::uint32_t tag) noexcept;
   bool push_word_direct(peer& p, const wire::header& h) noexcept;
   void push_credits_direct(peer& p, std::uint32_t tag) noexcept;
   void wake(peer& p) noexcept;
+  [[gnu::noinline]] bool take_request_direct(peer& p, nic::shm::ring_rx& rx) noexcept;
+  [[gnu::noinline]] void take_reply_direct(peer& p, nic::shm::ring_rx& rx) noexcept;
   unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
 
   // poll.cpp
   poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
   unsigned poll_peer_direct(peer& p, std::uint32_t tag) noexcept;
+  unsigned poll_from_direct(domain& d, std::uint32_t tag, std::uint32_t first,
+                            std::uint32_t all) noexcept;
   unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] status poll_news(unsigned& n, std::uint32_t tag, domain& d,
+                                     std::uint32_t first) noexcept;
+  [[gnu::noinline]] status poll_all(unsigned& n, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
   void note_attendance(std::uint32_t tag) noexcept;
@@ -331,6 +348,8 @@ class engine {
 
   // events.cpp
   [[nodiscard]] bool attention() noexcept;
+  [[nodiscard]] bool attention_to_device() const noexcept;
+  [[nodiscard]] bool attention_to_kernel() noexcept;
   void look_around() noexcept;
   void look_around_in_wait() noexcept;
   [[noreturn]] void peer_failed(const peer& p, const char* how) noexcept;
@@ -378,9 +397,9 @@ class engine {
   credit::config credit_config_;
 
   handler_entry user_[user_handlers];
-  // Argument words of each user handler as request_short() may send it; not_short: by the long way.
-  static constexpr std::uint8_t any_short = 254, not_short = 255;
-  std::uint8_t short_words_[user_handlers];
+  // Argument words of each user handler that takes Shorts, or Mediums, if they fit a slot.
+  static constexpr std::uint8_t any_words = 254, not_taken = 255;
+  std::uint8_t short_words_[user_handlers], medium_words_[user_handlers];
   handler_entry system_[system_handlers];
 
   friend class transfers;

@@ -2,6 +2,7 @@
 // sent, and the run of a handler. Included by poll.cpp, request.cpp, direct.cpp and verbs.cpp only.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "lib/base/cross_process.hpp"
@@ -46,6 +47,41 @@ inline void engine::owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexce
   p.grant += grant;
 }
 
+/// True if look_around() has something to do. A few loads of lines that seldom change.
+inline bool engine::attention() noexcept {
+  return events_ != nullptr ? attention_to_device() : attention_to_kernel();
+}
+
+/// attention() on the shared-memory device. Asked at every poll: one branch.
+inline bool engine::attention_to_device() const noexcept {
+  const auto news =
+      static_cast<unsigned>(job_.ended()) |
+      static_cast<unsigned>(intents_.load(std::memory_order_relaxed)) |
+      deferred_.load(std::memory_order_relaxed) | datagrams_->load(std::memory_order_relaxed) |
+      (events_->load(std::memory_order_relaxed) ^ events_seen_.load(std::memory_order_relaxed));
+  return news != 0;
+}
+
+/// The header of a reply that gives `returned` credits back.
+inline wire::header engine::reply_header(peer& p, const token_state& t,
+                                         std::uint32_t returned) noexcept {
+  wire::header h;
+  h.chunk = static_cast<std::uint16_t>(returned);
+  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), t.grant,
+                                 static_cast<std::uint8_t>(std::min<std::uint32_t>(returned, 15))}
+                 .encode();
+  return h;
+}
+
+/// A reply or a message of credits came from p.
+inline void engine::absorb_credits(peer& p, const wire::header& h,
+                                   std::uint32_t returned) noexcept {
+  const auto byte = credit::credit_byte::decode(h.credit);
+  if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
+      [[unlikely]]
+    peer_failed(p, malformed);
+}
+
 inline status engine::check(const outgoing& m, const handler_entry* table,
                             unsigned handlers) noexcept {
   if (m.nargs > max_args) [[unlikely]]
@@ -66,6 +102,15 @@ inline status engine::check(const outgoing& m, const handler_entry* table,
       return status::too_long;
   }
   return status::ok;
+}
+
+inline void engine::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
+                                 std::byte* payload, std::size_t bytes) noexcept {
+  running = &t;
+  token tok = t.make();
+  e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(args), payload, bytes);
+  running = nullptr;
+  told_peer(t.from);
 }
 
 inline bool engine::run_handler(token_state& t, const std::byte* fixed,
@@ -108,11 +153,7 @@ inline bool engine::run_handler(token_state& t, const std::byte* fixed,
   if (e.payload != handler_entry::takes::either &&
       (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
     return false;
-  running = &t;
-  token tok = t.make();
-  e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(fixed), payload, bytes);
-  running = nullptr;
-  told_peer(t.from);
+  call_handler(e, t, fixed, payload, bytes);
   return true;
 }
 

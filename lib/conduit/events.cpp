@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/engine_inl.hpp"
 
 namespace penstock::conduit {
 namespace {
@@ -20,17 +20,13 @@ bool never_waits(int fd) noexcept {
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-// True if look_around() has something to do. A few loads of lines that seldom change.
-bool engine::attention() noexcept {
+// attention() on a kernel device, which raises no counters.
+bool engine::attention_to_kernel() noexcept {
   if (job_.ended()) [[unlikely]]
     return true;
   if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0)
       [[unlikely]]
     return true;
-  if (events_ != nullptr)
-    return events_->load(std::memory_order_relaxed) !=
-               events_seen_.load(std::memory_order_relaxed) ||
-           datagrams_->load(std::memory_order_relaxed) != 0;
   const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
   looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost
   return looks % looks_between_datagrams == 0;

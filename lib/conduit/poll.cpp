@@ -8,11 +8,30 @@
 
 namespace penstock::conduit {
 
-unsigned engine::poll_peer_direct(peer& p, std::uint32_t tag) noexcept {
+namespace {
+
+// True if p's rings or what it is owed want work. A few loads of this process's own lines while
+// nothing comes.
+inline bool has_news(const peer& p) noexcept {
+  return p.reply_rx->ready_hint() || p.request_rx->ready_hint() ||
+         p.owed.load(std::memory_order_relaxed) != 0;
+}
+
+}  // namespace
+
+[[gnu::always_inline]] inline unsigned engine::poll_peer_direct(peer& p,
+                                                                std::uint32_t tag) noexcept {
   unsigned n = 0;
   if (p.reply_rx->ready_hint()) n += poll_replies_direct(p, tag);
   if (p.request_rx->ready_hint() || p.owed.load(std::memory_order_relaxed) != 0)
     n += poll_requests_direct(p, tag);
+  return n;
+}
+
+unsigned engine::poll_from_direct(domain& d, std::uint32_t tag, std::uint32_t first,
+                                  std::uint32_t all) noexcept {
+  unsigned n = 0;
+  for (std::uint32_t i = first; i < all; ++i) n += poll_peer_direct(*d.order[i], tag);
   return n;
 }
 
@@ -21,11 +40,8 @@ unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
     look_around();
   // A1 peers  acquire connected  <- R1 (connect.cpp): their rings are there
   const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  if (all <= poller::hot_peers) return poll_from_direct(d, tag, 0, all);
   unsigned n = 0;
-  if (all <= poller::hot_peers) {
-    for (std::uint32_t i = 0; i < all; ++i) n += poll_peer_direct(*d.order[i], tag);
-    return n;
-  }
   poller& mine = my_poller(tag, d);
   for (peer* p : mine.hot)
     if (p != nullptr) n += poll_peer_direct(*p, tag);
@@ -47,21 +63,35 @@ status engine::poll(unsigned& n) noexcept {
   if (!started_) [[unlikely]]
     return status::shut_down;
   const std::uint32_t tag = my_tag();
+  // Most polls find nothing: what they need stands here, and calls nobody.
+  if (direct_ && !attendance_) [[likely]] {
+    domain& d = my_domain(tag);
+    // A1 peers, as in poll_direct
+    const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+    if (all <= poller::hot_peers && !attention_to_device()) [[likely]] {
+      for (std::uint32_t i = 0; i < all; ++i)
+        if (has_news(*d.order[i])) return poll_news(n, tag, d, i);
+      return status::ok;
+    }
+  }
+  return poll_all(n, tag);
+}
+
+// Peer `first` has news; others behind it may.
+status engine::poll_news(unsigned& n, std::uint32_t tag, domain& d, std::uint32_t first) noexcept {
+  n = poll_peer_direct(*d.order[first], tag);
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  if (first + 1 < all) n += poll_from_direct(d, tag, first + 1, all);
+  return status::ok;
+}
+
+status engine::poll_all(unsigned& n, std::uint32_t tag) noexcept {
   n = poll_domain(my_domain(tag), tag);
   if (concurrent(build_mode) && attendance_) [[unlikely]] {
     note_attendance(tag);
     if (domain_count_ != 1) n += poll_elsewhere(tag, false);
   }
   return status::ok;
-}
-
-// For threads of other domains, and for the progress thread: somebody polls here.
-void engine::note_attendance(std::uint32_t tag) noexcept {
-  constexpr std::uint32_t polls_a_note = 16;
-  domain& own = my_domain(tag);
-  poller& mine = my_poller(tag, own);
-  if (++mine.polls % polls_a_note == 0 && !mine.keeps)
-    own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
@@ -74,6 +104,15 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   if (attention()) [[unlikely]]
     look_around();
   return poll_replies_verbs(d, my_poller(tag, d)) + transfers_.reap();
+}
+
+// For threads of other domains, and for the progress thread: somebody polls here.
+void engine::note_attendance(std::uint32_t tag) noexcept {
+  constexpr std::uint32_t polls_a_note = 16;
+  domain& own = my_domain(tag);
+  poller& mine = my_poller(tag, own);
+  if (++mine.polls % polls_a_note == 0 && !mine.keeps)
+    own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 // Domains whose own threads do not poll: looked at once in poll_mask + 1 polls, each time for a

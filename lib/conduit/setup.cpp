@@ -103,7 +103,8 @@ credit::overrides credit_settings(const settings& s) {
 
 engine::engine(job::job& j, const settings& s)
     : job_(j), settings_(s), rank_(j.rank()), size_(j.size()), job_secret_(secret_of(j.name())) {
-  std::fill(std::begin(short_words_), std::end(short_words_), not_short);
+  std::fill(std::begin(short_words_), std::end(short_words_), not_taken);
+  std::fill(std::begin(medium_words_), std::end(medium_words_), not_taken);
   // Waiting processes that outnumber the cores give them away at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
@@ -269,11 +270,12 @@ result<void> engine::start(std::size_t segment_bytes) {
     if (auto r = transfers_.open(); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
     const handler_entry& h = user_[i];
-    const bool plain = h.call != nullptr && h.payload != handler_entry::takes::payload;
-    short_words_[i] = !plain                                ? not_short
-                      : h.words == any_args                 ? any_short
-                      : h.words * 4u <= nic::shm::slot_body ? h.words
-                                                            : not_short;
+    if (h.call == nullptr) continue;
+    const std::uint8_t words = h.words == any_args                   ? any_words
+                               : h.words * 4u <= nic::shm::slot_body ? h.words
+                                                                     : not_taken;
+    if (h.payload != handler_entry::takes::payload) short_words_[i] = words;
+    if (h.payload != handler_entry::takes::nothing) medium_words_[i] = words;
   }
   if (auto r = introduce(); !r) return r;
   attendance_ = domain_count_ != 1 || channel_ != nullptr;

@@ -102,6 +102,11 @@ struct layout {
 
 inline std::uint64_t word_of(const header& h) noexcept { return std::bit_cast<std::uint64_t>(h); }
 inline header header_of(std::uint64_t w) noexcept { return std::bit_cast<header>(w); }
+/// header_of(w).chunk, without the way over a struct.
+constexpr std::uint32_t chunk_of(std::uint64_t w) noexcept {
+  return static_cast<std::uint32_t>(w >> 48);
+}
+static_assert(std::endian::native == std::endian::little);
 
 /// Largest fixed part: a Long with 16 arguments.
 inline constexpr std::uint32_t max_fixed = sizeof(long_block) + 16 * 4;

@@ -284,8 +284,9 @@ int GASNETC_(request_long)(gasnet_node_t dest, gasnet_handler_t handler, const v
 }
 int GASNETC_(reply_short)(gasnet_token_t token, gasnet_handler_t handler, unsigned n,
                           const gasnet_handlerarg_t* args) {
-  auto m = message(kind::short_, handler, n, args);
-  return reply(token, m, "gasnet_AMReplyShort");
+  const status s = self.engine->reply_short(state_of(token), handler,
+                                            reinterpret_cast<const std::uint32_t*>(args), n);
+  return answer(s, "gasnet_AMReplyShort");
 }
 int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                            size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {

@@ -40,9 +40,8 @@ inline constexpr std::size_t slot_body = 48;
 /// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
 /// has caught up does not look there.
 inline constexpr std::uint64_t write_ahead = 8;
-/// How many slots ahead of a pop a line is fetched for reading: further than write_ahead, so that a
-/// consumer that has caught up does not take lines back which the producer has fetched.
-inline constexpr std::uint64_t read_ahead = 12;
+/// The same for lines of data, behind a message that has some.
+inline constexpr std::uint64_t data_ahead = 2;
 
 struct alignas(cache_line) ring_slot {
   /// position + 1 when filled, in the low half; data bytes << 8 | operation in the high half. One
@@ -117,13 +116,13 @@ class ring_tx {
     return fits(messages, data) || (refresh(), fits(messages, data));
   }
 
-  /// True if `messages` slots are free, and `pieces` of `piece` data bytes each whatever their
-  /// order.
-  [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t piece,
-                                  std::uint32_t pieces) noexcept {
-    // Each piece takes whole lines, and one of them may have to skip the end of the ring.
-    const std::uint64_t worst =
-        std::uint64_t{pieces + 1} * ((piece + cache_line - 1) & ~(cache_line - 1));
+  /// Data bytes that `pieces` of `piece` bytes may take, whatever their order: each takes whole
+  /// lines, and one of them may have to skip the end of the ring.
+  static constexpr std::uint32_t worst(std::uint32_t pieces, std::uint32_t piece) noexcept {
+    return (pieces + 1) * ((piece + cache_line - 1) & ~(std::uint32_t{cache_line} - 1));
+  }
+  /// True if `messages` slots are free, and worst data bytes.
+  [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t worst) noexcept {
     const auto enough = [&] {
       return tail_ + messages - head_ <= m_.geometry.slots &&
              data_tail_ + worst - data_head_ <= m_.geometry.data_bytes;
@@ -138,23 +137,26 @@ class ring_tx {
                               Fill&& fill) noexcept {
     if (!has_room(1, data_bytes)) [[unlikely]]
       return false;
+    push(op, header, data_bytes, fill);
+    return true;
+  }
+  /// try_push() by who knows that there is room.
+  template <class Fill>
+  void push(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes, Fill&& fill) noexcept {
     ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
     std::byte* data = nullptr;
     if (data_bytes != 0) {
       const ring_span span(data_tail_, data_bytes, m_.geometry.data_bytes);
       data = m_.data + (span.begin & (m_.geometry.data_bytes - 1));
       data_tail_ = span.end;
+      // Likely the next message's place: its stores come before the slot's, which wait for them.
+      for (std::uint64_t i = 0; i < data_ahead; ++i)
+        prefetch_for_writing(m_.data +
+                             ((span.end + i * cache_line) & (m_.geometry.data_bytes - 1)));
     }
     fill(s.body, data);
-    s.header = header;
-    // R1 publish  store-release slot.state  -> A1: body and data are visible
-    s.state.store(ring_slot::filled(tail_, data_bytes, op), std::memory_order_release);
-    std::atomic_ref(tail_).store(stop_ = tail_ + 1,
-                                 std::memory_order_relaxed);  // pushed() may look
-    // A stream's next lines are fetched for writing ahead of time: the stores that follow would
-    // each wait for theirs in the store buffer.
-    prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
-    return true;
+    publish(s, header, data_bytes, op);
+    stop_ = tail_;
   }
 
   /// Lets push_allowed() push up to n messages without data and without looking; answers how many
@@ -175,35 +177,16 @@ class ring_tx {
                                   unsigned n) noexcept {
     if (tail_ == stop_) [[unlikely]]
       return false;
-    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
-    static_assert(slot_body == 48);
-    switch ((n + 1) / 2) {
-      case 6:
-        std::memcpy(s.body + 40, words + 10, 8);
-        [[fallthrough]];
-      case 5:
-        std::memcpy(s.body + 32, words + 8, 8);
-        [[fallthrough]];
-      case 4:
-        std::memcpy(s.body + 24, words + 6, 8);
-        [[fallthrough]];
-      case 3:
-        std::memcpy(s.body + 16, words + 4, 8);
-        [[fallthrough]];
-      case 2:
-        std::memcpy(s.body + 8, words + 2, 8);
-        [[fallthrough]];
-      case 1:
-        std::memcpy(s.body, words, 8);
-        [[fallthrough]];
-      default:
-        break;
-    }
-    s.header = header;
-    // R1 publish  store-release slot.state  -> A1
-    s.state.store(ring_slot::filled(tail_, 0, op), std::memory_order_release);
-    std::atomic_ref(tail_).store(tail_ + 1, std::memory_order_relaxed);  // pushed() may look
-    prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
+    put_words(op, header, words, n);
+    return true;
+  }
+  /// try_push() of such a message.
+  [[nodiscard]] bool try_push_words(std::uint8_t op, std::uint64_t header,
+                                    const std::uint32_t* words, unsigned n) noexcept {
+    if (!has_room(1, 0)) [[unlikely]]
+      return false;
+    put_words(op, header, words, n);
+    stop_ = tail_;
     return true;
   }
 
@@ -221,6 +204,49 @@ class ring_tx {
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
+  // Writes a message of words into the next slot, which is free.
+  void put_words(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
+                 unsigned n) noexcept {
+    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
+    static_assert(slot_body == 48);
+    if (n <= 2) [[likely]] {
+      if (n != 0) std::memcpy(s.body, words, 8);
+    } else {
+      put_many(s.body, words, n);
+    }
+    publish(s, header, 0, op);
+  }
+  void publish(ring_slot& s, std::uint64_t header, std::uint32_t data_bytes,
+               std::uint8_t op) noexcept {
+    s.header = header;
+    // R1 publish  store-release slot.state  -> A1: body and data are visible
+    s.state.store(ring_slot::filled(tail_, data_bytes, op), std::memory_order_release);
+    std::atomic_ref(tail_).store(tail_ + 1, std::memory_order_relaxed);  // pushed() may look
+    // A stream's next lines are fetched for writing ahead of time: the stores that follow would
+    // each wait for theirs in the store buffer.
+    prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
+  }
+  static void put_many(std::byte* body, const std::uint32_t* words, unsigned n) noexcept {
+    switch ((n + 1) / 2) {
+      case 6:
+        std::memcpy(body + 40, words + 10, 8);
+        [[fallthrough]];
+      case 5:
+        std::memcpy(body + 32, words + 8, 8);
+        [[fallthrough]];
+      case 4:
+        std::memcpy(body + 24, words + 6, 8);
+        [[fallthrough]];
+      case 3:
+        std::memcpy(body + 16, words + 4, 8);
+        [[fallthrough]];
+      case 2:
+        std::memcpy(body + 8, words + 2, 8);
+        [[fallthrough]];
+      default:
+        std::memcpy(body, words, 8);
+    }
+  }
   [[nodiscard]] bool fits(std::uint32_t messages, std::uint32_t data) const noexcept {
     if (tail_ + messages - head_ > m_.geometry.slots) return false;
     if (data == 0) return true;
@@ -246,7 +272,7 @@ class ring_tx {
 class ring_rx {
  public:
   ring_rx() = default;
-  explicit ring_rx(ring_memory m) noexcept : m_(m) {}
+  explicit ring_rx(ring_memory m) noexcept : m_(m), front_(m.slots) {}
 
   /// One message in place.  producer could change it under us.
   struct message {
@@ -260,22 +286,32 @@ class ring_rx {
   /// True if a message waits. One load.
   [[nodiscard]] bool ready() const noexcept {
     // A1 poll  load-acquire slot.state  <- R1
-    return ring_slot::is_at(
-        m_.slots[head_ & (m_.geometry.slots - 1)].state.load(std::memory_order_acquire), head_);
+    return ring_slot::is_at(front_->state.load(std::memory_order_acquire), head_);
   }
 
   /// ready(), for a thread that does not own the consumer's side: a hint, true or false may be
   /// stale.
   [[nodiscard]] bool ready_hint() noexcept {
+    const ring_slot* const slot = std::atomic_ref(front_).load(std::memory_order_relaxed);
     const std::uint64_t head = std::atomic_ref(head_).load(std::memory_order_relaxed);
-    return ring_slot::is_at(
-        m_.slots[head & (m_.geometry.slots - 1)].state.load(std::memory_order_relaxed), head);
+    return ring_slot::is_at(slot->state.load(std::memory_order_relaxed), head);
+  }
+
+  /// What is at the front: nothing, an op without data, or what only front() can tell.
+  enum class sight : std::uint8_t { nothing, plain, other };
+  [[nodiscard]] sight peek(std::uint8_t op, const ring_slot*& slot) const noexcept {
+    slot = front_;
+    // A1 poll  load-acquire slot.state  <- R1
+    const std::uint64_t state = slot->state.load(std::memory_order_acquire);
+    if (state == ring_slot::filled(head_, 0, op)) [[likely]]
+      return sight::plain;
+    return ring_slot::is_at(state, head_) ? sight::other : sight::nothing;
   }
 
   /// The oldest message, or none. It stays valid, and in the ring, until pop(). A length that
   /// cannot be (a producer gone mad) yields op 255 with no data; the caller breaks the connection.
   [[nodiscard]] message front() noexcept {
-    const ring_slot& s = m_.slots[head_ & (m_.geometry.slots - 1)];
+    const ring_slot& s = *front_;
     // A1 poll  load-acquire slot.state  <- R1
     const std::uint64_t state = s.state.load(std::memory_order_acquire);
     if (!ring_slot::is_at(state, head_)) return {};
@@ -289,14 +325,15 @@ class ring_rx {
     return m;
   }
 
-  /// Fetches the line of a message to come: for who has found several, which is in a stream.
-  void look_ahead() const noexcept {
-    __builtin_prefetch(&m_.slots[(head_ + read_ahead) & (m_.geometry.slots - 1)]);
+  /// pop() of a message without data.
+  void pop_slot() noexcept {
+    advance();
+    if (head_ - told_ >= m_.geometry.slots / 8) publish();
   }
 
   /// Gives the front message's room back. The producer learns of it at the next publication.
   void pop(const message& m) noexcept {
-    std::atomic_ref(head_).store(head_ + 1, std::memory_order_relaxed);  // ready_hint() may look
+    advance();
     if (m.data_bytes != 0)
       data_head_ = ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).end;
     if (head_ - told_ >= m_.geometry.slots / 8 ||
@@ -316,7 +353,16 @@ class ring_rx {
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
+  void advance() noexcept {
+    const std::uint64_t head = head_ + 1;
+    // ready_hint() may look.
+    std::atomic_ref(head_).store(head, std::memory_order_relaxed);
+    std::atomic_ref(front_).store(&m_.slots[head & (m_.geometry.slots - 1)],
+                                  std::memory_order_relaxed);
+  }
+
   ring_memory m_;
+  ring_slot* front_ = nullptr;  // where head_ is
   std::uint64_t head_ = 0, data_head_ = 0;
   std::uint64_t told_ = 0, data_told_ = 0;  // what the producer was told last
 };

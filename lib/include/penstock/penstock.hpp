@@ -109,7 +109,7 @@ class token {
   template <detail::argument... A>
   status reply_short(short_handler<A...> h, std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
-    return reply(0, h.index, p.w.data(), detail::total_words<A...>, nullptr, 0, nullptr);
+    return reply_short_raw(h.index, p.w.data(), detail::total_words<A...>);
   }
   template <detail::argument... A>
   status reply_medium(payload_handler<A...> h, std::span<const std::byte> payload,
@@ -130,6 +130,7 @@ class token {
  private:
   friend struct conduit::token_state;
   explicit token(conduit::token_state& s) noexcept : s_(&s) {}
+  status reply_short_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs) noexcept;
   status reply(unsigned kind, std::uint8_t index, const std::uint32_t* args, unsigned nargs,
                const void* payload, std::size_t bytes, void* dest) noexcept;
   conduit::token_state* s_;
