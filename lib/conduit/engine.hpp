@@ -272,6 +272,7 @@ class engine {
   void wake(peer& p) noexcept;
   [[gnu::noinline]] bool take_request_direct(peer& p, nic::shm::ring_rx& rx) noexcept;
   [[gnu::noinline]] void take_reply_direct(peer& p, nic::shm::ring_rx& rx) noexcept;
+  static void rest_in_stream(peer& p, unsigned n) noexcept;
   unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/direct.hpp"
@@ -19,6 +20,16 @@ inline poller& engine::my_poller(std::uint32_t tag, const domain& d) noexcept {
   if (!mine) [[unlikely]]
     mine = std::make_unique<poller[]>(domain_count_);
   return mine[d.index];
+}
+
+/// Direct path: true while requests of p are better left to pile up (rest_in_stream).
+inline bool rests(peer& p) noexcept {
+  const std::uint64_t until = p.rest_until.load(std::memory_order_relaxed);
+  if (until == 0) [[likely]]
+    return false;
+  if (ticks() < until) return true;
+  p.rest_until.store(0, std::memory_order_relaxed);
+  return false;
 }
 
 /// The credit byte of a request of that cost; inside request_out.

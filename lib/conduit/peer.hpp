@@ -62,13 +62,18 @@ struct alignas(cache_line) peer {
   bool wakes = false;  // direct path: it has a progress thread, which sleeps until it is woken
   std::uint32_t rank = 0;
   domain* home = nullptr;
-  std::uint32_t lease = 0;  // (request_out) credits taken and not yet spent
-  std::uint32_t grant = 0;  // (request_in) credits granted and not yet announced
+  std::atomic<std::uint64_t> rest_until{0};  // ticks; requests are not looked for before; 0: are
+  std::uint32_t lease = 0;                   // (request_out) credits taken and not yet spent
+  std::uint32_t grant = 0;                   // (request_in) credits granted and not yet announced
 
   alignas(cache_line) queue_owner request_out;
   queue_owner reply_out;
   queue_owner request_in;
   queue_owner reply_in;
+
+  std::uint64_t sent_before =
+      0;                     // (request_in) requests to it when the stream from it was last seen
+  std::uint32_t streak = 0;  // (request_in) requests from it since one went to it
 
   tally requests_sent;     // (request_out)
   tally requests_handled;  // (request_in) on the direct path

@@ -12,8 +12,8 @@ namespace {
 
 // True if p's rings or what it is owed want work. A few loads of this process's own lines while
 // nothing comes.
-inline bool has_news(const peer& p) noexcept {
-  return p.reply_rx->ready_hint() || p.request_rx->ready_hint() ||
+inline bool has_news(peer& p) noexcept {
+  return p.reply_rx->ready_hint() || (!rests(p) && p.request_rx->ready_hint()) ||
          p.owed.load(std::memory_order_relaxed) != 0;
 }
 
@@ -23,7 +23,7 @@ inline bool has_news(const peer& p) noexcept {
                                                                 std::uint32_t tag) noexcept {
   unsigned n = 0;
   if (p.reply_rx->ready_hint()) n += poll_replies_direct(p, tag);
-  if (p.request_rx->ready_hint() || p.owed.load(std::memory_order_relaxed) != 0)
+  if ((!rests(p) && p.request_rx->ready_hint()) || p.owed.load(std::memory_order_relaxed) != 0)
     n += poll_requests_direct(p, tag);
   return n;
 }
