@@ -52,6 +52,40 @@ void push(nic::shm::ring_tx& tx, wire::header h, const outgoing& m,
   });
 }
 
+// Longest Medium that costs one credit whatever its arguments, if they fit a slot.
+constexpr std::size_t cheap_medium =
+    wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
+static_assert(cheap_medium % 8 == 0);
+
+// Such a Medium, about to be written into a ring: its arguments lie in the slot.
+struct plain_medium {
+  std::uint8_t handler;
+  const std::uint32_t* args;
+  std::uint32_t nargs;
+  const void* payload;
+  std::uint32_t bytes;
+  wire::layout parts;
+
+  plain_medium(std::uint8_t index, const std::uint32_t* a, unsigned n, const void* from,
+               std::size_t size) noexcept
+      : handler(index),
+        args(a),
+        nargs(n),
+        payload(from),
+        bytes(static_cast<std::uint32_t>(size)),
+        parts(4 * n, bytes) {}
+  [[nodiscard]] wire::header header(wire::header h = {}) const noexcept {
+    h.kind_args = wire::kind_args(wire::kind::medium, nargs);
+    h.handler = handler;
+    h.length = static_cast<std::uint16_t>(bytes);
+    return h;
+  }
+  void operator()(std::byte* body, std::byte* data) const noexcept {
+    for (unsigned i = 0; i < nargs; ++i) std::memcpy(body + 4 * i, args + i, 4);
+    std::memcpy(parts.payload_in_body ? body + parts.payload_at : data, payload, bytes);
+  }
+};
+
 // Finds the parts of a message in the ring; false: its lengths contradict each other.
 bool find_parts(const nic::shm::ring_rx::message& m, const wire::header& h, const std::byte*& fixed,
                 std::byte*& payload) noexcept {
@@ -94,11 +128,14 @@ inline bool engine::is_plain_short(const wire::header& h) const noexcept {
   return h.flags == 0 && takes_short(h.handler, h.kind_args);
 }
 
-// True if it is a Medium of a user's handler, which takes so many words; they lie in the slot.
+// The same for Mediums.
+inline bool engine::takes_medium(std::uint8_t handler, unsigned nargs) const noexcept {
+  const std::uint8_t takes = medium_words_[handler];
+  return nargs <= nic::shm::slot_body / 4 && (takes == nargs || takes == any_words);
+}
 inline bool engine::is_plain_medium(const wire::header& h) const noexcept {
-  const std::uint8_t takes = medium_words_[h.handler];
   return h.kind() == wire::kind::medium && h.flags == 0 && h.length <= max_medium &&
-         h.nargs() <= nic::shm::slot_body / 4 && (takes == h.nargs() || takes == any_words);
+         takes_medium(h.handler, h.nargs());
 }
 
 // A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
@@ -122,6 +159,33 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
     }
   }
   return request_short_slow(to, handler, args, nargs);
+}
+
+// A Medium that costs what a Short does, when all it needs is at hand.
+status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                              unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  if (to < size_ && running == nullptr && bytes <= cheap_medium && payload != nullptr &&
+      takes_medium(handler, nargs)) [[likely]] {
+    const std::uint32_t tag = my_tag();
+    peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
+    // A3 ready, as in request_short()
+    nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
+    if (tx != nullptr && p.request_out.try_enter(tag)) [[likely]] {
+      const plain_medium m(handler, args, nargs, payload, bytes);
+      wire::header h = m.header();
+      h.credit = 1;
+      const bool sent = tx->push_allowed(op_direct, wire::word_of(h), m.parts.data_bytes, m);
+      p.request_out.leave(tag);
+      if (sent) [[likely]]
+        return status::ok;
+    }
+  }
+  return request(to, {.kind = wire::kind::medium,
+                      .handler = handler,
+                      .nargs = static_cast<std::uint8_t>(nargs),
+                      .args = args,
+                      .payload = payload,
+                      .bytes = bytes});
 }
 
 status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
@@ -212,6 +276,33 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
   h.kind_args = wire::kind_args(wire::kind::short_, nargs);
   enter(p.reply_out, tag);
   const bool pushed = p.reply_tx->try_push_words(op_direct, wire::word_of(h), args, nargs);
+  p.reply_out.leave(tag);
+  wake(p);
+  if (!pushed) [[unlikely]]
+    return status::no_space;  // the room was there when the request was taken
+  p.owed.store(0, std::memory_order_relaxed);
+  t.replied = true;
+  return status::ok;
+}
+
+status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                            unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  if (!direct_ || t.replied || running != &t || t.from == nullptr || bytes > cheap_medium ||
+      payload == nullptr || !takes_medium(handler, nargs) || transfers_.must_settle()) [[unlikely]]
+    return reply(t, {.kind = wire::kind::medium,
+                     .handler = handler,
+                     .nargs = static_cast<std::uint8_t>(nargs),
+                     .args = args,
+                     .payload = payload,
+                     .bytes = bytes});
+  peer& p = *t.from;
+  told_peer(&p);
+  const plain_medium m(handler, args, nargs, payload, bytes);
+  const wire::header h =
+      m.header(reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost));
+  const std::uint32_t tag = my_tag();
+  enter(p.reply_out, tag);
+  const bool pushed = p.reply_tx->try_push(op_direct, wire::word_of(h), m.parts.data_bytes, m);
   p.reply_out.leave(tag);
   wake(p);
   if (!pushed) [[unlikely]]

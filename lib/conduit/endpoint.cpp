@@ -103,12 +103,7 @@ status endpoint::request_short_raw(rank_id to, std::uint8_t h, const std::uint32
 }
 status endpoint::request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                                     unsigned n, const void* payload, std::size_t bytes) noexcept {
-  return engine_->request(to, {.kind = conduit::wire::kind::medium,
-                               .handler = h,
-                               .nargs = static_cast<std::uint8_t>(n),
-                               .args = args,
-                               .payload = payload,
-                               .bytes = bytes});
+  return engine_->request_medium(to, h, args, n, payload, bytes);
 }
 status endpoint::request_long_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,
                                   const void* payload, std::size_t bytes, void* dest,
@@ -131,9 +126,13 @@ status token::reply_short_raw(std::uint8_t index, const std::uint32_t* args,
                               unsigned nargs) noexcept {
   return s_->engine->reply_short(*s_, index, args, nargs);
 }
-status token::reply(unsigned kind, std::uint8_t index, const std::uint32_t* args, unsigned nargs,
-                    const void* payload, std::size_t bytes, void* dest) noexcept {
-  return s_->engine->reply(*s_, {.kind = static_cast<conduit::wire::kind>(kind),
+status token::reply_medium_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs,
+                               const void* payload, std::size_t bytes) noexcept {
+  return s_->engine->reply_medium(*s_, index, args, nargs, payload, bytes);
+}
+status token::reply_long_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs,
+                             const void* payload, std::size_t bytes, void* dest) noexcept {
+  return s_->engine->reply(*s_, {.kind = conduit::wire::kind::long_,
                                  .handler = index,
                                  .nargs = static_cast<std::uint8_t>(nargs),
                                  .args = args,

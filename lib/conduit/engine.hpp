@@ -175,6 +175,9 @@ class engine {
   /// request_short().
   status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                      unsigned nargs) noexcept;
+  /// reply() with a Medium of a user's handler.
+  status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                      unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
   /// nothing.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
@@ -182,6 +185,9 @@ class engine {
   /// has room for an even number of words.
   status request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                        unsigned nargs) noexcept;
+  /// request() of a Medium of a user's handler.
+  status request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                        const void* payload, std::size_t bytes) noexcept;
   /// As request(), but answers status::no_credit and its kin instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
 
@@ -260,6 +266,7 @@ class engine {
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;
   [[nodiscard]] bool takes_short(std::uint8_t handler, unsigned nargs) const noexcept;
+  [[nodiscard]] bool takes_medium(std::uint8_t handler, unsigned nargs) const noexcept;
   [[nodiscard]] bool is_plain_short(const wire::header& h) const noexcept;
   [[nodiscard]] bool is_plain_medium(const wire::header& h) const noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;

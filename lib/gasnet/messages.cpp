@@ -272,8 +272,11 @@ int GASNETC_(request_short)(gasnet_node_t dest, gasnet_handler_t handler, unsign
 }
 int GASNETC_(request_medium)(gasnet_node_t dest, gasnet_handler_t handler, const void* source,
                              size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
-  auto m = message(kind::medium, handler, n, args, source, nbytes);
-  return request(dest, m, "gasnet_AMRequestMedium");
+  if (!self.attached) [[unlikely]]
+    return GASNET_ERR_NOT_INIT;
+  const status s = self.engine->request_medium(
+      dest, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+  return requested(s, dest, "gasnet_AMRequestMedium");
 }
 int GASNETC_(request_long)(gasnet_node_t dest, gasnet_handler_t handler, const void* source,
                            size_t nbytes, void* dest_addr, int async, unsigned n,
@@ -290,8 +293,9 @@ int GASNETC_(reply_short)(gasnet_token_t token, gasnet_handler_t handler, unsign
 }
 int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                            size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
-  auto m = message(kind::medium, handler, n, args, source, nbytes);
-  return reply(token, m, "gasnet_AMReplyMedium");
+  const status s = self.engine->reply_medium(
+      state_of(token), handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+  return answer(s, "gasnet_AMReplyMedium");
 }
 int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                          size_t nbytes, void* dest_addr, unsigned n,

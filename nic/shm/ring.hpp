@@ -143,24 +143,12 @@ class ring_tx {
   /// try_push() by who knows that there is room.
   template <class Fill>
   void push(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes, Fill&& fill) noexcept {
-    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
-    std::byte* data = nullptr;
-    if (data_bytes != 0) {
-      const ring_span span(data_tail_, data_bytes, m_.geometry.data_bytes);
-      data = m_.data + (span.begin & (m_.geometry.data_bytes - 1));
-      data_tail_ = span.end;
-      // Likely the next message's place: its stores come before the slot's, which wait for them.
-      for (std::uint64_t i = 0; i < data_ahead; ++i)
-        prefetch_for_writing(m_.data +
-                             ((span.end + i * cache_line) & (m_.geometry.data_bytes - 1)));
-    }
-    fill(s.body, data);
-    publish(s, header, data_bytes, op);
+    put(op, header, data_bytes, fill);
     stop_ = tail_;
   }
 
-  /// Lets push_allowed() push up to n messages without data and without looking; answers how many
-  /// there is room for. Any other push, and recall(), ends it.
+  /// Lets push_allowed() push up to n messages without looking whether a slot is free; answers how
+  /// many there is room for. Any other push, and recall(), ends it.
   std::uint32_t allow(std::uint32_t n) noexcept {
     const std::uint64_t room = m_.geometry.slots - (tail_ - head_);
     const auto granted = static_cast<std::uint32_t>(n < room ? n : room);
@@ -180,7 +168,16 @@ class ring_tx {
     put_words(op, header, words, n);
     return true;
   }
-  /// try_push() of such a message.
+  /// The same with data; false, too, when no room is known for them.
+  template <class Fill>
+  [[nodiscard]] bool push_allowed(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes,
+                                  Fill&& fill) noexcept {
+    if (tail_ == stop_ || !fits(1, data_bytes)) [[unlikely]]
+      return false;
+    put(op, header, data_bytes, fill);
+    return true;
+  }
+  /// try_push() of a message of words.
   [[nodiscard]] bool try_push_words(std::uint8_t op, std::uint64_t header,
                                     const std::uint32_t* words, unsigned n) noexcept {
     if (!has_room(1, 0)) [[unlikely]]
@@ -204,6 +201,23 @@ class ring_tx {
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
+  // Writes a message into the next slot, which is free.
+  template <class Fill>
+  void put(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes, Fill&& fill) noexcept {
+    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
+    std::byte* data = nullptr;
+    if (data_bytes != 0) {
+      const ring_span span(data_tail_, data_bytes, m_.geometry.data_bytes);
+      data = m_.data + (span.begin & (m_.geometry.data_bytes - 1));
+      data_tail_ = span.end;
+      // Likely the next message's place: its stores come before the slot's, which wait for them.
+      for (std::uint64_t i = 0; i < data_ahead; ++i)
+        prefetch_for_writing(m_.data +
+                             ((span.end + i * cache_line) & (m_.geometry.data_bytes - 1)));
+    }
+    fill(s.body, data);
+    publish(s, header, data_bytes, op);
+  }
   // Writes a message of words into the next slot, which is free.
   void put_words(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
                  unsigned n) noexcept {

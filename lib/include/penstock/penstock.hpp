@@ -115,24 +115,26 @@ class token {
   status reply_medium(payload_handler<A...> h, std::span<const std::byte> payload,
                       std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
-    return reply(1, h.index, p.w.data(), detail::total_words<A...>, payload.data(), payload.size(),
-                 nullptr);
+    return reply_medium_raw(h.index, p.w.data(), detail::total_words<A...>, payload.data(),
+                            payload.size());
   }
   /// Puts payload at dest, an address in the requester's segment, then runs the handler there.
   template <detail::argument... A>
   status reply_long(payload_handler<A...> h, std::span<const std::byte> payload, void* dest,
                     std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
-    return reply(2, h.index, p.w.data(), detail::total_words<A...>, payload.data(), payload.size(),
-                 dest);
+    return reply_long_raw(h.index, p.w.data(), detail::total_words<A...>, payload.data(),
+                          payload.size(), dest);
   }
 
  private:
   friend struct conduit::token_state;
   explicit token(conduit::token_state& s) noexcept : s_(&s) {}
   status reply_short_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs) noexcept;
-  status reply(unsigned kind, std::uint8_t index, const std::uint32_t* args, unsigned nargs,
-               const void* payload, std::size_t bytes, void* dest) noexcept;
+  status reply_medium_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs,
+                          const void* payload, std::size_t bytes) noexcept;
+  status reply_long_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs,
+                        const void* payload, std::size_t bytes, void* dest) noexcept;
   conduit::token_state* s_;
 };
 
