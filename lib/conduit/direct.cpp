@@ -260,6 +260,24 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
   return status::ok;
 }
 
+// Replies by push(ring, header with credits), which answers whether it has found room.
+template <class Push>
+status engine::reply_plain(token_state& t, Push&& push) noexcept {
+  peer& p = *t.from;
+  told_peer(&p);
+  const std::uint32_t tag = my_tag();
+  const wire::header h = reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost);
+  enter(p.reply_out, tag);
+  const bool pushed = push(*p.reply_tx, h);
+  p.reply_out.leave(tag);
+  wake(p);
+  if (!pushed) [[unlikely]]
+    return status::no_space;  // the room was there when the request was taken
+  p.owed.store(0, std::memory_order_relaxed);
+  t.replied = true;
+  return status::ok;
+}
+
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
   if (!direct_ || t.replied || running != &t || t.from == nullptr || !takes_short(handler, nargs) ||
@@ -268,21 +286,11 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
                      .handler = handler,
                      .nargs = static_cast<std::uint8_t>(nargs),
                      .args = args});
-  peer& p = *t.from;
-  told_peer(&p);
-  const std::uint32_t tag = my_tag();
-  wire::header h = reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost);
-  h.handler = handler;
-  h.kind_args = wire::kind_args(wire::kind::short_, nargs);
-  enter(p.reply_out, tag);
-  const bool pushed = p.reply_tx->try_push_words(op_direct, wire::word_of(h), args, nargs);
-  p.reply_out.leave(tag);
-  wake(p);
-  if (!pushed) [[unlikely]]
-    return status::no_space;  // the room was there when the request was taken
-  p.owed.store(0, std::memory_order_relaxed);
-  t.replied = true;
-  return status::ok;
+  return reply_plain(t, [&](nic::shm::ring_tx& tx, wire::header h) {
+    h.handler = handler;
+    h.kind_args = wire::kind_args(wire::kind::short_, nargs);
+    return tx.try_push_words(op_direct, wire::word_of(h), args, nargs);
+  });
 }
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
@@ -295,21 +303,10 @@ status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uin
                      .args = args,
                      .payload = payload,
                      .bytes = bytes});
-  peer& p = *t.from;
-  told_peer(&p);
   const plain_medium m(handler, args, nargs, payload, bytes);
-  const wire::header h =
-      m.header(reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost));
-  const std::uint32_t tag = my_tag();
-  enter(p.reply_out, tag);
-  const bool pushed = p.reply_tx->try_push(op_direct, wire::word_of(h), m.parts.data_bytes, m);
-  p.reply_out.leave(tag);
-  wake(p);
-  if (!pushed) [[unlikely]]
-    return status::no_space;  // the room was there when the request was taken
-  p.owed.store(0, std::memory_order_relaxed);
-  t.replied = true;
-  return status::ok;
+  return reply_plain(t, [&](nic::shm::ring_tx& tx, wire::header h) {
+    return tx.try_push(op_direct, wire::word_of(m.header(h)), m.parts.data_bytes, m);
+  });
 }
 
 bool engine::push_word_direct(peer& p, const wire::header& h) noexcept {

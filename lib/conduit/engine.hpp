@@ -266,6 +266,8 @@ class engine {
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;
   [[nodiscard]] bool takes_short(std::uint8_t handler, unsigned nargs) const noexcept;
+  template <class Push>
+  status reply_plain(token_state& t, Push&& push) noexcept;
   [[nodiscard]] bool takes_medium(std::uint8_t handler, unsigned nargs) const noexcept;
   [[nodiscard]] bool is_plain_short(const wire::header& h) const noexcept;
   [[nodiscard]] bool is_plain_medium(const wire::header& h) const noexcept;

@@ -1,5 +1,6 @@
-// Hot bodies of the engine that more than one of its parts inlines: the check of what is to be
-// sent, and the run of a handler. Included by poll.cpp, request.cpp, direct.cpp and verbs.cpp only.
+// Hot bodies of the engine that more than one of its parts inlines: what a poll looks at, the check
+// of what is to be sent, credits on messages, and the run of a handler. Included by the engine's
+// own parts only.
 #pragma once
 
 #include <algorithm>
