@@ -37,54 +37,44 @@ wire::layout layout_of(const outgoing& m) noexcept {
           m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0};
 }
 
-// Writes m into the ring, which has room. A Long's payload must be in place already.
-void push(nic::shm::ring_tx& tx, wire::header h, const outgoing& m,
-          const wire::layout& l) noexcept {
-  const std::size_t carried = m.kind == wire::kind::medium ? m.bytes : 0;
+// The header of m on a ring; h says what travels with it of credits.
+wire::header header_of(const outgoing& m, wire::header h) noexcept {
   h.kind_args = wire::kind_args(m.kind, m.nargs);
   h.handler = m.handler;
   h.flags = m.flags;
-  h.length = static_cast<std::uint16_t>(carried);
-  tx.push(op_direct, wire::word_of(h), l.data_bytes, [&](std::byte* body, std::byte* data) {
+  h.length = m.kind == wire::kind::medium ? static_cast<std::uint16_t>(m.bytes) : std::uint16_t{0};
+  return h;
+}
+
+// What writes m where a ring has room for it. A Long's payload must be in place already.
+auto writer_of(const outgoing& m, const wire::layout& l) noexcept {
+  return [&m, &l](std::byte* body, std::byte* data) {
     put_fixed(l.fixed_in_body ? body : data, m, m.dest);
-    if (carried != 0)
-      std::memcpy((l.payload_in_body ? body : data) + l.payload_at, m.payload, carried);
-  });
+    if (m.kind == wire::kind::medium && m.bytes != 0)
+      std::memcpy((l.payload_in_body ? body : data) + l.payload_at, m.payload, m.bytes);
+  };
+}
+
+outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
+  return {.kind = wire::kind::short_,
+          .handler = handler,
+          .nargs = static_cast<std::uint8_t>(nargs),
+          .args = args};
+}
+outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                   const void* payload, std::size_t bytes) noexcept {
+  return {.kind = wire::kind::medium,
+          .handler = handler,
+          .nargs = static_cast<std::uint8_t>(nargs),
+          .args = args,
+          .payload = payload,
+          .bytes = bytes};
 }
 
 // Longest Medium that costs one credit whatever its arguments, if they fit a slot.
 constexpr std::size_t cheap_medium =
     wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
 static_assert(cheap_medium % 8 == 0);
-
-// Such a Medium, about to be written into a ring: its arguments lie in the slot.
-struct plain_medium {
-  std::uint8_t handler;
-  const std::uint32_t* args;
-  std::uint32_t nargs;
-  const void* payload;
-  std::uint32_t bytes;
-  wire::layout parts;
-
-  plain_medium(std::uint8_t index, const std::uint32_t* a, unsigned n, const void* from,
-               std::size_t size) noexcept
-      : handler(index),
-        args(a),
-        nargs(n),
-        payload(from),
-        bytes(static_cast<std::uint32_t>(size)),
-        parts(4 * n, bytes) {}
-  [[nodiscard]] wire::header header(wire::header h = {}) const noexcept {
-    h.kind_args = wire::kind_args(wire::kind::medium, nargs);
-    h.handler = handler;
-    h.length = static_cast<std::uint16_t>(bytes);
-    return h;
-  }
-  void operator()(std::byte* body, std::byte* data) const noexcept {
-    for (unsigned i = 0; i < nargs; ++i) std::memcpy(body + 4 * i, args + i, 4);
-    std::memcpy(parts.payload_in_body ? body + parts.payload_at : data, payload, bytes);
-  }
-};
 
 // Finds the parts of a message in the ring; false: its lengths contradict each other.
 bool find_parts(const nic::shm::ring_rx::message& m, const wire::header& h, const std::byte*& fixed,
@@ -116,85 +106,76 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
       wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
 }
 
-// True if the user's handler of that index takes a Short of so many words, and they fit a slot.
-inline bool engine::takes_short(std::uint8_t handler, unsigned nargs) const noexcept {
-  const std::uint8_t takes = short_words_[handler];
-  return nargs <= nic::shm::slot_body / 4 && (takes == nargs || takes == any_words);
+// True if the user's handler of that index takes a message of kind k, a Short or a Medium, with so
+// many words, and they fit a slot.
+inline bool engine::takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept {
+  const std::uint8_t words = plain_words_[static_cast<unsigned>(k)][handler];
+  return nargs <= nic::shm::slot_body / 4 && (words == nargs || words == any_words);
 }
 
 // True if what came without data is such a Short: its handler may be called without another look.
 inline bool engine::is_plain_short(const wire::header& h) const noexcept {
   static_assert(wire::kind_args(wire::kind::short_, 12) == 12);  // other kinds are more than that
-  return h.flags == 0 && takes_short(h.handler, h.kind_args);
+  return h.flags == 0 && takes(wire::kind::short_, h.handler, h.kind_args);
 }
 
-// The same for Mediums.
-inline bool engine::takes_medium(std::uint8_t handler, unsigned nargs) const noexcept {
-  const std::uint8_t takes = medium_words_[handler];
-  return nargs <= nic::shm::slot_body / 4 && (takes == nargs || takes == any_words);
-}
+// True if it is such a Medium.
 inline bool engine::is_plain_medium(const wire::header& h) const noexcept {
   return h.kind() == wire::kind::medium && h.flags == 0 && h.length <= max_medium &&
-         takes_medium(h.handler, h.nargs());
+         takes(wire::kind::medium, h.handler, h.nargs());
+}
+
+// Sends a request that costs one credit by push(ring, header with the credit), if one is leased and
+// nobody else is sending. False: it goes the long way.
+template <class Push>
+bool engine::push_leased(rank_id to, Push&& push) noexcept {
+  const std::uint32_t tag = my_tag();
+  peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
+  // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
+  nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
+  if (tx == nullptr || !p.request_out.try_enter(tag)) [[unlikely]]
+    return false;
+  wire::header h;
+  h.credit = 1;
+  const bool sent = push(*tx, h);
+  p.request_out.leave(tag);
+  return sent;
 }
 
 // A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
 // they queue up behind lines that are on their way to this core.
 status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept {
-  if (to < size_ && running == nullptr && takes_short(handler, nargs)) [[likely]] {
-    const std::uint32_t tag = my_tag();
-    peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
-    // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
-    nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-    if (tx != nullptr && p.request_out.try_enter(tag)) [[likely]] {
-      wire::header h;
+  if (to < size_ && running == nullptr && takes(wire::kind::short_, handler, nargs)) [[likely]] {
+    const bool sent = push_leased(to, [&](nic::shm::ring_tx& tx, wire::header h) {
       h.handler = handler;
       h.kind_args = wire::kind_args(wire::kind::short_, nargs);
-      h.credit = 1;
-      const bool sent = tx->push_allowed(op_direct, wire::word_of(h), args, nargs);
-      p.request_out.leave(tag);
-      if (sent) [[likely]]
-        return status::ok;
-    }
+      return tx.push_allowed(op_direct, wire::word_of(h), args, nargs);
+    });
+    if (sent) [[likely]]
+      return status::ok;
   }
-  return request_short_slow(to, handler, args, nargs);
+  return request_slow(to, short_of(handler, args, nargs));
 }
 
-// A Medium that costs what a Short does, when all it needs is at hand.
+// A Medium that costs what a Short does, the same way.
 status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                               unsigned nargs, const void* payload, std::size_t bytes) noexcept {
   if (to < size_ && running == nullptr && bytes <= cheap_medium && payload != nullptr &&
-      takes_medium(handler, nargs)) [[likely]] {
-    const std::uint32_t tag = my_tag();
-    peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
-    // A3 ready, as in request_short()
-    nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-    if (tx != nullptr && p.request_out.try_enter(tag)) [[likely]] {
-      const plain_medium m(handler, args, nargs, payload, bytes);
-      wire::header h = m.header();
-      h.credit = 1;
-      const bool sent = tx->push_allowed(op_direct, wire::word_of(h), m.parts.data_bytes, m);
-      p.request_out.leave(tag);
-      if (sent) [[likely]]
-        return status::ok;
-    }
+      takes(wire::kind::medium, handler, nargs)) [[likely]] {
+    const bool sent = push_leased(to, [&](nic::shm::ring_tx& tx, const wire::header& h) {
+      const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+      const wire::layout l = layout_of(m);
+      return tx.push_allowed(op_direct, wire::word_of(header_of(m, h)), l.data_bytes,
+                             writer_of(m, l));
+    });
+    if (sent) [[likely]]
+      return status::ok;
   }
-  return request(to, {.kind = wire::kind::medium,
-                      .handler = handler,
-                      .nargs = static_cast<std::uint8_t>(nargs),
-                      .args = args,
-                      .payload = payload,
-                      .bytes = bytes});
+  return request_slow(to, medium_of(handler, args, nargs, payload, bytes));
 }
 
-status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
-                                  unsigned nargs) noexcept {
-  return request(to, {.kind = wire::kind::short_,
-                      .handler = handler,
-                      .nargs = static_cast<std::uint8_t>(nargs),
-                      .args = args});
-}
+status engine::request_slow(rank_id to, const outgoing& m) noexcept { return request(to, m); }
 
 status engine::request_direct(peer& p, const outgoing& m) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
@@ -220,7 +201,7 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
                     m.bytes);
       wire::header h;
       h.credit = request_credit_byte(p, cost);
-      push(*p.request_tx, h, m, l);
+      p.request_tx->push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.lease -= cost;
       if (!p.wakes) [[likely]]
@@ -244,25 +225,16 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
       base = map_segment(p);
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
-  const std::uint32_t tag = my_tag();
-  // All that is owed rides along. Inside request_in, as owed is.
-  const std::uint32_t due = p.owed.load(std::memory_order_relaxed) + t.cost;
   const wire::layout l = layout_of(m);
-  enter(p.reply_out, tag);
-  const bool room = p.reply_tx->has_room(1, l.data_bytes);
-  if (room) [[likely]]  // it was there when the request was taken
-    push(*p.reply_tx, reply_header(p, t, due), m, l);
-  p.reply_out.leave(tag);
-  if (!room) [[unlikely]]
-    return status::no_space;
-  wake(p);
-  p.owed.store(0, std::memory_order_relaxed);
-  return status::ok;
+  return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
+    return tx.try_push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
+  });
 }
 
-// Replies by push(ring, header with credits), which answers whether it has found room.
+// Replies by push(ring, header with all that is owed), which answers whether it has found room.
+// Inside request_in, as owed is.
 template <class Push>
-status engine::reply_plain(token_state& t, Push&& push) noexcept {
+status engine::push_reply(token_state& t, Push&& push) noexcept {
   peer& p = *t.from;
   told_peer(&p);
   const std::uint32_t tag = my_tag();
@@ -278,15 +250,16 @@ status engine::reply_plain(token_state& t, Push&& push) noexcept {
   return status::ok;
 }
 
+// True if t's handler may reply at once, by a message of which takes() is true.
+inline bool engine::may_reply(const token_state& t) const noexcept {
+  return direct_ && !t.replied && running == &t && t.from != nullptr && !transfers_.must_settle();
+}
+
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
-  if (!direct_ || t.replied || running != &t || t.from == nullptr || !takes_short(handler, nargs) ||
-      transfers_.must_settle()) [[unlikely]]
-    return reply(t, {.kind = wire::kind::short_,
-                     .handler = handler,
-                     .nargs = static_cast<std::uint8_t>(nargs),
-                     .args = args});
-  return reply_plain(t, [&](nic::shm::ring_tx& tx, wire::header h) {
+  if (!may_reply(t) || !takes(wire::kind::short_, handler, nargs)) [[unlikely]]
+    return reply(t, short_of(handler, args, nargs));
+  return push_reply(t, [&](nic::shm::ring_tx& tx, wire::header h) {
     h.handler = handler;
     h.kind_args = wire::kind_args(wire::kind::short_, nargs);
     return tx.try_push_words(op_direct, wire::word_of(h), args, nargs);
@@ -295,17 +268,13 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (!direct_ || t.replied || running != &t || t.from == nullptr || bytes > cheap_medium ||
-      payload == nullptr || !takes_medium(handler, nargs) || transfers_.must_settle()) [[unlikely]]
-    return reply(t, {.kind = wire::kind::medium,
-                     .handler = handler,
-                     .nargs = static_cast<std::uint8_t>(nargs),
-                     .args = args,
-                     .payload = payload,
-                     .bytes = bytes});
-  const plain_medium m(handler, args, nargs, payload, bytes);
-  return reply_plain(t, [&](nic::shm::ring_tx& tx, wire::header h) {
-    return tx.try_push(op_direct, wire::word_of(m.header(h)), m.parts.data_bytes, m);
+  if (!may_reply(t) || bytes > cheap_medium || payload == nullptr ||
+      !takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+    return reply(t, medium_of(handler, args, nargs, payload, bytes));
+  return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
+    const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+    const wire::layout l = layout_of(m);
+    return tx.try_push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
   });
 }
 
@@ -329,31 +298,26 @@ void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
 // How many requests of p may be taken now: for each, the reply ring has room for the longest reply,
 // and for what the engine itself may say.
 inline unsigned engine::reply_room_direct(peer& p, std::uint32_t tag) noexcept {
-  constexpr std::uint32_t most = 12;
-  constexpr std::uint32_t bytes_of_most = nic::shm::ring_tx::worst(most, reply_data);
-  constexpr std::uint32_t bytes_of_one = nic::shm::ring_tx::worst(1, reply_data);
+  const unsigned most = am_limit_ < 12 ? am_limit_ : 12;
   if (!p.reply_out.try_enter(tag)) return 0;
-  const unsigned n = p.reply_tx->has_room_for(reply_slots + most, bytes_of_most) ? most
-                     : p.reply_tx->has_room_for(reply_slots + 1, bytes_of_one)   ? 1
-                                                                                 : 0;
+  using nic::shm::ring_tx;
+  const unsigned n = p.reply_tx->has_room_for(reply_slots + most, ring_tx::worst(most, reply_data))
+                         ? most
+                     : p.reply_tx->has_room_for(reply_slots + 1, ring_tx::worst(1, reply_data)) ? 1
+                                                                                                : 0;
   p.reply_out.leave(tag);
-  return n < am_limit_ ? n : am_limit_;
+  return n;
 }
 
-// Runs the handler of a message of the engine's users or its own; false: its bytes make no sense.
+// Runs the handler of a message of any kind; false: its bytes make no sense.
 inline bool engine::run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
-  auto* const body = const_cast<std::byte*>(m.slot->body);
-  if (is_plain_medium(t.header)) [[likely]] {
-    const wire::layout l(4 * t.nargs, t.header.length);
-    if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
-      return false;
-    call_handler(user_[t.header.handler], t, body, l.payload_in_body ? body + l.payload_at : m.data,
-                 t.header.length);
-    return true;
-  }
   const std::byte* fixed = nullptr;
   std::byte* payload = nullptr;
-  return find_parts(m, t.header, fixed, payload) && run_handler(t, fixed, payload);
+  if (!find_parts(m, t.header, fixed, payload)) [[unlikely]]
+    return false;
+  if (!is_plain_medium(t.header)) return run_handler(t, fixed, payload);
+  call_handler(user_[t.header.handler], t, fixed, payload, t.header.length);
+  return true;
 }
 
 // Takes the request at the front, of whatever kind. True: its sender waits.
@@ -374,10 +338,10 @@ bool engine::take_request_direct(peer& p, nic::shm::ring_rx& rx) noexcept {
 // n requests were taken, and no more are there. Each look at the line that p writes next takes it
 // away from p, which then waits for it: in a stream of requests that nothing answers, whoever has
 // caught up looks away for a moment, and then finds several. Who sends to p meanwhile waits for its
-// answer, and goes on looking.
+// answer, and goes on looking. Nothing waits for the rest to be over but polls: the progress thread
+// looks all the same before it goes to sleep (progress::waiting).
 inline void engine::rest_in_stream(peer& p, unsigned n) noexcept {
-  constexpr std::uint32_t stream = 16;       // requests
-  constexpr std::uint64_t rest_ticks = 400;  // 100 to 200 ns: what a line takes from far away
+  constexpr std::uint32_t stream = 16;  // requests
   const std::uint64_t sent = p.request_tx->pushed();
   const bool one_way = sent == p.sent_before && p.owed.load(std::memory_order_relaxed) != 0;
   p.sent_before = sent;

@@ -263,12 +263,13 @@ class engine {
   bool push_system(peer& p, const wire::header& h) noexcept;
 
   // direct.cpp
-  [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
-                                              const std::uint32_t* args, unsigned nargs) noexcept;
-  [[nodiscard]] bool takes_short(std::uint8_t handler, unsigned nargs) const noexcept;
+  [[gnu::noinline]] status request_slow(rank_id to, const outgoing& m) noexcept;
+  [[nodiscard]] bool takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept;
   template <class Push>
-  status reply_plain(token_state& t, Push&& push) noexcept;
-  [[nodiscard]] bool takes_medium(std::uint8_t handler, unsigned nargs) const noexcept;
+  bool push_leased(rank_id to, Push&& push) noexcept;
+  template <class Push>
+  status push_reply(token_state& t, Push&& push) noexcept;
+  [[nodiscard]] bool may_reply(const token_state& t) const noexcept;
   [[nodiscard]] bool is_plain_short(const wire::header& h) const noexcept;
   [[nodiscard]] bool is_plain_medium(const wire::header& h) const noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
@@ -407,9 +408,9 @@ class engine {
   credit::config credit_config_;
 
   handler_entry user_[user_handlers];
-  // Argument words of each user handler that takes Shorts, or Mediums, if they fit a slot.
+  // Argument words of each user handler that takes Shorts (0), or Mediums (1), if they fit a slot.
   static constexpr std::uint8_t any_words = 254, not_taken = 255;
-  std::uint8_t short_words_[user_handlers], medium_words_[user_handlers];
+  std::uint8_t plain_words_[2][user_handlers];
   handler_entry system_[system_handlers];
 
   friend class transfers;

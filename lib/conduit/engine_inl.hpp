@@ -13,6 +13,9 @@
 
 namespace penstock::conduit {
 
+/// 100 to 200 ns: what a line takes from far away.
+inline constexpr std::uint64_t rest_ticks = 400;
+
 /// This thread's tag for queue owners; in SEQ and PARSYNC they need none.
 inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
 
@@ -23,12 +26,13 @@ inline poller& engine::my_poller(std::uint32_t tag, const domain& d) noexcept {
   return mine[d.index];
 }
 
-/// Direct path: true while requests of p are better left to pile up (rest_in_stream).
+/// Direct path: true while requests of p are better left to pile up (rest_in_stream). A counter
+/// that has gone back, as on another core or host, ends it, too.
 inline bool rests(peer& p) noexcept {
   const std::uint64_t until = p.rest_until.load(std::memory_order_relaxed);
   if (until == 0) [[likely]]
     return false;
-  if (ticks() < until) return true;
+  if (const std::uint64_t left = until - ticks(); left != 0 && left <= rest_ticks) return true;
   p.rest_until.store(0, std::memory_order_relaxed);
   return false;
 }

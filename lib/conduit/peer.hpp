@@ -71,9 +71,8 @@ struct alignas(cache_line) peer {
   queue_owner request_in;
   queue_owner reply_in;
 
-  std::uint64_t sent_before =
-      0;                     // (request_in) requests to it when the stream from it was last seen
-  std::uint32_t streak = 0;  // (request_in) requests from it since one went to it
+  std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
+  std::uint32_t streak = 0;       // (request_in) requests from it since one went to it
 
   tally requests_sent;     // (request_out)
   tally requests_handled;  // (request_in) on the direct path

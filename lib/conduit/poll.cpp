@@ -10,12 +10,12 @@ namespace penstock::conduit {
 
 namespace {
 
-// True if p's rings or what it is owed want work. A few loads of this process's own lines while
-// nothing comes.
-inline bool has_news(peer& p) noexcept {
-  return p.reply_rx->ready_hint() || (!rests(p) && p.request_rx->ready_hint()) ||
-         p.owed.load(std::memory_order_relaxed) != 0;
+// True if p's requests, or what it is owed, or its replies want work. A few loads of this process's
+// own lines while nothing comes.
+inline bool requests_news(peer& p) noexcept {
+  return (!rests(p) && p.request_rx->ready_hint()) || p.owed.load(std::memory_order_relaxed) != 0;
 }
+inline bool has_news(peer& p) noexcept { return p.reply_rx->ready_hint() || requests_news(p); }
 
 }  // namespace
 
@@ -23,8 +23,7 @@ inline bool has_news(peer& p) noexcept {
                                                                 std::uint32_t tag) noexcept {
   unsigned n = 0;
   if (p.reply_rx->ready_hint()) n += poll_replies_direct(p, tag);
-  if ((!rests(p) && p.request_rx->ready_hint()) || p.owed.load(std::memory_order_relaxed) != 0)
-    n += poll_requests_direct(p, tag);
+  if (requests_news(p)) n += poll_requests_direct(p, tag);
   return n;
 }
 

@@ -135,8 +135,9 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
       transfers_.progress();
       if (transfers_.reap() == 0) sched_yield();
     }
+  if (direct_) return reply_direct(t, m);
   told_peer(t.from);
-  const status s = direct_ ? reply_direct(t, m) : reply_verbs(t, m);
+  const status s = reply_verbs(t, m);
   if (s == status::ok) [[likely]]
     t.replied = true;
   return s;

@@ -103,8 +103,7 @@ credit::overrides credit_settings(const settings& s) {
 
 engine::engine(job::job& j, const settings& s)
     : job_(j), settings_(s), rank_(j.rank()), size_(j.size()), job_secret_(secret_of(j.name())) {
-  std::fill(std::begin(short_words_), std::end(short_words_), not_taken);
-  std::fill(std::begin(medium_words_), std::end(medium_words_), not_taken);
+  for (auto& of_kind : plain_words_) std::fill(std::begin(of_kind), std::end(of_kind), not_taken);
   // Waiting processes that outnumber the cores give them away at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
@@ -274,8 +273,8 @@ result<void> engine::start(std::size_t segment_bytes) {
     const std::uint8_t words = h.words == any_args                   ? any_words
                                : h.words * 4u <= nic::shm::slot_body ? h.words
                                                                      : not_taken;
-    if (h.payload != handler_entry::takes::payload) short_words_[i] = words;
-    if (h.payload != handler_entry::takes::nothing) medium_words_[i] = words;
+    if (h.payload != handler_entry::takes::payload) plain_words_[0][i] = words;
+    if (h.payload != handler_entry::takes::nothing) plain_words_[1][i] = words;
   }
   if (auto r = introduce(); !r) return r;
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
@@ -378,6 +377,8 @@ void engine::close() noexcept {
   }
   progress_.reset();
   write_credit_statistics();
+  // From here on every request goes the long way, which says that it is over.
+  for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
   started_ = false;
 }
 

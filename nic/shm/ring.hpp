@@ -121,11 +121,11 @@ class ring_tx {
   static constexpr std::uint32_t worst(std::uint32_t pieces, std::uint32_t piece) noexcept {
     return (pieces + 1) * ((piece + cache_line - 1) & ~(std::uint32_t{cache_line} - 1));
   }
-  /// True if `messages` slots are free, and worst data bytes.
-  [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t worst) noexcept {
+  /// True if `messages` slots are free, and so many data bytes, by worst().
+  [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t data) noexcept {
     const auto enough = [&] {
       return tail_ + messages - head_ <= m_.geometry.slots &&
-             data_tail_ + worst - data_head_ <= m_.geometry.data_bytes;
+             data_tail_ + data - data_head_ <= m_.geometry.data_bytes;
     };
     return enough() || (refresh(), enough());
   }
