@@ -176,13 +176,15 @@ class ledger {
   /// Whether the next message to peer must carry E; clears the mark, so ask only when sending.
   /// Cost: two loads; 1 RMW once per epoch and peer.
   [[nodiscard]] bool take_epoch_mark(std::uint32_t peer) noexcept {
+    return has_epoch_mark(peer) && clear_epoch_mark(peer);
+  }
+  /// What take_epoch_mark() would answer, as far as this thread can see. Cost: two loads.
+  [[nodiscard]] bool has_epoch_mark(std::uint32_t peer) const noexcept {
     // loan_fields by hand: this is the hot path.
     const std::uint64_t loan = store_[peer].loan.load(std::memory_order_relaxed);
     const auto stamp = static_cast<std::uint16_t>(loan >> 32);
-    const bool marked =
-        stamp != static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed)) ||
-        (loan >> 56 & flag_reached_epoch) != 0;
-    return marked && clear_epoch_mark(peer);
+    return stamp != static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed)) ||
+           (loan >> 56 & flag_reached_epoch) != 0;
   }
 
   /// True when the bank is below its low-water mark. Cost: one load.

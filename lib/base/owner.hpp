@@ -36,6 +36,11 @@ class owner {
  public:
   /// True: the caller is inside until leave(). tag: its thread_tag().
   [[nodiscard]] bool try_enter(std::uint32_t tag) noexcept {
+    return try_enter_biased(tag) || try_enter_slow(tag);
+  }
+
+  /// try_enter(), but false wherever it would take more than plain stores: no call.
+  [[nodiscard]] bool try_enter_biased(std::uint32_t tag) noexcept {
     if constexpr (!concurrent(M)) return true;
     const std::uint32_t bias = bias_.load(std::memory_order_relaxed);
     if ((bias & tag_mask) == tag) {
@@ -48,7 +53,7 @@ class owner {
         return true;
       busy.store(0, std::memory_order_release);
     }
-    return try_enter_slow(tag);
+    return false;
   }
 
   /// Ends what try_enter began, on the same thread.
@@ -63,7 +68,7 @@ class owner {
   }
 
  private:
-  bool try_enter_slow(std::uint32_t tag) noexcept {
+  [[gnu::noinline]] bool try_enter_slow(std::uint32_t tag) noexcept {
     std::uint32_t free = 0;
     // A1 enter  acquire lock_  <- R1
     if (!lock_.compare_exchange_strong(free, tag, std::memory_order_acquire,

@@ -32,6 +32,13 @@ status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
   return status::ok;
 }
 
+// What replies have given back is the ledger's again, unless somebody is just taking replies.
+void engine::collect_returned(peer& p, std::uint32_t tag) noexcept {
+  if (!p.reply_in.try_enter(tag)) return;
+  tell_returned(p);
+  p.reply_in.leave(tag);
+}
+
 // Credits of p may have come back and lie in its queue: taking them out is no waiting.
 void engine::look_for_credits(peer& p) noexcept {
   if (!direct_)
@@ -124,7 +131,9 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
   const bool urgent = (h.flags & wire::flag_urgent) != 0;
   switch (static_cast<wire::system_op>(h.handler)) {
     case wire::system_op::revoke: {
-      give_back_lease(p);  // what a stream has leased and not spent can be given up too
+      // What has come back, and what a stream has leased and not spent, can be given up too.
+      tell_returned(p);
+      give_back_lease(p);
       const auto a = p.home->ledger->on_revoke(p.rank, epoch, urgent, h.length);
       send_system(p, wire::system_op::give_back, a.count, a.end_epoch, false);
       return true;
@@ -202,7 +211,10 @@ void engine::send_deferred() noexcept {
 void engine::write_credit_statistics() noexcept {
   if (settings_.credit_stats == "0") return;
   static std::atomic<unsigned> written{0};
-  for (peer& p : peers_) give_back_lease(p);
+  for (peer& p : peers_) {
+    collect_returned(p, thread_tag());
+    give_back_lease(p);
+  }
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
     path.append(".").append(std::to_string(rank_));
@@ -222,9 +234,10 @@ bool engine::push_system(peer& p, const wire::header& h) noexcept {
     return false;
   }
   const std::uint32_t tag = thread_tag();
-  if (!p.reply_out.try_enter(tag)) return false;
+  queue_owner& lane = direct_ ? p.request_in : p.reply_out;
+  if (!lane.try_enter(tag)) return false;
   const bool done = direct_ ? push_word_direct(p, h) : push_word_verbs(p, h);
-  p.reply_out.leave(tag);
+  lane.leave(tag);
   if (direct_) wake(p);
   return done;
 }

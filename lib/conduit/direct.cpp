@@ -3,13 +3,12 @@
 // handler reads it there.
 //
 // Why nothing waits for ever: a request that finds no room or credits is answered "short", and its
-// caller polls; a request is taken out of its ring only when the reply ring towards its sender has
-// room for the longest reply and for what the engine itself says on that lane (invariant 3);
-// replies are taken out at any time, since their handlers send nothing. So reply rings always
-// drain, and then requests do.
+// caller polls; a request is taken out of its ring only when room for the longest reply has been
+// set aside in the reply ring towards its sender (invariant 3), which what the engine itself says
+// on that lane leaves alone; replies are taken out at any time, since their handlers send nothing.
+// So reply rings always drain, and then requests do.
 #include <cstring>
 
-#include "lib/base/backoff.hpp"
 #include "lib/conduit/engine_inl.hpp"
 #include "nic/shm/direct.hpp"
 
@@ -76,6 +75,31 @@ constexpr std::size_t cheap_medium =
     wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
 static_assert(cheap_medium % 8 == 0);
 
+// Where the payload of a Medium lies whose words are in the slot's body; layout_of() for the short
+// ways.
+struct medium_place {
+  std::uint32_t at, data_bytes;  // in the body, if there are no data bytes
+  medium_place(unsigned nargs, std::uint32_t bytes) noexcept
+      : at((nargs * 4 + 7) & ~7u), data_bytes(at + bytes <= nic::shm::slot_body ? 0 : bytes) {}
+};
+
+wire::header medium_header(wire::header h, std::uint8_t handler, unsigned nargs,
+                           std::size_t bytes) noexcept {
+  h.handler = handler;
+  h.kind_args = wire::kind_args(wire::kind::medium, nargs);
+  h.length = static_cast<std::uint16_t>(bytes);
+  return h;
+}
+
+// What writes such a Medium where a ring has room for it.
+auto medium_writer(const std::uint32_t* args, unsigned nargs, const void* payload,
+                   std::size_t bytes, const medium_place& l) noexcept {
+  return [=](std::byte* body, std::byte* data) {
+    nic::shm::copy_words(body, args, nargs);
+    std::memcpy(l.data_bytes == 0 ? body + l.at : data, payload, bytes);
+  };
+}
+
 // Finds the parts of a message in the ring; false: its lengths contradict each other.
 bool find_parts(const nic::shm::ring_rx::message& m, const wire::header& h, const std::byte*& fixed,
                 std::byte*& payload) noexcept {
@@ -90,13 +114,6 @@ bool find_parts(const nic::shm::ring_rx::message& m, const wire::header& h, cons
   return true;
 }
 
-// Enters where another thread may be for the length of one push; never held while anything is
-// waited for.
-void enter(queue_owner& o, std::uint32_t tag) noexcept {
-  backoff b(64);
-  while (!o.try_enter(tag)) b.idle();
-}
-
 }  // namespace
 
 // What the request with that header cost its sender.
@@ -109,31 +126,32 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
 // True if the user's handler of that index takes a message of kind k, a Short or a Medium, with so
 // many words, and they fit a slot.
 inline bool engine::takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept {
-  const std::uint8_t words = plain_words_[static_cast<unsigned>(k)][handler];
-  return nargs <= nic::shm::slot_body / 4 && (words == nargs || words == any_words);
+  return nargs < 32 && (plain_words_[static_cast<unsigned>(k)][handler] >> nargs & 1) != 0;
 }
 
-// True if what came without data is such a Short: its handler may be called without another look.
-inline bool engine::is_plain_short(const wire::header& h) const noexcept {
-  static_assert(wire::kind_args(wire::kind::short_, 12) == 12);  // other kinds are more than that
-  return h.flags == 0 && takes(wire::kind::short_, h.handler, h.kind_args);
-}
-
-// True if it is such a Medium.
-inline bool engine::is_plain_medium(const wire::header& h) const noexcept {
-  return h.kind() == wire::kind::medium && h.flags == 0 && h.length <= max_medium &&
-         takes(wire::kind::medium, h.handler, h.nargs());
+// True if a message of that header is such a one, of kind k, and says nothing of credits but how
+// many it costs or returns: if it lies where it should, its handler may be called without another
+// look.
+inline bool engine::is_plain(wire::kind k, std::uint64_t word) const noexcept {
+  constexpr std::uint64_t fixed = wire::word_of({.kind_args = 0xe0, .credit = 0xf0, .flags = 0xff});
+  const wire::header h = wire::header_of(word);
+  return (word & fixed) == wire::word_of({.kind_args = wire::kind_args(k, 0)}) &&
+         takes(k, h.handler, h.nargs());
 }
 
 // Sends a request that costs one credit by push(ring, header with the credit), if one is leased and
-// nobody else is sending. False: it goes the long way.
-template <class Push>
-bool engine::push_leased(rank_id to, Push&& push) noexcept {
-  const std::uint32_t tag = my_tag();
+// nobody else is sending. False: it goes the long way. quick: calls nobody.
+template <bool quick, class Push>
+[[gnu::always_inline]] inline bool engine::push_leased(rank_id to, Push&& push) noexcept {
+  const std::uint32_t tag = quick ? known_tag() : my_tag();
+  if (quick && tag == 0) [[unlikely]]
+    return false;
   peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
   // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
   nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-  if (tx == nullptr || !p.request_out.try_enter(tag)) [[unlikely]]
+  if (tx == nullptr) [[unlikely]]
+    return false;
+  if (!(quick ? p.request_out.try_enter_biased(tag) : p.request_out.try_enter(tag))) [[unlikely]]
     return false;
   wire::header h;
   h.credit = 1;
@@ -142,40 +160,65 @@ bool engine::push_leased(rank_id to, Push&& push) noexcept {
   return sent;
 }
 
+template <bool quick>
+[[gnu::always_inline]] inline bool engine::push_short(rank_id to, std::uint8_t handler,
+                                                      const std::uint32_t* args,
+                                                      unsigned nargs) noexcept {
+  if (to >= size_ || running != nullptr || !takes(wire::kind::short_, handler, nargs)) [[unlikely]]
+    return false;
+  return push_leased<quick>(to, [&](nic::shm::ring_tx& tx, wire::header h) {
+    h.handler = handler;
+    h.kind_args = wire::kind_args(wire::kind::short_, nargs);
+    return tx.push_allowed(op_direct, wire::word_of(h), args, nargs);
+  });
+}
+
+template <bool quick>
+[[gnu::always_inline]] inline bool engine::push_medium(rank_id to, std::uint8_t handler,
+                                                       const std::uint32_t* args, unsigned nargs,
+                                                       const void* payload,
+                                                       std::size_t bytes) noexcept {
+  if (to >= size_ || running != nullptr || bytes > cheap_medium || payload == nullptr ||
+      !takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+    return false;
+  return push_leased<quick>(to, [&](nic::shm::ring_tx& tx, const wire::header& h) {
+    const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
+    return tx.push_allowed(op_direct, wire::word_of(medium_header(h, handler, nargs, bytes)),
+                           l.data_bytes, medium_writer(args, nargs, payload, bytes, l));
+  });
+}
+
 // A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
-// they queue up behind lines that are on their way to this core.
+// they queue up behind lines that are on their way to this core, and without a call, so that no
+// register has to be saved.
 status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept {
-  if (to < size_ && running == nullptr && takes(wire::kind::short_, handler, nargs)) [[likely]] {
-    const bool sent = push_leased(to, [&](nic::shm::ring_tx& tx, wire::header h) {
-      h.handler = handler;
-      h.kind_args = wire::kind_args(wire::kind::short_, nargs);
-      return tx.push_allowed(op_direct, wire::word_of(h), args, nargs);
-    });
-    if (sent) [[likely]]
-      return status::ok;
-  }
-  return request_slow(to, short_of(handler, args, nargs));
+  if (push_short<true>(to, handler, args, nargs)) [[likely]]
+    return status::ok;
+  return request_short_slow(to, handler, args, nargs);
+}
+
+status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                  unsigned nargs) noexcept {
+  if (concurrent(build_mode) && push_short<false>(to, handler, args, nargs)) return status::ok;
+  return request(to, short_of(handler, args, nargs));
 }
 
 // A Medium that costs what a Short does, the same way.
 status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                               unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (to < size_ && running == nullptr && bytes <= cheap_medium && payload != nullptr &&
-      takes(wire::kind::medium, handler, nargs)) [[likely]] {
-    const bool sent = push_leased(to, [&](nic::shm::ring_tx& tx, const wire::header& h) {
-      const outgoing m = medium_of(handler, args, nargs, payload, bytes);
-      const wire::layout l = layout_of(m);
-      return tx.push_allowed(op_direct, wire::word_of(header_of(m, h)), l.data_bytes,
-                             writer_of(m, l));
-    });
-    if (sent) [[likely]]
-      return status::ok;
-  }
-  return request_slow(to, medium_of(handler, args, nargs, payload, bytes));
+  if (push_medium<true>(to, handler, args, nargs, payload, bytes)) [[likely]]
+    return status::ok;
+  return request_medium_slow(to, handler, args, nargs, payload, bytes);
 }
 
-status engine::request_slow(rank_id to, const outgoing& m) noexcept { return request(to, m); }
+status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                   unsigned nargs, const void* payload,
+                                   std::size_t bytes) noexcept {
+  if (concurrent(build_mode) && push_medium<false>(to, handler, args, nargs, payload, bytes))
+    return status::ok;
+  return request(to, medium_of(handler, args, nargs, payload, bytes));
+}
 
 status engine::request_direct(peer& p, const outgoing& m) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
@@ -188,7 +231,10 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   const std::uint32_t cost = cost_of(m);
   p.lease += p.request_tx->recall();
   const bool leases = p.lease < cost;
-  if (leases) s = take_credits(p, cost);
+  if (leases) {
+    collect_returned(p, tag);
+    s = take_credits(p, cost);
+  }
   if (s == status::ok) [[likely]] {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
     // behind.
@@ -225,109 +271,137 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
       base = map_segment(p);
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
-  const wire::layout l = layout_of(m);
-  return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
-    return tx.try_push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
-  });
-}
-
-// Replies by push(ring, header with all that is owed), which answers whether it has found room.
-// Inside request_in, as owed is.
-template <class Push>
-status engine::push_reply(token_state& t, Push&& push) noexcept {
-  peer& p = *t.from;
   told_peer(&p);
-  const std::uint32_t tag = my_tag();
+  const wire::layout l = layout_of(m);
   const wire::header h = reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost);
-  enter(p.reply_out, tag);
-  const bool pushed = push(*p.reply_tx, h);
-  p.reply_out.leave(tag);
+  p.reply_tx->push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
+  note_replied(p, t);
   wake(p);
-  if (!pushed) [[unlikely]]
-    return status::no_space;  // the room was there when the request was taken
-  p.owed.store(0, std::memory_order_relaxed);
-  t.replied = true;
   return status::ok;
 }
 
-// True if t's handler may reply at once, by a message of which takes() is true.
-inline bool engine::may_reply(const token_state& t) const noexcept {
-  return direct_ && !t.replied && running == &t && t.from != nullptr && !transfers_.must_settle();
+// There was room for the reply, or the request would not have been taken. Inside request_in.
+inline void engine::note_replied(peer& p, token_state& t) noexcept {
+  --p.reply_room;
+  p.owed.store(0, std::memory_order_relaxed);
+  t.replied = true;
+  t.lane = nullptr;
+}
+
+// Replies by push(ring, header) where t.lane says that it may, and running that this is its
+// handler.
+template <class Push>
+[[gnu::always_inline]] inline status engine::push_reply(token_state& t, Push&& push) noexcept {
+  peer& p = *t.from;
+  told_peer(&p);
+  push(*t.lane, returning(p.owed.load(std::memory_order_relaxed) + t.cost));
+  note_replied(p, t);
+  return status::ok;
 }
 
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
-  if (!may_reply(t) || !takes(wire::kind::short_, handler, nargs)) [[unlikely]]
-    return reply(t, short_of(handler, args, nargs));
+  if (t.lane == nullptr || running != &t || !takes(wire::kind::short_, handler, nargs)) [[unlikely]]
+    return reply_short_slow(t, handler, args, nargs);
   return push_reply(t, [&](nic::shm::ring_tx& tx, wire::header h) {
     h.handler = handler;
     h.kind_args = wire::kind_args(wire::kind::short_, nargs);
-    return tx.try_push_words(op_direct, wire::word_of(h), args, nargs);
+    tx.push_words(op_direct, wire::word_of(h), args, nargs);
   });
+}
+
+status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                unsigned nargs) noexcept {
+  return reply(t, short_of(handler, args, nargs));
 }
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (!may_reply(t) || bytes > cheap_medium || payload == nullptr ||
+  if (t.lane == nullptr || running != &t || bytes > max_medium || payload == nullptr ||
       !takes(wire::kind::medium, handler, nargs)) [[unlikely]]
-    return reply(t, medium_of(handler, args, nargs, payload, bytes));
+    return reply_medium_slow(t, handler, args, nargs, payload, bytes);
   return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
-    const outgoing m = medium_of(handler, args, nargs, payload, bytes);
-    const wire::layout l = layout_of(m);
-    return tx.try_push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
+    const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
+    tx.push(op_direct, wire::word_of(medium_header(h, handler, nargs, bytes)), l.data_bytes,
+            medium_writer(args, nargs, payload, bytes, l));
   });
 }
 
+status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                 unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  return reply(t, medium_of(handler, args, nargs, payload, bytes));
+}
+
+// Sends what the engine itself has to say, if there is more room than replies may need; inside
+// request_in.
 bool engine::push_word_direct(peer& p, const wire::header& h) noexcept {
-  return p.reply_tx->try_push(op_direct, wire::word_of(h), 0, [](std::byte*, std::byte*) {});
+  if (!p.reply_tx->has_room(p.reply_room + 1, 0)) return false;
+  p.reply_tx->push_words(op_direct, wire::word_of(h), nullptr, 0);
+  return true;
 }
 
 // Sends what p is owed as a message of its own, if there is room; inside request_in.
-void engine::push_credits_direct(peer& p, std::uint32_t tag) noexcept {
-  if (!p.reply_out.try_enter(tag)) return;  // the next poll does it
+void engine::push_credits_direct(peer& p) noexcept {
   // Each can announce seven credits. All of them go: with nothing owed there may be no other.
   do {
-    if (!p.reply_tx->has_room(1, 0)) break;
+    if (!p.reply_tx->has_room(p.reply_room + 1, 0)) break;
     (void)push_word_direct(p, credits_header(p));
     p.credit_messages.add(1);
   } while (p.grant != 0);
-  p.reply_out.leave(tag);
   wake(p);
 }
 
-// How many requests of p may be taken now: for each, the reply ring has room for the longest reply,
-// and for what the engine itself may say.
-inline unsigned engine::reply_room_direct(peer& p, std::uint32_t tag) noexcept {
-  const unsigned most = am_limit_ < 12 ? am_limit_ : 12;
-  if (!p.reply_out.try_enter(tag)) return 0;
-  using nic::shm::ring_tx;
-  const unsigned n = p.reply_tx->has_room_for(reply_slots + most, ring_tx::worst(most, reply_data))
-                         ? most
-                     : p.reply_tx->has_room_for(reply_slots + 1, ring_tx::worst(1, reply_data)) ? 1
-                                                                                                : 0;
-  p.reply_out.leave(tag);
-  return n;
+// Looks how many requests of p may be taken now: for each, the reply ring has room for the longest
+// reply, and for what the engine itself may say. False: none.
+bool engine::find_reply_room(peer& p) noexcept {
+  const auto there_is = [&p](std::uint32_t replies) {
+    return p.reply_tx->has_room_for(reply_slots + replies,
+                                    nic::shm::ring_tx::worst(replies, reply_data));
+  };
+  constexpr std::uint32_t many = 12;
+  p.reply_room = there_is(many) ? many : there_is(1) ? 1 : 0;
+  return p.reply_room != 0;
+}
+
+// Calls the handler of the plain Medium of that header at the front, and takes it out; false: it
+// lies there otherwise than it should, and nothing was done.
+inline bool engine::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept {
+  const wire::header h = t.header;
+  if (h.length > max_medium) [[unlikely]]
+    return false;
+  const medium_place l(h.nargs(), h.length);
+  const auto m = rx.front_of(op_direct, l.data_bytes);
+  if (!m) [[unlikely]]
+    return false;
+  auto* const body = const_cast<std::byte*>(m.slot->body);
+  call_handler(user_[h.handler], t, body, l.data_bytes == 0 ? body + l.at : m.data, h.length);
+  rx.pop(m);
+  return true;
 }
 
 // Runs the handler of a message of any kind; false: its bytes make no sense.
 inline bool engine::run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
   const std::byte* fixed = nullptr;
   std::byte* payload = nullptr;
-  if (!find_parts(m, t.header, fixed, payload)) [[unlikely]]
-    return false;
-  if (!is_plain_medium(t.header)) return run_handler(t, fixed, payload);
-  call_handler(user_[t.header.handler], t, fixed, payload, t.header.length);
-  return true;
+  return find_parts(m, t.header, fixed, payload) && run_handler(t, fixed, payload);
 }
 
-// Takes the request at the front, of whatever kind. True: its sender waits.
-bool engine::take_request_direct(peer& p, nic::shm::ring_rx& rx) noexcept {
+// Takes the request at the front, whose header that is, of whatever kind. True: its sender waits.
+bool engine::take_request_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+  token_state t(*this, p, wire::header_of(word), true);
+  t.cost = cost_of(t.header);
+  if (is_plain(wire::kind::medium, word)) [[likely]] {
+    t.lane = p.plain_tx;
+    if (run_plain_medium(rx, t)) [[likely]] {
+      if (!t.replied) owe(p, t.cost, 0);
+      return false;
+    }
+  }
   const auto m = rx.front();
   if (!m) [[unlikely]]  // it was there
     peer_failed(p, malformed);
-  token_state t(*this, p, wire::header_of(m.slot->header), true);
-  t.cost = cost_of(t.header);
   const bool urgent = note_request(p, t);
+  t.lane = t.grant == 0 ? p.plain_tx : nullptr;
   if (!run_direct(m, t)) [[unlikely]]
     peer_failed(p, malformed);
   rx.pop(m);
@@ -349,70 +423,78 @@ inline void engine::rest_in_stream(peer& p, unsigned n) noexcept {
   if (p.streak >= stream) p.rest_until.store(ticks() + rest_ticks, std::memory_order_relaxed);
 }
 
-unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
+[[gnu::always_inline]] inline unsigned engine::take_requests(peer& p, std::uint32_t tag) noexcept {
   if (!p.request_in.try_enter(tag)) return 0;
-  unsigned n = 0, limit = 0;
   nic::shm::ring_rx& rx = *p.request_rx;
-  for (;;) {
-    if (n == 0 && p.rest_until.load(std::memory_order_relaxed) != 0) break;
+  const unsigned limit = p.rest_until.load(std::memory_order_relaxed) == 0 ? am_limit_ : 0;
+  unsigned n = 0;
+  for (; n < limit; ++n) {
     const nic::shm::ring_slot* s;
     const auto seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::nothing) {
       if (n != 0) rest_in_stream(p, n);
       break;
     }
-    if (n == 0) limit = reply_room_direct(p, tag);
-    if (n == limit) break;
+    if (p.reply_room == 0 && !find_reply_room(p)) [[unlikely]]
+      break;
+    if (n == 0) p.reply_tx->answered();
     bool urgent = false;
     const std::uint64_t word = s->header;
-    if (seen == nic::shm::ring_rx::sight::plain && is_plain_short(wire::header_of(word)))
-        [[likely]] {
+    if (seen == nic::shm::ring_rx::sight::plain && is_plain(wire::kind::short_, word)) [[likely]] {
       token_state t(*this, p, wire::header_of(word), true);
       t.cost = 1;
-      urgent = note_request(p, t);
+      t.lane = p.plain_tx;
       call_handler(user_[t.header.handler], t, s->body, nullptr, 0);
       rx.pop_slot();
-      if (!t.replied) owe(p, 1, t.grant);
+      if (!t.replied) owe(p, 1, 0);
     } else {
-      urgent = take_request_direct(p, rx);
+      urgent = take_request_direct(p, rx, word);
     }
-    ++n;
     if (urgent || p.owed.load(std::memory_order_relaxed) >=
                       p.return_batch.load(std::memory_order_relaxed)) [[unlikely]]
-      push_credits_direct(p, tag);
+      push_credits_direct(p);
   }
   if (n != 0) {
     p.requests_handled.add(n);
     p.home->ledger->count_requests(n);
     p.idle = 0;
+    p.plain_tx = p.wakes || p.home->ledger->has_epoch_mark(p.rank) ? nullptr : p.reply_tx;
   } else if (p.owed.load(std::memory_order_relaxed) != 0 && ++p.idle >= idle_polls) {
     p.idle = 0;
-    push_credits_direct(p, tag);
+    push_credits_direct(p);
   }
   p.request_in.leave(tag);
   return n;
 }
 
-// Takes what is at the front of the reply lane, of whatever kind.
-void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx) noexcept {
-  const auto m = rx.front();
-  if (!m) [[unlikely]]  // it was there
-    peer_failed(p, malformed);
-  const wire::header h = wire::header_of(m.slot->header);
-  if (h.kind() >= wire::kind::credits) {
-    if (m.op != op_direct || m.data_bytes != 0 || !system_message(p, h)) [[unlikely]]
+// Takes what is at the front of the reply lane, whose header that is, of whatever kind.
+void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+  const wire::header h = wire::header_of(word);
+  token_state t(*this, p, h, false);
+  if (is_plain(wire::kind::medium, word)) [[likely]] {
+    note_returned(p, h.chunk);
+    if (!run_plain_medium(rx, t)) [[unlikely]]
       peer_failed(p, malformed);
   } else {
-    absorb_credits(p, h, h.chunk);
-    token_state t(*this, p, h, false);
+    const auto m = rx.front();
+    if (!m) [[unlikely]]  // it was there
+      peer_failed(p, malformed);
+    if (h.kind() >= wire::kind::credits) {
+      if (m.op != op_direct || m.data_bytes != 0 || !system_message(p, h)) [[unlikely]]
+        peer_failed(p, malformed);
+      rx.pop(m);
+      return;
+    }
+    absorb_reply(p, h, h.chunk);
     if (!run_direct(m, t)) [[unlikely]]
       peer_failed(p, malformed);
-    p.replies_handled.add(1);
+    rx.pop(m);
   }
-  rx.pop(m);
+  p.replies_handled.add(1);
+  p.request_tx->answered();
 }
 
-unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
+[[gnu::always_inline]] inline unsigned engine::take_replies(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_in.try_enter(tag)) return 0;
   unsigned n = 0;
   nic::shm::ring_rx& rx = *p.reply_rx;
@@ -421,19 +503,42 @@ unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
     const auto seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::nothing) break;
     const std::uint64_t word = s->header;
-    if (seen == nic::shm::ring_rx::sight::plain && is_plain_short(wire::header_of(word)))
-        [[likely]] {
+    if (seen == nic::shm::ring_rx::sight::plain && is_plain(wire::kind::short_, word)) [[likely]] {
       token_state t(*this, p, wire::header_of(word), false);
-      absorb_credits(p, t.header, wire::chunk_of(word));
+      note_returned(p, wire::chunk_of(word));
       call_handler(user_[t.header.handler], t, s->body, nullptr, 0);
       p.replies_handled.add(1);
       rx.pop_slot();
+      p.request_tx->answered();
     } else {
-      take_reply_direct(p, rx);
+      take_reply_direct(p, rx, word);
     }
   }
   p.reply_in.leave(tag);
   return n;
+}
+
+unsigned engine::poll_requests_direct(peer& p, std::uint32_t tag) noexcept {
+  return take_requests(p, tag);
+}
+
+unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
+  return take_replies(p, tag);
+}
+
+// Peer `first` has news, replies or else requests; others behind it may.
+status engine::poll_news(unsigned& n, std::uint32_t tag, domain& d, std::uint32_t first,
+                         bool replies) noexcept {
+  peer& p = *d.order[first];
+  n = replies ? take_replies(p, tag) : 0;
+  if (!replies || requests_news(p)) n += take_requests(p, tag);
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  if (first + 1 < all) n += poll_from_direct(d, tag, first + 1, all);
+  // Who waits for a reply goes on at once: if each of its polls finds one, its requests look
+  // around.
+  if (!replies && attention_to_device()) [[unlikely]]
+    look_around();
+  return status::ok;
 }
 
 }  // namespace penstock::conduit

@@ -93,6 +93,7 @@ struct token_state {
   bool replied = true;
   std::uint16_t reply_chunk = queues::no_chunk;  ///< verbs path: where the reply is built
   kept_message* own_reply = nullptr;             ///< to itself: where the reply is kept
+  nic::shm::ring_tx* lane = nullptr;  ///< direct path: where a plain reply may go at once
 
   token_state() = default;
   token_state(conduit::engine& e, peer& p, const wire::header& h, bool is_request) noexcept
@@ -175,7 +176,7 @@ class engine {
   /// request_short().
   status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                      unsigned nargs) noexcept;
-  /// reply() with a Medium of a user's handler.
+  /// reply() with a Medium of a user's handler. args as in request_short().
   status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                       unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
@@ -185,7 +186,7 @@ class engine {
   /// has room for an even number of words.
   status request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                        unsigned nargs) noexcept;
-  /// request() of a Medium of a user's handler.
+  /// request() of a Medium of a user's handler. args as in request_short().
   status request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                         const void* payload, std::size_t bytes) noexcept;
   /// As request(), but answers status::no_credit and its kin instead of waiting.
@@ -253,6 +254,10 @@ class engine {
   wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
+  void absorb_reply(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
+  void tell_returned(peer& p) noexcept;
+  void note_returned(peer& p, std::uint32_t n) noexcept;
+  void collect_returned(peer& p, std::uint32_t tag) noexcept;
   bool system_message(peer& p, const wire::header& h) noexcept;
   void follow_intents() noexcept;
   // R4 intents  release intents_  -> A4 (follow_intents): after the ledger was told
@@ -263,28 +268,50 @@ class engine {
   bool push_system(peer& p, const wire::header& h) noexcept;
 
   // direct.cpp
-  [[gnu::noinline]] status request_slow(rank_id to, const outgoing& m) noexcept;
   [[nodiscard]] bool takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept;
-  template <class Push>
+  template <bool quick, class Push>
   bool push_leased(rank_id to, Push&& push) noexcept;
+  template <bool quick>
+  bool push_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                  unsigned nargs) noexcept;
+  template <bool quick>
+  bool push_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                   const void* payload, std::size_t bytes) noexcept;
   template <class Push>
   status push_reply(token_state& t, Push&& push) noexcept;
-  [[nodiscard]] bool may_reply(const token_state& t) const noexcept;
-  [[nodiscard]] bool is_plain_short(const wire::header& h) const noexcept;
-  [[nodiscard]] bool is_plain_medium(const wire::header& h) const noexcept;
+  static void note_replied(peer& p, token_state& t) noexcept;
+  // Where one of the short ways does not go.
+  [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
+                                              const std::uint32_t* args, unsigned nargs) noexcept;
+  [[gnu::noinline]] status request_medium_slow(rank_id to, std::uint8_t handler,
+                                               const std::uint32_t* args, unsigned nargs,
+                                               const void* payload, std::size_t bytes) noexcept;
+  [[gnu::noinline]] status reply_short_slow(token_state& t, std::uint8_t handler,
+                                            const std::uint32_t* args, unsigned nargs) noexcept;
+  [[gnu::noinline]] status reply_medium_slow(token_state& t, std::uint8_t handler,
+                                             const std::uint32_t* args, unsigned nargs,
+                                             const void* payload, std::size_t bytes) noexcept;
+  [[nodiscard]] bool is_plain(wire::kind k, std::uint64_t word) const noexcept;
+  bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
   status request_direct(peer& p, const outgoing& m) noexcept;
   status reply_direct(token_state& t, const outgoing& m) noexcept;
   [[nodiscard]] static std::uint32_t cost_of(const wire::header& h) noexcept;
-  unsigned reply_room_direct(peer& p, std::uint32_t tag) noexcept;
-  bool push_word_direct(peer& p, const wire::header& h) noexcept;
-  void push_credits_direct(peer& p, std::uint32_t tag) noexcept;
+  static bool find_reply_room(peer& p) noexcept;
+  static bool push_word_direct(peer& p, const wire::header& h) noexcept;
+  void push_credits_direct(peer& p) noexcept;
   void wake(peer& p) noexcept;
-  [[gnu::noinline]] bool take_request_direct(peer& p, nic::shm::ring_rx& rx) noexcept;
-  [[gnu::noinline]] void take_reply_direct(peer& p, nic::shm::ring_rx& rx) noexcept;
+  [[gnu::noinline]] bool take_request_direct(peer& p, nic::shm::ring_rx& rx,
+                                             std::uint64_t word) noexcept;
+  [[gnu::noinline]] void take_reply_direct(peer& p, nic::shm::ring_rx& rx,
+                                           std::uint64_t word) noexcept;
   static void rest_in_stream(peer& p, unsigned n) noexcept;
+  unsigned take_requests(peer& p, std::uint32_t tag) noexcept;
+  unsigned take_replies(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] status poll_news(unsigned& n, std::uint32_t tag, domain& d, std::uint32_t first,
+                                     bool replies) noexcept;
 
   // poll.cpp
   poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
@@ -292,8 +319,6 @@ class engine {
   unsigned poll_from_direct(domain& d, std::uint32_t tag, std::uint32_t first,
                             std::uint32_t all) noexcept;
   unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
-  [[gnu::noinline]] status poll_news(unsigned& n, std::uint32_t tag, domain& d,
-                                     std::uint32_t first) noexcept;
   [[gnu::noinline]] status poll_all(unsigned& n, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
@@ -382,7 +407,8 @@ class engine {
   nic::device device_;
   bool direct_ = false;
   bool started_ = false;
-  bool attendance_ = false;  // is noted: for threads of other domains, or the progress thread
+  bool quick_polls_ = false;  // started, on the direct path, without attendance
+  bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
   std::atomic<bool> closing_{false};
   std::uint32_t spins_before_yield_ = 200;
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
@@ -408,9 +434,9 @@ class engine {
   credit::config credit_config_;
 
   handler_entry user_[user_handlers];
-  // Argument words of each user handler that takes Shorts (0), or Mediums (1), if they fit a slot.
-  static constexpr std::uint8_t any_words = 254, not_taken = 255;
-  std::uint8_t plain_words_[2][user_handlers];
+  // Numbers of argument words, a bit each, with which a user handler takes Shorts (0), or Mediums
+  // (1), if they fit a slot.
+  std::uint32_t plain_words_[2][user_handlers] = {};
   handler_entry system_[system_handlers];
 
   friend class transfers;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
@@ -18,6 +19,9 @@ inline constexpr std::uint64_t rest_ticks = 400;
 
 /// This thread's tag for queue owners; in SEQ and PARSYNC they need none.
 inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
+
+/// my_tag() if this thread has one already, else 0.
+inline std::uint32_t known_tag() noexcept { return concurrent(build_mode) ? thread_tag_ : 1; }
 
 inline poller& engine::my_poller(std::uint32_t tag, const domain& d) noexcept {
   auto& mine = pollers_[tag - 1];
@@ -35,6 +39,12 @@ inline bool rests(peer& p) noexcept {
   if (const std::uint64_t left = until - ticks(); left != 0 && left <= rest_ticks) return true;
   p.rest_until.store(0, std::memory_order_relaxed);
   return false;
+}
+
+/// Direct path: true if p's requests, or what it is owed, want work. A few loads of this process's
+/// own lines while nothing comes.
+inline bool requests_news(peer& p) noexcept {
+  return (!rests(p) && p.request_rx->ready_hint()) || p.owed.load(std::memory_order_relaxed) != 0;
 }
 
 /// The credit byte of a request of that cost; inside request_out.
@@ -78,6 +88,14 @@ inline bool engine::attention_to_device() const noexcept {
   return news != 0;
 }
 
+/// The header of a reply that gives `returned` credits back, and says no more.
+inline wire::header returning(std::uint32_t returned) noexcept {
+  wire::header h;
+  h.chunk = static_cast<std::uint16_t>(returned);
+  h.credit = static_cast<std::uint8_t>(std::min<std::uint32_t>(returned, 15));
+  return h;
+}
+
 /// The header of a reply that gives `returned` credits back.
 inline wire::header engine::reply_header(peer& p, const token_state& t,
                                          std::uint32_t returned) noexcept {
@@ -89,9 +107,37 @@ inline wire::header engine::reply_header(peer& p, const token_state& t,
   return h;
 }
 
-/// A reply or a message of credits came from p.
+/// Tells the ledger of what replies have given back; inside reply_in.
+inline void engine::tell_returned(peer& p) noexcept {
+  if (p.returned == 0) return;
+  if (p.home->ledger->on_credits(p.rank, std::exchange(p.returned, 0), 0, false) != status::ok)
+      [[unlikely]]
+    peer_failed(p, malformed);
+}
+
+/// A reply has given back so many credits. The ledger learns of many at a time, and at the latest
+/// when p's next lease is taken; inside reply_in.
+inline void engine::note_returned(peer& p, std::uint32_t n) noexcept {
+  p.returned += n;
+  if (p.returned >= credit::lease_messages) [[unlikely]]
+    tell_returned(p);
+}
+
+/// A reply came from p on the direct path; inside reply_in.
+inline void engine::absorb_reply(peer& p, const wire::header& h, std::uint32_t returned) noexcept {
+  constexpr std::uint8_t more_than_a_count = 0xf0;
+  if ((h.credit & more_than_a_count) != 0) [[unlikely]] {
+    absorb_credits(p, h, returned);
+    return;
+  }
+  note_returned(p, returned);
+}
+
+/// A message that says more of credits than how many came back, or that is of credits alone, came
+/// from p.
 inline void engine::absorb_credits(peer& p, const wire::header& h,
                                    std::uint32_t returned) noexcept {
+  tell_returned(p);  // before an epoch ends
   const auto byte = credit::credit_byte::decode(h.credit);
   if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
       [[unlikely]]

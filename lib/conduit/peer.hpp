@@ -51,7 +51,8 @@ struct alignas(cache_line) peer {
   // peer is ready.
   std::atomic<nic::shm::ring_tx*> stream{nullptr};
   nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
-  nic::shm::ring_tx* reply_tx = nullptr;    // (reply_out)
+  nic::shm::ring_tx* reply_tx = nullptr;    // (request_in)
+  nic::shm::ring_tx* plain_tx = nullptr;    // (request_in) reply_tx, or null: replies must say more
   nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
   nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
   std::atomic<std::uint32_t> owed{0};       // credits to give back to this borrower
@@ -65,12 +66,14 @@ struct alignas(cache_line) peer {
   std::atomic<std::uint64_t> rest_until{0};  // ticks; requests are not looked for before; 0: are
   std::uint32_t lease = 0;                   // (request_out) credits taken and not yet spent
   std::uint32_t grant = 0;                   // (request_in) credits granted and not yet announced
+  std::uint32_t returned = 0;  // (reply_in) credits that are back, unknown to the ledger
 
   alignas(cache_line) queue_owner request_out;
   queue_owner reply_out;
   queue_owner request_in;
   queue_owner reply_in;
 
+  std::uint32_t reply_room = 0;   // (request_in) replies for which reply_tx surely has room
   std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
   std::uint32_t streak = 0;       // (request_in) requests from it since one went to it
 

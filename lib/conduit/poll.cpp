@@ -8,17 +8,6 @@
 
 namespace penstock::conduit {
 
-namespace {
-
-// True if p's requests, or what it is owed, or its replies want work. A few loads of this process's
-// own lines while nothing comes.
-inline bool requests_news(peer& p) noexcept {
-  return (!rests(p) && p.request_rx->ready_hint()) || p.owed.load(std::memory_order_relaxed) != 0;
-}
-inline bool has_news(peer& p) noexcept { return p.reply_rx->ready_hint() || requests_news(p); }
-
-}  // namespace
-
 [[gnu::always_inline]] inline unsigned engine::poll_peer_direct(peer& p,
                                                                 std::uint32_t tag) noexcept {
   unsigned n = 0;
@@ -59,29 +48,25 @@ status engine::poll(unsigned& n) noexcept {
   n = 0;
   if (running != nullptr) [[unlikely]]
     return status::in_handler;
-  if (!started_) [[unlikely]]
-    return status::shut_down;
   const std::uint32_t tag = my_tag();
   // Most polls find nothing: what they need stands here, and calls nobody.
-  if (direct_ && !attendance_) [[likely]] {
+  if (quick_polls_) [[likely]] {
     domain& d = my_domain(tag);
     // A1 peers, as in poll_direct
     const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-    if (all <= poller::hot_peers && !attention_to_device()) [[likely]] {
+    if (all <= poller::hot_peers) [[likely]] {
       for (std::uint32_t i = 0; i < all; ++i)
-        if (has_news(*d.order[i])) return poll_news(n, tag, d, i);
-      return status::ok;
+        if (peer& p = *d.order[i]; p.reply_rx->ready_hint())
+          return poll_news(n, tag, d, i, true);
+        else if (requests_news(p))
+          return poll_news(n, tag, d, i, false);
+      if (!attention_to_device()) [[likely]]
+        return status::ok;
     }
   }
+  if (!started_) [[unlikely]]
+    return status::shut_down;
   return poll_all(n, tag);
-}
-
-// Peer `first` has news; others behind it may.
-status engine::poll_news(unsigned& n, std::uint32_t tag, domain& d, std::uint32_t first) noexcept {
-  n = poll_peer_direct(*d.order[first], tag);
-  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-  if (first + 1 < all) n += poll_from_direct(d, tag, first + 1, all);
-  return status::ok;
 }
 
 status engine::poll_all(unsigned& n, std::uint32_t tag) noexcept {

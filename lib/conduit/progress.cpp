@@ -181,7 +181,7 @@ void progress::give_back() noexcept {
   for_each_peer([&](peer& p) {
     if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) return;
     if (engine_.direct_)
-      engine_.push_credits_direct(p, tag);
+      engine_.push_credits_direct(p);
     else
       engine_.push_credits_verbs(p, tag);
     p.request_in.leave(tag);

@@ -53,6 +53,8 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
 }
 
 status engine::request(rank_id to, const outgoing& m) noexcept {
+  if (quick_polls_ && running == nullptr && attention_to_device()) [[unlikely]]
+    look_around();
   status s = try_request(to, m);
   if (s == status::ok) [[likely]]
     return s;

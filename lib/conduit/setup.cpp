@@ -103,7 +103,6 @@ credit::overrides credit_settings(const settings& s) {
 
 engine::engine(job::job& j, const settings& s)
     : job_(j), settings_(s), rank_(j.rank()), size_(j.size()), job_secret_(secret_of(j.name())) {
-  for (auto& of_kind : plain_words_) std::fill(std::begin(of_kind), std::end(of_kind), not_taken);
   // Waiting processes that outnumber the cores give them away at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
@@ -270,15 +269,15 @@ result<void> engine::start(std::size_t segment_bytes) {
   for (unsigned i = 0; i < user_handlers; ++i) {
     const handler_entry& h = user_[i];
     if (h.call == nullptr) continue;
-    const std::uint8_t words = h.words == any_args                   ? any_words
-                               : h.words * 4u <= nic::shm::slot_body ? h.words
-                                                                     : not_taken;
+    constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
+    const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
     if (h.payload != handler_entry::takes::payload) plain_words_[0][i] = words;
     if (h.payload != handler_entry::takes::nothing) plain_words_[1][i] = words;
   }
   if (auto r = introduce(); !r) return r;
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
   started_ = true;
+  quick_polls_ = direct_ && !attendance_;
   if (channel_ != nullptr) {
     auto p = progress::start(*this, channel_);
     if (!p) return p.error();
@@ -379,7 +378,7 @@ void engine::close() noexcept {
   write_credit_statistics();
   // From here on every request goes the long way, which says that it is over.
   for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
-  started_ = false;
+  started_ = quick_polls_ = false;
 }
 
 bool engine::sent_all(domain& d) noexcept {

@@ -100,8 +100,10 @@ struct layout {
                                    : fixed) {}
 };
 
-inline std::uint64_t word_of(const header& h) noexcept { return std::bit_cast<std::uint64_t>(h); }
-inline header header_of(std::uint64_t w) noexcept { return std::bit_cast<header>(w); }
+constexpr std::uint64_t word_of(const header& h) noexcept {
+  return std::bit_cast<std::uint64_t>(h);
+}
+constexpr header header_of(std::uint64_t w) noexcept { return std::bit_cast<header>(w); }
 /// header_of(w).chunk, without the way over a struct.
 constexpr std::uint32_t chunk_of(std::uint64_t w) noexcept {
   return static_cast<std::uint32_t>(w >> 48);

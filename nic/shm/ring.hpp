@@ -40,6 +40,8 @@ inline constexpr std::size_t slot_body = 48;
 /// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
 /// has caught up does not look there.
 inline constexpr std::uint64_t write_ahead = 8;
+/// From how many pushes on that nothing has answered this is done.
+inline constexpr std::uint32_t stream_pushes = 4;
 /// The same for lines of data, behind a message that has some.
 inline constexpr std::uint64_t data_ahead = 2;
 
@@ -59,6 +61,33 @@ struct alignas(cache_line) ring_slot {
   }
 };
 static_assert(sizeof(ring_slot) == cache_line);
+
+/// Copies n words into a slot's body, at most those it holds, in pairs: there must be room for an
+/// even number at words.
+inline void copy_words(std::byte* body, const std::uint32_t* words, unsigned n) noexcept {
+  static_assert(slot_body == 48);
+  if (n <= 2) [[likely]] {
+    if (n != 0) std::memcpy(body, words, 8);
+    return;
+  }
+  switch ((n + 1) / 2) {
+    case 6:
+      std::memcpy(body + 40, words + 10, 8);
+      [[fallthrough]];
+    case 5:
+      std::memcpy(body + 32, words + 8, 8);
+      [[fallthrough]];
+    case 4:
+      std::memcpy(body + 24, words + 6, 8);
+      [[fallthrough]];
+    case 3:
+      std::memcpy(body + 16, words + 4, 8);
+      [[fallthrough]];
+    default:
+      std::memcpy(body + 8, words + 2, 8);
+      std::memcpy(body, words, 8);
+  }
+}
 
 /// The part of a ring that both processes map, at the start of its memory.
 struct ring_shared {
@@ -109,7 +138,7 @@ struct ring_memory {
 class ring_tx {
  public:
   ring_tx() = default;
-  explicit ring_tx(ring_memory m) noexcept : m_(m) {}
+  explicit ring_tx(ring_memory m) noexcept : m_(m), mask_(m.geometry.slots - 1) {}
 
   /// True if `messages` slots and `data` bytes (in one piece each of up to longest()) are free.
   [[nodiscard]] bool has_room(std::uint32_t messages, std::uint32_t data) noexcept {
@@ -159,8 +188,7 @@ class ring_tx {
   std::uint32_t recall() noexcept {
     return static_cast<std::uint32_t>(std::exchange(stop_, tail_) - tail_);
   }
-  /// Pushes a message of up to slot_body bytes of words if allow() has left one; false: not
-  /// allowed. Reads words in pairs: there must be room for an even number at words.
+  /// Pushes a message of words (copy_words) if allow() has left one; false: not allowed.
   [[nodiscard]] bool push_allowed(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
                                   unsigned n) noexcept {
     if (tail_ == stop_) [[unlikely]]
@@ -177,15 +205,16 @@ class ring_tx {
     put(op, header, data_bytes, fill);
     return true;
   }
-  /// try_push() of a message of words.
-  [[nodiscard]] bool try_push_words(std::uint8_t op, std::uint64_t header,
-                                    const std::uint32_t* words, unsigned n) noexcept {
-    if (!has_room(1, 0)) [[unlikely]]
-      return false;
+  /// push() of a message of words (copy_words).
+  void push_words(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
+                  unsigned n) noexcept {
     put_words(op, header, words, n);
     stop_ = tail_;
-    return true;
   }
+
+  /// A message that answers the last one has come: what is pushed next does not belong to a stream.
+  /// Any thread; a hint.
+  void answered() noexcept { std::atomic_ref(burst_).store(0, std::memory_order_relaxed); }
 
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
   /// True when the consumer has taken all that was pushed and has said so.
@@ -204,7 +233,7 @@ class ring_tx {
   // Writes a message into the next slot, which is free.
   template <class Fill>
   void put(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes, Fill&& fill) noexcept {
-    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
+    ring_slot& s = m_.slots[tail_ & mask_];
     std::byte* data = nullptr;
     if (data_bytes != 0) {
       const ring_span span(data_tail_, data_bytes, m_.geometry.data_bytes);
@@ -221,45 +250,25 @@ class ring_tx {
   // Writes a message of words into the next slot, which is free.
   void put_words(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
                  unsigned n) noexcept {
-    ring_slot& s = m_.slots[tail_ & (m_.geometry.slots - 1)];
-    static_assert(slot_body == 48);
-    if (n <= 2) [[likely]] {
-      if (n != 0) std::memcpy(s.body, words, 8);
-    } else {
-      put_many(s.body, words, n);
-    }
+    ring_slot& s = m_.slots[tail_ & mask_];
+    copy_words(s.body, words, n);
     publish(s, header, 0, op);
   }
   void publish(ring_slot& s, std::uint64_t header, std::uint32_t data_bytes,
                std::uint8_t op) noexcept {
+    const std::uint64_t tail = tail_;
     s.header = header;
     // R1 publish  store-release slot.state  -> A1: body and data are visible
-    s.state.store(ring_slot::filled(tail_, data_bytes, op), std::memory_order_release);
-    std::atomic_ref(tail_).store(tail_ + 1, std::memory_order_relaxed);  // pushed() may look
+    s.state.store(ring_slot::filled(tail, data_bytes, op), std::memory_order_release);
+    std::atomic_ref(tail_).store(tail + 1, std::memory_order_relaxed);  // pushed() may look
     // A stream's next lines are fetched for writing ahead of time: the stores that follow would
-    // each wait for theirs in the store buffer.
-    prefetch_for_writing(&m_.slots[(tail_ + write_ahead) & (m_.geometry.slots - 1)]);
-  }
-  static void put_many(std::byte* body, const std::uint32_t* words, unsigned n) noexcept {
-    switch ((n + 1) / 2) {
-      case 6:
-        std::memcpy(body + 40, words + 10, 8);
-        [[fallthrough]];
-      case 5:
-        std::memcpy(body + 32, words + 8, 8);
-        [[fallthrough]];
-      case 4:
-        std::memcpy(body + 24, words + 6, 8);
-        [[fallthrough]];
-      case 3:
-        std::memcpy(body + 16, words + 4, 8);
-        [[fallthrough]];
-      case 2:
-        std::memcpy(body + 8, words + 2, 8);
-        [[fallthrough]];
-      default:
-        std::memcpy(body, words, 8);
-    }
+    // each wait for theirs in the store buffer. Before a single message that would only take a line
+    // from who looks for the next one.
+    const std::uint32_t burst = std::atomic_ref(burst_).load(std::memory_order_relaxed);
+    if (burst >= stream_pushes)
+      prefetch_for_writing(&m_.slots[(tail + 1 + write_ahead) & mask_]);
+    else
+      std::atomic_ref(burst_).store(burst + 1, std::memory_order_relaxed);
   }
   [[nodiscard]] bool fits(std::uint32_t messages, std::uint32_t data) const noexcept {
     if (tail_ + messages - head_ > m_.geometry.slots) return false;
@@ -277,16 +286,18 @@ class ring_tx {
   }
 
   ring_memory m_;
+  std::uint64_t mask_ = 0;             // of a position: its slot
   std::uint64_t tail_ = 0, stop_ = 0;  // push_allowed() may go on until they meet
   std::uint64_t data_tail_ = 0;
   std::uint64_t head_ = 0, data_head_ = 0;  // the consumer's, as last seen
+  std::uint32_t burst_ = 0;                 // pushes since answered(), up to stream_pushes
 };
 
 /// The consumer's private view.
 class ring_rx {
  public:
   ring_rx() = default;
-  explicit ring_rx(ring_memory m) noexcept : m_(m), front_(m.slots) {}
+  explicit ring_rx(ring_memory m) noexcept : m_(m), mask_(m.geometry.slots - 1), front_(m.slots) {}
 
   /// One message in place.  producer could change it under us.
   struct message {
@@ -333,32 +344,36 @@ class ring_rx {
     message m{&s, control >> 8, static_cast<std::uint8_t>(control), nullptr};
     if (m.data_bytes > m_.geometry.longest()) [[unlikely]]
       return {&s, 0, 255, nullptr};
-    if (m.data_bytes != 0)
-      m.data = m_.data + (ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).begin &
-                          (m_.geometry.data_bytes - 1));
+    if (m.data_bytes != 0) m.data = data_of(m.data_bytes);
     return m;
+  }
+
+  /// front(), if it is a message of that op and so many data bytes; none if it is anything else.
+  [[nodiscard]] message front_of(std::uint8_t op, std::uint32_t data_bytes) const noexcept {
+    // A1 poll  load-acquire slot.state  <- R1
+    if (front_->state.load(std::memory_order_acquire) != ring_slot::filled(head_, data_bytes, op) ||
+        data_bytes > m_.geometry.longest())
+      return {};
+    return {front_, data_bytes, op, data_bytes == 0 ? nullptr : data_of(data_bytes)};
   }
 
   /// pop() of a message without data.
   void pop_slot() noexcept {
-    advance();
-    if (head_ - told_ >= m_.geometry.slots / 8) publish();
+    if ((advance() & mask_ / 8) == 0) publish();
   }
 
   /// Gives the front message's room back. The producer learns of it at the next publication.
   void pop(const message& m) noexcept {
-    advance();
+    const std::uint64_t head = advance();
     if (m.data_bytes != 0)
       data_head_ = ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).end;
-    if (head_ - told_ >= m_.geometry.slots / 8 ||
-        data_head_ - data_told_ >= m_.geometry.data_bytes / 8)
-      publish();
+    if ((head & mask_ / 8) == 0 || data_head_ - data_told_ >= m_.geometry.data_bytes / 8) publish();
   }
 
   /// Tells the producer of all the room there is now.
   void publish() noexcept {
     // R2 give room  store-release head, data_head  -> A2
-    m_.shared->head.store(told_ = head_, std::memory_order_release);
+    m_.shared->head.store(head_, std::memory_order_release);
     m_.shared->data_head.store(data_told_ = data_head_, std::memory_order_release);
   }
 
@@ -367,18 +382,24 @@ class ring_rx {
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
-  void advance() noexcept {
+  // Where the front message has its data.
+  [[nodiscard]] std::byte* data_of(std::uint32_t data_bytes) const noexcept {
+    return m_.data + (ring_span(data_head_, data_bytes, m_.geometry.data_bytes).begin &
+                      (m_.geometry.data_bytes - 1));
+  }
+  std::uint64_t advance() noexcept {
     const std::uint64_t head = head_ + 1;
     // ready_hint() may look.
     std::atomic_ref(head_).store(head, std::memory_order_relaxed);
-    std::atomic_ref(front_).store(&m_.slots[head & (m_.geometry.slots - 1)],
-                                  std::memory_order_relaxed);
+    std::atomic_ref(front_).store(&m_.slots[head & mask_], std::memory_order_relaxed);
+    return head;
   }
 
   ring_memory m_;
+  std::uint64_t mask_ = 0;      // of a position: its slot
   ring_slot* front_ = nullptr;  // where head_ is
   std::uint64_t head_ = 0, data_head_ = 0;
-  std::uint64_t told_ = 0, data_told_ = 0;  // what the producer was told last
+  std::uint64_t data_told_ = 0;  // what the producer was told last
 };
 
 }  // namespace penstock::nic::shm

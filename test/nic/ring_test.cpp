@@ -102,6 +102,45 @@ TEST_CASE("the longest piece always fits an empty ring, wherever the ring stands
   }
 }
 
+TEST_CASE("words lie in the slot's body, however many") {
+  both_ends r({8, 1024});
+  const std::uint32_t words[12] = {11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132};
+  for (unsigned n = 0; n <= 12; ++n) {
+    r.tx.push_words(1, 100 + n, words, n);
+    const auto m = r.rx.front_of(1, 0);
+    REQUIRE(m);
+    CHECK(m.slot->header == 100 + n);
+    CHECK(std::memcmp(m.slot->body, words, 4 * n) == 0);
+    r.rx.pop(m);
+  }
+}
+
+TEST_CASE("the front is given as what it is alone") {
+  both_ends r({8, 1024});
+  CHECK_FALSE(r.rx.front_of(1, 0));
+  for (int lap = 0; lap < 50; ++lap) {
+    REQUIRE(r.push(7, 100));
+    CHECK_FALSE(r.rx.front_of(1, 0));
+    CHECK_FALSE(r.rx.front_of(1, 99));
+    CHECK_FALSE(r.rx.front_of(2, 100));
+    const auto m = r.rx.front_of(1, 100);
+    REQUIRE(m);
+    CHECK(m.data == r.rx.front().data);
+    CHECK(m.data[99] == std::byte{7});
+    r.rx.pop(m);
+    CHECK_FALSE(r.rx.front_of(1, 100));
+  }
+}
+
+TEST_CASE("no piece is longer than half the data ring, whatever the other side says") {
+  both_ends r({8, 1024});
+  REQUIRE(r.push(1));
+  const std::uint32_t said = r.geometry.longest() + 1;
+  const_cast<ring_slot*>(r.rx.front().slot)->state.store(ring_slot::filled(0, said, 1));
+  CHECK_FALSE(r.rx.front_of(1, said));
+  CHECK(r.rx.front().op == 255);
+}
+
 TEST_CASE("a position is passed when the consumer has said so") {
   both_ends r({64, 1024});
   REQUIRE(r.push(1));

@@ -60,7 +60,7 @@ inline constexpr unsigned total_words = (0u + ... + words_of<A>);
 template <argument... A>
 struct packed {
   static_assert(total_words<A...> <= max_args, "more than 16 words of arguments");
-  // Shorts are read in pairs of words: there is room for an even number.
+  // Shorts and Mediums are read in pairs of words: there is room for an even number.
   std::array<std::uint32_t, total_words<A...> == 0 ? 2 : (total_words<A...> + 1) / 2 * 2> w{};
   explicit packed(const A&... a) noexcept {
     [[maybe_unused]] std::uint32_t* p = w.data();
