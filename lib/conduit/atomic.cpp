@@ -123,7 +123,7 @@ void on_atomic(void* self, token&, const std::uint32_t* args, std::byte*, std::s
   const bool inside = own.size() >= size && at <= own.size() - size;
   const bool aligned = reinterpret_cast<std::uintptr_t>(r.word) % size == 0;
   if ((!inside && !e.one_sided().everything()) || !aligned || !apply(r, a.value)) [[unlikely]]
-    fatal(1, "rank %u asks for an atomic that makes no sense", conduit::running->source);
+    fatal(1, "rank %u asks for an atomic that makes no sense", conduit::running->source());
   std::uint32_t back[words<answer_args>];
   std::memcpy(back, &a, sizeof a);
   if (const status s = e.reply(*conduit::running, {.handler = conduit::rma_fetched,

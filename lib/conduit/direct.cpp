@@ -301,7 +301,8 @@ template <class Push>
 
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
-  if (t.lane == nullptr || running != &t || !takes(wire::kind::short_, handler, nargs)) [[unlikely]]
+  if (t.lane == nullptr || running != &t || !t.engine->takes(wire::kind::short_, handler, nargs))
+      [[unlikely]]
     return reply_short_slow(t, handler, args, nargs);
   return push_reply(t, [&](nic::shm::ring_tx& tx, wire::header h) {
     h.handler = handler;
@@ -312,13 +313,13 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
 
 status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                 unsigned nargs) noexcept {
-  return reply(t, short_of(handler, args, nargs));
+  return t.engine->reply(t, short_of(handler, args, nargs));
 }
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
   if (t.lane == nullptr || running != &t || bytes > max_medium || payload == nullptr ||
-      !takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+      !t.engine->takes(wire::kind::medium, handler, nargs)) [[unlikely]]
     return reply_medium_slow(t, handler, args, nargs, payload, bytes);
   return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
     const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
@@ -329,7 +330,7 @@ status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uin
 
 status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                  unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  return reply(t, medium_of(handler, args, nargs, payload, bytes));
+  return t.engine->reply(t, medium_of(handler, args, nargs, payload, bytes));
 }
 
 // Sends what the engine itself has to say, if there is more room than replies may need; inside
@@ -526,18 +527,28 @@ unsigned engine::poll_replies_direct(peer& p, std::uint32_t tag) noexcept {
   return take_replies(p, tag);
 }
 
-// Peer `first` has news, replies or else requests; others behind it may.
-status engine::poll_news(unsigned& n, std::uint32_t tag, domain& d, std::uint32_t first,
-                         bool replies) noexcept {
-  peer& p = *d.order[first];
-  n = replies ? take_replies(p, tag) : 0;
-  if (!replies || requests_news(p)) n += take_requests(p, tag);
-  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-  if (first + 1 < all) n += poll_from_direct(d, tag, first + 1, all);
+// p, the first-th peer, has replies or requests; so may others behind it.
+status engine::poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
+  const std::uint32_t tag = my_tag();
+  unsigned got = take_replies(p, tag);
+  if (requests_news(p)) [[unlikely]]
+    got += poll_requests_direct(p, tag);
   // Who waits for a reply goes on at once: if each of its polls finds one, its requests look
   // around.
-  if (!replies && attention_to_device()) [[unlikely]]
+  return poll_behind(n, p, first, got);
+}
+status engine::poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
+  const unsigned got = take_requests(p, my_tag());
+  if (attention_to_device()) [[unlikely]]
     look_around();
+  return poll_behind(n, p, first, got);
+}
+[[gnu::always_inline]] inline status engine::poll_behind(unsigned* n, peer& p, std::uint32_t first,
+                                                         unsigned got) noexcept {
+  domain& d = *p.home;
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  if (first + 1 < all) got += poll_from_direct(d, my_tag(), first + 1, all);
+  if (n != nullptr) *n += got;
   return status::ok;
 }
 

@@ -118,17 +118,17 @@ status endpoint::request_long_raw(rank_id to, std::uint8_t h, const std::uint32_
                                .async = async});
 }
 
-rank_id token::source() const noexcept { return s_->source; }
+rank_id token::source() const noexcept { return s_->source(); }
 bool token::is_request() const noexcept { return s_->request; }
 endpoint& token::at() const noexcept { return *s_->engine->owner_endpoint(); }
 
 status token::reply_short_raw(std::uint8_t index, const std::uint32_t* args,
                               unsigned nargs) noexcept {
-  return s_->engine->reply_short(*s_, index, args, nargs);
+  return conduit::engine::reply_short(*s_, index, args, nargs);
 }
 status token::reply_medium_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs,
                                const void* payload, std::size_t bytes) noexcept {
-  return s_->engine->reply_medium(*s_, index, args, nargs, payload, bytes);
+  return conduit::engine::reply_medium(*s_, index, args, nargs, payload, bytes);
 }
 status token::reply_long_raw(std::uint8_t index, const std::uint32_t* args, unsigned nargs,
                              const void* payload, std::size_t bytes, void* dest) noexcept {

@@ -80,15 +80,13 @@ struct kept_message {
   bool keep(const outgoing& o, std::span<std::byte> segment) noexcept;
 };
 
-/// The state behind a token while a handler runs. nargs and source are what handlers may ask.
+/// The state behind a token while a handler runs.
 struct token_state {
   conduit::engine* engine = nullptr;
   peer* from = nullptr;  ///< null when a process sends to itself
   wire::header header;
-  std::uint32_t source = 0;
   std::uint32_t cost = 0;  ///< credits that the reply gives back
   std::uint8_t grant = 0;  ///< extra credits that it carries
-  std::uint8_t nargs = 0;
   bool request = false;
   bool replied = true;
   std::uint16_t reply_chunk = queues::no_chunk;  ///< verbs path: where the reply is built
@@ -97,14 +95,11 @@ struct token_state {
 
   token_state() = default;
   token_state(conduit::engine& e, peer& p, const wire::header& h, bool is_request) noexcept
-      : engine(&e),
-        from(&p),
-        header(h),
-        source(p.rank),
-        nargs(static_cast<std::uint8_t>(h.nargs())),
-        request(is_request),
-        replied(!is_request) {}
+      : engine(&e), from(&p), header(h), request(is_request), replied(!is_request) {}
   token make() noexcept { return token(*this); }
+  /// Argument words, and who sent the message: what handlers may ask.
+  [[nodiscard]] unsigned nargs() const noexcept { return header.nargs(); }
+  [[nodiscard]] std::uint32_t source() const noexcept;
 };
 
 /// What a thread keeps from poll to poll of a domain. Who sends: with many connections it looks at
@@ -174,11 +169,11 @@ class engine {
   status reply(token_state& t, const outgoing& m) noexcept;
   /// reply() with a Short of a user's handler; the shortest way there is. args as in
   /// request_short().
-  status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                     unsigned nargs) noexcept;
+  static status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                            unsigned nargs) noexcept;
   /// reply() with a Medium of a user's handler. args as in request_short().
-  status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                      unsigned nargs, const void* payload, std::size_t bytes) noexcept;
+  static status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
   /// nothing.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
@@ -192,12 +187,8 @@ class engine {
   /// As request(), but answers status::no_credit and its kin instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
 
-  /// One round over all queues; the number of messages handled in n.
-  status poll(unsigned& n) noexcept;
-  status poll() noexcept {
-    unsigned n = 0;
-    return poll(n);
-  }
+  /// One round over all queues; adds the number of messages handled to *n, if that is asked for.
+  status poll(unsigned* n = nullptr) noexcept;
   /// One step of a wait: polls, and gives the core away when nothing has come for a while. empty
   /// counts the fruitless polls; starts at 0.
   status wait_step(unsigned& empty) noexcept;
@@ -278,7 +269,7 @@ class engine {
   bool push_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                    const void* payload, std::size_t bytes) noexcept;
   template <class Push>
-  status push_reply(token_state& t, Push&& push) noexcept;
+  static status push_reply(token_state& t, Push&& push) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
   // Where one of the short ways does not go.
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
@@ -286,11 +277,13 @@ class engine {
   [[gnu::noinline]] status request_medium_slow(rank_id to, std::uint8_t handler,
                                                const std::uint32_t* args, unsigned nargs,
                                                const void* payload, std::size_t bytes) noexcept;
-  [[gnu::noinline]] status reply_short_slow(token_state& t, std::uint8_t handler,
-                                            const std::uint32_t* args, unsigned nargs) noexcept;
-  [[gnu::noinline]] status reply_medium_slow(token_state& t, std::uint8_t handler,
-                                             const std::uint32_t* args, unsigned nargs,
-                                             const void* payload, std::size_t bytes) noexcept;
+  [[gnu::noinline]] static status reply_short_slow(token_state& t, std::uint8_t handler,
+                                                   const std::uint32_t* args,
+                                                   unsigned nargs) noexcept;
+  [[gnu::noinline]] static status reply_medium_slow(token_state& t, std::uint8_t handler,
+                                                    const std::uint32_t* args, unsigned nargs,
+                                                    const void* payload,
+                                                    std::size_t bytes) noexcept;
   [[nodiscard]] bool is_plain(wire::kind k, std::uint64_t word) const noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
@@ -310,8 +303,9 @@ class engine {
   unsigned take_replies(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_requests_direct(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_replies_direct(peer& p, std::uint32_t tag) noexcept;
-  [[gnu::noinline]] status poll_news(unsigned& n, std::uint32_t tag, domain& d, std::uint32_t first,
-                                     bool replies) noexcept;
+  [[gnu::noinline]] status poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
+  [[gnu::noinline]] status poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
+  status poll_behind(unsigned* n, peer& p, std::uint32_t first, unsigned got) noexcept;
 
   // poll.cpp
   poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
@@ -319,7 +313,7 @@ class engine {
   unsigned poll_from_direct(domain& d, std::uint32_t tag, std::uint32_t first,
                             std::uint32_t all) noexcept;
   unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
-  [[gnu::noinline]] status poll_all(unsigned& n, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] status poll_all(unsigned* n, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
   void note_attendance(std::uint32_t tag) noexcept;
@@ -454,5 +448,9 @@ class engine {
   ibv_comp_channel* channel_ = nullptr;  // with a progress thread only
   std::unique_ptr<progress> progress_;
 };
+
+inline std::uint32_t token_state::source() const noexcept {
+  return from != nullptr ? from->rank : engine->rank();
+}
 
 }  // namespace penstock::conduit

@@ -44,8 +44,7 @@ unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
   return n;
 }
 
-status engine::poll(unsigned& n) noexcept {
-  n = 0;
+status engine::poll(unsigned* n) noexcept {
   if (running != nullptr) [[unlikely]]
     return status::in_handler;
   const std::uint32_t tag = my_tag();
@@ -57,9 +56,9 @@ status engine::poll(unsigned& n) noexcept {
     if (all <= poller::hot_peers) [[likely]] {
       for (std::uint32_t i = 0; i < all; ++i)
         if (peer& p = *d.order[i]; p.reply_rx->ready_hint())
-          return poll_news(n, tag, d, i, true);
+          return poll_replies_news(n, p, i);
         else if (requests_news(p))
-          return poll_news(n, tag, d, i, false);
+          return poll_requests_news(n, p, i);
       if (!attention_to_device()) [[likely]]
         return status::ok;
     }
@@ -69,12 +68,13 @@ status engine::poll(unsigned& n) noexcept {
   return poll_all(n, tag);
 }
 
-status engine::poll_all(unsigned& n, std::uint32_t tag) noexcept {
-  n = poll_domain(my_domain(tag), tag);
+status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
+  unsigned got = poll_domain(my_domain(tag), tag);
   if (concurrent(build_mode) && attendance_) [[unlikely]] {
     note_attendance(tag);
-    if (domain_count_ != 1) n += poll_elsewhere(tag, false);
+    if (domain_count_ != 1) got += poll_elsewhere(tag, false);
   }
+  if (n != nullptr) *n += got;
   return status::ok;
 }
 
@@ -134,7 +134,7 @@ void engine::share_core(std::uint32_t messages) noexcept {
 
 status engine::wait_step(unsigned& empty) noexcept {
   unsigned n = 0;
-  if (const status s = poll(n); s != status::ok) return s;
+  if (const status s = poll(&n); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
     if (spins_before_yield_ == 1) [[unlikely]]

@@ -136,7 +136,7 @@ unsigned progress::handle() noexcept {
   unsigned all = 0;
   for (unsigned polls = 0, empty = 0; empty < quiet_polls && polls < stretch; ++polls) {
     unsigned n = 0;
-    if (is_failure(engine_.poll(n))) break;
+    if (is_failure(engine_.poll(&n))) break;
     if (engine_.domain_count_ != 1) n += engine_.poll_elsewhere(my_tag(), true);
     empty = n == 0 ? empty + 1 : 0;
     all += n;

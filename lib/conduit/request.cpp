@@ -98,8 +98,6 @@ status engine::request_self(const outgoing& m) noexcept {
   const auto deliver = [this](kept_message& c, bool is_request, kept_message* own_reply) {
     token_state t;
     t.engine = this;
-    t.source = rank_;
-    t.nargs = c.m.nargs;
     t.header.kind_args = wire::kind_args(c.m.kind, c.m.nargs);
     t.request = is_request;
     t.replied = !is_request;

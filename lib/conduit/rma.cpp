@@ -467,7 +467,7 @@ void transfers::on_set(void* self, token&, const std::uint32_t* args, std::byte*
   const auto bytes = word_pair(args, 2);
   const bool own = e.segment_ && e.segment_->contains(at, bytes);
   if (!own && !e.transfers_.everything_) [[unlikely]]
-    fatal(1, "rank %u asks for bytes outside this segment to be set", running->source);
+    fatal(1, "rank %u asks for bytes outside this segment to be set", running->source());
   std::memset(at, static_cast<int>(args[6]), bytes);
   if (const status s =
           e.reply(*running,

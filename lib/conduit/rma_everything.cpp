@@ -371,7 +371,7 @@ void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte*
                        std::size_t bytes) {
   auto& t = *static_cast<transfers*>(self);
   if (!t.everything_) [[unlikely]]
-    fatal(1, "rank %u puts outside this segment", running->source);
+    fatal(1, "rank %u puts outside this segment", running->source());
   std::memcpy(address_pair<void>(args, 0), payload, bytes);
   answer(t.engine_,
          {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 2});
@@ -382,7 +382,7 @@ void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*
   auto& t = *static_cast<transfers*>(self);
   const auto bytes = word_pair(args, 4);
   if (!t.everything_ || bytes > max_medium) [[unlikely]]
-    fatal(1, "rank %u gets from outside this segment", running->source);
+    fatal(1, "rank %u gets from outside this segment", running->source());
   std::uint32_t back[4];
   pack(back, {word_pair(args, 2), word_pair(args, 6)});
   outgoing m{.kind = wire::kind::medium,

@@ -93,7 +93,7 @@ void run_client_handler(void* context, token&, const std::uint32_t* args, std::b
     not_registered(static_cast<unsigned>(entry - clients));
   // Shorts with few arguments come most, and have the least to hide a call through a table behind.
   if (t.header.kind() == kind::short_) [[likely]] {
-    switch (t.nargs) {
+    switch (t.nargs()) {
       case 0:
         return short_of<0>(f, handle_of(t), args);
       case 1:
@@ -101,13 +101,13 @@ void run_client_handler(void* context, token&, const std::uint32_t* args, std::b
       case 2:
         return short_of<2>(f, handle_of(t), args);
       default:
-        return short_callers[t.nargs](f, handle_of(t), args);
+        return short_callers[t.nargs()](f, handle_of(t), args);
     }
   }
   if (t.header.kind() == kind::medium)
-    run_with_payload(f, t, payload, bytes, args, t.nargs);
+    run_with_payload(f, t, payload, bytes, args, t.nargs());
   else  // a Long's payload stays where its sender wanted it, whatever the alignment
-    payload_callers[t.nargs](f, handle_of(t), payload, bytes, args);
+    payload_callers[t.nargs()](f, handle_of(t), payload, bytes, args);
 }
 
 // ---- Longs to anywhere ----
@@ -134,10 +134,10 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
   token_state& t = *running;
   long_anywhere h;
   if (bytes < sizeof h)
-    fatal(1, "a Long from rank %u is %zu bytes short", t.source, sizeof h - bytes);
+    fatal(1, "a Long from rank %u is %zu bytes short", t.source(), sizeof h - bytes);
   std::memcpy(&h, payload, sizeof h);
   if (h.bytes != bytes - sizeof h || h.nargs > max_args)
-    fatal(1, "a Long from rank %u makes no sense", t.source);
+    fatal(1, "a Long from rank %u makes no sense", t.source());
   auto* const place = reinterpret_cast<void*>(h.dest);
   if (h.bytes != 0) std::memcpy(place, payload + sizeof h, h.bytes);
   const client_function f = clients[h.handler];
@@ -287,13 +287,13 @@ int GASNETC_(request_long)(gasnet_node_t dest, gasnet_handler_t handler, const v
 }
 int GASNETC_(reply_short)(gasnet_token_t token, gasnet_handler_t handler, unsigned n,
                           const gasnet_handlerarg_t* args) {
-  const status s = self.engine->reply_short(state_of(token), handler,
-                                            reinterpret_cast<const std::uint32_t*>(args), n);
+  const status s = conduit::engine::reply_short(state_of(token), handler,
+                                                reinterpret_cast<const std::uint32_t*>(args), n);
   return answer(s, "gasnet_AMReplyShort");
 }
 int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                            size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
-  const status s = self.engine->reply_medium(
+  const status s = conduit::engine::reply_medium(
       state_of(token), handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
   return answer(s, "gasnet_AMReplyMedium");
 }
@@ -309,7 +309,7 @@ void GASNETC_(bad_argument_count)(const char* function, int announced, int given
 
 int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex) {
   if (token == nullptr || srcindex == nullptr) return GASNET_ERR_BAD_ARG;
-  *srcindex = state_of(token).source;
+  *srcindex = state_of(token).source();
   return GASNET_OK;
 }
 
@@ -325,7 +325,7 @@ int GASNETC_(poll)(void) {
   // elsewhere.
   static thread_local constinit std::uint32_t fruitless = 0;
   unsigned n = 0;
-  const status s = self.engine->poll(n);
+  const status s = self.engine->poll(&n);
   self.barrier->kick();
   if (s != status::ok) [[unlikely]]
     return answer(s, "gasnet_AMPoll");

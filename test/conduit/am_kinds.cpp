@@ -51,7 +51,7 @@ outgoing message(const shape& s, std::uint8_t handler, const std::uint32_t* args
 }
 
 void check_arguments(const conduit::token_state& t, const std::uint32_t* args, const shape& s) {
-  JOB_CHECK(t.nargs == s.nargs);
+  JOB_CHECK(t.nargs() == s.nargs);
   std::uint32_t expected[max_args];
   arguments(expected, s);
   JOB_CHECK(std::equal(args, args + s.nargs, expected));
@@ -60,13 +60,13 @@ void check_arguments(const conduit::token_state& t, const std::uint32_t* args, c
 void on_request(void* e, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   auto& t = *conduit::running;
   auto& engine = *static_cast<conduit::engine*>(e);
-  shape s{args[0], t.nargs, args[2], args[3]};
+  shape s{args[0], t.nargs(), args[2], args[3]};
   check_arguments(t, args, s);
   JOB_CHECK(bytes == (s.kind == 0 ? 0 : s.bytes));
   JOB_CHECK(holds({payload, bytes}, s.seed));
   if (s.kind == 2 || s.kind == 7)
     JOB_CHECK(bytes == 0 ||
-              payload == engine.segment().data() + place_of(t.source, false) + s.seed % 64);
+              payload == engine.segment().data() + place_of(t.source(), false) + s.seed % 64);
   if (s.kind == 1) std::fill_n(payload, bytes, std::byte{0});  // a Medium's buffer is the handler's
   static thread_local std::vector<std::byte> answer;
   answer.resize(bytes);
@@ -78,7 +78,7 @@ void on_request(void* e, token&, const std::uint32_t* args, std::byte* payload, 
   arguments(back, r);
   const auto m =
       message(r, reply_index, back, answer.data(),
-              engine.segment_of(t.source).data() + place_of(engine.rank(), true) + s.seed % 64);
+              engine.segment_of(t.source()).data() + place_of(engine.rank(), true) + s.seed % 64);
   JOB_CHECK(engine.reply(t, m) == status::ok);
   JOB_CHECK(engine.reply(t, m) == status::replied_twice);
 }
@@ -94,7 +94,7 @@ void on_reply(void* e, token&, const std::uint32_t* args, std::byte* payload, st
   JOB_CHECK(holds({payload, bytes}, r.seed));
   if (r.kind == 2)
     JOB_CHECK(bytes == 0 ||
-              payload == engine.segment().data() + place_of(t.source, true) + current.seed % 64);
+              payload == engine.segment().data() + place_of(t.source(), true) + current.seed % 64);
   JOB_CHECK(engine.reply(t, {.handler = request_index}) == status::replied_twice);
   JOB_CHECK(engine.request(0, {.handler = request_index}) == status::in_handler);
   replies.fetch_add(1, std::memory_order_release);
