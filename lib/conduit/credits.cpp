@@ -18,12 +18,13 @@ constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
 }  // namespace
 
-// Takes cost credits for p into its lease; inside request_out. A stream takes several at a time, so
-// that it pays one RMW in sixteen messages.
-status engine::take_credits(peer& p, std::uint32_t cost) noexcept {
+// Takes cost credits for p into its lease, most at the utmost but for the first message; inside
+// request_out. A stream takes several at a time, so that it pays one RMW in sixteen messages.
+status engine::take_credits(peer& p, std::uint32_t cost, std::uint32_t most) noexcept {
   const std::uint32_t missing = cost - p.lease;
-  const std::uint32_t got =
-      p.home->ledger->take_up_to(p.rank, missing, missing + (credit::lease_messages - 1) * cost);
+  const std::uint32_t wanted =
+      std::min(missing + (credit::lease_messages - 1) * cost, std::max(missing, most));
+  const std::uint32_t got = p.home->ledger->take_up_to(p.rank, missing, wanted);
   if (got == 0) [[unlikely]]
     return status::no_credit;
   p.lease += got;

@@ -6,7 +6,9 @@
 // caller polls; a request is taken out of its ring only when room for the longest reply has been
 // set aside in the reply ring towards its sender (invariant 3), which what the engine itself says
 // on that lane leaves alone; replies are taken out at any time, since their handlers send nothing.
-// So reply rings always drain, and then requests do.
+// So reply rings always drain, and then requests do. And while a process does not poll, its
+// requests can be taken all the same: no more are on their way than their replies have slots
+// (most_unanswered). Only replies with much payload fill the data of their ring, and wait for it.
 #include <cstring>
 
 #include "lib/conduit/engine_inl.hpp"
@@ -20,6 +22,13 @@ using nic::shm::op_direct;
 // Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
 constexpr std::uint32_t reply_slots = 8;
 constexpr std::uint32_t reply_data = wire::layout(wire::max_fixed, max_medium).data_bytes;
+
+// Most credits in use of a peer: as many requests at least have not been answered, or their answers
+// not been taken. All of these fit the reply ring, with what the consumer has taken and not yet
+// told, an eighth, and with the engine's own: so a peer can take each request that has been sent,
+// even while its sender does not poll.
+constexpr std::uint32_t most_unanswered =
+    nic::shm::ring_geometry{}.slots - nic::shm::ring_geometry{}.slots / 8 - 3 * reply_slots;
 
 void put_fixed(std::byte* to, const outgoing& m, const void* dest) noexcept {
   if (m.kind == wire::kind::long_) {
@@ -220,6 +229,14 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
   return request(to, medium_of(handler, args, nargs, payload, bytes));
 }
 
+// Takes a lease, if as many requests may be on their way; inside request_out.
+status engine::lease_direct(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept {
+  collect_returned(p, tag);
+  const std::uint32_t used = p.home->ledger->in_use(p.rank) - p.lease;
+  if (used != 0 && used + cost > most_unanswered) return status::no_space;
+  return take_credits(p, cost, most_unanswered - std::min(most_unanswered, used + p.lease));
+}
+
 status engine::request_direct(peer& p, const outgoing& m) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0) [[unlikely]]
@@ -231,10 +248,7 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   const std::uint32_t cost = cost_of(m);
   p.lease += p.request_tx->recall();
   const bool leases = p.lease < cost;
-  if (leases) {
-    collect_returned(p, tag);
-    s = take_credits(p, cost);
-  }
+  if (leases) s = lease_direct(p, cost, tag);
   if (s == status::ok) [[likely]] {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
     // behind.

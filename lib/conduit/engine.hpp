@@ -232,7 +232,7 @@ class engine {
                     std::byte* payload, std::size_t bytes) noexcept;
 
   // credits.cpp
-  [[nodiscard]] status take_credits(peer& p, std::uint32_t cost) noexcept;
+  [[nodiscard]] status take_credits(peer& p, std::uint32_t cost, std::uint32_t most = ~0u) noexcept;
   void stall(peer& p, std::uint32_t cost, bool first) noexcept;
   std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   bool note_request(peer& p, token_state& t) noexcept;
@@ -287,6 +287,7 @@ class engine {
   [[nodiscard]] bool is_plain(wire::kind k, std::uint64_t word) const noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
+  status lease_direct(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept;
   status request_direct(peer& p, const outgoing& m) noexcept;
   status reply_direct(token_state& t, const outgoing& m) noexcept;
   [[nodiscard]] static std::uint32_t cost_of(const wire::header& h) noexcept;
