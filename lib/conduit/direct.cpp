@@ -232,7 +232,8 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
 // Takes a lease, if as many requests may be on their way; inside request_out.
 status engine::lease_direct(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept {
   collect_returned(p, tag);
-  const std::uint32_t used = p.home->ledger->in_use(p.rank) - p.lease;
+  const std::uint32_t taken = p.home->ledger->in_use(p.rank);  // none without flow control
+  const std::uint32_t used = taken - std::min(taken, p.lease);
   if (used != 0 && used + cost > most_unanswered) return status::no_space;
   return take_credits(p, cost, most_unanswered - std::min(most_unanswered, used + p.lease));
 }
