@@ -361,7 +361,7 @@ void engine::push_credits_direct(peer& p) noexcept {
   // Each can announce seven credits. All of them go: with nothing owed there may be no other.
   do {
     if (!p.reply_tx->has_room(p.reply_room + 1, 0)) break;
-    (void)push_word_direct(p, credits_header(p));
+    p.reply_tx->push_words(op_direct, wire::word_of(credits_header(p)), nullptr, 0);
     p.credit_messages.add(1);
   } while (p.grant != 0);
   wake(p);
@@ -408,10 +408,10 @@ bool engine::take_request_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t w
   t.cost = cost_of(t.header);
   if (is_plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx;
-    if (run_plain_medium(rx, t)) [[likely]] {
-      if (!t.replied) owe(p, t.cost, 0);
-      return false;
-    }
+    if (!run_plain_medium(rx, t)) [[unlikely]]
+      peer_failed(p, malformed);
+    if (!t.replied) owe(p, t.cost, 0);
+    return false;
   }
   const auto m = rx.front();
   if (!m) [[unlikely]]  // it was there
@@ -486,23 +486,21 @@ inline void engine::rest_in_stream(peer& p, unsigned n) noexcept {
 // Takes what is at the front of the reply lane, whose header that is, of whatever kind.
 void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   const wire::header h = wire::header_of(word);
+  if (h.kind() >= wire::kind::credits) {
+    const auto m = rx.front_of(op_direct, 0);
+    if (!m || !system_message(p, h)) [[unlikely]]
+      peer_failed(p, malformed);
+    rx.pop(m);
+    return;
+  }
+  absorb_reply(p, h);
   token_state t(*this, p, h, false);
   if (is_plain(wire::kind::medium, word)) [[likely]] {
-    note_returned(p, h.chunk);
     if (!run_plain_medium(rx, t)) [[unlikely]]
       peer_failed(p, malformed);
   } else {
     const auto m = rx.front();
-    if (!m) [[unlikely]]  // it was there
-      peer_failed(p, malformed);
-    if (h.kind() >= wire::kind::credits) {
-      if (m.op != op_direct || m.data_bytes != 0 || !system_message(p, h)) [[unlikely]]
-        peer_failed(p, malformed);
-      rx.pop(m);
-      return;
-    }
-    absorb_reply(p, h, h.chunk);
-    if (!run_direct(m, t)) [[unlikely]]
+    if (!m || !run_direct(m, t)) [[unlikely]]
       peer_failed(p, malformed);
     rx.pop(m);
   }

@@ -245,7 +245,7 @@ class engine {
   wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
-  void absorb_reply(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
+  void absorb_reply(peer& p, const wire::header& h) noexcept;
   void tell_returned(peer& p) noexcept;
   void note_returned(peer& p, std::uint32_t n) noexcept;
   void collect_returned(peer& p, std::uint32_t tag) noexcept;

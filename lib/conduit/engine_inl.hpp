@@ -99,11 +99,8 @@ inline wire::header returning(std::uint32_t returned) noexcept {
 /// The header of a reply that gives `returned` credits back.
 inline wire::header engine::reply_header(peer& p, const token_state& t,
                                          std::uint32_t returned) noexcept {
-  wire::header h;
-  h.chunk = static_cast<std::uint16_t>(returned);
-  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), t.grant,
-                                 static_cast<std::uint8_t>(std::min<std::uint32_t>(returned, 15))}
-                 .encode();
+  wire::header h = returning(returned);
+  h.credit |= credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), t.grant, 0}.encode();
   return h;
 }
 
@@ -124,13 +121,12 @@ inline void engine::note_returned(peer& p, std::uint32_t n) noexcept {
 }
 
 /// A reply came from p on the direct path; inside reply_in.
-inline void engine::absorb_reply(peer& p, const wire::header& h, std::uint32_t returned) noexcept {
+inline void engine::absorb_reply(peer& p, const wire::header& h) noexcept {
   constexpr std::uint8_t more_than_a_count = 0xf0;
-  if ((h.credit & more_than_a_count) != 0) [[unlikely]] {
-    absorb_credits(p, h, returned);
-    return;
-  }
-  note_returned(p, returned);
+  if ((h.credit & more_than_a_count) == 0) [[likely]]
+    note_returned(p, h.chunk);
+  else
+    absorb_credits(p, h, h.chunk);
 }
 
 /// A message that says more of credits than how many came back, or that is of credits alone, came

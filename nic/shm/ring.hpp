@@ -42,7 +42,7 @@ inline constexpr std::size_t slot_body = 48;
 inline constexpr std::uint64_t write_ahead = 8;
 /// From how many pushes on that nothing has answered this is done.
 inline constexpr std::uint32_t stream_pushes = 4;
-/// The same for lines of data, behind a message that has some.
+/// How many lines of data are fetched ahead behind a message that has some, in a stream or not.
 inline constexpr std::uint64_t data_ahead = 2;
 
 struct alignas(cache_line) ring_slot {
