@@ -46,11 +46,15 @@ class tally {
 class am_flood final : public bench {
  public:
   explicit am_flood(const options& o)
-      : kind_(o.kind), size_(o.size), iters_(o.iters), threads_(o.threads), payload_(size_) {
-    // A batch, which is one sample, is some ten microseconds of traffic.
-    batch_ = std::clamp<std::uint64_t>(65536 / std::max<std::uint64_t>(size_, 64), 1, 1024);
+      : kind_(o.kind),
+        size_(o.size),
+        iters_(o.iters),
+        threads_(o.threads),
+        seconds_(o.seconds),
+        payload_(size_) {
+    // A batch is one sample; in shared memory some ten microseconds of traffic.
+    batch_ = std::clamp<std::uint64_t>(65536 / std::max<std::uint64_t>(size_, 64), 1, o.chunk);
     if (iters_ != 0) batch_ = std::min(batch_, iters_);
-    seconds_ = std::max(0.2, 1.1 / o.rounds);
   }
 
   void add_handlers(endpoint& ep) override {
@@ -108,7 +112,7 @@ class am_flood final : public bench {
   }
   [[nodiscard]] std::uint64_t batches_in(double seconds, double rate) const {
     return std::clamp<std::uint64_t>(
-        static_cast<std::uint64_t>(seconds * rate / static_cast<double>(batch_)), 16, 1u << 22);
+        static_cast<std::uint64_t>(seconds * rate / static_cast<double>(batch_)), 4, 1u << 22);
   }
 
   // At the target.
@@ -193,7 +197,7 @@ class am_flood final : public bench {
   std::uint64_t size_, iters_;
   unsigned threads_;
   std::uint64_t batch_ = 1;
-  double seconds_ = 0;
+  double seconds_;  ///< of a round
   length ours_, raw_;
   payload_buffer payload_;
   std::vector<std::uint64_t> samples_;

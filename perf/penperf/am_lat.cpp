@@ -17,9 +17,7 @@ namespace {
 
 /// Mediums and Longs longer than this are answered by a Short unless told otherwise.
 constexpr std::uint64_t same_reply_up_to = 512;
-constexpr std::uint64_t chunk = 1000;  ///< trips between two looks at whether the rate has settled
 constexpr std::uint64_t most_trips = 100'000;  ///< in a round, if not told
-constexpr double seconds = 0.25;               ///< of a round, if not told
 
 class am_lat final : public bench {
  public:
@@ -29,6 +27,8 @@ class am_lat final : public bench {
         reply_same_(o.reply == reply_kind::same),
         samples_(o.iters != 0 ? o.iters : most_trips),
         trips_(o.iters),
+        seconds_(o.seconds),
+        chunk_(o.chunk),
         payload_(size_) {}
 
   void add_handlers(endpoint& ep) override {
@@ -68,7 +68,7 @@ class am_lat final : public bench {
     const std::span few = std::span(samples_).first(warm());
     double median = 0;
     settle([&] { return median = r.raw_trips(there, back, 0, few).ns.p50; });
-    return r.raw_trips(there, back, chunk, in_a_round(median));
+    return r.raw_trips(there, back, chunk_, in_a_round(median));
   }
 
  private:
@@ -96,14 +96,14 @@ class am_lat final : public bench {
     answered_.store(i, std::memory_order_relaxed);
   }
 
-  /// As many samples as were asked for, else as a quarter of a second takes at this median.
+  /// As many samples as were asked for, else as a round takes at this median.
   std::span<std::uint64_t> in_a_round(double median_ns) {
     if (trips_ == 0)
-      trips_ = std::clamp(static_cast<std::uint64_t>(seconds * 1e9 / std::max(median_ns, 1.0)),
-                          chunk, most_trips);
+      trips_ = std::clamp(static_cast<std::uint64_t>(seconds_ * 1e9 / std::max(median_ns, 1.0)),
+                          chunk_, most_trips);
     return std::span(samples_).first(trips_);
   }
-  [[nodiscard]] std::size_t warm() const { return std::min<std::size_t>(chunk, samples_.size()); }
+  [[nodiscard]] std::size_t warm() const { return std::min<std::size_t>(chunk_, samples_.size()); }
 
   template <class Send>
   void trips(endpoint& ep, Send&& send, std::span<std::uint64_t> samples) {
@@ -143,6 +143,8 @@ class am_lat final : public bench {
   bool reply_same_;
   std::vector<std::uint64_t> samples_;
   std::uint64_t trips_;  ///< in a round; 0: not known yet
+  double seconds_;
+  std::uint64_t chunk_;
   payload_buffer payload_;
   short_handler<std::uint64_t> on_ping_, on_pong_;
   payload_handler<std::uint64_t> on_loaded_ping_, on_loaded_pong_;

@@ -84,7 +84,7 @@ options parse(int argc, char** argv) {
       "reg: hit, miss, or a miss that evicts");
   line.bytes("-s,--size", o.size, "Payload bytes of one operation");
   line.number("-n,--iters", o.iters, "Operations in a round", 1);
-  line.number("--rounds", o.rounds, "Rounds; the median one is reported", 1, 101);
+  line.number("--rounds", o.rounds, "Rounds; the median one is reported (5; 21 by verbs)", 1, 101);
   line.number("--threads", o.threads, "Threads in each process (par; am_rate, am_bw, reg)", 1, 64);
   line.text("--device", o.device, "Device, as in PENSTOCK_DEVICE");
   line.flag("--json", o.json, "One JSON object on a line");
@@ -98,6 +98,12 @@ options parse(int argc, char** argv) {
   const std::string complaint = find_bench(o.bench)->complete(o);
   if (!complaint.empty()) line.refuse(o.bench, complaint);
   return o;
+}
+
+void set_pace(options& o, bool shared_memory) noexcept {
+  if (o.rounds == 0) o.rounds = shared_memory ? 5 : 21;
+  o.seconds = shared_memory ? 0.25 : 0.1;
+  o.chunk = shared_memory ? 1024 : 256;
 }
 
 }  // namespace penstock::penperf

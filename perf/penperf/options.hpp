@@ -35,11 +35,18 @@ struct options {
   lookup_kind lookup = lookup_kind::hit;
   std::uint64_t size = 0;   ///< payload bytes of one operation
   std::uint64_t iters = 0;  ///< operations a round
-  unsigned rounds = 5;
+  unsigned rounds = 0;
+  double seconds = 0;       ///< of a round whose operations are not told
+  std::uint64_t chunk = 0;  ///< operations between two looks at whether the rate has settled
   unsigned threads = 1;
   std::string device;
   bool json = false;
 };
+
+/// Fills in how long and how many rounds are, once the device is known. Where the kernel is the
+/// device what is measured wanders from moment to moment, ours and the twin's alike: there many
+/// short rounds tell more than a few long ones.
+void set_pace(options& o, bool shared_memory) noexcept;
 
 /// Parses and lets the benchmark fill in what was left open; on --help or an error prints and ends
 /// the process (0 or 2).

@@ -8,11 +8,6 @@
 
 namespace penstock::penperf {
 
-void must(status s, const char* what) {
-  if (is_failure(s)) [[unlikely]]
-    fatal(1, "%s: %s", what, describe(s));
-}
-
 rig::rig(world& w, endpoint& ep, const options& o)
     : world_(w),
       ep_(ep),

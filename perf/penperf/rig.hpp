@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/base/log.hpp"
 #include "penstock/penstock.hpp"
 #include "perf/penperf/options.hpp"
 #include "perf/penperf/pair_memory.hpp"
@@ -22,7 +23,10 @@ namespace penstock::penperf {
 inline constexpr rank_id requester_rank = 0, target_rank = 1;
 
 /// Ends the job with a message if s is a failure.
-void must(status s, const char* what);
+inline void must(status s, const char* what) {
+  if (is_failure(s)) [[unlikely]]
+    fatal(1, "%s: %s", what, describe(s));
+}
 
 class rig {
  public:

@@ -16,7 +16,7 @@ constexpr std::size_t window = 64;
 class rma_flow final : public one_sided_bench {
  public:
   rma_flow(const options& o, access what)
-      : one_sided_bench(o, what), told_(o.iters), seconds_(std::max(0.2, 1.1 / o.rounds)) {}
+      : one_sided_bench(o, what), told_(o.iters), seconds_(o.seconds) {}
 
   figures ours(rig& r) override {
     remote_memory& m = places_.remote();

@@ -9,13 +9,12 @@ namespace penstock::penperf {
 
 namespace {
 
-constexpr std::uint64_t chunk = 1000;  ///< operations between two looks at the rate
 constexpr std::uint64_t most_samples = 100'000;
-constexpr double seconds = 0.25;  ///< of a round, if not told
 
 class rma_lat final : public one_sided_bench {
  public:
-  rma_lat(const options& o, access what) : one_sided_bench(o, what), told_(o.iters) {}
+  rma_lat(const options& o, access what)
+      : one_sided_bench(o, what), told_(o.iters), seconds_(o.seconds), chunk_(o.chunk) {}
 
   figures ours(rig& r) override {
     remote_memory& m = places_.remote();
@@ -43,7 +42,7 @@ class rma_lat final : public one_sided_bench {
     if (!places_.alone()) {
       length(50'000);  // a twin in a guest may be slow; ours has measured already in every round
       const std::span few =
-          std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk));
+          std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk_));
       settle([&] { return r.raw_accesses(what_, places_.size(), few).ns.p50; });
       return r.raw_accesses(what_, places_.size(), samples_);
     }
@@ -61,7 +60,7 @@ class rma_lat final : public one_sided_bench {
     const double each = ns_each * static_cast<double>(batch_);
     const std::uint64_t n =
         told_ != 0 ? std::max<std::uint64_t>(1, told_ / batch_)
-                   : std::clamp(static_cast<std::uint64_t>(seconds * 1e9 / std::max(each, 1.0)),
+                   : std::clamp(static_cast<std::uint64_t>(seconds_ * 1e9 / std::max(each, 1.0)),
                                 std::uint64_t{100}, most_samples);
     samples_.resize(n);
   }
@@ -73,12 +72,14 @@ class rma_lat final : public one_sided_bench {
       length(timed(places_.alone() ? 16 : 1, look, op).ns.p50);
     }
     const std::span few =
-        std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk / batch_ + 10));
+        std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk_ / batch_ + 10));
     settle([&] { return timed(batch_, few, op).ns.p50; });
     return timed(batch_, samples_, op);
   }
 
   std::uint64_t told_, batch_ = 1;
+  double seconds_;
+  std::uint64_t chunk_;
   std::vector<std::uint64_t> samples_;
 };
 
