@@ -10,7 +10,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -36,8 +38,9 @@ struct lane {
     qp = q;
     first_psn = psn;
     depth_ = depth;
-    signal_every_ = depth >= 8 ? depth / 4 : 1;
-    held_ = std::make_unique<holding[]>(depth);
+    signal_every_ = std::bit_floor(std::max(depth / 4, 1u));
+    mask_ = std::bit_ceil(depth) - 1;  // numbers wrap round, and slots with them
+    held_ = std::make_unique<holding[]>(mask_ + 1);
   }
 
   [[nodiscard]] bool has_room(std::uint32_t n = 1) const noexcept {
@@ -59,9 +62,9 @@ struct lane {
   /// signal. 0 or an errno; on an error nothing is held.
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint32_t number = posted() + 1;
-    held_[number % depth_] = h;
+    held_[number & mask_] = h;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | number;
-    if (signal || h.chunk != no_chunk || h.mr != nullptr || number % signal_every_ == 0)
+    if (signal || h.chunk != no_chunk || h.mr != nullptr || (number & (signal_every_ - 1)) == 0)
       wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     const int e = ibv_post_send(qp, &wr, &bad);
@@ -74,11 +77,11 @@ struct lane {
   template <class Release>
   void complete(std::uint32_t number, Release&& release) noexcept {
     completed_.report(number,
-                      [&](std::uint32_t i) { release(std::exchange(held_[i % depth_], {})); });
+                      [&](std::uint32_t i) { release(std::exchange(held_[i & mask_], {})); });
   }
 
  private:
-  std::uint32_t depth_ = 0, signal_every_ = 1;
+  std::uint32_t depth_ = 0, mask_ = 0, signal_every_ = 1;
   std::atomic<std::uint32_t> posted_{0};  // written by the poster
   in_order<build_mode> completed_;
   std::unique_ptr<holding[]> held_;

@@ -40,10 +40,19 @@ void engine::collect_returned(peer& p, std::uint32_t tag) noexcept {
   p.reply_in.leave(tag);
 }
 
+// The same where a message from p is handled, which on the direct path is inside reply_in.
+void engine::settle_returned(peer& p, std::uint32_t tag) noexcept {
+  if (direct_)
+    tell_returned(p);
+  else
+    collect_returned(p, tag);
+}
+
 // Credits of p may have come back and lie in its queue: taking them out is no waiting.
 void engine::look_for_credits(peer& p) noexcept {
+  const std::uint32_t tag = my_tag();
   if (!direct_)
-    (void)poll_replies_verbs(*p.home, my_poller(my_tag(), *p.home));
+    (void)poll_replies_verbs(*p.home, my_poller(tag, *p.home), tag);
   else if ((p.ready.load(std::memory_order_acquire) >> lane_reply & 1) != 0)
     (void)poll_replies_direct(p, thread_tag());
 }
@@ -125,7 +134,7 @@ wire::header engine::credits_header(peer& p) noexcept {
 bool engine::system_message(peer& p, const wire::header& h) noexcept {
   const bool epoch = credit::credit_byte::decode(h.credit).end_epoch;
   if (h.kind() == wire::kind::credits) {
-    absorb_credits(p, h, h.length);
+    absorb_credits(p, h, h.length, my_tag());
     return true;
   }
   if (h.kind() != wire::kind::system) return false;
@@ -133,7 +142,7 @@ bool engine::system_message(peer& p, const wire::header& h) noexcept {
   switch (static_cast<wire::system_op>(h.handler)) {
     case wire::system_op::revoke: {
       // What has come back, and what a stream has leased and not spent, can be given up too.
-      tell_returned(p);
+      settle_returned(p, my_tag());
       give_back_lease(p);
       const auto a = p.home->ledger->on_revoke(p.rank, epoch, urgent, h.length);
       send_system(p, wire::system_op::give_back, a.count, a.end_epoch, false);

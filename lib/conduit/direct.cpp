@@ -63,27 +63,6 @@ auto writer_of(const outgoing& m, const wire::layout& l) noexcept {
   };
 }
 
-outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
-  return {.kind = wire::kind::short_,
-          .handler = handler,
-          .nargs = static_cast<std::uint8_t>(nargs),
-          .args = args};
-}
-outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
-                   const void* payload, std::size_t bytes) noexcept {
-  return {.kind = wire::kind::medium,
-          .handler = handler,
-          .nargs = static_cast<std::uint8_t>(nargs),
-          .args = args,
-          .payload = payload,
-          .bytes = bytes};
-}
-
-// Longest Medium that costs one credit whatever its arguments, if they fit a slot.
-constexpr std::size_t cheap_medium =
-    wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
-static_assert(cheap_medium % 8 == 0);
-
 // Where the payload of a Medium lies whose words are in the slot's body; layout_of() for the short
 // ways.
 struct medium_place {
@@ -132,12 +111,6 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
       wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
 }
 
-// True if the user's handler of that index takes a message of kind k, a Short or a Medium, with so
-// many words, and they fit a slot.
-inline bool engine::takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept {
-  return nargs < 32 && (plain_words_[static_cast<unsigned>(k)][handler] >> nargs & 1) != 0;
-}
-
 // True if a message of that header is such a one, of kind k, and says nothing of credits but how
 // many it costs or returns: if it lies where it should, its handler may be called without another
 // look.
@@ -148,17 +121,22 @@ inline bool engine::is_plain(wire::kind k, std::uint64_t word) const noexcept {
          takes(k, h.handler, h.nargs());
 }
 
-// Sends a request that costs one credit by push(ring, header with the credit), if one is leased and
-// nobody else is sending. False: it goes the long way. quick: calls nobody.
+// Sends a request of kind k that costs one credit by push(ring, header with the credit), if one is
+// leased, the handler takes it, and nobody else is sending. False: it goes the long way. quick:
+// calls nobody.
 template <bool quick, class Push>
-[[gnu::always_inline]] inline bool engine::push_leased(rank_id to, Push&& push) noexcept {
+[[gnu::always_inline]] inline bool engine::push_leased(rank_id to, wire::kind k,
+                                                       std::uint8_t handler, unsigned nargs,
+                                                       Push&& push) noexcept {
+  if (to >= size_ || running != nullptr) [[unlikely]]
+    return false;
   const std::uint32_t tag = quick ? known_tag() : my_tag();
   if (quick && tag == 0) [[unlikely]]
     return false;
   peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
   // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
   nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-  if (tx == nullptr) [[unlikely]]
+  if (tx == nullptr || !takes(k, handler, nargs)) [[unlikely]]
     return false;
   if (!(quick ? p.request_out.try_enter_biased(tag) : p.request_out.try_enter(tag))) [[unlikely]]
     return false;
@@ -173,11 +151,10 @@ template <bool quick>
 [[gnu::always_inline]] inline bool engine::push_short(rank_id to, std::uint8_t handler,
                                                       const std::uint32_t* args,
                                                       unsigned nargs) noexcept {
-  if (to >= size_ || running != nullptr || !takes(wire::kind::short_, handler, nargs)) [[unlikely]]
-    return false;
-  return push_leased<quick>(to, [&](nic::shm::ring_tx& tx, wire::header h) {
+  constexpr wire::kind k = wire::kind::short_;
+  return push_leased<quick>(to, k, handler, nargs, [&](nic::shm::ring_tx& tx, wire::header h) {
     h.handler = handler;
-    h.kind_args = wire::kind_args(wire::kind::short_, nargs);
+    h.kind_args = wire::kind_args(k, nargs);
     return tx.push_allowed(op_direct, wire::word_of(h), args, nargs);
   });
 }
@@ -187,14 +164,15 @@ template <bool quick>
                                                        const std::uint32_t* args, unsigned nargs,
                                                        const void* payload,
                                                        std::size_t bytes) noexcept {
-  if (to >= size_ || running != nullptr || bytes > cheap_medium || payload == nullptr ||
-      !takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+  if (bytes > cheap_medium || payload == nullptr) [[unlikely]]
     return false;
-  return push_leased<quick>(to, [&](nic::shm::ring_tx& tx, const wire::header& h) {
+  constexpr wire::kind k = wire::kind::medium;
+  const auto push = [&](nic::shm::ring_tx& tx, const wire::header& h) {
     const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
     return tx.push_allowed(op_direct, wire::word_of(medium_header(h, handler, nargs, bytes)),
                            l.data_bytes, medium_writer(args, nargs, payload, bytes, l));
-  });
+  };
+  return push_leased<quick>(to, k, handler, nargs, push);
 }
 
 // A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
@@ -204,7 +182,8 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
                              unsigned nargs) noexcept {
   if (push_short<true>(to, handler, args, nargs)) [[likely]]
     return status::ok;
-  return request_short_slow(to, handler, args, nargs);
+  return direct_ ? request_short_slow(to, handler, args, nargs)
+                 : request_short_verbs(to, handler, args, nargs);
 }
 
 status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
@@ -218,7 +197,8 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
                               unsigned nargs, const void* payload, std::size_t bytes) noexcept {
   if (push_medium<true>(to, handler, args, nargs, payload, bytes)) [[likely]]
     return status::ok;
-  return request_medium_slow(to, handler, args, nargs, payload, bytes);
+  return direct_ ? request_medium_slow(to, handler, args, nargs, payload, bytes)
+                 : request_medium_verbs(to, handler, args, nargs, payload, bytes);
 }
 
 status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
@@ -318,7 +298,7 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
                            unsigned nargs) noexcept {
   if (t.lane == nullptr || running != &t || !t.engine->takes(wire::kind::short_, handler, nargs))
       [[unlikely]]
-    return reply_short_slow(t, handler, args, nargs);
+    return reply_short_verbs(t, handler, args, nargs);
   return push_reply(t, [&](nic::shm::ring_tx& tx, wire::header h) {
     h.handler = handler;
     h.kind_args = wire::kind_args(wire::kind::short_, nargs);
@@ -326,26 +306,16 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
   });
 }
 
-status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                                unsigned nargs) noexcept {
-  return t.engine->reply(t, short_of(handler, args, nargs));
-}
-
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
   if (t.lane == nullptr || running != &t || bytes > max_medium || payload == nullptr ||
       !t.engine->takes(wire::kind::medium, handler, nargs)) [[unlikely]]
-    return reply_medium_slow(t, handler, args, nargs, payload, bytes);
+    return reply_medium_verbs(t, handler, args, nargs, payload, bytes);
   return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
     const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
     tx.push(op_direct, wire::word_of(medium_header(h, handler, nargs, bytes)), l.data_bytes,
             medium_writer(args, nargs, payload, bytes, l));
   });
-}
-
-status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                                 unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  return t.engine->reply(t, medium_of(handler, args, nargs, payload, bytes));
 }
 
 // Sends what the engine itself has to say, if there is more room than replies may need; inside
@@ -493,7 +463,7 @@ void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
     rx.pop(m);
     return;
   }
-  absorb_reply(p, h);
+  absorb_reply(p, h, my_tag());
   token_state t(*this, p, h, false);
   if (is_plain(wire::kind::medium, word)) [[likely]] {
     if (!run_plain_medium(rx, t)) [[unlikely]]

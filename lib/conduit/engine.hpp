@@ -1,7 +1,8 @@
 // The engine of one endpoint: active messages over the queues of one device. Used by the C++
 // interface (endpoint.cpp) and by lib/gasnet; speaks to other engines in the words of wire.hpp.
-// Parts: setup.cpp (open, start, close), connect.cpp, request.cpp, reply.cpp, poll.cpp, direct.cpp
-// and verbs.cpp (the two ways a message travels), events.cpp (deaths), report.cpp.
+// Parts: setup.cpp (open, start, close), connect.cpp, request.cpp, poll.cpp, direct.cpp
+// and verbs.cpp with verbs_receive.cpp (the two ways a message travels), events.cpp (deaths),
+// report.cpp.
 #pragma once
 
 #include <atomic>
@@ -53,6 +54,9 @@ struct handler_entry {
   void* context = nullptr;
   std::uint8_t words = any_args;  ///< argument words it takes
   enum class takes : std::uint8_t { either, nothing, payload } payload = takes::either;
+  /// Of a user's: numbers of argument words, a bit each, with which it takes Shorts (0), or Mediums
+  /// (1), if they fit a slot. Set by engine::start().
+  std::uint32_t plain_words[2] = {};
 };
 
 /// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
@@ -244,11 +248,13 @@ class engine {
   static void owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept;
   wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;
-  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned) noexcept;
-  void absorb_reply(peer& p, const wire::header& h) noexcept;
+  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
+                      std::uint32_t tag) noexcept;
+  void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag) noexcept;
   void tell_returned(peer& p) noexcept;
   void note_returned(peer& p, std::uint32_t n) noexcept;
   void collect_returned(peer& p, std::uint32_t tag) noexcept;
+  void settle_returned(peer& p, std::uint32_t tag) noexcept;
   bool system_message(peer& p, const wire::header& h) noexcept;
   void follow_intents() noexcept;
   // R4 intents  release intents_  -> A4 (follow_intents): after the ledger was told
@@ -261,7 +267,8 @@ class engine {
   // direct.cpp
   [[nodiscard]] bool takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept;
   template <bool quick, class Push>
-  bool push_leased(rank_id to, Push&& push) noexcept;
+  bool push_leased(rank_id to, wire::kind k, std::uint8_t handler, unsigned nargs,
+                   Push&& push) noexcept;
   template <bool quick>
   bool push_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                   unsigned nargs) noexcept;
@@ -271,19 +278,12 @@ class engine {
   template <class Push>
   static status push_reply(token_state& t, Push&& push) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
-  // Where one of the short ways does not go.
+  // Where the short way does not go.
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;
   [[gnu::noinline]] status request_medium_slow(rank_id to, std::uint8_t handler,
                                                const std::uint32_t* args, unsigned nargs,
                                                const void* payload, std::size_t bytes) noexcept;
-  [[gnu::noinline]] static status reply_short_slow(token_state& t, std::uint8_t handler,
-                                                   const std::uint32_t* args,
-                                                   unsigned nargs) noexcept;
-  [[gnu::noinline]] static status reply_medium_slow(token_state& t, std::uint8_t handler,
-                                                    const std::uint32_t* args, unsigned nargs,
-                                                    const void* payload,
-                                                    std::size_t bytes) noexcept;
   [[nodiscard]] bool is_plain(wire::kind k, std::uint64_t word) const noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
@@ -320,7 +320,7 @@ class engine {
   void note_attendance(std::uint32_t tag) noexcept;
   void probe_peers() noexcept;
   void share_core(std::uint32_t messages) noexcept;
-  unsigned poll_verbs(domain& d, std::uint32_t tag) noexcept;
+  status poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept;
   void return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept;
 
   // verbs.cpp
@@ -330,19 +330,38 @@ class engine {
   status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint32_t& number) noexcept;
   [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
   void long_went(const peer& p, std::uint32_t number) noexcept;
+  [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
+  template <class Before>
+  status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
+                      const outgoing& m, bool carry, Before&& before) noexcept;
+  bool post_plain_request(rank_id to, const outgoing& m) noexcept;
+  status request_short_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs) noexcept;
+  status request_medium_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                              unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   status request_verbs(peer& p, const outgoing& m) noexcept;
+  void post_reply(token_state& t, const outgoing& m, bool carry) noexcept;
+  bool post_plain_reply(token_state& t, const outgoing& m) noexcept;
+  static status reply_short_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                  unsigned nargs) noexcept;
+  static status reply_medium_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                   unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   status reply_verbs(token_state& t, const outgoing& m) noexcept;
-  status write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, std::uint32_t imm) noexcept;
+  void write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, std::uint32_t imm) noexcept;
   bool push_word_verbs(peer& p, const wire::header& h) noexcept;
   void push_credits_verbs(peer& p, std::uint32_t tag) noexcept;
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   unsigned reap_sends(domain& d) noexcept;
+  bool run_plain_verbs(token_state& t, std::byte* at, std::uint32_t bytes) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
-  unsigned poll_replies_verbs(domain& d, poller& mine) noexcept;
+  unsigned take_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
+  unsigned poll_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
   [[noreturn]] void receives_failed() noexcept;
+  void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
   [[nodiscard]] bool equip(domain& d, poller& mine) noexcept;
   void lay_down(domain& d, poller& mine) noexcept;
+  unsigned take_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
   unsigned poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
 
   // connect.cpp
@@ -398,40 +417,40 @@ class engine {
 
   job::job& job_;
   settings settings_;
-  const rank_id rank_, size_;
   nic::device device_;
+  std::uint64_t job_secret_ = 0;
+  credit::config credit_config_;
+
+  // What messages and polls read, together.
+  const rank_id rank_, size_;
   bool direct_ = false;
   bool started_ = false;
   bool quick_polls_ = false;  // started, on the direct path, without attendance
+  bool quick_verbs_ = false;  // started, on the verbs path, and a poll has nothing else to look at
   bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
-  std::atomic<bool> closing_{false};
-  std::uint32_t spins_before_yield_ = 200;
+  bool settles_ = false;      // messages may have to wait (transfers::must_settle)
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
   std::uint32_t max_inline_ = 0;                  // bytes that queue pairs take inline
-  std::uint32_t unanswered_limit_ = 1;            // requests without reply that one message answers
-  std::uint64_t job_secret_ = 0;
+  std::uint32_t domain_count_ = 0;
+  std::unique_ptr<domain[]> domains_;
+  std::vector<peer> peers_;  // by domain, then by rank
+  std::uint32_t spins_before_yield_ = 200;
+  std::uint32_t unanswered_limit_ = 1;  // requests without reply that one message answers
 
   // Read by every poll, or every look.
   const std::atomic<std::uint32_t>* events_ = nullptr;     // raised by the shared-memory device
   const std::atomic<std::uint32_t>* datagrams_ = nullptr;  // the same
   std::atomic<std::uint32_t> events_seen_{0};
-  std::atomic<std::uint32_t> looks_{0};            // kernel devices: whether to look at slow queues
-  std::atomic<bool> intents_{false};               // the ledger may have something to say
-  std::atomic<std::uint32_t> deferred_{0};         // system messages that wait for room
+  std::atomic<std::uint32_t> looks_{0};     // kernel devices: whether to look at slow queues
+  std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
+  std::atomic<bool> intents_{false};        // the ledger may have something to say
+  std::atomic<bool> closing_{false};
   std::atomic<std::uint64_t> credits_lent_{0};     // on demand
   std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
 
   std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
-  std::uint32_t domain_count_ = 0;
-  std::unique_ptr<domain[]> domains_;
-  std::vector<peer> peers_;              // by domain, then by rank
-  peer* channels_of_[max_threads] = {};  // of a thread's domain, by thread
-  credit::config credit_config_;
-
+  peer* channels_of_[max_threads] = {};             // of a thread's domain, by thread
   handler_entry user_[user_handlers];
-  // Numbers of argument words, a bit each, with which a user handler takes Shorts (0), or Mediums
-  // (1), if they fit a slot.
-  std::uint32_t plain_words_[2][user_handlers] = {};
   handler_entry system_[system_handlers];
 
   friend class transfers;

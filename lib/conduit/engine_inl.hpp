@@ -120,24 +120,53 @@ inline void engine::note_returned(peer& p, std::uint32_t n) noexcept {
     tell_returned(p);
 }
 
-/// A reply came from p on the direct path; inside reply_in.
-inline void engine::absorb_reply(peer& p, const wire::header& h) noexcept {
+/// A reply came from p. Inside reply_in on the direct path, outside on the other.
+inline void engine::absorb_reply(peer& p, const wire::header& h, std::uint32_t tag) noexcept {
   constexpr std::uint8_t more_than_a_count = 0xf0;
-  if ((h.credit & more_than_a_count) == 0) [[likely]]
-    note_returned(p, h.chunk);
-  else
-    absorb_credits(p, h, h.chunk);
+  if ((h.credit & more_than_a_count) != 0 || !(direct_ || p.reply_in.try_enter(tag))) [[unlikely]] {
+    absorb_credits(p, h, h.chunk, tag);
+    return;
+  }
+  note_returned(p, h.chunk);
+  if (!direct_) p.reply_in.leave(tag);
 }
 
 /// A message that says more of credits than how many came back, or that is of credits alone, came
-/// from p.
-inline void engine::absorb_credits(peer& p, const wire::header& h,
-                                   std::uint32_t returned) noexcept {
-  tell_returned(p);  // before an epoch ends
+/// from p. As absorb_reply().
+inline void engine::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
+                                   std::uint32_t tag) noexcept {
+  settle_returned(p, tag);  // before an epoch ends
   const auto byte = credit::credit_byte::decode(h.credit);
   if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
       [[unlikely]]
     peer_failed(p, malformed);
+}
+
+/// Longest Medium that costs one credit whatever its arguments, if they fit a slot.
+inline constexpr std::size_t cheap_medium =
+    wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
+static_assert(cheap_medium % 8 == 0);
+
+/// True if the user's handler of that index takes a message of kind k, a Short or a Medium, with so
+/// many words, and they fit a slot.
+inline bool engine::takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept {
+  return nargs < 32 && (user_[handler].plain_words[static_cast<unsigned>(k)] >> nargs & 1) != 0;
+}
+
+inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
+  return {.kind = wire::kind::short_,
+          .handler = handler,
+          .nargs = static_cast<std::uint8_t>(nargs),
+          .args = args};
+}
+inline outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                          const void* payload, std::size_t bytes) noexcept {
+  return {.kind = wire::kind::medium,
+          .handler = handler,
+          .nargs = static_cast<std::uint8_t>(nargs),
+          .args = args,
+          .payload = payload,
+          .bytes = bytes};
 }
 
 inline status engine::check(const outgoing& m, const handler_entry* table,

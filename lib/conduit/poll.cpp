@@ -44,6 +44,20 @@ unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
   return n;
 }
 
+unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
+  if (direct_) return poll_direct(d, tag);
+  if (settles_) transfers_.progress();
+  if (!settles_ || !transfers_.must_settle()) {
+    unsigned n = 0;
+    (void)poll_verbs(&n, d, tag);
+    return n;
+  }
+  // Requests wait, since their handlers reply, until no peer has a key to changed memory.
+  if (attention()) [[unlikely]]
+    look_around();
+  return poll_replies_verbs(d, my_poller(tag, d), tag) + transfers_.reap();
+}
+
 status engine::poll(unsigned* n) noexcept {
   if (running != nullptr) [[unlikely]]
     return status::in_handler;
@@ -63,6 +77,8 @@ status engine::poll(unsigned* n) noexcept {
         return status::ok;
     }
   }
+  if (quick_verbs_) [[likely]]
+    return poll_verbs(n, my_domain(tag), tag);
   if (!started_) [[unlikely]]
     return status::shut_down;
   return poll_all(n, tag);
@@ -76,18 +92,6 @@ status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
   }
   if (n != nullptr) *n += got;
   return status::ok;
-}
-
-unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
-  if (direct_) return poll_direct(d, tag);
-  if (!transfers_.everything()) [[likely]]
-    return poll_verbs(d, tag);
-  transfers_.progress();
-  if (!transfers_.must_settle()) return poll_verbs(d, tag);
-  // Requests wait, since their handlers reply, until no peer has a key to changed memory.
-  if (attention()) [[unlikely]]
-    look_around();
-  return poll_replies_verbs(d, my_poller(tag, d)) + transfers_.reap();
 }
 
 // For threads of other domains, and for the progress thread: somebody polls here.

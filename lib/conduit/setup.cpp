@@ -102,7 +102,7 @@ credit::overrides credit_settings(const settings& s) {
 }  // namespace
 
 engine::engine(job::job& j, const settings& s)
-    : job_(j), settings_(s), rank_(j.rank()), size_(j.size()), job_secret_(secret_of(j.name())) {
+    : job_(j), settings_(s), job_secret_(secret_of(j.name())), rank_(j.rank()), size_(j.size()) {
   // Waiting processes that outnumber the cores give them away at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
@@ -267,17 +267,19 @@ result<void> engine::start(std::size_t segment_bytes) {
   if (!direct_)
     if (auto r = transfers_.open(); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
-    const handler_entry& h = user_[i];
+    handler_entry& h = user_[i];
     if (h.call == nullptr) continue;
     constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
     const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
-    if (h.payload != handler_entry::takes::payload) plain_words_[0][i] = words;
-    if (h.payload != handler_entry::takes::nothing) plain_words_[1][i] = words;
+    if (h.payload != handler_entry::takes::payload) h.plain_words[0] = words;
+    if (h.payload != handler_entry::takes::nothing) h.plain_words[1] = words;
   }
   if (auto r = introduce(); !r) return r;
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
+  settles_ = transfers_.everything();
   started_ = true;
   quick_polls_ = direct_ && !attendance_;
+  quick_verbs_ = !direct_ && !attendance_ && !settles_;
   if (channel_ != nullptr) {
     auto p = progress::start(*this, channel_);
     if (!p) return p.error();
@@ -378,7 +380,7 @@ void engine::close() noexcept {
   write_credit_statistics();
   // From here on every request goes the long way, which says that it is over.
   for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
-  started_ = quick_polls_ = false;
+  started_ = quick_polls_ = quick_verbs_ = false;
 }
 
 bool engine::sent_all(domain& d) noexcept {

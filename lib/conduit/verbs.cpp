@@ -13,6 +13,7 @@
 // sent, which the devices bring without help of the peer's program; a reply's receive is posted
 // before its request goes out; a request is taken from am_cq only with a reply chunk and a spare
 // in hand, so that its buffer is not missed (queues/receive_pool.hpp).
+// What comes is handled in verbs_receive.cpp.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -20,22 +21,30 @@
 #include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
-#include "lib/conduit/engine_inl.hpp"
+#include "lib/conduit/verbs_inl.hpp"
 
 namespace penstock::conduit {
 namespace {
 
-// An immediate: the chunk that was answered; or a system message, whole.
-constexpr std::uint32_t imm_system = 1u << 31, imm_epoch = 1u << 30, imm_urgent = 1u << 29;
-constexpr std::uint32_t imm_op_shift = 16, imm_op = 15, imm_count = 0xffff;
+// What of a work request every device reads. The rest, two lines of it, is not even cleared.
+[[gnu::always_inline]] inline void describe(ibv_send_wr& wr, ibv_wr_opcode op, ibv_sge& sge,
+                                            bool copied) noexcept {
+  wr.next = nullptr;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = op;
+  wr.send_flags = copied ? unsigned{IBV_SEND_INLINE} : 0u;
+}
 
-constexpr unsigned batch = 16;
-static_assert(batch <= queues::dimensions::receives_a_post,
-              "what one poll took is put back at once");
+// Bytes of m on the wire, with its payload or without.
+inline std::uint32_t length_of(const outgoing& m, bool carry) noexcept {
+  return wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
+                            carry ? static_cast<std::uint32_t>(m.bytes) : 0);
+}
 
-// Writes header, fixed part and payload at to; the length.
-std::uint32_t build(std::byte* to, wire::header h, const outgoing& m, bool carry) noexcept {
-  const std::uint32_t fixed = wire::fixed_bytes(m.kind, m.nargs);
+// Writes header, fixed part and payload of m, so many bytes, at to.
+[[gnu::always_inline]] inline void build(std::byte* to, std::uint32_t bytes, wire::header h,
+                                         const outgoing& m, bool carry) noexcept {
   const std::uint32_t carried = carry ? static_cast<std::uint32_t>(m.bytes) : 0;
   h.kind_args = wire::kind_args(m.kind, m.nargs);
   h.handler = m.handler;
@@ -48,36 +57,8 @@ std::uint32_t build(std::byte* to, wire::header h, const outgoing& m, bool carry
     std::memcpy(f, &lb, sizeof lb);
     f += sizeof lb;
   }
-  if (m.nargs != 0) std::memcpy(f, m.args, m.nargs * 4u);
-  const std::uint32_t all = wire::packed_bytes(fixed, carried);
-  if (carried != 0) std::memcpy(to + (all - carried), m.payload, carried);
-  return all;
-}
-
-// The parts of a received message of n bytes; false: they contradict n.
-bool find_parts(std::byte* at, std::uint32_t n, wire::header& h, const std::byte*& fixed,
-                std::byte*& payload) noexcept {
-  if (n < sizeof h) return false;
-  std::memcpy(&h, at, sizeof h);
-  const std::uint32_t carried = wire::carried_bytes(h);
-  const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), carried);
-  if (all > n) return false;
-  fixed = at + sizeof h;
-  payload = at + (all - carried);
-  return true;
-}
-
-// Counts what any thread may handle.
-void count(tally& n) noexcept {
-  if constexpr (concurrent(build_mode))
-    n.add_shared(1);
-  else
-    n.add(1);
-}
-
-void enter(queue_owner& o, std::uint32_t tag) noexcept {
-  backoff b(64);
-  while (!o.try_enter(tag)) b.idle();
+  for (unsigned i = 0; i < m.nargs; ++i) std::memcpy(f + 4 * i, m.args + i, 4);
+  if (carried != 0) std::memcpy(to + (bytes - carried), m.payload, carried);
 }
 
 }  // namespace
@@ -191,13 +172,90 @@ void engine::long_went(const peer& p, std::uint32_t number) noexcept {
   o.number[o.count++ % settings_.long_depth] = number;
 }
 
+// True for a Short or a Medium of a user that costs one credit, as its handler takes it.
+inline bool engine::is_plain(const outgoing& m) const noexcept {
+  const bool carries = m.kind == wire::kind::medium;
+  return m.bytes <= cheap_medium && carries == (m.payload != nullptr) &&
+         takes(m.kind, m.handler, m.nargs);
+}
+
+// Builds and posts a request on lane l, for which `cost` credits are leased; inside request_out.
+// before(): what has to be on its way first.
+template <class Before>
+[[gnu::always_inline]] inline status engine::post_request(peer& p, std::uint32_t tag, unsigned l,
+                                                          std::uint32_t cost, const outgoing& m,
+                                                          bool carry, Before&& before) noexcept {
+  queues::chunk_pool& chunks = *p.home->queues->request_chunks;
+  if (!p.lanes[l].has_room()) return status::no_space;
+  const std::optional<std::uint32_t> chunk = chunks.take();
+  if (!chunk) return status::no_chunk;
+  if (const status s = before(); s != status::ok) [[unlikely]] {
+    chunks.give(*chunk);
+    return s;
+  }
+  // What the device copies at once is built here: the chunk's lines were written by the peer, and
+  // will be again.
+  alignas(cache_line) std::byte here[wire::credit_bytes];
+  const std::uint32_t n = length_of(m, carry);
+  const bool copied = n <= max_inline_ && n <= sizeof here;
+  std::byte* const at = copied ? here : chunks.at(*chunk);
+  wire::header h;
+  h.credit = request_credit_byte(p, cost);
+  h.chunk = static_cast<std::uint16_t>(*chunk);
+  build(at, n, h, m, carry);
+  chunks.lend(*chunk, p.rank);
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, chunks.keys().lkey};
+  ibv_send_wr wr;
+  describe(wr, IBV_WR_SEND, sge, copied);
+  if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
+    peer_failed(p, std::strerror(e));
+  p.lease -= cost;
+  p.requests_sent.add(1);
+  my_poller(tag, *p.home).replies_due = polls_for_replies;
+  return status::ok;
+}
+
+// A plain request, when all it needs is at hand. False: nothing was done, and the long way finds
+// out why.
+[[gnu::always_inline]] inline bool engine::post_plain_request(rank_id to,
+                                                              const outgoing& m) noexcept {
+  if (to >= size_ || running != nullptr || !started_ || !is_plain(m) ||
+      (settles_ && transfers_.must_settle())) [[unlikely]]
+    return false;
+  peer& p = channel(to);
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp); never for this process itself
+  if ((p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0) [[unlikely]]
+    return false;
+  const std::uint32_t tag = my_tag();
+  if (!p.request_out.try_enter(tag)) [[unlikely]]
+    return false;
+  const auto nothing = [] { return status::ok; };
+  const bool sent =
+      p.lease != 0 &&
+      post_request(p, tag, lane_request, 1, m, m.kind == wire::kind::medium, nothing) == status::ok;
+  p.request_out.leave(tag);
+  return sent;
+}
+
+status engine::request_short_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                   unsigned nargs) noexcept {
+  const outgoing m = short_of(handler, args, nargs);
+  return post_plain_request(to, m) ? status::ok : request(to, m);
+}
+
+status engine::request_medium_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                    unsigned nargs, const void* payload,
+                                    std::size_t bytes) noexcept {
+  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+  return post_plain_request(to, m) ? status::ok : request(to, m);
+}
+
 status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
   const bool carry = m.kind == wire::kind::medium || m.kind == wire::kind::packed_long;
-  const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
-                                               carry ? static_cast<std::uint32_t>(m.bytes) : 0);
-  const unsigned l = all <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
+  const unsigned l =
+      length_of(m, carry) <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> l & 1) == 0) [[unlikely]]
     return connect(p, l);
@@ -209,35 +267,18 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   std::uint32_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const bool leases = p.lease < cost;
-  if (leases) s = take_credits(p, cost);
-  std::optional<std::uint32_t> chunk;
-  if (s == status::ok && !p.lanes[l].has_room()) s = status::no_space;
-  if (s == status::ok && !(chunk = p.home->queues->request_chunks->take())) s = status::no_chunk;
-  if (s == status::ok && separate && !long_may_go(p, l)) s = status::no_space;
-  if (s == status::ok && separate) s = write_payload(p, l, m, written);
-  if (s == status::ok) {
-    if (separate) long_went(p, written);
-    std::byte* const at = p.home->queues->request_chunks->at(*chunk);
-    wire::header h;
-    h.credit = request_credit_byte(p, cost);
-    h.chunk = static_cast<std::uint16_t>(*chunk);
-    const std::uint32_t n = build(at, h, m, carry);
-    p.home->queues->request_chunks->lend(*chunk, p.rank);
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n,
-                p.home->queues->request_chunks->keys().lkey};
-    ibv_send_wr wr{};
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    if (n <= max_inline_) wr.send_flags = IBV_SEND_INLINE;
-    if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
-      peer_failed(p, std::strerror(e));
-    p.lease -= cost;
-    p.requests_sent.add(1);
-    my_poller(tag, *p.home).replies_due = polls_for_replies;
-  } else if (chunk) {
-    p.home->queues->request_chunks->give(*chunk);
+  if (leases) {
+    collect_returned(p, tag);
+    s = take_credits(p, cost);
   }
+  if (s == status::ok)
+    s = post_request(p, tag, l, cost, m, carry, [&] {
+      if (!separate) return status::ok;
+      if (!long_may_go(p, l)) return status::no_space;
+      const status w = write_payload(p, l, m, written);
+      if (w == status::ok) long_went(p, written);
+      return w;
+    });
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
@@ -245,6 +286,64 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   if (s == status::ok && separate && !m.async)
     await_sends(p, [&] { return p.lanes[l].completed(written); });
   return s;
+}
+
+// Writes n bytes of a reply chunk into the requester's chunk that imm names; inside reply_out.
+[[gnu::always_inline]] inline void engine::write_reply(peer& p, std::uint32_t chunk,
+                                                       std::uint32_t n,
+                                                       std::uint32_t imm) noexcept {
+  queues::lane& lane = p.lanes[lane_reply];
+  await_sends(p, [&] { return lane.has_room(); });
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.home->queues->reply_chunks->at(chunk)), n,
+              p.home->queues->reply_chunks->keys().lkey};
+  const bool copied = n <= max_inline_;
+  ibv_send_wr wr;
+  describe(wr, IBV_WR_RDMA_WRITE_WITH_IMM, sge, copied);
+  wr.imm_data = htobe32(imm);
+  wr.wr.rdma.remote_addr =
+      p.reply_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
+  wr.wr.rdma.rkey = p.reply_rkey;
+  const queues::holding h{copied ? queues::no_chunk : static_cast<std::uint16_t>(chunk), nullptr};
+  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
+    peer_failed(p, std::strerror(e));
+}
+
+// Builds and sends the reply; inside reply_out.
+[[gnu::always_inline]] inline void engine::post_reply(token_state& t, const outgoing& m,
+                                                      bool carry) noexcept {
+  peer& p = *t.from;
+  const std::uint32_t n = length_of(m, carry);
+  build(p.home->queues->reply_chunks->at(t.reply_chunk), n, reply_header(p, t, t.cost), m, carry);
+  write_reply(p, t.reply_chunk, n, t.header.chunk);
+  if (n > max_inline_) t.reply_chunk = queues::no_chunk;  // given back when it has been sent
+}
+
+// A plain reply. False: nothing was done; it goes the long way, or by the rings.
+[[gnu::always_inline]] inline bool engine::post_plain_reply(token_state& t,
+                                                            const outgoing& m) noexcept {
+  if (t.reply_chunk == queues::no_chunk || t.replied || running != &t || !is_plain(m) ||
+      (settles_ && transfers_.must_settle())) [[unlikely]]
+    return false;
+  peer& p = *t.from;
+  told_peer(&p);
+  const std::uint32_t tag = my_tag();
+  enter(p.reply_out, tag);
+  post_reply(t, m, m.kind == wire::kind::medium);
+  p.reply_out.leave(tag);
+  t.replied = true;
+  return true;
+}
+
+status engine::reply_short_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                 unsigned nargs) noexcept {
+  const outgoing m = short_of(handler, args, nargs);
+  return t.engine->post_plain_reply(t, m) ? status::ok : t.engine->reply(t, m);
+}
+
+status engine::reply_medium_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                  unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+  return t.engine->post_plain_reply(t, m) ? status::ok : t.engine->reply(t, m);
 }
 
 status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
@@ -258,40 +357,12 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   enter(p.reply_out, tag);
   std::uint32_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
-  status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
-  if (s == status::ok) {
-    const std::uint32_t n = build(p.home->queues->reply_chunks->at(t.reply_chunk),
-                                  reply_header(p, t, t.cost), m, carry);
-    s = write_reply(p, t.reply_chunk, n, t.header.chunk);
-    if (n > max_inline_) t.reply_chunk = queues::no_chunk;  // given back when it has been sent
-  }
+  const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
+  if (s == status::ok) post_reply(t, m, carry);
   p.reply_out.leave(tag);
   if (s == status::ok && separate)
     await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });
   return s;
-}
-
-// Writes n bytes of a reply chunk into the requester's chunk that imm names; inside reply_out.
-status engine::write_reply(peer& p, std::uint32_t chunk, std::uint32_t n,
-                           std::uint32_t imm) noexcept {
-  queues::lane& lane = p.lanes[lane_reply];
-  await_sends(p, [&] { return lane.has_room(); });
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.home->queues->reply_chunks->at(chunk)), n,
-              p.home->queues->reply_chunks->keys().lkey};
-  ibv_send_wr wr{};
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  wr.imm_data = htobe32(imm);
-  wr.wr.rdma.remote_addr =
-      p.reply_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
-  wr.wr.rdma.rkey = p.reply_rkey;
-  const bool inl = n <= max_inline_;
-  if (inl) wr.send_flags = IBV_SEND_INLINE;
-  const queues::holding h{inl ? queues::no_chunk : static_cast<std::uint16_t>(chunk), nullptr};
-  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
-    peer_failed(p, std::strerror(e));
-  return status::ok;
 }
 
 // A system message is all in the immediate: a write of nothing. Inside reply_out.
@@ -310,184 +381,6 @@ bool engine::push_word_verbs(peer& p, const wire::header& h) noexcept {
   return true;
 }
 
-// Handles completions of what was sent. Any thread, any time; runs no handler.
-unsigned engine::reap_sends(domain& d) noexcept {
-  ibv_wc wc[batch];
-  const int n = ibv_poll_cq(d.queues->send_cq, batch, wc);
-  if (n < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of the send queue failed on %s", device_.name.c_str());
-  for (int i = 0; i < n; ++i) {
-    const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
-    peer& p = d.peers[rank_of(id)];
-    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
-      continue;
-    }
-    p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
-                                  [this, &d](queues::holding h) {
-                                    if (h.chunk != queues::no_chunk)
-                                      d.queues->reply_chunks->give(h.chunk);
-                                    if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
-                                  });
-  }
-  if (n == 0) look_around_in_wait();
-  return static_cast<unsigned>(n);
-}
-
-void engine::receives_failed() noexcept {
-  fatal(1, "ibv_post_srq_recv failed on %s", device_.name.c_str());
-}
-
-// SAFE_EQ: replies and system messages.
-unsigned engine::poll_replies_verbs(domain& d, poller& mine) noexcept {
-  ibv_wc wc[batch];
-  const unsigned limit = settings_.safe_limit == 0 ? batch : std::min(settings_.safe_limit, batch);
-  const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
-  if (n <= 0) return 0;
-  if (d.queues->replace_reply_receives(static_cast<std::uint32_t>(n), mine.late_receives,
-                                       mine.equipped()) != 0) [[unlikely]]
-    receives_failed();
-  for (int i = 0; i < n; ++i) {
-    const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
-    if (rank >= size_) [[unlikely]]
-      continue;
-    peer& p = d.peers[rank];
-    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
-      continue;
-    }
-    const std::uint32_t imm = be32toh(wc[i].imm_data);
-    if ((imm & imm_system) != 0) {
-      wire::header h;
-      h.kind_args = wire::kind_args(wire::kind::system, 0);
-      h.handler = static_cast<std::uint8_t>(imm >> imm_op_shift & imm_op);
-      h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
-      h.length = static_cast<std::uint16_t>(imm & imm_count);
-      h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
-      if (!system_message(p, h)) [[unlikely]]
-        peer_failed(p, malformed);
-      continue;
-    }
-    const std::uint32_t chunk = imm & imm_count;
-    // Settled first: a chunk answered twice, or by another than its target, is a peer gone mad.
-    if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
-      peer_failed(p, malformed);
-    wire::header h;
-    const std::byte* fixed = nullptr;
-    std::byte* payload = nullptr;
-    std::byte* const at = d.queues->request_chunks->at(chunk);
-    peer_answered(at);
-    if (!find_parts(at, std::min(wc[i].byte_len, d.queues->size.chunk_bytes), h, fixed, payload))
-        [[unlikely]]
-      peer_failed(p, malformed);
-    if (h.kind() == wire::kind::credits) {
-      if (!free_listed_chunks(p, at, wc[i].byte_len) || !system_message(p, h)) [[unlikely]]
-        peer_failed(p, malformed);
-    } else {
-      absorb_credits(p, h, h.chunk);
-      token_state t(*this, p, h, false);
-      if (!run_handler(t, fixed, payload)) [[unlikely]]
-        peer_failed(p, malformed);
-      count(p.replies_handled);
-    }
-    d.queues->request_chunks->give(chunk);
-  }
-  return static_cast<unsigned>(n);
-}
-
-// The chunks that a message of credits frees, behind its header, but for the one it was written to.
-bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
-  if (bytes < sizeof(wire::header) || bytes > p.home->queues->size.chunk_bytes) return false;
-  const std::uint32_t n = (bytes - std::uint32_t{sizeof(wire::header)}) / 2;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    std::uint16_t c;
-    std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
-    if (!p.home->queues->request_chunks->settle(c, p.rank)) return false;
-    peer_answered(p.home->queues->request_chunks->at(c));
-    p.home->queues->request_chunks->give(c);
-  }
-  return true;
-}
-
-// Takes what mine lacks; false: something is short.
-bool engine::equip(domain& d, poller& mine) noexcept {
-  if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
-  if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
-  if (!mine.spare[1]) mine.spare[1] = d.queues->bulk->take_spare();
-  return mine.equipped();
-}
-
-// Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
-// pool fills it again, so that threads which do not poll for long can keep nobody from polling.
-void engine::lay_down(domain& d, poller& mine) noexcept {
-  if (mine.keeps) return;
-  if (mine.reply_chunk && d.queues->reply_chunks->empty()) {
-    d.queues->reply_chunks->give(*mine.reply_chunk);
-    mine.reply_chunk.reset();
-  }
-  queues::receive_pool* const pools[] = {d.queues->small.get(), d.queues->bulk.get()};
-  for (unsigned i = 0; i < 2; ++i) {
-    if (!mine.spare[i] || !pools[i]->no_spare()) continue;
-    if (pools[i]->post(mine.held[i]) != 0 ||
-        d.queues->replace_reply_receives(0, mine.late_receives, false) != 0) [[unlikely]]
-      receives_failed();
-    pools[i]->give_spare(*mine.spare[i]);
-    mine.spare[i].reset();
-  }
-}
-
-// AM_EQ: one request with a reply chunk and a spare in hand, up to am_limit of them. Its buffer is
-// posted again when all that answers it is on its way.
-unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
-  const unsigned limit = settings_.am_limit == 0 ? batch : std::min(settings_.am_limit, batch);
-  ibv_wc wc;
-  unsigned n = 0;
-  const bool kept = mine.equipped();
-  while (n < limit && (mine.equipped() || equip(d, mine)) &&
-         ibv_poll_cq(d.queues->am_cq, 1, &wc) == 1) {
-    ++n;
-    const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
-    if (rank >= size_) [[unlikely]]
-      continue;
-    peer& p = d.peers[rank];
-    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc.status));
-      continue;
-    }
-    const unsigned lane = lane_of(from) == lane_bulk;
-    queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
-    const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-    wire::header h;
-    const std::byte* fixed = nullptr;
-    std::byte* payload = nullptr;
-    if (!find_parts(pool.at(buffer), wc.byte_len, h, fixed, payload)) [[unlikely]]
-      peer_failed(p, malformed);
-    token_state t(*this, p, h, true);
-    t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
-    t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
-    const bool urgent = note_request(p, t);
-    if (!run_handler(t, fixed, payload)) [[unlikely]]
-      peer_failed(p, malformed);
-    count(p.requests_handled);
-    if (!t.replied) {
-      enter(p.request_in, tag);
-      p.unanswered[p.unanswered_count++] = h.chunk;
-      owe(p, t.cost, t.grant);
-      const bool full =
-          p.unanswered_count >= unanswered_limit_ ||
-          p.owed.load(std::memory_order_relaxed) >= p.return_batch.load(std::memory_order_relaxed);
-      if (urgent || full) push_credits_verbs(p, tag);
-      p.request_in.leave(tag);
-    }
-    if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
-    if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
-      peer_failed(p, "ibv_post_srq_recv failed");
-  }
-  if (n != 0) d.ledger->count_requests(n);
-  if (n != 0 || !kept) lay_down(d, mine);
-  return n;
-}
-
 // Sends what p is owed, and the chunks of its requests that had no reply; inside request_in.
 void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   if (p.unanswered_count == 0) return;
@@ -502,42 +395,10 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   std::memcpy(at + sizeof h, p.unanswered, 2u * p.unanswered_count);
   const auto n = static_cast<std::uint32_t>(sizeof h + 2u * p.unanswered_count);
   p.unanswered_count = 0;
-  (void)write_reply(p, *chunk, n, last);
+  write_reply(p, *chunk, n, last);
   p.credit_messages.add(1);
   p.reply_out.leave(tag);
   if (n <= max_inline_) p.home->queues->reply_chunks->give(*chunk);
-}
-
-unsigned engine::poll_verbs(domain& d, std::uint32_t tag) noexcept {
-  poller& mine = my_poller(tag, d);
-  unsigned n = 0;
-  const bool both = ++mine.since_look % polls_of_one == 0, replies = mine.replies_due != 0;
-  if (replies) --mine.replies_due;
-  if (replies || both) n = poll_replies_verbs(d, mine);
-  if (!replies || both) n += poll_requests_verbs(d, mine, tag);
-  if (mine.since_look < polls_a_look) return n;
-  mine.since_look = 0;
-  if (attention()) [[unlikely]]
-    look_around();
-  (void)reap_sends(d);
-  n += transfers_.reap(d);
-  if (n == 0) return_idle_credits(d, mine, tag);
-  return n;
-}
-
-// Nothing has come: a few peers, in turn, get back what they are owed.
-void engine::return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept {
-  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < std::min(all, 4u); ++i) {
-    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
-    peer& p = *d.order[mine.cursor];
-    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
-    if (++p.idle >= idle_looks) {
-      p.idle = 0;
-      push_credits_verbs(p, tag);
-    }
-    p.request_in.leave(tag);
-  }
 }
 
 }  // namespace penstock::conduit

@@ -1,0 +1,296 @@
+// The verbs path, what comes: completions of what was sent, replies and system messages, requests;
+// and the poll that looks for them. How messages travel is in verbs.cpp.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/cross_process.hpp"
+#include "lib/conduit/verbs_inl.hpp"
+
+namespace penstock::conduit {
+namespace {
+
+constexpr unsigned batch = 16;
+static_assert(batch <= queues::dimensions::receives_a_post,
+              "what one poll took is put back at once");
+
+// The parts of a received message of n bytes; false: they contradict n.
+bool find_parts(std::byte* at, std::uint32_t n, wire::header& h, const std::byte*& fixed,
+                std::byte*& payload) noexcept {
+  if (n < sizeof h) return false;
+  std::memcpy(&h, at, sizeof h);
+  const std::uint32_t carried = wire::carried_bytes(h);
+  const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), carried);
+  if (all > n) return false;
+  fixed = at + sizeof h;
+  payload = at + (all - carried);
+  return true;
+}
+
+// Counts what any thread may handle.
+void count(tally& n) noexcept {
+  if constexpr (concurrent(build_mode))
+    n.add_shared(1);
+  else
+    n.add(1);
+}
+
+}  // namespace
+
+// Handles completions of what was sent. Any thread, any time; runs no handler.
+unsigned engine::reap_sends(domain& d) noexcept {
+  ibv_wc wc[batch];
+  const int n = ibv_poll_cq(d.queues->send_cq, batch, wc);
+  if (n < 0) [[unlikely]]
+    fatal(1, "ibv_poll_cq of the send queue failed on %s", device_.name.c_str());
+  for (int i = 0; i < n; ++i) {
+    const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
+    peer& p = d.peers[rank_of(id)];
+    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
+      continue;
+    }
+    p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
+                                  [this, &d](queues::holding h) {
+                                    if (h.chunk != queues::no_chunk)
+                                      d.queues->reply_chunks->give(h.chunk);
+                                    if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
+                                  });
+  }
+  if (n == 0) look_around_in_wait();
+  return static_cast<unsigned>(n);
+}
+
+void engine::receives_failed() noexcept {
+  fatal(1, "ibv_post_srq_recv failed on %s", device_.name.c_str());
+}
+
+// The n receives for replies that were just taken; with a spare in hand only once they are several,
+// or when nothing else is to be done.
+inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
+                                      bool spare) noexcept {
+  if (d.queues->replace_reply_receives(n, mine.late_receives, spare) != 0) [[unlikely]]
+    receives_failed();
+}
+
+// Calls the handler of a plain message that lies at `at` in that many bytes. False: it is another
+// kind of message, or its parts lie otherwise than they should, and nothing was done.
+[[gnu::always_inline]] inline bool engine::run_plain_verbs(token_state& t, std::byte* at,
+                                                           std::uint32_t bytes) noexcept {
+  // A Short or a Medium of a user that says nothing of credits but how many it costs or returns.
+  constexpr std::uint64_t other = wire::word_of({.kind_args = 0xc0, .credit = 0xf0, .flags = 0xff});
+  const wire::header h = t.header;
+  const std::uint32_t n = wire::carried_bytes(h);
+  const std::uint32_t all = wire::packed_bytes(h.nargs() * 4, n);
+  if ((wire::word_of(h) & other) != 0 || !takes(h.kind(), h.handler, h.nargs()) || all > bytes ||
+      n > max_medium) [[unlikely]]
+    return false;
+  call_handler(user_[h.handler], t, at + sizeof h, at + (all - n), n);
+  return true;
+}
+
+// SAFE_EQ: replies and system messages.
+[[gnu::always_inline]] inline unsigned engine::take_replies_verbs(domain& d, poller& mine,
+                                                                  std::uint32_t tag) noexcept {
+  ibv_wc wc[batch];
+  const unsigned limit = std::min(safe_limit_, batch);
+  const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
+  if (n <= 0) {
+    if (mine.late_receives >= queues::dimensions::late_receives / 2) [[unlikely]]
+      put_receives_back(d, mine, 0, false);
+    return 0;
+  }
+  put_receives_back(d, mine, static_cast<std::uint32_t>(n), mine.equipped());
+  for (int i = 0; i < n; ++i) {
+    const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
+    if (rank >= size_) [[unlikely]]
+      continue;
+    peer& p = d.peers[rank];
+    if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
+      continue;
+    }
+    const std::uint32_t imm = be32toh(wc[i].imm_data);
+    if ((imm & imm_system) != 0) {
+      wire::header h;
+      h.kind_args = wire::kind_args(wire::kind::system, 0);
+      h.handler = static_cast<std::uint8_t>(imm >> imm_op_shift & imm_op);
+      h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
+      h.length = static_cast<std::uint16_t>(imm & imm_count);
+      h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
+      if (!system_message(p, h)) [[unlikely]]
+        peer_failed(p, malformed);
+      continue;
+    }
+    const std::uint32_t chunk = imm & imm_count;
+    // Settled first: a chunk answered twice, or by another than its target, is a peer gone mad.
+    if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
+      peer_failed(p, malformed);
+    wire::header h;
+    const std::byte* fixed = nullptr;
+    std::byte* payload = nullptr;
+    std::byte* const at = d.queues->request_chunks->at(chunk);
+    peer_answered(at);
+    const std::uint32_t bytes = std::min(wc[i].byte_len, d.queues->size.chunk_bytes);
+    if (!find_parts(at, bytes, h, fixed, payload)) [[unlikely]]
+      peer_failed(p, malformed);
+    if (h.kind() == wire::kind::credits) {
+      if (!free_listed_chunks(p, at, wc[i].byte_len) || !system_message(p, h)) [[unlikely]]
+        peer_failed(p, malformed);
+    } else {
+      absorb_reply(p, h, tag);
+      token_state t(*this, p, h, false);
+      if (!run_plain_verbs(t, at, bytes) && !run_handler(t, fixed, payload)) [[unlikely]]
+        peer_failed(p, malformed);
+      count(p.replies_handled);
+    }
+    d.queues->request_chunks->give(chunk);
+  }
+  return static_cast<unsigned>(n);
+}
+
+// The chunks that a message of credits frees, behind its header, but for the one it was written to.
+bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
+  if (bytes < sizeof(wire::header) || bytes > p.home->queues->size.chunk_bytes) return false;
+  const std::uint32_t n = (bytes - std::uint32_t{sizeof(wire::header)}) / 2;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    std::uint16_t c;
+    std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
+    if (!p.home->queues->request_chunks->settle(c, p.rank)) return false;
+    peer_answered(p.home->queues->request_chunks->at(c));
+    p.home->queues->request_chunks->give(c);
+  }
+  return true;
+}
+
+// Takes what mine lacks; false: something is short.
+bool engine::equip(domain& d, poller& mine) noexcept {
+  if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
+  if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
+  if (!mine.spare[1]) mine.spare[1] = d.queues->bulk->take_spare();
+  return mine.equipped();
+}
+
+// Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
+// pool fills it again, so that threads which do not poll for long can keep nobody from polling.
+void engine::lay_down(domain& d, poller& mine) noexcept {
+  if (mine.keeps) return;
+  if (mine.reply_chunk && d.queues->reply_chunks->empty()) {
+    d.queues->reply_chunks->give(*mine.reply_chunk);
+    mine.reply_chunk.reset();
+  }
+  queues::receive_pool* const pools[] = {d.queues->small.get(), d.queues->bulk.get()};
+  for (unsigned i = 0; i < 2; ++i) {
+    if (!mine.spare[i] || !pools[i]->no_spare()) continue;
+    if (pools[i]->post(mine.held[i]) != 0) [[unlikely]]
+      receives_failed();
+    put_receives_back(d, mine, 0, false);
+    pools[i]->give_spare(*mine.spare[i]);
+    mine.spare[i].reset();
+  }
+}
+
+// AM_EQ: one request with a reply chunk and a spare in hand, up to am_limit of them. Its buffer is
+// posted again when all that answers it is on its way.
+[[gnu::always_inline]] inline unsigned engine::take_requests_verbs(domain& d, poller& mine,
+                                                                   std::uint32_t tag) noexcept {
+  const unsigned limit = std::min(am_limit_, batch);
+  ibv_wc wc;
+  unsigned n = 0;
+  const bool kept = mine.equipped();
+  while (n < limit && (mine.equipped() || equip(d, mine)) &&
+         ibv_poll_cq(d.queues->am_cq, 1, &wc) == 1) {
+    ++n;
+    const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
+    if (rank >= size_) [[unlikely]]
+      continue;
+    peer& p = d.peers[rank];
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc.status));
+      continue;
+    }
+    const unsigned lane = lane_of(from) == lane_bulk;
+    queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
+    const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
+    wire::header h;
+    const std::byte* fixed = nullptr;
+    std::byte* payload = nullptr;
+    if (!find_parts(pool.at(buffer), wc.byte_len, h, fixed, payload)) [[unlikely]]
+      peer_failed(p, malformed);
+    token_state t(*this, p, h, true);
+    t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
+    t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
+    const bool urgent = note_request(p, t);
+    if (!run_plain_verbs(t, pool.at(buffer), wc.byte_len) && !run_handler(t, fixed, payload))
+        [[unlikely]]
+      peer_failed(p, malformed);
+    count(p.requests_handled);
+    if (!t.replied) {
+      enter(p.request_in, tag);
+      p.unanswered[p.unanswered_count++] = h.chunk;
+      owe(p, t.cost, t.grant);
+      const bool full =
+          p.unanswered_count >= unanswered_limit_ ||
+          p.owed.load(std::memory_order_relaxed) >= p.return_batch.load(std::memory_order_relaxed);
+      if (urgent || full) push_credits_verbs(p, tag);
+      p.request_in.leave(tag);
+    }
+    if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
+    if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
+      peer_failed(p, "ibv_post_srq_recv failed");
+  }
+  if (n != 0) d.ledger->count_requests(n);
+  if (n != 0 || !kept) lay_down(d, mine);
+  return n;
+}
+
+unsigned engine::poll_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
+  return take_replies_verbs(d, mine, tag);
+}
+
+unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
+  return take_requests_verbs(d, mine, tag);
+}
+
+status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept {
+  poller& mine = my_poller(tag, d);
+  unsigned n = 0;
+  const bool both = ++mine.since_look % polls_of_one == 0;
+  // What is waited for comes last: nothing then stands between it and the caller.
+  if (mine.replies_due != 0) {
+    --mine.replies_due;
+    if (both) n = poll_requests_verbs(d, mine, tag);
+    n += take_replies_verbs(d, mine, tag);
+  } else {
+    if (both) n = poll_replies_verbs(d, mine, tag);
+    n += take_requests_verbs(d, mine, tag);
+  }
+  if (mine.since_look < polls_a_look || (n != 0 && mine.since_look < 2 * polls_a_look)) [[likely]] {
+    if (got != nullptr) *got += n;
+    return status::ok;
+  }
+  mine.since_look = 0;
+  if (attention()) [[unlikely]]
+    look_around();
+  (void)reap_sends(d);
+  n += transfers_.reap(d);
+  if (n == 0) return_idle_credits(d, mine, tag);
+  if (got != nullptr) *got += n;
+  return status::ok;
+}
+
+// Nothing has come: a few peers, in turn, get back what they are owed.
+void engine::return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept {
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < std::min(all, 4u); ++i) {
+    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
+    peer& p = *d.order[mine.cursor];
+    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
+    if (++p.idle >= idle_looks) {
+      p.idle = 0;
+      push_credits_verbs(p, tag);
+    }
+    p.request_in.leave(tag);
+  }
+}
+
+}  // namespace penstock::conduit
