@@ -294,6 +294,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
                                                        std::uint32_t imm) noexcept {
   queues::lane& lane = p.lanes[lane_reply];
   await_sends(p, [&] { return lane.has_room(); });
+  peer_answered(&p.reply_base);  // its request came by the lane that was bound behind it
   ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.home->queues->reply_chunks->at(chunk)), n,
               p.home->queues->reply_chunks->keys().lkey};
   const bool copied = n <= max_inline_;
