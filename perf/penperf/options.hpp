@@ -46,7 +46,7 @@ struct options {
 /// Fills in how long and how many rounds are, once the device is known. Where the kernel is the
 /// device what is measured wanders from moment to moment, ours and the twin's alike: there many
 /// short rounds tell more than a few long ones.
-void set_pace(options& o, bool shared_memory) noexcept;
+void set_pace(options& o, bool many_short) noexcept;
 
 /// Parses and lets the benchmark fill in what was left open; on --help or an error prints and ends
 /// the process (0 or 2).

@@ -100,9 +100,9 @@ int run(int argc, char** argv) {
     if (o.size > 4096) return 2;
     o.size = ep.max_medium();  // "4 KB" means the largest Medium
   }
-  set_pace(o, ep.device().starts_with("shm0"));
   rig r(w, ep, o);
   const bench_row& row = *find_bench(o.bench);
+  set_pace(o, row.timed_rounds && r.device_name() != "shm0");
   const std::unique_ptr<bench> b = row.make(o);
   b->add_handlers(ep);
   const auto started =
