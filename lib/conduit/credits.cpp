@@ -54,7 +54,7 @@ void engine::look_for_credits(peer& p) noexcept {
   if (!direct_)
     (void)poll_replies_verbs(*p.home, my_poller(tag, *p.home), tag);
   else if ((p.ready.load(std::memory_order_acquire) >> lane_reply & 1) != 0)
-    (void)poll_replies_direct(p, thread_tag());
+    (void)poll_replies_direct(p, tag);
 }
 
 // Unless somebody is just sending.

@@ -111,16 +111,6 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
       wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
 }
 
-// True if a message of that header is such a one, of kind k, and says nothing of credits but how
-// many it costs or returns: if it lies where it should, its handler may be called without another
-// look.
-inline bool engine::is_plain(wire::kind k, std::uint64_t word) const noexcept {
-  constexpr std::uint64_t fixed = wire::word_of({.kind_args = 0xe0, .credit = 0xf0, .flags = 0xff});
-  const wire::header h = wire::header_of(word);
-  return (word & fixed) == wire::word_of({.kind_args = wire::kind_args(k, 0)}) &&
-         takes(k, h.handler, h.nargs());
-}
-
 // Sends a request of kind k that costs one credit by push(ring, header with the credit), if one is
 // leased, the handler takes it, and nobody else is sending. False: it goes the long way. quick:
 // calls nobody.

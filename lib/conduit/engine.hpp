@@ -323,7 +323,7 @@ class engine {
   status poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept;
   void return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept;
 
-  // verbs.cpp
+  // verbs.cpp and verbs_receive.cpp
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
   result<std::uint32_t> key_for(const void* payload, std::size_t bytes,
                                 ibv_mr*& temporary) noexcept;
@@ -352,7 +352,7 @@ class engine {
   void push_credits_verbs(peer& p, std::uint32_t tag) noexcept;
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   unsigned reap_sends(domain& d) noexcept;
-  bool run_plain_verbs(token_state& t, std::byte* at, std::uint32_t bytes) noexcept;
+  bool run_verbs(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
   unsigned take_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;

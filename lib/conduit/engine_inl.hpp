@@ -153,6 +153,16 @@ inline bool engine::takes(wire::kind k, std::uint8_t handler, unsigned nargs) co
   return nargs < 32 && (user_[handler].plain_words[static_cast<unsigned>(k)] >> nargs & 1) != 0;
 }
 
+/// True if a message of that header is such a one, of kind k, and says nothing of credits but how
+/// many it costs or returns: if it lies where it should, its handler may be called without another
+/// look.
+inline bool engine::is_plain(wire::kind k, std::uint64_t word) const noexcept {
+  constexpr std::uint64_t fixed = wire::word_of({.kind_args = 0xe0, .credit = 0xf0, .flags = 0xff});
+  const wire::header h = wire::header_of(word);
+  return (word & fixed) == wire::word_of({.kind_args = wire::kind_args(k, 0)}) &&
+         takes(k, h.handler, h.nargs());
+}
+
 inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
   return {.kind = wire::kind::short_,
           .handler = handler,

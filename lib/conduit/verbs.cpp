@@ -13,6 +13,7 @@
 // sent, which the devices bring without help of the peer's program; a reply's receive is posted
 // before its request goes out; a request is taken from am_cq only with a reply chunk and a spare
 // in hand, so that its buffer is not missed (queues/receive_pool.hpp).
+//
 // What comes is handled in verbs_receive.cpp.
 #include <algorithm>
 #include <cerrno>
@@ -294,7 +295,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
                                                        std::uint32_t imm) noexcept {
   queues::lane& lane = p.lanes[lane_reply];
   await_sends(p, [&] { return lane.has_room(); });
-  peer_answered(&p.reply_base);  // its request came by the lane that was bound behind it
+  peer_answered(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
   ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.home->queues->reply_chunks->at(chunk)), n,
               p.home->queues->reply_chunks->keys().lkey};
   const bool copied = n <= max_inline_;

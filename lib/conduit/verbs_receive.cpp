@@ -72,20 +72,18 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
     receives_failed();
 }
 
-// Calls the handler of a plain message that lies at `at` in that many bytes. False: it is another
-// kind of message, or its parts lie otherwise than they should, and nothing was done.
-[[gnu::always_inline]] inline bool engine::run_plain_verbs(token_state& t, std::byte* at,
-                                                           std::uint32_t bytes) noexcept {
-  // A Short or a Medium of a user that says nothing of credits but how many it costs or returns.
-  constexpr std::uint64_t other = wire::word_of({.kind_args = 0xc0, .credit = 0xf0, .flags = 0xff});
+// Calls the handler of a message whose parts were found; false: it makes no sense. A plain one
+// needs no other look.
+[[gnu::always_inline]] inline bool engine::run_verbs(token_state& t, const std::byte* fixed,
+                                                     std::byte* payload) noexcept {
   const wire::header h = t.header;
-  const std::uint32_t n = wire::carried_bytes(h);
-  const std::uint32_t all = wire::packed_bytes(h.nargs() * 4, n);
-  if ((wire::word_of(h) & other) != 0 || !takes(h.kind(), h.handler, h.nargs()) || all > bytes ||
-      n > max_medium) [[unlikely]]
-    return false;
-  call_handler(user_[h.handler], t, at + sizeof h, at + (all - n), n);
-  return true;
+  const std::uint32_t bytes = wire::carried_bytes(h);
+  if (h.kind() <= wire::kind::medium && is_plain(h.kind(), wire::word_of(h)) && bytes <= max_medium)
+      [[likely]] {
+    call_handler(user_[h.handler], t, fixed, payload, bytes);
+    return true;
+  }
+  return run_handler(t, fixed, payload);
 }
 
 // SAFE_EQ: replies and system messages.
@@ -130,8 +128,8 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
     std::byte* payload = nullptr;
     std::byte* const at = d.queues->request_chunks->at(chunk);
     peer_answered(at);
-    const std::uint32_t bytes = std::min(wc[i].byte_len, d.queues->size.chunk_bytes);
-    if (!find_parts(at, bytes, h, fixed, payload)) [[unlikely]]
+    if (!find_parts(at, std::min(wc[i].byte_len, d.queues->size.chunk_bytes), h, fixed, payload))
+        [[unlikely]]
       peer_failed(p, malformed);
     if (h.kind() == wire::kind::credits) {
       if (!free_listed_chunks(p, at, wc[i].byte_len) || !system_message(p, h)) [[unlikely]]
@@ -139,7 +137,7 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
     } else {
       absorb_reply(p, h, tag);
       token_state t(*this, p, h, false);
-      if (!run_plain_verbs(t, at, bytes) && !run_handler(t, fixed, payload)) [[unlikely]]
+      if (!run_verbs(t, fixed, payload)) [[unlikely]]
         peer_failed(p, malformed);
       count(p.replies_handled);
     }
@@ -220,8 +218,7 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     const bool urgent = note_request(p, t);
-    if (!run_plain_verbs(t, pool.at(buffer), wc.byte_len) && !run_handler(t, fixed, payload))
-        [[unlikely]]
+    if (!run_verbs(t, fixed, payload)) [[unlikely]]
       peer_failed(p, malformed);
     count(p.requests_handled);
     if (!t.replied) {
@@ -264,16 +261,15 @@ status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept 
     if (both) n = poll_replies_verbs(d, mine, tag);
     n += take_requests_verbs(d, mine, tag);
   }
-  if (mine.since_look < polls_a_look || (n != 0 && mine.since_look < 2 * polls_a_look)) [[likely]] {
-    if (got != nullptr) *got += n;
-    return status::ok;
+  // A look is put off while messages come, for as many polls again.
+  if (mine.since_look >= (n == 0 ? polls_a_look : 2 * polls_a_look)) [[unlikely]] {
+    mine.since_look = 0;
+    if (attention()) [[unlikely]]
+      look_around();
+    (void)reap_sends(d);
+    n += transfers_.reap(d);
+    if (n == 0) return_idle_credits(d, mine, tag);
   }
-  mine.since_look = 0;
-  if (attention()) [[unlikely]]
-    look_around();
-  (void)reap_sends(d);
-  n += transfers_.reap(d);
-  if (n == 0) return_idle_credits(d, mine, tag);
   if (got != nullptr) *got += n;
   return status::ok;
 }
