@@ -62,10 +62,10 @@ struct lane {
   /// signal. 0 or an errno; on an error nothing is held.
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint32_t number = posted() + 1;
-    held_[number & mask_] = h;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | number;
-    if (signal || h.chunk != no_chunk || h.mr != nullptr || (number & (signal_every_ - 1)) == 0)
-      wr.send_flags |= IBV_SEND_SIGNALED;
+    const bool holds = h.chunk != no_chunk || h.mr != nullptr;
+    if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
+    if (signal || holds || (number & (signal_every_ - 1)) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     const int e = ibv_post_send(qp, &wr, &bad);
     if (e == 0) posted_.store(number, std::memory_order_relaxed);

@@ -24,6 +24,7 @@ using fatal_hook = void (*)(int exit_code) noexcept;
 void set_fatal_hook(fatal_hook hook) noexcept;
 
 /// Prints one line naming this process, then ends it (through the hook, else _exit) with exit_code.
-[[noreturn, gnu::format(printf, 2, 3)]] void fatal(int exit_code, const char* format, ...) noexcept;
+[[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal(int exit_code, const char* format,
+                                                              ...) noexcept;
 
 }  // namespace penstock

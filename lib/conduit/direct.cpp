@@ -183,12 +183,12 @@ status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::u
 }
 
 // A Medium that costs what a Short does, the same way.
-status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
-                              unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+status engine::request_medium_direct(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                     unsigned nargs, const void* payload,
+                                     std::size_t bytes) noexcept {
   if (push_medium<true>(to, handler, args, nargs, payload, bytes)) [[likely]]
     return status::ok;
-  return direct_ ? request_medium_slow(to, handler, args, nargs, payload, bytes)
-                 : request_medium_verbs(to, handler, args, nargs, payload, bytes);
+  return request_medium_slow(to, handler, args, nargs, payload, bytes);
 }
 
 status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
@@ -296,9 +296,10 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
   });
 }
 
-status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                            unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (t.lane == nullptr || running != &t || bytes > max_medium || payload == nullptr ||
+status engine::reply_medium_direct(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                   unsigned nargs, const void* payload,
+                                   std::size_t bytes) noexcept {
+  if (running != &t || bytes > max_medium || payload == nullptr ||
       !t.engine->takes(wire::kind::medium, handler, nargs)) [[unlikely]]
     return reply_medium_verbs(t, handler, args, nargs, payload, bytes);
   return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {

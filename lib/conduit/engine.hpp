@@ -177,7 +177,10 @@ class engine {
                             unsigned nargs) noexcept;
   /// reply() with a Medium of a user's handler. args as in request_short().
   static status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                             unsigned nargs, const void* payload, std::size_t bytes) noexcept;
+                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+    return t.lane != nullptr ? reply_medium_direct(t, handler, args, nargs, payload, bytes)
+                             : reply_medium_verbs(t, handler, args, nargs, payload, bytes);
+  }
   /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
   /// nothing.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
@@ -187,7 +190,10 @@ class engine {
                        unsigned nargs) noexcept;
   /// request() of a Medium of a user's handler. args as in request_short().
   status request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
-                        const void* payload, std::size_t bytes) noexcept;
+                        const void* payload, std::size_t bytes) noexcept {
+    return direct_ ? request_medium_direct(to, handler, args, nargs, payload, bytes)
+                   : request_medium_verbs(to, handler, args, nargs, payload, bytes);
+  }
   /// As request(), but answers status::no_credit and its kin instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
 
@@ -278,6 +284,11 @@ class engine {
   template <class Push>
   static status push_reply(token_state& t, Push&& push) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
+  status request_medium_direct(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                               unsigned nargs, const void* payload, std::size_t bytes) noexcept;
+  static status reply_medium_direct(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                    unsigned nargs, const void* payload,
+                                    std::size_t bytes) noexcept;
   // Where the short way does not go.
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;
@@ -285,6 +296,7 @@ class engine {
                                                const std::uint32_t* args, unsigned nargs,
                                                const void* payload, std::size_t bytes) noexcept;
   [[nodiscard]] bool is_plain(wire::kind k, std::uint64_t word) const noexcept;
+  [[nodiscard]] bool is_plain(const wire::header& h) const noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
   status lease_direct(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept;
@@ -331,33 +343,43 @@ class engine {
   [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
   void long_went(const peer& p, std::uint32_t number) noexcept;
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
-  template <class Before>
+  template <class Write, class Before>
   status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
-                      const outgoing& m, bool carry, Before&& before) noexcept;
+                      std::uint32_t n, bool copied, Write&& write, Before&& before) noexcept;
   bool post_plain_request(rank_id to, const outgoing& m) noexcept;
   status request_short_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept;
   status request_medium_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                               unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   status request_verbs(peer& p, const outgoing& m) noexcept;
-  void post_reply(token_state& t, const outgoing& m, bool carry) noexcept;
+  template <class Write>
+  void post_reply(token_state& t, std::uint32_t n, bool copied, Write&& write) noexcept;
   bool post_plain_reply(token_state& t, const outgoing& m) noexcept;
   static status reply_short_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                   unsigned nargs) noexcept;
   static status reply_medium_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                    unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   status reply_verbs(token_state& t, const outgoing& m) noexcept;
-  void write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, std::uint32_t imm) noexcept;
+  template <class Write>
+  void write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, bool copied, std::uint32_t imm,
+                   Write&& write) noexcept;
+  [[gnu::noinline]] void await_room(peer& p, const queues::lane& lane) noexcept;
   bool push_word_verbs(peer& p, const wire::header& h) noexcept;
   void push_credits_verbs(peer& p, std::uint32_t tag) noexcept;
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   unsigned reap_sends(domain& d) noexcept;
-  bool run_verbs(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
+  void run_plain_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept;
+  void run_other_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept;
+  [[gnu::noinline]] void take_other_reply_verbs(peer& p, const wire::header& h, std::byte* at,
+                                                std::uint32_t n, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] bool take_other_request_verbs(token_state& t, std::byte* at,
+                                                  std::uint32_t n) noexcept;
+  [[gnu::noinline]] bool take_word_verbs(peer& p, std::uint32_t imm) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
   unsigned take_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
   unsigned poll_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept;
-  [[noreturn]] void receives_failed() noexcept;
+  [[noreturn, gnu::cold]] void receives_failed() noexcept;
   void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
   [[nodiscard]] bool equip(domain& d, poller& mine) noexcept;
   void lay_down(domain& d, poller& mine) noexcept;
@@ -402,7 +424,7 @@ class engine {
   [[nodiscard]] bool attention_to_kernel() noexcept;
   void look_around() noexcept;
   void look_around_in_wait() noexcept;
-  [[noreturn]] void peer_failed(const peer& p, const char* how) noexcept;
+  [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
   static constexpr const char* malformed = "sent bytes that make no sense";
   // Direct path: polls without a request after which what is owed is sent by itself.
   static constexpr std::uint16_t idle_polls = 32;
@@ -429,8 +451,10 @@ class engine {
   bool quick_verbs_ = false;  // started, on the verbs path, and a poll has nothing else to look at
   bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
   bool settles_ = false;      // messages may have to wait (transfers::must_settle)
+  bool plain_verbs_ = false;  // started, on the verbs path, and messages never have to
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
   std::uint32_t max_inline_ = 0;                  // bytes that queue pairs take inline
+  std::uint32_t short_inline_ = 0;                // the same, of messages that cost one credit
   std::uint32_t domain_count_ = 0;
   std::unique_ptr<domain[]> domains_;
   std::vector<peer> peers_;  // by domain, then by rank

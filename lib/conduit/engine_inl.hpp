@@ -100,7 +100,9 @@ inline wire::header returning(std::uint32_t returned) noexcept {
 inline wire::header engine::reply_header(peer& p, const token_state& t,
                                          std::uint32_t returned) noexcept {
   wire::header h = returning(returned);
-  h.credit |= credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), t.grant, 0}.encode();
+  const bool mark = p.home->ledger->take_epoch_mark(p.rank);
+  if (mark || t.grant != 0) [[unlikely]]
+    h.credit |= credit::credit_byte{mark, t.grant, 0}.encode();
   return h;
 }
 
@@ -161,6 +163,13 @@ inline bool engine::is_plain(wire::kind k, std::uint64_t word) const noexcept {
   const wire::header h = wire::header_of(word);
   return (word & fixed) == wire::word_of({.kind_args = wire::kind_args(k, 0)}) &&
          takes(k, h.handler, h.nargs());
+}
+
+/// The same of either kind, the header's own.
+inline bool engine::is_plain(const wire::header& h) const noexcept {
+  constexpr std::uint64_t fixed = wire::word_of({.kind_args = 0xc0, .credit = 0xf0, .flags = 0xff});
+  static_assert(wire::kind_args(wire::kind::medium, 31) < 0x40);
+  return (wire::word_of(h) & fixed) == 0 && takes(h.kind(), h.handler, h.nargs());
 }
 
 inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {

@@ -159,6 +159,7 @@ result<void> engine::open_device() {
   am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
   safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
   max_inline_ = std::min(device_.max_inline, settings_.inline_limit);
+  short_inline_ = std::min(max_inline_, wire::credit_bytes);
   return {};
 }
 
@@ -280,6 +281,7 @@ result<void> engine::start(std::size_t segment_bytes) {
   started_ = true;
   quick_polls_ = direct_ && !attendance_;
   quick_verbs_ = !direct_ && !attendance_ && !settles_;
+  plain_verbs_ = !direct_ && !settles_;
   if (channel_ != nullptr) {
     auto p = progress::start(*this, channel_);
     if (!p) return p.error();
@@ -380,7 +382,7 @@ void engine::close() noexcept {
   write_credit_statistics();
   // From here on every request goes the long way, which says that it is over.
   for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
-  started_ = quick_polls_ = quick_verbs_ = false;
+  started_ = quick_polls_ = quick_verbs_ = plain_verbs_ = false;
 }
 
 bool engine::sent_all(domain& d) noexcept {

@@ -38,29 +38,66 @@ namespace {
 }
 
 // Bytes of m on the wire, with its payload or without.
-inline std::uint32_t length_of(const outgoing& m, bool carry) noexcept {
+[[gnu::always_inline]] inline std::uint32_t length_of(const outgoing& m, bool carry) noexcept {
   return wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
                             carry ? static_cast<std::uint32_t>(m.bytes) : 0);
 }
 
-// Writes header, fixed part and payload of m, so many bytes, at to.
-[[gnu::always_inline]] inline void build(std::byte* to, std::uint32_t bytes, wire::header h,
-                                         const outgoing& m, bool carry) noexcept {
-  const std::uint32_t carried = carry ? static_cast<std::uint32_t>(m.bytes) : 0;
-  h.kind_args = wire::kind_args(m.kind, m.nargs);
-  h.handler = m.handler;
-  h.flags = m.flags;
-  h.length = static_cast<std::uint16_t>(carried);
-  std::memcpy(to, &h, sizeof h);
-  std::byte* f = to + sizeof h;
-  if (m.kind == wire::kind::long_ || m.kind == wire::kind::packed_long) {
-    const wire::long_block lb{reinterpret_cast<std::uintptr_t>(m.dest), m.bytes};
-    std::memcpy(f, &lb, sizeof lb);
-    f += sizeof lb;
+// Writes a message of `bytes` on the wire where it will be sent from.
+struct writer {
+  const outgoing& m;
+  std::uint32_t bytes;
+  bool carry;
+
+  void operator()(std::byte* to, wire::header h) const noexcept {
+    const std::uint32_t carried = carry ? static_cast<std::uint32_t>(m.bytes) : 0;
+    h.kind_args = wire::kind_args(m.kind, m.nargs);
+    h.handler = m.handler;
+    h.flags = m.flags;
+    h.length = static_cast<std::uint16_t>(carried);
+    std::memcpy(to, &h, sizeof h);
+    std::byte* f = to + sizeof h;
+    if (m.kind == wire::kind::long_ || m.kind == wire::kind::packed_long) {
+      const wire::long_block lb{reinterpret_cast<std::uintptr_t>(m.dest), m.bytes};
+      std::memcpy(f, &lb, sizeof lb);
+      f += sizeof lb;
+    }
+    if (m.nargs != 0) std::memcpy(f, m.args, 4u * m.nargs);
+    if (carried != 0) std::memcpy(to + (bytes - carried), m.payload, carried);
   }
-  for (unsigned i = 0; i < m.nargs; ++i) std::memcpy(f + 4 * i, m.args + i, 4);
-  if (carried != 0) std::memcpy(to + (bytes - carried), m.payload, carried);
+};
+
+// Copies n bytes; of the fewest without a call.
+[[gnu::always_inline]] inline void copy_few(std::byte* to, const void* from,
+                                            std::uint32_t n) noexcept {
+  if (n < 8 || n > 16) {
+    std::memcpy(to, from, n);
+    return;
+  }
+  std::uint64_t first, last;
+  const auto* const source = static_cast<const std::byte*>(from);
+  std::memcpy(&first, source, 8);
+  std::memcpy(&last, source + (n - 8), 8);
+  std::memcpy(to, &first, 8);
+  std::memcpy(to + (n - 8), &last, 8);
 }
+
+// The same of a plain message, whose arguments can be read in pairs. Becomes part of its caller,
+// who knows the kind.
+struct plain_writer {
+  const outgoing& m;
+  std::uint32_t bytes;
+
+  [[gnu::always_inline]] void operator()(std::byte* to, wire::header h) const noexcept {
+    const auto carried = static_cast<std::uint32_t>(m.bytes);
+    h.kind_args = wire::kind_args(m.kind, m.nargs);
+    h.handler = m.handler;
+    h.length = static_cast<std::uint16_t>(carried);
+    std::memcpy(to, &h, sizeof h);
+    nic::shm::copy_words(to + sizeof h, m.args, m.nargs);
+    if (carried != 0) copy_few(to + (bytes - carried), m.payload, carried);
+  }
+};
 
 }  // namespace
 
@@ -180,12 +217,14 @@ inline bool engine::is_plain(const outgoing& m) const noexcept {
          takes(m.kind, m.handler, m.nargs);
 }
 
-// Builds and posts a request on lane l, for which `cost` credits are leased; inside request_out.
-// before(): what has to be on its way first.
-template <class Before>
+// Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
+// for it; inside request_out. copied: n <= short_inline_. before(): what has to be on its way
+// first.
+template <class Write, class Before>
 [[gnu::always_inline]] inline status engine::post_request(peer& p, std::uint32_t tag, unsigned l,
-                                                          std::uint32_t cost, const outgoing& m,
-                                                          bool carry, Before&& before) noexcept {
+                                                          std::uint32_t cost, std::uint32_t n,
+                                                          bool copied, Write&& write,
+                                                          Before&& before) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   if (!p.lanes[l].has_room()) return status::no_space;
   const std::optional<std::uint32_t> chunk = chunks.take();
@@ -196,16 +235,14 @@ template <class Before>
   }
   // What the device copies at once is built here: the chunk's lines were written by the peer, and
   // will be again.
-  alignas(cache_line) std::byte here[wire::credit_bytes];
-  const std::uint32_t n = length_of(m, carry);
-  const bool copied = n <= max_inline_ && n <= sizeof here;
+  alignas(16) std::byte here[wire::credit_bytes];
   std::byte* const at = copied ? here : chunks.at(*chunk);
   wire::header h;
   h.credit = request_credit_byte(p, cost);
   h.chunk = static_cast<std::uint16_t>(*chunk);
-  build(at, n, h, m, carry);
+  write(at, h);
   chunks.lend(*chunk, p.rank);
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, chunks.keys().lkey};
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, copied ? 0 : chunks.keys().lkey};
   ibv_send_wr wr;
   describe(wr, IBV_WR_SEND, sge, copied);
   if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
@@ -220,8 +257,10 @@ template <class Before>
 // out why.
 [[gnu::always_inline]] inline bool engine::post_plain_request(rank_id to,
                                                               const outgoing& m) noexcept {
-  if (to >= size_ || running != nullptr || !started_ || !is_plain(m) ||
-      (settles_ && transfers_.must_settle())) [[unlikely]]
+  if (to >= size_ || running != nullptr || !plain_verbs_ || !is_plain(m)) [[unlikely]]
+    return false;
+  const std::uint32_t n = length_of(m, m.kind == wire::kind::medium);
+  if (n > short_inline_) [[unlikely]]
     return false;
   peer& p = channel(to);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp); never for this process itself
@@ -231,32 +270,33 @@ template <class Before>
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return false;
   const auto nothing = [] { return status::ok; };
-  const bool sent =
-      p.lease != 0 &&
-      post_request(p, tag, lane_request, 1, m, m.kind == wire::kind::medium, nothing) == status::ok;
+  const bool sent = p.lease != 0 && post_request(p, tag, lane_request, 1, n, true,
+                                                 plain_writer{m, n}, nothing) == status::ok;
   p.request_out.leave(tag);
   return sent;
 }
 
 status engine::request_short_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                    unsigned nargs) noexcept {
-  const outgoing m = short_of(handler, args, nargs);
-  return post_plain_request(to, m) ? status::ok : request(to, m);
+  return post_plain_request(to, short_of(handler, args, nargs))
+             ? status::ok
+             : request_short_slow(to, handler, args, nargs);
 }
 
 status engine::request_medium_verbs(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                     unsigned nargs, const void* payload,
                                     std::size_t bytes) noexcept {
-  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
-  return post_plain_request(to, m) ? status::ok : request(to, m);
+  return post_plain_request(to, medium_of(handler, args, nargs, payload, bytes))
+             ? status::ok
+             : request_medium_slow(to, handler, args, nargs, payload, bytes);
 }
 
 status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
   const bool carry = m.kind == wire::kind::medium || m.kind == wire::kind::packed_long;
-  const unsigned l =
-      length_of(m, carry) <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
+  const std::uint32_t n = length_of(m, carry);
+  const unsigned l = n <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> l & 1) == 0) [[unlikely]]
     return connect(p, l);
@@ -273,7 +313,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     s = take_credits(p, cost);
   }
   if (s == status::ok)
-    s = post_request(p, tag, l, cost, m, carry, [&] {
+    s = post_request(p, tag, l, cost, n, n <= short_inline_, writer{m, n, carry}, [&] {
       if (!separate) return status::ok;
       if (!long_may_go(p, l)) return status::no_space;
       const status w = write_payload(p, l, m, written);
@@ -289,16 +329,31 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   return s;
 }
 
-// Writes n bytes of a reply chunk into the requester's chunk that imm names; inside reply_out.
-[[gnu::always_inline]] inline void engine::write_reply(peer& p, std::uint32_t chunk,
-                                                       std::uint32_t n,
-                                                       std::uint32_t imm) noexcept {
-  queues::lane& lane = p.lanes[lane_reply];
+// Waits until lane, of p, has room.
+void engine::await_room(peer& p, const queues::lane& lane) noexcept {
   await_sends(p, [&] { return lane.has_room(); });
+}
+
+// Writes n bytes, built by write(to), into the requester's chunk that imm names; inside reply_out.
+// Not copied (n <= short_inline_): from this process's reply chunk, which is given back when they
+// have been sent.
+template <class Write>
+[[gnu::always_inline]] inline void engine::write_reply(peer& p, std::uint32_t chunk,
+                                                       std::uint32_t n, bool copied,
+                                                       std::uint32_t imm, Write&& write) noexcept {
+  queues::lane& lane = p.lanes[lane_reply];
+  if (!lane.has_room()) [[unlikely]]
+    await_room(p, lane);
   peer_answered(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(p.home->queues->reply_chunks->at(chunk)), n,
-              p.home->queues->reply_chunks->keys().lkey};
-  const bool copied = n <= max_inline_;
+  alignas(16) std::byte here[wire::credit_bytes];
+  std::byte* at = here;
+  std::uint32_t key = 0;
+  if (!copied) [[unlikely]] {
+    at = p.home->queues->reply_chunks->at(chunk);
+    key = p.home->queues->reply_chunks->keys().lkey;
+  }
+  write(at);
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, key};
   ibv_send_wr wr;
   describe(wr, IBV_WR_RDMA_WRITE_WITH_IMM, sge, copied);
   wr.imm_data = htobe32(imm);
@@ -310,27 +365,30 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     peer_failed(p, std::strerror(e));
 }
 
-// Builds and sends the reply; inside reply_out.
-[[gnu::always_inline]] inline void engine::post_reply(token_state& t, const outgoing& m,
-                                                      bool carry) noexcept {
+// Sends the reply of n bytes, which write(to, header) builds; inside reply_out.
+template <class Write>
+[[gnu::always_inline]] inline void engine::post_reply(token_state& t, std::uint32_t n, bool copied,
+                                                      Write&& write) noexcept {
   peer& p = *t.from;
-  const std::uint32_t n = length_of(m, carry);
-  build(p.home->queues->reply_chunks->at(t.reply_chunk), n, reply_header(p, t, t.cost), m, carry);
-  write_reply(p, t.reply_chunk, n, t.header.chunk);
-  if (n > max_inline_) t.reply_chunk = queues::no_chunk;  // given back when it has been sent
+  write_reply(p, t.reply_chunk, n, copied, t.header.chunk,
+              [&](std::byte* to) { write(to, reply_header(p, t, t.cost)); });
+  if (!copied) t.reply_chunk = queues::no_chunk;
 }
 
 // A plain reply. False: nothing was done; it goes the long way, or by the rings.
 [[gnu::always_inline]] inline bool engine::post_plain_reply(token_state& t,
                                                             const outgoing& m) noexcept {
-  if (t.reply_chunk == queues::no_chunk || t.replied || running != &t || !is_plain(m) ||
-      (settles_ && transfers_.must_settle())) [[unlikely]]
+  if (t.reply_chunk == queues::no_chunk || t.replied || running != &t || !plain_verbs_ ||
+      !is_plain(m)) [[unlikely]]
+    return false;
+  const std::uint32_t n = length_of(m, m.kind == wire::kind::medium);
+  if (n > short_inline_) [[unlikely]]
     return false;
   peer& p = *t.from;
   told_peer(&p);
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
-  post_reply(t, m, m.kind == wire::kind::medium);
+  post_reply(t, n, true, plain_writer{m, n});
   p.reply_out.leave(tag);
   t.replied = true;
   return true;
@@ -338,14 +396,16 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
 
 status engine::reply_short_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                  unsigned nargs) noexcept {
-  const outgoing m = short_of(handler, args, nargs);
-  return t.engine->post_plain_reply(t, m) ? status::ok : t.engine->reply(t, m);
+  if (t.engine->post_plain_reply(t, short_of(handler, args, nargs))) [[likely]]
+    return status::ok;
+  return t.engine->reply(t, short_of(handler, args, nargs));
 }
 
 status engine::reply_medium_verbs(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                   unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
-  return t.engine->post_plain_reply(t, m) ? status::ok : t.engine->reply(t, m);
+  if (t.engine->post_plain_reply(t, medium_of(handler, args, nargs, payload, bytes))) [[likely]]
+    return status::ok;
+  return t.engine->reply(t, medium_of(handler, args, nargs, payload, bytes));
 }
 
 status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
@@ -360,7 +420,8 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   std::uint32_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
-  if (s == status::ok) post_reply(t, m, carry);
+  const std::uint32_t n = length_of(m, carry);
+  if (s == status::ok) post_reply(t, n, n <= short_inline_, writer{m, n, carry});
   p.reply_out.leave(tag);
   if (s == status::ok && separate)
     await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });
@@ -390,17 +451,18 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   await_sends(p, [&] { return (chunk = p.home->queues->reply_chunks->take()).has_value(); });
   enter(p.reply_out, tag);
   wire::header h = credits_header(p);
-  std::byte* const at = p.home->queues->reply_chunks->at(*chunk);
   const std::uint16_t last = p.unanswered[--p.unanswered_count];
   h.chunk = last;
-  std::memcpy(at, &h, sizeof h);
-  std::memcpy(at + sizeof h, p.unanswered, 2u * p.unanswered_count);
   const auto n = static_cast<std::uint32_t>(sizeof h + 2u * p.unanswered_count);
+  const bool copied = n <= short_inline_;
+  write_reply(p, *chunk, n, copied, last, [&](std::byte* to) {
+    std::memcpy(to, &h, sizeof h);
+    std::memcpy(to + sizeof h, p.unanswered, 2u * p.unanswered_count);
+  });
   p.unanswered_count = 0;
-  write_reply(p, *chunk, n, last);
   p.credit_messages.add(1);
   p.reply_out.leave(tag);
-  if (n <= max_inline_) p.home->queues->reply_chunks->give(*chunk);
+  if (copied) p.home->queues->reply_chunks->give(*chunk);
 }
 
 }  // namespace penstock::conduit

@@ -13,16 +13,10 @@ constexpr unsigned batch = 16;
 static_assert(batch <= queues::dimensions::receives_a_post,
               "what one poll took is put back at once");
 
-// The parts of a received message of n bytes; false: they contradict n.
-bool find_parts(std::byte* at, std::uint32_t n, wire::header& h, const std::byte*& fixed,
-                std::byte*& payload) noexcept {
+// The header of what came, if it is that long.
+bool find_header(const std::byte* at, std::uint32_t n, wire::header& h) noexcept {
   if (n < sizeof h) return false;
   std::memcpy(&h, at, sizeof h);
-  const std::uint32_t carried = wire::carried_bytes(h);
-  const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), carried);
-  if (all > n) return false;
-  fixed = at + sizeof h;
-  payload = at + (all - carried);
   return true;
 }
 
@@ -72,18 +66,57 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
     receives_failed();
 }
 
-// Calls the handler of a message whose parts were found; false: it makes no sense. A plain one
-// needs no other look.
-[[gnu::always_inline]] inline bool engine::run_verbs(token_state& t, const std::byte* fixed,
-                                                     std::byte* payload) noexcept {
+// Calls the handler of the plain message of n bytes that lies there. No other look is needed than
+// at its length.
+[[gnu::always_inline]] inline void engine::run_plain_verbs(token_state& t, std::byte* at,
+                                                           std::uint32_t n) noexcept {
   const wire::header h = t.header;
   const std::uint32_t bytes = wire::carried_bytes(h);
-  if (h.kind() <= wire::kind::medium && is_plain(h.kind(), wire::word_of(h)) && bytes <= max_medium)
-      [[likely]] {
-    call_handler(user_[h.handler], t, fixed, payload, bytes);
-    return true;
+  const std::uint32_t all = wire::packed_bytes(4 * h.nargs(), bytes);
+  if (all > n || bytes > max_medium) [[unlikely]]
+    peer_failed(*t.from, malformed);
+  call_handler(user_[h.handler], t, at + sizeof h, at + (all - bytes), bytes);
+}
+
+// The same of any other.
+void engine::run_other_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept {
+  const wire::header h = t.header;
+  const std::uint32_t carried = wire::carried_bytes(h);
+  const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), carried);
+  if (all > n || !run_handler(t, at + sizeof h, at + (all - carried))) [[unlikely]]
+    peer_failed(*t.from, malformed);
+}
+
+// A reply that is not plain, or a message of credits.
+void engine::take_other_reply_verbs(peer& p, const wire::header& h, std::byte* at, std::uint32_t n,
+                                    std::uint32_t tag) noexcept {
+  if (h.kind() == wire::kind::credits) {
+    if (!free_listed_chunks(p, at, n) || !system_message(p, h)) [[unlikely]]
+      peer_failed(p, malformed);
+    return;
   }
-  return run_handler(t, fixed, payload);
+  absorb_reply(p, h, tag);
+  token_state t(*this, p, h, false);
+  run_other_verbs(t, at, n);
+  count(p.replies_handled);
+}
+
+// A request that is not plain. True: its sender waits.
+bool engine::take_other_request_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept {
+  const bool urgent = note_request(*t.from, t);
+  run_other_verbs(t, at, n);
+  return urgent;
+}
+
+// A system message, which is all in the immediate; or false: it makes no sense.
+bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
+  wire::header h;
+  h.kind_args = wire::kind_args(wire::kind::system, 0);
+  h.handler = static_cast<std::uint8_t>(imm >> imm_op_shift & imm_op);
+  h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
+  h.length = static_cast<std::uint16_t>(imm & imm_count);
+  h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
+  return system_message(p, h);
 }
 
 // SAFE_EQ: replies and system messages.
@@ -108,14 +141,8 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
       continue;
     }
     const std::uint32_t imm = be32toh(wc[i].imm_data);
-    if ((imm & imm_system) != 0) {
-      wire::header h;
-      h.kind_args = wire::kind_args(wire::kind::system, 0);
-      h.handler = static_cast<std::uint8_t>(imm >> imm_op_shift & imm_op);
-      h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
-      h.length = static_cast<std::uint16_t>(imm & imm_count);
-      h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
-      if (!system_message(p, h)) [[unlikely]]
+    if ((imm & imm_system) != 0) [[unlikely]] {
+      if (!take_word_verbs(p, imm)) [[unlikely]]
         peer_failed(p, malformed);
       continue;
     }
@@ -124,22 +151,19 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
     if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
       peer_failed(p, malformed);
     wire::header h;
-    const std::byte* fixed = nullptr;
-    std::byte* payload = nullptr;
     std::byte* const at = d.queues->request_chunks->at(chunk);
     peer_answered(at);
-    if (!find_parts(at, std::min(wc[i].byte_len, d.queues->size.chunk_bytes), h, fixed, payload))
+    if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       peer_failed(p, malformed);
-    if (h.kind() == wire::kind::credits) {
-      if (!free_listed_chunks(p, at, wc[i].byte_len) || !system_message(p, h)) [[unlikely]]
-        peer_failed(p, malformed);
-    } else {
-      absorb_reply(p, h, tag);
+    if (is_plain(h) && p.reply_in.try_enter(tag)) [[likely]] {
+      note_returned(p, h.chunk);
+      p.reply_in.leave(tag);
       token_state t(*this, p, h, false);
-      if (!run_verbs(t, fixed, payload)) [[unlikely]]
-        peer_failed(p, malformed);
+      run_plain_verbs(t, at, wc[i].byte_len);
       count(p.replies_handled);
+    } else {
+      take_other_reply_verbs(p, h, at, wc[i].byte_len, tag);
     }
     d.queues->request_chunks->give(chunk);
   }
@@ -209,17 +233,18 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
     const unsigned lane = lane_of(from) == lane_bulk;
     queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
+    std::byte* const at = pool.at(buffer);
     wire::header h;
-    const std::byte* fixed = nullptr;
-    std::byte* payload = nullptr;
-    if (!find_parts(pool.at(buffer), wc.byte_len, h, fixed, payload)) [[unlikely]]
+    if (!find_header(at, wc.byte_len, h)) [[unlikely]]
       peer_failed(p, malformed);
     token_state t(*this, p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
-    const bool urgent = note_request(p, t);
-    if (!run_verbs(t, fixed, payload)) [[unlikely]]
-      peer_failed(p, malformed);
+    bool urgent = false;
+    if (is_plain(h)) [[likely]]
+      run_plain_verbs(t, at, wc.byte_len);
+    else
+      urgent = take_other_request_verbs(t, at, wc.byte_len);
     count(p.requests_handled);
     if (!t.replied) {
       enter(p.request_in, tag);
