@@ -84,7 +84,7 @@ options parse(int argc, char** argv) {
       "reg: hit, miss, or a miss that evicts");
   line.bytes("-s,--size", o.size, "Payload bytes of one operation");
   line.number("-n,--iters", o.iters, "Operations in a round", 1);
-  line.number("--rounds", o.rounds, "Rounds; the median one is reported (5; off shm0 21, if timed)",
+  line.number("--rounds", o.rounds, "Rounds; the median one is reported (5; off shm0 41, if timed)",
               1, 101);
   line.number("--threads", o.threads, "Threads in each process (par; am_rate, am_bw, reg)", 1, 64);
   line.text("--device", o.device, "Device, as in PENSTOCK_DEVICE");
@@ -102,9 +102,9 @@ options parse(int argc, char** argv) {
 }
 
 void set_pace(options& o, bool many_short) noexcept {
-  if (o.rounds == 0) o.rounds = many_short ? 21 : 5;
-  o.seconds = many_short ? 0.1 : 0.25;
-  o.chunk = many_short ? 256 : 1024;
+  if (o.rounds == 0) o.rounds = many_short ? 41 : 5;
+  o.seconds = many_short ? 0.05 : 0.25;
+  o.chunk = many_short ? 128 : 1024;
 }
 
 }  // namespace penstock::penperf
