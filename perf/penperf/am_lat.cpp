@@ -1,14 +1,13 @@
 // am_lat: the round trip of a request and its reply. The target's handler replies; the requester
 // polls until the reply's handler has run.
-#include <algorithm>
 #include <atomic>
-#include <vector>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "perf/patience.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/trip_samples.hpp"
 #include "perf/twin_ring.hpp"
 
 namespace penstock::penperf {
@@ -17,7 +16,6 @@ namespace {
 
 /// Mediums and Longs longer than this are answered by a Short unless told otherwise.
 constexpr std::uint64_t same_reply_up_to = 512;
-constexpr std::uint64_t most_trips = 100'000;  ///< in a round, if not told
 
 class am_lat final : public bench {
  public:
@@ -25,10 +23,7 @@ class am_lat final : public bench {
       : kind_(o.kind),
         size_(o.size),
         reply_same_(o.reply == reply_kind::same),
-        samples_(o.iters != 0 ? o.iters : most_trips),
-        trips_(o.iters),
-        seconds_(o.seconds),
-        chunk_(o.chunk),
+        samples_(o),
         payload_(size_) {}
 
   void add_handlers(endpoint& ep) override {
@@ -65,10 +60,9 @@ class am_lat final : public bench {
   figures raw(rig& r) override {
     const bool placed = kind_ == am_kind::long_;
     const leg there{size_, placed}, back = reply_same_ ? there : leg{};
-    const std::span few = std::span(samples_).first(warm());
     double median = 0;
-    settle([&] { return median = r.raw_trips(there, back, 0, few).ns.p50; });
-    return r.raw_trips(there, back, chunk_, in_a_round(median));
+    settle([&] { return median = r.raw_trips(there, back, 0, samples_.few()).ns.p50; });
+    return r.raw_trips(there, back, samples_.chunk(), samples_.in_a_round(median));
   }
 
  private:
@@ -96,15 +90,6 @@ class am_lat final : public bench {
     answered_.store(i, std::memory_order_relaxed);
   }
 
-  /// As many samples as were asked for, else as a round takes at this median.
-  std::span<std::uint64_t> in_a_round(double median_ns) {
-    if (trips_ == 0)
-      trips_ = std::clamp(static_cast<std::uint64_t>(seconds_ * 1e9 / std::max(median_ns, 1.0)),
-                          chunk_, most_trips);
-    return std::span(samples_).first(trips_);
-  }
-  [[nodiscard]] std::size_t warm() const { return std::min<std::size_t>(chunk_, samples_.size()); }
-
   template <class Send>
   void trips(endpoint& ep, Send&& send, std::span<std::uint64_t> samples) {
     std::uint64_t before = ticks();
@@ -124,13 +109,13 @@ class am_lat final : public bench {
 
   template <class Send>
   figures measure(endpoint& ep, Send&& send) {
-    const std::span few = std::span(samples_).first(warm());
+    const std::span few = samples_.few();
     double median = 0;
     settle([&] {
       trips(ep, send, few);
       return median = static_cast<double>(perf::median(few)) * ns_per_tick();
     });
-    const std::span samples = in_a_round(median);
+    const std::span samples = samples_.in_a_round(median);
     const std::uint64_t start = ticks();
     trips(ep, send, samples);
     const double took = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
@@ -141,10 +126,7 @@ class am_lat final : public bench {
   am_kind kind_;
   std::uint64_t size_;
   bool reply_same_;
-  std::vector<std::uint64_t> samples_;
-  std::uint64_t trips_;  ///< in a round; 0: not known yet
-  double seconds_;
-  std::uint64_t chunk_;
+  trip_samples samples_;
   payload_buffer payload_;
   short_handler<std::uint64_t> on_ping_, on_pong_;
   payload_handler<std::uint64_t> on_loaded_ping_, on_loaded_pong_;

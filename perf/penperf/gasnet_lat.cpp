@@ -1,25 +1,21 @@
 // gasnet_lat: the round trip of gasnet_AMRequestShort0 and its reply. The twin is not the bare ring
 // but the C++ interface: the same exchange through an endpoint of the same two processes.
-#include <algorithm>
 #include <atomic>
-#include <vector>
 
 #include "lib/base/clock.hpp"
 #include "perf/patience.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/gasnet_side.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/trip_samples.hpp"
 
 namespace penstock::penperf {
 
 namespace {
 
-constexpr std::uint64_t chunk = 1000;  ///< trips between two looks at whether the rate has settled
-constexpr std::uint64_t trips_in_a_round = 100'000;  ///< if not told
-
 class gasnet_lat final : public bench {
  public:
-  explicit gasnet_lat(const options& o) : samples_(o.iters != 0 ? o.iters : trips_in_a_round) {}
+  explicit gasnet_lat(const options& o) : samples_(o) {}
 
   void add_handlers(endpoint& ep) override {
     on_ping_ = ep.add<&gasnet_lat::ping>(this);
@@ -65,12 +61,13 @@ class gasnet_lat final : public bench {
 
   template <class Trips>
   figures measure(Trips&& go) {
-    const std::span all(samples_);
-    const std::span few = all.first(std::min<std::size_t>(chunk, all.size()));
+    const std::span few = samples_.few();
+    double median = 0;
     settle([&] {
       go(few);
-      return static_cast<double>(perf::median(few)) * ns_per_tick();
+      return median = static_cast<double>(perf::median(few)) * ns_per_tick();
     });
+    const std::span all = samples_.in_a_round(median);
     const std::uint64_t start = ticks();
     go(all);
     const double took = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
@@ -78,7 +75,7 @@ class gasnet_lat final : public bench {
             all.size()};
   }
 
-  std::vector<std::uint64_t> samples_;
+  trip_samples samples_;
   short_handler<> on_ping_, on_pong_;
   std::atomic<std::uint64_t> answered_{0};
 };
