@@ -68,7 +68,10 @@ struct lane {
     if (signal || holds || (number & (signal_every_ - 1)) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     const int e = ibv_post_send(qp, &wr, &bad);
-    if (e == 0) posted_.store(number, std::memory_order_relaxed);
+    if (e == 0)
+      posted_.store(number, std::memory_order_relaxed);
+    else
+      held_[number & mask_] = {};
     return e;
   }
 
