@@ -259,6 +259,7 @@ class engine {
   void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag) noexcept;
   void tell_returned(peer& p) noexcept;
   void note_returned(peer& p, std::uint32_t n) noexcept;
+  bool try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept;
   void collect_returned(peer& p, std::uint32_t tag) noexcept;
   void settle_returned(peer& p, std::uint32_t tag) noexcept;
   bool system_message(peer& p, const wire::header& h) noexcept;
@@ -450,8 +451,7 @@ class engine {
   bool quick_polls_ = false;  // started, on the direct path, without attendance
   bool quick_verbs_ = false;  // started, on the verbs path, and a poll has nothing else to look at
   bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
-  bool settles_ = false;      // messages may have to wait (transfers::must_settle)
-  bool plain_verbs_ = false;  // started, on the verbs path, and messages never have to
+  bool plain_verbs_ = false;  // started, on the verbs path, and messages never have to settle
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
   std::uint32_t max_inline_ = 0;                  // bytes that queue pairs take inline
   std::uint32_t short_inline_ = 0;                // the same, of messages that cost one credit

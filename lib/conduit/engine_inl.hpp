@@ -122,15 +122,24 @@ inline void engine::note_returned(peer& p, std::uint32_t n) noexcept {
     tell_returned(p);
 }
 
+/// note_returned() from outside reply_in. False: another thread is inside, and nothing was noted.
+inline bool engine::try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept {
+  if (!p.reply_in.try_enter(tag)) [[unlikely]]
+    return false;
+  note_returned(p, n);
+  p.reply_in.leave(tag);
+  return true;
+}
+
 /// A reply came from p. Inside reply_in on the direct path, outside on the other.
 inline void engine::absorb_reply(peer& p, const wire::header& h, std::uint32_t tag) noexcept {
   constexpr std::uint8_t more_than_a_count = 0xf0;
-  if ((h.credit & more_than_a_count) != 0 || !(direct_ || p.reply_in.try_enter(tag))) [[unlikely]] {
+  if ((h.credit & more_than_a_count) != 0) [[unlikely]]
     absorb_credits(p, h, h.chunk, tag);
-    return;
-  }
-  note_returned(p, h.chunk);
-  if (!direct_) p.reply_in.leave(tag);
+  else if (direct_)
+    note_returned(p, h.chunk);
+  else if (!try_note_returned(p, h.chunk, tag))
+    absorb_credits(p, h, h.chunk, tag);
 }
 
 /// A message that says more of credits than how many came back, or that is of credits alone, came

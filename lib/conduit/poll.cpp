@@ -46,8 +46,9 @@ unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
 
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   if (direct_) return poll_direct(d, tag);
-  if (settles_) transfers_.progress();
-  if (!settles_ || !transfers_.must_settle()) {
+  const bool everything = transfers_.everything();
+  if (everything) transfers_.progress();
+  if (!everything || !transfers_.must_settle()) {
     unsigned n = 0;
     (void)poll_verbs(&n, d, tag);
     return n;

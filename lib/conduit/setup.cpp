@@ -277,11 +277,10 @@ result<void> engine::start(std::size_t segment_bytes) {
   }
   if (auto r = introduce(); !r) return r;
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
-  settles_ = transfers_.everything();
   started_ = true;
   quick_polls_ = direct_ && !attendance_;
-  quick_verbs_ = !direct_ && !attendance_ && !settles_;
-  plain_verbs_ = !direct_ && !settles_;
+  plain_verbs_ = !direct_ && !transfers_.everything();
+  quick_verbs_ = plain_verbs_ && !attendance_;
   if (channel_ != nullptr) {
     auto p = progress::start(*this, channel_);
     if (!p) return p.error();

@@ -156,9 +156,7 @@ bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       peer_failed(p, malformed);
-    if (is_plain(h) && p.reply_in.try_enter(tag)) [[likely]] {
-      note_returned(p, h.chunk);
-      p.reply_in.leave(tag);
+    if (is_plain(h) && try_note_returned(p, h.chunk, tag)) [[likely]] {
       token_state t(*this, p, h, false);
       run_plain_verbs(t, at, wc[i].byte_len);
       count(p.replies_handled);
