@@ -4,7 +4,7 @@
 //   SAFE_EQ  send_cq (completions of what was sent), reply_cq (replies and system messages):
 //            polled any time, their handling waits for nothing            (invariant 3)
 //   AM_EQ    am_cq (requests): polled only by who holds a reply chunk and a spare of either size
-//   SYS_EQ   the UD queue pair's queue (lib/conduit/datagrams.hpp)
+//   SYS_EQ   the UD queue pair's queue (lib/conduit/channel/datagrams.hpp)
 //   ReqSB    request_chunks; a request's chunk receives its reply by RDMA write with immediate
 //   RplSB    reply_chunks
 //   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue

@@ -15,7 +15,7 @@
 
 #include "lib/base/settings.hpp"
 #include "lib/base/status.hpp"
-#include "lib/conduit/barrier.hpp"
+#include "lib/conduit/collective/barrier.hpp"
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
 
 namespace penstock::gasnet {

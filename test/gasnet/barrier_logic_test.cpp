@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "lib/conduit/dissemination.hpp"
-#include "lib/conduit/tree.hpp"
+#include "lib/conduit/collective/dissemination.hpp"
+#include "lib/conduit/collective/tree.hpp"
 
 namespace {
 

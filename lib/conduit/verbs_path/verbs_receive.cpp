@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "lib/base/cross_process.hpp"
-#include "lib/conduit/verbs_inl.hpp"
+#include "lib/conduit/verbs_path/verbs_inl.hpp"
 
 namespace penstock::conduit {
 namespace {

@@ -22,7 +22,7 @@
 #include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
-#include "lib/conduit/verbs_inl.hpp"
+#include "lib/conduit/verbs_path/verbs_inl.hpp"
 
 namespace penstock::conduit {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/rma_queue.hpp"
+#include "lib/conduit/one_sided/rma_queue.hpp"
 
 namespace penstock::conduit {
 

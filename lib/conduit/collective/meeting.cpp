@@ -1,4 +1,4 @@
-#include "lib/conduit/meeting.hpp"
+#include "lib/conduit/collective/meeting.hpp"
 
 #include "lib/base/clock.hpp"
 #include "lib/conduit/engine.hpp"

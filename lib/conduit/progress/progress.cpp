@@ -1,4 +1,4 @@
-#include "lib/conduit/progress.hpp"
+#include "lib/conduit/progress/progress.hpp"
 
 #include <poll.h>
 #include <pthread.h>

@@ -15,7 +15,7 @@
 #include "lib/base/cross_process.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/datagrams.hpp"
+#include "lib/conduit/channel/datagrams.hpp"
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/direct.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "lib/conduit/engine.hpp"
-#include "lib/conduit/remote_memory_inl.hpp"
+#include "lib/conduit/one_sided/remote_memory_inl.hpp"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,4 @@
-#include "lib/conduit/rma.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,8 +6,8 @@
 
 #include "firehose/firehose.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/rma_everything.hpp"
-#include "lib/conduit/rma_inl.hpp"
+#include "lib/conduit/one_sided/rma_everything.hpp"
+#include "lib/conduit/one_sided/rma_inl.hpp"
 
 namespace penstock::conduit {
 namespace {

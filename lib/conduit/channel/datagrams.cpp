@@ -1,4 +1,4 @@
-#include "lib/conduit/datagrams.hpp"
+#include "lib/conduit/channel/datagrams.hpp"
 
 #include <sys/mman.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/conduit/rma_inl.hpp"
+#include "lib/conduit/one_sided/rma_inl.hpp"
 
 namespace penstock::conduit {
 namespace {

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/conduit/barrier_words.hpp"
+#include "lib/conduit/collective/barrier_words.hpp"
 
 namespace penstock::conduit {
 

@@ -13,9 +13,9 @@
 #include "lib/base/build_mode.hpp"
 #include "lib/base/owner.hpp"
 #include "lib/base/status.hpp"
-#include "lib/conduit/dissemination.hpp"
+#include "lib/conduit/collective/dissemination.hpp"
+#include "lib/conduit/collective/tree.hpp"
 #include "lib/conduit/engine.hpp"
-#include "lib/conduit/tree.hpp"
 
 namespace penstock::conduit {
 

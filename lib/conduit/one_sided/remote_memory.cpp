@@ -7,7 +7,7 @@
 #include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/engine.hpp"
-#include "lib/conduit/remote_memory_inl.hpp"
+#include "lib/conduit/one_sided/remote_memory_inl.hpp"
 
 namespace penstock {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "credit/credit.hpp"
 #include "lib/base/build_mode.hpp"
-#include "lib/conduit/peer.hpp"
+#include "lib/conduit/channel/peer.hpp"
 #include "queues/queues.hpp"
 
 namespace penstock::conduit {

@@ -1,6 +1,6 @@
 // Segment everything: puts and gets of memory that lies in no segment. See rma.hpp and
 // rma_everything.hpp.
-#include "lib/conduit/rma_everything.hpp"
+#include "lib/conduit/one_sided/rma_everything.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +9,7 @@
 #include <initializer_list>
 
 #include "firehose/firehose.hpp"
-#include "lib/conduit/rma_inl.hpp"
+#include "lib/conduit/one_sided/rma_inl.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit {

@@ -1,4 +1,4 @@
-#include "lib/conduit/barrier.hpp"
+#include "lib/conduit/collective/barrier.hpp"
 
 #include <new>
 

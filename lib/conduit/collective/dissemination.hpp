@@ -16,7 +16,7 @@
 
 #include <cstdint>
 
-#include "lib/conduit/barrier_words.hpp"
+#include "lib/conduit/collective/barrier_words.hpp"
 
 namespace penstock::conduit {
 
