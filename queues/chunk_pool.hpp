@@ -13,7 +13,7 @@
 #include "lib/base/result.hpp"
 #include "memreg/arena.hpp"
 
-namespace penstock::queues {
+namespace penstock::queues::PENSTOCK_ABI {
 
 class chunk_pool {
  public:
@@ -72,4 +72,4 @@ class chunk_pool {
   std::unique_ptr<std::atomic<std::uint32_t>[]> target_;
 };
 
-}  // namespace penstock::queues
+}  // namespace penstock::queues::PENSTOCK_ABI

@@ -20,7 +20,7 @@
 #include "lib/base/build_mode.hpp"
 #include "queues/in_order.hpp"
 
-namespace penstock::queues {
+namespace penstock::queues::PENSTOCK_ABI {
 
 inline constexpr std::uint16_t no_chunk = 0xffff;
 
@@ -90,4 +90,4 @@ struct lane {
   std::unique_ptr<holding[]> held_;
 };
 
-}  // namespace penstock::queues
+}  // namespace penstock::queues::PENSTOCK_ABI

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <string>
 
-namespace penstock::queues {
+namespace penstock::queues::PENSTOCK_ABI {
 namespace {
 
 memreg::arena_options arena_for(const dimensions& d) {
@@ -106,4 +106,4 @@ void message_queues::describe(side s, ibv_qp_init_attr& init) const noexcept {
   init.cap.max_inline_data = size.max_inline;
 }
 
-}  // namespace penstock::queues
+}  // namespace penstock::queues::PENSTOCK_ABI

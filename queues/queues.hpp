@@ -28,7 +28,7 @@
 #include "queues/qp_table.hpp"
 #include "queues/receive_pool.hpp"
 
-namespace penstock::queues {
+namespace penstock::queues::PENSTOCK_ABI {
 
 /// How large everything is; bytes and counts follow from settings and credits.
 struct dimensions {
@@ -114,4 +114,4 @@ class message_queues {
   qp_table table_;
 };
 
-}  // namespace penstock::queues
+}  // namespace penstock::queues::PENSTOCK_ABI

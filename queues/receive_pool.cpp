@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace penstock::queues {
+namespace penstock::queues::PENSTOCK_ABI {
 
 result<std::unique_ptr<receive_pool>> receive_pool::open(nic::device& dev, ibv_pd* pd,
                                                          memreg::arena& memory, std::uint32_t count,
@@ -50,4 +50,4 @@ int receive_pool::post(held_back& h) noexcept {
   return ibv_post_srq_recv(srq_, chain, &bad);
 }
 
-}  // namespace penstock::queues
+}  // namespace penstock::queues::PENSTOCK_ABI

@@ -20,7 +20,7 @@
 #include "memreg/arena.hpp"
 #include "nic/device.hpp"
 
-namespace penstock::queues {
+namespace penstock::queues::PENSTOCK_ABI {
 
 /// What a thread with a spare in hand has yet to post again.
 struct held_back {
@@ -71,4 +71,4 @@ class receive_pool {
   index_pool<build_mode> spares_;
 };
 
-}  // namespace penstock::queues
+}  // namespace penstock::queues::PENSTOCK_ABI

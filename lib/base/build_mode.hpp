@@ -3,11 +3,8 @@
 #pragma once
 
 #include "lib/base/mode.hpp"
+#include "penstock/mode.hpp"
 
-#ifndef PENSTOCK_MODE
-#error "compile with PENSTOCK_MODE=seq, parsync or par"
-#endif
-
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 inline constexpr thread_mode build_mode = thread_mode::PENSTOCK_MODE;
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI

@@ -3,7 +3,7 @@
 
 #include "lib/conduit/engine.hpp"
 
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 
 struct world::impl {
   settings options;
@@ -141,4 +141,4 @@ status token::reply_long_raw(std::uint8_t index, const std::uint32_t* args, unsi
                                  .dest = dest});
 }
 
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI

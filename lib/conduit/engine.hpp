@@ -30,7 +30,7 @@
 #include "penstock/penstock.hpp"
 #include "queues/queues.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
 #ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see CMakeLists.txt
@@ -497,4 +497,4 @@ inline std::uint32_t token_state::source() const noexcept {
   return from != nullptr ? from->rank : engine->rank();
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

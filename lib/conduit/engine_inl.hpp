@@ -12,7 +12,7 @@
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/direct.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// 100 to 200 ns: what a line takes from far away.
 inline constexpr std::uint64_t rest_ticks = 400;
@@ -272,4 +272,4 @@ inline bool engine::run_handler(token_state& t, const std::byte* fixed,
   return true;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -5,7 +5,7 @@
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/ring.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 endpoint_statistics engine::statistics() const noexcept {
   endpoint_statistics s;
@@ -60,4 +60,4 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   return out;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

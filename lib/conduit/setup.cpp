@@ -15,7 +15,7 @@
 #include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint32_t wire_version = 1;
@@ -427,4 +427,4 @@ std::byte* engine::segment_here(rank_id r) noexcept {
   return p.segment_here;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

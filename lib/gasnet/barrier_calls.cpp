@@ -3,7 +3,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 // One thread at a time by the specification, hence nothing atomic; the threads may differ.
@@ -28,7 +28,7 @@ void must_be_notified(const char* call) {
 }
 
 }  // namespace
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock;
 using namespace penstock::gasnet;

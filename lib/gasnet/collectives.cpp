@@ -11,7 +11,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 // Below the clients' handlers; the same on every rank.
@@ -96,7 +96,7 @@ void register_collectives(conduit::engine& e) {
                            .payload = conduit::handler_entry::takes::payload});
 }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock;
 using namespace penstock::gasnet;

@@ -33,7 +33,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 // The order to leave: 0, or its code with ordered_bit. Written once, by whoever learns of it first
@@ -314,7 +314,7 @@ bool heed_exit_news(bool may_return) noexcept {
 
 void leave_after_another() noexcept { leave(0); }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock::gasnet;
 

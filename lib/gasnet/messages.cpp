@@ -11,7 +11,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 using conduit::outgoing;
@@ -250,7 +250,7 @@ bool set_client_handler(std::uint8_t index, void (*f)()) {
   return true;
 }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock;
 using namespace penstock::gasnet;

@@ -7,7 +7,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/thread_index.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 constexpr unsigned block_operations = 256;
@@ -82,7 +82,7 @@ operation* thread_operations::end_region() noexcept {
   return nullptr;
 }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock::gasnet;
 

@@ -42,7 +42,7 @@ struct gasnetc_op {
   }
 };
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 
 using operation = gasnetc_op;
 
@@ -95,4 +95,4 @@ inline void wait_for(const operation& op) noexcept {
   for (unsigned empty = 0; !op.done();) wait_step(empty);
 }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI

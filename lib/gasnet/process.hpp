@@ -18,7 +18,7 @@
 #include "lib/conduit/collective/barrier.hpp"
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 
 /// Indexes of the engine's system handlers that gasnet.h uses; the same on every rank.
 enum system_index : std::uint8_t {
@@ -103,4 +103,4 @@ inline void wait_step(unsigned& empty) noexcept {
   self.barrier->kick();
 }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -10,7 +10,7 @@
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/tools_hooks.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 
 immortal_process immortal;
 
@@ -120,7 +120,7 @@ std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
 
 void failed(const char* call, status s) noexcept { fatal(1, "%s: %s", call, describe(s)); }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock;
 using namespace penstock::gasnet;

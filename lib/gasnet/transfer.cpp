@@ -10,7 +10,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/operations.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 using conduit::reuse;
@@ -100,7 +100,7 @@ struct blocking : operation {
 
 }  // namespace
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock::gasnet;
 

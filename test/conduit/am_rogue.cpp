@@ -15,7 +15,7 @@
 
 using namespace penstock;
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 // What a peer could do to us with its own copy of the library.
 struct test_access {
@@ -23,7 +23,7 @@ struct test_access {
   static queues::message_queues* queues(engine& e) { return e.domains_[0].queues.get(); }
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "lib/conduit/engine.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 struct test_access {
   static auto& ledger(engine& e) { return *e.domains_[0].ledger; }
@@ -13,4 +13,4 @@ struct test_access {
   }
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -35,10 +35,10 @@ foreach(mode ${PENSTOCK_MODES})
   string(TOUPPER ${mode} MODE)
   penstock_archive(penstock-${mode} ${mode}
     FOLDERS conduit_${mode} queues_${mode} credit firehose interpose memreg nic job base
-    LINKS ${others})
+    LINKS ${others} DEFINITIONS PENSTOCK_MODE=${mode})
   set(pc_name penstock-${mode})
   set(pc_about "Penstock's C++20 interface, thread mode ${MODE}")
-  set(pc_cflags "")
+  set(pc_cflags "-DPENSTOCK_MODE=${mode}")
   set(pc_libs "-lpenstock-${mode} ${other_flags}")
   configure_file(tools/cmake/penstock.pc.in ${pc_name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

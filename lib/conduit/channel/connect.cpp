@@ -19,7 +19,7 @@
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/direct.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint64_t hello_again_ns = 20'000'000;
@@ -275,4 +275,4 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
   return {};
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -11,7 +11,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
@@ -252,4 +252,4 @@ bool engine::push_system(peer& p, const wire::header& h) noexcept {
   return done;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

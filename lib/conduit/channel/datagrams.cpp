@@ -8,7 +8,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/thread_index.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint32_t qkey = 0x11111111;
@@ -138,4 +138,4 @@ bool datagrams::receive(std::byte* bytes, std::size_t& n) noexcept {
   return true;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -12,7 +12,7 @@
 #include "lib/base/result.hpp"
 #include "nic/device.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 class datagrams {
  public:
@@ -54,4 +54,4 @@ class datagrams {
   owner<build_mode> use_;
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -19,7 +19,7 @@
 #include "lib/conduit/channel/peer.hpp"
 #include "queues/queues.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 struct alignas(cache_line) domain {
   std::uint32_t index = 0;
@@ -44,4 +44,4 @@ struct alignas(cache_line) domain {
   queue_owner reaping;  ///< transfers is polled inside
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -19,7 +19,7 @@
 #include "nic/shm/ring.hpp"
 #include "queues/lane.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 using queue_owner = owner<build_mode>;
 
@@ -109,4 +109,4 @@ struct alignas(cache_line) peer {
   std::uint64_t connect_since_ns = 0;  // (connecting) when the first did
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -5,7 +5,7 @@
 #include "lib/base/backoff.hpp"
 #include "lib/base/thread_index.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 barrier::barrier(engine& e, std::uint8_t handler_index)
     : engine_(e),
@@ -113,4 +113,4 @@ status barrier::pass(barrier_vote& outcome) noexcept {
   return status::ok;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

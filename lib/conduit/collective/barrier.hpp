@@ -17,7 +17,7 @@
 #include "lib/conduit/collective/tree.hpp"
 #include "lib/conduit/engine.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// One barrier. notify() and pass()/try_pass() alternate, one thread at a time; kick() from any
 /// thread at any time outside handlers. Cost between two processes of a host: one store, and loads
@@ -74,4 +74,4 @@ class barrier {
   barrier_slots own_;  // while there is no page in the segment
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

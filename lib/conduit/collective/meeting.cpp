@@ -3,7 +3,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/conduit/engine.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint8_t handler_index = 0;
@@ -45,4 +45,4 @@ status meeting::run(std::uint64_t limit_ns) noexcept {
   return status::ok;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -7,12 +7,13 @@
 #include <cstdint>
 
 #include "lib/base/status.hpp"
+#include "penstock/mode.hpp"
 
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 class token;
 }
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
 
@@ -32,4 +33,4 @@ class meeting {
       {};  // generations whose message of round k came
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

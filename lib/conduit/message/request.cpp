@@ -10,7 +10,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 thread_local constinit token_state* running = nullptr;
 
@@ -143,4 +143,4 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   return s;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -8,7 +8,7 @@
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/remote_memory_inl.hpp"
 
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 namespace {
 
 using conduit::op_counter;
@@ -239,10 +239,14 @@ operation remote_memory::start_atomic(const detail::atomic_call& c) noexcept {
   return start([&](op_counter& count) { return begin(*engine_, c, count); });
 }
 
-void conduit::add_atomic_handlers(engine& e) noexcept {
+}  // namespace penstock::PENSTOCK_ABI
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+void add_atomic_handlers(engine& e) noexcept {
   using takes = handler_entry::takes;
   e.add_system_handler(rma_atomic, {&on_atomic, &e, words<request_args>, takes::nothing});
   e.add_system_handler(rma_fetched, {&on_fetched, nullptr, words<answer_args>, takes::nothing});
 }
 
-}  // namespace penstock
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -9,7 +9,7 @@
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/remote_memory_inl.hpp"
 
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 namespace {
 
 conduit::reuse as_reuse(source_reuse r) noexcept {
@@ -193,4 +193,4 @@ status wait_some(std::span<operation> ops) noexcept {
   return s;
 }
 
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI

@@ -4,7 +4,7 @@
 #include "lib/conduit/engine.hpp"
 #include "penstock/rma.hpp"
 
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 
 // Starts by go(counter) with an operation of this thread; one that is complete at once is not kept.
 template <class Start>
@@ -19,4 +19,4 @@ operation remote_memory::start(Start&& go) noexcept {
   return operation(*engine_, op, op.generation, s);
 }
 
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI

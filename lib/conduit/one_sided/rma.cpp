@@ -9,7 +9,7 @@
 #include "lib/conduit/one_sided/rma_everything.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 // Gets and atomics whose bytes land in memory of ours first: how many at a time, and how large.
@@ -481,4 +481,4 @@ void transfers::on_done(void*, token&, const std::uint32_t* args, std::byte*, st
   address_pair<op_counter>(args, 0)->fetch_sub(1, std::memory_order_release);
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

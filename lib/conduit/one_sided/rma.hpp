@@ -52,7 +52,7 @@
 #include "penstock/rma.hpp"
 #include "queues/queues.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
 class everywhere;
@@ -237,4 +237,4 @@ enum rma_handler : std::uint8_t {
   rma_got = 18,
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

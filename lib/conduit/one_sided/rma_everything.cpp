@@ -12,7 +12,7 @@
 #include "lib/conduit/one_sided/rma_inl.hpp"
 #include "nic/shm/direct.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint32_t most_receives = 16, least_receives = 6;
@@ -422,4 +422,4 @@ void transfers::report() const noexcept {
                engine_.rank_, r.hits, r.asks, r.refused, r.given_back, r.revoked, r.bytes_granted);
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

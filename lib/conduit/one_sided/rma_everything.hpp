@@ -23,7 +23,7 @@
 
 #include "lib/conduit/engine.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// The 8 bytes, or the address, whose halves are the arguments i and i + 1 of a message.
 inline std::uint64_t word_pair(const std::uint32_t* args, unsigned i) noexcept {
@@ -81,4 +81,4 @@ class everywhere {
   alignas(cache_line) queue_owner receiving_;
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

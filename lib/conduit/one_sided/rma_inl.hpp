@@ -3,7 +3,7 @@
 
 #include "lib/conduit/engine.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 inline domain& transfers::home() noexcept {
   return everything_ ? engine_.domains_[0] : engine_.my_domain(thread_tag());
@@ -27,4 +27,4 @@ status transfers::insist(Try&& attempt) noexcept {
   return s;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

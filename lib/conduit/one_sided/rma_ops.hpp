@@ -22,7 +22,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/one_sided/rma_queue.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// What a handle points to.
 struct transfer_op {
@@ -90,4 +90,4 @@ class transfer_ops {
   alignas(cache_line) std::atomic<transfer_op*> returned_{nullptr};
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

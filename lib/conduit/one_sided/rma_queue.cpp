@@ -6,7 +6,7 @@
 
 #include "lib/conduit/one_sided/rma_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr unsigned batch = 16;
@@ -107,4 +107,4 @@ bool transfers::drained(const domain& d) noexcept {
                      [](const peer& p) { return !p.transfers || p.transfers->empty(); });
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

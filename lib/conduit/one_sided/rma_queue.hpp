@@ -20,7 +20,7 @@
 #include "firehose/pool.hpp"
 #include "memreg/memreg.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// Pieces of an operation that are in flight; zero is complete. The caller's: in a table of
 /// operations, or on the stack of a call that waits. Added to before a piece goes out, subtracted
@@ -93,4 +93,4 @@ class transfer_queue {
   std::atomic<std::uint32_t> done_{0};
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

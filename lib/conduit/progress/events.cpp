@@ -5,7 +5,7 @@
 
 #include "lib/conduit/engine_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 // Kernel devices raise no counter: datagrams are looked for at one look in so many, and the
@@ -89,4 +89,4 @@ void engine::peer_failed(const peer& p, const char* how) noexcept {
   fatal(1, "lost rank %u: %s", p.rank, how);
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -6,7 +6,7 @@
 
 #include "lib/conduit/engine_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 [[gnu::always_inline]] inline unsigned engine::poll_peer_direct(peer& p,
                                                                 std::uint32_t tag) noexcept {
@@ -163,4 +163,4 @@ status engine::wait_step(unsigned& empty) noexcept {
   return status::ok;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -20,7 +20,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 // While the program's own threads poll: how long not to be woken.
@@ -227,4 +227,4 @@ void progress::sleep(bool armed, std::uint64_t ns) noexcept {
   (void)::ppoll(of, std::size(of), ns == 0 ? nullptr : &limit, nullptr);
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

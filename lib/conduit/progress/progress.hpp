@@ -28,7 +28,7 @@
 
 #include "lib/base/result.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
 
@@ -72,4 +72,4 @@ class progress {
   std::thread thread_;
 };
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

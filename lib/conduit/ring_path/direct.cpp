@@ -14,7 +14,7 @@
 #include "lib/conduit/engine_inl.hpp"
 #include "nic/shm/direct.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 using nic::shm::op_direct;
@@ -526,4 +526,4 @@ status engine::poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noe
   return status::ok;
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

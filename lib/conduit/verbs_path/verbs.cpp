@@ -24,7 +24,7 @@
 #include "lib/base/cross_process.hpp"
 #include "lib/conduit/verbs_path/verbs_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 // What of a work request every device reads. The rest, two lines of it, is not even cleared.
@@ -465,4 +465,4 @@ void engine::push_credits_verbs(peer& p, std::uint32_t tag) noexcept {
   if (copied) p.home->queues->reply_chunks->give(*chunk);
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -5,7 +5,7 @@
 #include "lib/base/backoff.hpp"
 #include "lib/conduit/engine_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 /// An immediate: the chunk that was answered; or a system message, whole.
 inline constexpr std::uint32_t imm_system = 1u << 31, imm_epoch = 1u << 30, imm_urgent = 1u << 29;
@@ -17,4 +17,4 @@ inline void enter(queue_owner& o, std::uint32_t tag) noexcept {
   while (!o.try_enter(tag)) b.idle();
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -6,7 +6,7 @@
 #include "lib/base/cross_process.hpp"
 #include "lib/conduit/verbs_path/verbs_inl.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr unsigned batch = 16;
@@ -312,4 +312,4 @@ void engine::return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noe
   }
 }
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -16,7 +16,7 @@
 
 #include "penstock/rma.hpp"
 
-namespace penstock {
+namespace penstock::PENSTOCK_ABI {
 
 /// The operations, a bit each. inc and dec are add and sub of 1; and, or, xor for integers only.
 enum class atomic_ops : std::uint32_t {
@@ -310,4 +310,4 @@ class atomic_domain {
   bool device_;
 };
 
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI

@@ -1,6 +1,8 @@
 // The C++20 interface of Penstock: processes of a job exchange active messages through endpoints.
 // Link with penstock-seq (one thread), penstock-parsync (one at a time) or penstock-par (any
-// number); the header is the same for all three. GASNet programs use gasnet.h instead.
+// number) and compile with PENSTOCK_MODE=seq, parsync or par, which CMake and pkg-config define;
+// all that is here lies in an inline namespace of that name, so that only the library of that mode
+// links. GASNet programs use gasnet.h instead.
 //
 //   auto w = penstock::world::join();                     // who is in the job
 //   auto ep = penstock::endpoint::open(*w);               // a device, queues, credits
@@ -25,21 +27,22 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/mode.hpp"
 #include "penstock/result.hpp"
 #include "penstock/status.hpp"
 
-namespace penstock {
+namespace penstock::conduit::PENSTOCK_ABI {
+class engine;
+struct token_state;
+}  // namespace penstock::conduit::PENSTOCK_ABI
+
+namespace penstock::PENSTOCK_ABI {
 
 /// Number of a process in its job, 0 … size-1.
 using rank_id = std::uint32_t;
 
 /// Most 32-bit argument words of one message.
 inline constexpr unsigned max_args = 16;
-
-namespace conduit {
-class engine;
-struct token_state;
-}  // namespace conduit
 
 class token;
 class endpoint;
@@ -367,4 +370,4 @@ class endpoint {
   std::unique_ptr<conduit::engine> engine_;
 };
 
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI

@@ -19,13 +19,13 @@
 
 #include "penstock/penstock.hpp"
 
-namespace penstock {
+namespace penstock::conduit::PENSTOCK_ABI {
+struct transfer_op;
+}  // namespace penstock::conduit::PENSTOCK_ABI
+
+namespace penstock::PENSTOCK_ABI {
 
 class remote_memory;
-
-namespace conduit {
-struct transfer_op;
-}  // namespace conduit
 
 namespace detail {
 
@@ -259,4 +259,4 @@ class remote_memory {
   rank_id size_;
 };
 
-}  // namespace penstock
+}  // namespace penstock::PENSTOCK_ABI
