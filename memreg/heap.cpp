@@ -134,6 +134,12 @@ result<std::unique_ptr<heap>> heap::create(registrar& device, const heap_options
   return h;
 }
 
+result<std::unique_ptr<lasting_heap>> make_heap(registrar& device) {
+  auto made = heap::create(device);
+  if (!made) return made.error();
+  return std::unique_ptr<lasting_heap>(std::move(*made));
+}
+
 heap::~heap() {
   growth& g = *growth_;
   if (g.owner == nullptr) return;  // create() failed half-way

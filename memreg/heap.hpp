@@ -3,16 +3,17 @@
 // into with no registration, no cache lookup and no copy: lkey_of() is an array access.
 //
 // Pages are never given back to the kernel while the heap lives (its extent hooks refuse), so no
-// registration of it can become stale.
+// registration of it can become stale. libpenstock-heap; nobody in the house below the programs
+// links it.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <memory>
 #include <new>
 
 #include "lib/base/result.hpp"
+#include "memreg/lasting_heap.hpp"
 #include "memreg/registrar.hpp"
 
 namespace penstock::memreg {
@@ -25,49 +26,32 @@ struct heap_options {
 };
 
 /// One registered heap. Every call but create and the destructor: any thread, several at once.
-class heap {
+class heap final : public lasting_heap {
  public:
   /// Reserves address space; registers nothing yet. `device` must outlive the heap.
   static result<std::unique_ptr<heap>> create(registrar& device, const heap_options& options = {});
 
-  heap(const heap&) = delete;
-  heap& operator=(const heap&) = delete;
-  /// Everything allocated must have been freed or be forgotten. Threads must be done with it.
-  ~heap();
+  ~heap() override;
 
-  /// Memory of at least `bytes` aligned to `align` (a power of two), or null when max_bytes is
-  /// reached or the device refuses to register more. Cost: jemalloc's, without its thread cache.
+  /// Cost: jemalloc's, without its thread cache.
   [[nodiscard]] void* allocate(std::size_t bytes,
-                               std::size_t align = alignof(std::max_align_t)) noexcept;
-  /// Gives back what allocate() returned; null is allowed.
-  void deallocate(void* p) noexcept;
-
-  [[nodiscard]] bool contains(const void* p) const noexcept {
-    const auto a = reinterpret_cast<std::uintptr_t>(p);
-    return a - base_ < max_bytes_;
-  }
-  /// The registration that covers the block at p; contains(p) must be true. Every block lies in one
-  /// registration. About 2 ns.
-  [[nodiscard]] const registration& keys_of(const void* p) const noexcept {
-    return chunks_[(reinterpret_cast<std::uintptr_t>(p) - base_) >> chunk_shift_];
-  }
+                               std::size_t align = alignof(std::max_align_t)) noexcept override;
+  void deallocate(void* p) noexcept override;
   /// Bytes registered so far.
   [[nodiscard]] std::size_t registered_bytes() const noexcept;
-  /// Why the last growth failed; only meaningful after allocate() returned null.
-  [[nodiscard]] failure last_failure() const;
+  [[nodiscard]] failure last_failure() const override;
 
  private:
   friend struct heap_hooks;
   struct growth;  // the lock, the hooks table and what only growing needs
   heap();
 
-  std::uintptr_t base_ = 0;
-  std::size_t max_bytes_ = 0;
-  unsigned chunk_shift_ = 0;
   unsigned arena_ = 0;  // jemalloc's number
-  std::unique_ptr<registration[]> chunks_;
   std::unique_ptr<growth> growth_;
 };
+
+/// A heap as the engine knows it, with the usual options.
+result<std::unique_ptr<lasting_heap>> make_heap(registrar& device);
 
 /// Standard allocator over a heap. Throws std::bad_alloc, as containers expect; such code is the
 /// client's, outside the C boundary. The heap must outlive every container that uses it.

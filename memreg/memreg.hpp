@@ -2,8 +2,8 @@
 #pragma once
 
 #include "memreg/arena.hpp"
-#include "memreg/heap.hpp"
 #include "memreg/host_memory.hpp"
+#include "memreg/lasting_heap.hpp"
 #include "memreg/limits.hpp"
 #include "memreg/registrar.hpp"
 #include "memreg/segment.hpp"

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "penstock/heap.hpp"
 #include "test/rma/job.hpp"
 
 using namespace penstock;

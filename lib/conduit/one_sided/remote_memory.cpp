@@ -1,5 +1,6 @@
 // The C++ interface's put and get (penstock/rma.hpp) where memory is not mapped yet or never is,
 // and the handles.
+#include "penstock/heap.hpp"
 #include "penstock/rma.hpp"
 
 #include <new>
@@ -117,24 +118,18 @@ operation remote_memory::end_region() noexcept {
 
 // ---- registered memory ----
 
-registered_heap::registered_heap(endpoint& ep) noexcept : engine_(&ep.internals()) {}
-
-void* registered_heap::do_allocate(std::size_t bytes, std::size_t align) {
-  const auto h = engine_->one_sided().heap();
+void* detail::heap_allocate(conduit::engine& e, memreg::heap_maker make, std::size_t bytes,
+                            std::size_t align) noexcept {
+  const auto h = e.one_sided().heap(make);
   void* const p = h ? (*h)->allocate(bytes, align) : nullptr;
   if (p == nullptr) {
     const failure why = h ? (*h)->last_failure() : h.error();
     log(log_level::error, "registered heap: %s", why.message().c_str());
-    throw std::bad_alloc();
   }
   return p;
 }
-void registered_heap::do_deallocate(void* p, std::size_t, std::size_t) {
-  if (const auto h = engine_->one_sided().heap(); h) (*h)->deallocate(p);
-}
-bool registered_heap::do_is_equal(const std::pmr::memory_resource& o) const noexcept {
-  const auto* const other = dynamic_cast<const registered_heap*>(&o);
-  return other != nullptr && other->engine_ == engine_;
+void detail::heap_deallocate(conduit::engine& e, memreg::heap_maker make, void* p) noexcept {
+  if (const auto h = e.one_sided().heap(make); h) (*h)->deallocate(p);
 }
 
 // ---- handles ----

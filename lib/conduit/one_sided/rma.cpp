@@ -368,7 +368,7 @@ const std::uint32_t* transfers::own_key(const void* at, std::size_t bytes) const
   if (engine_.segment_ && engine_.segment_->contains(at, bytes))
     return &engine_.segment_->keys().lkey;
   // H2 heap  acquire heap_seen_  <- H1
-  const memreg::heap* const h = heap_seen_.load(std::memory_order_acquire);
+  const memreg::lasting_heap* const h = heap_seen_.load(std::memory_order_acquire);
   if (h == nullptr || !h->contains(at)) return nullptr;
   const memreg::registration& first = h->keys_of(at);
   const auto* const last = static_cast<const std::byte*>(at) + bytes - 1;
@@ -378,10 +378,10 @@ const std::uint32_t* transfers::own_key(const void* at, std::size_t bytes) const
 }
 
 // A heap for the program, made when it first asks.
-result<memreg::heap*> transfers::heap() {
+result<memreg::lasting_heap*> transfers::heap(memreg::heap_maker make) {
   const std::lock_guard guard(heap_lock_);
   if (!heap_) {
-    auto made = memreg::heap::create(*engine_.registrar_);
+    auto made = make(*engine_.registrar_);
     if (!made) return made.error();
     heap_ = std::move(*made);
     // H1 heap  release heap_seen_  -> H2

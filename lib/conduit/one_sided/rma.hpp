@@ -134,7 +134,7 @@ class transfers {
   /// An operation that is complete goes back to its table. Any thread.
   void give(transfer_op& op) noexcept { ops_[op.owner - 1]->give(op, thread_tag()); }
   /// malloc over registered memory, for the program; made by the first call. Any thread.
-  result<memreg::heap*> heap();
+  result<memreg::lasting_heap*> heap(memreg::heap_maker make);
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
 
@@ -218,9 +218,9 @@ class transfers {
   std::unique_ptr<memreg::temporary_pool> temporaries_;
   std::unique_ptr<firehose::pool> pool_;
   std::unique_ptr<everywhere> everywhere_;
-  std::atomic<const memreg::heap*> heap_seen_{nullptr};
+  std::atomic<const memreg::lasting_heap*> heap_seen_{nullptr};
   std::mutex heap_lock_;
-  std::unique_ptr<memreg::heap> heap_;  // (heap_lock_)
+  std::unique_ptr<memreg::lasting_heap> heap_;  // (heap_lock_)
 };
 
 /// Registers the handlers of atomics by message (atomic.cpp).

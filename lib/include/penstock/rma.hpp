@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory_resource>
 #include <span>
 #include <utility>
 
@@ -111,21 +110,6 @@ status wait_some(std::span<operation> ops) noexcept;
 status try_all(std::span<operation> ops) noexcept;
 /// ok when at least one that was in flight is complete now, or none was in flight; else pending.
 status try_some(std::span<operation> ops) noexcept;
-
-/// Memory that is registered with the endpoint's device for good: transfers from and to it need no
-/// registration, no look-up in a cache and no copy. For containers by std::pmr; any thread. Blocks
-/// must be freed, or forgotten, before the endpoint goes.
-class registered_heap final : public std::pmr::memory_resource {
- public:
-  explicit registered_heap(endpoint& ep) noexcept;
-
- private:
-  /// Throws std::bad_alloc when the device registers no more, as containers expect.
-  void* do_allocate(std::size_t bytes, std::size_t align) override;
-  void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
-  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& o) const noexcept override;
-  conduit::engine* engine_;
-};
 
 /// The one-sided operations of an endpoint. A cheap handle: copy it, one a thread or one for all.
 ///
