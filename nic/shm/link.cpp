@@ -39,7 +39,7 @@ void sweep(context& c) noexcept {
 queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
                          std::uint32_t peer_qpn) noexcept {
   for (queue_pair* qp : c.qps) {
-    if (qp->qp_num != qpn || qp->qp_type != IBV_QPT_RC) continue;
+    if (qp->qp_num != qpn || !connected(*qp)) continue;
     const bool theirs = qp->peer_id.load(std::memory_order_acquire) != 0 &&
                         qp->dest_high.load(std::memory_order_relaxed) == peer_name.high &&
                         qp->dest_low.load(std::memory_order_relaxed) == peer_name.low &&

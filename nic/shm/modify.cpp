@@ -12,7 +12,7 @@ namespace {
 
 struct transition {
   ibv_qp_state from, to;
-  int rc_needs, rc_may, ud_needs, ud_may;
+  int rc_needs, rc_may, ud_needs, ud_may, uc_needs, uc_may;
 };
 
 constexpr int timing = IBV_QP_MIN_RNR_TIMER;
@@ -22,19 +22,25 @@ constexpr int rtr_rc = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ
                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int rts_rc =
     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int rtr_uc = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 constexpr int rts_may = IBV_QP_ACCESS_FLAGS | timing | IBV_QP_CUR_STATE;
 
+constexpr int uc_may = IBV_QP_ACCESS_FLAGS | IBV_QP_CUR_STATE;
+constexpr int never = -1;
+
 constexpr transition transitions[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, init_rc, 0, init_ud, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, init_rc, 0, init_ud},
+    {IBV_QPS_RESET, IBV_QPS_INIT, init_rc, 0, init_ud, 0, init_rc, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, init_rc, 0, init_ud, 0, init_rc},
     {IBV_QPS_INIT, IBV_QPS_RTR, rtr_rc, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX, 0,
-     IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-    {IBV_QPS_RTR, IBV_QPS_RTS, rts_rc, rts_may, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, rts_may, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
-    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    {IBV_QPS_SQD, IBV_QPS_RTS, 0, rts_may, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
-    {IBV_QPS_SQD, IBV_QPS_SQD, 0, rts_may | rts_rc, 0, IBV_QP_QKEY},
-    {IBV_QPS_SQE, IBV_QPS_RTS, -1, 0, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},  // UD only
+     IBV_QP_PKEY_INDEX | IBV_QP_QKEY, rtr_uc, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS, rts_rc, rts_may, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY,
+     IBV_QP_SQ_PSN, uc_may},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, rts_may, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY, 0, uc_may},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY, 0,
+     IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, rts_may, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY, 0, uc_may},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, rts_may | rts_rc, 0, IBV_QP_QKEY, 0, IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_SQE, IBV_QPS_RTS, never, 0, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY, 0, uc_may},
 };
 
 /// 0 or EINVAL.
@@ -43,9 +49,11 @@ int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noex
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return mask == 0 ? 0 : EINVAL;
   for (const transition& t : transitions) {
     if (t.from != from || t.to != to) continue;
-    const int needs = type == IBV_QPT_RC ? t.rc_needs : t.ud_needs;
-    const int may = type == IBV_QPT_RC ? t.rc_may : t.ud_may;
-    if (needs < 0) return EINVAL;
+    const int needs = type == IBV_QPT_RC   ? t.rc_needs
+                      : type == IBV_QPT_UC ? t.uc_needs
+                                           : t.ud_needs;
+    const int may = type == IBV_QPT_RC ? t.rc_may : type == IBV_QPT_UC ? t.uc_may : t.ud_may;
+    if (needs == never) return EINVAL;
     return (mask & needs) == needs && (mask & ~(needs | may)) == 0 ? 0 : EINVAL;
   }
   return EINVAL;
@@ -122,13 +130,14 @@ int reset(queue_pair& qp) noexcept {
     c.qp_generations[qp.index] = qp.generation;
   }
   qp.now.store(IBV_QPS_RESET, std::memory_order_release);
+  say_taken(qp);
   publish_life(qp, qp_public::none);
   disconnect(qp);
   purge(of(qp.send_cq), qp);
   purge(of(qp.recv_cq), qp);
   clear_entry(*qp.shown);
   qp.attr = {};
-  return qp.qp_type == IBV_QPT_RC ? new_ring(qp) : 0;
+  return connected(qp) ? new_ring(qp) : 0;
 }
 
 }  // namespace
@@ -157,7 +166,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
     qp.state = to;
     return 0;
   }
-  if (from == IBV_QPS_INIT && to == IBV_QPS_RTR && qp.qp_type == IBV_QPT_RC)
+  if (from == IBV_QPS_INIT && to == IBV_QPS_RTR && connected(qp))
     if (const int e = connect(qp, *a)) return e;
   take_values(qp, *a, mask);
   ibv_qp_state expected = from;

@@ -164,6 +164,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     qp.shown->touching.store(0, std::memory_order_release);
     if (*why == IBV_WC_RETRY_EXC_ERR) return unreachable(qp, w, why);
     if (*why != IBV_WC_SUCCESS) {
+      if (unanswered(qp)) return outcome::done;
       if (*why == IBV_WC_REM_ACCESS_ERR || *why == IBV_WC_REM_INV_REQ_ERR) report_misuse(qp);
       return outcome::failed;
     }

@@ -55,7 +55,7 @@ void note_unfinished(queue_pair& qp, bool some) noexcept {
 
 int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.works.sges()) return EINVAL;
-  const bool datagram = qp.qp_type == IBV_QPT_UD;
+  const bool datagram = !connected(qp);
   switch (wr.opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
@@ -67,7 +67,7 @@ int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      if (datagram || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
+      if (qp.qp_type != IBV_QPT_RC || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
       break;
     default:
       return EOPNOTSUPP;
@@ -144,9 +144,10 @@ void announce_drained(queue_pair& qp, bool wanted) noexcept {
   push_on(qp);
 }
 
-int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
-  queue_pair& qp = of(handle);
-  const hold guard(qp.sending);
+namespace {
+
+/// post_send() under `sending`.
+int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   const ibv_qp_state state = state_of(qp);
   if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
     *bad = wr;
@@ -176,6 +177,25 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
       push_on(qp);  // flushed
   }
   return 0;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+  queue_pair& qp = of(handle);
+  const hold guard(qp.sending);
+  return post_held(qp, wr, bad);
+}
+
+int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexcept {
+  const hold guard(qp.sending);
+  if (!qp.works.has_room(count)) return ENOMEM;
+  for (const ibv_send_wr* wr = first; wr != nullptr && count > 1; wr = wr->next) {
+    send_work w;
+    if (const int e = read(qp, *wr, w)) return e;
+  }
+  ibv_send_wr* bad = nullptr;
+  return post_held(qp, first, &bad);
 }
 
 }  // namespace penstock::nic::shm

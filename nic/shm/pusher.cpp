@@ -28,7 +28,7 @@ void notice_refusal(queue_pair& qp) noexcept {
   bool refused = false;
   {
     const hold sending(qp.sending);
-    if (qp.to.ready == 0) return;
+    if (qp.to.ready == 0 || unanswered(qp)) return;
     push_on(qp);
     const std::uint32_t life = qp.to.remote->life.load(std::memory_order_acquire);
     refused = life >> 8 == qp.to.ready >> 8 && life != qp.to.ready &&
@@ -170,7 +170,9 @@ void pusher_thread::bury(std::uint64_t id) noexcept {
     remove_peer(*p);
     p->dead.store(true, std::memory_order_release);
     for (queue_pair* q : context_.qps) {
-      if (q->peer_id.load(std::memory_order_acquire) != id || state_of(*q) == IBV_QPS_ERR) continue;
+      if (q->peer_id.load(std::memory_order_acquire) != id || state_of(*q) == IBV_QPS_ERR ||
+          unanswered(*q))
+        continue;
       const std::uint32_t dest = q->dest.load(std::memory_order_relaxed);
       const auto* e = p->entry<qp_entry>(table::qp, dest & 0xffff);
       if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != dest) continue;

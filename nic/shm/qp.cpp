@@ -16,7 +16,7 @@ void join(completion_queue& cq, queue_pair& qp) {
   const hold guard(cq.poll);
   if (std::find(cq.members.begin(), cq.members.end(), &qp) == cq.members.end())
     cq.members.push_back(&qp);
-  if (&cq == qp.recv_cq && qp.qp_type == IBV_QPT_RC) cq.rings.push_back(&qp);
+  if (&cq == qp.recv_cq && connected(qp)) cq.rings.push_back(&qp);
 }
 
 void leave(completion_queue& cq, queue_pair& qp) noexcept {
@@ -28,7 +28,8 @@ void leave(completion_queue& cq, queue_pair& qp) noexcept {
 
 /// 0 or the errno that the limits demand.
 int check(const context& c, const ibv_qp_init_attr& a) noexcept {
-  if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UD) return EOPNOTSUPP;
+  if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UC && a.qp_type != IBV_QPT_UD)
+    return EOPNOTSUPP;
   if (a.send_cq == nullptr || a.recv_cq == nullptr) return EINVAL;
   if (of(a.send_cq).owner != &c || of(a.recv_cq).owner != &c) return EINVAL;
   const ibv_qp_cap& cap = a.cap;
@@ -58,6 +59,12 @@ void clear_entry(qp_entry& e) noexcept {
   e.dest_qpn.store(0, std::memory_order_relaxed);
   e.claims.store(0, std::memory_order_relaxed);
   e.touching.store(0, std::memory_order_relaxed);
+}
+
+void say_taken(queue_pair& qp) noexcept {
+  if (!connected(qp) || qp.direct.load(std::memory_order_relaxed)) return;
+  const hold guard(of(qp.recv_cq).poll);
+  qp.rx.publish();
 }
 
 void publish_life(queue_pair& qp, qp_public s) noexcept {
@@ -109,7 +116,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->shown->srq.store(init->srq != nullptr ? of(init->srq).index + 1 : 0,
                        std::memory_order_relaxed);
   if (init->srq != nullptr) qp->shared_receives = &of(init->srq);
-  if (qp->qp_type == IBV_QPT_RC && new_ring(*qp) != 0) {
+  if (connected(*qp) && new_ring(*qp) != 0) {
     const int e = errno;
     c.memory.free_entry(table::qp, i);
     return errno = e, nullptr;
@@ -136,9 +143,10 @@ int destroy_qp(ibv_qp* handle) {
     c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
   }
   c.pusher.let_go();
-  publish_life(qp, qp_public::none);
   leave(of(qp.send_cq), qp);
   if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
+  say_taken(qp);
+  publish_life(qp, qp_public::none);
   disconnect(qp);
   c.events.withdraw([&](const async_event& e) { return e.delivered == &qp.async_delivered; });
   pthread_mutex_lock(&qp.mutex);

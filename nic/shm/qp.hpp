@@ -42,7 +42,12 @@ struct assembly {
 };
 
 struct queue_pair : ibv_qp {
-  std::byte peeked[sizeof(ibv_qp_ex) - sizeof(ibv_qp)];  ///< zero: programs peek past ibv_qp
+  // The rest of an ibv_qp_ex, zero unless the QP was created with ibv_wr_*, and what libibverbs
+  // keeps behind it (abi34.hpp in nic/provider).
+  std::byte peeked[sizeof(ibv_qp_ex) - sizeof(ibv_qp)];
+  std::uint32_t exposed_mask = 0;
+  void* exposed_xrcd = nullptr;
+  std::shared_ptr<void> collected;  ///< requests between ibv_wr_start and ibv_wr_complete
   shm::context* owner = nullptr;
   std::uint32_t index = 0, generation = 0;
   qp_entry* shown = nullptr;  ///< our entry in our arena
@@ -91,6 +96,11 @@ struct queue_pair : ibv_qp {
 
 inline queue_pair& of(ibv_qp* q) noexcept { return *static_cast<queue_pair*>(q); }
 
+/// RC and UC: a ring of its own, one peer.
+inline bool connected(const queue_pair& q) noexcept { return q.qp_type != IBV_QPT_UD; }
+/// UC: nobody answers its requests, so whatever goes wrong at the peer is a lost message.
+inline bool unanswered(const queue_pair& q) noexcept { return q.qp_type == IBV_QPT_UC; }
+
 inline ibv_qp_state state_of(const queue_pair& q) noexcept {
   return q.now.load(std::memory_order_acquire);
 }
@@ -103,7 +113,7 @@ inline std::uint32_t peer_qpn(const queue_pair& q) noexcept {
 /// flushed by whoever polls the CQs next, or by the pusher thread. nak: what the peer's oldest
 /// request ends with (IBV_WC_SUCCESS: nothing, it finds out by its timer).
 void enter_error(queue_pair& qp, ibv_wc_status nak = IBV_WC_SUCCESS) noexcept;
-/// A request failed: RC breaks, UD stops sending (SQE).
+/// A request failed: RC breaks, UC and UD stop sending (SQE).
 void fail_sends(queue_pair& qp) noexcept;
 void raise_qp(queue_pair& qp, ibv_event_type type) noexcept;
 
@@ -112,12 +122,15 @@ void raise_qp(queue_pair& qp, ibv_event_type type) noexcept;
 int new_ring(queue_pair& qp) noexcept;
 /// Removes what a former life left in the entry.
 void clear_entry(qp_entry& e) noexcept;
+/// Tells the peer which of its messages were taken, before publish_life(none): a sender that finds
+/// this QP gone learns that the message it has just pushed was delivered all the same.
+void say_taken(queue_pair& qp) noexcept;
 /// Shows peers how far the QP is.
 void publish_life(queue_pair& qp, qp_public s) noexcept;
 /// Finds the peer's QP and its ring; under `sending`. False: it is not ready for us (yet). early:
 /// its ring will do although it does not know us yet (the direct path).
 bool attach(queue_pair& qp, bool early) noexcept;
-/// Our RC QP of that number, if it is connected to that QP of that context. Under objects.
+/// Our RC or UC QP of that number, if it is connected to that QP of that context. Under objects.
 queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
                          std::uint32_t peer_qpn) noexcept;
 /// Forgets the peer and both rings, and what was posted. After publish_life(none).
@@ -132,6 +145,9 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Does what can be done of the stored work; flushes it in the error state. True if any finished.
 bool push_on(queue_pair& qp) noexcept;
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+/// Posts all of a chain of `count` requests, or none of it: 0, or the errno of the first that
+/// cannot be posted.
+int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexcept;
 
 // onesided.cpp, datagram.cpp
 /// WRITE, READ and atomics, done from here in the peer's memory.

@@ -162,6 +162,7 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
 }  // namespace
 
 outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  if (unanswered(qp)) return outcome::done;
   const std::uint64_t now = now_ns();
   if (w.deadline == 0 || !w.unreachable) {
     w.unreachable = true;
@@ -174,13 +175,13 @@ outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (w.at < stage::claimed) {
-    if (!claim(qp)) return not_ready(qp, w, why);
+    if (!claim(qp)) return unanswered(qp) ? outcome::done : not_ready(qp, w, why);
     w.at = stage::claimed;
     w.deadline = 0;
   }
   if (w.at == stage::claimed) {
     const bool no_bytes = w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;  // they have been written
-    const bool fits = no_bytes || w.bytes <= qp.to.floor;
+    const bool fits = no_bytes || unanswered(qp) || w.bytes <= qp.to.floor;
     std::uint8_t op = no_bytes ? kind_write_imm : kind_send;
     if (w.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
     if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
@@ -194,7 +195,8 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     w.position = qp.tx.pushed();
     if (fits) {
       // (d) after the push (F2): still alive?
-      if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready) [[likely]]
+      if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready || unanswered(qp))
+          [[likely]]
         return outcome::done;
     }
   }
@@ -210,13 +212,15 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   link& l = qp.to;
   if (l.ready == 0 && !attach(qp, false)) [[unlikely]]
     return unreachable(qp, w, why);
+  if (unanswered(qp) && qp.remote->dead.load(std::memory_order_relaxed)) [[unlikely]]
+    return outcome::done;
   // L2 alive?  load-acquire life  <- L1
   const std::uint32_t life = l.remote->life.load(std::memory_order_acquire);
   if (life != l.ready) [[unlikely]] {
     const std::uint32_t nak = l.remote->nak.load(std::memory_order_relaxed);
     const bool broke = (life >> 8) == (l.ready >> 8) && nak != 0 && nak <= IBV_WC_GENERAL_ERR;
     // It took the message before it went.
-    if (w.at == stage::pushed && qp.tx.passed(w.position)) return outcome::done;
+    if (unanswered(qp) || (w.at == stage::pushed && qp.tx.passed(w.position))) return outcome::done;
     if (!broke) return unreachable(qp, w, why);
     *why = static_cast<ibv_wc_status>(nak);
     return outcome::failed;

@@ -69,6 +69,11 @@ class send_queue {
     // Q1 slots  acquire released  <- Q2
     return posted_ - released_.load(std::memory_order_acquire) >= capacity_;
   }
+  /// True if so many requests find a slot.
+  [[nodiscard]] bool has_room(std::uint64_t requests) const noexcept {
+    // Q1 slots  acquire released  <- Q2
+    return posted_ - released_.load(std::memory_order_acquire) + requests <= capacity_;
+  }
   [[nodiscard]] bool idle() const noexcept { return posted_ == finished_; }
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
   [[nodiscard]] std::uint32_t sges() const noexcept { return sges_; }

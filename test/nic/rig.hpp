@@ -142,14 +142,14 @@ struct side {
     a.max_dest_rd_atomic = o.reads;
     a.min_rnr_timer = o.min_rnr_timer;
     a.ah_attr = path(to);
-    return v.modify_qp(q, &a,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (o.type == IBV_QPT_UC) return v.modify_qp(q, &a, mask);
+    return v.modify_qp(q, &a, mask | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   }
   int to_rts(ibv_qp* q) {
     ibv_qp_attr a{};
     a.qp_state = IBV_QPS_RTS;
-    if (o.type == IBV_QPT_UD) return v.modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    if (o.type != IBV_QPT_RC) return v.modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
     a.timeout = o.timeout;
     a.retry_cnt = o.retry_cnt;
     a.rnr_retry = o.rnr_retry;

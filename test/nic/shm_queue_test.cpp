@@ -400,7 +400,7 @@ TEST_CASE("what is not supported is refused") {
   ibv_qp_init_attr q{};
   q.send_cq = q.recv_cq = a.send_cq;
   q.cap = {1, 1, 1, 1, 0};
-  q.qp_type = IBV_QPT_UC;
+  q.qp_type = IBV_QPT_RAW_PACKET;
   CHECK(a.v.create_qp(a.pd, &q) == nullptr);
   CHECK(errno == EOPNOTSUPP);
   q.qp_type = IBV_QPT_RC;
