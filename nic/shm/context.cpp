@@ -34,18 +34,7 @@ ibv_device& the_device() noexcept {
 int port_attributes(ibv_context*, std::uint8_t port, ibv_port_attr* attr,
                     std::size_t bytes) noexcept {
   if (port != 1) return EINVAL;
-  ibv_port_attr a{};
-  a.state = IBV_PORT_ACTIVE;
-  a.max_mtu = a.active_mtu = IBV_MTU_4096;
-  a.gid_tbl_len = 1;
-  a.max_msg_sz = max_message_bytes;
-  a.pkey_tbl_len = 1;
-  a.max_vl_num = 1;
-  a.active_width = 2;
-  a.active_speed = 32;
-  a.phys_state = 5;
-  a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addressed by GID
-  a.flags = IBV_QPF_GRH_REQUIRED;
+  const ibv_port_attr a = shm::port_attributes();
   std::memcpy(attr, &a, bytes < sizeof a ? bytes : sizeof a);
   return 0;
 }
@@ -65,6 +54,22 @@ bool fill_random(nonce& n) noexcept {
 
 }  // namespace
 
+ibv_port_attr port_attributes() noexcept {
+  ibv_port_attr a{};
+  a.state = IBV_PORT_ACTIVE;
+  a.max_mtu = a.active_mtu = IBV_MTU_4096;
+  a.gid_tbl_len = 1;
+  a.max_msg_sz = max_message_bytes;
+  a.pkey_tbl_len = 1;
+  a.max_vl_num = 1;
+  a.active_width = 2;
+  a.active_speed = 32;
+  a.phys_state = 5;
+  a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addressed by GID
+  a.flags = IBV_QPF_GRH_REQUIRED;
+  return a;
+}
+
 ibv_device** get_device_list(int* count) {
   auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
   if (list == nullptr) return nullptr;
@@ -77,41 +82,49 @@ void free_device_list(ibv_device** list) { std::free(list); }
 
 const char* get_device_name(ibv_device* d) { return d->name; }
 
-ibv_context* open_device(ibv_device* device) {
-  if (device != &the_device()) return errno = ENODEV, nullptr;
+std::unique_ptr<context> make_context() {
   auto c = std::make_unique<context>();
   if (!fill_random(c->name) || !fill_random(c->proof)) return errno = EAGAIN, nullptr;
   c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
   int e = c->memory.open(c->name);
   if (e == 0) e = c->events.open();
-  if (e == 0) {
-    c->handle.owner = c.get();
-    verbs_context& v = c->handle.verbs;
-    v.sz = sizeof(verbs_context);
-    v.query_port = port_attributes;
-    v.context.device = device;
-    v.context.cmd_fd = -1;
-    v.context.async_fd = c->events.fd();
-    v.context.num_comp_vectors = 1;
-    v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-    v.context.ops._compat_query_port = compat_query_port;
-    pthread_mutex_init(&v.context.mutex, nullptr);
-    fill_operations(v.context.ops);
-    e = c->pusher.start();
-    if (e == 0) e = c->service.start();
-  }
+  if (e == 0) e = c->pusher.start();
+  if (e == 0) e = c->service.start();
   if (e != 0) {
     log(log_level::info, "shm0: cannot be opened: %s", std::strerror(e));
     return errno = e, nullptr;
   }
-  return handle_of(*c.release());
+  return c;
+}
+
+void stop_context(context& c) noexcept {
+  c.service.stop();
+  c.pusher.stop();
+}
+
+ibv_context* open_device(ibv_device* device) {
+  if (device != &the_device()) return errno = ENODEV, nullptr;
+  auto c = make_context();
+  if (!c) return nullptr;
+  c->handle.owner = c.get();
+  verbs_context& v = c->handle.verbs;
+  v.sz = sizeof(verbs_context);
+  v.query_port = port_attributes;
+  v.context.device = device;
+  v.context.cmd_fd = -1;
+  v.context.async_fd = c->events.fd();
+  v.context.num_comp_vectors = 1;
+  v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  v.context.ops._compat_query_port = compat_query_port;
+  pthread_mutex_init(&v.context.mutex, nullptr);
+  fill_operations(v.context.ops);
+  return &c.release()->handle.verbs.context;
 }
 
 int close_device(ibv_context* handle) {
   context& c = of(handle);
   if (c.live.load(std::memory_order_acquire) != 0) return EBUSY;
-  c.service.stop();
-  c.pusher.stop();
+  stop_context(c);
   pthread_mutex_destroy(&handle->mutex);
   delete &c;
   return 0;

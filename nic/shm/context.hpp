@@ -75,7 +75,14 @@ inline context& of(ibv_context* c) noexcept {
              offsetof(context::exposed, verbs);
   return *reinterpret_cast<context::exposed*>(at)->owner;
 }
-inline ibv_context* handle_of(context& c) noexcept { return &c.handle.verbs.context; }
+
+/// A running context that no verbs_context leads to yet; null with errno. Whoever makes one puts
+/// its address into the `exposed` that holds his verbs_context.
+std::unique_ptr<context> make_context();
+/// Ends a context whose objects are gone, as far as its peers can tell; the caller deletes it.
+void stop_context(context& c) noexcept;
+/// What query_port says.
+ibv_port_attr port_attributes() noexcept;
 
 /// Raises an asynchronous event on an object; `delivered` may be null (port and device events).
 void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) element,

@@ -19,7 +19,7 @@ void wake(completion_queue& cq, bool solicited) noexcept {
   if (armed == 0 || (armed == 1 && !solicited)) return;
   cq.armed.store(0, std::memory_order_relaxed);
   cq.bell->bell.store(bell_off, std::memory_order_relaxed);
-  if (cq.channel != nullptr) static_cast<completion_channel*>(cq.channel)->events.push(&cq);
+  if (cq.events != nullptr) cq.events->push(&cq);
 }
 
 }  // namespace
@@ -87,6 +87,18 @@ int destroy_comp_channel(ibv_comp_channel* channel) {
 
 ibv_cq* create_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel* channel,
                   int vector) {
+  channel_events* events =
+      channel != nullptr ? &static_cast<completion_channel*>(channel)->events : nullptr;
+  ibv_cq* cq = make_cq(handle, cqe, cq_context, channel, events, vector);
+  if (cq == nullptr || channel == nullptr) return cq;
+  const std::lock_guard guard(of(handle).objects);
+  of(cq).counts_channel = true;
+  ++channel->refcnt;
+  return cq;
+}
+
+ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel* channel,
+                channel_events* events, int vector) {
   context& c = of(handle);
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > max_queue_cqe || vector != 0)
     return errno = EINVAL, nullptr;
@@ -100,6 +112,7 @@ ibv_cq* create_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_chann
   cq->handle = cq->index = static_cast<std::uint32_t>(index);
   cq->cqe = cqe;
   cq->owner = &c;
+  cq->events = events;
   cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
   cq->bell->bell.store(bell_off, std::memory_order_relaxed);
   cq->queue.resize(static_cast<std::size_t>(cqe));
@@ -107,7 +120,6 @@ ibv_cq* create_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_chann
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   const std::lock_guard guard(c.objects);
-  if (channel != nullptr) ++channel->refcnt;
   c.cqs.push_back(cq.get());
   c.live.fetch_add(1, std::memory_order_relaxed);
   return cq.release();
@@ -120,13 +132,10 @@ int destroy_cq(ibv_cq* handle) {
     const std::lock_guard guard(c.objects);
     if (cq.users.load(std::memory_order_acquire) != 0) return EBUSY;
     c.cqs.erase(std::find(c.cqs.begin(), c.cqs.end(), &cq));
-    if (cq.channel != nullptr) --cq.channel->refcnt;
+    if (cq.counts_channel) --cq.channel->refcnt;
   }
   c.pusher.let_go();
-  if (cq.channel != nullptr)
-    static_cast<completion_channel*>(cq.channel)->events.withdraw([&](completion_queue* e) {
-      return e == &cq;
-    });
+  if (cq.events != nullptr) cq.events->withdraw([&](completion_queue* e) { return e == &cq; });
   c.events.withdraw([&](const async_event& e) { return e.delivered == &cq.async_delivered; });
   // Events that were handed out name this queue until they are acknowledged.
   pthread_mutex_lock(&cq.mutex);
@@ -142,12 +151,17 @@ int destroy_cq(ibv_cq* handle) {
   return 0;
 }
 
+int next_event(channel_events& events, completion_queue** cq) noexcept {
+  if (events.pop(*cq) != 0) return -1;
+  pthread_mutex_lock(&(*cq)->mutex);
+  ++(*cq)->events_delivered;
+  pthread_mutex_unlock(&(*cq)->mutex);
+  return 0;
+}
+
 int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   completion_queue* got;
-  if (static_cast<completion_channel*>(channel)->events.pop(got) != 0) return -1;
-  pthread_mutex_lock(&got->mutex);
-  ++got->events_delivered;
-  pthread_mutex_unlock(&got->mutex);
+  if (next_event(static_cast<completion_channel*>(channel)->events, &got) != 0) return -1;
   *cq = got;
   *cq_context = got->cq_context;
   return 0;

@@ -23,8 +23,11 @@ struct queue_pair;
 
 struct completion_queue;
 
+using channel_events = event_queue<completion_queue*>;
+
+/// A channel that this device made. The provider's channels are libibverbs's, with events apart.
 struct completion_channel : ibv_comp_channel {
-  event_queue<completion_queue*> events;
+  channel_events events;
 };
 
 /// A stored completion; handing it out frees the sender's queue up to `frees`.
@@ -38,8 +41,16 @@ struct completion {
 struct completion_queue : ibv_cq {
   std::byte peeked[sizeof(ibv_cq_ex) - sizeof(ibv_cq)];  ///< zero: programs peek past ibv_cq
   shm::context* owner;
-  cq_entry* bell;  ///< in our arena: peers ring it
+  cq_entry* bell;          ///< in our arena: peers ring it
+  channel_events* events;  ///< of its channel, or null
+  bool counts_channel;     ///< its share of channel->refcnt is taken here, not by libibverbs
   std::uint32_t index;
+
+  // The extended interface (nic/provider): from start_poll to end_poll one thread holds `session`,
+  // and `current` is the completion it looks at.
+  spin_lock session;
+  ibv_wc current;
+  bool one_poller;  ///< the program says so: `session` is not taken
 
   spin_lock poll;
   std::vector<queue_pair*> rings;    // under poll: RC QPs that receive here, rings to look at
@@ -86,6 +97,11 @@ ibv_comp_channel* create_comp_channel(ibv_context*);
 int destroy_comp_channel(ibv_comp_channel*);
 ibv_cq* create_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, int vector);
 int destroy_cq(ibv_cq*);
+/// create_cq() with the channel's events where the channel is libibverbs's.
+ibv_cq* make_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, channel_events* events,
+                int vector);
+/// The next event of a channel, counted as delivered. 0, or -1 with errno.
+int next_event(channel_events& events, completion_queue** cq) noexcept;
 int get_cq_event(ibv_comp_channel*, ibv_cq**, void** cq_context);
 void ack_cq_events(ibv_cq*, unsigned n);
 

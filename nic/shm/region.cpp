@@ -95,7 +95,7 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   if (bytes == 0 || address + bytes < address) return errno = EINVAL, nullptr;
   if (const int e = check_mapped(address, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
     return errno = e, nullptr;
-  auto* mr = new (std::nothrow) ibv_mr{};
+  auto* mr = new (std::nothrow) memory_region{};
   if (mr == nullptr) return errno = ENOMEM, nullptr;
   const int index = c.memory.take_entry(table::mr);
   if (index < 0) {
@@ -129,6 +129,7 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   mr->length = bytes;
   mr->handle = i;
   mr->lkey = mr->rkey = key;
+  mr->access = access;
   pd.users.fetch_add(1, std::memory_order_relaxed);
   c.live.fetch_add(1, std::memory_order_relaxed);
   return mr;
@@ -147,7 +148,7 @@ int dereg_mr(ibv_mr* mr) {
   c.memory.free_entry(table::mr, i);
   of(mr->pd).users.fetch_sub(1, std::memory_order_release);
   c.live.fetch_sub(1, std::memory_order_release);
-  delete mr;
+  delete static_cast<memory_region*>(mr);
   return 0;
 }
 

@@ -22,6 +22,12 @@ struct protection_domain : ibv_pd {
 };
 inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protection_domain*>(p); }
 
+/// What reg_mr hands out. libibverbs reads, behind ibv_mr, what kind it is and how it is accessed.
+struct memory_region : ibv_mr {
+  std::int32_t kind = 0;  ///< 0: ordinary memory
+  std::int32_t access = 0;
+};
+
 /// A part of memory that maps a file, so that peers may map it too.
 struct shared_part {
   std::uint64_t address = 0, bytes = 0, offset = 0;

@@ -1,0 +1,95 @@
+#include "nic/provider/operations.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "nic/provider/kernel.hpp"
+#include "nic/shm/context.hpp"
+#include "nic/shm/cq.hpp"
+#include "nic/shm/limits.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/region.hpp"
+#include "nic/shm/srq.hpp"
+
+namespace penstock::nic::provider {
+namespace {
+
+int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_device_attr_ex* to,
+                    std::size_t bytes) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  ibv_device_attr_ex a{};
+  shm::query_device(c, &a.orig_attr);
+  a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+  a.phys_port_cnt_ex = 1;
+  std::memcpy(static_cast<void*>(to), &a, bytes < sizeof a ? bytes : sizeof a);
+  return 0;
+}
+
+int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* a) {
+  if (port != 1) return EINVAL;
+  *a = shm::port_attributes();
+  return 0;
+}
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, std::uint64_t seen_as, int access) {
+  // Remote addresses are those of the memory here.
+  if (seen_as != reinterpret_cast<std::uint64_t>(address)) return errno = EOPNOTSUPP, nullptr;
+  return shm::reg_mr(pd, address, bytes, access);
+}
+
+ibv_cq* create_cq(ibv_context* c, int cqe, ibv_comp_channel* channel, int vector) {
+  shm::channel_events* events = channel != nullptr ? events_of(channel->fd) : nullptr;
+  if (channel != nullptr && events == nullptr) return errno = EINVAL, nullptr;
+  return shm::make_cq(c, cqe, nullptr, channel, events, vector);
+}
+
+template <class Function>
+abi34::any_function any(Function* f) noexcept {
+  return reinterpret_cast<abi34::any_function>(f);
+}
+
+}  // namespace
+
+const abi34::operation_table& operations() noexcept {
+  static const abi34::operation_table table = [] {
+    ibv_context_ops data_path{};
+    shm::fill_operations(data_path);
+    abi34::operation_table t{};
+    // A refusal of our own, so that its place can be checked (device.cpp).
+    t.at[abi34::advise_mr] = any(+[](ibv_pd*, ibv_advise_mr_advice, std::uint32_t, ibv_sge*,
+                                     std::uint32_t) { return EOPNOTSUPP; });
+    t.at[abi34::alloc_mw] = any(data_path.alloc_mw);
+    t.at[abi34::alloc_pd] = any(shm::alloc_pd);
+    t.at[abi34::bind_mw] = any(data_path.bind_mw);
+    t.at[abi34::create_ah] = any(shm::create_ah);
+    t.at[abi34::create_cq] = any(create_cq);
+    t.at[abi34::create_cq_ex] = any(create_cq_ex);
+    t.at[abi34::create_qp] = any(shm::create_qp);
+    t.at[abi34::create_qp_ex] = any(create_qp_ex);
+    t.at[abi34::create_srq] = any(shm::create_srq);
+    t.at[abi34::dealloc_mw] = any(data_path.dealloc_mw);
+    t.at[abi34::dealloc_pd] = any(shm::dealloc_pd);
+    t.at[abi34::dereg_mr] = any(shm::dereg_mr);
+    t.at[abi34::destroy_ah] = any(shm::destroy_ah);
+    t.at[abi34::destroy_cq] = any(shm::destroy_cq);
+    t.at[abi34::destroy_qp] = any(shm::destroy_qp);
+    t.at[abi34::destroy_srq] = any(shm::destroy_srq);
+    t.at[abi34::free_context] = any(free_context);
+    t.at[abi34::modify_qp] = any(shm::modify_qp);
+    t.at[abi34::modify_srq] = any(shm::modify_srq);
+    t.at[abi34::poll_cq] = any(data_path.poll_cq);
+    t.at[abi34::post_recv] = any(data_path.post_recv);
+    t.at[abi34::post_send] = any(data_path.post_send);
+    t.at[abi34::post_srq_recv] = any(data_path.post_srq_recv);
+    t.at[abi34::query_device_ex] = any(query_device_ex);
+    t.at[abi34::query_port] = any(query_port);
+    t.at[abi34::query_qp] = any(shm::query_qp);
+    t.at[abi34::query_srq] = any(shm::query_srq);
+    t.at[abi34::reg_mr] = any(reg_mr);
+    t.at[abi34::req_notify_cq] = any(data_path.req_notify_cq);
+    return t;
+  }();
+  return table;
+}
+
+}  // namespace penstock::nic::provider

@@ -1,0 +1,20 @@
+// The operations of a context, as libibverbs wants them: adapters around nic/shm's own calls.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "nic/provider/abi34.hpp"
+
+namespace penstock::nic::provider {
+
+/// The table for verbs_set_ops.
+const abi34::operation_table& operations() noexcept;
+
+// device.cpp
+void free_context(ibv_context*);
+
+// completions.cpp, work_requests.cpp: the extended interfaces
+ibv_cq_ex* create_cq_ex(ibv_context*, ibv_cq_init_attr_ex*);
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex*);
+
+}  // namespace penstock::nic::provider

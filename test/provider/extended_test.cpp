@@ -1,0 +1,308 @@
+// The extended interfaces of the stock libibverbs on shm0, run under penverbs: ibv_wr_*, extended
+// completion queues, channels and events as libibverbs itself hands them out, queries. Linked with
+// the system's libibverbs alone.
+#include <doctest/doctest.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace {
+
+constexpr std::uint64_t operations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                     IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+                                     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+constexpr unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+/// One end: a context with an extended CQ and QP.
+struct side {
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+  ibv_comp_channel* channel = nullptr;
+  ibv_cq_ex* cq = nullptr;
+  ibv_qp* qp = nullptr;
+  ibv_qp_ex* qpx = nullptr;
+  ibv_mr* mr = nullptr;
+  ibv_gid gid{};
+  std::vector<std::byte> memory = std::vector<std::byte>(65536);
+
+  side() {
+    int n = 0;
+    ibv_device** list = ibv_get_device_list(&n);
+    REQUIRE(n == 1);
+    context = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    REQUIRE(context != nullptr);
+    pd = ibv_alloc_pd(context);
+    channel = ibv_create_comp_channel(context);
+    REQUIRE(channel != nullptr);
+    ibv_cq_init_attr_ex c{};
+    c.cqe = 64;
+    c.channel = channel;
+    c.cq_context = this;
+    c.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM;
+    cq = ibv_create_cq_ex(context, &c);
+    REQUIRE(cq != nullptr);
+    ibv_qp_init_attr_ex q{};
+    q.send_cq = q.recv_cq = ibv_cq_ex_to_cq(cq);
+    q.cap = {16, 16, 4, 4, 128};
+    q.qp_type = IBV_QPT_RC;
+    q.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    q.pd = pd;
+    q.send_ops_flags = operations;
+    qp = ibv_create_qp_ex(context, &q);
+    REQUIRE(qp != nullptr);
+    qpx = ibv_qp_to_qp_ex(qp);
+    REQUIRE(qpx != nullptr);
+    mr = ibv_reg_mr(pd, memory.data(), memory.size(), access);
+    REQUIRE(mr != nullptr);
+    REQUIRE(ibv_query_gid(context, 1, 0, &gid) == 0);
+  }
+  side(const side&) = delete;
+  side& operator=(const side&) = delete;
+  ~side() {
+    CHECK(ibv_destroy_qp(qp) == 0);
+    CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+    CHECK(ibv_destroy_comp_channel(channel) == 0);
+    CHECK(ibv_dereg_mr(mr) == 0);
+    CHECK(ibv_dealloc_pd(pd) == 0);
+    CHECK(ibv_close_device(context) == 0);
+  }
+  void connect(const side& to) const {
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = 1;
+    a.qp_access_flags = access & ~unsigned{IBV_ACCESS_LOCAL_WRITE};
+    REQUIRE(ibv_modify_qp(
+                qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = IBV_MTU_1024;
+    a.dest_qp_num = to.qp->qp_num;
+    a.max_dest_rd_atomic = 1;
+    a.min_rnr_timer = 1;
+    a.ah_attr.is_global = 1;
+    a.ah_attr.grh.dgid = to.gid;
+    a.ah_attr.port_num = 1;
+    REQUIRE(ibv_modify_qp(qp, &a,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ==
+            0);
+    a.qp_state = IBV_QPS_RTS;
+    a.timeout = 14;
+    a.retry_cnt = a.rnr_retry = 7;
+    a.max_rd_atomic = 1;
+    REQUIRE(ibv_modify_qp(qp, &a,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+  }
+  [[nodiscard]] std::uint64_t at(std::size_t offset) const {
+    return reinterpret_cast<std::uint64_t>(memory.data() + offset);
+  }
+  void receive(std::uint64_t id, std::size_t offset, std::uint32_t bytes) const {
+    ibv_sge s{at(offset), bytes, mr->lkey};
+    ibv_recv_wr wr{}, *bad = nullptr;
+    wr.wr_id = id;
+    wr.sg_list = &s;
+    wr.num_sge = 1;
+    REQUIRE(ibv_post_recv(qp, &wr, &bad) == 0);
+  }
+  /// Begins to poll when there is a completion; false when none comes within ten seconds.
+  [[nodiscard]] bool poll_begins() const {
+    ibv_poll_cq_attr none{};
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < until) {
+      if (ibv_start_poll(cq, &none) == 0) return true;
+      ::sched_yield();
+    }
+    return false;
+  }
+  /// One completion: its id, with success.
+  [[nodiscard]] std::uint64_t done() const {
+    if (!poll_begins()) return ~std::uint64_t{0};
+    CHECK(cq->status == IBV_WC_SUCCESS);
+    const std::uint64_t id = cq->wr_id;
+    ibv_end_poll(cq);
+    return id;
+  }
+};
+
+struct duo {
+  side a, b;
+  duo() {
+    a.connect(b);
+    b.connect(a);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("several requests are posted together, in order, lists and inline bytes among them") {
+  duo d;
+  for (std::uint64_t i = 0; i < 3; ++i) d.b.receive(10 + i, 4096 * (i + 1), 4096);
+  std::memcpy(d.a.memory.data(), "firstsecond", 11);
+  char kept[] = "inline";
+  ibv_wr_start(d.a.qpx);
+  d.a.qpx->wr_id = 1;
+  d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send_imm(d.a.qpx, 77);
+  const ibv_sge parts[] = {{d.a.at(0), 5, d.a.mr->lkey}, {d.a.at(5), 6, d.a.mr->lkey}};
+  ibv_wr_set_sge_list(d.a.qpx, 2, parts);
+  d.a.qpx->wr_id = 2;
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_set_inline_data(d.a.qpx, kept, 6);
+  std::memset(kept, 'x', 6);  // the bytes were taken
+  d.a.qpx->wr_id = 3;
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 5);
+  REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  REQUIRE(d.b.poll_begins());
+  CHECK(d.b.cq->wr_id == 10);
+  CHECK(ibv_wc_read_opcode(d.b.cq) == IBV_WC_RECV);
+  CHECK(ibv_wc_read_byte_len(d.b.cq) == 11);
+  CHECK(ibv_wc_read_imm_data(d.b.cq) == 77);
+  CHECK(ibv_wc_read_qp_num(d.b.cq) == d.b.qp->qp_num);
+  CHECK((ibv_wc_read_wc_flags(d.b.cq) & IBV_WC_WITH_IMM) != 0);
+  ibv_end_poll(d.b.cq);
+  CHECK(d.b.done() == 11);
+  CHECK(d.b.done() == 12);
+  CHECK(std::memcmp(d.b.memory.data() + 4096, "firstsecond", 11) == 0);
+  CHECK(std::memcmp(d.b.memory.data() + 8192, "inline", 6) == 0);
+  CHECK(std::memcmp(d.b.memory.data() + 12288, "first", 5) == 0);
+  for (std::uint64_t i = 1; i <= 3; ++i) CHECK(d.a.done() == i);
+}
+
+TEST_CASE("one-sided requests and atomics are posted by ibv_wr_*") {
+  duo d;
+  d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+  std::memcpy(d.a.memory.data(), "written", 7);
+  ibv_wr_start(d.a.qpx);
+  d.a.qpx->wr_id = 1;
+  ibv_wr_rdma_write(d.a.qpx, d.b.mr->rkey, d.b.at(512));
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 7);
+  d.a.qpx->wr_id = 2;
+  ibv_wr_rdma_read(d.a.qpx, d.b.mr->rkey, d.b.at(512));
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(1024), 7);
+  d.a.qpx->wr_id = 3;
+  ibv_wr_atomic_fetch_add(d.a.qpx, d.b.mr->rkey, d.b.at(2048), 5);
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(2048), 8);
+  d.a.qpx->wr_id = 4;
+  ibv_wr_atomic_cmp_swp(d.a.qpx, d.b.mr->rkey, d.b.at(2048), 5, 9);
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(2056), 8);
+  REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  for (std::uint64_t i = 1; i <= 4; ++i) CHECK(d.a.done() == i);
+  CHECK(std::memcmp(d.b.memory.data() + 512, "written", 7) == 0);
+  CHECK(std::memcmp(d.a.memory.data() + 1024, "written", 7) == 0);
+  std::uint64_t word = 0;
+  std::memcpy(&word, d.b.memory.data() + 2048, 8);
+  CHECK(word == 9);
+  std::memcpy(&word, d.a.memory.data() + 2056, 8);
+  CHECK(word == 5);
+}
+
+TEST_CASE("a batch that is aborted, or has a request that cannot be, posts nothing") {
+  duo d;
+  d.b.receive(5, 0, 64);
+  ibv_wr_start(d.a.qpx);
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_abort(d.a.qpx);
+  std::vector<char> much(4096);
+  ibv_wr_start(d.a.qpx);
+  d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 1);
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_set_inline_data(d.a.qpx, much.data(), much.size());
+  CHECK(ibv_wr_complete(d.a.qpx) == EINVAL);
+  ibv_wr_start(d.a.qpx);
+  for (int i = 0; i < 17; ++i) {
+    ibv_wr_send(d.a.qpx);
+    ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 1);
+  }
+  CHECK(ibv_wr_complete(d.a.qpx) == ENOMEM);
+  d.a.qpx->wr_id = 9;
+  ibv_wr_start(d.a.qpx);
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 3);
+  REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  REQUIRE(d.b.poll_begins());
+  CHECK(ibv_wc_read_byte_len(d.b.cq) == 3);
+  ibv_end_poll(d.b.cq);
+  CHECK(d.a.done() == 9);
+}
+
+TEST_CASE("a channel's event wakes once for each arming, and names its queue") {
+  duo d;
+  ibv_cq* const cq = ibv_cq_ex_to_cq(d.b.cq);
+  d.b.receive(1, 0, 64);
+  d.b.receive(2, 0, 64);
+  REQUIRE(ibv_req_notify_cq(cq, 0) == 0);
+  pollfd p{d.b.channel->fd, POLLIN, 0};
+  CHECK(::poll(&p, 1, 20) == 0);
+  for (int i = 0; i < 2; ++i) {
+    ibv_wr_start(d.a.qpx);
+    ibv_wr_send(d.a.qpx);
+    ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 8);
+    REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  }
+  REQUIRE(::poll(&p, 1, 10'000) == 1);
+  ibv_cq* whose = nullptr;
+  void* data = nullptr;
+  REQUIRE(ibv_get_cq_event(d.b.channel, &whose, &data) == 0);
+  CHECK(whose == cq);
+  CHECK(data == &d.b);
+  CHECK(::poll(&p, 1, 20) == 0);
+  ibv_ack_cq_events(cq, 1);
+  CHECK(d.b.done() == 1);
+  CHECK(d.b.done() == 2);
+}
+
+TEST_CASE("a breach of access rights is an asynchronous event at the target") {
+  duo d;
+  ibv_wr_start(d.a.qpx);
+  d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(d.a.qpx, d.b.mr->rkey ^ 0x40000, d.b.at(0));
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 8);
+  REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  REQUIRE(d.a.poll_begins());
+  CHECK(d.a.cq->status == IBV_WC_REM_ACCESS_ERR);
+  ibv_end_poll(d.a.cq);
+  pollfd p{d.b.context->async_fd, POLLIN, 0};
+  REQUIRE(::poll(&p, 1, 10'000) == 1);
+  ibv_async_event e{};
+  REQUIRE(ibv_get_async_event(d.b.context, &e) == 0);
+  CHECK(e.event_type == IBV_EVENT_QP_ACCESS_ERR);
+  CHECK(e.element.qp == d.b.qp);
+  ibv_ack_async_event(&e);
+}
+
+TEST_CASE("queries say what the device is, and what it lacks is refused") {
+  side s;
+  ibv_device_attr_ex a{};
+  REQUIRE(ibv_query_device_ex(s.context, nullptr, &a) == 0);
+  CHECK(a.orig_attr.max_qp > 1000);
+  CHECK(a.phys_port_cnt_ex == 1);
+  ibv_port_attr port{};
+  REQUIRE(ibv_query_port(s.context, 1, &port) == 0);
+  CHECK(port.state == IBV_PORT_ACTIVE);
+  CHECK(ibv_query_port(s.context, 2, &port) != 0);
+  ibv_gid_entry entries[4];
+  REQUIRE(ibv_query_gid_table(s.context, entries, 4, 0) == 1);
+  CHECK(entries[0].gid_type == IBV_GID_TYPE_ROCE_V2);
+  CHECK(std::memcmp(&entries[0].gid, &s.gid, 16) == 0);
+  std::uint16_t key = 0;
+  CHECK(ibv_query_pkey(s.context, 1, 0, &key) == 0);
+  CHECK(key == 0xffff);
+  CHECK(ibv_alloc_mw(s.pd, IBV_MW_TYPE_1) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  ibv_xrcd_init_attr x{};
+  CHECK(ibv_open_xrcd(s.context, &x) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  CHECK(ibv_resize_cq(ibv_cq_ex_to_cq(s.cq), 128) == EOPNOTSUPP);
+}

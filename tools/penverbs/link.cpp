@@ -1,0 +1,86 @@
+// The way without a namespace, for root in a container: /dev/infiniband/uverbs0 is a link to
+// /dev/null while any command of this user needs it. Who needs it holds a shared lock on a file.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "tools/penverbs/ways.hpp"
+
+namespace penverbs {
+namespace {
+
+int lock_fd = -1;
+std::string folder;
+
+std::string lock_file() { return folder + "/users"; }
+
+/// Takes the shared lock; the file may be removed by the last user just before: then again.
+bool take_lock() {
+  for (int i = 0; i < 100; ++i) {
+    folder = runtime_folder();
+    if (folder.empty()) return false;
+    const int fd = ::open(lock_file().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == ENOENT) continue;
+    if (fd < 0 || ::flock(fd, LOCK_SH) != 0) return false;
+    struct stat opened {
+    }, named{};
+    if (::fstat(fd, &opened) == 0 && ::stat(lock_file().c_str(), &named) == 0 &&
+        opened.st_ino == named.st_ino) {
+      lock_fd = fd;
+      return true;
+    }
+    ::close(fd);
+  }
+  return errno = EAGAIN, false;
+}
+
+bool link_device() {
+  if (::mkdir("/dev/infiniband", 0755) != 0 && errno != EEXIST) return false;
+  if (::symlink("/dev/null", device_name) == 0) return true;
+  if (errno != EEXIST) return false;
+  char target[16] = {};
+  const ssize_t n = ::readlink(device_name, target, sizeof target - 1);
+  return n > 0 && std::strcmp(target, "/dev/null") == 0 ? true : (errno = EEXIST, false);
+}
+
+}  // namespace
+
+bool make_link(way& w, std::string& why) {
+  if (!take_lock()) {
+    why = std::string("no run-time folder: ") + std::strerror(errno);
+    return false;
+  }
+  if (!link_device()) {
+    why = std::string("no link ") + device_name + ": " + std::strerror(errno);
+    remove_link();
+    return false;
+  }
+  w.tree = folder + "/sys";
+  w.leaves_something = true;
+  if ((::mkdir(w.tree.c_str(), 0755) == 0 || errno == EEXIST) && write_tree(w.tree)) return true;
+  why = "no tree in " + folder + ": " + std::strerror(errno);
+  remove_link();
+  return false;
+}
+
+void remove_link() {
+  if (::flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
+    char target[16] = {};
+    if (::readlink(device_name, target, sizeof target - 1) > 0 &&
+        std::strcmp(target, "/dev/null") == 0)
+      ::unlink(device_name);
+    ::rmdir("/dev/infiniband");  // unless it has others
+    std::error_code e;
+    std::filesystem::remove_all(folder + "/sys", e);
+    ::unlink(lock_file().c_str());
+    ::rmdir(folder.c_str());
+  }
+  ::close(lock_fd);
+}
+
+}  // namespace penverbs

@@ -1,0 +1,171 @@
+// penverbs COMMAND…: runs a program with shm0 as a device of the stock libibverbs.
+#include <dlfcn.h>
+#include <linux/netlink.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lib/base/command_line.hpp"
+#include "tools/penverbs/probe.hpp"
+#include "tools/penverbs/ways.hpp"
+
+namespace penverbs {
+namespace {
+
+/// Where the provider lies, beside this program, in the build tree or installed.
+std::string library_folder() {
+  std::error_code e;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", e).parent_path();
+  for (const char* at : {PENVERBS_LIBRARIES, "../lib/penstock"}) {
+    const auto folder = (own / at).lexically_normal();
+    if (std::filesystem::exists(folder / "libpenstock-rdmav34.so", e)) return folder;
+  }
+  return {};
+}
+
+/// Whether libibverbs would ask the kernel for devices.
+bool kernel_has_rdma() {
+  const int s = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
+  if (s >= 0) ::close(s);
+  return s >= 0;
+}
+
+void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
+
+void preload(const std::string& library) {
+  const char* before = std::getenv("LD_PRELOAD");
+  set("LD_PRELOAD", before != nullptr && *before != '\0' ? library + ":" + before : library);
+}
+
+void prepare_environment(const way& w, const std::string& libraries, bool has_rdma) {
+  set("SYSFS_PATH", w.tree);
+  set("IBV_DRIVERS", libraries + "/libpenstock");
+  ::unsetenv("RDMAV_DRIVERS");  // would be asked first
+  if (w.by_name) set("PENVERBS_DEVICE_NAME", device_name);
+  if (w.by_name || has_rdma) preload(libraries + "/libpenstock-verbs-preload.so");
+}
+
+pid_t child = 0;
+void forward(int signal) {
+  if (child > 0) ::kill(child, signal);
+}
+
+/// Runs the command and waits for it; its exit code, 128 + signal for a death.
+int run(const std::vector<std::string>& command, int (*own)()) {
+  child = ::fork();
+  if (child < 0) return std::perror("penverbs: fork"), 1;
+  if (child == 0) {
+    if (own != nullptr) std::exit(own());
+    std::vector<char*> argv;
+    for (const auto& a : command) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    ::execvp(argv[0], argv.data());
+    std::fprintf(stderr, "penverbs: %s: %s\n", argv[0], std::strerror(errno));
+    std::_Exit(errno == ENOENT ? 127 : 126);
+  }
+  // A terminal sends these to the command, too; the others come to us alone.
+  for (const int s : {SIGINT, SIGQUIT}) ::signal(s, SIG_IGN);
+  for (const int s : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(s, forward);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct options {
+  bool check = false;
+  std::string way = "auto";
+  std::vector<std::string> command;
+};
+
+/// Tries the ways in turn, or the one that is asked for. Answers how the device is there.
+std::string choose(const options& o, way& w, bool (**)(way&, std::string&)) {
+  struct {
+    const char *name, *text;
+    bool (*go)(way&, std::string&);
+  } const ways[] = {
+      {"namespace", "a namespace with a /dev of its own", enter_namespace},
+      {"link", "a link in /dev", make_link},
+      {"preload", "a preloaded library", make_tree},
+  };
+  for (const auto& v : ways) {
+    if (o.way != "auto" && o.way != v.name) continue;
+    std::string why;
+    if (v.go(w, why)) return v.name;
+    if (o.check || o.way != "auto")
+      std::fprintf(stderr, "penverbs: not by %s (%s)\n", v.text, why.c_str());
+  }
+  return {};
+}
+
+int go(const options& o) {
+  const std::string libraries = library_folder();
+  if (libraries.empty()) {
+    std::fprintf(stderr, "penverbs: libpenstock-rdmav34.so is not beside this program\n");
+    return 1;
+  }
+  const bool has_rdma = kernel_has_rdma();
+  way w;
+  const std::string chosen = choose(o, w, nullptr);
+  if (chosen.empty()) {
+    std::fprintf(stderr, "penverbs: there is no way to show a device here; see --check\n");
+    return 1;
+  }
+  prepare_environment(w, libraries, has_rdma);
+  if (o.check) {
+    std::printf("kernel     %s\n",
+                has_rdma ? "has RDMA: its devices are hidden from the command" : "has no RDMA");
+    std::printf("provider   %s/libpenstock-rdmav34.so\n", libraries.c_str());
+    std::printf("device by  %s\n", chosen.c_str());
+    std::fflush(stdout);
+  } else if (!w.leaves_something) {
+    std::vector<char*> argv;
+    for (const auto& a : o.command) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    ::execvp(argv[0], argv.data());
+    std::fprintf(stderr, "penverbs: %s: %s\n", argv[0], std::strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+  }
+  // The probe is a new program: what is preloaded concerns it, too.
+  const int code =
+      run(o.check ? std::vector<std::string>{"/proc/self/exe", "--probe"} : o.command, nullptr);
+  if (chosen == "link") remove_link();
+  if (chosen == "preload") remove_tree(w);
+  return code;
+}
+
+}  // namespace
+}  // namespace penverbs
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--probe") == 0) return penverbs::probe();
+  penverbs::options o;
+  penstock::command_line line(
+      "penverbs",
+      "Runs a program with shm0 as a device of the system's libibverbs: without RDMA hardware,\n"
+      "without a kernel module, without root. Commands of one user meet on it.");
+  line.flag("--check", o.check,
+            "says what is found here and which way would be gone; runs nothing");
+  line.word("--way", o.way, {"auto", "namespace", "link", "preload"},
+            "how the device is shown; auto tries them in this order");
+  line.rest(o.command);
+  line.footer(
+      "Example, in two terminals:\n"
+      "  penverbs ibv_rc_pingpong -d shm0 -g 0\n"
+      "  penverbs ibv_rc_pingpong -d shm0 -g 0 localhost");
+  line.parse(argc, argv);
+  if (o.command.empty() && !o.check) {
+    std::fprintf(stderr, "penverbs: no command given\n%s", line.help().c_str());
+    return 2;
+  }
+  return penverbs::go(o);
+}

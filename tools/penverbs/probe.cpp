@@ -1,0 +1,56 @@
+#include "tools/penverbs/probe.hpp"
+
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace penverbs {
+namespace {
+
+template <class Function>
+Function* in(void* library, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+int fail(const char* what) {
+  std::printf("libibverbs %s\n", what);
+  return 1;
+}
+
+}  // namespace
+
+int probe() {
+  ::setenv("IBV_SHOW_WARNINGS", "1", 1);
+  void* verbs = ::dlopen("libibverbs.so.1", RTLD_NOW);
+  if (verbs == nullptr) return fail("is not installed (Debian: libibverbs1)");
+  if (::dlsym(verbs, "verbs_register_driver_34") == nullptr)
+    return fail(
+        "has another private ABI than 34 (rdma-core 39 to 50): there is no provider for it");
+  auto* list = in<ibv_device**(int*)>(verbs, "ibv_get_device_list");
+  auto* name = in<const char*(ibv_device*)>(verbs, "ibv_get_device_name");
+  auto* open = in<ibv_context*(ibv_device*)>(verbs, "ibv_open_device");
+  auto* close = in<int(ibv_context*)>(verbs, "ibv_close_device");
+  auto* free = in<void(ibv_device**)>(verbs, "ibv_free_device_list");
+  if (list == nullptr || name == nullptr || open == nullptr || close == nullptr || free == nullptr)
+    return fail("lacks functions");
+  int count = 0;
+  ibv_device** devices = list(&count);
+  ibv_device* found = nullptr;
+  for (int i = 0; devices != nullptr && i < count; ++i)
+    if (std::strcmp(name(devices[i]), "shm0") == 0) found = devices[i];
+  if (found == nullptr) return fail("does not list shm0");
+  ibv_context* c = open(found);
+  if (c == nullptr) {
+    std::printf("libibverbs lists shm0, which cannot be opened: %s\n", std::strerror(errno));
+    return 1;
+  }
+  close(c);
+  free(devices);
+  std::printf("libibverbs lists shm0 and opens it\n");
+  return 0;
+}
+
+}  // namespace penverbs
