@@ -148,6 +148,7 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   }
   if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
   d.max_inline = probe_inline(v, d.context);
+  if (s.max_cqe != 0) d.limits.max_cqe = std::min(d.limits.max_cqe, static_cast<int>(s.max_cqe));
   // Memory that is shared has no bus between; a device that cannot do it leaves the bit out.
   if (s.mem_consistency == memory_ordering::relaxed && !d.shared_memory)
     d.registration_access = IBV_ACCESS_RELAXED_ORDERING;

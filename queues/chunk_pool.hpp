@@ -19,7 +19,7 @@ class chunk_pool {
  public:
   static constexpr std::uint32_t nobody = ~0u;
 
-  /// At most 65535 chunks of `bytes` each.
+  /// At most 65,535 chunks (0xffff is no number) of `bytes` each.
   static result<std::unique_ptr<chunk_pool>> open(memreg::arena& memory, std::uint32_t chunks,
                                                   std::uint32_t bytes) {
     auto piece = memory.take(std::size_t{chunks} * bytes);

@@ -21,22 +21,29 @@ namespace penstock::queues {
 template <thread_mode M, template <class> class Atomic = std::atomic>
 class in_order {
  public:
-  /// All numbers up to this one are finished. Compared modulo 2^32. What finish wrote is visible.
-  [[nodiscard]] std::uint32_t done() const noexcept {
+  /// Before anything is reported: all numbers up to this one count as finished.
+  void start_after(std::uint64_t number) noexcept {
+    // relaxed: set up before the threads that report
+    seen_.store(number, std::memory_order_relaxed);
+    done_.store(number, std::memory_order_relaxed);
+  }
+
+  /// All numbers up to this one are finished. What finish wrote is visible.
+  [[nodiscard]] std::uint64_t done() const noexcept {
     // A1 done  acquire done_  <- R1
     return done_.load(std::memory_order_acquire);
   }
 
   /// `number` and all before it may be finished.
   template <class Finish>
-  void report(std::uint32_t number, Finish&& finish) noexcept {
+  void report(std::uint64_t number, Finish&& finish) noexcept {
     if constexpr (!concurrent(M)) {
       finish_up_to(number, finish);
       return;
     }
-    std::uint32_t seen = seen_.load(std::memory_order_relaxed);
+    std::uint64_t seen = seen_.load(std::memory_order_relaxed);
     do {
-      if (static_cast<std::int32_t>(number - seen) <= 0) return;
+      if (number <= seen) return;
       // S1 seen  seq_cst seen_, then busy_  <-> S2: its holder sees the number, or we see it gone
     } while (!seen_.compare_exchange_weak(seen, number, std::memory_order_seq_cst,
                                           std::memory_order_relaxed));
@@ -51,16 +58,17 @@ class in_order {
 
  private:
   template <class Finish>
-  void finish_up_to(std::uint32_t number, Finish&& finish) noexcept {
-    std::uint32_t i = done_.load(std::memory_order_relaxed);
-    while (static_cast<std::int32_t>(number - i) > 0) {
+  void finish_up_to(std::uint64_t number, Finish&& finish) noexcept {
+    std::uint64_t i = done_.load(std::memory_order_relaxed);
+    while (number > i) {
       finish(++i);
       // R1 done  release done_  -> A1
       done_.store(i, std::memory_order_release);
     }
   }
 
-  Atomic<std::uint32_t> seen_{0}, done_{0}, busy_{0};
+  Atomic<std::uint64_t> seen_{0}, done_{0};
+  Atomic<std::uint32_t> busy_{0};
 };
 
 }  // namespace penstock::queues

@@ -2,10 +2,13 @@
 // holds until it has completed, and which are signalled. Posting needs the caller's exclusion (the
 // engine's queue owners); completions may be reported by any thread.
 //
-// Capacity (invariant 6): posted - done <= depth, so the send queue cannot overflow; the send CQ is
-// sized for depth times the queue pairs. One work request in signal_every is signalled, and each
-// that holds something; as a completion covers all before it, at most signal_every - 1 slots linger
-// unseen.
+// Capacity (invariant 3 of README.md): posted - done <= depth, so the send queue cannot overflow.
+// One work request in signal_every is signalled, and each that holds something or is waited for;
+// each of these brings a ticket of the completion queue (completion_room.hpp). As a completion
+// covers all before it, at most signal_every - 1 slots linger unseen.
+//
+// Numbers have 64 bits, so that one number can be compared with another however old; a completion
+// brings the low half of its own, which is never 2^31 away from what is done.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -34,35 +37,43 @@ struct lane {
   ibv_qp* qp = nullptr;
   std::uint32_t first_psn = 0;
 
-  void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn) {
+  /// before: number of the work request before the first.
+  void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn, std::uint64_t before = 0) {
     qp = q;
     first_psn = psn;
     depth_ = depth;
     signal_every_ = std::bit_floor(std::max(depth / 4, 1u));
     mask_ = std::bit_ceil(depth) - 1;  // numbers wrap round, and slots with them
     held_ = std::make_unique<holding[]>(mask_ + 1);
+    posted_.store(before, std::memory_order_relaxed);  // relaxed: nobody else knows the lane yet
+    completed_.start_after(before);
   }
 
   [[nodiscard]] bool has_room(std::uint32_t n = 1) const noexcept {
     return posted() + n - completed_.done() <= depth_;
   }
+  /// The next work request is signalled, whether it is asked for or not: it takes a ticket.
+  [[nodiscard]] bool signals_next() const noexcept {
+    return ((posted() + 1) & (signal_every_ - 1)) == 0;
+  }
   /// Everything that was posted and signalled has completed.
   [[nodiscard]] bool drained() const noexcept {
     return posted() - completed_.done() < signal_every_;
   }
-  /// Number of the work request posted last; a completion reports it. Compared modulo 2^32.
-  [[nodiscard]] std::uint32_t posted() const noexcept {
+  /// Number of the work request posted last.
+  [[nodiscard]] std::uint64_t posted() const noexcept {
     return posted_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] bool completed(std::uint32_t number) const noexcept {
-    return static_cast<std::int32_t>(completed_.done() - number) >= 0;
+  [[nodiscard]] bool completed(std::uint64_t number) const noexcept {
+    return completed_.done() >= number;
   }
 
-  /// Posts wr (room was asked for): adds its number, this lane's identity and, where due, the
-  /// signal. 0 or an errno; on an error nothing is held.
+  /// Posts wr (room was asked for, and a ticket taken if it is signalled): adds its number, this
+  /// lane's identity and the signal, which is due to what holds something, too. 0 or an errno; on
+  /// an error nothing is held.
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
-    const std::uint32_t number = posted() + 1;
-    wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | number;
+    const std::uint64_t number = posted() + 1;
+    wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
     const bool holds = h.chunk != no_chunk || h.mr != nullptr;
     if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
     if (signal || holds || (number & (signal_every_ - 1)) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
@@ -75,17 +86,20 @@ struct lane {
     return e;
   }
 
-  /// A completion of work request `number` came: release(holding) is called for all that it covers.
-  /// Any thread; each holding is released once, in order.
+  /// A completion of the work request with that number's low half came: release(holding) is called
+  /// for all that it covers. Any thread; each holding is released once, in order.
   template <class Release>
-  void complete(std::uint32_t number, Release&& release) noexcept {
-    completed_.report(number,
-                      [&](std::uint32_t i) { release(std::exchange(held_[i & mask_], {})); });
+  void complete(std::uint32_t low, Release&& release) noexcept {
+    const std::uint64_t done = completed_.done();
+    const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(done));
+    if (ahead <= 0) return;  // a later completion came first
+    completed_.report(done + static_cast<std::uint32_t>(ahead),
+                      [&](std::uint64_t i) { release(std::exchange(held_[i & mask_], {})); });
   }
 
  private:
   std::uint32_t depth_ = 0, mask_ = 0, signal_every_ = 1;
-  std::atomic<std::uint32_t> posted_{0};  // written by the poster
+  std::atomic<std::uint64_t> posted_{0};  // written by the poster
   in_order<build_mode> completed_;
   std::unique_ptr<holding[]> held_;
 };

@@ -30,16 +30,9 @@ result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, i
 }
 
 result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
-  const std::uint32_t most = static_cast<std::uint32_t>(dev_.limits.max_cqe);
-  const std::uint32_t am = size.small_receives() + size.bulk_receives();
-  if (am > most)
-    return failure{"the receive space of " + std::to_string(am) + " messages exceeds the " +
-                       std::to_string(most) + " entries of a completion queue of " + dev_.name,
-                   0, "lower PENSTOCK_CRED_PER_NODE or PENSTOCK_BANKED_CREDITS"};
-  // A lane signals one work request in a quarter of its depth and each that holds a chunk or
-  // registration.
-  const std::uint32_t signalled =
-      std::min(most, size.request_chunks + size.reply_chunks + 8 * (size.peers + 1) + size.depth);
+  if (auto r = size.fit(dev_.limits, dev_.name); !r) return r;
+  const std::uint32_t sends = size.send_completions(dev_.limits);
+  send_room.open(sends);
   const auto cq = [this](std::uint32_t n, ibv_cq*& out, ibv_comp_channel* tells) -> result<void> {
     out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, tells, 0);
     if (out == nullptr)
@@ -47,9 +40,9 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
                      "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
     return {};
   };
-  if (auto r = cq(signalled, send_cq, nullptr); !r) return r;
-  if (auto r = cq(std::min(most, size.reply_receives()), reply_cq, channel); !r) return r;
-  if (auto r = cq(am, am_cq, channel); !r) return r;
+  if (auto r = cq(sends, send_cq, nullptr); !r) return r;
+  if (auto r = cq(size.reply_receives(), reply_cq, channel); !r) return r;
+  if (auto r = cq(size.request_receives(), am_cq, channel); !r) return r;
 
   auto s = receive_pool::open(dev_, pd, memory_, size.small_receives(), size.spares,
                               size.small_held, size.small_bytes);

@@ -9,9 +9,8 @@
 //   RplSB    reply_chunks
 //   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue
 //            pairs
-// Capacity (invariant 6): am_cq holds a completion for every posted buffer, reply_cq for every
-// receive of the reply SRQ, send_cq for what may be signalled on all queue pairs within the
-// process's tickets.
+// Capacity (invariant 3 of README.md): am_cq holds a completion for every posted buffer, reply_cq
+// for every receive of the reply SRQ, send_cq one for each ticket of send_room.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,47 +23,13 @@
 #include "memreg/memreg.hpp"
 #include "nic/device.hpp"
 #include "queues/chunk_pool.hpp"
+#include "queues/completion_room.hpp"
+#include "queues/dimensions.hpp"
 #include "queues/lane.hpp"
 #include "queues/qp_table.hpp"
 #include "queues/receive_pool.hpp"
 
 namespace penstock::queues::PENSTOCK_ABI {
-
-/// How large everything is; bytes and counts follow from settings and credits.
-struct dimensions {
-  std::uint32_t peers = 0;          ///< other processes
-  std::uint32_t credits = 0;        ///< total lent and banked
-  std::uint32_t spares = 4;         ///< threads that can handle requests at a time
-  std::uint32_t small_bytes = 256;  ///< one credit
-  std::uint32_t full_bytes = 4160;  ///< of a bulk buffer
-  std::uint32_t full_cost = 17;     ///< credits a bulk message costs
-  std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = 4160;
-  std::uint32_t depth = 64;      ///< of each send queue
-  std::uint32_t max_inline = 0;  ///< asked for each queue pair
-
-  [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
-    return (credits + full_cost - 1) / full_cost;
-  }
-  /// Small buffers that come with a spare; of bulk ones, whose messages cost more than a post, one.
-  static constexpr std::uint32_t small_held = held_back::most;
-  /// Receive buffers of either size.
-  [[nodiscard]] std::uint32_t small_receives() const noexcept {
-    return credits + spares * small_held;
-  }
-  [[nodiscard]] std::uint32_t bulk_receives() const noexcept { return bulk_buffers() + spares; }
-  /// Receives behind the reply lanes that come with a spare: who has one puts so many back at once.
-  static constexpr std::uint32_t late_receives = 8;
-  /// Most that are put back at once.
-  static constexpr std::uint32_t receives_a_post = 16;
-  /// One for each request that is out, for the system messages of each peer, and what is late.
-  [[nodiscard]] std::uint32_t reply_receives() const noexcept {
-    return request_chunks + 4 * peers + 16 + spares * late_receives;
-  }
-  /// Bytes registered for receiving requests.
-  [[nodiscard]] std::size_t receive_bytes() const noexcept {
-    return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;
-  }
-};
 
 enum side { small_side, reply_side, bulk_side };
 
@@ -88,6 +53,15 @@ class message_queues {
   [[nodiscard]] std::uint32_t identity_of(std::uint32_t qpn) const noexcept {
     return table_.find(qpn);
   }
+  /// True if the next work request on the lane may be posted: it has a place, and, if it is
+  /// signalled because it asks for that or is due, a ticket, which is taken for it. By the poster.
+  [[nodiscard]] bool admits(const lane& l, bool asks, room_share share) noexcept {
+    if (!l.has_room()) [[unlikely]]
+      return false;
+    if (!asks && !l.signals_next()) [[likely]]
+      return true;
+    return send_room.try_take(share);
+  }
   /// Puts zero-length receives back behind the reply lanes: the n <= receives_a_post just taken,
   /// and those of before, late, that this thread has yet to put back. With a spare in hand only
   /// when they are several. 0 or an errno.
@@ -101,6 +75,8 @@ class message_queues {
 
   const dimensions size;
   ibv_cq *send_cq = nullptr, *reply_cq = nullptr, *am_cq = nullptr;
+  /// The tickets of send_cq: one for each signalled work request, back when it is polled.
+  completion_room<build_mode> send_room;
   ibv_srq* reply_srq = nullptr;
   std::unique_ptr<chunk_pool> request_chunks, reply_chunks;
   std::unique_ptr<receive_pool> small, bulk;

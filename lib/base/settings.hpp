@@ -50,6 +50,7 @@ struct settings {
   std::uint32_t rnr_retry = 7;         ///< 7: for ever
   std::uint32_t rnr_timer = 1;         ///< verbs code of the minimum RNR timer (1: 10 µs)
   std::uint32_t qp_timeout = 14;       ///< verbs code: 4.096 µs · 2^14 = 67 ms
+  std::uint32_t max_cqe = 0;           ///< entries of a completion queue; 0: what the device allows
   std::uint32_t inline_limit = 16384;  ///< largest payload handed over inline; capped by the device
   bool direct = true;                  ///< inline path of the shared-memory device
   memory_ordering mem_consistency = memory_ordering::strict;

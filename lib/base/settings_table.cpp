@@ -10,6 +10,9 @@ using u = setting_unit;
 constexpr double kib = 1024, mib = 1024 * kib, gib = 1024 * mib, tib = 1024 * gib;
 constexpr double ms = 1e6, sec = 1e9, hour = 3600 * sec;
 
+// Chunks have numbers of 16 bits, of which 0xffff is none; the progress thread has one of its own.
+constexpr double most_chunks = 0xfffe;
+
 const setting_row rows[] = {
     // device
     {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
@@ -30,6 +33,8 @@ const setting_row rows[] = {
      "Retries when a receiver has no buffer; 7 is for ever. Credits make this rare."},
     {"RNR_TIMER", "", &s::rnr_timer, 0, 31, u::none,
      "Verbs code of the wait between such retries; 1 is 10 us."},
+    {"MAX_CQE", "", &s::max_cqe, 0, 1 << 30, u::none,
+     "Most entries of a completion queue, where the device allows more; 0 is the device's limit."},
     {"INLINE_LIMIT", "GASNET_GNI_PUT_FMA_RDMA_CUTOVER", &s::inline_limit, 0, 16384, u::bytes,
      "Largest payload the processor writes into the send queue itself; the device's limit caps "
      "it."},
@@ -40,9 +45,9 @@ const setting_row rows[] = {
      "written by puts may then see later bytes first; strict and none keep the device's default."},
 
     // buffers and queues
-    {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS", &s::sb_chunks, 8, 1 << 20, u::none,
+    {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS", &s::sb_chunks, 8, most_chunks, u::none,
      "Request send chunks; one is held from a request to its reply. Also bounce buffers."},
-    {"RPL_CHUNKS", "GASNET_PORTAL_RPL_CHUNKS", &s::rpl_chunks, 8, 1 << 20, u::none,
+    {"RPL_CHUNKS", "GASNET_PORTAL_RPL_CHUNKS", &s::rpl_chunks, 8, most_chunks, u::none,
      "Reply send chunks; one is held until the reply has left."},
     {"AMRECV_SPACE", "GASNET_PORTAL_AMRECV_SPACE", &s::amrecv_space, 0, tib, u::bytes,
      "Receive space for requests, 256 bytes a credit; 0 takes it from the table by job size."},
@@ -55,7 +60,7 @@ const setting_row rows[] = {
     {"SYS_LIMIT", "GASNET_PORTAL_SYS_LIMIT", &s::sys_limit, 0, 65536, u::none,
      "Most SYS events (datagrams that make connections) a poll handles; 0 is all."},
     {"MSG_LIMIT", "GASNET_OP_OUST_LIMIT GASNET_PORTAL_MSG_LIMIT GASNET_GNI_NUM_PD", &s::msg_limit,
-     32, 1 << 20, u::none,
+     32, most_chunks, u::none,
      "Messages in flight from this process to all others, requests, replies and transfers each; on "
      "shm0's direct path a message is there when it is sent."},
     {"OP_OUST_PP", "GASNET_OP_OUST_PP", &s::op_oust_pp, 4, 32768, u::none,
@@ -64,7 +69,7 @@ const setting_row rows[] = {
      "Requests in flight to one peer, by lending no more credits (a full message's at least); 0 "
      "leaves it to MAX_CRED_PER_NODE."},
     {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL", &s::am_oust_limit, 0,
-     1 << 20, u::none,
+     most_chunks, u::none,
      "Requests in flight from this process to all others; 0 is MSG_LIMIT. Not 0 takes the verbs "
      "path "
      "on shm0 too."},

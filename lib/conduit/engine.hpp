@@ -340,9 +340,9 @@ class engine {
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
   result<std::uint32_t> key_for(const void* payload, std::size_t bytes,
                                 ibv_mr*& temporary) noexcept;
-  status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint32_t& number) noexcept;
+  status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint64_t& number) noexcept;
   [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
-  void long_went(const peer& p, std::uint32_t number) noexcept;
+  void long_went(const peer& p, std::uint64_t number) noexcept;
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
   template <class Write, class Before>
   status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
@@ -364,7 +364,7 @@ class engine {
   template <class Write>
   void write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, bool copied, std::uint32_t imm,
                    Write&& write) noexcept;
-  [[gnu::noinline]] void await_room(peer& p, const queues::lane& lane) noexcept;
+  [[gnu::noinline]] void await_reply_room(peer& p, bool signalled) noexcept;
   bool push_word_verbs(peer& p, const wire::header& h) noexcept;
   void push_credits_verbs(peer& p, std::uint32_t tag) noexcept;
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;

@@ -13,11 +13,11 @@ namespace {
 
 struct scene {
   queues::in_order<thread_mode::par, model::scheduled> count;
-  std::uint32_t finished = 0;
+  std::uint64_t finished = 0;
   int inside = 0;
 
-  void report(std::uint32_t number) {
-    count.report(number, [this](std::uint32_t i) {
+  void report(std::uint64_t number) {
+    count.report(number, [this](std::uint64_t i) {
       if (++inside != 1) model::fail("two threads finish at once");
       if (i != finished + 1) model::fail("out of order, or twice");
       model::scheduled<int> place{0};
@@ -31,12 +31,12 @@ struct scene {
 };
 
 // Each thread reports its numbers; whatever the order, all are finished at the end.
-model::trial trial(const std::vector<std::vector<std::uint32_t>>& numbers, std::uint32_t last) {
+model::trial trial(const std::vector<std::vector<std::uint64_t>>& numbers, std::uint64_t last) {
   auto s = std::make_shared<scene>();
   model::trial t;
   for (const auto& mine : numbers)
     t.threads.push_back([s, mine] {
-      for (const std::uint32_t n : mine) s->report(n);
+      for (const std::uint64_t n : mine) s->report(n);
     });
   t.always = [s] { return s->never_early(); };
   t.finally = [s, last] { return s->finished == last && s->count.done() == last; };

@@ -27,14 +27,15 @@ struct alignas(cache_line) domain {
   std::unique_ptr<credit::ledger<build_mode>> ledger;
   std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
   ibv_cq* transfers = nullptr;                     ///< of puts, gets and atomics; verbs path only
-  std::unique_ptr<std::atomic<peer*>[]> order;     ///< peers in the order they were connected
+  queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers
+  std::unique_ptr<std::atomic<peer*>[]> order;        ///< peers in the order they were connected
   std::atomic<std::uint32_t> placed{0};
   std::atomic<std::uint32_t> connected{0};  ///< entries of order that are valid
 
   // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
   struct longs_out {
     std::uint64_t count = 0;
-    std::uint32_t number[64] = {};
+    std::uint64_t number[64] = {};
   };
   std::vector<longs_out> longs;
 

@@ -75,19 +75,19 @@ result<void> transfers::open() {
   put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
   get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
 
-  // One completion queue for all of a domain; each queue pair's share of it is its depth.
-  const auto most = static_cast<std::uint32_t>(limits.max_cqe);
-  depth_ = std::min(
-      {e.settings_.op_oust_pp, most / e.size_, std::max(e.settings_.msg_limit / e.size_, 1u)});
-  if (depth_ == 0)
-    return failure{"a completion queue of " + e.device_.name + " has " + std::to_string(most) +
-                       " entries, too few for puts and gets to " + std::to_string(e.size_) +
-                       " processes",
-                   0, "run fewer processes"};
-  const auto entries = static_cast<int>(depth_ * e.size_);
+  // One completion queue for all of a domain. Where it is shorter than all queue pairs together,
+  // these share its entries as tickets.
+  depth_ = std::min(e.settings_.op_oust_pp, e.settings_.msg_limit);
+  const std::uint64_t together = std::uint64_t{depth_} * e.size_;
+  const auto entries = static_cast<std::uint32_t>(
+      std::min({together, std::uint64_t{e.settings_.msg_limit},
+                std::uint64_t{static_cast<std::uint32_t>(limits.max_cqe)}}));
+  shares_tickets_ = together > entries;
   for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
     ibv_cq*& cq = engine_.domains_[i].transfers;
-    cq = e.device_.verbs->create_cq(e.device_.context, entries, nullptr, nullptr, 0);
+    cq = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(entries), nullptr, nullptr,
+                                    0);
+    engine_.domains_[i].transfer_room.open(entries);
     if (cq == nullptr)
       return failure{
           "ibv_create_cq of " + std::to_string(entries) + " entries on " + e.device_.name, errno,

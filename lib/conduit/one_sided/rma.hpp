@@ -212,6 +212,7 @@ class transfers {
   firehose::remote_firehoses* remote_ = nullptr;  // everywhere_'s
   std::uint8_t reads_ = 1;                        // reads and atomics in flight on one queue pair
   std::uint32_t depth_ = 0, max_inline_ = 0;
+  bool shares_tickets_ = false;  // a transfer takes one of domain::transfer_room
   std::size_t put_bounce_ = 0, get_bounce_ = 0, max_piece_ = 0;
   std::unique_ptr<queues::chunk_pool> slots_;
   std::unique_ptr<memreg::arena> memory_;

@@ -33,7 +33,8 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   if (!p.transfer_out.try_enter(tag)) [[unlikely]]
     return status::busy;
   status s = status::ok;
-  if (!p.transfers->has_room()) [[unlikely]] {
+  if (!p.transfers->has_room() ||
+      (shares_tickets_ && !p.home->transfer_room.try_take(queues::room_share::all))) [[unlikely]] {
     s = status::no_space;
   } else {
     // relaxed: who completes it has seen the completion, which the post precedes
@@ -56,6 +57,7 @@ unsigned transfers::reap(domain& d) noexcept {
   const int n = ibv_poll_cq(d.transfers, batch, wc);
   if (n < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of puts and gets failed on %s", engine_.device_.name.c_str());
+  if (shares_tickets_) d.transfer_room.give(static_cast<std::uint32_t>(n));
   for (int i = 0; i < n; ++i) {
     peer& p = d.peers[wc[i].wr_id >> 32];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {

@@ -9,8 +9,9 @@
 //   reply     RDMA WRITE with immediate: reply_word | chunk
 //   credits   the same, with a list of the chunks that it frees
 //
-// Why nothing waits for ever: send queues and reply chunks are freed by completions of what was
-// sent, which the devices bring without help of the peer's program; a reply's receive is posted
+// Why nothing waits for ever: send queues, reply chunks and the tickets of signalled work requests
+// are freed by completions of what was sent, which the devices bring without help of the peer's
+// program; a reply's receive is posted
 // before its request goes out; a request is taken from am_cq only with a reply chunk and a spare
 // in hand, so that its buffer is not missed (queues/receive_pool.hpp).
 //
@@ -99,6 +100,12 @@ struct plain_writer {
   }
 };
 
+// no_space unless the next work request on that lane of p may be posted; inside request_out.
+[[gnu::always_inline]] inline status may_request(peer& p, unsigned l) noexcept {
+  return p.home->queues->admits(p.lanes[l], false, queues::room_share::requests) ? status::ok
+                                                                                 : status::no_space;
+}
+
 }  // namespace
 
 // For a wait that has lasted. Who has nothing on its way hears of no error: a peer that is cut off
@@ -127,8 +134,8 @@ void engine::probe_peers() noexcept {
     wr.wr.rdma.remote_addr = p.reply_base;
     wr.wr.rdma.rkey = p.reply_rkey;
     queues::lane& lane = p.lanes[lane_request];
-    if (const int e = lane.has_room() ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0;
-        e != 0)
+    const bool may = d.queues->admits(lane, true, queues::room_share::requests);
+    if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)
       peer_failed(p, std::strerror(e));
     p.request_out.leave(tag);
   }
@@ -165,7 +172,7 @@ result<std::uint32_t> engine::key_for(const void* payload, std::size_t bytes,
 
 // Posts the payload of a Long in pieces that the device takes; inside request_out or reply_out.
 status engine::write_payload(peer& p, unsigned l, const outgoing& m,
-                             std::uint32_t& number) noexcept {
+                             std::uint64_t& number) noexcept {
   ibv_mr* temporary = nullptr;
   auto key = key_for(m.payload, m.bytes, temporary);
   if (!key) {
@@ -173,9 +180,13 @@ status engine::write_payload(peer& p, unsigned l, const outgoing& m,
     return status::device_error;
   }
   const std::size_t piece = std::min<std::size_t>(device_.max_message(), std::size_t{1} << 30);
+  const auto share = l == lane_reply ? queues::room_share::all : queues::room_share::requests;
   for (std::size_t done = 0; done < m.bytes;) {
     const std::size_t n = std::min(piece, m.bytes - done);
-    await_sends(p, [&] { return p.lanes[l].has_room(2); });
+    const bool last = done + n == m.bytes;
+    await_sends(p, [&] {
+      return p.lanes[l].has_room(2) && p.home->queues->admits(p.lanes[l], last, share);
+    });
     ibv_sge sge{reinterpret_cast<std::uintptr_t>(m.payload) + done, static_cast<std::uint32_t>(n),
                 *key};
     ibv_send_wr wr{};
@@ -184,7 +195,6 @@ status engine::write_payload(peer& p, unsigned l, const outgoing& m,
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(m.dest) + done;
     wr.wr.rdma.rkey = p.segment_rkey;
-    const bool last = done + n == m.bytes;
     if (const int e = p.lanes[l].post(wr, identity(p.rank, l),
                                       {queues::no_chunk, last ? temporary : nullptr}, last);
         e != 0)
@@ -204,7 +214,7 @@ bool engine::long_may_go(const peer& p, unsigned l) const noexcept {
          p.lanes[l].completed(o.number[o.count % settings_.long_depth]);
 }
 
-void engine::long_went(const peer& p, std::uint32_t number) noexcept {
+void engine::long_went(const peer& p, std::uint64_t number) noexcept {
   if (p.home->longs.empty()) return;
   domain::longs_out& o = p.home->longs[p.rank];
   o.number[o.count++ % settings_.long_depth] = number;
@@ -218,15 +228,14 @@ inline bool engine::is_plain(const outgoing& m) const noexcept {
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
-// for it; inside request_out. copied: n <= short_inline_. before(): what has to be on its way
-// first.
+// for it; inside request_out. copied: n <= short_inline_. before(): sends what has to be on its way
+// first, and sees that the request itself may be posted.
 template <class Write, class Before>
 [[gnu::always_inline]] inline status engine::post_request(peer& p, std::uint32_t tag, unsigned l,
                                                           std::uint32_t cost, std::uint32_t n,
                                                           bool copied, Write&& write,
                                                           Before&& before) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
-  if (!p.lanes[l].has_room()) return status::no_space;
   const std::optional<std::uint32_t> chunk = chunks.take();
   if (!chunk) return status::no_chunk;
   if (const status s = before(); s != status::ok) [[unlikely]] {
@@ -269,9 +278,9 @@ template <class Write, class Before>
   const std::uint32_t tag = my_tag();
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return false;
-  const auto nothing = [] { return status::ok; };
+  const auto before = [&p] { return may_request(p, lane_request); };
   const bool sent = p.lease != 0 && post_request(p, tag, lane_request, 1, n, true,
-                                                 plain_writer{m, n}, nothing) == status::ok;
+                                                 plain_writer{m, n}, before) == status::ok;
   p.request_out.leave(tag);
   return sent;
 }
@@ -305,7 +314,7 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     return status::busy;
   status s = status::ok;
   const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
-  std::uint32_t written = 0;
+  std::uint64_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const bool leases = p.lease < cost;
   if (leases) {
@@ -314,11 +323,14 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   }
   if (s == status::ok)
     s = post_request(p, tag, l, cost, n, n <= short_inline_, writer{m, n, carry}, [&] {
-      if (!separate) return status::ok;
-      if (!long_may_go(p, l)) return status::no_space;
+      if (!separate) return may_request(p, l);
+      if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
       const status w = write_payload(p, l, m, written);
-      if (w == status::ok) long_went(p, written);
-      return w;
+      if (w != status::ok) return w;
+      long_went(p, written);
+      // The payload has gone: its header follows now, and not once more.
+      await_sends(p, [&] { return may_request(p, l) == status::ok; });
+      return status::ok;
     });
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
@@ -329,9 +341,11 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   return s;
 }
 
-// Waits until lane, of p, has room.
-void engine::await_room(peer& p, const queues::lane& lane) noexcept {
-  await_sends(p, [&] { return lane.has_room(); });
+// Waits until the next work request on p's reply lane may be posted.
+void engine::await_reply_room(peer& p, bool signalled) noexcept {
+  await_sends(p, [&] {
+    return p.home->queues->admits(p.lanes[lane_reply], signalled, queues::room_share::all);
+  });
 }
 
 // Writes n bytes, built by write(to), into the requester's chunk that imm names; inside reply_out.
@@ -342,8 +356,8 @@ template <class Write>
                                                        std::uint32_t n, bool copied,
                                                        std::uint32_t imm, Write&& write) noexcept {
   queues::lane& lane = p.lanes[lane_reply];
-  if (!lane.has_room()) [[unlikely]]
-    await_room(p, lane);
+  if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) [[unlikely]]
+    await_reply_room(p, !copied);
   peer_answered(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* at = here;
@@ -417,7 +431,7 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
     return status::out_of_segment;
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
-  std::uint32_t written = 0;
+  std::uint64_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
   const std::uint32_t n = length_of(m, carry);
@@ -431,7 +445,7 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
 // A system message is all in the immediate: a write of nothing. Inside reply_out.
 bool engine::push_word_verbs(peer& p, const wire::header& h) noexcept {
   queues::lane& lane = p.lanes[lane_reply];
-  if (!lane.has_room()) return false;
+  if (!p.home->queues->admits(lane, false, queues::room_share::all)) return false;
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   wr.wr.rdma.remote_addr = p.reply_base;

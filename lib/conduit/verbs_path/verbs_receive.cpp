@@ -36,6 +36,7 @@ unsigned engine::reap_sends(domain& d) noexcept {
   const int n = ibv_poll_cq(d.queues->send_cq, batch, wc);
   if (n < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of the send queue failed on %s", device_.name.c_str());
+  d.queues->send_room.give(static_cast<std::uint32_t>(n));
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
     peer& p = d.peers[rank_of(id)];

@@ -1,0 +1,64 @@
+// The room of a completion queue of sends, as tickets: each signalled work request takes one before
+// it is posted, and whoever takes completions out of the queue gives as many back. So the queue
+// holds every completion that can come, however long nobody looks at it (invariant 3 of README.md).
+//
+//   free_: tickets that nobody holds; below zero for a moment while a refused taker puts its own
+//   back
+//
+// Who with whom: any threads take and give. Effect: the subtraction in try_take. Requests leave a
+// quarter of the tickets to replies, so that an answer never waits for requests to complete. A
+// ticket comes back when its completion is polled, which takes no help of the peer's program: a
+// taker who finds none polls the queue. Nothing is published by the count: what a work request
+// holds is published by its completion (in_order.hpp). A refusal may come from another taker's
+// refusal at the same moment; both are asked again. Cost: one RMW for a take in PAR, one for each
+// batch that is given back, none in SEQ.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/base/mode.hpp"
+
+namespace penstock::queues {
+
+/// Of which tickets one is taken: those that requests may have, or all, for what must not wait for
+/// requests.
+enum class room_share : std::uint8_t { requests, all };
+
+template <thread_mode M, template <class> class Atomic = std::atomic>
+class completion_room {
+ public:
+  /// Fewest tickets of which requests get some and replies, too.
+  static constexpr std::uint32_t least = 16;
+
+  /// Before any thread takes one. tickets: the entries of the completion queue, from least on.
+  void open(std::uint32_t tickets) noexcept {
+    tickets_ = tickets;
+    // relaxed: set up before the threads that take
+    free_.store(static_cast<std::int32_t>(tickets), std::memory_order_relaxed);
+    kept_ = static_cast<std::int32_t>(tickets / 4);
+  }
+
+  [[nodiscard]] bool try_take(room_share s) noexcept {
+    const std::int32_t kept = s == room_share::requests ? kept_ : 0;
+    // relaxed, here and in give: the count carries nothing (see the head)
+    if (free_.fetch_sub(1, std::memory_order_relaxed) > kept) [[likely]]
+      return true;
+    free_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  /// n completions were taken out of the queue, or a ticket was not used.
+  void give(std::uint32_t n) noexcept {
+    if (n != 0) free_.fetch_add(static_cast<std::int32_t>(n), std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] std::uint32_t tickets() const noexcept { return tickets_; }
+  /// Tickets that are free at this moment.
+  [[nodiscard]] std::int32_t free() const noexcept { return free_.load(std::memory_order_relaxed); }
+
+ private:
+  std::uint32_t tickets_ = 0;
+  std::int32_t kept_ = 0;
+  alignas(cache_line) word<M, std::int32_t, Atomic> free_{0};
+};
+
+}  // namespace penstock::queues

@@ -1,0 +1,65 @@
+// How large the queues and pools of one engine on one device are, and whether the device can hold
+// them. Used by queues.hpp and by the engine's memory report; makes nothing.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "lib/base/result.hpp"
+#include "queues/receive_pool.hpp"
+
+namespace penstock::queues {
+
+/// How large everything is; bytes and counts follow from settings and credits.
+struct dimensions {
+  std::uint32_t peers = 0;          ///< other processes
+  std::uint32_t credits = 0;        ///< total lent and banked
+  std::uint32_t spares = 4;         ///< threads that can handle requests at a time
+  std::uint32_t small_bytes = 256;  ///< one credit
+  std::uint32_t full_bytes = 4160;  ///< of a bulk buffer
+  std::uint32_t full_cost = 17;     ///< credits a bulk message costs
+  std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = 4160;
+  std::uint32_t depth = 64;      ///< of each send queue
+  std::uint32_t max_inline = 0;  ///< asked for each queue pair
+
+  [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
+    return (credits + full_cost - 1) / full_cost;
+  }
+  /// Small buffers that come with a spare; of bulk ones, whose messages cost more than a post, one.
+  static constexpr std::uint32_t small_held = held_back::most;
+  /// Receive buffers of either size.
+  [[nodiscard]] std::uint32_t small_receives() const noexcept {
+    return credits + spares * small_held;
+  }
+  [[nodiscard]] std::uint32_t bulk_receives() const noexcept { return bulk_buffers() + spares; }
+  /// Completions that am_cq may hold: one of each buffer.
+  [[nodiscard]] std::uint32_t request_receives() const noexcept {
+    return small_receives() + bulk_receives();
+  }
+  /// Receives behind the reply lanes that come with a spare: the thread that holds it reposts so
+  /// many at once.
+  static constexpr std::uint32_t late_receives = 8;
+  /// Most that are put back at once.
+  static constexpr std::uint32_t receives_a_post = 16;
+  /// One for each request that is out, for the system messages of each peer, and what is late.
+  [[nodiscard]] std::uint32_t reply_receives() const noexcept {
+    return request_chunks + 4 * peers + 16 + spares * late_receives;
+  }
+  /// Signalled work requests that may wait in send_cq, if the device's queue is that long; where it
+  /// is shorter there are fewer tickets (completion_room.hpp). Enough for every chunk to be in use
+  /// and for a few signals of every lane.
+  [[nodiscard]] std::uint32_t send_completions(const ibv_device_attr& device) const noexcept;
+  /// Bytes registered for receiving requests.
+  [[nodiscard]] std::size_t receive_bytes() const noexcept {
+    return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;
+  }
+
+  /// Fails, naming the queue and what to lower, if a queue that cannot be shorter exceeds what the
+  /// device allows.
+  [[nodiscard]] result<void> fit(const ibv_device_attr& device, const std::string& name) const;
+};
+
+}  // namespace penstock::queues

@@ -1,0 +1,193 @@
+// Every lane and queue of an engine filled to the brim on a device with small limits, while nobody
+// looks at the completion queues. Each queue pair is connected to itself.
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/base/settings.hpp"
+#include "memreg/memreg.hpp"
+#include "nic/device.hpp"
+#include "nic/registrar.hpp"
+#include "queues/queues.hpp"
+
+using namespace penstock;
+using queues::room_share;
+
+namespace {
+
+constexpr std::uint32_t peers = 3, most_cqe = 64;
+
+queues::dimensions small() {
+  queues::dimensions d;
+  d.peers = peers;
+  d.credits = 18;
+  d.spares = 1;
+  d.request_chunks = 16;
+  d.reply_chunks = 8;
+  d.depth = 16;
+  d.max_inline = 64;
+  return d;
+}
+
+struct rig {
+  nic::device device;
+  ibv_pd* pd = nullptr;
+  std::unique_ptr<nic::registrar_as<memreg::registrar, memreg::registration>> registrar;
+  std::unique_ptr<queues::message_queues> q;
+  std::vector<std::array<queues::lane, 3>> lanes{peers};  // by side
+
+  rig() {
+    settings s;
+    s.device = "shm0";
+    s.max_cqe = most_cqe;
+    auto d = nic::open_device(s);
+    REQUIRE(d);
+    device = std::move(*d);
+    REQUIRE(device.limits.max_cqe == static_cast<int>(most_cqe));
+    pd = device.verbs->alloc_pd(device.context);
+    registrar =
+        std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device, pd);
+    auto made = queues::message_queues::open(device, pd, *registrar, small());
+    REQUIRE_MESSAGE(made, made.error().message());
+    q = std::move(*made);
+    for (std::uint32_t p = 0; p < peers; ++p)
+      for (unsigned s3 = 0; s3 < 3; ++s3)
+        lanes[p][s3].open(connected(static_cast<queues::side>(s3)), small().depth, 0);
+  }
+  ~rig() {
+    for (auto& all : lanes)
+      for (auto& l : all) device.verbs->destroy_qp(l.qp);
+    q.reset();
+    registrar.reset();
+    device.verbs->dealloc_pd(pd);
+  }
+
+  ibv_qp* connected(queues::side s) {
+    ibv_qp_init_attr init{};
+    init.qp_type = IBV_QPT_RC;
+    q->describe(s, init);
+    ibv_qp* const qp = device.verbs->create_qp(pd, &init);
+    REQUIRE(qp != nullptr);
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_INIT;
+    a.port_num = device.self.port;
+    a.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    REQUIRE(device.verbs->modify_qp(
+                qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = static_cast<ibv_mtu>(device.self.mtu);
+    a.dest_qp_num = qp->qp_num;
+    a.min_rnr_timer = 1;
+    a.ah_attr = device.path_to(device.self);
+    REQUIRE(device.verbs->modify_qp(qp, &a,
+                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                        IBV_QP_MIN_RNR_TIMER) == 0);
+    a.qp_state = IBV_QPS_RTS;
+    a.timeout = 14;
+    a.retry_cnt = 6;
+    a.rnr_retry = 7;
+    REQUIRE(device.verbs->modify_qp(qp, &a,
+                                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+                                        IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                        IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+    return qp;
+  }
+
+  // Posts eight bytes, as a write, a write with an immediate, or a send.
+  void post(queues::lane& l, std::uint32_t identity, ibv_wr_opcode op, bool signal) {
+    std::uint64_t bytes = 1;
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(&bytes), sizeof bytes, 0};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = op;
+    wr.send_flags = IBV_SEND_INLINE;
+    wr.wr.rdma.remote_addr = q->request_chunks->base();
+    wr.wr.rdma.rkey = q->request_chunks->keys().rkey;
+    REQUIRE(l.post(wr, identity, {}, signal) == 0);
+  }
+
+  // Takes all completions of sends; how many there were.
+  std::uint32_t reap() {
+    std::uint32_t all = 0;
+    ibv_wc wc;
+    while (ibv_poll_cq(q->send_cq, 1, &wc) == 1) {
+      ++all;
+      CHECK(wc.status == IBV_WC_SUCCESS);
+      const auto id = static_cast<std::uint32_t>(wc.wr_id >> 32);
+      lanes[id / 3][id % 3].complete(static_cast<std::uint32_t>(wc.wr_id), [](queues::holding) {});
+      q->send_room.give(1);
+    }
+    return all;
+  }
+  // Messages of op on one side, to its peers in turn, until `count` have gone; sends are reaped.
+  void send(queues::side s, ibv_wr_opcode op, std::uint32_t count) {
+    for (std::uint32_t i = 0, tries = 0; i < count; ++tries) {
+      REQUIRE(tries < 1'000'000);
+      const std::uint32_t p = tries % peers;
+      if (!q->admits(lanes[p][s], false, room_share::all)) {
+        (void)reap();
+        continue;
+      }
+      post(lanes[p][s], p * 3 + s, op, false);
+      ++i;
+    }
+  }
+  [[nodiscard]] bool quiet() const {
+    pollfd f{device.context->async_fd, POLLIN, 0};
+    return ::poll(&f, 1, 20) == 0;
+  }
+};
+
+std::uint32_t completions(ibv_cq* cq, std::uint32_t expected) {
+  std::uint32_t n = 0;
+  ibv_wc wc;
+  for (int tries = 0; n < expected && tries < 1'000'000; ++tries)
+    if (ibv_poll_cq(cq, 1, &wc) == 1) n += wc.status == IBV_WC_SUCCESS ? 1 : 0;
+  return ibv_poll_cq(cq, 1, &wc) == 0 ? n : ~0u;
+}
+
+}  // namespace
+
+TEST_CASE("signalled sends on all lanes stop at the tickets, and the completion queue holds them") {
+  rig r;
+  const std::uint32_t tickets = r.q->send_room.tickets();
+  REQUIRE(tickets <= most_cqe);
+  REQUIRE(tickets < peers * 3 * small().depth);
+  for (int round = 0; round < 3; ++round) {
+    std::uint32_t posted = 0;
+    for (const room_share share : {room_share::requests, room_share::all}) {
+      for (bool any = true; any;) {
+        any = false;
+        for (std::uint32_t p = 0; p < peers; ++p)
+          for (unsigned s = 0; s < 3; ++s)
+            if (r.q->admits(r.lanes[p][s], true, share)) {
+              r.post(r.lanes[p][s], p * 3 + s, IBV_WR_RDMA_WRITE, true);
+              ++posted;
+              any = true;
+            }
+      }
+      CHECK(posted == (share == room_share::requests ? tickets - tickets / 4 : tickets));
+    }
+    CHECK(r.quiet());
+    std::uint32_t reaped = 0;
+    for (int tries = 0; reaped < tickets && tries < 1'000'000; ++tries) reaped += r.reap();
+    CHECK(reaped == tickets);
+    CHECK(r.q->send_room.free() == static_cast<std::int32_t>(tickets));
+  }
+}
+
+TEST_CASE("as many messages as receives are posted fill the queues of what comes, and no more") {
+  rig r;
+  const queues::dimensions d = small();
+  r.send(queues::small_side, IBV_WR_SEND, d.small_receives());
+  r.send(queues::bulk_side, IBV_WR_SEND, d.bulk_receives());
+  r.send(queues::reply_side, IBV_WR_RDMA_WRITE_WITH_IMM, d.reply_receives());
+  CHECK(r.quiet());
+  CHECK(completions(r.q->am_cq, d.request_receives()) == d.request_receives());
+  CHECK(completions(r.q->reply_cq, d.reply_receives()) == d.reply_receives());
+}

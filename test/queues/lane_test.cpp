@@ -1,0 +1,87 @@
+#include "queues/lane.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace penstock;
+
+namespace {
+
+/// A queue pair that keeps what is posted.
+struct recorder {
+  ibv_context context{};
+  ibv_qp qp{};
+  std::vector<std::uint64_t> signalled;  // wr_id of each
+
+  recorder() {
+    context.ops.post_send = [](ibv_qp* q, ibv_send_wr* wr, ibv_send_wr**) {
+      if ((wr->send_flags & IBV_SEND_SIGNALED) != 0)
+        static_cast<recorder*>(q->qp_context)->signalled.push_back(wr->wr_id);
+      return 0;
+    };
+    qp.context = &context;
+    qp.qp_context = this;
+  }
+};
+
+constexpr std::uint32_t depth = 16, identity = 77;
+constexpr std::uint64_t half = 1ull << 31, whole = 1ull << 32;
+
+int post(queues::lane& l, queues::holding h = {}, bool signal = false) {
+  ibv_send_wr wr{};
+  return l.post(wr, identity, h, signal);
+}
+
+}  // namespace
+
+TEST_CASE("a lane counts past 2^31 and 2^32, and releases each holding once, in order") {
+  for (const std::uint64_t before : {std::uint64_t{0}, half - 40, whole - 40, whole + half - 40}) {
+    CAPTURE(before);
+    recorder device;
+    queues::lane lane;
+    lane.open(&device.qp, depth, 0, before);
+    std::uint16_t next = 0, released = 0;
+    for (int round = 0; round < 40; ++round) {
+      for (; lane.has_room(); ++next) REQUIRE(post(lane, {.chunk = next}) == 0);
+      REQUIRE(lane.posted() - before == next);
+      REQUIRE(device.signalled.size() == depth);
+      // A later completion covers those before it, which say nothing new.
+      for (const std::size_t i : {std::size_t{7}, std::size_t{3}, std::size_t{15}, std::size_t{15}})
+        lane.complete(static_cast<std::uint32_t>(device.signalled[i]),
+                      [&](const queues::holding& h) { CHECK(h.chunk == released++); });
+      CHECK(released == next);
+      CHECK(lane.completed(lane.posted()));
+      CHECK(lane.drained());
+      device.signalled.clear();
+    }
+  }
+}
+
+TEST_CASE("what was posted 2^31 messages ago has completed, and what comes has not") {
+  recorder device;
+  queues::lane lane;
+  for (const std::uint64_t before : {half + 100, whole + 100, 5 * whole}) {
+    lane.open(&device.qp, depth, 0, before);
+    CHECK(lane.completed(50));
+    CHECK(lane.completed(before));
+    CHECK_FALSE(lane.completed(before + 1));
+  }
+}
+
+TEST_CASE("one work request in a quarter of the depth is signalled, and what asks or holds") {
+  recorder device;
+  queues::lane lane;
+  lane.open(&device.qp, depth, 0, whole - 2);
+  for (int i = 0; i < 8; ++i) {
+    const bool due = lane.signals_next();
+    const std::size_t before = device.signalled.size();
+    REQUIRE(post(lane) == 0);
+    CHECK((device.signalled.size() != before) == due);
+  }
+  CHECK(device.signalled.size() == 2);
+  REQUIRE(post(lane, {.chunk = 1}) == 0);
+  REQUIRE(post(lane, {}, true) == 0);
+  CHECK(device.signalled.size() >= 4);
+  CHECK((device.signalled.back() >> 32) == identity);
+}
