@@ -21,6 +21,9 @@
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/collective/meeting.hpp"
+#include "lib/conduit/message/codec.hpp"
+#include "lib/conduit/message/handlers.hpp"
+#include "lib/conduit/message/token.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/progress/progress.hpp"
@@ -31,80 +34,6 @@
 #include "queues/queues.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-
-/// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
-#ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see CMakeLists.txt
-inline constexpr std::uint32_t max_medium = 4032;
-#else
-inline constexpr std::uint32_t max_medium = PENSTOCK_MAX_MEDIUM;
-#endif
-/// Largest payload of a Long.
-inline constexpr std::size_t max_long = 0x7fffffff;
-static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
-              "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
-
-/// Most user handlers, index 0 to 255, and most of the engine's own.
-inline constexpr unsigned user_handlers = 256;
-inline constexpr unsigned system_handlers = 24;
-/// A handler that takes any number of arguments (it looks at token_state::nargs).
-inline constexpr std::uint8_t any_args = 255;
-
-struct handler_entry {
-  detail::raw_handler call = nullptr;  ///< null: not registered
-  void* context = nullptr;
-  std::uint8_t words = any_args;  ///< argument words it takes
-  enum class takes : std::uint8_t { either, nothing, payload } payload = takes::either;
-  /// Of a user's: numbers of argument words, a bit each, with which it takes Shorts (0), or Mediums
-  /// (1), if they fit a slot. Set by engine::start().
-  std::uint32_t plain_words[2] = {};
-};
-
-/// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
-struct outgoing {
-  wire::kind kind = wire::kind::short_;
-  std::uint8_t handler = 0;
-  std::uint8_t flags = 0;
-  std::uint8_t nargs = 0;
-  const std::uint32_t* args = nullptr;
-  const void* payload = nullptr;
-  std::size_t bytes = 0;
-  void* dest = nullptr;  ///< Longs: address in the target's segment
-  bool async = false;    ///< LongAsync: payload stays untouched until the reply
-};
-
-class engine;
-
-/// A message from a process to itself, kept until its handler runs. Large: on the stack of one call
-/// only.
-struct kept_message {
-  alignas(16) std::byte payload[max_medium];
-  std::uint32_t args[max_args];
-  outgoing m;
-  /// Copies o; a Long's payload goes to its place. False: that lies outside the segment.
-  bool keep(const outgoing& o, std::span<std::byte> segment) noexcept;
-};
-
-/// The state behind a token while a handler runs.
-struct token_state {
-  conduit::engine* engine = nullptr;
-  peer* from = nullptr;  ///< null when a process sends to itself
-  wire::header header;
-  std::uint32_t cost = 0;  ///< credits that the reply gives back
-  std::uint8_t grant = 0;  ///< extra credits that it carries
-  bool request = false;
-  bool replied = true;
-  std::uint16_t reply_chunk = queues::no_chunk;  ///< verbs path: where the reply is built
-  kept_message* own_reply = nullptr;             ///< to itself: where the reply is kept
-  nic::shm::ring_tx* lane = nullptr;  ///< direct path: where a plain reply may go at once
-
-  token_state() = default;
-  token_state(conduit::engine& e, peer& p, const wire::header& h, bool is_request) noexcept
-      : engine(&e), from(&p), header(h), request(is_request), replied(!is_request) {}
-  token make() noexcept { return token(*this); }
-  /// Argument words, and who sent the message: what handlers may ask.
-  [[nodiscard]] unsigned nargs() const noexcept { return header.nargs(); }
-  [[nodiscard]] std::uint32_t source() const noexcept;
-};
 
 /// What a thread keeps from poll to poll of a domain. Who sends: with many connections it looks at
 /// the hot ones each time, and at the others in turn. And, on the verbs path, what it must hold to
@@ -137,9 +66,6 @@ struct poller {
 
 /// Reads of fd answer EAGAIN instead of waiting. False, with errno: the kernel refuses.
 bool never_waits(int fd) noexcept;
-
-/// The handler that runs on this thread now, or null.
-extern thread_local constinit token_state* running __attribute__((tls_model("initial-exec")));
 
 class engine {
  public:
@@ -231,13 +157,11 @@ class engine {
   friend struct test_access;  // tests that play a peer gone mad
   engine(job::job& j, const settings& s);
   // request.cpp
-  [[nodiscard]] status check(const outgoing& m, const handler_entry* table,
-                             unsigned handlers) noexcept;
   status request_self(const outgoing& m) noexcept;
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
   [[nodiscard]] static bool in_segment(const peer& p, const void* at, std::size_t bytes) noexcept;
-  // fixed and payload point into the queue; false: the bytes made no sense.
-  bool run_handler(token_state& t, const std::byte* fixed, std::byte* payload) noexcept;
+  // The parts lie in the queue; false: the bytes made no sense.
+  bool run_handler(token_state& t, codec::parts at) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;
 
@@ -272,16 +196,12 @@ class engine {
   bool push_system(peer& p, const wire::header& h) noexcept;
 
   // direct.cpp
-  [[nodiscard]] bool takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept;
   template <bool quick, class Push>
-  bool push_leased(rank_id to, wire::kind k, std::uint8_t handler, unsigned nargs,
-                   Push&& push) noexcept;
+  bool push_leased(rank_id to, const outgoing& m, Push&& push) noexcept;
   template <bool quick>
-  bool push_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
-                  unsigned nargs) noexcept;
+  bool push_short(rank_id to, const outgoing& m) noexcept;
   template <bool quick>
-  bool push_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
-                   const void* payload, std::size_t bytes) noexcept;
+  bool push_medium(rank_id to, const outgoing& m) noexcept;
   template <class Push>
   static status push_reply(token_state& t, Push&& push) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
@@ -296,8 +216,6 @@ class engine {
   [[gnu::noinline]] status request_medium_slow(rank_id to, std::uint8_t handler,
                                                const std::uint32_t* args, unsigned nargs,
                                                const void* payload, std::size_t bytes) noexcept;
-  [[nodiscard]] bool is_plain(wire::kind k, std::uint64_t word) const noexcept;
-  [[nodiscard]] bool is_plain(const wire::header& h) const noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
   bool run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
   status lease_direct(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept;
@@ -474,8 +392,7 @@ class engine {
 
   std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
   peer* channels_of_[max_threads] = {};             // of a thread's domain, by thread
-  handler_entry user_[user_handlers];
-  handler_entry system_[system_handlers];
+  handler_table handlers_;
 
   friend class transfers;
   friend class everywhere;

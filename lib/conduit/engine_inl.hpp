@@ -1,6 +1,5 @@
-// Hot bodies of the engine that more than one of its parts inlines: what a poll looks at, the check
-// of what is to be sent, credits on messages, and the run of a handler. Included by the engine's
-// own parts only.
+// Hot bodies of the engine that more than one of its parts inlines: what a poll looks at, credits
+// on messages, and the run of a handler. Included by the engine's own parts only.
 #pragma once
 
 #include <algorithm>
@@ -158,106 +157,45 @@ inline constexpr std::size_t cheap_medium =
     wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
 static_assert(cheap_medium % 8 == 0);
 
-/// True if the user's handler of that index takes a message of kind k, a Short or a Medium, with so
-/// many words, and they fit a slot.
-inline bool engine::takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept {
-  return nargs < 32 && (user_[handler].plain_words[static_cast<unsigned>(k)] >> nargs & 1) != 0;
-}
-
-/// True if a message of that header is such a one, of kind k, and says nothing of credits but how
-/// many it costs or returns: if it lies where it should, its handler may be called without another
-/// look.
-inline bool engine::is_plain(wire::kind k, std::uint64_t word) const noexcept {
-  constexpr std::uint64_t fixed = wire::word_of({.kind_args = 0xe0, .credit = 0xf0, .flags = 0xff});
-  const wire::header h = wire::header_of(word);
-  return (word & fixed) == wire::word_of({.kind_args = wire::kind_args(k, 0)}) &&
-         takes(k, h.handler, h.nargs());
-}
-
-/// The same of either kind, the header's own.
-inline bool engine::is_plain(const wire::header& h) const noexcept {
-  constexpr std::uint64_t fixed = wire::word_of({.kind_args = 0xc0, .credit = 0xf0, .flags = 0xff});
-  static_assert(wire::kind_args(wire::kind::medium, 31) < 0x40);
-  return (wire::word_of(h) & fixed) == 0 && takes(h.kind(), h.handler, h.nargs());
-}
-
-inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
-  return {.kind = wire::kind::short_,
-          .handler = handler,
-          .nargs = static_cast<std::uint8_t>(nargs),
-          .args = args};
-}
-inline outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
-                          const void* payload, std::size_t bytes) noexcept {
-  return {.kind = wire::kind::medium,
-          .handler = handler,
-          .nargs = static_cast<std::uint8_t>(nargs),
-          .args = args,
-          .payload = payload,
-          .bytes = bytes};
-}
-
-inline status engine::check(const outgoing& m, const handler_entry* table,
-                            unsigned handlers) noexcept {
-  if (m.nargs > max_args) [[unlikely]]
-    return status::bad_arguments;
-  if (m.handler >= handlers) [[unlikely]]
-    return status::bad_handler;
-  const handler_entry& h = table[m.handler];
-  if (h.call == nullptr || (h.words != any_args && h.words != m.nargs)) [[unlikely]]
-    return status::bad_handler;
-  const bool carries = m.kind != wire::kind::short_;
-  if (h.payload != handler_entry::takes::either &&
-      (h.payload == handler_entry::takes::payload) != carries) [[unlikely]]
-    return status::bad_handler;
-  if (carries) {
-    if (m.payload == nullptr && m.bytes != 0) [[unlikely]]
-      return status::bad_arguments;
-    if (m.bytes > (m.kind == wire::kind::medium ? std::size_t{max_medium} : max_long)) [[unlikely]]
-      return status::too_long;
-  }
-  return status::ok;
-}
-
 inline void engine::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                                  std::byte* payload, std::size_t bytes) noexcept {
   running = &t;
   token tok = t.make();
   e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(args), payload, bytes);
   running = nullptr;
-  told_peer(t.from);
+  if (t.from != nullptr) told_peer(t.from);
 }
 
-inline bool engine::run_handler(token_state& t, const std::byte* fixed,
-                                std::byte* payload) noexcept {
+inline bool engine::run_handler(token_state& t, codec::parts at) noexcept {
   const wire::header h = t.header;
   const wire::kind k = h.kind();
   if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
     return false;
   if (h.system() && h.handler >= system_handlers) [[unlikely]]
     return false;
-  const handler_entry& e = h.system() ? system_[h.handler] : user_[h.handler];
+  const handler_entry& e = handlers_.of(h.handler, h.system());
   if (e.call == nullptr || (e.words != any_args && e.words != h.nargs())) [[unlikely]]
     return false;
   std::size_t bytes = h.length;
   if (k == wire::kind::long_ || k == wire::kind::packed_long) {
     wire::long_block lb;
-    std::memcpy(&lb, fixed, sizeof lb);
-    fixed += sizeof lb;
+    std::memcpy(&lb, at.fixed, sizeof lb);
+    at.fixed += sizeof lb;
     const auto own = segment();
-    const std::uint64_t at = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
-    if (lb.bytes != 0 && (at > own.size() || lb.bytes > own.size() - at)) [[unlikely]]
+    const std::uint64_t offset = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
+    if (lb.bytes != 0 && (offset > own.size() || lb.bytes > own.size() - offset)) [[unlikely]]
       return false;
-    std::byte* const place = lb.bytes == 0 ? payload : own.data() + at;
+    auto* const place = reinterpret_cast<std::byte*>(lb.dest);  // of no bytes: the sender's word
     if (k == wire::kind::packed_long) {
       if (lb.bytes != h.length) [[unlikely]]
         return false;
       if (lb.bytes != 0) {
-        peer_answered(t.from);  // it knows that what it put there before has been read
-        std::memcpy(place, payload, lb.bytes);
+        if (t.from != nullptr)
+          peer_answered(t.from);  // it knows that what it put there before has been read
+        std::memcpy(place, at.payload, lb.bytes);
       }
     }
-    payload = place;
+    at.payload = place;
     bytes = lb.bytes;
   } else if (k == wire::kind::medium) {
     if (h.length > max_medium) [[unlikely]]
@@ -268,7 +206,7 @@ inline bool engine::run_handler(token_state& t, const std::byte* fixed,
   if (e.payload != handler_entry::takes::either &&
       (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
     return false;
-  call_handler(e, t, fixed, payload, bytes);
+  call_handler(e, t, at.fixed, at.payload, bytes);
   return true;
 }
 

@@ -239,19 +239,19 @@ queues::dimensions engine::dimensions_for(std::uint32_t ranks) const {
 }
 
 bool engine::add_handler(std::uint8_t index, const handler_entry& h) noexcept {
-  if (started_ || user_[index].call != nullptr) return false;
-  user_[index] = h;
+  if (started_ || handlers_.user[index].call != nullptr) return false;
+  handlers_.user[index] = h;
   return true;
 }
 
 std::uint8_t engine::next_handler() const noexcept {
   unsigned i = 1;
-  while (i < user_handlers && user_[i].call != nullptr) ++i;
+  while (i < user_handlers && handlers_.user[i].call != nullptr) ++i;
   return static_cast<std::uint8_t>(i < user_handlers ? i : 0);
 }
 
 void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noexcept {
-  system_[index] = h;
+  handlers_.own[index] = h;
 }
 
 result<void> engine::start(std::size_t segment_bytes) {
@@ -268,7 +268,7 @@ result<void> engine::start(std::size_t segment_bytes) {
   if (!direct_)
     if (auto r = transfers_.open(); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
-    handler_entry& h = user_[i];
+    handler_entry& h = handlers_.user[i];
     if (h.call == nullptr) continue;
     constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
     const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
@@ -296,7 +296,7 @@ result<void> engine::introduce() {
   introduction mine;
   mine.address = device_.self;
   mine.datagram_qp = datagram_port_->number();
-  mine.handlers = fingerprint(user_, user_handlers);
+  mine.handlers = fingerprint(handlers_.user, user_handlers);
   mine.credits = credit_config_.fingerprint();
   mine.each_credit = numbers_of(credit_config_);
   mine.direct = direct_;

@@ -37,9 +37,7 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
     return status::bad_rank;
   if (!started_) [[unlikely]]
     return status::shut_down;
-  const bool system = (m.flags & wire::flag_system) != 0;
-  if (const status s = check(m, system ? system_ : user_, system ? system_handlers : user_handlers);
-      s != status::ok) [[unlikely]]
+  if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
     return s;
   if (to == rank_) [[unlikely]]
     return request_self(m);
@@ -74,20 +72,14 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   return s;
 }
 
-bool kept_message::keep(const outgoing& o, std::span<std::byte> segment) noexcept {
-  m = o;
-  if (o.nargs != 0) std::memcpy(args, o.args, o.nargs * sizeof(std::uint32_t));
-  m.args = args;
-  if (o.kind == wire::kind::long_) {
+bool kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexcept {
+  if (m.kind == wire::kind::long_) {
     const auto at =
-        reinterpret_cast<std::uintptr_t>(o.dest) - reinterpret_cast<std::uintptr_t>(segment.data());
-    if (o.bytes != 0 && (at > segment.size() || o.bytes > segment.size() - at)) return false;
-    if (o.bytes != 0) std::memmove(o.dest, o.payload, o.bytes);
-    m.payload = o.dest;
-  } else if (o.bytes != 0) {
-    std::memcpy(payload, o.payload, o.bytes);
-    m.payload = payload;
+        reinterpret_cast<std::uintptr_t>(m.dest) - reinterpret_cast<std::uintptr_t>(segment.data());
+    if (m.bytes != 0 && (at > segment.size() || m.bytes > segment.size() - at)) return false;
+    if (m.bytes != 0) std::memmove(m.dest, m.payload, m.bytes);
   }
+  codec::packed(m).write<codec::words::exact>(m, {}, bytes);
   return true;
 }
 
@@ -98,17 +90,12 @@ status engine::request_self(const outgoing& m) noexcept {
   const auto deliver = [this](kept_message& c, bool is_request, kept_message* own_reply) {
     token_state t;
     t.engine = this;
-    t.header.kind_args = wire::kind_args(c.m.kind, c.m.nargs);
+    std::memcpy(&t.header, c.bytes, sizeof t.header);
     t.request = is_request;
     t.replied = !is_request;
     t.own_reply = own_reply;
-    const handler_entry& h =
-        (c.m.flags & wire::flag_system) != 0 ? system_[c.m.handler] : user_[c.m.handler];
-    running = &t;
-    token tok = t.make();
-    h.call(h.context, tok, c.m.args, static_cast<std::byte*>(const_cast<void*>(c.m.payload)),
-           c.m.bytes);
-    running = nullptr;
+    [[maybe_unused]] const bool made_sense = run_handler(t, codec::packed(t.header).find(c.bytes));
+    PENSTOCK_ASSERT(made_sense, ==, true);
     return t.replied;
   };
   if (deliver(request, true, &answer)) (void)deliver(answer, false, nullptr);
@@ -120,9 +107,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     return status::replied_twice;
   if (running != &t) [[unlikely]]
     return status::not_in_handler;
-  const bool system = (m.flags & wire::flag_system) != 0;
-  if (const status s = check(m, system ? system_ : user_, system ? system_handlers : user_handlers);
-      s != status::ok) [[unlikely]]
+  if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
     return s;
   if (t.from == nullptr) {
     if (!t.own_reply->keep(m, segment())) return status::out_of_segment;

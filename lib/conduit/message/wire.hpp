@@ -2,17 +2,13 @@
 //
 //   header 8 bytes | fixed part: [long block 16] arguments 4 each | payload
 //
-// On a verbs device the three lie one behind the other, the payload at the next multiple of 8. On
-// the shared-memory device's direct path the header is the slot's header word and layout() says
-// what lies in the slot's body and what in the data ring. Both ends compute this from the header
-// alone.
+// Where the three lie is codec.hpp's: packed, one behind the other, or in a ring's slot. Both ends
+// compute it from the header alone.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-
-#include "nic/shm/ring.hpp"
 
 namespace penstock::conduit::wire {
 
@@ -81,24 +77,6 @@ constexpr std::uint32_t packed_bytes(std::uint32_t fixed, std::uint32_t payload)
   const std::uint32_t front = std::uint32_t{sizeof(header)} + fixed;
   return payload == 0 ? front : ((front + 7u) & ~7u) + payload;
 }
-
-/// Where the parts of a message lie on the direct path.
-struct layout {
-  bool fixed_in_body, payload_in_body;
-  std::uint32_t payload_at;  ///< offset of the payload in the body or the data
-  std::uint32_t data_bytes;  ///< taken in the data ring
-
-  constexpr layout(std::uint32_t fixed, std::uint32_t payload) noexcept
-      : fixed_in_body(fixed <= nic::shm::slot_body),
-        payload_in_body(fixed_in_body && ((fixed + 7u) & ~7u) + payload <= nic::shm::slot_body),
-        payload_at(payload_in_body ? (fixed + 7u) & ~7u
-                   : fixed_in_body ? 0u
-                                   : (fixed + 15u) & ~15u),
-        data_bytes(payload_in_body ? 0u
-                   : payload != 0  ? payload_at + payload
-                   : fixed_in_body ? 0u
-                                   : fixed) {}
-};
 
 constexpr std::uint64_t word_of(const header& h) noexcept {
   return std::bit_cast<std::uint64_t>(h);

@@ -21,7 +21,7 @@ using nic::shm::op_direct;
 
 // Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
 constexpr std::uint32_t reply_slots = 8;
-constexpr std::uint32_t reply_data = wire::layout(wire::max_fixed, max_medium).data_bytes;
+constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_medium).data_bytes;
 
 // Most credits in use of a peer: as many requests at least have not been answered, or their answers
 // not been taken. All of these fit the reply ring, with what the consumer has taken and not yet
@@ -30,76 +30,19 @@ constexpr std::uint32_t reply_data = wire::layout(wire::max_fixed, max_medium).d
 constexpr std::uint32_t most_unanswered =
     nic::shm::ring_geometry{}.slots - nic::shm::ring_geometry{}.slots / 8 - 3 * reply_slots;
 
-void put_fixed(std::byte* to, const outgoing& m, const void* dest) noexcept {
-  if (m.kind == wire::kind::long_) {
-    const wire::long_block lb{reinterpret_cast<std::uintptr_t>(dest), m.bytes};
-    std::memcpy(to, &lb, sizeof lb);
-    to += sizeof lb;
-  }
-  for (unsigned i = 0; i < m.nargs; ++i) std::memcpy(to + 4 * i, m.args + i, 4);
-}
-
-// Where the parts of m lie in a ring.
-wire::layout layout_of(const outgoing& m) noexcept {
-  return {wire::fixed_bytes(m.kind, m.nargs),
-          m.kind == wire::kind::medium ? static_cast<std::uint32_t>(m.bytes) : 0};
-}
-
-// The header of m on a ring; h says what travels with it of credits.
-wire::header header_of(const outgoing& m, wire::header h) noexcept {
-  h.kind_args = wire::kind_args(m.kind, m.nargs);
-  h.handler = m.handler;
-  h.flags = m.flags;
-  h.length = m.kind == wire::kind::medium ? static_cast<std::uint16_t>(m.bytes) : std::uint16_t{0};
-  return h;
-}
-
-// What writes m where a ring has room for it. A Long's payload must be in place already.
-auto writer_of(const outgoing& m, const wire::layout& l) noexcept {
-  return [&m, &l](std::byte* body, std::byte* data) {
-    put_fixed(l.fixed_in_body ? body : data, m, m.dest);
-    if (m.kind == wire::kind::medium && m.bytes != 0)
-      std::memcpy((l.payload_in_body ? body : data) + l.payload_at, m.payload, m.bytes);
+// What writes m where a ring has room for it, l being its layout. A Long's payload must be in place
+// already.
+template <codec::words W>
+[[gnu::always_inline]] inline auto writer_of(const outgoing& m, const codec::in_slot& l) noexcept {
+  return [&m, &l ](std::byte * body, std::byte * data) __attribute__((always_inline)) {
+    l.write<W>(m, body, data);
   };
 }
 
-// Where the payload of a Medium lies whose words are in the slot's body; layout_of() for the short
-// ways.
-struct medium_place {
-  std::uint32_t at, data_bytes;  // in the body, if there are no data bytes
-  medium_place(unsigned nargs, std::uint32_t bytes) noexcept
-      : at((nargs * 4 + 7) & ~7u), data_bytes(at + bytes <= nic::shm::slot_body ? 0 : bytes) {}
-};
-
-wire::header medium_header(wire::header h, std::uint8_t handler, unsigned nargs,
-                           std::size_t bytes) noexcept {
-  h.handler = handler;
-  h.kind_args = wire::kind_args(wire::kind::medium, nargs);
-  h.length = static_cast<std::uint16_t>(bytes);
-  return h;
-}
-
-// What writes such a Medium where a ring has room for it.
-auto medium_writer(const std::uint32_t* args, unsigned nargs, const void* payload,
-                   std::size_t bytes, const medium_place& l) noexcept {
-  return [=](std::byte* body, std::byte* data) {
-    nic::shm::copy_words(body, args, nargs);
-    std::memcpy(l.data_bytes == 0 ? body + l.at : data, payload, bytes);
-  };
-}
-
-// Finds the parts of a message in the ring; false: its lengths contradict each other.
-bool find_parts(const nic::shm::ring_rx::message& m, const wire::header& h, const std::byte*& fixed,
-                std::byte*& payload) noexcept {
-  const std::uint32_t carried = wire::carried_bytes(h);
-  const std::uint32_t fixed_size = wire::fixed_bytes(h.kind(), h.nargs());
-  const wire::layout l(fixed_size, carried);
-  if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
-    return false;
-  auto* const body = const_cast<std::byte*>(m.slot->body);
-  fixed = l.fixed_in_body ? body : m.data;
-  payload = (l.payload_in_body ? body : m.data) + l.payload_at;
-  return true;
+// The word of m's header on a ring; h says what travels with it of credits.
+[[gnu::always_inline]] inline std::uint64_t word_of(const outgoing& m,
+                                                    const wire::header& h) noexcept {
+  return wire::word_of(codec::describe(m, h));
 }
 
 }  // namespace
@@ -111,12 +54,10 @@ std::uint32_t engine::cost_of(const wire::header& h) noexcept {
       wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
 }
 
-// Sends a request of kind k that costs one credit by push(ring, header with the credit), if one is
-// leased, the handler takes it, and nobody else is sending. False: it goes the long way. quick:
-// calls nobody.
+// Sends m, which costs one credit, by push(ring, header with the credit), if one is leased, the
+// handler takes it, and nobody else is sending. False: it goes the long way. quick: calls nobody.
 template <bool quick, class Push>
-[[gnu::always_inline]] inline bool engine::push_leased(rank_id to, wire::kind k,
-                                                       std::uint8_t handler, unsigned nargs,
+[[gnu::always_inline]] inline bool engine::push_leased(rank_id to, const outgoing& m,
                                                        Push&& push) noexcept {
   if (to >= size_ || running != nullptr) [[unlikely]]
     return false;
@@ -126,43 +67,31 @@ template <bool quick, class Push>
   peer& p = concurrent(build_mode) ? channels_of_[tag - 1][to] : peers_[to];
   // A3 ready  acquire p.stream  <- R3 (connect.cpp); never set for this process itself
   nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-  if (tx == nullptr || !takes(k, handler, nargs)) [[unlikely]]
+  if (tx == nullptr || !handlers_.takes(m.kind, m.handler, m.nargs)) [[unlikely]]
     return false;
   if (!(quick ? p.request_out.try_enter_biased(tag) : p.request_out.try_enter(tag))) [[unlikely]]
     return false;
-  wire::header h;
-  h.credit = 1;
-  const bool sent = push(*tx, h);
+  const bool sent = push(*tx, wire::header{.credit = 1});
   p.request_out.leave(tag);
   return sent;
 }
 
 template <bool quick>
-[[gnu::always_inline]] inline bool engine::push_short(rank_id to, std::uint8_t handler,
-                                                      const std::uint32_t* args,
-                                                      unsigned nargs) noexcept {
-  constexpr wire::kind k = wire::kind::short_;
-  return push_leased<quick>(to, k, handler, nargs, [&](nic::shm::ring_tx& tx, wire::header h) {
-    h.handler = handler;
-    h.kind_args = wire::kind_args(k, nargs);
-    return tx.push_allowed(op_direct, wire::word_of(h), args, nargs);
+[[gnu::always_inline]] inline bool engine::push_short(rank_id to, const outgoing& m) noexcept {
+  return push_leased<quick>(to, m, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+    return tx.push_allowed(op_direct, word_of(m, h), m.args, m.nargs);
   });
 }
 
 template <bool quick>
-[[gnu::always_inline]] inline bool engine::push_medium(rank_id to, std::uint8_t handler,
-                                                       const std::uint32_t* args, unsigned nargs,
-                                                       const void* payload,
-                                                       std::size_t bytes) noexcept {
-  if (bytes > cheap_medium || payload == nullptr) [[unlikely]]
+[[gnu::always_inline]] inline bool engine::push_medium(rank_id to, const outgoing& m) noexcept {
+  if (m.bytes > cheap_medium || m.payload == nullptr) [[unlikely]]
     return false;
-  constexpr wire::kind k = wire::kind::medium;
-  const auto push = [&](nic::shm::ring_tx& tx, const wire::header& h) {
-    const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
-    return tx.push_allowed(op_direct, wire::word_of(medium_header(h, handler, nargs, bytes)),
-                           l.data_bytes, medium_writer(args, nargs, payload, bytes, l));
-  };
-  return push_leased<quick>(to, k, handler, nargs, push);
+  return push_leased<quick>(to, m, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+    const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
+    return tx.push_allowed(op_direct, word_of(m, h), l.data_bytes,
+                           writer_of<codec::words::pairs>(m, l));
+  });
 }
 
 // A Short, when all it needs is at hand; anything else goes the long way. Kept to few stores, since
@@ -170,7 +99,7 @@ template <bool quick>
 // register has to be saved.
 status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept {
-  if (push_short<true>(to, handler, args, nargs)) [[likely]]
+  if (push_short<true>(to, short_of(handler, args, nargs))) [[likely]]
     return status::ok;
   return direct_ ? request_short_slow(to, handler, args, nargs)
                  : request_short_verbs(to, handler, args, nargs);
@@ -178,15 +107,16 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
 
 status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                   unsigned nargs) noexcept {
-  if (concurrent(build_mode) && push_short<false>(to, handler, args, nargs)) return status::ok;
-  return request(to, short_of(handler, args, nargs));
+  const outgoing m = short_of(handler, args, nargs);
+  if (concurrent(build_mode) && push_short<false>(to, m)) return status::ok;
+  return request(to, m);
 }
 
 // A Medium that costs what a Short does, the same way.
 status engine::request_medium_direct(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                      unsigned nargs, const void* payload,
                                      std::size_t bytes) noexcept {
-  if (push_medium<true>(to, handler, args, nargs, payload, bytes)) [[likely]]
+  if (push_medium<true>(to, medium_of(handler, args, nargs, payload, bytes))) [[likely]]
     return status::ok;
   return request_medium_slow(to, handler, args, nargs, payload, bytes);
 }
@@ -194,9 +124,9 @@ status engine::request_medium_direct(rank_id to, std::uint8_t handler, const std
 status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                    unsigned nargs, const void* payload,
                                    std::size_t bytes) noexcept {
-  if (concurrent(build_mode) && push_medium<false>(to, handler, args, nargs, payload, bytes))
-    return status::ok;
-  return request(to, medium_of(handler, args, nargs, payload, bytes));
+  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+  if (concurrent(build_mode) && push_medium<false>(to, m)) return status::ok;
+  return request(to, m);
 }
 
 // Takes a lease, if as many requests may be on their way; inside request_out.
@@ -223,7 +153,7 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
   if (s == status::ok) [[likely]] {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
     // behind.
-    const wire::layout l = layout_of(m);
+    const codec::in_slot l(m);
     if (!p.request_tx->has_room(1, l.data_bytes)) [[unlikely]] {
       s = status::no_space;
     } else {
@@ -232,7 +162,8 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
                     m.bytes);
       wire::header h;
       h.credit = request_credit_byte(p, cost);
-      p.request_tx->push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
+      p.request_tx->push(op_direct, word_of(m, h), l.data_bytes,
+                         writer_of<codec::words::exact>(m, l));
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.lease -= cost;
       if (!p.wakes) [[likely]]
@@ -257,9 +188,9 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
   told_peer(&p);
-  const wire::layout l = layout_of(m);
+  const codec::in_slot l(m);
   const wire::header h = reply_header(p, t, p.owed.load(std::memory_order_relaxed) + t.cost);
-  p.reply_tx->push(op_direct, wire::word_of(header_of(m, h)), l.data_bytes, writer_of(m, l));
+  p.reply_tx->push(op_direct, word_of(m, h), l.data_bytes, writer_of<codec::words::exact>(m, l));
   note_replied(p, t);
   wake(p);
   return status::ok;
@@ -286,13 +217,12 @@ template <class Push>
 
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
-  if (t.lane == nullptr || running != &t || !t.engine->takes(wire::kind::short_, handler, nargs))
-      [[unlikely]]
+  if (t.lane == nullptr || running != &t ||
+      !t.engine->handlers_.takes(wire::kind::short_, handler, nargs)) [[unlikely]]
     return reply_short_verbs(t, handler, args, nargs);
-  return push_reply(t, [&](nic::shm::ring_tx& tx, wire::header h) {
-    h.handler = handler;
-    h.kind_args = wire::kind_args(wire::kind::short_, nargs);
-    tx.push_words(op_direct, wire::word_of(h), args, nargs);
+  const outgoing m = short_of(handler, args, nargs);
+  return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+    tx.push_words(op_direct, word_of(m, h), m.args, m.nargs);
   });
 }
 
@@ -300,12 +230,12 @@ status engine::reply_medium_direct(token_state& t, std::uint8_t handler, const s
                                    unsigned nargs, const void* payload,
                                    std::size_t bytes) noexcept {
   if (running != &t || bytes > max_medium || payload == nullptr ||
-      !t.engine->takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+      !t.engine->handlers_.takes(wire::kind::medium, handler, nargs)) [[unlikely]]
     return reply_medium_verbs(t, handler, args, nargs, payload, bytes);
-  return push_reply(t, [&](nic::shm::ring_tx& tx, const wire::header& h) {
-    const medium_place l(nargs, static_cast<std::uint32_t>(bytes));
-    tx.push(op_direct, wire::word_of(medium_header(h, handler, nargs, bytes)), l.data_bytes,
-            medium_writer(args, nargs, payload, bytes, l));
+  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+  return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+    const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
+    tx.push(op_direct, word_of(m, h), l.data_bytes, writer_of<codec::words::pairs>(m, l));
   });
 }
 
@@ -346,28 +276,28 @@ inline bool engine::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noex
   const wire::header h = t.header;
   if (h.length > max_medium) [[unlikely]]
     return false;
-  const medium_place l(h.nargs(), h.length);
+  const auto l = codec::in_slot::fitting(h.nargs(), h.length);
   const auto m = rx.front_of(op_direct, l.data_bytes);
   if (!m) [[unlikely]]
     return false;
-  auto* const body = const_cast<std::byte*>(m.slot->body);
-  call_handler(user_[h.handler], t, body, l.data_bytes == 0 ? body + l.at : m.data, h.length);
+  const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
+  call_handler(handlers_.user[h.handler], t, at.fixed, at.payload, h.length);
   rx.pop(m);
   return true;
 }
 
 // Runs the handler of a message of any kind; false: its bytes make no sense.
 inline bool engine::run_direct(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
-  const std::byte* fixed = nullptr;
-  std::byte* payload = nullptr;
-  return find_parts(m, t.header, fixed, payload) && run_handler(t, fixed, payload);
+  const codec::in_slot l(t.header);
+  return m.op == op_direct && l.data_bytes == m.data_bytes &&
+         run_handler(t, l.find(const_cast<std::byte*>(m.slot->body), m.data));
 }
 
 // Takes the request at the front, whose header that is, of whatever kind. True: its sender waits.
 bool engine::take_request_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   token_state t(*this, p, wire::header_of(word), true);
   t.cost = cost_of(t.header);
-  if (is_plain(wire::kind::medium, word)) [[likely]] {
+  if (handlers_.plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx;
     if (!run_plain_medium(rx, t)) [[unlikely]]
       peer_failed(p, malformed);
@@ -417,11 +347,12 @@ inline void engine::rest_in_stream(peer& p, unsigned n) noexcept {
     if (n == 0) p.reply_tx->answered();
     bool urgent = false;
     const std::uint64_t word = s->header;
-    if (seen == nic::shm::ring_rx::sight::plain && is_plain(wire::kind::short_, word)) [[likely]] {
+    if (seen == nic::shm::ring_rx::sight::plain && handlers_.plain(wire::kind::short_, word))
+        [[likely]] {
       token_state t(*this, p, wire::header_of(word), true);
       t.cost = 1;
       t.lane = p.plain_tx;
-      call_handler(user_[t.header.handler], t, s->body, nullptr, 0);
+      call_handler(handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       rx.pop_slot();
       if (!t.replied) owe(p, 1, 0);
     } else {
@@ -456,7 +387,7 @@ void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
   }
   absorb_reply(p, h, my_tag());
   token_state t(*this, p, h, false);
-  if (is_plain(wire::kind::medium, word)) [[likely]] {
+  if (handlers_.plain(wire::kind::medium, word)) [[likely]] {
     if (!run_plain_medium(rx, t)) [[unlikely]]
       peer_failed(p, malformed);
   } else {
@@ -478,10 +409,11 @@ void engine::take_reply_direct(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
     const auto seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::nothing) break;
     const std::uint64_t word = s->header;
-    if (seen == nic::shm::ring_rx::sight::plain && is_plain(wire::kind::short_, word)) [[likely]] {
+    if (seen == nic::shm::ring_rx::sight::plain && handlers_.plain(wire::kind::short_, word))
+        [[likely]] {
       token_state t(*this, p, wire::header_of(word), false);
       note_returned(p, wire::chunk_of(word));
-      call_handler(user_[t.header.handler], t, s->body, nullptr, 0);
+      call_handler(handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       p.replies_handled.add(1);
       rx.pop_slot();
       p.request_tx->answered();

@@ -38,67 +38,13 @@ namespace {
   wr.send_flags = copied ? unsigned{IBV_SEND_INLINE} : 0u;
 }
 
-// Bytes of m on the wire, with its payload or without.
-[[gnu::always_inline]] inline std::uint32_t length_of(const outgoing& m, bool carry) noexcept {
-  return wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
-                            carry ? static_cast<std::uint32_t>(m.bytes) : 0);
+// What writes m, packed, where it will be sent from; l is its layout.
+template <codec::words W>
+[[gnu::always_inline]] inline auto writer_of(const outgoing& m, const codec::packed& l) noexcept {
+  return [&m, &l ](std::byte * to, const wire::header& h) __attribute__((always_inline)) {
+    l.write<W>(m, h, to);
+  };
 }
-
-// Writes a message of `bytes` on the wire where it will be sent from.
-struct writer {
-  const outgoing& m;
-  std::uint32_t bytes;
-  bool carry;
-
-  void operator()(std::byte* to, wire::header h) const noexcept {
-    const std::uint32_t carried = carry ? static_cast<std::uint32_t>(m.bytes) : 0;
-    h.kind_args = wire::kind_args(m.kind, m.nargs);
-    h.handler = m.handler;
-    h.flags = m.flags;
-    h.length = static_cast<std::uint16_t>(carried);
-    std::memcpy(to, &h, sizeof h);
-    std::byte* f = to + sizeof h;
-    if (m.kind == wire::kind::long_ || m.kind == wire::kind::packed_long) {
-      const wire::long_block lb{reinterpret_cast<std::uintptr_t>(m.dest), m.bytes};
-      std::memcpy(f, &lb, sizeof lb);
-      f += sizeof lb;
-    }
-    if (m.nargs != 0) std::memcpy(f, m.args, 4u * m.nargs);
-    if (carried != 0) std::memcpy(to + (bytes - carried), m.payload, carried);
-  }
-};
-
-// Copies n bytes; of the fewest without a call.
-[[gnu::always_inline]] inline void copy_few(std::byte* to, const void* from,
-                                            std::uint32_t n) noexcept {
-  if (n < 8 || n > 16) {
-    std::memcpy(to, from, n);
-    return;
-  }
-  std::uint64_t first, last;
-  const auto* const source = static_cast<const std::byte*>(from);
-  std::memcpy(&first, source, 8);
-  std::memcpy(&last, source + (n - 8), 8);
-  std::memcpy(to, &first, 8);
-  std::memcpy(to + (n - 8), &last, 8);
-}
-
-// The same of a plain message, whose arguments can be read in pairs. Becomes part of its caller,
-// who knows the kind.
-struct plain_writer {
-  const outgoing& m;
-  std::uint32_t bytes;
-
-  [[gnu::always_inline]] void operator()(std::byte* to, wire::header h) const noexcept {
-    const auto carried = static_cast<std::uint32_t>(m.bytes);
-    h.kind_args = wire::kind_args(m.kind, m.nargs);
-    h.handler = m.handler;
-    h.length = static_cast<std::uint16_t>(carried);
-    std::memcpy(to, &h, sizeof h);
-    nic::shm::copy_words(to + sizeof h, m.args, m.nargs);
-    if (carried != 0) copy_few(to + (bytes - carried), m.payload, carried);
-  }
-};
 
 // no_space unless the next work request on that lane of p may be posted; inside request_out.
 [[gnu::always_inline]] inline status may_request(peer& p, unsigned l) noexcept {
@@ -224,7 +170,7 @@ void engine::long_went(const peer& p, std::uint64_t number) noexcept {
 inline bool engine::is_plain(const outgoing& m) const noexcept {
   const bool carries = m.kind == wire::kind::medium;
   return m.bytes <= cheap_medium && carries == (m.payload != nullptr) &&
-         takes(m.kind, m.handler, m.nargs);
+         handlers_.takes(m.kind, m.handler, m.nargs);
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
@@ -268,8 +214,8 @@ template <class Write, class Before>
                                                               const outgoing& m) noexcept {
   if (to >= size_ || running != nullptr || !plain_verbs_ || !is_plain(m)) [[unlikely]]
     return false;
-  const std::uint32_t n = length_of(m, m.kind == wire::kind::medium);
-  if (n > short_inline_) [[unlikely]]
+  const codec::packed l(m);
+  if (l.bytes > short_inline_) [[unlikely]]
     return false;
   peer& p = channel(to);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp); never for this process itself
@@ -279,8 +225,9 @@ template <class Write, class Before>
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return false;
   const auto before = [&p] { return may_request(p, lane_request); };
-  const bool sent = p.lease != 0 && post_request(p, tag, lane_request, 1, n, true,
-                                                 plain_writer{m, n}, before) == status::ok;
+  const bool sent =
+      p.lease != 0 && post_request(p, tag, lane_request, 1, l.bytes, true,
+                                   writer_of<codec::words::pairs>(m, l), before) == status::ok;
   p.request_out.leave(tag);
   return sent;
 }
@@ -303,9 +250,8 @@ status engine::request_medium_verbs(rank_id to, std::uint8_t handler, const std:
 status engine::request_verbs(peer& p, const outgoing& original) noexcept {
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
-  const bool carry = m.kind == wire::kind::medium || m.kind == wire::kind::packed_long;
-  const std::uint32_t n = length_of(m, carry);
-  const unsigned l = n <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
+  const codec::packed layout(m);
+  const unsigned l = layout.bytes <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> l & 1) == 0) [[unlikely]]
     return connect(p, l);
@@ -322,16 +268,17 @@ status engine::request_verbs(peer& p, const outgoing& original) noexcept {
     s = take_credits(p, cost);
   }
   if (s == status::ok)
-    s = post_request(p, tag, l, cost, n, n <= short_inline_, writer{m, n, carry}, [&] {
-      if (!separate) return may_request(p, l);
-      if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
-      const status w = write_payload(p, l, m, written);
-      if (w != status::ok) return w;
-      long_went(p, written);
-      // The payload has gone: its header follows now, and not once more.
-      await_sends(p, [&] { return may_request(p, l) == status::ok; });
-      return status::ok;
-    });
+    s = post_request(p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_,
+                     writer_of<codec::words::exact>(m, layout), [&] {
+                       if (!separate) return may_request(p, l);
+                       if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
+                       const status w = write_payload(p, l, m, written);
+                       if (w != status::ok) return w;
+                       long_went(p, written);
+                       // The payload has gone: its header follows now, and not once more.
+                       await_sends(p, [&] { return may_request(p, l) == status::ok; });
+                       return status::ok;
+                     });
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
@@ -395,14 +342,14 @@ template <class Write>
   if (t.reply_chunk == queues::no_chunk || t.replied || running != &t || !plain_verbs_ ||
       !is_plain(m)) [[unlikely]]
     return false;
-  const std::uint32_t n = length_of(m, m.kind == wire::kind::medium);
-  if (n > short_inline_) [[unlikely]]
+  const codec::packed l(m);
+  if (l.bytes > short_inline_) [[unlikely]]
     return false;
   peer& p = *t.from;
   told_peer(&p);
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
-  post_reply(t, n, true, plain_writer{m, n});
+  post_reply(t, l.bytes, true, writer_of<codec::words::pairs>(m, l));
   p.reply_out.leave(tag);
   t.replied = true;
   return true;
@@ -426,7 +373,6 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   peer& p = *t.from;
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
-  const bool carry = m.kind == wire::kind::medium || m.kind == wire::kind::packed_long;
   if (m.kind != wire::kind::medium && m.bytes != 0 && !in_segment(p, m.dest, m.bytes))
     return status::out_of_segment;
   const std::uint32_t tag = my_tag();
@@ -434,8 +380,9 @@ status engine::reply_verbs(token_state& t, const outgoing& original) noexcept {
   std::uint64_t written = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
-  const std::uint32_t n = length_of(m, carry);
-  if (s == status::ok) post_reply(t, n, n <= short_inline_, writer{m, n, carry});
+  const codec::packed l(m);
+  if (s == status::ok)
+    post_reply(t, l.bytes, l.bytes <= short_inline_, writer_of<codec::words::exact>(m, l));
   p.reply_out.leave(tag);
   if (s == status::ok && separate)
     await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });

@@ -71,20 +71,17 @@ inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
 // at its length.
 [[gnu::always_inline]] inline void engine::run_plain_verbs(token_state& t, std::byte* at,
                                                            std::uint32_t n) noexcept {
-  const wire::header h = t.header;
-  const std::uint32_t bytes = wire::carried_bytes(h);
-  const std::uint32_t all = wire::packed_bytes(4 * h.nargs(), bytes);
-  if (all > n || bytes > max_medium) [[unlikely]]
+  const codec::packed l(t.header);
+  if (l.bytes > n || l.carried > max_medium) [[unlikely]]
     peer_failed(*t.from, malformed);
-  call_handler(user_[h.handler], t, at + sizeof h, at + (all - bytes), bytes);
+  const codec::parts where = l.find(at);
+  call_handler(handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);
 }
 
 // The same of any other.
 void engine::run_other_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept {
-  const wire::header h = t.header;
-  const std::uint32_t carried = wire::carried_bytes(h);
-  const std::uint32_t all = wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), carried);
-  if (all > n || !run_handler(t, at + sizeof h, at + (all - carried))) [[unlikely]]
+  const codec::packed l(t.header);
+  if (l.bytes > n || !run_handler(t, l.find(at))) [[unlikely]]
     peer_failed(*t.from, malformed);
 }
 
@@ -157,7 +154,7 @@ bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       peer_failed(p, malformed);
-    if (is_plain(h) && try_note_returned(p, h.chunk, tag)) [[likely]] {
+    if (handlers_.plain(h) && try_note_returned(p, h.chunk, tag)) [[likely]] {
       token_state t(*this, p, h, false);
       run_plain_verbs(t, at, wc[i].byte_len);
       count(p.replies_handled);
@@ -240,7 +237,7 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     bool urgent = false;
-    if (is_plain(h)) [[likely]]
+    if (handlers_.plain(h)) [[likely]]
       run_plain_verbs(t, at, wc.byte_len);
     else
       urgent = take_other_request_verbs(t, at, wc.byte_len);

@@ -1,0 +1,64 @@
+// A message as its sender describes it, before anybody knows which way it will travel, and the
+// sizes that all messages keep to. Used by everything that sends; knows no device and no peer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/conduit/message/wire.hpp"
+#include "penstock/mode.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+/// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
+#ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see CMakeLists.txt
+inline constexpr std::uint32_t max_medium = 4032;
+#else
+inline constexpr std::uint32_t max_medium = PENSTOCK_MAX_MEDIUM;
+#endif
+/// Largest payload of a Long.
+inline constexpr std::size_t max_long = 0x7fffffff;
+static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
+              "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
+
+/// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
+struct outgoing {
+  wire::kind kind = wire::kind::short_;
+  std::uint8_t handler = 0;
+  std::uint8_t flags = 0;
+  std::uint8_t nargs = 0;
+  const std::uint32_t* args = nullptr;
+  const void* payload = nullptr;
+  std::size_t bytes = 0;
+  void* dest = nullptr;  ///< Longs: address in the target's segment
+  bool async = false;    ///< LongAsync: payload stays untouched until the reply
+
+  /// Bytes of payload that travel with the header: a Long's own have gone ahead.
+  [[nodiscard]] constexpr std::uint32_t carried() const noexcept {
+    return kind == wire::kind::medium || kind == wire::kind::packed_long
+               ? static_cast<std::uint32_t>(bytes)
+               : 0;
+  }
+  /// True if the handler is one of the engine's own.
+  [[nodiscard]] constexpr bool system() const noexcept { return (flags & wire::flag_system) != 0; }
+};
+
+/// A Short of a user's handler.
+inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
+  return {.kind = wire::kind::short_,
+          .handler = handler,
+          .nargs = static_cast<std::uint8_t>(nargs),
+          .args = args};
+}
+/// A Medium of a user's handler.
+inline outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                          const void* payload, std::size_t bytes) noexcept {
+  return {.kind = wire::kind::medium,
+          .handler = handler,
+          .nargs = static_cast<std::uint8_t>(nargs),
+          .args = args,
+          .payload = payload,
+          .bytes = bytes};
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

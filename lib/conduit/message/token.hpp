@@ -1,0 +1,52 @@
+// The state behind a token: what is known of a message while its handler runs, and where its reply
+// may go. Made by whoever takes a message out of a queue, on its stack.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/conduit/message/outgoing.hpp"
+#include "nic/shm/ring.hpp"
+#include "penstock/penstock.hpp"
+#include "queues/queues.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+class engine;
+struct peer;
+
+/// A message from a process to itself, packed, kept until its handler runs. Large: on the stack of
+/// one call only.
+struct kept_message {
+  alignas(16) std::byte bytes[wire::full_bytes(max_medium)];
+  /// Encodes m; a Long's payload goes to its place. False: that lies outside the segment.
+  bool keep(const outgoing& m, std::span<std::byte> segment) noexcept;
+};
+
+/// The state behind a token while a handler runs.
+struct token_state {
+  conduit::engine* engine = nullptr;
+  peer* from = nullptr;  ///< null when a process sends to itself
+  wire::header header;
+  std::uint32_t cost = 0;  ///< credits that the reply gives back
+  std::uint8_t grant = 0;  ///< extra credits that it carries
+  bool request = false;
+  bool replied = true;
+  std::uint16_t reply_chunk = queues::no_chunk;  ///< verbs path: where the reply is built
+  kept_message* own_reply = nullptr;             ///< to itself: where the reply is kept
+  nic::shm::ring_tx* lane = nullptr;  ///< direct path: where a plain reply may go at once
+
+  token_state() = default;
+  token_state(conduit::engine& e, peer& p, const wire::header& h, bool is_request) noexcept
+      : engine(&e), from(&p), header(h), request(is_request), replied(!is_request) {}
+  token make() noexcept { return token(*this); }
+  /// Argument words, and who sent the message: what handlers may ask.
+  [[nodiscard]] unsigned nargs() const noexcept { return header.nargs(); }
+  [[nodiscard]] std::uint32_t source() const noexcept;
+};
+
+/// The handler that runs on this thread now, or null.
+extern thread_local constinit token_state* running __attribute__((tls_model("initial-exec")));
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
