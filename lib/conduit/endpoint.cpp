@@ -3,6 +3,13 @@
 
 #include "lib/conduit/engine.hpp"
 
+extern "C" {
+// One for each thread mode's library, so that the archives of two modes do not link; of two shared
+// libraries both see the first one's. Not const: it is read, and not known beforehand.
+extern penstock::thread_mode penstock_thread_mode;
+penstock::thread_mode penstock_thread_mode = penstock::build_mode;
+}
+
 namespace penstock::PENSTOCK_ABI {
 
 struct world::impl {
@@ -19,6 +26,9 @@ world::~world() {
 }
 
 result<world> world::join(const setting_overrides& overrides) {
+  if (penstock_thread_mode != build_mode)
+    return failure{"libraries for different thread modes are in this process", 0,
+                   "link one of penstock-seq, penstock-parsync and penstock-par"};
   auto i = std::make_unique<impl>();
   auto s = read_settings(overrides);
   if (!s) return s.error();

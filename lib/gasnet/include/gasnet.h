@@ -59,6 +59,7 @@
 #define GASNET_ALIGNED_SEGMENTS 0
 
 #include <string.h>
+#include <unistd.h> /* clients rely on it */
 
 #include <gasnet_basic.h>
 

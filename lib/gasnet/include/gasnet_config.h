@@ -3,7 +3,8 @@
 #ifndef PENSTOCK_GASNET_CONFIG_H
 #define PENSTOCK_GASNET_CONFIG_H
 
-/* ---- the interface release whose names are offered, and the documents that define them ---- */
+/* ---- the interface release whose names are offered, and the documents that define them: a line
+ * and a number each, as scripts read them ---- */
 #define GASNET_RELEASE_VERSION_MAJOR 1
 #define GASNET_RELEASE_VERSION_MINOR 28
 #define GASNET_RELEASE_VERSION_PATCH 0
@@ -11,9 +12,9 @@
 #define GASNET_SPEC_VERSION_MINOR 8
 #define GASNETT_SPEC_VERSION_MAJOR 1
 #define GASNETT_SPEC_VERSION_MINOR 12
-#define GASNETT_RELEASE_VERSION_MAJOR GASNET_RELEASE_VERSION_MAJOR
-#define GASNETT_RELEASE_VERSION_MINOR GASNET_RELEASE_VERSION_MINOR
-#define GASNETT_RELEASE_VERSION_PATCH GASNET_RELEASE_VERSION_PATCH
+#define GASNETT_RELEASE_VERSION_MAJOR 1
+#define GASNETT_RELEASE_VERSION_MINOR 28
+#define GASNETT_RELEASE_VERSION_PATCH 0
 
 /* ---- sizes, for use in #if ---- */
 #define SIZEOF_CHAR __SIZEOF_CHAR__

@@ -1,6 +1,10 @@
 // Each process sends its rank to its neighbour and waits for its other neighbour's.
 #include <cstdio>
 #include <penstock/penstock.hpp>
+#ifdef WITH_HEAP
+#include <penstock/heap.hpp>
+#include <vector>
+#endif
 
 struct mailbox {
   unsigned from = ~0u;
@@ -17,6 +21,11 @@ int main() {
   if (const auto started = ep->start(); !started)
     return std::fprintf(stderr, "%s\n", started.error().message().c_str()), 1;
   const auto n = ep->size();
+#ifdef WITH_HEAP
+  penstock::registered_heap heap(*ep);
+  const std::pmr::vector<unsigned> numbers(1000, 7u, &heap);
+  if (numbers.back() != 7u) return 6;
+#endif
   if (penstock::is_failure(ep->request_short((ep->rank() + 1) % n, greeting, ep->rank()))) return 2;
   if (penstock::is_failure(ep->wait_until([&box] { return box.from != ~0u; }))) return 3;
   if (penstock::is_failure(ep->barrier())) return 4;

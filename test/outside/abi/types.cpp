@@ -1,0 +1,14 @@
+// The types that the public C++ headers promise, in one shared object with debug information: what
+// abidiff compares with the written-down ones. Nobody runs it.
+#include <penstock/atomic.hpp>
+#include <penstock/heap.hpp>
+#include <penstock/penstock.hpp>
+#include <penstock/rma.hpp>
+
+using namespace penstock;
+
+extern "C" void types(status, failure&, result<void>&, world&, endpoint&, token&,
+                      endpoint_statistics&, remote_access, short_handler<int>, payload_handler<int>,
+                      detail::raw_handler, remote_memory&, operation&, registered_heap&,
+                      source_reuse, detail::window&, atomic_ops, atomic_path,
+                      atomic_domain<std::uint64_t>&, atomic_domain<float>&, detail::atomic_call&) {}
