@@ -18,6 +18,8 @@ command_line::command_line(const std::string& name, const std::string& about)
     : parts_(std::make_unique<parts>()) {
   parts_->app.name(name);
   parts_->app.description(about);
+  parts_->app.set_version_flag("--version", name + " (Penstock) " PENSTOCK_VERSION,
+                               "what this is, and which version");
 }
 command_line::~command_line() = default;
 

@@ -23,7 +23,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "penperf: --mode %s: seq or par is wanted\n", mode.c_str());
     return 2;
   }
-  const std::string program = penstock::penperf::own_folder() + "/penperf-" + mode;
-  std::fprintf(stderr, "penperf: %s\n", penstock::penperf::become({program}, args).c_str());
+  // In a build tree they lie beside this; installed, where nobody looks for programs.
+  const std::string here = penstock::penperf::own_folder();
+  const std::string why = penstock::penperf::become(
+      {here + "/penperf-" + mode, here + "/" PENPERF_LIBEXEC "/penperf-" + mode}, args);
+  std::fprintf(stderr, "penperf: %s\n", why.c_str());
   return 1;
 }

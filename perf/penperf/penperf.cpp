@@ -25,9 +25,9 @@ namespace {
   std::vector<std::string> args = {"penrun", "-n", "2", "--", self};
   args.insert(args.end(), argv + 1, argv + argc);
   if (setenv("PENPERF_LAUNCHED", "1", 0) != 0 || own_folder().empty()) std::exit(1);
-  // Installed, all programs lie together; in a build tree each has its folder.
+  // In a build tree all programs lie together; installed, penrun is on the PATH and this is not.
   const std::string why =
-      become({here + "/penrun", here + "/../../tools/penrun/penrun", "penrun"}, args);
+      become({here + "/penrun", here + "/" PENPERF_BIN "/penrun", "penrun"}, args);
   std::fprintf(stderr, "penperf: cannot start two processes: %s\n", why.c_str());
   std::exit(1);
 }

@@ -1,0 +1,70 @@
+# What is installed beside the library: programs on the PATH, what they start themselves in libexec, man
+# pages, completion, documents, examples; and the Debian packages that cpack makes of it all.
+set(own_dir ${CMAKE_INSTALL_LIBEXECDIR}/penstock)
+set(on_path penrun peninfo penperf pencredit creditsim)
+install(TARGETS ${on_path} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+install(TARGETS penperf-seq penperf-par ghost ghost-par threads barriers
+        RUNTIME DESTINATION ${own_dir} COMPONENT programs)
+
+# A man page says what --help says, and cannot say anything else.
+set(pages "")
+foreach(program ${on_path})
+  set(asked ${program})
+  if(program STREQUAL penperf)
+    set(asked penperf-seq)  # which penperf becomes
+  endif()
+  set(page ${PROJECT_BINARY_DIR}/man/${program}.1)
+  add_custom_command(OUTPUT ${page}
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/man_page ${program} ${PROJECT_VERSION} $<TARGET_FILE:${asked}> > ${page}
+    DEPENDS ${asked} ${PROJECT_SOURCE_DIR}/tools/man_page VERBATIM)
+  list(APPEND pages ${page})
+endforeach()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
+add_custom_target(man_pages ALL DEPENDS ${pages})
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
+foreach(program ${on_path})  # bash looks for a file of the program's name
+  install(FILES tools/completion.bash RENAME ${program}
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
+endforeach()
+
+# Debian wants each package's licence in the package's own folder.
+set(package_of_libraries libpenstock${PROJECT_VERSION_MAJOR})
+set(package_of_development libpenstock-dev)
+set(package_of_programs penstock)
+foreach(part libraries development programs)
+  install(FILES LICENSE RENAME copyright
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package_of_${part}} COMPONENT ${part})
+endforeach()
+set(doc_dir ${CMAKE_INSTALL_DATADIR}/doc/penstock)
+install(FILES README.md tools/CHANGELOG.md DESTINATION ${doc_dir} COMPONENT programs)
+install(FILES perf/hello/hello.cpp test/outside/project/CMakeLists.txt test/outside/project/greet.cpp
+              test/outside/project_c/gasnet_greet.c
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libpenstock-dev/examples COMPONENT development)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME penstock)
+set(CPACK_PACKAGE_VENDOR Penstock)
+set(CPACK_PACKAGE_CONTACT "Penstock <penstock@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL libraries development programs)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME ${package_of_libraries})
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "${PROJECT_DESCRIPTION}: shared libraries")
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/package/triggers)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME ${package_of_development})
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
+    "${package_of_libraries} (= ${PROJECT_VERSION}-1), libibverbs-dev, liburcu-dev, libjemalloc-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: headers, archives, examples")
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME ${package_of_programs})
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "${PROJECT_DESCRIPTION}: launcher and tools")
+include(CPack)
