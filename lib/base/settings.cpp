@@ -57,10 +57,9 @@ std::string unknown_text(std::string_view name) {
   return std::string(name) + " is not a setting; did you mean " + std::string(prefix) + near + "?";
 }
 
-// Said once a job: by penrun itself, or by rank 0 of a PMIx job.
-bool somebody_else_warns(const settings& s, const environment_map& env) {
-  const auto rank = env.find("PMIX_RANK");
-  return !s.launch.empty() || (rank != env.end() && rank->second != "0");
+// Said once a job: by penrun itself, or by the first process that another launcher has started.
+bool somebody_else_warns(const settings& s) {
+  return !s.launch.empty() || (!s.launcher_rank.empty() && s.launcher_rank != "0");
 }
 
 void warn_of_strangers(const environment_map& env) {
@@ -125,7 +124,7 @@ result<settings> read_settings(std::span<const setting_override> overrides,
     }
     if (!known) return failure{unknown_text(name), 0, ""};
   }
-  if (!somebody_else_warns(s, env)) warn_of_strangers(env);
+  if (!somebody_else_warns(s)) warn_of_strangers(env);
   return s;
 }
 

@@ -129,6 +129,12 @@ struct settings {
   bool verbose_env = false;  ///< rank 0 prints the settings at start-up
   std::string launch;        ///< written by penrun for its children
   std::string pmix;          ///< set by PMIx launchers for theirs
+  std::string pmi_fd, pmi_port, pmi_id,
+      pmi_jobid;                   ///< set by PMI-1 and PMI-2 launchers: how they are reached
+  std::string pmi_rank, pmi_size;  ///< and this process's place
+  std::uint32_t pmi_version = 0;   ///< 1, 2; 0: the first that the launcher speaks
+  std::string launcher_size;       ///< processes that some launcher has started, if it says so
+  std::string launcher_rank;       ///< which of them this one is
 
   /// Where each row's value comes from, by index into settings_table(); "default", "override", or
   /// the environment name.

@@ -191,7 +191,25 @@ const setting_row rows[] = {
      "Rank 0 prints the settings at start."},
     {"LAUNCH", "", &s::launch, 0, 0, u::none, "How penrun tells a process its place in the job.",
      true},
+    {"PMI_VERSION", "", &s::pmi_version, 0, 2, u::none,
+     "Version of PMI spoken with launchers that speak it (hydra, srun --mpi=pmi2); 0 tries 1, then "
+     "2."},
     {"PMIX", "PMIX_NAMESPACE", &s::pmix, 0, 0, u::none, "Job name given by a PMIx launcher.", true},
+    {"PMI_FD", "PMI_FD", &s::pmi_fd, 0, 0, u::none, "Socket to a PMI launcher.", true},
+    {"PMI_PORT", "PMI_PORT", &s::pmi_port, 0, 0, u::none, "HOST:PORT of a PMI launcher.", true},
+    {"PMI_ID", "PMI_ID", &s::pmi_id, 0, 0, u::none, "Who calls that port.", true},
+    {"PMI_JOBID", "PMI_JOBID", &s::pmi_jobid, 0, 0, u::none, "Job name given by a PMI launcher.",
+     true},
+    {"PMI_RANK", "PMI_RANK", &s::pmi_rank, 0, 0, u::none, "Rank given by a PMI launcher.", true},
+    {"PMI_SIZE", "PMI_SIZE", &s::pmi_size, 0, 0, u::none, "Size given by a PMI launcher.", true},
+    {"LAUNCHER_SIZE",
+     "SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE PALS_SIZE FLUX_JOB_SIZE "
+     "MV2_COMM_WORLD_SIZE MPI_LOCALNRANKS",
+     &s::launcher_size, 0, 0, u::none, "Processes started by any launcher.", true},
+    {"LAUNCHER_RANK",
+     "SLURM_PROCID OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK PALS_RANKID FLUX_TASK_RANK "
+     "MV2_COMM_WORLD_RANK MPI_LOCALRANKID",
+     &s::launcher_rank, 0, 0, u::none, "Which of them this is.", true},
 };
 
 const setting_not_applicable gone[] = {

@@ -27,6 +27,24 @@ void on_fatal(int code) noexcept {
   if (job* j = current.load(std::memory_order_acquire)) j->abort(code, nullptr);
 }
 
+// A launcher has started several processes, and in no way that this one could join: each is then a
+// job of its own, which is hardly what was meant.
+void warn_if_launched(const settings& s) {
+  std::uint32_t processes = 0;
+  std::from_chars(s.launcher_size.data(), s.launcher_size.data() + s.launcher_size.size(),
+                  processes);
+  if (processes < 2 || (!s.launcher_rank.empty() && s.launcher_rank != "0")) return;
+  std::string name;
+  const auto rows = settings_table();
+  for (std::size_t i = 0; i < rows.size() && i < s.sources.size(); ++i)
+    if (std::string_view(rows[i].name) == "LAUNCHER_SIZE") name = s.sources[i];
+  log(log_level::warning,
+      "%s says that %u processes were started together, but not by PMIx, PMI or penrun, so each is "
+      "a "
+      "job of its own; use srun --mpi=pmix or --mpi=pmi2, mpirun, prterun or penrun",
+      name.c_str(), processes);
+}
+
 }  // namespace
 
 std::string death::text() const {
@@ -40,10 +58,14 @@ std::string death::text() const {
 result<std::unique_ptr<job>> job::join(const settings& s) {
   auto joined = !s.launch.empty() ? join_penrun(s)
                 : !s.pmix.empty() ? join_pmix(s)
-                                  : result<std::unique_ptr<job>>(join_alone());
+                : s.pmi_fd.empty() && s.pmi_port.empty()
+                    ? result<std::unique_ptr<job>>(join_alone())
+                    : join_pmi(s);
   if (!joined) return joined;
   job& j = **joined;
   log_threshold(s.log);
+  if (s.launch.empty() && s.pmix.empty() && s.pmi_fd.empty() && s.pmi_port.empty())
+    warn_if_launched(s);
   if (j.size() > 1) log_identity(j.rank(), j.size());
   if (s.verbose_env && j.rank() == 0) std::fputs(settings_text(s).c_str(), stderr);
   // F1 publish  store-release current  -> F2  the object is complete

@@ -1,4 +1,4 @@
-// The three ways to be in a job. Included by job.cpp only; what they share is job.hpp.
+// The four ways to be in a job. Included by job.cpp only; what they share is job.hpp.
 #pragma once
 
 #include <memory>
@@ -13,5 +13,7 @@ std::unique_ptr<job> join_alone();
 result<std::unique_ptr<job>> join_penrun(const settings& s);
 /// The job of the PMIx launcher that set settings::pmix.
 result<std::unique_ptr<job>> join_pmix(const settings& s);
+/// The job of the launcher that set settings::pmi_fd or pmi_port.
+result<std::unique_ptr<job>> join_pmi(const settings& s);
 
 }  // namespace penstock::job

@@ -2,7 +2,6 @@
 // the job is over is a word in a page that penrun shares read-only, so that asking costs one load.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,34 +11,11 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/job/launchers.hpp"
+#include "lib/job/stream.hpp"
 #include "lib/job/wire.hpp"
 
 namespace penstock::job {
 namespace {
-
-bool send_all(int fd, const void* data, std::size_t n) noexcept {
-  const auto* p = static_cast<const char*>(data);
-  while (n > 0) {
-    const auto sent = ::send(fd, p, n, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    p += sent;
-    n -= static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
-bool receive_all(int fd, void* data, std::size_t n) noexcept {
-  auto* p = static_cast<char*>(data);
-  while (n > 0) {
-    const auto got = ::recv(fd, p, n, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    p += got;
-    n -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
 
 class penrun_job final : public job {
  public:
