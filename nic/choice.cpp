@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 
@@ -101,6 +103,23 @@ std::vector<gid_row> read_gids(const calls& verbs, ibv_context* context, std::ui
   return rows;
 }
 
+bool is_pci_address(std::string_view text) noexcept {
+  const std::string_view shape = text.size() == 12 ? "xxxx:xx:xx.x" : "xx:xx.x";
+  return text.size() == shape.size() &&
+         std::equal(text.begin(), text.end(), shape.begin(), [](char c, char s) {
+           return s == 'x' ? std::isxdigit(static_cast<unsigned char>(c)) != 0 : c == s;
+         });
+}
+
+std::uint32_t spread_label(std::uint32_t seed, std::uint64_t flow) noexcept {
+  // The finalizer of MurmurHash3, by which close numbers become far ones.
+  std::uint64_t h = flow ^ (std::uint64_t{seed} << 44);
+  h = (h ^ h >> 33) * 0xff51afd7ed558ccdULL;
+  h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53ULL;
+  const auto label = static_cast<std::uint32_t>((h ^ h >> 33) & 0xfffff);
+  return label != 0 ? label : 1;
+}
+
 const char* unfit(const ibv_device& d) noexcept {
   if (d.transport_type == IBV_TRANSPORT_IWARP) return "iWARP: it has neither datagrams nor atomics";
   if (d.transport_type != IBV_TRANSPORT_IB) return "neither InfiniBand nor RoCE";
@@ -112,6 +131,7 @@ bool split_device_name(const std::string& text, std::string& name, std::uint32_t
   name = text.substr(0, colon);
   port = 0;
   if (colon == std::string::npos) return true;
+  if (is_pci_address(text)) return name = text, true;
   const char* const first = text.data() + colon + 1;
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(first, last, port);

@@ -40,8 +40,30 @@ const gid_row* best_gid(std::span<const gid_row> rows) noexcept;
 std::vector<gid_row> read_gids(const calls& verbs, ibv_context* context, std::uint8_t port,
                                int table_length);
 
-/// "rxe0" and 0, or "rxe0" and 2 of "rxe0:2". False if what follows the colon is no port number.
+/// "rxe0" and 0, or "rxe0" and 2 of "rxe0:2". False if what follows the colon is no port number. A
+/// PCI address, which has colons of its own, is a name.
 bool split_device_name(const std::string& text, std::string& name, std::uint32_t& port);
+
+/// True for "0000:03:00.0" and "03:00.0".
+bool is_pci_address(std::string_view text) noexcept;
+
+/// How else than by its name a device may be asked for, by what the kernel says of it (sysfs).
+struct known_as {
+  bool matches = false;
+  bool by_gid = false;     ///< the name is an interface's, and some of the port's GIDs are its
+  std::uint32_t port = 0;  ///< the port that the name means, 0 if any
+};
+/// name: a PCI address (0000:03:00.0 or 03:00.0) or a network interface (eth0, a VLAN, ib0).
+known_as also_known_as(const ibv_device& d, const std::string& name);
+/// True if row `index` of the port's GID table belongs to that network interface.
+bool has_interface(const ibv_device& d, std::uint8_t port, int index, const std::string& name);
+/// False if the device hangs at processors none of which this process may use.
+bool is_near(const ibv_device& d);
+/// Moves the devices that are near before the others; else the order stays.
+void near_first(std::vector<ibv_device*>& devices);
+
+/// A flow label for one of many connections: not 0, and as good as random in 20 bits.
+std::uint32_t spread_label(std::uint32_t seed, std::uint64_t flow) noexcept;
 
 /// Why a device cannot be used whatever its ports; null if it can.
 const char* unfit(const ibv_device& d) noexcept;

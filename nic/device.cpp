@@ -2,8 +2,11 @@
 // and the rules of choice.hpp allow, and says why. Set-up only.
 #include "nic/device.hpp"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -71,8 +74,33 @@ ibv_mtu mtu_code(std::uint32_t bytes, ibv_mtu active) noexcept {
   return static_cast<ibv_mtu>(code);
 }
 
+/// The row of the port's table that holds the partition key; the membership bit (the highest) need
+/// not agree. Nothing, with `why`, if there is none.
+bool find_pkey(device& d, std::uint8_t number, const settings& s, std::string& why) {
+  const auto text = [](std::uint32_t key) {
+    char out[8];
+    std::snprintf(out, sizeof out, "0x%04x", key & 0xffff);
+    return std::string(out);
+  };
+  std::string seen;
+  for (int i = 0; i < d.port.pkey_tbl_len && d.verbs->query_pkey != nullptr; ++i) {
+    __be16 key = 0;
+    if (d.verbs->query_pkey(d.context, number, i, &key) != 0) continue;
+    if ((be16toh(key) & 0x7fff) == (s.pkey & 0x7fff)) {
+      d.paths.pkey_index = static_cast<std::uint16_t>(i);
+      return true;
+    }
+    if (key != 0) seen += joined({" ", text(be16toh(key))});
+  }
+  why = joined({"port ", std::to_string(number), " has no partition key ", text(s.pkey),
+                seen.empty() ? "" : "; it has", seen});
+  return false;
+}
+
 /// Fills port, self and reason for the given port; false with `why` if it cannot be used.
-bool use_port(device& d, std::uint8_t number, bool asked, const settings& s, std::string& why) {
+/// interface: use only GIDs of this network interface, unless empty.
+bool use_port(device& d, std::uint8_t number, bool asked, const settings& s,
+              const std::string& interface, std::string& why) {
   const std::string port = "port " + std::to_string(number);
   if (const int e = d.verbs->query_port(d.context, number, &d.port); e != 0) {
     why = joined({port, " cannot be queried: ", std::strerror(e)});
@@ -84,7 +112,11 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s, std
   }
   const bool ethernet = d.port.link_layer == IBV_LINK_LAYER_ETHERNET;
   const bool global = d.shared_memory || ethernet || (d.port.flags & IBV_QPF_GRH_REQUIRED) != 0;
-  const auto rows = read_gids(*d.verbs, d.context, number, d.port.gid_tbl_len);
+  auto rows = read_gids(*d.verbs, d.context, number, d.port.gid_tbl_len);
+  if (!interface.empty())
+    std::erase_if(rows, [&](const gid_row& r) {
+      return !has_interface(*d.context->device, number, r.index, interface);
+    });
   const gid_row* row = best_gid(rows);
   if (s.gid_index >= 0) {
     const auto it = std::ranges::find(rows, s.gid_index, &gid_row::index);
@@ -109,6 +141,8 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s, std
   d.self.is_global = global ? 1 : 0;
   d.self.mtu = static_cast<std::uint8_t>(s.mtu == 0 ? d.port.active_mtu
                                                     : mtu_code(s.mtu, d.port.active_mtu));
+  // Memory that is shared is of no partition.
+  if (s.pkey != 0 && !d.shared_memory && !find_pkey(d, number, s, why)) return false;
   d.reason += joined({", ", port, asked ? " as asked" : " is active"});
   if (d.shared_memory) {
     d.reason += ", shared memory of this host";
@@ -122,7 +156,8 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s, std
 }
 
 /// Opens one device and a port of it; the failure's `what` says why it cannot be used.
-result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, const settings& s) {
+result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, const settings& s,
+                          const std::string& interface = "") {
   device d;
   d.verbs = &v;
   d.name = v.get_device_name(dev);
@@ -138,17 +173,22 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
     why = joined({"it has ", std::to_string(d.limits.phys_port_cnt), " port(s), not ",
                   std::to_string(port)});
   } else if (port != 0) {
-    found = use_port(d, static_cast<std::uint8_t>(port), true, s, why);
+    found = use_port(d, static_cast<std::uint8_t>(port), true, s, interface, why);
   } else {
     for (unsigned p = 1; !found && p <= d.limits.phys_port_cnt; ++p) {
       std::string problem;
-      found = use_port(d, static_cast<std::uint8_t>(p), false, s, problem);
+      found = use_port(d, static_cast<std::uint8_t>(p), false, s, interface, problem);
       if (!found) why += joined({why.empty() ? "" : ", ", problem});
     }
   }
   if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
   d.max_inline = probe_inline(v, d.context);
   if (s.max_cqe != 0) d.limits.max_cqe = std::min(d.limits.max_cqe, static_cast<int>(s.max_cqe));
+  d.paths.service_level = static_cast<std::uint8_t>(s.service_level);
+  d.paths.traffic_class = static_cast<std::uint8_t>(s.traffic_class);
+  d.paths.hop_limit = static_cast<std::uint8_t>(s.hop_limit);
+  d.paths.flow_label = s.flow_label;
+  d.paths.flow_spread = s.flow_spread;
   // Memory that is shared has no bus between; a device that cannot do it leaves the bit out.
   if (s.mem_consistency == memory_ordering::relaxed && !d.shared_memory)
     d.registration_access = IBV_ACCESS_RELAXED_ORDERING;
@@ -165,6 +205,7 @@ device::device(device&& o) noexcept
       limits(o.limits),
       port(o.port),
       self(o.self),
+      paths(o.paths),
       max_inline(o.max_inline),
       registration_access(o.registration_access),
       shared_memory(o.shared_memory) {}
@@ -177,6 +218,7 @@ device& device::operator=(device&& o) noexcept {
   std::swap(limits, o.limits);
   std::swap(port, o.port);
   std::swap(self, o.self);
+  std::swap(paths, o.paths);
   std::swap(max_inline, o.max_inline);
   std::swap(registration_access, o.registration_access);
   std::swap(shared_memory, o.shared_memory);
@@ -187,8 +229,9 @@ device::~device() {
   if (context != nullptr) verbs->close_device(context);
 }
 
-ibv_ah_attr device::path_to(const address& remote) const noexcept {
+ibv_ah_attr device::path_to(const address& remote, std::uint64_t flow) const noexcept {
   ibv_ah_attr a{};
+  a.sl = paths.service_level;
   a.port_num = self.port;
   a.dlid = remote.lid;
   // Between InfiniBand subnets the LID reaches only the router, which needs the GID.
@@ -197,7 +240,9 @@ ibv_ah_attr device::path_to(const address& remote) const noexcept {
     a.is_global = 1;
     a.grh.dgid = remote.gid;
     a.grh.sgid_index = self.gid_index;
-    a.grh.hop_limit = 64;
+    a.grh.hop_limit = paths.hop_limit;
+    a.grh.traffic_class = paths.traffic_class;
+    a.grh.flow_label = paths.flow_spread ? spread_label(paths.flow_label, flow) : paths.flow_label;
   }
   return a;
 }
@@ -212,13 +257,25 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
   std::string seen;  // every device there is, and what spoke against it
   for (const calls* v : libraries) {
     const device_list list(*v);
-    for (ibv_device* dev : list.all()) {
+    std::vector<ibv_device*> devices(list.all().begin(), list.all().end());
+    if (any) near_first(devices);
+    for (ibv_device* dev : devices) {
       const std::string name = v->get_device_name(dev);
       seen += joined({seen.empty() ? "" : ", ", name});
-      if (!any && name != wanted) continue;
-      auto d = try_device(*v, dev, port, s);
+      std::string interface;
+      std::uint32_t its_port = port;
+      if (!any && name != wanted) {
+        const known_as known = also_known_as(*dev, wanted);
+        if (!known.matches) continue;
+        if (known.by_gid) interface = wanted;
+        if (port == 0) its_port = known.port;
+      }
+      auto d = try_device(*v, dev, its_port, s, interface);
       if (d) {
-        d->reason = joined({name, any ? " is the first usable device" : " as asked", d->reason});
+        const std::string_view how = !any            ? name == wanted ? " as asked" : " is "
+                                     : is_near(*dev) ? " is the first usable device"
+                                                     : " is the first usable device, though far";
+        d->reason = joined({name, how, !any && name != wanted ? wanted : "", d->reason});
         if (any && seen != name) d->reason += joined({" (of ", seen, ")"});
         log(log_level::info, "device: %s", d->reason.c_str());
         return d;

@@ -29,6 +29,8 @@ struct calls {
   int (*query_device)(ibv_context*, ibv_device_attr*);
   int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
   int (*query_gid)(ibv_context*, std::uint8_t port, int index, ibv_gid*);
+  /// In network order. Null: the device knows no partitions.
+  int (*query_pkey)(ibv_context*, std::uint8_t port, int index, __be16*);
   ibv_pd* (*alloc_pd)(ibv_context*);
   int (*dealloc_pd)(ibv_pd*);
   ibv_mr* (*reg_mr)(ibv_pd*, void* addr, std::size_t bytes, int access);
@@ -70,6 +72,19 @@ struct address {
   std::uint8_t mtu = IBV_MTU_1024;
 };
 
+/// What the fabric's administrators decide about paths; from the settings of these names.
+struct fabric {
+  std::uint8_t service_level = 0, traffic_class = 0, hop_limit = 64;
+  std::uint16_t pkey_index = 0;  ///< row of the port's table, for all QPs
+  std::uint32_t flow_label = 0;
+  bool flow_spread = false;
+};
+
+/// What tells the connection of two QPs from others, for device::path_to().
+constexpr std::uint64_t flow_of(std::uint32_t own_qpn, std::uint32_t remote_qpn) noexcept {
+  return std::uint64_t{own_qpn} << 32 | remote_qpn;
+}
+
 /// An opened device with the chosen port and GID. Move only; closes the context.
 class device {
  public:
@@ -85,12 +100,14 @@ class device {
   ibv_device_attr limits{};
   ibv_port_attr port{};
   address self;
+  fabric paths;
   std::uint32_t max_inline = 0;      ///< largest inline send, found by trying
   unsigned registration_access = 0;  ///< IBV_ACCESS bits of every registration (MEM_CONSISTENCY)
   bool shared_memory = false;  ///< true for shm0: nic/shm/direct.hpp may be used on its objects
 
-  /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah).
-  [[nodiscard]] ibv_ah_attr path_to(const address& remote) const noexcept;
+  /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah). flow: any number
+  /// that tells connections apart, for FLOW_SPREAD.
+  [[nodiscard]] ibv_ah_attr path_to(const address& remote, std::uint64_t flow = 0) const noexcept;
   /// Largest message of RC on this port.
   [[nodiscard]] std::uint32_t max_message() const noexcept { return port.max_msg_sz; }
 };
@@ -108,9 +125,11 @@ struct device_info {
 };
 std::vector<device_info> list_devices();
 
-/// Opens what the settings ask for: device "auto" takes the first kernel device with an active
-/// port, else shm0; port 0 the first active one; gid_index -1 the best (RoCE v2 IPv4-mapped, then
-/// any RoCE v2, then 0). Errors name what was asked for and what there is.
+/// Opens what the settings ask for: device "auto" takes a kernel device with an active port, those
+/// near the processors of this process before others, else shm0; a kernel device may be named by
+/// its name, its network interface or its PCI address; port 0 the first active one; gid_index -1
+/// the best (RoCE v2 IPv4-mapped, then any RoCE v2, then 0). Errors name what was asked for and
+/// what there is.
 result<device> open_device(const settings& s);
 
 }  // namespace penstock::nic

@@ -121,6 +121,7 @@ result<void> lane::connect(const blob_swap& swap) {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
   a.port_num = device_.self.port;
+  a.pkey_index = device_.paths.pkey_index;
   a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   int e =
       v_.modify_qp(qp_, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -131,7 +132,7 @@ result<void> lane::connect(const blob_swap& swap) {
   a.dest_qp_num = theirs.qpn;
   a.max_dest_rd_atomic = reads_;
   a.min_rnr_timer = 1;
-  a.ah_attr = device_.path_to(theirs.where);
+  a.ah_attr = device_.path_to(theirs.where, nic::flow_of(qp_->qp_num, theirs.qpn));
   e = v_.modify_qp(qp_, &a,
                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);

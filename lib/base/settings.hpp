@@ -46,6 +46,12 @@ struct settings {
   std::uint32_t port = 0;              ///< 0: lowest active port
   std::int32_t gid_index = -1;         ///< -1: best GID of the port
   std::uint32_t mtu = 0;               ///< path MTU in bytes; 0: the port's active MTU
+  std::uint32_t service_level = 0;     ///< of InfiniBand; the priority of RoCE's frames
+  std::uint32_t traffic_class = 0;     ///< of the global header: 4 * DSCP
+  std::uint32_t hop_limit = 64;        ///< of the global header
+  std::uint32_t flow_label = 0;        ///< of the global header; 0: the device decides
+  bool flow_spread = false;            ///< each connection has a flow label of its own
+  std::uint32_t pkey = 0;              ///< partition; 0: the first row of the port's table
   std::uint32_t retry_count = 6;       ///< 7 would never notice a dead peer on some devices
   std::uint32_t rnr_retry = 7;         ///< 7: for ever
   std::uint32_t rnr_timer = 1;         ///< verbs code of the minimum RNR timer (1: 10 µs)

@@ -70,9 +70,17 @@ double bare_factor(setting_unit u) {
   }
 }
 
-// Decimal number at the front of `text`, which is shortened by it. No sign but a leading '-'.
+// Number at the front of `text`, which is shortened by it: decimal with no sign but a leading '-',
+// or hexadecimal behind 0x.
 std::optional<double> take_number(std::string_view& text) {
   double v = 0;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    std::uint64_t n = 0;
+    const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), n, 16);
+    if (error != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return static_cast<double>(n);
+  }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (error != std::errc{} || !std::isfinite(v)) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));

@@ -16,15 +16,31 @@ constexpr double most_chunks = 0xfffe;
 const setting_row rows[] = {
     // device
     {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
-     "Device to use: auto, shm0 (shared memory, this host only), or a verbs device; NAME:PORT "
-     "names "
-     "the port too. auto takes the first verbs device with an active port, else shm0."},
+     "Device to use: auto, shm0 (shared memory, this host only), or a verbs device by its name, "
+     "the "
+     "name of its network interface or its PCI address; NAME:PORT names the port too. auto takes a "
+     "verbs device with an active port, of several the first that is near this process's "
+     "processors, else shm0."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "Port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
      "Row of the port's GID table; -1 takes the best (RoCE v2 before v1, IPv4-mapped first)."},
     {"MTU", "", &s::mtu, 0, 4096, u::bytes,
      "Path MTU: 256, 512, 1024, 2048 or 4096; 0 takes the port's active one."},
+    {"SERVICE_LEVEL", "", &s::service_level, 0, 15, u::none,
+     "Service level of all paths: InfiniBand's, or the frame priority on RoCE."},
+    {"TRAFFIC_CLASS", "", &s::traffic_class, 0, 255, u::none,
+     "Traffic class of all paths that have a global header (RoCE has): DSCP times 4."},
+    {"HOP_LIMIT", "", &s::hop_limit, 1, 255, u::none,
+     "Routers that a message may pass, where it has a global header; of RoCE the kernel takes the "
+     "route's."},
+    {"FLOW_LABEL", "", &s::flow_label, 0, 0xfffff, u::none,
+     "Flow label of all paths that have a global header; 0 leaves it to the device."},
+    {"FLOW_SPREAD", "", &s::flow_spread, 0, 0, u::none,
+     "Gives each connection a flow label of its own, from which RoCE v2 takes the UDP source port, "
+     "so that routers spread connections over equal paths."},
+    {"PKEY", "", &s::pkey, 0, 0xffff, u::none,
+     "Partition key, as in 0x8001, which the port's table must have; 0 takes the table's first."},
     {"RETRY_COUNT", "", &s::retry_count, 0, 7, u::none,
      "Retransmissions before a peer counts as dead. 7 never gives up on some devices."},
     {"QP_TIMEOUT", "GASNET_QP_TIMEOUT", &s::qp_timeout, 1, 31, u::none,

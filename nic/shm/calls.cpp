@@ -66,6 +66,7 @@ const calls& shm_calls() noexcept {
       .query_device = shm::query_device,
       .query_port = shm::query_port,
       .query_gid = shm::query_gid,
+      .query_pkey = nullptr,  // memory is of no partition
       .alloc_pd = shm::alloc_pd,
       .dealloc_pd = shm::dealloc_pd,
       .reg_mr = shm::reg_mr,

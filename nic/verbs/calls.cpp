@@ -42,6 +42,7 @@ constexpr calls table{
     .query_device = ibv_query_device,
     .query_port = query_port,
     .query_gid = ibv_query_gid,
+    .query_pkey = ibv_query_pkey,
     .alloc_pd = ibv_alloc_pd,
     .dealloc_pd = ibv_dealloc_pd,
     .reg_mr = reg_mr,

@@ -3,9 +3,14 @@
 #include "nic/choice.hpp"
 
 #include <doctest/doctest.h>
+#include <endian.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "lib/base/settings.hpp"
 
@@ -35,6 +40,7 @@ struct made_up {
   ibv_context context{};
   std::vector<ibv_port_attr> ports;
   std::vector<std::pair<int, ibv_gid>> gids;
+  std::vector<std::uint16_t> pkeys;
   int open_error = 0;
   int opened = 0, closed = 0;
 };
@@ -84,6 +90,11 @@ int query_gid(ibv_context* c, std::uint8_t, int index, ibv_gid* gid) {
   return 0;
 }
 
+int query_pkey(ibv_context* c, std::uint8_t, int index, __be16* key) {
+  *key = htobe16(of(c).pkeys.at(static_cast<std::size_t>(index)));
+  return 0;
+}
+
 /// The inline limit is looked for with these; a device without protection domains has none.
 ibv_pd* no_pd(ibv_context*) { return nullptr; }
 
@@ -98,6 +109,7 @@ calls made_up_calls() {
   c.query_device = query_it;
   c.query_port = query_port;
   c.query_gid = query_gid;
+  c.query_pkey = query_pkey;
   c.alloc_pd = no_pd;
   return c;
 }
@@ -130,6 +142,33 @@ settings asking(std::string name) {
   s.device = std::move(name);
   return s;
 }
+/// What sysfs says of a device, in a folder that is removed at the end.
+class sysfs_folder {
+ public:
+  explicit sysfs_folder(made_up& m) {
+    char name[] = "/tmp/penstock-sysfs.XXXXXX";
+    root_ = ::mkdtemp(name);
+    std::filesystem::create_directories(root_ / "device");
+    std::strcpy(m.device.ibdev_path, (root_ / "device").c_str());
+  }
+  ~sysfs_folder() { std::filesystem::remove_all(root_); }
+  sysfs_folder(const sysfs_folder&) = delete;
+  sysfs_folder& operator=(const sysfs_folder&) = delete;
+  void write(const std::string& path, const std::string& text) const {
+    const auto file = root_ / "device" / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text << "\n";
+  }
+  /// The PCI device behind it.
+  void behind(const std::string& address) const {
+    std::filesystem::create_directories(root_ / address);
+    std::filesystem::create_symlink(root_ / address, root_ / "device" / "device");
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+
 bool says(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
@@ -291,6 +330,135 @@ TEST_CASE("an MTU below the port's is taken, one above it is not") {
   auto d = open_with({&one}, s);
   REQUIRE(d);
   CHECK(d->self.mtu == IBV_MTU_1024);
+}
+
+TEST_CASE("a path carries what the settings say of the fabric") {
+  made_up one = device_called("roce0", {port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET)});
+  one.gids = {{1, ipv4(1)}};
+  settings s;
+  s.service_level = 5;
+  s.traffic_class = 4 * 26;
+  s.hop_limit = 9;
+  s.flow_label = 0x54321;
+  auto d = open_with({&one}, s);
+  REQUIRE(d);
+  ibv_ah_attr a = d->path_to(d->self, 1);
+  CHECK(a.sl == 5);
+  CHECK(a.grh.traffic_class == 4 * 26);
+  CHECK(a.grh.hop_limit == 9);
+  CHECK(a.grh.flow_label == 0x54321);
+  auto plain = open_with({&one});
+  REQUIRE(plain);
+  a = plain->path_to(plain->self, 1);
+  CHECK(a.sl == 0);
+  CHECK(a.grh.traffic_class == 0);
+  CHECK(a.grh.hop_limit == 64);
+  CHECK(a.grh.flow_label == 0);
+}
+
+TEST_CASE("spread flows have labels that differ, stay the same, and are never 0") {
+  made_up one = device_called("roce0", {port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET)});
+  one.gids = {{1, ipv4(1)}};
+  settings s;
+  s.flow_spread = true;
+  auto d = open_with({&one}, s);
+  REQUIRE(d);
+  // Ports of RoCE v2 are made of the label's lower and upper bits; both are to differ.
+  std::set<std::uint32_t> labels, low;
+  for (std::uint32_t qpn = 0; qpn < 1000; ++qpn) {
+    const ibv_ah_attr a = d->path_to(d->self, flow_of(17, qpn));
+    CHECK(a.grh.flow_label != 0);
+    CHECK(a.grh.flow_label <= 0xfffff);
+    CHECK(a.grh.flow_label == d->path_to(d->self, flow_of(17, qpn)).grh.flow_label);
+    labels.insert(a.grh.flow_label);
+    low.insert(a.grh.flow_label & 0xff);
+  }
+  CHECK(labels.size() > 990);
+  CHECK(low.size() > 240);
+}
+
+TEST_CASE("a partition key is looked for in the port's table, whatever its membership bit") {
+  made_up one = device_called("ib0", {port(IBV_PORT_ACTIVE)});
+  one.pkeys = {0xffff, 0x8002, 0x0003};
+  one.ports[0].pkey_tbl_len = 3;
+  settings s = asking("ib0");
+  for (const auto& [key, row] : {std::pair{0u, 0}, {0x8002u, 1}, {2u, 1}, {0x8003u, 2}}) {
+    CAPTURE(key);
+    s.pkey = key;
+    auto d = open_with({&one}, s);
+    REQUIRE(d);
+    CHECK(d->paths.pkey_index == row);
+  }
+  s.pkey = 0x8007;
+  auto none = open_with({&one}, s);
+  REQUIRE_FALSE(none);
+  CHECK(says(none.error().message(),
+             "port 1 has no partition key 0x8007; it has 0xffff 0x8002 0x0003"));
+}
+
+TEST_CASE("a device is found by its PCI address, with and without domain and port") {
+  made_up one = device_called("mlx5_0", {port(IBV_PORT_ACTIVE)});
+  made_up two = device_called("mlx5_1", {port(IBV_PORT_ACTIVE), port(IBV_PORT_ACTIVE)});
+  const sysfs_folder a(one), b(two);
+  a.behind("0000:03:00.0");
+  b.behind("0000:03:00.1");
+  for (const char* name : {"0000:03:00.1", "03:00.1", "0000:03:00.1:2", "03:00.1:2"}) {
+    CAPTURE(name);
+    auto d = open_with({&one, &two}, asking(name));
+    REQUIRE(d);
+    CHECK(d->name == "mlx5_1");
+    CHECK(d->self.port == (std::string_view(name).ends_with(":2") ? 2 : 1));
+    CHECK(says(d->reason, "mlx5_1 is 0"));
+  }
+  CHECK_FALSE(open_with({&one, &two}, asking("0000:03:00.2")));
+}
+
+TEST_CASE("a device is found by its network interface, and takes that one's port and GIDs") {
+  made_up one = device_called("mlx5_0", {port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET)});
+  made_up two = device_called("mlx5_1", {port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET),
+                                         port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET)});
+  one.gids = two.gids = {{0, ipv4(1)}, {3, ipv4(2)}};
+  const sysfs_folder a(one), b(two);
+  a.write("ports/1/gid_attrs/ndevs/0", "eth0");
+  b.write("ports/1/gid_attrs/ndevs/0", "eth1");
+  b.write("ports/2/gid_attrs/ndevs/0", "eth2");
+  b.write("ports/2/gid_attrs/ndevs/3", "eth2.100");
+  auto d = open_with({&one, &two}, asking("eth2.100"));
+  REQUIRE(d);
+  CHECK(d->name == "mlx5_1");
+  CHECK(d->self.port == 2);
+  CHECK(d->self.gid_index == 3);
+  d = open_with({&one, &two}, asking("eth2"));
+  REQUIRE(d);
+  CHECK(d->self.port == 2);
+  CHECK(d->self.gid_index == 0);
+  auto wrong_port = open_with({&one, &two}, asking("eth2:1"));
+  REQUIRE_FALSE(wrong_port);
+  CHECK(says(wrong_port.error().message(), "port 1 has no GID"));
+  CHECK(says(open_with({&one, &two}, asking("eth7")).error().message(), "there is no device eth7"));
+  made_up ib = device_called("mlx4_0", {port(IBV_PORT_ACTIVE), port(IBV_PORT_ACTIVE)});
+  const sysfs_folder c(ib);
+  c.behind("0000:05:00.0");
+  c.write("device/net/ib1/dev_port", "1");
+  d = open_with({&one, &two, &ib}, asking("ib1"));
+  REQUIRE(d);
+  CHECK(d->self.port == 2);
+}
+
+TEST_CASE("of several devices auto takes the first that is near this process's processors") {
+  made_up far = device_called("ib0", {port(IBV_PORT_ACTIVE)});
+  made_up near = device_called("ib1", {port(IBV_PORT_ACTIVE)});
+  const sysfs_folder a(far), b(near);
+  a.write("device/local_cpulist", "1022-1023");
+  b.write("device/local_cpulist", "0-1021");
+  auto d = open_with({&far, &near});
+  REQUIRE(d);
+  CHECK(d->name == "ib1");
+  near.ports[0].state = IBV_PORT_DOWN;
+  d = open_with({&far, &near});
+  REQUIRE(d);
+  CHECK(d->name == "ib0");
+  CHECK(says(d->reason, "though far"));
 }
 
 }  // namespace penstock::nic

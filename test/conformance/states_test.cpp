@@ -246,4 +246,26 @@ TEST_CASE("access rights can be changed in RTS") {
   CHECK(d.b.mem.holds(0, 16, 2));
 }
 
+TEST_CASE("what the fabric's administrators decide of a path is in the queue pair") {
+  side a, b;
+  a.n.dev.paths = {.service_level = 5,
+                   .traffic_class = 4 * 26,
+                   .hop_limit = 7,
+                   .pkey_index = 0,
+                   .flow_label = 0x12345,
+                   .flow_spread = false};
+  a.n.connect(a.qp.get(), b.reach());
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  REQUIRE(a.n.v.query_qp(a.qp.get(), &attr, IBV_QP_AV | IBV_QP_PKEY_INDEX, &init) == 0);
+  REQUIRE(attr.ah_attr.is_global == 1);
+  CHECK(attr.ah_attr.grh.traffic_class == 4 * 26);
+  CHECK(attr.ah_attr.grh.flow_label == 0x12345);
+  CHECK(attr.pkey_index == 0);
+  // Of RoCE's paths the kernel takes the route's hop limit; soft-RoCE's frames have no priority.
+  if (!a.n.dev.shared_memory) return;
+  CHECK(attr.ah_attr.grh.hop_limit == 7);
+  CHECK(attr.ah_attr.sl == 5);
+}
+
 }  // namespace penstock::conformance

@@ -192,4 +192,18 @@ TEST_CASE("a datagram to oneself arrives") {
   CHECK(a.mem.holds(4096 + header, 32, 3));
 }
 
+TEST_CASE("a datagram over IPv4 carries the path's traffic class") {
+  post_box a, b;
+  a.n.dev.paths.traffic_class = 4 * 26;
+  a.n.dev.paths.flow_label = 0x12345;
+  const auto ah = a.handle(b.n.dev.self);
+  REQUIRE(b.receive(0, 1024) == 0);
+  REQUIRE(a.send(ah.get(), b.qp->qp_num, 0, 16) == 0);
+  CHECK(one(b.recv_cq.get()).status == IBV_WC_SUCCESS);
+  // RoCE v2 over IPv4 puts the packet's own header into the last 20 of the 40 bytes.
+  const auto byte = [&](std::size_t i) { return std::to_integer<unsigned>(*b.mem.at(20 + i)); };
+  if (a.n.dev.shared_memory || byte(0) != 0x45) return;
+  CHECK(byte(1) == 4 * 26);
+}
+
 }  // namespace penstock::conformance

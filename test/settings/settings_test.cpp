@@ -86,6 +86,14 @@ TEST_CASE("sizes take suffixes, and firehose sizes without one are megabytes") {
   CHECK(s->firehose_maxregion_size == 256 << 10);
 }
 
+TEST_CASE("plain numbers may be hexadecimal") {
+  CHECK(read({"PENSTOCK_PKEY=0x8001"})->pkey == 0x8001);
+  CHECK(read({"PENSTOCK_FLOW_LABEL=0xFFFFF"})->flow_label == 0xfffff);
+  CHECK_FALSE(read({"PENSTOCK_PKEY=0x10000"}));
+  CHECK_FALSE(read({"PENSTOCK_PKEY=0x"}));
+  CHECK_FALSE(read({"PENSTOCK_PKEY=0x8001z"}));
+}
+
 TEST_CASE("durations take suffixes and have a unit of their own without") {
   const auto s = read(
       {"GASNET_EXITTIMEOUT=2.5", "PENSTOCK_PROGRESS_INTERVAL=7", "PENSTOCK_CONNECT_TIMEOUT=250ms"});

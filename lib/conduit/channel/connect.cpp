@@ -230,6 +230,7 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
   a.port_num = device_.self.port;
+  a.pkey_index = device_.paths.pkey_index;
   a.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_ATOMIC;
   if (const int e = device_.verbs->modify_qp(
@@ -253,7 +254,7 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
   a.rq_psn = psn;
   a.max_dest_rd_atomic = transfers_.reads_here();
   a.min_rnr_timer = static_cast<std::uint8_t>(settings_.rnr_timer);
-  a.ah_attr = device_.path_to(p.address);
+  a.ah_attr = device_.path_to(p.address, nic::flow_of(p.lanes[l].qp->qp_num, qpn));
   if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
                                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                                                  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

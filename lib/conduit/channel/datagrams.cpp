@@ -57,6 +57,7 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_chann
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
   a.port_num = dev_->self.port;
+  a.pkey_index = dev_->paths.pkey_index;
   a.qkey = qkey;
   if (int e = v.modify_qp(qp_, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
       e != 0)
@@ -99,7 +100,7 @@ void datagrams::send(std::uint32_t rank, const nic::address& to, std::uint32_t q
     free_sends_ += static_cast<std::uint32_t>(done);
   ibv_ah*& ah = handles_[rank];
   if (ah == nullptr) {
-    ibv_ah_attr path = dev_->path_to(to);
+    ibv_ah_attr path = dev_->path_to(to, nic::flow_of(qp_->qp_num, qpn));
     ah = dev_->verbs->create_ah(pd_, &path);
     if (ah == nullptr)
       log(log_level::error, "ibv_create_ah for rank %u: %s", rank, std::strerror(errno));
