@@ -1,5 +1,4 @@
 // penverbs COMMAND…: runs a program with shm0 as a device of the stock libibverbs.
-#include <dlfcn.h>
 #include <linux/netlink.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -59,19 +58,22 @@ void forward(int signal) {
   if (child > 0) ::kill(child, signal);
 }
 
+/// Becomes the command; returns only the exit code of a command that cannot be run.
+int become(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const auto& a : command) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int e = errno;
+  std::fprintf(stderr, "penverbs: %s: %s\n", argv[0], std::strerror(e));
+  return e == ENOENT ? 127 : 126;
+}
+
 /// Runs the command and waits for it; its exit code, 128 + signal for a death.
-int run(const std::vector<std::string>& command, int (*own)()) {
+int run(const std::vector<std::string>& command) {
   child = ::fork();
   if (child < 0) return std::perror("penverbs: fork"), 1;
-  if (child == 0) {
-    if (own != nullptr) std::exit(own());
-    std::vector<char*> argv;
-    for (const auto& a : command) argv.push_back(const_cast<char*>(a.c_str()));
-    argv.push_back(nullptr);
-    ::execvp(argv[0], argv.data());
-    std::fprintf(stderr, "penverbs: %s: %s\n", argv[0], std::strerror(errno));
-    std::_Exit(errno == ENOENT ? 127 : 126);
-  }
+  if (child == 0) std::_Exit(become(command));
   // A terminal sends these to the command, too; the others come to us alone.
   for (const int s : {SIGINT, SIGQUIT}) ::signal(s, SIG_IGN);
   for (const int s : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(s, forward);
@@ -87,8 +89,8 @@ struct options {
   std::vector<std::string> command;
 };
 
-/// Tries the ways in turn, or the one that is asked for. Answers how the device is there.
-std::string choose(const options& o, way& w, bool (**)(way&, std::string&)) {
+/// Tries the ways in turn, or the one that is asked for; the name of the one that is gone, or "".
+std::string choose(const options& o, way& w) {
   struct {
     const char *name, *text;
     bool (*go)(way&, std::string&);
@@ -115,7 +117,7 @@ int go(const options& o) {
   }
   const bool has_rdma = kernel_has_rdma();
   way w;
-  const std::string chosen = choose(o, w, nullptr);
+  const std::string chosen = choose(o, w);
   if (chosen.empty()) {
     std::fprintf(stderr, "penverbs: there is no way to show a device here; see --check\n");
     return 1;
@@ -128,16 +130,10 @@ int go(const options& o) {
     std::printf("device by  %s\n", chosen.c_str());
     std::fflush(stdout);
   } else if (!w.leaves_something) {
-    std::vector<char*> argv;
-    for (const auto& a : o.command) argv.push_back(const_cast<char*>(a.c_str()));
-    argv.push_back(nullptr);
-    ::execvp(argv[0], argv.data());
-    std::fprintf(stderr, "penverbs: %s: %s\n", argv[0], std::strerror(errno));
-    return errno == ENOENT ? 127 : 126;
+    return become(o.command);
   }
   // The probe is a new program: what is preloaded concerns it, too.
-  const int code =
-      run(o.check ? std::vector<std::string>{"/proc/self/exe", "--probe"} : o.command, nullptr);
+  const int code = run(o.check ? std::vector<std::string>{"/proc/self/exe", "--probe"} : o.command);
   if (chosen == "link") remove_link();
   if (chosen == "preload") remove_tree(w);
   return code;
