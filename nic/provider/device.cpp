@@ -48,6 +48,8 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
     ::close(command_fd);
     return errno = e, nullptr;
   }
+  c->polls_datagrams = true;
+  c->datagram_patience_ns = 5'000'000'000;  // programs that were written for a quiet network
   // What verbs_init_context asks of the kernel is answered too, so its descriptor must be known.
   const int async_fd = ::dup(c->events.fd());
   if (async_fd < 0) {

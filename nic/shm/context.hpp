@@ -10,6 +10,7 @@
 
 #include "nic/shm/arena.hpp"
 #include "nic/shm/event_queue.hpp"
+#include "nic/shm/lock.hpp"
 #include "nic/shm/pusher.hpp"
 #include "nic/shm/region.hpp"
 #include "nic/shm/service.hpp"
@@ -42,7 +43,13 @@ struct context {
   std::atomic<std::uint32_t> live{0};        ///< PDs, CQs, channels … that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint32_t> next_pd{1};
-  std::atomic<bool> timed_bells{false};  ///< membarrier is missing here or at a peer
+  // Datagrams. A thread that polls takes them in itself where the context says so: that costs a
+  // system call for each look, which only who lives on datagrams wants to pay.
+  bool polls_datagrams = false;                      ///< fixed before the first QP
+  std::uint64_t datagram_patience_ns = 100'000'000;  ///< how long a full socket is tried
+  spin_lock datagram_lock;                           ///< who reads the socket
+  std::atomic<bool> datagrams_polled{false};         ///< somebody has looked: the pusher need not
+  std::atomic<bool> timed_bells{false};              ///< membarrier is missing here or at a peer
 
   /// Lists of objects, for the two threads and for creating and destroying. Nothing that waits
   /// for a peer is done under it. Taken before every spin lock.

@@ -59,10 +59,11 @@ struct completion_queue : ibv_cq {
   std::uint32_t cursor = 0;          // under poll: where the rotating window starts
   std::vector<queue_pair*> hot;      // under poll: QPs that delivered lately, newest first
 
-  std::atomic<std::uint32_t> unfinished{0};  ///< QPs sending here that have work waiting
-  std::atomic<bool> attention{false};        ///< a QP has entered the error state: flush it
-  std::atomic<bool> polled{false};           ///< the program has polled: it needs no help
-  std::atomic<std::uint32_t> armed{0};       ///< 0 no, 1 for solicited, 2 for any completion
+  std::atomic<std::uint32_t> datagram_qps{0};  ///< UD QPs that receive here
+  std::atomic<std::uint32_t> unfinished{0};    ///< QPs sending here that have work waiting
+  std::atomic<bool> attention{false};          ///< a QP has entered the error state: flush it
+  std::atomic<bool> polled{false};             ///< the program has polled: it needs no help
+  std::atomic<std::uint32_t> armed{0};         ///< 0 no, 1 for solicited, 2 for any completion
 
   spin_lock queue_lock;
   std::vector<completion> queue;                  // under queue_lock: a ring of `cqe`

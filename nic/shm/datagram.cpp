@@ -1,7 +1,7 @@
 // UD: datagrams over one unix datagram socket per context. The pusher thread takes them in, as an
-// adapter would; a send is one system call. Nothing is promised: a datagram that finds no receive,
-// a wrong queue key, a socket that stays full, or nobody, is dropped, and its sender is told that
-// it was sent.
+// adapter would, or a thread that polls (context::polls_datagrams); a send is one system call.
+// Nothing is promised: a datagram that finds no receive, a wrong queue key, a socket that stays
+// full, or nobody, is dropped, and its sender is told that it was sent.
 #include <sched.h>
 
 #include <algorithm>
@@ -107,15 +107,17 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     }
     // The receiver's socket is full: the datagram waits a while before it is dropped, so that the
     // storm of a start-up loses nothing.
-    constexpr std::uint64_t patience_ns = 100'000'000;
     const std::uint64_t now = now_ns();
-    if (w.deadline == 0) w.deadline = now + patience_ns;
+    if (w.deadline == 0) w.deadline = now + qp.owner->datagram_patience_ns;
     if (now < w.deadline) return outcome::wait;
     break;
   }
   return outcome::done;
 }
 
+namespace {
+
+/// One datagram. False: none is waiting. Under datagram_lock.
 bool receive_datagram(context& c, int socket) noexcept {
   datagram_packet d;
   ssize_t n;
@@ -134,6 +136,16 @@ bool receive_datagram(context& c, int socket) noexcept {
   const hold poll(of(to->recv_cq).poll);
   deliver(c, *to, d);
   return true;
+}
+
+}  // namespace
+
+bool receive_datagrams(context& c, int most) noexcept {
+  if (!c.datagram_lock.try_lock()) return true;
+  bool more = true;
+  for (int i = 0; i < most && more; ++i) more = receive_datagram(c, c.pusher.datagram_socket());
+  c.datagram_lock.unlock();
+  return more;
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {

@@ -107,6 +107,16 @@ void scan(completion_queue& cq, Take take) noexcept {
   }
 }
 
+/// Takes datagrams in on behalf of a program that polls. One that has armed the queue is about to
+/// sleep, and leaves the next ones to the pusher.
+void poll_datagrams(completion_queue& cq) noexcept {
+  context& c = *cq.owner;
+  if (cq.armed.load(std::memory_order_relaxed) == 0 &&
+      !c.datagrams_polled.load(std::memory_order_relaxed))
+    c.datagrams_polled.store(true, std::memory_order_relaxed);
+  if (cq.stored.load(std::memory_order_relaxed) == 0) receive_datagrams(c, 16);
+}
+
 bool any_ready(const completion_queue& cq) noexcept {
   return std::any_of(cq.rings.begin(), cq.rings.end(),
                      [](const queue_pair* q) { return q->rx.ready(); });
@@ -134,6 +144,8 @@ bool absorb_rings(completion_queue& cq) noexcept {
 int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   completion_queue& cq = of(handle);
   if (n <= 0) return 0;
+  if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0)
+    poll_datagrams(cq);
   if (!cq.polled.load(std::memory_order_relaxed)) cq.polled.store(true, std::memory_order_relaxed);
   // Another thread is looking at the rings: what is stored may be taken all the same.
   if (!cq.poll.try_lock()) return drain(cq, n, wc);
@@ -197,6 +209,10 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
     cq.bell->bell.store(bell_armed, std::memory_order_relaxed);
   }
   heavy_fence();  // F1
+  if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0) {
+    cq.owner->datagrams_polled.store(false, std::memory_order_relaxed);
+    cq.owner->pusher.look_at_datagrams();
+  }
   {
     const hold guard(cq.poll);
     if (!any_ready(cq)) {

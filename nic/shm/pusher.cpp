@@ -102,7 +102,8 @@ void pusher_thread::remove_peer(peer& p) noexcept {
 int pusher_thread::patience() noexcept {
   if (!watching_.load(std::memory_order_relaxed)) return -1;
   const bool work = context_.unfinished.load(std::memory_order_relaxed) != 0 ||
-                    context_.timed_bells.load(std::memory_order_relaxed);
+                    context_.timed_bells.load(std::memory_order_relaxed) ||
+                    resting_.load(std::memory_order_relaxed);
   const std::uint64_t now = now_ns();
   if (work) quiet_since_ = now;
   if (now - quiet_since_ < linger_ns) return 1;
@@ -130,15 +131,31 @@ void pusher_thread::run() noexcept {
       } else if (about == about_bells) {
         hear_kicks();
       } else if (about == about_datagrams) {
-        for (int k = 0; k < 64 && receive_datagram(context_, datagrams_); ++k) {
-        }
+        take_datagrams();
       } else {
         std::uint64_t count;
         [[maybe_unused]] const auto r = ::read(kicks_, &count, sizeof count);
       }
     }
+    if (resting_.load(std::memory_order_relaxed)) take_datagrams();
     moved = look_after_queues();
   }
+}
+
+/// Takes in the datagrams that wait; or rests, if the program has polled since the last look.
+void pusher_thread::take_datagrams() noexcept {
+  const bool rests = resting_.load(std::memory_order_relaxed);
+  const bool rest = context_.polls_datagrams &&
+                    context_.datagrams_polled.exchange(false, std::memory_order_relaxed);
+  if (rest != rests) {
+    epoll_event e{};
+    if (!rest) e.events = EPOLLIN;
+    e.data.u64 = about_datagrams;
+    ::epoll_ctl(epoll_, EPOLL_CTL_MOD, datagrams_, &e);
+    resting_.store(rest, std::memory_order_release);
+    watching_.store(true, std::memory_order_seq_cst);
+  }
+  if (!rest) receive_datagrams(context_, 64);
 }
 
 /// Reads what peers want looked at. Rung bells need no more: they are looked at every round.

@@ -43,6 +43,11 @@ class pusher_thread {
   /// Waits until the thread is not looking at an object that was taken off the context's lists.
   void let_go() noexcept { const std::lock_guard guard(working_); }
 
+  /// Datagrams that the program was left to take in are taken in by the thread, from now on.
+  void look_at_datagrams() noexcept {
+    if (resting_.load(std::memory_order_acquire)) kick();
+  }
+
   [[nodiscard]] int datagram_socket() const noexcept { return datagrams_; }
 
  private:
@@ -50,12 +55,16 @@ class pusher_thread {
   void run() noexcept;
   int patience() noexcept;
   void hear_kicks() noexcept;
+  void take_datagrams() noexcept;
   void bury(std::uint64_t id) noexcept;
   bool look_after_queues() noexcept;
 
   context& context_;
   int epoll_ = -1, bells_ = -1, kicks_ = -1, datagrams_ = -1;
   std::atomic<bool> stopping_{false}, watching_{false};
+  /// Datagrams do not wake the thread: the program polls them. It looks every millisecond whether
+  /// that still holds.
+  std::atomic<bool> resting_{false};
   std::uint64_t quiet_since_ = 0;
   std::mutex working_;                    ///< held for one round; taken before context::objects
   std::vector<completion_queue*> round_;  // the thread's own

@@ -16,7 +16,11 @@ void join(completion_queue& cq, queue_pair& qp) {
   const hold guard(cq.poll);
   if (std::find(cq.members.begin(), cq.members.end(), &qp) == cq.members.end())
     cq.members.push_back(&qp);
-  if (&cq == qp.recv_cq && connected(qp)) cq.rings.push_back(&qp);
+  if (&cq != qp.recv_cq) return;
+  if (connected(qp))
+    cq.rings.push_back(&qp);
+  else
+    cq.datagram_qps.fetch_add(1, std::memory_order_relaxed);
 }
 
 void leave(completion_queue& cq, queue_pair& qp) noexcept {
@@ -24,6 +28,7 @@ void leave(completion_queue& cq, queue_pair& qp) noexcept {
   for (auto* list : {&cq.members, &cq.rings, &cq.hot})
     list->erase(std::remove(list->begin(), list->end(), &qp), list->end());
   purge(cq, qp);
+  if (&cq == qp.recv_cq && !connected(qp)) cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// 0 or the errno that the limits demand.
@@ -143,6 +148,7 @@ int destroy_qp(ibv_qp* handle) {
     c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
   }
   c.pusher.let_go();
+  { const hold reading(c.datagram_lock); }  // nobody is about to deliver to it any more
   leave(of(qp.send_cq), qp);
   if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
   say_taken(qp);

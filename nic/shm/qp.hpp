@@ -156,8 +156,9 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
-/// Takes one datagram from the socket to its QP; the pusher thread. False: none is waiting.
-bool receive_datagram(context& c, int socket) noexcept;
+/// Takes datagrams from the socket to their QPs, at most so many, unless another thread does. True
+/// if there may be more.
+bool receive_datagrams(context& c, int most) noexcept;
 
 // receive.cpp: the receiving side, under the receive CQ's `poll`.
 /// Takes messages from the ring until one completion is made. False: nothing (more) to take.
