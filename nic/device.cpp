@@ -254,7 +254,8 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
     return failure{joined({"device \"", s.device, "\" is not NAME or NAME:PORT"}), 0, ""};
   if (s.port != 0) port = s.port;
   const bool any = wanted == "auto";
-  std::string seen;  // every device there is, and what spoke against it
+  std::string seen;   // every device there is, and what spoke against it
+  std::string limit;  // what the user can raise so that one of them can be used
   for (const calls* v : libraries) {
     const device_list list(*v);
     std::vector<ibv_device*> devices(list.all().begin(), list.all().end());
@@ -284,13 +285,14 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
         return failure{joined({"device ", s.device, " cannot be used: ", d.error().what}),
                        d.error().code, d.error().hint};
       const int code = d.error().code;
+      if (!d.error().hint.empty()) limit = d.error().hint;
       seen += joined(
           {" (", d.error().what, code != 0 ? ": " : "", code != 0 ? std::strerror(code) : "", ")"});
     }
   }
   const std::string missing = any ? "no usable device" : joined({"there is no device ", wanted});
   return failure{joined({missing, "; there is: ", seen.empty() ? "none" : seen}), ENODEV,
-                 "set PENSTOCK_DEVICE to auto or one of these"};
+                 limit.empty() ? "set PENSTOCK_DEVICE to auto or one of these" : limit};
 }
 
 result<device> open_device(const settings& s) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -42,13 +44,117 @@ TEST_CASE("a program that cannot be run gives 127 or 126 and says why") {
   CHECK(o.err.find("cannot run ./no-such-program") != o.err.npos);
   o = run(penrun({"-n", "2", "/etc/passwd"}));
   CHECK(o.code == 126);
+  CHECK(o.err.find("it is not executable") != o.err.npos);
+  o = run(penrun({"-n", "2", "/tmp"}));
+  CHECK(o.code == 126);
+  CHECK(o.err.find("it is a folder") != o.err.npos);
+  o = run(penrun({"-n", "2", "no-such-program"}));
+  CHECK(o.code == 127);
+  CHECK(o.err.find("it is not in PATH") != o.err.npos);
 }
 
 TEST_CASE("a wrong command line gives 2") {
   CHECK(run(penrun({"true"})).code == 2);
   CHECK(run(penrun({"-n", "2"})).code == 2);
   CHECK(run(penrun({"-n", "0", "true"})).code == 2);
-  CHECK(run(penrun({"-n", "2", "-x", "NAME", "true"})).code == 2);
+  CHECK(run(penrun({"-n", "2", "-x", "=VALUE", "true"})).code == 2);
+  CHECK(run(penrun({"-n", "2", "--wdir", "/no/such/folder", "true"})).code == 2);
+  CHECK(run(penrun({"-n", "2", "--hostfile", "/no/such/file", "true"})).code == 2);
+}
+
+TEST_CASE("an option that nobody here knows is refused by its name, and not started") {
+  for (const char* option : {"--map-by", "-mca", "--bind-too", "-z", "-nolocal", "--quiet=1"}) {
+    CAPTURE(option);
+    const auto o = run(penrun({"-n", "1", option, "true"}));
+    CHECK(o.code == 2);
+    CHECK(o.err.find(std::string("there is no option ") + option) != o.err.npos);
+  }
+  CHECK(run(penrun({"-n", "1", "--", "echo", "--map-by"})).out == "--map-by\n");
+}
+
+TEST_CASE("mpirun's common spellings are taken") {
+  const char* const show = "pwd; echo $A $PENRUN_SIZE";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-np", "1", "-x", "A=7", "-wd", "/"},
+        {"--np=1", "-xA=7", "--wdir=/", "--oversubscribe"},
+        {"-n1", "-x", "A=7", "--wdir", "/", "-allow-run-as-root", "--bind-to", "none"}}) {
+    CAPTURE(words[0]);
+    auto all = words;
+    all.insert(all.end(), {"sh", "-c", show});
+    const auto o = run(penrun(all));
+    CAPTURE(o.err);
+    CHECK(o.out == "/\n7 1\n");
+  }
+  const auto tagged = run(penrun({"-c", "1", "--tag-output", "-bind-to", "core", "echo", "a"}));
+  CHECK(tagged.out == "[0] a\n");
+}
+
+TEST_CASE("-x NAME passes on what is set, and says when it is not") {
+  setenv("PENRUN_TEST_SET", "here", 1);
+  auto o = run(penrun({"-n", "1", "-x", "PENRUN_TEST_SET", "sh", "-c", "echo $PENRUN_TEST_SET"}));
+  CHECK(o.out == "here\n");
+  CHECK(o.err.empty());
+  o = run(penrun({"-n", "1", "-x", "PENRUN_TEST_NOT_SET", "true"}));
+  CHECK(o.code == 0);
+  CHECK(o.err.find("PENRUN_TEST_NOT_SET: it is not set here") != o.err.npos);
+}
+
+TEST_CASE("hosts may stand in a file, as mpirun writes it") {
+  const auto file = std::filesystem::temp_directory_path() / ("hosts." + std::to_string(getpid()));
+  std::ofstream(file) << "# ours\n\nlocalhost slots=2 max_slots=4\n";
+  const auto o = run(penrun({"-n", "2", "--hostfile", file, PROBE, "exchange"}));
+  CAPTURE(o.err);
+  CHECK(o.code == 0);
+  CHECK(o.out.find("exchanged 1 of 2 host 1 of 2") != o.out.npos);
+  const auto full = run(penrun({"-n", "3", "--machinefile", file, "true"}));
+  CHECK(full.code == 2);
+  CHECK(full.err.find("has room for 2 processes, not 3") != full.err.npos);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("a full standard output is told once and ends with a code, whatever its length") {
+  for (const char* program : {"echo said", "yes | head -n 100000"}) {
+    CAPTURE(program);
+    const auto o =
+        run({"sh", "-c", std::string(PENRUN " -n 2 sh -c '") + program + "' >/dev/full"});
+    CHECK(o.code == 1);
+    CHECK(o.err ==
+          "penrun: cannot write standard output: No space left on device; what follows is lost\n");
+  }
+  CHECK(run({"sh", "-c", PENRUN " -n 1 sh -c 'echo a; exit 5' >/dev/full"}).code == 5);
+}
+
+TEST_CASE("a small stack is enough for penrun") {
+  const auto o = run({"sh", "-c", "ulimit -s 64; exec " PENRUN " -n 2 " PROBE " exchange"});
+  CAPTURE(o.err);
+  CHECK(o.code == 0);
+}
+
+TEST_CASE("more processes than the limits allow are refused before the first is started") {
+  const auto o = run({"sh", "-c", "ulimit -n 100; exec " PENRUN " -n 200 echo started"});
+  CHECK(o.code == 1);
+  CHECK(o.out.empty());
+  CHECK(o.err.find("200 processes need 624 descriptors") != o.err.npos);
+  CHECK(o.err.find("raise ulimit -n") != o.err.npos);
+}
+
+TEST_CASE("a signal is heard while processes are being started") {
+  const auto o =
+      run(penrun({"-n", "1000", "--grace", "5", "-q", "sh", "-c",
+                  "[ $PENRUN_RANK != 0 ] || kill -TERM $PPID; echo begun; exec sleep 100"}));
+  CHECK(o.code == 128 + SIGTERM);
+  CHECK(lines(o.out).size() < 1000);
+}
+
+TEST_CASE("who starts an MPI program by penrun is told what to use") {
+  const auto o = run(penrun({"-n", "2", "/bin/true"}));
+  CHECK(o.err.empty());
+#ifdef MPI_PROGRAM
+  const auto told = run(penrun({"-n", "2", MPI_PROGRAM}));
+  CHECK(told.err.find("is linked with MPI (libmpi") != told.err.npos);
+  CHECK(told.err.find("prterun") != told.err.npos);
+  CHECK(run(penrun({"-n", "1", MPI_PROGRAM})).err.empty());
+#endif
 }
 
 TEST_CASE("options after the program are the program's") {
@@ -142,14 +248,31 @@ TEST_CASE("-x sets the environment of every process") {
 }
 
 TEST_CASE(
-    "--bind core gives every process one core, and neighbours different ones where there are") {
-  const auto o = run(penrun({"-n", "2", "--bind", "core", "sh", "-c",
+    "--bind-to hwthread gives every process one, and neighbours different ones where there are") {
+  const auto o = run(penrun({"-n", "2", "--bind-to", "hwthread", "sh", "-c",
                              "grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"}));
   auto got = lines(o.out);
   REQUIRE(got.size() == 2);
   for (const auto& l : got) CHECK(l.find_first_of(",-") == l.npos);
   const auto here = run({"nproc"});
   if (std::atoi(here.out.c_str()) > 1) CHECK(got[0] != got[1]);
+}
+
+TEST_CASE("binding keeps to the processors that penrun itself may use") {
+  cpu_set_t mine;
+  REQUIRE(sched_getaffinity(0, sizeof mine, &mine) == 0);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mine)) last = cpu;
+  const std::string only = std::to_string(last);
+  for (const char* to : {"core", "hwthread", "numa", "socket"}) {
+    CAPTURE(to);
+    auto command = penrun({"-n", "2", "--bind-to", to, "sh", "-c",
+                           "grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"});
+    command.insert(command.begin(), {"taskset", "-c", only});
+    const std::string line = "Cpus_allowed_list:" + only + "\n";
+    CHECK(run(command).out == line + line);
+  }
 }
 
 TEST_CASE("a signal that programs use reaches every process, and the job goes on") {

@@ -44,6 +44,7 @@ class agent {
   void start(std::span<const std::byte> body);
   bool start_all(const remote_start& s);
   void failed(std::uint32_t rank, int code, const std::string& text);
+  void where() const;
   void push_socket(child& c);
   void push_input();
   // Passes on what is there now; closes at the end.
@@ -148,10 +149,7 @@ void agent::heard(relay_kind kind, std::uint32_t rank, std::span<const std::byte
       eventfd_write(shared_.bell, 1);
       return;
     case relay_kind::where:
-      for (std::size_t i = 0; i < children_.size(); ++i)
-        if (children_[i].pid > 0)
-          print_where(first_ + static_cast<std::uint32_t>(i), children_[i].pid);
-      return;
+      return where();
     case relay_kind::kill:
       for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
       return;
@@ -195,6 +193,8 @@ bool agent::start_all(const remote_start& s) {
     failed(first_, errno, "cannot set up the job");
     return false;
   }
+  if (auto bound = shared_.places.prepare(s.o.bind); !bound)
+    std::fprintf(stderr, "penrun: %s\n", bound.error().message().c_str());
   shared_.name = s.name;
   shared_.host_first = s.where.first;
   shared_.host_size = s.where.count;
@@ -212,6 +212,14 @@ bool agent::start_all(const remote_start& s) {
   ::close(pipe[0]);
   shared_.input = -1;
   return true;
+}
+
+void agent::where() const {
+  std::vector<std::pair<std::uint32_t, pid_t>> running;
+  for (std::size_t i = 0; i < children_.size(); ++i)
+    if (children_[i].pid > 0)
+      running.emplace_back(first_ + static_cast<std::uint32_t>(i), children_[i].pid);
+  print_where(running);
 }
 
 void agent::push_socket(child& c) {
@@ -243,7 +251,7 @@ void agent::push_input() {
 }
 
 void agent::drain(int& fd, relay_kind kind, std::uint32_t rank) {
-  std::byte buffer[1 << 16];
+  static std::byte buffer[1 << 16];
   while (fd >= 0) {
     const auto n = ::read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;

@@ -2,7 +2,10 @@
 #include "tools/penrun/hosts.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <fstream>
+#include <sstream>
 
 namespace penrun {
 namespace {
@@ -67,6 +70,28 @@ penstock::result<std::vector<host>> spread(const std::string& list, std::uint32_
     first += given[i];
   }
   return out;
+}
+
+penstock::result<std::string> read_hostfile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return failure{"--hostfile " + path, errno, ""};
+  std::string list;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string name, word;
+    if (!(words >> name)) continue;
+    while (words >> word) {
+      if (word.starts_with("slots=")) {
+        name.append(":").append(word.substr(6));
+      } else if (!word.starts_with("max_slots=") && !word.starts_with("max-slots=")) {
+        return failure{"--hostfile " + path + ": \"" + line + "\" is not HOST or HOST slots=N", 0,
+                       ""};
+      }
+    }
+    list += (list.empty() ? "" : ",") + name;
+  }
+  if (list.empty()) return failure{"--hostfile " + path + " names no host", 0, ""};
+  return list;
 }
 
 }  // namespace penrun

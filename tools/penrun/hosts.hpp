@@ -15,4 +15,8 @@ namespace penrun {
 /// sense or has too little room.
 penstock::result<std::vector<host>> spread(const std::string& list, std::uint32_t processes);
 
+/// The same text from a file with a host in each line, as "a", "a:4" or "a slots=4"; what follows a
+/// # is a comment.
+penstock::result<std::string> read_hostfile(const std::string& path);
+
 }  // namespace penrun

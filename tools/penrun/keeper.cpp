@@ -32,6 +32,10 @@ namespace {
 constexpr int timed_out = 124;  // as timeout(1)
 // How long a host may take to say that all there has been killed.
 constexpr std::uint64_t unreachable_ns = 20'000'000'000;
+// How long a process may live after SIGKILL: one that waits in the kernel for a device may for
+// ever.
+constexpr std::uint64_t unkillable_ns = 10'000'000'000;
+constexpr std::uint64_t between_looks_ns = 20'000'000;
 
 }  // namespace
 
@@ -66,7 +70,16 @@ void keeper::add(std::uint32_t rank, const spawned& p, member m) {
 
 bool keeper::start_all() {
   if (!options_.hosts.empty()) return start_remotes();
+  if (auto bound = shared_.places.prepare(options_.bind); !bound)
+    std::fprintf(stderr, "penrun: %s\n", bound.error().message().c_str());
+  std::uint64_t looked_ns = now_ns();
   for (std::uint32_t rank = 0; rank < options_.processes; ++rank) {
+    // Signals, clocks and ends count meanwhile; looking costs what there are processes.
+    if (now_ns() - looked_ns > between_looks_ns) {
+      turn(0);
+      if (over_ || asked_to_end_) return true;
+      looked_ns = now_ns();
+    }
     const auto started = spawn(options_, shared_, rank);
     if (!started) {
       std::fprintf(stderr, "penrun: %s\n", started.error().message().c_str());
@@ -85,17 +98,18 @@ int keeper::run() {
     return 1;
   }
   if (options_.timeout_ns != 0) limit_ns_ = now_ns() + options_.timeout_ns;
+  line_stream::give_up_at(limit_ns_);
   if (start_all())
-    while (alive_ > 0) turn();
+    while (alive_ > 0) turn(wait_ms());
   leave_remotes();
   kill_descendants();
   for (auto& s : streams_) s.finish();
   for (std::uint32_t rank = 0; rank < members_.size(); ++rank) repeats_.release(rank);
   std::fputs(repeats_.summary().c_str(), stderr);
-  return code_;
+  return code_ == 0 && line_stream::lost_output() ? 1 : code_;
 }
 
-void keeper::turn() {
+void keeper::turn(int wait) {
   std::vector<pollfd> fds;
   fds.push_back({signals_, POLLIN, 0});
   fds.push_back({lifeline_, POLLIN, 0});
@@ -110,7 +124,7 @@ void keeper::turn() {
     fds.push_back({r.link->out_if_waiting(), POLLOUT, 0});
   }
   fds.push_back({wants_input() ? STDIN_FILENO : -1, POLLIN, 0});
-  if (::poll(fds.data(), fds.size(), wait_ms()) < 0) return;
+  if (::poll(fds.data(), fds.size(), wait) < 0) return;
 
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (fds[first_stream + i].revents != 0) streams_[i].forward();
@@ -212,9 +226,7 @@ void keeper::look_at_clocks() {
     limit_ns_ = 0;
     std::fprintf(stderr, "penrun: the job's time is over; %u of %u processes had not ended\n",
                  alive_, options_.processes);
-    for (std::uint32_t rank = 0; rank < pids_.size(); ++rank)
-      if (pids_[rank] > 0) print_where(rank, pids_[rank]);
-    for (auto& r : remotes_) r.link->send(relay_kind::where, 0);
+    tell_where();
     code_ = timed_out;
     hurry();
   } else if (kill_ns_ != 0 && now >= kill_ns_) {
@@ -224,18 +236,36 @@ void keeper::look_at_clocks() {
   }
 }
 
+void keeper::tell_where() {
+  for (auto& r : remotes_) r.link->send(relay_kind::where, 0);
+  std::vector<std::pair<std::uint32_t, pid_t>> running;
+  for (std::uint32_t rank = 0; rank < pids_.size(); ++rank)
+    if (pids_[rank] > 0) running.emplace_back(rank, pids_[rank]);
+  print_where(running);
+}
+
+// They have not ended though killed.
+void keeper::give_up() {
+  std::fprintf(stderr, "penrun: %u processes do not end though killed; leaving them:", alive_);
+  for (pid_t& pid : pids_)
+    if (pid > 0) std::fprintf(stderr, " %d", std::exchange(pid, 0));
+  std::fputs("\n", stderr);
+  alive_ = 0;
+}
+
 // Ends all now. The loop goes on until they are reaped; a kill is repeated in case one was born
 // since.
 void keeper::hurry() {
   end_job({-1, -SIGKILL}, 128 + SIGKILL);
   const std::uint64_t now = now_ns();
   kill_ns_ = now + 200'000'000;
+  if (hurry_ns_ == 0) hurry_ns_ = now;
   if (remotes_.empty()) {
     for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
+    if (now - hurry_ns_ > unkillable_ns) give_up();
     return;
   }
   // The agents do it, so that the shells live until they have said that it is done.
-  if (hurry_ns_ == 0) hurry_ns_ = now;
   for (auto& r : remotes_) {
     r.link->send(relay_kind::kill, 0);
     if (now - hurry_ns_ > unreachable_ns) lose(r, "does not answer", 1);

@@ -23,13 +23,14 @@ inline int code_of(int error) {
 
 class keeper {
  public:
-  keeper(const options& o, int lifeline) : options_(o), lifeline_(lifeline), service_(members_) {}
+  keeper(const options& o, int lifeline)
+      : options_(o), lifeline_(lifeline), service_(members_, o.processes) {}
   int run();
 
  private:
   bool set_up();
   bool start_all();
-  void turn();
+  void turn(int wait_ms);
   void on_signal();
   void reap();
   // keeper_verdict.cpp
@@ -57,6 +58,8 @@ class keeper {
   void pass_input();
   void hurry();
   [[nodiscard]] int wait_ms() const;
+  void tell_where();
+  void give_up();
 
   const options& options_;
   int lifeline_;
@@ -78,7 +81,7 @@ class keeper {
   int sent_ = 0;                ///< that signal
   std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
   std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running
-  std::uint64_t hurry_ns_ = 0;  ///< when other hosts were first told to kill; 0: not yet
+  std::uint64_t hurry_ns_ = 0;  ///< when all were first killed; 0: not yet
   bool killing_said_ = false;
 
   std::vector<remote_host> remotes_;  ///< in the order of their ranks; empty: all processes here

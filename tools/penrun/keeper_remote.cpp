@@ -128,7 +128,7 @@ void keeper::leave_remotes() {
 bool keeper::wants_input() const { return input_open_ && input_on_its_way_ < input_window; }
 
 void keeper::pass_input() {
-  std::byte buffer[1 << 14];
+  static std::byte buffer[1 << 14];
   const auto n = ::read(STDIN_FILENO, buffer, sizeof buffer);
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
   const std::size_t got = n > 0 ? static_cast<std::size_t>(n) : 0;

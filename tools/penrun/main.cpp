@@ -1,5 +1,8 @@
 // penrun: starts N processes of a program as one job, with nothing else installed than a remote
 // shell where other hosts are named.
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -10,6 +13,17 @@
 #include "tools/penrun/guard.hpp"
 #include "tools/penrun/hosts.hpp"
 #include "tools/penrun/keeper.hpp"
+#include "tools/penrun/room.hpp"
+#include "tools/penrun/spellings.hpp"
+
+namespace {
+
+int complain(const penstock::failure& why, int code = 2) {
+  std::fprintf(stderr, "penrun: %s\n", why.message().c_str());
+  return code;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // Started by another penrun, on another host.
@@ -18,53 +32,75 @@ int main(int argc, char** argv) {
   penrun::options o;
   std::vector<std::string> exported;
   double timeout = 0, grace = -1;
-  std::string bind = "none", hosts, rsh;
+  std::string hosts, hostfile, folder, rsh;
   penstock::command_line line(
       "penrun",
       "Starts N processes of a program as one job, on this host or on those of --host.\n"
-      "Exit code: the first that is not zero, 128 + signal for a death, 124 for --timeout.");
+      "Exit code: the first that is not zero, 128 + signal for a death, 124 for --timeout.\n"
+      "mpirun's spellings of these options are taken too: -np, -H, -host, -hostfile, -wd, ...");
   line.number("-n,--np", o.processes, "number of processes", 1, 100000, true);
-  line.list("-x", exported, "NAME=VALUE for the environment of the processes; may be repeated");
+  line.list("-x", exported,
+            "NAME=VALUE for the environment of the processes, or NAME, which other hosts get too; "
+            "may be repeated");
   line.text("--host", hosts, "HOST,... or HOST:PROCESSES,...: where to start them, by ssh");
+  line.text("--hostfile", hostfile,
+            "a file that names a host in each line: HOST, HOST:PROCESSES "
+            "or HOST slots=PROCESSES");
+  line.text("--wdir", folder, "folder in which the processes start");
   line.text("--rsh", rsh,
             "in place of ssh: a command that runs COMMAND HOST PROGRAM... (PENSTOCK_RSH)");
-  line.word("--bind", bind, {"core", "none"}, "core: pin rank i to the i-th core; none");
+  line.word("--bind-to", o.bind, {"none", "core", "hwthread", "numa", "socket"},
+            "each process to one of these of its host, in turn");
   line.number("--timeout", timeout, "seconds after which the job is killed, saying where it was");
   line.number("--grace", grace, "seconds that survivors of a death have (PENSTOCK_DEATH_GRACE)");
   line.flag("-l,--label", o.label, "puts [rank] before each line of output");
   line.flag("-q,--quiet", o.quiet, "says nothing about deaths");
   line.rest(o.command);
-  line.parse(argc, argv);
+  const auto words = penrun::in_our_words({argv + 1, argv + argc});
+  if (!words) return complain(words.error());
+  std::vector<const char*> ours{argv[0]};
+  for (const auto& w : *words) ours.push_back(w.c_str());
+  line.parse(static_cast<int>(ours.size()), ours.data());
   if (o.command.empty()) {
     std::fprintf(stderr, "penrun: no program given\n%s", line.help().c_str());
     return 2;
   }
   for (const auto& e : exported) {
     const auto equals = e.find('=');
-    if (equals == e.npos || equals == 0) {
-      std::fprintf(stderr, "penrun: -x %s: NAME=VALUE is wanted\n", e.c_str());
-      return 2;
-    }
-    setenv(e.substr(0, equals).c_str(), e.substr(equals + 1).c_str(), 1);
-    o.export_names.push_back(e.substr(0, equals));
+    const std::string name = e.substr(0, equals);
+    if (name.empty()) return complain({"-x " + e + ": NAME=VALUE or NAME is wanted", 0, ""});
+    if (equals != e.npos)
+      setenv(name.c_str(), e.substr(equals + 1).c_str(), 1);
+    else if (getenv(name.c_str()) == nullptr)
+      std::fprintf(stderr, "penrun: -x %s: it is not set here\n", name.c_str());
+    o.export_names.push_back(name);
   }
   unsetenv("PENSTOCK_LAUNCH");  // of a job that we may be a process of
   // Read here already: a mistake is told once and not by every process.
   const auto settings = penstock::read_settings();
-  if (!settings) {
-    std::fprintf(stderr, "penrun: %s\n", settings.error().message().c_str());
-    return 2;
+  if (!settings) return complain(settings.error());
+  if (!hostfile.empty()) {
+    auto named = penrun::read_hostfile(hostfile);
+    if (!named) return complain(named.error());
+    if (hosts.empty()) hosts = *named;
   }
+  if (!folder.empty() && ::chdir(folder.c_str()) != 0)
+    return complain({"--wdir " + folder, errno, ""});
   if (!hosts.empty()) {
     auto spread = penrun::spread(hosts, o.processes);
-    if (!spread) {
-      std::fprintf(stderr, "penrun: %s\n", spread.error().message().c_str());
-      return 2;
-    }
+    if (!spread) return complain(spread.error());
     o.hosts = std::move(*spread);
+  } else if (auto room = penrun::room_for(o.processes); !room) {
+    return complain(room.error(), 1);
   }
+  if (const auto mpi = penrun::mpi_library_of(o.command[0]); !mpi.empty() && o.processes > 1)
+    std::fprintf(
+        stderr,
+        "penrun: %s is linked with MPI (%s), to which penrun does not introduce processes: "
+        "each would be alone in MPI_COMM_WORLD; prterun, mpirun and srun start MPI and "
+        "Penstock alike\n",
+        o.command[0].c_str(), mpi.c_str());
   o.rsh = rsh.empty() ? settings->rsh : rsh;
-  o.bind = bind == "core";
   o.timeout_ns = timeout > 0 ? static_cast<std::uint64_t>(timeout * 1e9) : 0;
   o.grace_ns = grace >= 0 ? static_cast<std::uint64_t>(grace * 1e9) : settings->death_grace_ns;
   return penrun::guard([&o](int lifeline) { return penrun::keep(o, lifeline); });

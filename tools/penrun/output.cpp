@@ -6,11 +6,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "lib/base/clock.hpp"
 
 namespace penrun {
 namespace {
 
 constexpr std::size_t longest_line = 1 << 20;
+
+std::uint64_t limit_ns = 0;
+bool lost[2];  // standard output, standard error: cannot be written any more
 
 }  // namespace
 
@@ -69,19 +78,45 @@ void line_stream::put_lines(std::string_view lines) {
   put(out);
 }
 
+// False when it is not worth waiting for any longer.
+bool line_stream::wait_for_room() const {
+  for (;;) {
+    pollfd p{to_, POLLOUT, 0};
+    if (::poll(&p, 1, 100) != 0) return true;
+    sigset_t waiting;
+    sigpending(&waiting);
+    for (const int ends : {SIGINT, SIGTERM, SIGQUIT, SIGHUP})
+      if (sigismember(&waiting, ends) == 1) return false;
+    if (limit_ns != 0 && penstock::now_ns() > limit_ns) return false;
+  }
+}
+
 void line_stream::put(std::string_view text) {
   while (!text.empty() && !broken_) {
-    const auto n = ::write(to_, text.data(), text.size());
+    if (lost[to_ == STDOUT_FILENO ? 0 : 1] || !wait_for_room()) return;
+    // A pipe that has room takes this much without making us wait.
+    const auto n = ::write(to_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (n >= 0) {
       text.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {
-      pollfd p{to_, POLLOUT, 0};
-      ::poll(&p, 1, 1000);
-    } else if (errno != EINTR) {
+    } else if (errno == EPIPE) {
       broken_ = true;
+    } else if (errno != EAGAIN && errno != EINTR) {
+      fail(errno);
     }
   }
 }
+
+// The job goes on: what it computes may be worth more than what it says.
+void line_stream::fail(int code) {
+  const bool out = to_ == STDOUT_FILENO;
+  lost[out ? 0 : 1] = true;
+  std::fprintf(stderr, "penrun: cannot write standard %s: %s; what follows is lost\n",
+               out ? "output" : "error", std::strerror(code));
+}
+
+void line_stream::give_up_at(std::uint64_t when_ns) noexcept { limit_ns = when_ns; }
+
+bool line_stream::lost_output() noexcept { return lost[0] || lost[1]; }
 
 void line_stream::close() {
   if (from_ >= 0) ::close(from_);

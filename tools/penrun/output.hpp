@@ -1,6 +1,7 @@
 // Output of the job's processes, forwarded by whole lines so that ranks do not mix.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -31,12 +32,21 @@ class line_stream {
   void finish();
   /// The same for output that comes by another way than a pipe (from is -1 then).
   void take(std::string_view text);
+  /// After this time (of now_ns(); 0: never), and when a signal that ends is waiting, output that
+  /// nobody takes is dropped: a reader that has stopped must not stop penrun.
+  static void give_up_at(std::uint64_t when_ns) noexcept;
+  /// True if output could not be written for another reason than that its reader has gone. It was
+  /// told when it happened.
+  [[nodiscard]] static bool lost_output() noexcept;
+
   /// Forwards a line that the taker was given.
   void show(std::string_view line) { put(prefix_ + std::string(line)); }
 
  private:
   void put_lines(std::string_view lines);
   void put(std::string_view text);
+  bool wait_for_room() const;
+  void fail(int code);
   void close();
 
   int from_ = -1;
@@ -44,8 +54,8 @@ class line_stream {
   std::string prefix_;
   bool end_lines_ = false;
   taker taker_;
-  bool broken_ = false;
-  std::string held_;  ///< the line begun and not ended
+  bool broken_ = false;  ///< nobody reads our output any more
+  std::string held_;     ///< the line begun and not ended
 };
 
 }  // namespace penrun

@@ -67,7 +67,7 @@ void relay::flush() {
 }
 
 bool relay::receive(const receiver& f) {
-  std::byte buffer[1 << 16];
+  static std::byte buffer[1 << 16];
   for (;;) {
     const auto n = ::read(in_, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;

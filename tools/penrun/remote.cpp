@@ -80,7 +80,7 @@ std::vector<std::byte> remote_start::pack() const {
                              std::to_string(o.processes),
                              std::to_string(where.first),
                              std::to_string(where.count),
-                             o.bind ? "1" : "0",
+                             o.bind,
                              folder,
                              std::to_string(environment.size())};
   t.insert(t.end(), environment.begin(), environment.end());
@@ -96,7 +96,7 @@ bool remote_start::unpack(std::span<const std::byte> body) {
       where.first >= o.processes || where.count > o.processes - where.first)
     return false;
   name = t[0];
-  o.bind = t[4] == "1";
+  o.bind = t[4];
   folder = t[5];
   const auto begin = t.begin() + 7;
   const auto middle = begin + static_cast<std::ptrdiff_t>(n);

@@ -29,7 +29,7 @@ std::vector<std::byte> make_frame(frame_kind kind, const std::vector<std::byte>&
 bool service::receive(std::uint32_t rank) {
   member& m = members_[rank];
   if (m.socket_ < 0) return true;
-  std::byte buffer[1 << 16];
+  static std::byte buffer[1 << 16];  // not on the stack, which ulimit -s may have made small
   for (;;) {
     const auto n = ::recv(m.socket_, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
@@ -104,6 +104,7 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
 }
 
 void service::answer_if_complete() {
+  if (members_.size() < processes_) return;
   for (const auto& m : members_)
     if (!m.waiting_) return;
   const frame_kind kind = *members_[0].waiting_;

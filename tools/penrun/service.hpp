@@ -52,7 +52,10 @@ class member {
 /// All members. Single thread; never waits.
 class service {
  public:
-  explicit service(std::vector<member>& members) : members_(members) {}
+  /// processes: of the job; a collective is complete when so many take part, however many have
+  /// been started.
+  service(std::vector<member>& members, std::uint32_t processes)
+      : members_(members), processes_(processes) {}
 
   /// Reads what `rank` has sent, and acts. False if it sent what no process of ours sends.
   [[nodiscard]] bool receive(std::uint32_t rank);
@@ -76,6 +79,7 @@ class service {
   void send(member& m, std::shared_ptr<const bytes> frame);
 
   std::vector<member>& members_;
+  std::uint32_t processes_;
 };
 
 }  // namespace penrun

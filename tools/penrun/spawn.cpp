@@ -2,7 +2,6 @@
 #include "tools/penrun/spawn.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -17,23 +16,10 @@
 #include <vector>
 
 #include "lib/base/shortage.hpp"
+#include "tools/penrun/room.hpp"
 
 namespace penrun {
 namespace {
-
-void pin(std::uint32_t rank) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  std::uint32_t wanted = rank % static_cast<std::uint32_t>(CPU_COUNT(&allowed));
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || wanted-- != 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
 
 void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
 
@@ -52,7 +38,7 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   for (const int fd : {socket, shared.board, shared.bell}) keep_on_exec(fd);
-  if (o.bind) pin(rank - shared.host_first);
+  shared.places.bind(rank - shared.host_first);
   const penstock::job::launch_ticket ticket{
       socket,      shared.board,      shared.bell,      rank,
       o.processes, shared.host_first, shared.host_size, shared.name};
@@ -114,7 +100,11 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
   ssize_t n = 0;
   while ((n = ::read(report[0], &code, sizeof code)) < 0 && errno == EINTR) {
   }
-  if (n > 0) return fail(("cannot run " + o.command[0]).c_str(), code);
+  if (n > 0) {
+    auto why = fail(("cannot run " + o.command[0]).c_str(), code).error();
+    if (std::string hint = why_not_run(o.command[0], code); !hint.empty()) why.hint = hint;
+    return why;
+  }
   ::close(report[0]);
   for (const int fd : {socket[0], out[0], err[0]}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   return spawned{pid, socket[0], out[0], err[0]};

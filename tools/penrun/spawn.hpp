@@ -8,6 +8,7 @@
 
 #include "lib/base/result.hpp"
 #include "lib/job/wire.hpp"
+#include "tools/penrun/binding.hpp"
 #include "tools/penrun/options.hpp"
 
 namespace penrun {
@@ -19,6 +20,7 @@ struct shared_ends {
   std::string name;
   std::uint32_t host_first = 0, host_size = 0;  ///< ranks on this host
   int input = 0;                                ///< standard input of rank 0
+  binding places;                               ///< of the processes on this host
   /// Makes page and eventfd; null, with errno, if that fails. The page is this process's to write.
   penstock::job::board* make();
 };

@@ -4,11 +4,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace penrun {
 
-/// Prints state, system call and kernel wait of every thread, and the stacks if gdb is installed
-/// and may attach. Bounded to about ten seconds a process.
-void print_where(std::uint32_t rank, pid_t pid);
+/// Prints state, system call and kernel wait of every thread of these processes (with their ranks),
+/// then the stacks, if gdb is installed and may attach, of as many as there is time for: five
+/// seconds for all together.
+void print_where(const std::vector<std::pair<std::uint32_t, pid_t>>& processes);
 
 }  // namespace penrun

@@ -1,0 +1,112 @@
+// See spellings.hpp.
+#include "tools/penrun/spellings.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace penrun {
+namespace {
+
+struct spelling {
+  std::string_view theirs;
+  std::string_view ours;  ///< empty: what penrun does anyway
+  bool has_value;
+};
+constexpr spelling spellings[] = {
+    {"-n", "-n", true},
+    {"--n", "-n", true},
+    {"-np", "-n", true},
+    {"--np", "-n", true},
+    {"-c", "-n", true},
+    {"-x", "-x", true},
+    {"-H", "--host", true},
+    {"-host", "--host", true},
+    {"--host", "--host", true},
+    {"-hostfile", "--hostfile", true},
+    {"--hostfile", "--hostfile", true},
+    {"-machinefile", "--hostfile", true},
+    {"--machinefile", "--hostfile", true},
+    {"--rsh", "--rsh", true},
+    {"-wd", "--wdir", true},
+    {"--wd", "--wdir", true},
+    {"-wdir", "--wdir", true},
+    {"--wdir", "--wdir", true},
+    {"--bind", "--bind-to", true},
+    {"-bind-to", "--bind-to", true},
+    {"--bind-to", "--bind-to", true},
+    {"-timeout", "--timeout", true},
+    {"--timeout", "--timeout", true},
+    {"--grace", "--grace", true},
+    {"-l", "-l", false},
+    {"--label", "-l", false},
+    {"-tag-output", "-l", false},
+    {"--tag-output", "-l", false},
+    {"-q", "-q", false},
+    {"-quiet", "-q", false},
+    {"--quiet", "-q", false},
+    {"-h", "--help", false},
+    {"--help", "--help", false},
+    {"-V", "--version", false},
+    {"--version", "--version", false},
+    {"-oversubscribe", "", false},
+    {"--oversubscribe", "", false},
+    {"-allow-run-as-root", "", false},
+    {"--allow-run-as-root", "", false},
+};
+
+const spelling* find(std::string_view word) {
+  const auto* const it = std::find_if(std::begin(spellings), std::end(spellings),
+                                      [word](const spelling& s) { return s.theirs == word; });
+  return it == std::end(spellings) ? nullptr : it;
+}
+
+penstock::failure unknown(const std::string& word) {
+  return {"there is no option " + word, 0,
+          "penrun --help lists those there are; what is meant for the program goes behind it, and "
+          "behind -- if the program's name begins with -"};
+}
+
+}  // namespace
+
+penstock::result<std::vector<std::string>> in_our_words(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  std::size_t at = 0;
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    if (word.size() < 2 || word[0] != '-' || word == "--") break;
+    if (const spelling* s = find(word)) {
+      if (!s->ours.empty()) out.emplace_back(s->ours);
+      if (!s->has_value || ++at == words.size()) continue;
+      out.push_back(words[at]);
+      continue;
+    }
+    const auto equals = word.find('=');
+    if (const spelling* s = find(word.substr(0, equals)); s != nullptr && equals != word.npos) {
+      if (!s->has_value || s->ours.empty()) return unknown(word);
+      out.emplace_back(s->ours);
+      out.push_back(word.substr(equals + 1));
+      continue;
+    }
+    // -n4 and -xA=1, and flags together, as -lq.
+    const std::string_view rest = std::string_view(word).substr(2);
+    const auto all_of = [&](std::string_view letters) {
+      return rest.find_first_not_of(letters) == rest.npos;
+    };
+    if ((word[1] == 'n' && all_of("0123456789")) || (word[1] == 'x' && equals != word.npos)) {
+      out.push_back(word.substr(0, 2));
+      out.emplace_back(rest);
+    } else if ((word[1] == 'l' || word[1] == 'q') && all_of("lq")) {
+      out.push_back(word);
+    } else {
+      return unknown(word);
+    }
+  }
+  if (at < words.size() && words[at] == "--") ++at;
+  if (at < words.size()) out.emplace_back("--");
+  out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())),
+             words.end());
+  return out;
+}
+
+}  // namespace penrun
