@@ -9,7 +9,13 @@
 #define _STRINGIFY(x) _STRINGIFY_HELPER(x)
 #endif
 
-/* ---- compiler: one family, a number that grows with the version, and the version as text ---- */
+/* ---- compiler: one family, a number that grows with the version, and the version as text ----
+ * Open MPI's mpi.h may have brought these names already, with other values of the same meaning. */
+#undef PLATFORM_COMPILER_FAMILYNAME
+#undef PLATFORM_COMPILER_FAMILYID
+#undef PLATFORM_COMPILER_VERSION_INT
+#undef PLATFORM_COMPILER_VERSION
+#undef PLATFORM_COMPILER_VERSION_STR
 #define PLATFORM_COMPILER_VERSION_INT(major, minor, patch) \
   (((major) << 24) | ((minor) << 16) | (patch))
 #if defined(__clang__)
