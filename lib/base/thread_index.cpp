@@ -41,6 +41,18 @@ std::uint32_t claim_thread_index() noexcept {
   fatal(1, "more than %u threads use the library at once", max_threads);
 }
 
+std::uint32_t client_threads() noexcept {
+  std::uint32_t n = 0;
+  // Theirs are dense from 0 on, so that the first word without any ends them.
+  for (const auto& word : taken) {
+    const auto here = static_cast<std::uint32_t>(
+        std::popcount(word.load(std::memory_order_relaxed)));  // relaxed: a hint
+    if (here == 0) break;
+    n += here;
+  }
+  return n;
+}
+
 void claim_last_thread_index() noexcept {
   for (std::uint32_t i = max_threads; i-- > 0;) {
     const std::uint64_t bit = 1ull << (i % 64);

@@ -15,6 +15,9 @@ std::uint32_t claim_thread_index() noexcept;
 /// stay dense. Before that thread's first thread_tag().
 void claim_last_thread_index() noexcept;
 
+/// How many threads of the client's have a number. A few loads.
+std::uint32_t client_threads() noexcept;
+
 /// This thread's number plus one; zero until claimed.
 extern thread_local constinit std::uint32_t thread_tag_ __attribute__((tls_model("initial-exec")));
 

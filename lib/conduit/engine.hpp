@@ -35,14 +35,16 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// What a thread keeps from poll to poll of a domain. Who sends: with many connections it looks at
-/// the hot ones each time, and at the others in turn. And, on the verbs path, what it must hold to
-/// take a request: where a reply is built, and a spare for either size of buffer; and the buffers
-/// that it holds back for that.
+/// What a thread keeps from poll to poll of a domain. Who sends: with more than a few connections
+/// it looks at the hot ones each time, and at the others in turn; who has sent nothing for a while
+/// is hot no longer. And, on the verbs path, what it must hold to take a request: where a reply is
+/// built, and a spare for either size of buffer; and the buffers that it holds back for that.
 struct poller {
-  static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 4;
+  static constexpr std::uint32_t few_peers = 3;  ///< are all looked at, each time
+  static constexpr std::uint32_t hot_peers = 12, cold_a_poll = 2, polls_a_cooling = 512;
   static constexpr std::uint32_t messages_a_turn = 256;  ///< where processes outnumber cores
   peer* hot[hot_peers] = {};
+  std::uint32_t hot_count = 0, sent_lately = 0, until_cooling = polls_a_cooling;
   std::uint32_t victim = 0, cursor = 0, since_look = 0, replies_due = 0;
   std::optional<std::uint32_t> reply_chunk, spare[2];
   queues::held_back held[2];
@@ -56,12 +58,8 @@ struct poller {
   std::uint32_t helps = 0;      ///< polls for which it looks elsewhere each time
   std::uint32_t attended = 0;   ///< of another's domain, as last seen
 
-  void warm(peer* p) noexcept {
-    for (const peer* h : hot)
-      if (h == p) return;
-    hot[victim] = p;
-    victim = (victim + 1) % hot_peers;
-  }
+  void warm(peer* p) noexcept;
+  void cool() noexcept;
 };
 
 /// Reads of fd answer EAGAIN instead of waiting. False, with errno: the kernel refuses.
@@ -125,6 +123,8 @@ class engine {
 
   /// One round over all queues; adds the number of messages handled to *n, if that is asked for.
   status poll(unsigned* n = nullptr) noexcept;
+  /// The same, and every peer is looked at, however many there are: for who stops polling next.
+  status poll_widely(unsigned* n) noexcept;
   /// One step of a wait: polls, and gives the core away when nothing has come for a while. empty
   /// counts the fruitless polls; starts at 0.
   status wait_step(unsigned& empty) noexcept;
@@ -245,6 +245,7 @@ class engine {
   unsigned poll_from_direct(domain& d, std::uint32_t tag, std::uint32_t first,
                             std::uint32_t all) noexcept;
   unsigned poll_direct(domain& d, std::uint32_t tag) noexcept;
+  unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
   [[gnu::noinline]] status poll_all(unsigned* n, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/gasnet/idle_polls.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -321,18 +322,16 @@ int GASNETC_(poll)(void) {
       return GASNET_OK;
     }
   }
-  // Clients wait in loops of this call: when nothing comes for long, the core may be needed
-  // elsewhere.
-  static thread_local constinit std::uint32_t fruitless = 0;
+  static thread_local constinit idle_polls idle;
   unsigned n = 0;
   const status s = self.engine->poll(&n);
   self.barrier->kick();
   if (s != status::ok) [[unlikely]]
     return answer(s, "gasnet_AMPoll");
   if (n != 0)
-    fruitless = 0;
-  else if (++fruitless > self.patience.load(std::memory_order_relaxed)) [[unlikely]]
-    sched_yield();
+    idle.found_something();
+  else if (idle.found_nothing()) [[unlikely]]
+    rest_from_polls(idle);
   return GASNET_OK;
 }
 void GASNETC_(wait_step)(unsigned* empty) { gasnet::wait_step(*empty); }

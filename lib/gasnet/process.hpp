@@ -17,6 +17,7 @@
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/barrier.hpp"
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
+#include "lib/gasnet/idle_polls.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
@@ -41,8 +42,8 @@ struct process {
   std::vector<gasnet_nodeinfo_t> nodes;
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;
-  /// Polls without a message before a poll also gives the core away.
-  std::atomic<std::uint32_t> patience{4000};  // relaxed: a hint
+  /// When a poll without a message also gives the core away. relaxed: a hint
+  std::atomic<idle_mode> idle{idle_mode::where_crowded};
 };
 
 /// Keeps the process from being destroyed: when exit() runs destructors, other threads may be in
@@ -94,6 +95,9 @@ inline bool heed_exit(bool may_return) noexcept {
 
 /// From a call of the extended interface whose errors end the job: names the call and the reason.
 [[noreturn]] void failed(const char* call, status s) noexcept;
+
+/// The cold side of a client's poll that found nothing, after found_nothing() said true.
+void rest_from_polls(idle_polls& mine) noexcept;
 
 /// One step of a wait inside the library; ends the job where the engine has failed.
 inline void wait_step(unsigned& empty) noexcept {

@@ -150,8 +150,6 @@ int GASNETC_(init)(int*, char***) {
   GASNETC_(nodes) = self.membership->size();
   set_speaker(self.membership->rank() == 0);
   const unsigned beside = self.membership->host_size();
-  if (beside > static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))))
-    self.patience.store(8, std::memory_order_relaxed);
   self.local_max = page_floor(conduit::engine::largest_segment(self.options, beside));
   if (auto r = meet_others(); !r) return report(r.error());
   prepare_exit();
@@ -211,10 +209,10 @@ int GASNETC_(set_waitmode)(int mode) {
   if (mode != GASNET_WAIT_SPIN && mode != GASNET_WAIT_BLOCK && mode != GASNET_WAIT_SPINBLOCK)
     return GASNET_ERR_BAD_ARG;
   // Of this library's own loops; the engine waits as PENSTOCK_WAIT_MODE says.
-  self.patience.store(mode == GASNET_WAIT_BLOCK  ? 1
-                      : mode == GASNET_WAIT_SPIN ? ~0u
-                                                 : 4000,
-                      std::memory_order_relaxed);
+  self.idle.store(mode == GASNET_WAIT_BLOCK  ? idle_mode::always
+                  : mode == GASNET_WAIT_SPIN ? idle_mode::never
+                                             : idle_mode::where_crowded,
+                  std::memory_order_relaxed);
   return GASNET_OK;
 }
 

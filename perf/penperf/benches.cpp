@@ -18,6 +18,8 @@ constexpr bench_row rows[] = {
      complete_gasnet, make_gasnet_lat},
     {"barrier", "a barrier of gasnet.h between two processes", true, false, am, complete_gasnet,
      make_barrier},
+    {"poll", "a poll of gasnet.h that finds nothing, of all the job's processes", true, false, am,
+     complete_poll, make_poll},
     {"put_lat", "a blocking put", true, true, memory, complete_rma_lat, make_put_lat},
     {"get_lat", "a blocking get", true, true, memory, complete_rma_lat, make_get_lat},
     {"put_bw", "puts that are waited for together", false, true, memory, complete_rma_bw,

@@ -72,6 +72,21 @@ void serve() {
 
 void finish() { must(gasnet_AMRequestShort0(target, on_finish), "the last request"); }
 
+void greet_all() {
+  const gasnet_node_t others = gasnet_nodes() - 1;
+  if (gasnet_mynode() == 0) {
+    const std::uint64_t before = __atomic_load_n(&answered, __ATOMIC_RELAXED);
+    for (gasnet_node_t i = 1; i <= others; ++i)
+      must(gasnet_AMRequestShort0(i, on_ping), "a greeting");
+    GASNET_BLOCKUNTIL(__atomic_load_n(&answered, __ATOMIC_RELAXED) == before + others);
+  }
+  one_barrier();
+}
+
+void polls(std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) must(gasnet_AMPoll(), "a poll");
+}
+
 void barriers(std::span<std::uint64_t> samples) {
   one_barrier();
   std::uint64_t before = ticks();

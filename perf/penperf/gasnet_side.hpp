@@ -18,6 +18,11 @@ void trips(std::span<std::uint64_t> samples);
 void serve();
 void finish();
 
+/// Collective: rank 0 has sent each other rank a message, and got its answer.
+void greet_all();
+/// Polls that many times.
+void polls(std::uint64_t count);
+
 /// Both: one barrier, then one for each sample.
 void barriers(std::span<std::uint64_t> samples);
 

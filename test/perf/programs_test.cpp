@@ -116,6 +116,18 @@ TEST_CASE("penperf measures Mediums and Longs of any size, answered in kind or b
       }
 }
 
+TEST_CASE("penperf measures a poll that finds nothing, with all processes of the job connected") {
+  const auto j = measured({"poll"});
+  CHECK(j["bench"] == "poll");
+  CHECK(j["iters"] == 192);  // whole samples of 64
+  check_figures(j);
+  const outcome many =
+      run(penrun({"-n", "5", PENPERF, "poll", "-n", "6400", "--rounds", "1", "--json"}));
+  CHECK(many.code == 0);
+  REQUIRE(lines_with(many.out, "{") == 1);
+  CHECK(nlohmann::json::parse(many.out)["procs"] == 5);
+}
+
 TEST_CASE("penperf counts a flood's requests whose handlers have run") {
   for (const char* bench : {"am_rate", "am_bw"}) {
     const auto j = measured({bench});

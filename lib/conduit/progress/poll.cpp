@@ -28,20 +28,49 @@ unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
     look_around();
   // A1 peers  acquire connected  <- R1 (connect.cpp): their rings are there
   const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-  if (all <= poller::hot_peers) return poll_from_direct(d, tag, 0, all);
+  if (all <= poller::few_peers) return poll_from_direct(d, tag, 0, all);
+  return poll_in_turn(d, tag, all);
+}
+
+// Hot peers each time, the others in turn: each is looked at once in all / cold_a_poll polls.
+unsigned engine::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept {
   unsigned n = 0;
   poller& mine = my_poller(tag, d);
-  for (peer* p : mine.hot)
-    if (p != nullptr) n += poll_peer_direct(*p, tag);
+  for (std::uint32_t i = 0; i < mine.hot_count; ++i)
+    if (const unsigned got = poll_peer_direct(*mine.hot[i], tag); got != 0) {
+      n += got;
+      mine.sent_lately |= 1u << i;
+    }
   for (std::uint32_t i = 0; i < poller::cold_a_poll; ++i) {
     mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
-    peer* p = d.order[mine.cursor];
-    if (const unsigned got = poll_peer_direct(*p, tag); got != 0) {
+    peer* p = d.order[mine.cursor].load(std::memory_order_relaxed);
+    if (const unsigned got = poll_peer_direct(*p, tag); got != 0) [[unlikely]] {
       n += got;
       mine.warm(p);
     }
   }
+  if (--mine.until_cooling == 0) [[unlikely]]
+    mine.cool();
   return n;
+}
+
+void poller::warm(peer* p) noexcept {
+  for (std::uint32_t i = 0; i < hot_count; ++i)
+    if (hot[i] == p) return;
+  if (hot_count < hot_peers) victim = hot_count++;
+  hot[victim] = p;
+  sent_lately |= 1u << victim;
+  victim = (victim + 1) % hot_peers;
+}
+
+// Those who have sent nothing since the last time are looked at in turn from here on.
+void poller::cool() noexcept {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < hot_count; ++i)
+    if ((sent_lately >> i & 1) != 0) hot[kept++] = hot[i];
+  hot_count = kept;
+  sent_lately = 0;
+  until_cooling = polls_a_cooling;
 }
 
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
@@ -68,7 +97,7 @@ status engine::poll(unsigned* n) noexcept {
     domain& d = my_domain(tag);
     // A1 peers, as in poll_direct
     const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-    if (all <= poller::hot_peers) [[likely]] {
+    if (all <= poller::few_peers) [[likely]] {
       for (std::uint32_t i = 0; i < all; ++i)
         if (peer& p = *d.order[i]; p.reply_rx->ready_hint())
           return poll_replies_news(n, p, i);
@@ -76,6 +105,10 @@ status engine::poll(unsigned* n) noexcept {
           return poll_requests_news(n, p, i);
       if (!attention_to_device()) [[likely]]
         return status::ok;
+    } else if (!attention_to_device()) [[likely]] {
+      const unsigned got = poll_in_turn(d, tag, all);
+      if (n != nullptr) *n += got;
+      return status::ok;
     }
   }
   if (quick_verbs_) [[likely]]
@@ -83,6 +116,16 @@ status engine::poll(unsigned* n) noexcept {
   if (!started_) [[unlikely]]
     return status::shut_down;
   return poll_all(n, tag);
+}
+
+status engine::poll_widely(unsigned* n) noexcept {
+  const status s = poll(n);
+  if (s != status::ok || !direct_ || *n != 0) return s;
+  const std::uint32_t tag = my_tag();
+  domain& d = my_domain(tag);
+  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+  if (all > poller::few_peers) *n += poll_from_direct(d, tag, 0, all);
+  return status::ok;
 }
 
 status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
@@ -139,7 +182,8 @@ void engine::share_core(std::uint32_t messages) noexcept {
 
 status engine::wait_step(unsigned& empty) noexcept {
   unsigned n = 0;
-  if (const status s = poll(&n); s != status::ok) return s;
+  const bool last = empty >= spins_before_yield_;  // before the core is given away
+  if (const status s = last ? poll_widely(&n) : poll(&n); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
     if (spins_before_yield_ == 1) [[unlikely]]
