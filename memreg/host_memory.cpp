@@ -2,6 +2,7 @@
 // and 2.
 #include "memreg/host_memory.hpp"
 
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,6 +67,11 @@ host_memory probe_host_memory() {
   host_memory m;
   m.physical = meminfo("MemTotal:");
   m.available = meminfo("MemAvailable:");
+  if (m.physical == 0) {  // no /proc, or no descriptor to read it by: unknown is not zero
+    struct sysinfo known {};
+    if (::sysinfo(&known) == 0) m.physical = std::uint64_t{known.totalram} * known.mem_unit;
+    m.available = unlimited;
+  }
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {  // "0::/a/b" or "7:memory:/a/b"
     const auto first = line.find(':');

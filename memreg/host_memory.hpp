@@ -28,8 +28,8 @@ constexpr std::uint64_t round_down(std::uint64_t n, std::uint64_t unit) noexcept
 /// Memory of this host as this process may use it, in bytes.
 struct host_memory {
   std::uint64_t physical = 0;  ///< installed, or the control group's limit if that is smaller
-  std::uint64_t available =
-      0;                       ///< could be allocated now without swapping (estimate of the kernel)
+  /// Could be allocated now without swapping (estimate of the kernel); unlimited: not known.
+  std::uint64_t available = 0;
   bool group_limited = false;  ///< the control group, not the host, sets `physical`
 };
 /// Reads it: three small files, tens of microseconds.
