@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/peer.hpp"

@@ -9,7 +9,9 @@
 
 #include <cerrno>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/quiet_thread.hpp"
 #include "nic/shm/context.hpp"
 
 namespace penstock::nic::shm {
@@ -73,12 +75,10 @@ void service_thread::accept_visitors() noexcept {
   for (;;) {
     const int s = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s < 0) {
-      if (errno == EMFILE || errno == ENFILE) {
-        log(log_level::error, "shm0: no descriptor left for a peer; raise ulimit -n");
-        ::poll(nullptr, 0, 1);
-      }
+      if (errno == EMFILE || errno == ENFILE) note_shortage();
       return;
     }
+    short_since_ns_ = 0;
     if (!same_user(s, nullptr) ||
         watch_socket(epoll_, s, EPOLLIN, about_visitor | static_cast<std::uint32_t>(s)) != 0) {
       ::close(s);
@@ -86,6 +86,21 @@ void service_thread::accept_visitors() noexcept {
     }
     visitors_.emplace(s, visitor{});
   }
+}
+
+/// A peer waits that cannot be let in. That may pass; but when it lasts, peers would wait for ever,
+/// so the program is told that its device is of no use.
+void service_thread::note_shortage() noexcept {
+  constexpr std::uint64_t patience_ns = 2'000'000'000;
+  const std::uint64_t now = now_ns();
+  if (short_since_ns_ == 0) {
+    short_since_ns_ = now;
+    log(log_level::error, "shm0: no descriptor left for a peer; raise ulimit -n");
+  } else if (!gave_up_ && now - short_since_ns_ > patience_ns) {
+    gave_up_ = true;
+    raise(context_, IBV_EVENT_DEVICE_FATAL, {}, nullptr);
+  }
+  ::poll(nullptr, 0, 1);
 }
 
 /// Reads the requests that wait. False: the visitor is gone, or talks nonsense.

@@ -31,6 +31,7 @@ class service_thread {
   };
   void run() noexcept;
   void accept_visitors() noexcept;
+  void note_shortage() noexcept;
   bool serve(int socket, visitor& v) noexcept;
   // answers.cpp
   void answer(int socket, const visitor& v, const request& q, std::size_t bytes) noexcept;
@@ -42,6 +43,8 @@ class service_thread {
   int epoll_ = -1, listener_ = -1, stop_ = -1;
   std::unordered_map<int, visitor> visitors_;  // the thread's own
   std::unique_ptr<std::byte[]> payload_;       // the thread's own, wire_payload bytes
+  std::uint64_t short_since_ns_ = 0;  // the thread's own: no descriptor is left; 0: there is
+  bool gave_up_ = false;              // the thread's own
   std::thread thread_;
 };
 

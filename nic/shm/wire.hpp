@@ -2,15 +2,12 @@
 // does not come here; these are set-up, wake-ups, and what one process must do for another.
 #pragma once
 
-#include <signal.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <system_error>
-#include <thread>
 
 #include "nic/shm/layout.hpp"
 
@@ -85,21 +82,5 @@ int send_to(int socket, const socket_name& at, const iovec* parts, int count) no
 bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) noexcept;
 /// Adds a descriptor to an epoll set. 0 or an errno.
 int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexcept;
-
-/// Starts a thread that takes no signals: those are for the program's own. 0 or an errno.
-template <class Run>
-int start_quiet_thread(std::thread& into, Run run) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int e = 0;
-  try {
-    into = std::thread(run);
-  } catch (const std::system_error& refused) {
-    e = refused.code().value();
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return e;
-}
 
 }  // namespace penstock::nic::shm

@@ -1,0 +1,30 @@
+// Starting a thread of the library's own. It takes no signals, since those are for the program's
+// threads, but for the ones that a thread's own fault raises.
+#pragma once
+
+#include <signal.h>
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace penstock {
+
+/// Starts `run` on `into`. 0, or the errno with which the kernel refused: then `into` is no thread.
+template <class Run>
+int start_quiet_thread(std::thread& into, Run&& run) {
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  for (const int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, s);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  int refused = 0;
+  try {
+    into = std::thread(std::forward<Run>(run));
+  } catch (const std::system_error& e) {
+    refused = e.code().value();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return refused;
+}
+
+}  // namespace penstock
