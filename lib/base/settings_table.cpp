@@ -74,7 +74,7 @@ const setting_row rows[] = {
     {"AM_LIMIT", "GASNET_PORTAL_AM_LIMIT GASNET_GNI_AMPOLL_BURST", &s::am_limit, 0, 65536, u::none,
      "Most requests a poll handles; 0 is all."},
     {"SYS_LIMIT", "GASNET_PORTAL_SYS_LIMIT", &s::sys_limit, 0, 65536, u::none,
-     "Most SYS events (datagrams that make connections) a poll handles; 0 is all."},
+     "Most SYS events (datagrams that make connections) handled at a stretch; 0 is all."},
     {"MSG_LIMIT", "GASNET_OP_OUST_LIMIT GASNET_PORTAL_MSG_LIMIT GASNET_GNI_NUM_PD", &s::msg_limit,
      32, most_chunks, u::none,
      "Messages in flight from this process to all others, requests, replies and transfers each; on "
@@ -197,7 +197,9 @@ const setting_row rows[] = {
     {"EXITTIMEOUT_FACTOR", "GASNET_EXITTIMEOUT_FACTOR", &s::exit_timeout_factor_ns, 0, hour,
      u::seconds, "Part of it for each process."},
     {"CONNECT_TIMEOUT", "", &s::connect_timeout_ns, ms, hour, u::seconds,
-     "Limit of making a connection, and of joining the job."},
+     "Time after which a process that does not answer is warned of when a connection to it is "
+     "made; "
+     "it is waited for all the same."},
     {"DEATH_GRACE", "", &s::death_grace_ns, 0, hour, u::seconds,
      "Time that the survivors of a death or abort have to end by themselves."},
     {"RSH", "", &s::rsh, 0, 0, u::none,

@@ -17,6 +17,7 @@
 #include "lib/base/build_mode.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
+#include "lib/conduit/channel/connector.hpp"
 #include "lib/conduit/channel/datagrams.hpp"
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -87,8 +88,10 @@ class engine {
   /// Collective; waits (polling) for all, within the exit limit, then takes the queues down.
   void close() noexcept;
   /// Ends the progress thread, if there is one, waiting for a handler that it runs, for limit_ns at
-  /// most. False: it still runs. From a handler on that thread: it does not poll any more.
+  /// most. False: it still runs. From a handler on that thread: it does not poll any more. From
+  /// here on others may leave.
   bool stop_progress(std::uint64_t limit_ns) noexcept {
+    if (connector_ != nullptr) connector_->hush();
     return progress_ == nullptr || progress_->stop(limit_ns);
   }
 
@@ -309,14 +312,15 @@ class engine {
   // connect.cpp
   status connect(peer& p, unsigned lane) noexcept;
   void say_hello(peer& p, bool want) noexcept;
-  unsigned poll_datagrams() noexcept;
+  void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;
   result<void> heard_hello(peer& p, const struct hello& h) noexcept;
   result<void> make_lanes(peer& p, std::uint8_t wanted) noexcept;
   result<void> make_lane(peer& p, unsigned lane) noexcept;
   result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
   void attach_peer(peer& p) noexcept;
-  std::byte* map_segment(peer& p) noexcept;
-  status connect_self() noexcept;
+  result<void> map_segment(peer& p) noexcept;
+  std::byte* segment_for_reply(peer& p) noexcept;
+  result<void> connect_self(peer& p) noexcept;
 
   // The calling thread's domain, and its channel to r.
   [[nodiscard]] domain& my_domain(std::uint32_t tag) noexcept {
@@ -337,6 +341,7 @@ class engine {
   result<void> introduce();
   [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks) const;
   [[nodiscard]] bool sent_all(domain& d) noexcept;
+  [[nodiscard]] static bool sent_all(const peer& p) noexcept;
 
   // events.cpp
   [[nodiscard]] bool attention() noexcept;
@@ -381,8 +386,7 @@ class engine {
   std::uint32_t unanswered_limit_ = 1;  // requests without reply that one message answers
 
   // Read by every poll, or every look.
-  const std::atomic<std::uint32_t>* events_ = nullptr;     // raised by the shared-memory device
-  const std::atomic<std::uint32_t>* datagrams_ = nullptr;  // the same
+  const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device
   std::atomic<std::uint32_t> events_seen_{0};
   std::atomic<std::uint32_t> looks_{0};     // kernel devices: whether to look at slow queues
   std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
@@ -398,6 +402,7 @@ class engine {
   friend class transfers;
   friend class everywhere;
   friend class progress;
+  friend class connector;
   meeting meeting_{*this};
   transfers transfers_{*this};
   endpoint* endpoint_ = nullptr;
@@ -409,6 +414,8 @@ class engine {
   ibv_srq* unused_srq_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;  // with a progress thread only
   std::unique_ptr<progress> progress_;
+  ibv_comp_channel* hello_channel_ = nullptr;  // tells the connector of datagrams
+  std::unique_ptr<connector> connector_;
 };
 
 inline std::uint32_t token_state::source() const noexcept {

@@ -144,10 +144,7 @@ result<void> engine::open_device() {
   // Two threads may see one event there; only one of them gets it, and the other must not wait.
   if (!never_waits(device_.context->async_fd))
     return failure{"fcntl on the events of " + device_.name, errno, ""};
-  if (device_.shared_memory) {
-    events_ = &nic::shm::event_count(device_.context);
-    datagrams_ = &nic::shm::datagrams_pending(device_.context);
-  }
+  if (device_.shared_memory) events_ = &nic::shm::event_count(device_.context);
   pd_ = device_.verbs->alloc_pd(device_.context);
   if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
   registrar_ =
@@ -190,9 +187,13 @@ result<void> engine::open_queues() {
     if (channel_ == nullptr)
       return failure{"ibv_create_comp_channel on " + device_.name, errno, what_to_raise(errno)};
   }
+  hello_channel_ = device_.verbs->create_comp_channel(device_.context);
+  if (hello_channel_ == nullptr)
+    return failure{"ibv_create_comp_channel for connections on " + device_.name, errno,
+                   what_to_raise(errno)};
   // Datagrams of all others may come at once; what is lost is said again.
-  auto port =
-      datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, 1024u), channel_);
+  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, 1024u),
+                              hello_channel_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
   if (direct_) {
@@ -276,6 +277,9 @@ result<void> engine::start(std::size_t segment_bytes) {
     if (h.payload != handler_entry::takes::nothing) h.plain_words[1] = words;
   }
   if (auto r = introduce(); !r) return r;
+  auto c = connector::start(*this, hello_channel_);
+  if (!c) return c.error();
+  connector_ = std::move(*c);
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
   started_ = true;
   quick_polls_ = direct_ && !attendance_;
@@ -283,7 +287,10 @@ result<void> engine::start(std::size_t segment_bytes) {
   quick_verbs_ = plain_verbs_ && !attendance_;
   if (channel_ != nullptr) {
     auto p = progress::start(*this, channel_);
-    if (!p) return p.error();
+    if (!p) {
+      started_ = quick_polls_ = quick_verbs_ = plain_verbs_ = false;  // there is nothing to close
+      return p.error();
+    }
     progress_ = std::move(*p);
   }
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
@@ -350,7 +357,7 @@ result<void> engine::introduce() {
       p.segment_rkey = his.segment_rkey;
       p.wakes = his.wakes != 0;
       p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
-      if (r == rank_ && segment_) p.segment_here = segment_->base();
+      if (r == rank_ && segment_) p.segment_here.store(segment_->base(), std::memory_order_relaxed);
     }
     transfers_.agree(his.device_atomics != 0);
   }
@@ -375,8 +382,11 @@ void engine::close() noexcept {
     }
     progress_.reset();  // the others' ends are no news from here on
     closing_.store(true, std::memory_order_relaxed);
+    connector_->hush();
     if (!job_.ended()) (void)job_.fence();
   }
+  // Until here others are connected that need it to finish.
+  connector_.reset();
   progress_.reset();
   write_credit_statistics();
   // From here on every request goes the long way, which says that it is over.
@@ -387,19 +397,29 @@ void engine::close() noexcept {
 bool engine::sent_all(domain& d) noexcept {
   const std::uint32_t all = d.connected.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < all; ++i)
-    for (const auto& l : d.order[i].load(std::memory_order_relaxed)->lanes)
-      if (l.qp != nullptr && !l.drained()) return false;
+    if (const peer& p = *d.order[i].load(std::memory_order_relaxed); !sent_all(p)) return false;
+  return true;
+}
+
+bool engine::sent_all(const peer& p) noexcept {
+  // A7 made  acquire p.made  <- R7 (connect.cpp): a lane that another process asks for may just be
+  // on its way
+  const std::uint8_t made = p.made.load(std::memory_order_acquire);
+  for (unsigned l = 0; l < lane_count; ++l)
+    if ((made >> l & 1) != 0 && !p.lanes[l].drained()) return false;
   return true;
 }
 
 engine::~engine() {
   close();
   closing_.store(true, std::memory_order_relaxed);
+  connector_.reset();
   if (device_.verbs == nullptr) return;
   for (peer& p : peers_)
     for (auto& l : p.lanes)
       if (l.qp != nullptr) device_.verbs->destroy_qp(l.qp);
   datagram_port_.reset();
+  if (hello_channel_ != nullptr) device_.verbs->destroy_comp_channel(hello_channel_);
   transfers_.close();
   domains_.reset();
   if (unused_srq_ != nullptr) device_.verbs->destroy_srq(unused_srq_);
@@ -421,10 +441,11 @@ std::span<std::byte> engine::segment_of(rank_id r) const noexcept {
 std::byte* engine::segment_here(rank_id r) noexcept {
   if (r >= size_) return nullptr;
   peer& p = peers_[r];
-  if (r == rank_ || !direct_ || p.segment_bytes == 0) return p.segment_here;
+  if (r == rank_ || !direct_ || p.segment_bytes == 0)
+    return p.segment_here.load(std::memory_order_relaxed);
   for (unsigned empty = 0; (p.ready.load(std::memory_order_acquire) >> lane_request & 1) == 0;)
     if (is_failure(connect(p, lane_request)) || is_failure(wait_step(empty))) return nullptr;
-  return p.segment_here;
+  return p.segment_here.load(std::memory_order_relaxed);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

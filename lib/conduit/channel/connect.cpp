@@ -8,13 +8,16 @@
 //
 // A lane is ready here when it is bound here (RTS) and known to be bound there (RTR): then a
 // message can be received, and answered, at the other end.
+//
+// All of this is done by the connector (connector.hpp), but for what says that any thread may.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/shortage.hpp"
-#include "lib/base/thread_index.hpp"
+#include "lib/conduit/channel/connector.hpp"
 #include "lib/conduit/channel/datagrams.hpp"
 #include "lib/conduit/engine.hpp"
 #include "nic/shm/direct.hpp"
@@ -22,7 +25,6 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr std::uint64_t hello_again_ns = 20'000'000;
 constexpr std::uint32_t hello_magic = 0x50454e53;
 
 }  // namespace
@@ -40,40 +42,26 @@ struct hello {
   std::uint64_t reply_base = 0;
 };
 
+// Any thread.
 status engine::connect(peer& p, unsigned lane) noexcept {
-  const std::uint32_t tag = thread_tag();
-  if (!p.connecting.try_enter(tag)) return status::busy;
-  const std::uint64_t now = now_ns();
-  status s = status::not_ready;
-  if ((p.ready.load(std::memory_order_relaxed) >> lane & 1) != 0) {
-    s = status::busy;  // became ready meanwhile: the caller tries again
-  } else {
-    const auto need = static_cast<std::uint8_t>(1u << lane | 1u << lane_reply | 1u << lane_request);
-    if (p.connect_since_ns == 0) p.connect_since_ns = now;
-    if (now - p.connect_since_ns > settings_.connect_timeout_ns)
-      fatal(1,
-            "rank %u did not answer within %.0f s when a connection was made; is it running? "
-            "(PENSTOCK_CONNECT_TIMEOUT)",
-            p.rank, static_cast<double>(settings_.connect_timeout_ns) * 1e-9);
-    if (auto made = make_lanes(p, need); !made) {
-      log(log_level::error, "no queue pair for rank %u: %s", p.rank,
-          made.error().message().c_str());
-      s = status::device_error;
-    } else if (now - p.hello_at_ns > hello_again_ns) {
-      say_hello(p, true);
-    }
-  }
-  p.connecting.leave(tag);
-  return s;
+  return connector_ != nullptr ? connector_->want(p, lane) : status::shut_down;
 }
 
-// Makes those of the wanted lanes that are missing; inside connecting.
+// Makes those of the wanted lanes that are missing.
 result<void> engine::make_lanes(peer& p, std::uint8_t wanted) noexcept {
+  const std::uint8_t before = p.made.load(std::memory_order_relaxed);
   for (unsigned l = 0; l < lane_count; ++l) {
-    if ((wanted >> l & 1) == 0 || (p.made >> l & 1) != 0) continue;
+    const auto bit = static_cast<std::uint8_t>(1u << l);
+    if ((wanted & bit) == 0 || (p.made.load(std::memory_order_relaxed) & bit) != 0) continue;
     if (auto r = make_lane(p, l); !r) return r;
-    p.made |= static_cast<std::uint8_t>(1u << l);
+    // R7 made  release p.made  -> A7 (setup.cpp, rma_queue.cpp): the lane is there
+    p.made.store(static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) | bit),
+                 std::memory_order_release);
   }
+  // Last: who finds a message's queue pair in the table finds the lane for its reply made.
+  const auto fresh = static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) & ~before);
+  for (unsigned l = 0; l < lane_rma && !direct_; ++l)
+    if ((fresh >> l & 1) != 0) p.home->queues->announce(p.lanes[l].qp, identity(p.rank, l));
   return {};
 }
 
@@ -81,7 +69,7 @@ void engine::say_hello(peer& p, bool want) noexcept {
   hello h;
   h.from = rank_;
   h.job = job_secret_;
-  h.made = p.made;
+  h.made = p.made.load(std::memory_order_relaxed);
   h.bound = p.bound;
   h.want = want;
   h.domain = static_cast<std::uint8_t>(p.home->index);
@@ -98,30 +86,23 @@ void engine::say_hello(peer& p, bool want) noexcept {
   datagram_port_->send(p.rank, p.address, p.datagram_qp, &h, sizeof h);
 }
 
-unsigned engine::poll_datagrams() noexcept {
-  unsigned n = 0;
-  std::byte bytes[datagrams::max_bytes];
-  std::size_t size = 0;
-  const std::uint32_t tag = thread_tag();
-  const unsigned limit = settings_.sys_limit == 0 ? ~0u : settings_.sys_limit;
-  while (n < limit && datagram_port_->receive(bytes, size)) {
-    ++n;
-    hello h;
-    if (size != sizeof h) continue;
-    std::memcpy(&h, bytes, sizeof h);
-    if (h.magic != hello_magic || h.job != job_secret_ || h.from >= size_ || h.from == rank_ ||
-        (h.made & ~all_lanes) != 0 || h.domain >= domain_count_)
-      continue;
-    peer& p = domains_[h.domain].peers[h.from];
-    if (!p.connecting.try_enter(tag)) continue;  // it will be said again
-    // Mostly because its process has just died, which the launcher knows better.
-    if (auto r = heard_hello(p, h); !r) peer_failed(p, r.error().message().c_str());
-    p.connecting.leave(tag);
-  }
-  return n;
+// A datagram came, from wherever.
+void engine::hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept {
+  hello h;
+  if (size != sizeof h) return;
+  std::memcpy(&h, bytes, sizeof h);
+  if (h.magic != hello_magic || h.job != job_secret_ || h.from >= size_ || h.from == rank_ ||
+      (h.made & ~all_lanes) != 0 || h.domain >= domain_count_)
+    return;
+  peer& p = domains_[h.domain].peers[h.from];
+  const auto heard = heard_hello(p, h);
+  // A peer that was stopped when its device was asked something is alive: when it goes on, one of
+  // the two says hello again.
+  if (heard || heard.error().code == ETIMEDOUT || by.hushed()) return;
+  // Mostly because its process has just died, which the launcher knows better.
+  peer_failed(p, heard.error().message().c_str());
 }
 
-// Inside connecting.
 result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   if (auto r = make_lanes(p, h.made); !r) return r;
   if (p.bound == 0) {  // no request can come before the lanes are bound, so nobody reads them yet
@@ -131,16 +112,16 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
   }
   const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)
-    if ((fresh >> l & 1) != 0)
+    if ((fresh >> l & 1) != 0) {
       if (auto r = bind_lane(p, l, h.qpn[l], h.psn[l]); !r) return r;
-  p.bound |= fresh;
-  constexpr std::uint8_t basic = 1u << lane_request | 1u << lane_reply;
-  if ((fresh & basic) != 0 && (p.bound & basic) == basic) attach_peer(p);
-  // R2 ready  release p.ready  -> A2 (request paths): the lanes' queue pairs and rings are there
+      p.bound |= static_cast<std::uint8_t>(1u << l);
+    }
+  if (!p.attached && (p.bound & basic_lanes) == basic_lanes) attach_peer(p);
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if (direct_ && (ready >> lane_request & 1) != 0 && p.segment_bytes != 0 &&
-      p.segment_here == nullptr)
-    (void)map_segment(p);
+      p.segment_here.load(std::memory_order_relaxed) == nullptr)
+    if (auto r = map_segment(p); !r) return r;
+  // R2 ready  release p.ready  -> A2 (request paths): the lanes' queue pairs and rings are there
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
   // R3 ready  release p.stream  -> A3 (direct.cpp)
@@ -151,59 +132,53 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
 }
 
 // A queue pair connected to itself, for atomics on own words that the device does for others.
-status engine::connect_self() noexcept {
-  peer& p = channel(rank_);
-  const std::uint32_t tag = thread_tag();
-  if (!p.connecting.try_enter(tag)) return status::busy;
-  status s = status::ok;
-  if (p.made == 0) {
-    auto r = make_lanes(p, 1u << lane_rma);
-    if (r) r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
-    if (!r) {
-      log(log_level::error, "no queue pair to itself: %s", r.error().message().c_str());
-      s = status::device_error;
-    } else {
-      // R2 ready  release p.ready  -> A2 (rma.cpp)
-      p.ready.store(1u << lane_rma, std::memory_order_release);
-    }
-  }
-  p.connecting.leave(tag);
-  return s == status::ok ? status::not_ready : s;
+result<void> engine::connect_self(peer& p) noexcept {
+  if (auto r = make_lanes(p, 1u << lane_rma); !r) return r;
+  if (auto r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
+      !r)
+    return r;
+  // R2 ready  release p.ready  -> A2 (rma.cpp)
+  p.ready.store(1u << lane_rma, std::memory_order_release);
+  return {};
 }
 
 // A process shows its memory only to a queue pair that it has bound: not before its hello has said
 // so, or a message of it has come. Any thread; the device gives all the same address.
-std::byte* engine::map_segment(peer& p) noexcept {
+result<void> engine::map_segment(peer& p) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
       p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_bytes,
       p.segment_rkey));
   if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
-    peer_failed(p, "its segment cannot be mapped; is its process alive, is there address space?");
-  std::atomic_ref(p.segment_here).store(here, std::memory_order_relaxed);
-  return here;
+    return failure{"its segment cannot be mapped", errno,
+                   "is its process alive, is there address space?"};
+  p.segment_here.store(here, std::memory_order_relaxed);
+  return {};
 }
 
-// Both basic lanes are bound: messages may arrive from now on. Inside connecting; once for each
-// peer.
+// For a reply that must be written now. A peer that is stopped is waited for. Any thread.
+std::byte* engine::segment_for_reply(peer& p) noexcept {
+  while (true) {
+    const auto mapped = map_segment(p);
+    if (mapped) return p.segment_here.load(std::memory_order_relaxed);
+    if (mapped.error().code != ETIMEDOUT) peer_failed(p, mapped.error().message().c_str());
+    look_around_in_wait();
+  }
+}
+
+// Both basic lanes are bound: messages may arrive from now on. Once for each peer.
 void engine::attach_peer(peer& p) noexcept {
+  p.attached = true;
   if (direct_) {
     p.request_tx = nic::shm::direct_tx(p.lanes[lane_request].qp);
     p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
     p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
     p.reply_rx = nic::shm::direct_rx(p.lanes[lane_reply].qp);
   }
-  // Two threads may connect two peers at once: each claims a place, then the count is moved past
-  // both.
   domain& d = *p.home;
-  const std::uint32_t place = d.placed.fetch_add(1, std::memory_order_relaxed);
-  d.order[place] = &p;
+  const std::uint32_t place = d.connected.load(std::memory_order_relaxed);
+  d.order[place].store(&p, std::memory_order_relaxed);
   // R1 peer  release connected  -> A1 (poll.cpp)
-  while (true) {
-    std::uint32_t expected = place;
-    if (d.connected.compare_exchange_weak(expected, place + 1, std::memory_order_release,
-                                          std::memory_order_relaxed))
-      break;
-  }
+  d.connected.store(place + 1, std::memory_order_release);
 }
 
 result<void> engine::make_lane(peer& p, unsigned l) noexcept {
@@ -238,10 +213,7 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
       e != 0)
     return failure{"ibv_modify_qp to INIT on " + device_.name, e, what_to_raise(e)};
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff);
-  if (l == lane_rma)
-    transfers_.attach(p);
-  else if (!direct_)
-    p.home->queues->announce(qp, identity(p.rank, l));
+  if (l == lane_rma) transfers_.attach(p);
   return {};
 }
 

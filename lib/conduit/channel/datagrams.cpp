@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "lib/base/log.hpp"
-#include "lib/base/thread_index.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -93,8 +92,6 @@ void datagrams::post(std::uint32_t i) noexcept {
 
 void datagrams::send(std::uint32_t rank, const nic::address& to, std::uint32_t qpn,
                      const void* bytes, std::size_t n) noexcept {
-  const std::uint32_t tag = thread_tag();
-  if (!use_.try_enter(tag)) return;
   ibv_wc wc[sends];
   if (const int done = ibv_poll_cq(send_cq_, sends, wc); done > 0)
     free_sends_ += static_cast<std::uint32_t>(done);
@@ -123,7 +120,6 @@ void datagrams::send(std::uint32_t rank, const nic::address& to, std::uint32_t q
       next_send_ = (next_send_ + 1) % sends;
     }
   }
-  use_.leave(tag);
 }
 
 bool datagrams::receive(std::byte* bytes, std::size_t& n) noexcept {

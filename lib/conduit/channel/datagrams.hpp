@@ -1,14 +1,12 @@
 // The UD queue pair that carries connection set-up: small datagrams, which may be lost. The
-// engine's.
+// connector's, whose thread alone sends and receives.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <unordered_map>
 
 #include "lib/base/build_mode.hpp"
-#include "lib/base/owner.hpp"
 #include "lib/base/result.hpp"
 #include "nic/device.hpp"
 
@@ -28,10 +26,10 @@ class datagrams {
   /// The completion queue of what has come.
   [[nodiscard]] ibv_cq* arrivals() const noexcept { return recv_cq_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
-  /// Sends if a buffer is free, else drops it, as a network may. Any thread.
+  /// Sends if a buffer is free, else drops it, as a network may.
   void send(std::uint32_t rank, const nic::address& to, std::uint32_t qpn, const void* bytes,
             std::size_t n) noexcept;
-  /// Takes one that has come: true, with its bytes (at most max_bytes). Any thread.
+  /// Takes one that has come: true, with its bytes (at most max_bytes).
   bool receive(std::byte* bytes, std::size_t& n) noexcept;
 
  private:
@@ -49,9 +47,8 @@ class datagrams {
   std::byte* memory_ = nullptr;
   std::size_t memory_bytes_ = 0;
   std::uint32_t buffers_ = 0;
-  std::uint32_t free_sends_ = sends, next_send_ = 0;    // (use_)
-  std::unordered_map<std::uint32_t, ibv_ah*> handles_;  // (use_) by rank
-  owner<build_mode> use_;
+  std::uint32_t free_sends_ = sends, next_send_ = 0;
+  std::unordered_map<std::uint32_t, ibv_ah*> handles_;  // by rank
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -29,8 +29,7 @@ struct alignas(cache_line) domain {
   ibv_cq* transfers = nullptr;                     ///< of puts, gets and atomics; verbs path only
   queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers
   std::unique_ptr<std::atomic<peer*>[]> order;        ///< peers in the order they were connected
-  std::atomic<std::uint32_t> placed{0};
-  std::atomic<std::uint32_t> connected{0};  ///< entries of order that are valid
+  std::atomic<std::uint32_t> connected{0};            ///< entries of order that are valid
 
   // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
   struct longs_out {

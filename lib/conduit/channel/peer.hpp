@@ -42,6 +42,8 @@ static_assert(lane_count == 4);
 /// Most chunks that one message of credits frees.
 inline constexpr unsigned max_unanswered = 64;
 inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
+/// Those without which there is no connection.
+inline constexpr std::uint8_t basic_lanes = 1u << lane_request | 1u << lane_reply;
 
 struct domain;
 
@@ -98,15 +100,23 @@ struct alignas(cache_line) peer {
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
   std::size_t segment_bytes = 0;
   std::uint32_t segment_rkey = 0;
-  std::uint8_t reads = 1;             ///< reads and atomics that the peer takes at a time
-  std::byte* segment_here = nullptr;  ///< where the peer's segment is mapped here, or null
-  std::uint64_t reply_base = 0;       ///< the peer's reply chunks, for RDMA writes of replies
+  std::uint8_t reads = 1;  ///< reads and atomics that the peer takes at a time
+  std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
+  std::uint64_t reply_base = 0;  ///< the peer's reply chunks, for RDMA writes of replies
   std::uint32_t reply_rkey = 0;
-  queue_owner connecting;              // lanes are made inside
-  std::uint8_t made = 0;               // (connecting) lanes whose QP exists here
-  std::uint8_t bound = 0;              // (connecting) lanes brought to RTS
-  std::uint64_t hello_at_ns = 0;       // (connecting) when the last hello went out
-  std::uint64_t connect_since_ns = 0;  // (connecting) when the first did
+
+  // Connecting: by the connector's thread (connector.hpp), and nobody else where it says so.
+  std::atomic<std::uint8_t> made{0};    // lanes whose QP exists here
+  std::atomic<std::uint8_t> wanted{0};  // lanes that have been asked for; queued: it is a wish
+  std::atomic<bool> refused{false};     // a lane could not be made: to be told to who asks next
+  peer* next_wish = nullptr;            // (who queues it, until the connector takes it)
+  std::uint8_t bound = 0;               // (connector) lanes brought to RTS
+  std::uint8_t awaited = 0;             // (connector) lanes for which it waits
+  bool attached = false;                // (connector) it is in the domain's order
+  bool warned = false;                  // (connector) that it does not answer
+  std::uint64_t since_ns = 0;           // (connector) when it began to wait
+  std::uint64_t hello_at_ns = 0;        // (connector) when the last hello went out
+  std::uint64_t reminder_ns = 0;        // (connector) until the next one
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -28,7 +28,7 @@ status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
 status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
-    return p.rank == engine_.rank_ ? engine_.connect_self() : engine_.connect(p, lane_rma);
+    return engine_.connect(p, lane_rma);
   const std::uint32_t tag = thread_tag();
   if (!p.transfer_out.try_enter(tag)) [[unlikely]]
     return status::busy;
@@ -105,8 +105,11 @@ void transfers::settle(const op_counter& c) noexcept {
 }
 
 bool transfers::drained(const domain& d) noexcept {
-  return std::all_of(d.peers, d.peers + engine_.size_,
-                     [](const peer& p) { return !p.transfers || p.transfers->empty(); });
+  return std::all_of(d.peers, d.peers + engine_.size_, [](const peer& p) {
+    // A7 made  acquire p.made  <- R7 (connect.cpp)
+    return (p.made.load(std::memory_order_acquire) >> lane_rma & 1) == 0 || !p.transfers ||
+           p.transfers->empty();
+  });
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,5 +1,5 @@
-// What is not a message: deaths, broken queue pairs, the launcher's word, connection set-up. Looked
-// at when a poll sees that something has happened; here a process decides to end.
+// What is not a message: deaths, broken queue pairs, the launcher's word. Looked at when a poll
+// sees that something has happened; here a process decides to end.
 #include <fcntl.h>
 #include <poll.h>
 
@@ -8,10 +8,9 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// Kernel devices raise no counter: datagrams are looked for at one look in so many, and the
-// device's own events, which takes a system call, at one in so many.
-constexpr std::uint32_t looks_between_datagrams = 8, looks_between_events = 128;
-static_assert(looks_between_events % looks_between_datagrams == 0);
+// Kernel devices raise no counter: their events are looked for, which takes a system call, at one
+// look in so many.
+constexpr std::uint32_t looks_between_events = 128;
 
 }  // namespace
 
@@ -29,7 +28,7 @@ bool engine::attention_to_kernel() noexcept {
     return true;
   const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
   looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost
-  return looks % looks_between_datagrams == 0;
+  return looks % looks_between_events == 0;
 }
 
 void engine::look_around() noexcept {
@@ -37,7 +36,6 @@ void engine::look_around() noexcept {
     const auto d = job_.ended_by();
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
-  (void)poll_datagrams();
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
   if (deferred_.load(std::memory_order_relaxed) != 0) send_deferred();
   if (events_ != nullptr) {

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -11,10 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <system_error>
 
 #include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/base/thread_index.hpp"
@@ -40,7 +39,6 @@ constexpr unsigned bell = 0;
 progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), channel_(channel) {
   // On the direct path one queue is every ring's bell.
   queues_.push_back({e.direct_ ? e.unused_cq_ : e.domains_[0].queues->am_cq});
-  queues_.push_back({e.datagram_port_->arrivals()});
   for (std::uint32_t i = 0; i < e.domain_count_ && !e.direct_; ++i) {
     if (i != 0) queues_.push_back({e.domains_[i].queues->am_cq});
     queues_.push_back({e.domains_[i].queues->reply_cq});
@@ -56,19 +54,8 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
   // Nobody waits in a read of it: poll(2) says when there is something.
   if (!never_waits(channel->fd))
     return failure{"fcntl for the progress thread", errno, what_to_raise(errno)};
-  // Signals are for the program's own threads, but for those that a thread's own fault raises.
-  sigset_t blocked, before;
-  sigfillset(&blocked);
-  for (const int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, s);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  int problem = 0;
-  try {
-    p->thread_ = std::thread([raw = p.get()] { raw->run(); });
-  } catch (const std::system_error& refused) {
-    problem = refused.code().value();
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (problem != 0) return failure{"the progress thread", problem, what_to_raise(problem)};
+  if (const int refused = start_quiet_thread(p->thread_, [raw = p.get()] { raw->run(); }))
+    return failure{"the progress thread", refused, what_to_raise(refused)};
   pthread_setname_np(p->thread_.native_handle(), "penstock-prog");
   return p;
 }

@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

@@ -158,8 +158,9 @@ status engine::request_direct(peer& p, const outgoing& m) noexcept {
       s = status::no_space;
     } else {
       if (m.kind == wire::kind::long_ && m.bytes != 0)
-        std::memcpy(p.segment_here + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload,
-                    m.bytes);
+        std::memcpy(p.segment_here.load(std::memory_order_relaxed) +
+                        (static_cast<std::byte*>(m.dest) - p.segment_base),
+                    m.payload, m.bytes);
       wire::header h;
       h.credit = request_credit_byte(p, cost);
       p.request_tx->push(op_direct, word_of(m, h), l.data_bytes,
@@ -182,9 +183,9 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
   if (m.kind == wire::kind::long_ && m.bytes != 0) {
     if (!in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
     // The request may have overtaken the hello that says that its sender is ready.
-    std::byte* base = std::atomic_ref(p.segment_here).load(std::memory_order_relaxed);
+    std::byte* base = p.segment_here.load(std::memory_order_relaxed);
     if (base == nullptr) [[unlikely]]
-      base = map_segment(p);
+      base = segment_for_reply(p);
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
   told_peer(&p);

@@ -1,0 +1,197 @@
+#include "lib/conduit/channel/connector.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/quiet_thread.hpp"
+#include "lib/base/short_slices.hpp"
+#include "lib/base/shortage.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+constexpr std::uint64_t first_reminder_ns = 20'000'000, rarest_reminder_ns = 1'000'000'000;
+constexpr std::uint8_t queued = 0x80;  // in peer::wanted: the peer is among the wishes
+static_assert((all_lanes & queued) == 0);
+
+std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memory_order_relaxed); }
+
+}  // namespace
+
+result<std::unique_ptr<connector>> connector::start(engine& e, ibv_comp_channel* channel) {
+  constexpr const char* what = "the thread that makes connections";
+  std::unique_ptr<connector> c(new connector(e, channel));
+  c->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (c->bell_ < 0) return failure{std::string("eventfd of ") + what, errno, what_to_raise(errno)};
+  // Nobody waits in a read of it: poll(2) says when there is something.
+  if (!never_waits(channel->fd))
+    return failure{std::string("fcntl for ") + what, errno, what_to_raise(errno)};
+  if (const int refused = start_quiet_thread(c->thread_, [raw = c.get()] { raw->run(); }))
+    return failure{what, refused, what_to_raise(refused)};
+  pthread_setname_np(c->thread_.native_handle(), "penstock-conn");
+  return c;
+}
+
+connector::~connector() {
+  if (thread_.joinable()) {
+    stopping_.store(true, std::memory_order_relaxed);
+    ring();
+    thread_.join();
+  }
+  if (bell_ >= 0) ::close(bell_);
+}
+
+void connector::ring() noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
+}
+
+status connector::want(peer& p, unsigned lane) noexcept {
+  const auto bit = static_cast<std::uint8_t>(1u << lane);
+  // A2 ready  acquire p.ready  <- R2: so the caller finds the lane when it looks again
+  if ((p.ready.load(std::memory_order_acquire) & bit) != 0) return status::busy;
+  if (p.refused.load(std::memory_order_relaxed) &&
+      p.refused.exchange(false, std::memory_order_relaxed))
+    return status::device_error;
+  if ((p.wanted.load(std::memory_order_relaxed) & bit) != 0) return status::not_ready;
+  // A6 taken  acquire p.wanted  <- R6: nobody reads next_wish any more
+  const std::uint8_t before =
+      p.wanted.fetch_or(static_cast<std::uint8_t>(bit | queued), std::memory_order_acquire);
+  if ((before & queued) != 0) return status::not_ready;
+  p.next_wish = wishes_.load(std::memory_order_relaxed);
+  // R5 wish  release wishes_  -> A5: next_wish is set
+  while (!wishes_.compare_exchange_weak(p.next_wish, &p, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+  ring();
+  return status::not_ready;
+}
+
+void connector::run() noexcept {
+  ask_for_short_slices();  // others wait for its answers
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    arm();
+    more_ = hear_all();
+    grant_wishes();
+    remind_peers();
+    sleep();
+  }
+}
+
+// Until something comes, or somebody has to be told again.
+void connector::sleep() noexcept {
+  pollfd of[] = {{bell_, POLLIN, 0}, {channel_->fd, POLLIN, 0}};
+  std::uint64_t ns = 0;
+  if (const std::uint64_t now = now_ns(); !more_ && remind_ns_ > now) ns = remind_ns_ - now;
+  const timespec limit{static_cast<time_t>(ns / 1'000'000'000),
+                       static_cast<long>(ns % 1'000'000'000)};
+  const bool for_ever = !more_ && remind_ns_ == 0;
+  (void)::ppoll(of, std::size(of), for_ever ? nullptr : &limit, nullptr);
+  std::uint64_t rung;
+  [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (engine_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
+    armed_ = false;
+    engine_.device_.verbs->ack_cq_events(cq, 1);
+  }
+}
+
+// Asks for an event of whatever comes from here on; what came before is heard afterwards.
+void connector::arm() noexcept {
+  if (armed_) return;
+  (void)ibv_req_notify_cq(engine_.datagram_port_->arrivals(), 0);
+  armed_ = true;
+}
+
+// Hears what has come, up to the setting SYS_LIMIT. True: there may be more.
+bool connector::hear_all() noexcept {
+  const unsigned limit = engine_.settings_.sys_limit == 0 ? ~0u : engine_.settings_.sys_limit;
+  std::byte bytes[datagrams::max_bytes];
+  std::size_t size = 0;
+  for (unsigned n = 0; n < limit; ++n) {
+    if (!engine_.datagram_port_->receive(bytes, size)) return false;
+    engine_.hear_datagram(*this, bytes, size);
+  }
+  return true;
+}
+
+void connector::grant_wishes() noexcept {
+  // A5 wishes  acquire wishes_  <- R5
+  peer* next = wishes_.exchange(nullptr, std::memory_order_acquire);
+  while (next != nullptr) {
+    peer& p = *std::exchange(next, next->next_wish);
+    // R6 taken  release p.wanted  -> A6
+    const std::uint8_t lanes =
+        p.wanted.fetch_and(static_cast<std::uint8_t>(~queued), std::memory_order_release);
+    ask(p, lanes & all_lanes);
+  }
+}
+
+// Lanes to p are wanted, whether or not they have been before.
+void connector::ask(peer& p, std::uint8_t lanes) noexcept {
+  const bool self = p.rank == engine_.rank_;
+  if (!self) lanes |= basic_lanes;
+  if ((lanes & ~ready_lanes(p)) == 0) return;
+  if (auto made = self ? engine_.connect_self(p) : engine_.make_lanes(p, lanes); !made) {
+    log(log_level::error, "no queue pair for rank %u: %s", p.rank, made.error().message().c_str());
+    p.refused.store(true, std::memory_order_relaxed);
+    p.wanted.fetch_and(static_cast<std::uint8_t>(~lanes), std::memory_order_relaxed);
+    return;
+  }
+  if (self) return;
+  if (p.awaited == 0) {
+    waiting_.push_back(&p);
+    p.since_ns = now_ns();
+  }
+  p.awaited |= lanes;
+  p.reminder_ns = first_reminder_ns;
+  engine_.say_hello(p, true);
+}
+
+// Who has not answered is told again: a hello may be lost, and a process may be stopped.
+void connector::remind_peers() noexcept {
+  const std::uint64_t warn_ns = engine_.settings_.connect_timeout_ns;
+  const std::uint64_t now = now_ns();
+  const auto remind = [&](peer& p) {
+    const std::uint64_t waited = now - p.since_ns;
+    if ((p.awaited & ~ready_lanes(p)) == 0) {
+      p.awaited = 0;
+      if (p.warned)
+        log(log_level::info, "rank %u has answered after %.1f s", p.rank,
+            static_cast<double>(waited) * 1e-9);
+      return true;
+    }
+    if (now - p.hello_at_ns >= p.reminder_ns) {
+      engine_.say_hello(p, true);
+      p.reminder_ns = std::min(p.reminder_ns * 2, rarest_reminder_ns);
+    }
+    std::uint64_t due = p.hello_at_ns + p.reminder_ns;
+    if (!p.warned && waited >= warn_ns) {
+      p.warned = true;
+      log(log_level::warning,
+          "rank %u has not answered for %.1f s while a connection to it is made; it is waited for "
+          "(is it stopped?)",
+          p.rank, static_cast<double>(waited) * 1e-9);
+    } else if (!p.warned) {
+      due = std::min(due, p.since_ns + warn_ns);
+    }
+    remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
+    return false;
+  };
+  remind_ns_ = 0;
+  std::erase_if(waiting_, [&](peer* p) { return remind(*p); });
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
