@@ -1,30 +1,20 @@
 // creditsim: how credits move, and what that costs, for any pattern and up to 100,000 nodes.
-// Runs the pattern twice, with credits and without limits, and compares.
+// Runs the pattern with credits, without limits, and with an allocator that knows all demand, and
+// compares; or looks for the pattern that is worst for us.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/command_line.hpp"
-#include "lib/base/svg.hpp"
-#include "perf/creditsim/network.hpp"
+#include "perf/creditsim/adversary.hpp"
+#include "perf/creditsim/report.hpp"
 
 using namespace penstock;
 using namespace penstock::creditsim;
 
 namespace {
-
-/// The note's arithmetic: 256 bytes of receive space and an event of 128.
-constexpr std::uint64_t note_bytes = 256 + 128;
-
-struct options {
-  workload work;
-  network_settings net;
-  bool json = false, static_credits = false;
-  std::string svg, fade = "shift", revoked = "borrower";
-};
 
 /// A bar on stderr, if somebody looks.
 class progress_bar {
@@ -51,8 +41,19 @@ void declare(command_line& line, options& o) {
   line.word("--pattern", o.work.pattern, pattern_names(), "Who sends to whom");
   line.number("--nodes", o.work.nodes, "Processes in the job", 2, 1'000'000);
   line.number("--seed", o.work.seed, "Of random and hotspot");
+  line.text("--script", o.work.script, "The pattern script: flows, as in script.hpp",
+            {.type = "FLOWS"});
   line.flag("--json", o.json, "One JSON object instead of text");
-  line.text("--svg", o.svg, "Write PREFIX-heat.svg and PREFIX-convergence.svg", {.type = "PREFIX"});
+  line.text("--svg", o.svg,
+            "Write PREFIX-heat.svg, PREFIX-convergence.svg and, with --rivals, PREFIX-rivals.svg",
+            {.type = "PREFIX"});
+  line.flag("--rivals", o.rivals,
+            "Also: fixed credits, a shared queue that refuses (RNR), one that stops all (PAUSE)");
+  line.number("--fixed-credits", o.rival.fixed_each, "Of --rivals: for each pair", 1);
+  line.number("--rnr-steps", o.rival.rnr_steps, "Of --rivals: from a refusal to the next try", 1,
+              1'000'000);
+  line.number("--adversary", o.adversary, "Search so many scripts for the ten that we lose most by",
+              1, 10'000'000);
   line.number("--messages", o.work.messages, "Per node and step of the pattern; 0: its default");
   line.number("--iterations", o.work.iterations, "Steps or moves of the pattern; 0: its default");
   line.number("--latency", o.net.latency, "Steps that a message takes; a node sends one a step", 1,
@@ -80,8 +81,9 @@ void declare(command_line& line, options& o) {
 
 /// One run of the pattern from its beginning.
 result<outcome> simulate(const options& o, bool limited, credit::config* used,
-                         std::uint32_t* watched) {
+                         std::uint32_t* watched, bool quiet = false) {
   const std::unique_ptr<pattern> p = make_pattern(o.work);
+  if (p == nullptr) return failure{"--script " + o.work.script + " is none", 0, "see script.hpp"};
   network_settings s = o.net;
   s.credits.flow_control = limited;
   s.seed = o.work.seed;
@@ -89,68 +91,51 @@ result<outcome> simulate(const options& o, bool limited, credit::config* used,
   if (!n) return n.error();
   if (used != nullptr) *used = (*n)->plan();
   if (watched != nullptr) *watched = p->watched();
+  if (quiet) return (*n)->run([](double) {});
   progress_bar bar(limited ? "with credits" : "without limits");
   return (*n)->run([&bar](double share) { bar.show(share); });
 }
 
-nlohmann::json report(const options& o, const credit::config& c, const outcome& limited,
-                      const outcome& free) {
-  const double sent = static_cast<double>(limited.sent);
-  nlohmann::json j;
-  j["pattern"] = o.work.pattern;
-  j["nodes"] = o.work.nodes;
-  j["seed"] = o.work.seed;
-  j["finished"] = limited.finished && free.finished;
-  j["throughput_ratio"] = static_cast<double>(free.steps) / static_cast<double>(limited.steps);
-  j["stall_fraction"] = sent > 0 ? static_cast<double>(limited.stalled) / sent : 0;
-  j["stall_fraction_second_half"] =
-      sent > 0 ? 2 * static_cast<double>(limited.stalled_late) / sent : 0;
-  j["bytes_per_node"] = std::uint64_t{c.total_credits()} * note_bytes;
-  j["state_bytes_per_node"] = std::uint64_t{c.ranks} * 40;
-  j["credits_moved_last_epoch"] = limited.moved_last_epoch;
-  j["credits_moved_most_epoch"] = limited.moved_most_epoch;
-  j["credits_moved"] = limited.moved;
-  j["credits_moved_second_half"] = limited.moved_late;
-  j["epochs_to_settle"] = limited.epochs_to_settle;
-  j["epochs"] = limited.epochs;
-  j["fairness"] = limited.fairness;
-  j["bank"] = limited.moments.back().watched_bank;
-  j["messages"] = limited.sent;
-  j["steps"] = limited.steps;
-  j["steps_unlimited"] = free.steps;
-  j["credits_per_peer"] = c.credits_per_peer;
-  j["bank_at_start"] = c.bank;
-  return j;
+/// The same pattern by another rule, with the memory that c has.
+rival_outcome simulate_rival(const options& o, rule r, const credit::config& c) {
+  rival_settings s = o.rival;
+  s.latency = o.net.latency;
+  s.service = o.net.service;
+  s.medium_cost = o.net.medium_cost;
+  s.memory = c.total_credits();
+  return run_rival(r, s, *make_pattern(o.work), o.work.nodes);
+}
+
+/// What a script costs us, as a share of our time; -1: it cannot be run.
+double regret_of(options o, const script& s) {
+  o.work.pattern = "script";
+  o.work.script = to_text(s);
+  if (make_script(s, o.work.nodes)->total() == 0) return -1;
+  credit::config c;
+  const result<outcome> ours = simulate(o, true, &c, nullptr, true);
+  if (!ours) return -1;
+  if (!ours->finished) return 1;
+  return regret(*ours, simulate_rival(o, rule::clairvoyant, c));
+}
+
+int search(const options& o) {
+  progress_bar bar("adversary");
+  std::uint32_t done = 0;
+  const auto worst = search_worst(o.adversary, o.work.nodes, o.work.seed, 10, [&](const script& s) {
+    if (done++ % 16 == 0) bar.show(static_cast<double>(done) / o.adversary);
+    return regret_of(o, s);
+  });
+  nlohmann::json list = nlohmann::json::array();
+  for (const found& f : worst) {
+    list.push_back({{"regret", f.regret}, {"script", to_text(f.what)}});
+    if (!o.json) fmt::print("{:6.2f} %  {}\n", f.regret * 100, to_text(f.what));
+  }
+  if (o.json) fmt::print("{}\n", list.dump());
+  return 0;
 }
 
 void print(const nlohmann::json& j) {
   for (const auto& [name, value] : j.items()) fmt::print("{:<28} {}\n", name, value.dump());
-}
-
-bool write_pictures(const options& o, const outcome& r, std::uint32_t lender) {
-  svg::heat_map map;
-  map.title =
-      fmt::format("{}, {} nodes: credits lent by node {}", o.work.pattern, o.work.nodes, lender);
-  map.across = "time, from left to right";
-  map.down = "peer";
-  map.cells.resize(r.peers.size());
-  for (std::size_t i = 0; i < r.peers.size(); ++i) {
-    map.rows.push_back(std::to_string(r.peers[i]));
-    for (const moment& m : r.moments) map.cells[i].push_back(m.held[i]);
-  }
-  svg::line_chart chart;
-  chart.title = fmt::format("{}, {} nodes: how credits settle", o.work.pattern, o.work.nodes);
-  chart.across = "time, from left to right";
-  chart.lines = {{"credits moved", {}}, {"messages stalled", {}}, {"bank", {}}};
-  for (const moment& m : r.moments) {
-    chart.lines[0].second.push_back(static_cast<double>(m.moved));
-    chart.lines[1].second.push_back(static_cast<double>(m.stalled));
-    chart.lines[2].second.push_back(m.watched_bank);
-  }
-  std::ofstream heat(o.svg + "-heat.svg"), curve(o.svg + "-convergence.svg");
-  heat << map.draw();
-  curve << chart.draw();
-  return heat.good() && curve.good();
 }
 
 }  // namespace
@@ -162,7 +147,8 @@ int main(int argc, char** argv) {
       "Simulates the credit system: stalls, throughput, moves, memory and fairness.\n"
       "Moves are counted per lender: credits_moved_last_epoch is the most by any lender in\n"
       "its last whole epoch, epochs_to_settle the latest epoch in which credits moved,\n"
-      "counted from the pattern's last change.");
+      "counted from the pattern's last change. regret is the share of our time that an allocator\n"
+      "would save that knows all demand, with the same memory and latency.");
   declare(line, o);
   line.parse(argc, argv);
   o.net.credits.dynamic = !o.static_credits;
@@ -170,6 +156,7 @@ int main(int argc, char** argv) {
   o.net.credits.revoked =
       o.revoked == "borrower" ? credit::revoked_at::borrower : credit::revoked_at::lender;
 
+  if (o.adversary != 0) return search(o);
   credit::config c;
   std::uint32_t watched = 0;
   const result<outcome> limited = simulate(o, true, &c, &watched);
@@ -182,13 +169,19 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "creditsim: {}\n", free.error().message());
     return 2;
   }
-  const nlohmann::json j = report(o, c, *limited, *free);
+  std::vector<rival> rivals;
+  rivals.push_back({"clairvoyant", simulate_rival(o, rule::clairvoyant, c)});
+  if (o.rivals)
+    for (const auto& [name, r] :
+         {std::pair{"fixed", rule::fixed}, {"rnr", rule::rnr}, {"pause", rule::pause}})
+      rivals.push_back({name, simulate_rival(o, r, c)});
+  const nlohmann::json j = report(o, c, *limited, *free, rivals);
   if (o.json)
     fmt::print("{}\n", j.dump());
   else
     print(j);
-  if (!o.svg.empty() && !write_pictures(o, *limited, watched)) {
-    fmt::print(stderr, "creditsim: cannot write {}-heat.svg or {}-convergence.svg\n", o.svg, o.svg);
+  if (!o.svg.empty() && !write_pictures(o, *limited, rivals, watched)) {
+    fmt::print(stderr, "creditsim: cannot write {}-heat.svg and its kin\n", o.svg);
     return 2;
   }
   if (!limited->finished || !free->finished) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "perf/creditsim/script.hpp"
+
 namespace penstock::creditsim {
 namespace {
 
@@ -290,13 +292,14 @@ std::unique_ptr<pattern> make_pattern(const workload& w) {
   if (w.pattern == "random") return std::make_unique<random_peers>(w);
   if (w.pattern == "hotspot") return std::make_unique<hotspot>(w);
   if (w.pattern == "alltoone") return std::make_unique<all_to_one>(w);
+  if (w.pattern == "script") return make_script(w.script, w.nodes);
   if (w.pattern == "oscillate") return std::make_unique<oscillate>(w);
   return nullptr;
 }
 
 const std::vector<std::string>& pattern_names() {
-  static const std::vector<std::string> names{"none",    "ghost",    "tree",     "random",
-                                              "hotspot", "alltoone", "oscillate"};
+  static const std::vector<std::string> names{"none",    "ghost",    "tree",      "random",
+                                              "hotspot", "alltoone", "oscillate", "script"};
   return names;
 }
 

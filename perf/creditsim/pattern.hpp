@@ -16,6 +16,7 @@ struct workload {
   std::uint64_t seed = 1;
   std::uint32_t messages = 0;    ///< per node and iteration (ghost: per face), or in all
   std::uint32_t iterations = 0;  ///< ghost, tree: steps; hotspot, oscillate: moves
+  std::string script;            ///< of the pattern "script", see script.hpp
 };
 
 struct send_order {
@@ -45,7 +46,8 @@ class pattern {
   [[nodiscard]] virtual bool watches_one() const { return false; }
 };
 
-/// Names: none, ghost, tree, random, hotspot, alltoone, oscillate. Null for any other.
+/// Names: none, ghost, tree, random, hotspot, alltoone, oscillate, script. Null for any other, and
+/// for a script that makes no sense.
 std::unique_ptr<pattern> make_pattern(const workload& w);
 /// The names, for help and tests.
 const std::vector<std::string>& pattern_names();

@@ -138,6 +138,84 @@ TEST_CASE("ghost zones at a hundred thousand nodes are simulated in less than tw
   CHECK(j["messages"].get<std::uint64_t>() == 24'000'000);
 }
 
+TEST_CASE("who knows all demand saves little of our time, on every pattern") {
+  for (const char* pattern :
+       {"none", "ghost", "tree", "random", "hotspot", "alltoone", "oscillate"}) {
+    CAPTURE(pattern);
+    const auto j = simulate(std::string("--pattern ") + pattern + " --nodes 125 --messages 40");
+    CHECK(j["regret"].get<double>() <= 0.03);
+    CHECK(j["regret"].get<double>() >= 0);
+    // With room for all he is as quick as without limits: both simulators keep the same time.
+    CHECK(j["steps_clairvoyant"].get<int>() >= j["steps_unlimited"].get<int>());
+  }
+  for (const char* pattern : {"ghost", "oscillate", "none"}) {
+    const auto j = simulate(std::string("--pattern ") + pattern + " --nodes 125 --messages 40");
+    CHECK(j["steps_clairvoyant"] == j["steps_unlimited"]);
+  }
+}
+
+TEST_CASE("other rules lose more where memory is short, and say what it cost them") {
+  const auto ghost = simulate("--pattern ghost --nodes 125 --messages 40 --rivals")["rivals"];
+  CHECK(ghost["fixed"]["regret"].get<double>() > 0.5);
+  CHECK(ghost["rnr"]["repeated"].get<int>() == 0);
+  const std::string few = "--pattern alltoone --nodes 125 --messages 40 --rivals";
+  const auto incast = simulate(few + " --cred-per-node 4 --banked 13");
+  for (const char* name : {"fixed", "rnr", "pause"})
+    CHECK(incast["rivals"][name]["finished"].get<bool>());
+  CHECK(incast["rivals"]["rnr"]["repeated"].get<int>() > 0);
+  CHECK(incast["rivals"]["pause"]["pauses"].get<int>() > 0);
+  CHECK(incast["rivals"]["rnr"]["regret"].get<double>() > incast["regret"].get<double>());
+}
+
+TEST_CASE("the adversary finds the same again, worst first, and what it says can be run") {
+  const std::string search = "--adversary 40 --nodes 16 --seed 3";
+  const auto worst = simulate(search);
+  CHECK(worst == simulate(search));
+  REQUIRE(!worst.empty());
+  for (std::size_t i = 1; i < worst.size(); ++i)
+    CHECK(worst[i - 1]["regret"].get<double>() >= worst[i]["regret"].get<double>());
+  const auto again =
+      simulate("--nodes 16 --pattern script --script " + worst[0]["script"].get<std::string>());
+  CHECK(again["regret"] == worst[0]["regret"]);
+  CHECK(execute(creditsim + " --pattern script --script 1,2,3").code == 2);
+}
+
+TEST_CASE("the worst patterns that the adversary has found have not become worse") {
+  struct found {
+    const char* script;
+    double regret;
+  };
+  // creditsim --adversary 5000 --nodes 64 --seed 2
+  const found worst[] = {
+      {"47,1,39,1,0,6,1m/23,4,1,42,33,36,64m/53,7,51,55,16,97,2m/0,3,64,44,1,2,15m/"
+       "15,4,64,51,1,2,3m",
+       0.6975},
+      {"9,4,22,10,3,131,6m/14,7,64,2,1,18,3m/32,3,64,58,40,11,9m/35,1,64,4,26,12,13s/"
+       "29,4,64,26,1,2,9s",
+       0.5679},
+      {"24,3,64,12,49,135,3m/27,6,64,59,0,7,20m/31,6,30,15,38,1,64m/17,3,1,63,23,97,16s/"
+       "30,7,64,57,42,3,4m/49,4,64,47,0,1,6m",
+       0.5599},
+      {"4,7,64,24,50,187,3m", 0.5284},
+      {"59,1,64,0,1,130,4m/20,5,64,55,48,32,1m", 0.5105},
+      {"49,8,14,30,0,12,2m/3,3,6,26,2,403,2m/56,3,64,23,3,13,5s/6,3,2,37,54,6,64m/"
+       "5,5,64,29,2,1,64m/21,5,64,16,56,3,64m/39,1,64,39,1,3,64s",
+       0.5053},
+      {"43,7,64,63,52,259,2m/45,8,3,34,0,2048,1m", 0.4979},
+      {"28,5,11,56,21,168,13m/32,6,64,53,1,6,4m/34,7,13,19,26,21,11s/56,3,1,36,1,30,64m/"
+       "7,3,64,36,59,3,3m/54,7,64,6,2,39,3m/56,1,64,31,0,2,7m/40,2,64,46,27,1,3m",
+       0.4888},
+      {"44,4,11,48,0,33,26m/58,1,64,5,14,3,64m/60,8,1,47,5,16,64m/27,1,64,42,0,2,64m/"
+       "36,2,14,59,0,2,64m/21,5,64,31,2,14,3m/40,4,64,27,44,1,4s",
+       0.4635},
+      {"30,2,5,28,5,2048,3m/14,4,13,59,16,7,64m", 0.4208}};
+  for (const found& f : worst) {
+    CAPTURE(f.script);
+    const auto j = simulate(std::string("--nodes 64 --pattern script --script ") + f.script);
+    CHECK(j["regret"].get<double>() <= f.regret + 0.005);
+  }
+}
+
 TEST_CASE("settings that contradict each other are refused in one line") {
   const run r = execute(creditsim + " --nodes 8 --cred-per-node 500");
   CHECK(r.code == 2);
