@@ -5,6 +5,7 @@
 #include "memreg/host_memory.hpp"
 #include "memreg/lasting_heap.hpp"
 #include "memreg/limits.hpp"
+#include "memreg/program_heap.hpp"
 #include "memreg/registrar.hpp"
 #include "memreg/segment.hpp"
 #include "memreg/temporary.hpp"

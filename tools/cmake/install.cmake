@@ -112,9 +112,11 @@ endforeach()
 
 # The registered heap, with or without threads.
 if(with_shared)
-  penstock_objects(objects heap memreg base)
+  # With jemalloc inside, so that its malloc takes the place of libc's, whether linked or preloaded.
+  penstock_objects(objects heap program_malloc memreg base)
   penstock_install(penstock-heap shared_heap SHARED
-    OBJECTS ${objects} LINKS PkgConfig::jemalloc Threads::Threads)
+    OBJECTS ${objects}
+    LINKS -Wl,--whole-archive -l:libjemalloc_pic.a -Wl,--no-whole-archive Threads::Threads m ${CMAKE_DL_LIBS})
   penstock_version_script(installed_shared_heap tools/cmake/heap_exports.map.in exports_heap.map)
 endif()
 if(with_static)

@@ -56,6 +56,7 @@ void transfers::close() noexcept {
   temporaries_.reset();
   heap_seen_.store(nullptr, std::memory_order_relaxed);
   heap_.reset();
+  program_heap_.reset();
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
     if (ibv_cq*& cq = engine_.domains_[i].transfers; cq != nullptr)
       engine_.device_.verbs->destroy_cq(std::exchange(cq, nullptr));
@@ -102,6 +103,7 @@ result<void> transfers::open() {
   if (!slots) return slots.error();
   slots_ = std::move(*slots);
 
+  program_heap_ = memreg::program_heap::create(*e.registrar_);
   temporaries_ = std::make_unique<memreg::temporary_pool>(*e.registrar_, e.settings_.tmpmd_limit);
   if (e.settings_.use_firehose) {
     firehose::pool_settings f;
@@ -320,9 +322,8 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
     return status::ok;
   }
   if (r == reuse::on_completion || bytes > put_bounce_)
-    if (const std::uint32_t* key = own_key(from, bytes)) {
+    if (const std::uint32_t* key = own_key(from, out.bytes = bytes)) {
       out.at = reinterpret_cast<std::uintptr_t>(from);
-      out.bytes = bytes;
       out.lkey = *key;
       return status::ok;
     }
@@ -336,9 +337,8 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
 }
 
 status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexcept {
-  if (const std::uint32_t* key = own_key(to, bytes)) {
+  if (const std::uint32_t* key = own_key(to, out.bytes = bytes)) {
     out.at = reinterpret_cast<std::uintptr_t>(to);
-    out.bytes = bytes;
     out.lkey = *key;
     return status::ok;
   }
@@ -363,13 +363,17 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
   return status::ok;
 }
 
-// The key of memory that is registered for good: the segment's, or the heap's. Null: it is neither.
-const std::uint32_t* transfers::own_key(const void* at, std::size_t bytes) const noexcept {
+// The key of memory that is registered for good: the segment's, or a heap's. Null: it is neither.
+// bytes: what of it has this key; as much as was asked for, but in the program's heap.
+const std::uint32_t* transfers::own_key(const void* at, std::size_t& bytes) const noexcept {
   if (engine_.segment_ && engine_.segment_->contains(at, bytes))
     return &engine_.segment_->keys().lkey;
   // H2 heap  acquire heap_seen_  <- H1
   const memreg::lasting_heap* const h = heap_seen_.load(std::memory_order_acquire);
-  if (h == nullptr || !h->contains(at)) return nullptr;
+  if (h == nullptr || !h->contains(at)) {
+    const memreg::registration* const r = program_heap_ ? program_heap_->find(at, bytes) : nullptr;
+    return r != nullptr ? &r->lkey : nullptr;
+  }
   const memreg::registration& first = h->keys_of(at);
   const auto* const last = static_cast<const std::byte*>(at) + bytes - 1;
   return first.handle != nullptr && h->contains(last) && h->keys_of(last).handle == first.handle

@@ -191,7 +191,7 @@ class transfers {
   status destination(std::byte* to, std::size_t bytes, part& out) noexcept;
   status registered(const void* at, std::size_t bytes, firehose::purpose use, part& out) noexcept;
   status chunk(std::size_t bytes, part& out) noexcept;
-  [[nodiscard]] const std::uint32_t* own_key(const void* at, std::size_t bytes) const noexcept;
+  [[nodiscard]] const std::uint32_t* own_key(const void* at, std::size_t& bytes) const noexcept;
   status put_inline(rank_id to, void* dest, const void* src, std::size_t bytes,
                     op_counter& c) noexcept;
   status move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
@@ -219,6 +219,7 @@ class transfers {
   std::unique_ptr<memreg::temporary_pool> temporaries_;
   std::unique_ptr<firehose::pool> pool_;
   std::unique_ptr<everywhere> everywhere_;
+  std::unique_ptr<memreg::program_heap> program_heap_;  // null: malloc's memory is like any other
   std::atomic<const memreg::lasting_heap*> heap_seen_{nullptr};
   std::mutex heap_lock_;
   std::unique_ptr<memreg::lasting_heap> heap_;  // (heap_lock_)

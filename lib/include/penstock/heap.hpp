@@ -2,6 +2,10 @@
 // component of its own: link penstock::heap (CMake) or penstock-heap (pkg-config) as well, since
 // the heap is jemalloc's, and the library of messages has no opinion on malloc.
 //
+// The shared libpenstock-heap, linked or preloaded, also makes the program's own malloc a heap of
+// that kind: put, get and Long from any malloc'ed memory then find a registration that is there. It
+// is for a program's start; dlopen cannot load it.
+//
 //   penstock::registered_heap heap(*ep);
 //   std::pmr::vector<double> field(&heap);
 #pragma once

@@ -1,0 +1,68 @@
+// The whole program's heap, where the program asked for it by linking or preloading
+// libpenstock-heap: malloc's memory then lies in one region whose pages never go back to the
+// kernel. Here: the registrations of that region with one device, made chunk by chunk when memory
+// in a chunk is first transferred, and kept. So put, get and Long find the registration of any
+// malloc'ed address by an array access. The malloc side is program_malloc.cpp, which this knows by
+// one function.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "memreg/registrar.hpp"
+
+namespace penstock::memreg {
+
+/// Every call but create and the destructor: any thread, several at once.
+class program_heap {
+ public:
+  /// Null where malloc is not libpenstock-heap's. The device must outlive it.
+  static std::unique_ptr<program_heap> create(registrar& device);
+  ~program_heap();
+  program_heap(const program_heap&) = delete;
+  program_heap& operator=(const program_heap&) = delete;
+
+  /// The registration of [at, at+bytes), of which one chunk holds as much as bytes then says. Null:
+  /// at is no malloc'ed memory, or the device refused to register its chunk. About 2 ns, but the
+  /// first time in a chunk.
+  const registration* find(const void* at, std::size_t& bytes) noexcept {
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(at) - base_;
+    if (offset >= bytes_) return nullptr;
+    chunk& c = chunks_[offset / chunk_bytes_];
+    // H4 program  acquire there  <- H3: the registration can be read
+    if (!c.there.load(std::memory_order_acquire) && !registered(c, offset / chunk_bytes_))
+      return nullptr;
+    const std::size_t left = chunk_bytes_ - offset % chunk_bytes_;
+    if (bytes > left) bytes = left;
+    return &c.keys;
+  }
+  /// Chunks registered so far.
+  [[nodiscard]] std::size_t registered_chunks() const noexcept {
+    return count_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct chunk {
+    std::atomic<bool> there{false};
+    bool refused = false;  // (lock_)
+    registration keys;
+  };
+  explicit program_heap(registrar& device) noexcept : device_(device) {}
+  bool registered(chunk& c, std::size_t index) noexcept;
+
+  registrar& device_;
+  std::uintptr_t base_ = 0;
+  std::size_t bytes_ = 0, chunk_bytes_ = 1;
+  std::unique_ptr<chunk[]> chunks_;
+  std::mutex lock_;
+  std::atomic<std::size_t> count_{0};  // a count, relaxed
+};
+
+}  // namespace penstock::memreg
+
+/// libpenstock-heap's: where malloc's memory lies. False: nowhere in particular.
+extern "C" bool penstock_program_memory(std::uintptr_t* base, std::size_t* bytes,
+                                        std::size_t* chunk_bytes) noexcept;
