@@ -131,6 +131,14 @@ class engine {
   /// One step of a wait: polls, and gives the core away when nothing has come for a while. empty
   /// counts the fruitless polls; starts at 0.
   status wait_step(unsigned& empty) noexcept;
+  /// What every step of a wait does first while *news is not 0; heed need not return. Who waits
+  /// holds nothing then. Before start().
+  void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept {
+    wait_news_ = &news;
+    heed_in_wait_ = heed;
+  }
+  /// From here on the others' ends are no news: for who is about to leave, and still polls.
+  void expect_ends() noexcept { closing_.store(true, std::memory_order_relaxed); }
 
   /// Puts, gets and what belongs to them (rma.hpp).
   [[nodiscard]] transfers& one_sided() noexcept { return transfers_; }
@@ -350,6 +358,7 @@ class engine {
   void look_around() noexcept;
   void look_around_in_wait() noexcept;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
+  inline static const std::atomic<std::uint32_t> no_news_{0};
   static constexpr const char* malformed = "sent bytes that make no sense";
   // Direct path: polls without a request after which what is owed is sent by itself.
   static constexpr std::uint16_t idle_polls = 32;
@@ -392,6 +401,8 @@ class engine {
   std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
   std::atomic<bool> intents_{false};        // the ledger may have something to say
   std::atomic<bool> closing_{false};
+  const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
+  void (*heed_in_wait_)() = nullptr;
   std::atomic<std::uint64_t> credits_lent_{0};     // on demand
   std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
 

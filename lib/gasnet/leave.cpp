@@ -1,11 +1,8 @@
 // The end of a GASNet process: gasnet_exit, return from main, and the word from another process
-// that the job ends. After seed 002: rank 0 is asked to end the job, the first who asks gives the
-// exit code, and rank 0 orders all others to leave: O(N) messages. Then all meet at the launcher's
-// fence, so that nobody is gone while another still polls the queues to it, and each tells the
-// launcher its code.
-//
-// Who leaves from a handler can poll no more, and so make no connection: it tells those that it is
-// connected to, its neighbours in barriers, and asks a few of them to tell all others.
+// that the job ends (leave_order.cpp). All meet at the launcher's fence, so that nobody is gone
+// while another still polls the queues to it, and each tells the launcher its code. Until the last
+// is there those who wait go on polling: what others sent before they learned that the job ends is
+// handled, and nobody waits for credits that do not come back.
 //
 // Who is told does not leave at once: the end is mostly collective (a barrier, then gasnet_exit on
 // all), and a process that is a moment behind must still do what it wanted to do in between, such
@@ -27,27 +24,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/gasnet/leave_order.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// The order to leave: 0, or its code with ordered_bit. Written once, by whoever learns of it first
-// (a handler, or gasnet_exit on rank 0). relaxed: the word is all there is to read.
-constexpr std::uint64_t ordered_bit = std::uint64_t{1} << 32;
-std::atomic<std::uint64_t> order{0};
-// A signal asked this process to end the job; as order.
+// A signal asked this process to end the job: 0, or the code with wished_bit.
+constexpr std::uint64_t wished_bit = std::uint64_t{1} << 32;
 std::atomic<std::uint64_t> wish{0};
-// Whether this process is to tell the others, as rank 0 and helpers are, and whether it has begun
-// to.
-std::atomic<bool> spreads{false}, spread{false};
-// A rank that left from a handler, and makes no connection any more; ~0: none is known. relaxed: a
-// hint.
-std::atomic<std::uint32_t> out_of_reach{~0u};
 // When this process saw the order, in the kernel's nanoseconds; 0: not yet.
 std::atomic<std::uint64_t> seen_at{0};
 constexpr std::uint64_t exit_grace_ns = 500'000'000;
@@ -58,103 +46,39 @@ thread_local constinit bool i_leave = false;
 thread_local constinit bool last_resort = false;
 // The code to leave with, for the timer.
 std::atomic<int> last_code{0};
+// How far the thread that leaves has come; its own. A handler that it runs meanwhile, or an exit
+// handler of the client's, may call gasnet_exit, too.
+enum class stage : std::uint8_t { agreeing, at_fence, done };
+constinit stage now_at = stage::agreeing;
 pid_t joined_as = 0;  // children made by fork are not of the job
 
-enum class word : std::uint32_t { please, now, pass_on };
-constexpr unsigned most_helpers = 4;
-
-bool note_order(int code) noexcept {
-  std::uint64_t none = 0;
-  const bool first =
-      order.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(code),
-                                    std::memory_order_relaxed, std::memory_order_relaxed);
-  exit_news.store(1, std::memory_order_relaxed);
-  return first;
-}
-bool ordered() noexcept { return order.load(std::memory_order_relaxed) != 0; }
-int ordered_code() noexcept {
-  return static_cast<int>(static_cast<std::uint32_t>(order.load(std::memory_order_relaxed)));
-}
-
-// On rank 0 a plea, elsewhere an order: what either asks for is the same.
-void handle_exit(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  if (static_cast<word>(args[0]) == word::pass_on) spreads.store(true, std::memory_order_relaxed);
-  if (args[2] != ~0u) out_of_reach.store(args[2], std::memory_order_relaxed);
-  (void)note_order(static_cast<int>(args[1]));
-}
-
-// Tells one rank, if it is connected and has room. may_wait: for credits, if that is what it takes.
-status tell(std::uint32_t rank, word w, int code, bool may_wait = false) noexcept {
-  const std::uint32_t args[] = {static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(code),
-                                out_of_reach.load(std::memory_order_relaxed)};
-  conduit::outgoing m;
-  m.handler = on_exit_word;
-  m.flags = conduit::wire::flag_system;
-  m.nargs = 3;
-  m.args = args;
-  const status s = self.engine->try_request(rank, m);
-  return s == status::no_credit && may_wait ? self.engine->request(rank, m) : s;
-}
-
-// Once, not from a handler: the order goes to all others. First to those who are within reach, so
-// that nobody waits for one who has left already and makes no connection any more; for such there
-// is half of the time that an exit may take.
-void spread_order() noexcept {
-  if (spread.exchange(true, std::memory_order_relaxed)) return;
-  std::vector<std::uint32_t> untold;
-  for (std::uint32_t r = 0; r < self.engine->size(); ++r)
-    if (r != self.engine->rank() && is_short(tell(r, word::now, ordered_code())))
-      untold.push_back(r);
-  const std::uint64_t limit = now_ns() + self.options.exit_limit_ns(self.engine->size()) / 2;
-  for (unsigned empty = 0; !untold.empty() && now_ns() < limit;) {
-    if (is_failure(self.engine->wait_step(empty))) return;
-    std::erase_if(untold, [](std::uint32_t r) {
-      return r == out_of_reach.load(std::memory_order_relaxed) ||
-             !is_short(tell(r, word::now, ordered_code(), true));
-    });
+// Everybody is at the end. Those who still send to this process, or wait for what it would lend or
+// answer, are served meanwhile; but from a handler nothing can be polled.
+void meet_at_fence(bool polling) noexcept {
+  self.engine->expect_ends();  // who ends from here on is no loss
+  if (now_at == stage::agreeing && !self.membership->begin_fence()) return;
+  now_at = stage::at_fence;
+  constexpr unsigned steps_a_look = 16;
+  for (unsigned step = 1, empty = 0;; ++step) {
+    if (polling && is_failure(self.engine->wait_step(empty))) polling = false;
+    if (polling && step % steps_a_look != 0) continue;
+    // It fails if a process has ended already: then there is none to wait for.
+    if (const auto over = self.membership->fence_is_over(); !over || *over) return;
+    if (!polling) ::usleep(100);
   }
-}
-
-// From a handler, which never returns: messages may go out, but nothing may be polled, as the queue
-// that the handler's message came from is in the middle of being read.
-void tell_from_handler(int code) noexcept {
-  const std::uint32_t me = self.engine->rank(), size = self.engine->size();
-  out_of_reach.store(me, std::memory_order_relaxed);
-  unsigned told = 0;
-  const auto tell_one = [&](std::uint32_t r) {
-    if (r == me) return;
-    if (tell(r, told < most_helpers ? word::pass_on : word::now, code) == status::ok) ++told;
-  };
-  for (std::uint64_t distance = 1; distance < size; distance *= 2) {
-    tell_one(static_cast<std::uint32_t>((me + distance) % size));
-    tell_one(static_cast<std::uint32_t>((me + size - distance) % size));
-  }
-  if (me != 0) tell_one(0);
-  for (std::uint32_t r = 0; r < size && (me == 0 || told == 0); ++r) tell_one(r);
 }
 
 // Everybody learns that the job ends, and everybody is at the fence.
 void agree_to_leave(int code) noexcept {
-  if (std::exchange(conduit::running, nullptr) != nullptr) {
-    (void)note_order(code);
-    tell_from_handler(ordered_code());
-  } else if (self.engine->rank() == 0) {
-    (void)note_order(code);
-    spread_order();
-  } else {
-    status told = status::busy;
-    for (unsigned empty = 0; !ordered();) {
-      if (is_short(told)) told = tell(0, word::please, code, true);
-      if (is_failure(told) || is_failure(self.engine->wait_step(empty))) break;
-    }
-    if (spreads.load(std::memory_order_relaxed)) spread_order();
-  }
-  // Who ends from here on is no loss, and what comes is for nobody. A handler that does not return
-  // is left to the end of the process.
+  const bool in_handler = std::exchange(conduit::running, nullptr) != nullptr;
+  if (in_handler)
+    tell_from_handler(code);
+  else
+    ask_for_order(code);
+  // A handler that does not return is left to the end of the process.
   constexpr std::uint64_t handlers_ns = 1'000'000'000;
   (void)self.engine->stop_progress(handlers_ns);
-  (void)self.membership
-      ->fence();  // fails if a process has ended already: then there is none to wait for
+  meet_at_fence(!in_handler);
 }
 
 // The client's own handler of SIGQUIT has its chance, and may call gasnet_exit itself.
@@ -197,6 +121,7 @@ int take_down(int code) noexcept {
     last_code.store(code, std::memory_order_relaxed);
   }
   self.membership->finalize(code);
+  now_at = stage::done;
   return code;
 }
 
@@ -215,8 +140,17 @@ bool begin_to_leave() noexcept {
 [[noreturn]] void leave(int code) noexcept {
   if (last_resort) self.membership->abort(code, nullptr);
   if (!begin_to_leave()) {
-    if (i_leave) ::_exit(code);  // from an exit handler: all that had to be done has been done
-    park();
+    if (!i_leave) park();
+    if (now_at == stage::done) ::_exit(code);  // from an exit handler
+    // From a handler that runs while this thread leaves: it goes on from here.
+    code = last_code.load(std::memory_order_relaxed);
+    if (now_at == stage::agreeing)
+      agree_to_leave(code);
+    else
+      meet_at_fence(false);
+    if (ordered()) code = ordered_code();
+    self.membership->finalize(code);
+    ::_exit(code);
   }
   code = take_down(code);
   std::fflush(nullptr);
@@ -239,7 +173,7 @@ void at_exit(int status, void*) {
 void on_signal(int sig) {
   const int saved = errno;
   std::uint64_t none = 0;
-  if (wish.compare_exchange_strong(none, ordered_bit | static_cast<std::uint32_t>(128 + sig),
+  if (wish.compare_exchange_strong(none, wished_bit | static_cast<std::uint32_t>(128 + sig),
                                    std::memory_order_relaxed, std::memory_order_relaxed)) {
     exit_news.store(1, std::memory_order_relaxed);
     last_code.store(128 + sig, std::memory_order_relaxed);
@@ -253,6 +187,11 @@ void tell_client() {
   if (::sigaction(SIGQUIT, nullptr, &act) == 0 && act.sa_handler != SIG_DFL &&
       act.sa_handler != SIG_IGN && act.sa_handler != &on_signal)
     ::raise(SIGQUIT);
+}
+
+// A wait of the engine's, such as a request's for credits.
+void heed_in_wait() noexcept {
+  if (!i_leave) (void)heed_exit_news(false);
 }
 
 }  // namespace
@@ -273,10 +212,8 @@ void prepare_exit() {
 }
 
 void register_exit(conduit::engine& e) {
-  e.add_system_handler(on_exit_word, {.call = &handle_exit,
-                                      .context = nullptr,
-                                      .words = 3,
-                                      .payload = conduit::handler_entry::takes::nothing});
+  register_order(e);
+  e.heed_in_waits(exit_news, &heed_in_wait);
 }
 
 std::atomic<std::uint32_t> exit_news{1};
@@ -294,7 +231,7 @@ void heed_from_now_on() noexcept {
 bool heed_exit_news(bool may_return) noexcept {
   if (leaving.load(std::memory_order_relaxed)) {
     if (may_return) return true;
-    if (i_leave) ::_exit(last_code.load(std::memory_order_relaxed));
+    if (i_leave && now_at == stage::done) ::_exit(last_code.load(std::memory_order_relaxed));
     park();
   }
   if (const std::uint64_t wished = wish.load(std::memory_order_relaxed); wished != 0) {
@@ -306,7 +243,7 @@ bool heed_exit_news(bool may_return) noexcept {
   const std::uint64_t now = now_ns();
   // relaxed: a moment, and nothing else
   if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
-  if (self.engine->rank() == 0 || spreads.load(std::memory_order_relaxed)) spread_order();
+  if (told_to_spread()) spread_order();
   if (now - since < exit_grace_ns) return false;
   tell_client();
   leave(ordered_code());

@@ -58,8 +58,18 @@ class job {
 
   /// Everybody's bytes, by rank. Collective. Waits; fails if a process ends before it took part.
   virtual result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine) = 0;
-  /// Returns when all processes have called it. Collective. Fails like exchange().
+  /// Returns when all processes have called it, or begin_fence(). Collective. Fails like
+  /// exchange().
   virtual result<void> fence() = 0;
+  /// fence() in two halves, for a process that has something to do meanwhile: this one begins it,
+  /// and does not wait. A launcher that knows no halves waits in the second one.
+  virtual result<void> begin_fence() { return {}; }
+  /// True once all have begun it; fails like fence(). Does not wait. After begin_fence(), until it
+  /// has been true or has failed; no other collective may be called between. Cost: a system call.
+  virtual result<bool> fence_is_over() {
+    if (auto met = fence(); !met) return met.error();
+    return true;
+  }
 
   /// Ends the whole job: prints `why` (if any), tells the launcher, exits at once with `code` (1 if
   /// it is 0). The other processes see ended() and are killed when the launcher's grace is over.

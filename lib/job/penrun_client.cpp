@@ -75,6 +75,25 @@ class penrun_job final : public job {
     return {};
   }
 
+  result<void> begin_fence() override {
+    errno = 0;
+    const frame_header head{frame_kind::fence, 0};
+    if (!send_all(socket_, &head, sizeof head)) return broken();
+    return {};
+  }
+
+  result<bool> fence_is_over() override {
+    errno = 0;
+    frame_header answer{};
+    const auto n = ::recv(socket_, &answer, sizeof answer, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (n <= 0) return broken();
+    if (n < static_cast<ssize_t>(sizeof answer)) return false;
+    auto reply = hear(frame_kind::fence);
+    if (!reply) return reply.error();
+    return true;
+  }
+
   void finalize(int code) override {
     // relaxed: finalize is called from one thread at a time, abort may only find it already set
     if (!left_.exchange(true, std::memory_order_relaxed))
@@ -106,6 +125,10 @@ class penrun_job final : public job {
     const frame_header head{kind, static_cast<std::uint32_t>(body.size())};
     if (!send_all(socket_, &head, sizeof head) || !send_all(socket_, body.data(), body.size()))
       return broken();
+    return hear(kind);
+  }
+
+  result<std::vector<std::byte>> hear(frame_kind kind) {
     frame_header answer{};
     if (!receive_all(socket_, &answer, sizeof answer)) return broken();
     if (answer.kind == frame_kind::over && !ended_by())

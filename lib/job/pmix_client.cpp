@@ -29,6 +29,7 @@ struct library {
   decltype(&PMIx_Put) put = nullptr;
   decltype(&PMIx_Commit) commit = nullptr;
   decltype(&PMIx_Fence) fence = nullptr;
+  decltype(&PMIx_Fence_nb) begin_fence = nullptr;
   decltype(&PMIx_Get) get = nullptr;
   decltype(&PMIx_Abort) abort = nullptr;
   decltype(&PMIx_Error_string) error_string = nullptr;
@@ -44,7 +45,8 @@ struct library {
           0, "install libpmix2, or use penrun"};
     const bool all = find(handle, "PMIx_Init", init) && find(handle, "PMIx_Finalize", finalize) &&
                      find(handle, "PMIx_Put", put) && find(handle, "PMIx_Commit", commit) &&
-                     find(handle, "PMIx_Fence", fence) && find(handle, "PMIx_Get", get) &&
+                     find(handle, "PMIx_Fence", fence) &&
+                     find(handle, "PMIx_Fence_nb", begin_fence) && find(handle, "PMIx_Get", get) &&
                      find(handle, "PMIx_Abort", abort) &&
                      find(handle, "PMIx_Error_string", error_string) &&
                      find(handle, "PMIx_Register_event_handler", on_event);
@@ -116,6 +118,24 @@ class pmix_job final : public job {
 
   result<void> fence() override { return meet(false); }
 
+  result<void> begin_fence() override {
+    fence_.store(fence_pending, std::memory_order_relaxed);
+    pmix_proc_t all = me_;
+    all.rank = PMIX_RANK_WILDCARD;
+    const pmix_status_t s = pmix_.begin_fence(&all, 1, nullptr, 0, on_fence, nullptr);
+    // PMIx may have done it before it returns, and calls back then no more.
+    if (s == PMIX_OPERATION_SUCCEEDED) fence_.store(PMIX_SUCCESS, std::memory_order_relaxed);
+    return s == PMIX_OPERATION_SUCCEEDED ? result<void>() : check(s, "PMIx_Fence_nb");
+  }
+
+  result<bool> fence_is_over() override {
+    // N2 fence  load-acquire fence_  <- N1
+    const int s = fence_.load(std::memory_order_acquire);
+    if (s == fence_pending) return ended() ? result<bool>(over()) : false;
+    if (auto r = check(s, "PMIx_Fence_nb"); !r) return r.error();
+    return true;
+  }
+
   void finalize(int) override { leave(); }  // the exit code is the process's own
 
  protected:
@@ -127,9 +147,12 @@ class pmix_job final : public job {
   }
 
  private:
+  [[nodiscard]] failure over() const {
+    return failure{"the job is over: " + ended_by()->text(), 0, ""};
+  }
   result<void> check(pmix_status_t s, const char* call) const {
     if (s == PMIX_SUCCESS) return {};
-    if (const auto d = ended_by()) return failure{"the job is over: " + d->text(), 0, ""};
+    if (ended()) return over();
     return failure{std::string(call) + ": " + pmix_.error_string(s), 0, ""};
   }
 
@@ -211,6 +234,11 @@ class pmix_job final : public job {
     if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
   }
 
+  static void on_fence(pmix_status_t s, void*) {
+    // N1 fence  store-release fence_  -> N2  what all others wrote before it is visible
+    fence_.store(s, std::memory_order_release);
+  }
+
   void leave() {
     if (!inside_) return;
     inside_ = false;
@@ -218,6 +246,8 @@ class pmix_job final : public job {
   }
 
   inline static std::atomic<pmix_job*> listener_{nullptr};  // PMIx passes no pointer of ours
+  static constexpr int fence_pending = 1;                   // PMIx's own codes are 0 and negative
+  inline static std::atomic<int> fence_{fence_pending};  // may be answered after the job has gone
   library pmix_;
   pmix_proc_t me_{};
   std::uint32_t round_ = 0;

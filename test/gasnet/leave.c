@@ -58,6 +58,20 @@ static void spin(void) {
   }
 }
 
+/* Requests to a node without end, of both kinds that travel differently. */
+static void flood(gasnet_node_t to) {
+  static char text[3000];
+  for (;;) {
+    MUST(gasnet_AMRequestMedium0(to, noise_index, text, 100));
+    MUST(gasnet_AMRequestMedium0(to, noise_index, text, sizeof text));
+  }
+}
+static void send_many(gasnet_node_t to, int requests) {
+  static char text[64];
+  int i;
+  for (i = 0; i < requests; ++i) MUST(gasnet_AMRequestMedium0(to, noise_index, text, sizeof text));
+}
+
 static void serve_for_ever(void) {
   for (;;) gasnet_AMPoll();
 }
@@ -122,6 +136,50 @@ int main(int argc, char** argv) {
     signal(SIGQUIT, &on_quit);
     meet();
     if (acts) gasnet_exit(9);
+  }
+  /* Traffic is in flight to whoever leaves. */
+  WAY("flooded0") {
+    if (!acts) flood(actor);
+    send_many(next, 10000);
+    gasnet_exit(0);
+  }
+  WAY("flooded") {
+    if (!acts) flood(actor);
+    usleep(20000);
+    gasnet_exit(5);
+  }
+  WAY("flooded-return") {
+    if (!acts) flood(actor);
+    usleep(20000);
+    return 6;
+  }
+  WAY("flooded-handler") { /* who leaves polls no more */
+    if (gasnet_mynode() == next) MUST(gasnet_AMRequestShort1(actor, die_index, 5));
+    if (!acts) flood(actor);
+  }
+  WAY("floods") { /* all at once to all, and one leaves in the middle of it */
+    if (!acts) flood((gasnet_mynode() + 1) % gasnet_nodes());
+    send_many(next, 3000);
+    gasnet_exit(0);
+  }
+  WAY("behind300") { /* all leave, one is late */
+    if (acts) send_many(next, 300);
+    gasnet_exit(0);
+  }
+  WAY("behind1000") {
+    if (acts) send_many(next, 1000);
+    gasnet_exit(0);
+  }
+  WAY("behind20000") {
+    if (acts) send_many(next, 20000);
+    gasnet_exit(0);
+  }
+  WAY("die-behind") { /* a handler asks for the end while its thread leaves */
+    if (acts) {
+      send_many(next, 2000);
+      MUST(gasnet_AMRequestShort1(next, die_index, 0));
+    }
+    gasnet_exit(0);
   }
 #if GASNET_PAR
   WAY("thread") {

@@ -181,6 +181,9 @@ void engine::share_core(std::uint32_t messages) noexcept {
 }
 
 status engine::wait_step(unsigned& empty) noexcept {
+  // relaxed: a hint; who sees it late sees it in the next step
+  if (wait_news_->load(std::memory_order_relaxed) != 0) [[unlikely]]
+    heed_in_wait_();
   unsigned n = 0;
   const bool last = empty >= spins_before_yield_;  // before the core is given away
   if (const status s = last ? poll_widely(&n) : poll(&n); s != status::ok) return s;
