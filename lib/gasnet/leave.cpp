@@ -138,7 +138,8 @@ bool begin_to_leave() noexcept {
 }
 
 [[noreturn]] void leave(int code) noexcept {
-  if (last_resort) self.membership->abort(code, nullptr);
+  // Where the job is over already nobody is left to agree with, and this may be a signal's handler.
+  if (last_resort || self.membership->ended()) self.membership->abort(code, nullptr);
   if (!begin_to_leave()) {
     if (!i_leave) park();
     if (now_at == stage::done) ::_exit(code);  // from an exit handler

@@ -20,6 +20,10 @@ static void on_quit(int sig) {
   (void)sig;
   gasnet_exit(9);
 }
+static void on_told(int sig) {
+  (void)sig;
+  if (write(1, "told\n", 5) == 5) gasnet_exit(9);
+}
 #if GASNET_PAR
 static void* leaves(void* arg) {
   (void)arg;
@@ -245,6 +249,15 @@ int main(int argc, char** argv) {
   }
   WAY("wedged") {
     if (acts) gasnet_exit(5);
+    if (gasnet_mynode() == next) spin();
+  }
+  WAY("wedged-told") { /* SIGQUIT reaches who does not poll */
+    signal(SIGQUIT, &on_told);
+    meet();
+    if (acts) {
+      signal(SIGQUIT, SIG_DFL);
+      gasnet_exit(5);
+    }
     if (gasnet_mynode() == next) spin();
   }
   WAY("wedged-return") {

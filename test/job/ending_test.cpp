@@ -36,6 +36,24 @@ TEST_CASE("a rank that leaves without a word ends the job") {
   CHECK(count(o.out, "saw: rank 1 ended with code 9") == 2);
   const auto zero = run(penrun({"-n", "3", PROBE, "exit", "1", "0"}));
   CHECK(count(zero.out, "saw: rank 1 ended with code 0") == 2);
+  CHECK(zero.code == 1);
+}
+
+TEST_CASE("ranks that all leave without a word, with code 0, always give the same code") {
+  for (int i = 0; i < 10; ++i) {
+    const auto o = run(penrun({"-n", "3", PROBE, "vanish"}));
+    CAPTURE(o.err);
+    REQUIRE(o.code == 1);
+    REQUIRE(count(o.err, "ended without leaving the job") == 1);
+  }
+}
+
+TEST_CASE("a second program of a rank that has left is told what is wrong with that") {
+  const std::string twice = std::string(PROBE) + " exchange && " + PROBE + " exchange";
+  const auto o = run(penrun({"-n", "2", "sh", "-c", twice}));
+  CAPTURE(o.err);
+  CHECK(o.code == 1);
+  CHECK(count(o.err, "has left the job, and a second program that it runs wants to join") >= 1);
 }
 
 TEST_CASE("a death after leaving in good order is the job's code, and does not end the others") {

@@ -150,6 +150,8 @@ void agent::heard(relay_kind kind, std::uint32_t rank, std::span<const std::byte
       return;
     case relay_kind::where:
       return where();
+    case relay_kind::quit:
+      return tell_to_quit();
     case relay_kind::kill:
       for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
       return;

@@ -40,7 +40,25 @@ bool read_stat(pid_t pid, facts& f) {
          std::sscanf(after + 1, " %c %d %*d %*d %*d %*d %u", &f.state, &f.parent, &f.flags) == 3;
 }
 
+// From /proc/PID/status: the signals that it has handlers for, a bit each.
+bool catches(pid_t pid, int sig) {
+  char text[64];
+  std::snprintf(text, sizeof text, "/proc/%d/status", pid);
+  std::FILE* file = std::fopen(text, "re");
+  if (file == nullptr) return false;
+  unsigned long long caught = 0;
+  for (char line[256]; std::fgets(line, sizeof line, file) != nullptr;)
+    if (std::sscanf(line, "SigCgt: %llx", &caught) == 1) break;
+  std::fclose(file);
+  return (caught >> (sig - 1) & 1) != 0;
+}
+
 }  // namespace
+
+void tell_to_quit() {
+  for (const pid_t pid : descendants())
+    if (catches(pid, SIGQUIT)) ::kill(pid, SIGQUIT);
+}
 
 bool is_ending(pid_t pid) {
   facts f;

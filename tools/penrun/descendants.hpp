@@ -15,6 +15,10 @@ bool is_ending(pid_t pid);
 /// except those born meanwhile.
 std::vector<pid_t> descendants();
 
+/// Those of them that have a handler for SIGQUIT get it: GASNet programs, which may be told so that
+/// the job ends when they do not poll. By default the signal would leave a core file.
+void tell_to_quit();
+
 /// Kills (SIGKILL) and reaps all of them, those born meanwhile too. Gives up after five seconds on
 /// what the kernel does not let go of.
 void kill_descendants();

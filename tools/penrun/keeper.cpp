@@ -36,6 +36,8 @@ constexpr std::uint64_t unreachable_ns = 20'000'000'000;
 // ever.
 constexpr std::uint64_t unkillable_ns = 10'000'000'000;
 constexpr std::uint64_t between_looks_ns = 20'000'000;
+// How long after the job's end a process that does not notice it by itself is told by SIGQUIT.
+constexpr std::uint64_t quit_after_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -132,7 +134,7 @@ void keeper::turn(int wait) {
     if (fds[first_member + rank].revents == 0) continue;
     service_.flush(rank);
     if (!service_.receive(rank)) {
-      std::fprintf(stderr, "penrun: rank %u sent what no process of the job sends\n", rank);
+      std::fprintf(stderr, "penrun: rank %u %s\n", rank, members_[rank].fault());
       end_job({static_cast<int>(rank), 1}, 1);
     }
     // That it is gone is known when it has been reaped, and then it is known why. A process may
@@ -206,11 +208,12 @@ void keeper::end_job(death d, int code) {
   for (auto& r : remotes_) r.link->send_value(relay_kind::over, 0, penstock::job::pack(d));
   service_.give_up();
   if (kill_ns_ == 0) kill_ns_ = now_ns() + options_.grace_ns;
+  quit_ns_ = now_ns() + std::min(options_.grace_ns / 2, quit_after_ns);
 }
 
 int keeper::wait_ms() const {
   std::uint64_t next = 0;
-  for (const std::uint64_t clock : {limit_ns_, kill_ns_, verdict_ns_, repeats_.next_ns()})
+  for (const std::uint64_t clock : {limit_ns_, kill_ns_, quit_ns_, verdict_ns_, repeats_.next_ns()})
     if (clock != 0 && (next == 0 || clock < next)) next = clock;
   if (next == 0) return -1;
   const std::uint64_t now = now_ns();
@@ -222,6 +225,11 @@ int keeper::wait_ms() const {
 void keeper::look_at_clocks() {
   repeats_.release_old();
   const std::uint64_t now = now_ns();
+  if (quit_ns_ != 0 && now >= quit_ns_) {
+    quit_ns_ = 0;
+    if (remotes_.empty() && alive_ > 0) tell_to_quit();
+    for (auto& r : remotes_) r.link->send(relay_kind::quit, 0);
+  }
   if (limit_ns_ != 0 && now >= limit_ns_) {
     limit_ns_ = 0;
     std::fprintf(stderr, "penrun: the job's time is over; %u of %u processes had not ended\n",

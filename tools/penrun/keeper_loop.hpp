@@ -81,6 +81,7 @@ class keeper {
   int sent_ = 0;                ///< that signal
   std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
   std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running
+  std::uint64_t quit_ns_ = 0;   ///< when those who still run are told by SIGQUIT; 0: not, or done
   std::uint64_t hurry_ns_ = 0;  ///< when all were first killed; 0: not yet
   bool killing_said_ = false;
 

@@ -58,7 +58,7 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
   switch (kind) {
     case relay_kind::said:
       if (service_.take(rank, body)) return;
-      std::fprintf(stderr, "penrun: rank %u sent what no process of the job sends\n", rank);
+      std::fprintf(stderr, "penrun: rank %u %s\n", rank, members_[rank].fault());
       return end_job({static_cast<int>(rank), 1}, 1);
     case relay_kind::out:
       return streams_[2 * rank].take(text_of(body));
@@ -82,6 +82,7 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
     case relay_kind::over:
     case relay_kind::where:
     case relay_kind::kill:
+    case relay_kind::quit:
       return;
   }
 }

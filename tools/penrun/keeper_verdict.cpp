@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/keeper_loop.hpp"
@@ -61,17 +62,18 @@ void keeper::call_witnesses() {
 }
 
 void keeper::settle() {
-  // 0: a death by signal, 1: an exit without a word, 2: what has been said counts.
+  // 0: a death by signal, 1: an exit without a word, 2: one with code 0, 3: what has been said
+  // counts.
   const auto weight = [this](const ending& e) {
     const member& m = members_[e.rank];
-    return m.finalized || m.abort_code ? 2 : WIFSIGNALED(e.status) ? 0 : 1;
+    return m.finalized || m.abort_code ? 3 : WIFSIGNALED(e.status) ? 0 : e.status != 0 ? 1 : 2;
   };
   std::vector<ending> ended;
   ended.swap(ended_);
   std::stable_sort(ended.begin(), ended.end(),
                    [&](const ending& a, const ending& b) { return weight(a) < weight(b); });
   const auto said =
-      std::find_if(ended.begin(), ended.end(), [&](const ending& e) { return weight(e) == 2; });
+      std::find_if(ended.begin(), ended.end(), [&](const ending& e) { return weight(e) == 3; });
   for (auto it = ended.begin(); it != said; ++it) on_exit(it->rank, it->status);
   const member* first = nullptr;
   for (const member& m : members_)
@@ -111,7 +113,12 @@ void keeper::on_exit(std::uint32_t rank, int status) {
     if (!m.finalized && (code != 0 || service_.incomplete())) end_job({rank_int, code}, code);
     return;
   }
-  end_job({rank_int, code}, code);
+  // The others miss it, whatever its code: 0 is no success, or the job's code would depend on
+  // whether they had time to notice.
+  if (code == 0 && !over_ && !options_.quiet)
+    std::fprintf(stderr, "penrun: rank %u ended without leaving the job (by _exit?): code 1\n",
+                 rank);
+  end_job({rank_int, code}, code != 0 ? code : 1);
 }
 
 }  // namespace penrun

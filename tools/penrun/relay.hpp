@@ -26,6 +26,7 @@ enum class relay_kind : std::uint32_t {
   over,    ///< down: the word of the board (u64)
   where,   ///< down: say on standard error where each process is
   kill,    ///< down: end all processes now
+  quit,    ///< down: SIGQUIT to those that have a handler for it
 };
 
 /// One end. Single thread; never waits.

@@ -79,8 +79,10 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
   switch (kind) {
     case frame_kind::exchange:
     case frame_kind::fence:
-      if (m.waiting_ || m.finalized) return false;
-      m.waiting_ = kind;
+      m.again_ = m.finalized;
+      if (m.waiting_ && !m.again_) return false;
+      m.waiting_ = kind;  // so that it is answered, if only that the job is over
+      if (m.again_) return false;
       m.contribution_ = std::move(body);
       return true;
     case frame_kind::finalize:

@@ -27,6 +27,13 @@ class member {
   /// A process on another host: `say` takes frames there.
   explicit member(speaker say) : say_(std::move(say)) {}
   [[nodiscard]] int fd() const noexcept { return socket_; }
+  /// What was wrong with what it sent, for who has been told that something was.
+  [[nodiscard]] const char* fault() const noexcept {
+    return again_
+               ? "has left the job, and a second program that it runs wants to join: a rank runs "
+                 "one Penstock program"
+               : "sent what no process of the job sends";
+  }
   [[nodiscard]] bool has_output() const noexcept { return !out_.empty(); }
 
   bool joined = false;     ///< has said anything at all
@@ -45,6 +52,7 @@ class member {
   bytes in_;
   std::deque<std::shared_ptr<const bytes>> out_;
   std::size_t out_sent_ = 0;
+  bool again_ = false;
   std::optional<penstock::job::frame_kind> waiting_;
   bytes contribution_;
 };
