@@ -35,7 +35,7 @@ const char* describe(status s) noexcept {
     case status::out_of_segment:
       return "the destination lies outside the target's segment";
     case status::in_handler:
-      return "a request may not be sent from a handler";
+      return "a handler may not send requests, poll, or wait in barriers";
     case status::not_in_handler:
       return "a reply may only be sent from its request's handler";
     case status::replied_twice:

@@ -42,7 +42,7 @@ result<world> world::join(const setting_overrides& overrides) {
 
 rank_id world::rank() const noexcept { return impl_->job->rank(); }
 rank_id world::size() const noexcept { return impl_->job->size(); }
-void world::exit(int code) noexcept { impl_->job->abort(code, nullptr); }
+void world::exit(int code) noexcept { impl_->job->end(code & 0xff); }
 result<std::vector<std::vector<std::byte>>> world::exchange(std::span<const std::byte> mine) {
   return impl_->job->exchange(mine);
 }

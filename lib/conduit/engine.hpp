@@ -21,6 +21,7 @@
 #include "lib/conduit/channel/datagrams.hpp"
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/peer.hpp"
+#include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/collective/meeting.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/message/handlers.hpp"
@@ -85,8 +86,13 @@ class engine {
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start().
   result<void> start(std::size_t segment_bytes);
-  /// Collective; waits (polling) for all, within the exit limit, then takes the queues down.
+  /// Collective; waits (polling) for all, within the exit limit (departure.hpp). From here on every
+  /// call says that it is over.
   void close() noexcept;
+  /// Waits until what was sent has been sent, for limit_ns at most.
+  void finish_sends(std::uint64_t limit_ns) noexcept;
+  /// Ends the progress thread, and waits for a handler that it runs.
+  void end_progress() noexcept { progress_.reset(); }
   /// Ends the progress thread, if there is one, waiting for a handler that it runs, for limit_ns at
   /// most. False: it still runs. From a handler on that thread: it does not poll any more. From
   /// here on others may leave.
@@ -138,7 +144,10 @@ class engine {
     heed_in_wait_ = heed;
   }
   /// From here on the others' ends are no news: for who is about to leave, and still polls.
-  void expect_ends() noexcept { closing_.store(true, std::memory_order_relaxed); }
+  void expect_ends() noexcept {
+    closing_.store(true, std::memory_order_relaxed);
+    if (connector_ != nullptr) connector_->hush();
+  }
 
   /// Puts, gets and what belongs to them (rma.hpp).
   [[nodiscard]] transfers& one_sided() noexcept { return transfers_; }
@@ -146,6 +155,9 @@ class engine {
 
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
   status barrier() noexcept { return meeting_.run(); }
+  [[nodiscard]] std::uint32_t barriers_begun() const noexcept { return meeting_.begun(); }
+  /// Who has left early; barriers and waits ask.
+  [[nodiscard]] departure& who_left() noexcept { return departure_; }
 
   // What there is.
   [[nodiscard]] rank_id rank() const noexcept { return rank_; }
@@ -357,6 +369,7 @@ class engine {
   [[nodiscard]] bool attention_to_kernel() noexcept;
   void look_around() noexcept;
   void look_around_in_wait() noexcept;
+  [[gnu::cold]] void lost_contact(const peer& p, const char* how) noexcept;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
   inline static const std::atomic<std::uint32_t> no_news_{0};
   static constexpr const char* malformed = "sent bytes that make no sense";
@@ -414,7 +427,9 @@ class engine {
   friend class everywhere;
   friend class progress;
   friend class connector;
+  friend class departure;
   meeting meeting_{*this};
+  departure departure_{*this};
   transfers transfers_{*this};
   endpoint* endpoint_ = nullptr;
   ibv_pd* pd_ = nullptr;

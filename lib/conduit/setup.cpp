@@ -365,26 +365,9 @@ result<void> engine::introduce() {
   return {};
 }
 
-// Nobody leaves before everybody's messages have arrived: first all processes meet, polling, then
-// they meet again at the launcher, where nothing of ours is needed any more.
 void engine::close() noexcept {
   if (!started_) return;
-  if (size_ > 1 && !job_.ended()) {
-    if (is_failure(meeting_.run(settings_.exit_limit_ns(size_))))
-      log(log_level::warning, "leaving without the others");
-    for (std::uint32_t i = 0; i < domain_count_ && !direct_; ++i) {
-      domain& d = domains_[i];
-      backoff b(64);
-      while (!job_.ended() && !sent_all(d))
-        if (reap_sends(d) == 0) b.idle();
-      while (!job_.ended() && !transfers_.drained(d))
-        if (transfers_.reap(d) == 0) b.idle();
-    }
-    progress_.reset();  // the others' ends are no news from here on
-    closing_.store(true, std::memory_order_relaxed);
-    connector_->hush();
-    if (!job_.ended()) (void)job_.fence();
-  }
+  if (size_ > 1 && !job_.ended()) departure_.leave(settings_.exit_limit_ns(size_));
   // Until here others are connected that need it to finish.
   connector_.reset();
   progress_.reset();
@@ -392,6 +375,18 @@ void engine::close() noexcept {
   // From here on every request goes the long way, which says that it is over.
   for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
   started_ = quick_polls_ = quick_verbs_ = plain_verbs_ = false;
+}
+
+void engine::finish_sends(std::uint64_t limit_ns) noexcept {
+  const std::uint64_t until = now_ns() + limit_ns;
+  for (std::uint32_t i = 0; i < domain_count_ && !direct_; ++i) {
+    domain& d = domains_[i];
+    backoff b(64);
+    while (!job_.ended() && now_ns() < until && !sent_all(d))
+      if (reap_sends(d) == 0) b.idle();
+    while (!job_.ended() && now_ns() < until && !transfers_.drained(d))
+      if (transfers_.reap(d) == 0) b.idle();
+  }
 }
 
 bool engine::sent_all(domain& d) noexcept {

@@ -11,7 +11,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/gasnet/process.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 // The order to leave: 0, or its code with ordered_bit. Written once, by whoever learns of it first
@@ -118,4 +118,4 @@ void register_order(conduit::engine& e) {
                                       .payload = conduit::handler_entry::takes::nothing});
 }
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI

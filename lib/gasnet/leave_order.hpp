@@ -4,7 +4,7 @@
 
 #include "lib/conduit/engine.hpp"
 
-namespace penstock::gasnet {
+namespace penstock::gasnet::PENSTOCK_ABI {
 
 /// Tells the engine of the handler behind the words. Before start().
 void register_order(conduit::engine& e);
@@ -28,4 +28,4 @@ void ask_for_order(int code) noexcept;
 /// queue that the handler's message came from is in the middle of being read.
 void tell_from_handler(int code) noexcept;
 
-}  // namespace penstock::gasnet
+}  // namespace penstock::gasnet::PENSTOCK_ABI

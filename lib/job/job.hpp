@@ -20,6 +20,9 @@ namespace penstock::job {
 struct death {
   int rank;            ///< -1: the launcher itself (a signal to it, its time limit)
   int code_or_signal;  ///< exit code, or the negated signal number
+  /// The process has ended the job by job::end(): all others leave with its code, and no more
+  /// words.
+  bool ordered = false;
 
   /// "rank 3 was killed by signal 9 (Killed)", "rank 3 ended with code 7".
   [[nodiscard]] std::string text() const;
@@ -65,7 +68,7 @@ class job {
   /// and does not wait. A launcher that knows no halves waits in the second one.
   virtual result<void> begin_fence() { return {}; }
   /// True once all have begun it; fails like fence(). Does not wait. After begin_fence(), until it
-  /// has been true or has failed; no other collective may be called between. Cost: a system call.
+  /// has been true or has failed; until then every other collective fails. Cost: a system call.
   virtual result<bool> fence_is_over() {
     if (auto met = fence(); !met) return met.error();
     return true;
@@ -74,6 +77,10 @@ class job {
   /// Ends the whole job: prints `why` (if any), tells the launcher, exits at once with `code` (1 if
   /// it is 0). The other processes see ended() and are killed when the launcher's grace is over.
   [[noreturn]] void abort(int code, const char* why);
+  /// Ends the whole job with exactly that code, 0 too: flushes the streams of stdio, tells the
+  /// launcher, exits at once. The other processes see ended(), and are killed when the launcher's
+  /// grace is over.
+  [[noreturn]] void end(int code);
   /// Says that this process leaves in good order: its exit is then no death. `code` is the job's
   /// exit code if it is the first that is not zero. Does not end the process. Idempotent.
   virtual void finalize(int code) = 0;
@@ -94,6 +101,8 @@ class job {
   job() noexcept : ended_(&own_ended_) {}
   /// What abort() tells the launcher. Async-signal-safe where the launcher's protocol allows it.
   virtual void tell_abort(int code) noexcept = 0;
+  /// What end() tells it.
+  virtual void tell_end(int code) noexcept { tell_abort(code); }
   /// For launchers that call back: makes ended() true. First call counts.
   void announce(death d) noexcept;
 

@@ -76,9 +76,11 @@ class penrun_job final : public job {
   }
 
   result<void> begin_fence() override {
+    if (fence_begun_) return given_up();
     errno = 0;
     const frame_header head{frame_kind::fence, 0};
     if (!send_all(socket_, &head, sizeof head)) return broken();
+    fence_begun_ = true;
     return {};
   }
 
@@ -89,6 +91,7 @@ class penrun_job final : public job {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (n <= 0) return broken();
     if (n < static_cast<ssize_t>(sizeof answer)) return false;
+    fence_begun_ = false;
     auto reply = hear(frame_kind::fence);
     if (!reply) return reply.error();
     return true;
@@ -104,11 +107,18 @@ class penrun_job final : public job {
   void tell_abort(int code) noexcept override {
     tell(frame_kind::abort, abort_word{.when_ns = now_ns(), .code = code});
   }
+  void tell_end(int code) noexcept override {
+    tell(frame_kind::abort, abort_word{.when_ns = now_ns(), .code = code, .ordered = 1});
+  }
 
  private:
   [[nodiscard]] failure broken() const {
     if (const auto d = ended_by()) return failure{"the job is over: " + d->text(), 0, ""};
     return failure{"penrun does not answer", errno, ""};
+  }
+
+  static failure given_up() {
+    return {"a fence that all were to meet at has been given up", ECANCELED, ""};
   }
 
   template <class Body>
@@ -121,6 +131,7 @@ class penrun_job final : public job {
   }
 
   result<std::vector<std::byte>> ask(frame_kind kind, std::span<const std::byte> body) {
+    if (fence_begun_) return given_up();
     errno = 0;
     const frame_header head{kind, static_cast<std::uint32_t>(body.size())};
     if (!send_all(socket_, &head, sizeof head) || !send_all(socket_, body.data(), body.size()))
@@ -140,6 +151,7 @@ class penrun_job final : public job {
 
   int socket_;
   void* page_ = nullptr;
+  bool fence_begun_ = false;  // and not over: its answer would be taken for another's
   std::atomic<bool> left_{false};
 };
 

@@ -33,7 +33,7 @@ struct frame_header {
 struct abort_word {
   std::uint64_t when_ns;  ///< now_ns() there
   std::int32_t code;
-  std::int32_t unused = 0;
+  std::uint32_t ordered = 0;  ///< 1: by job::end()
 };
 
 /// Largest body either side accepts: what a process may contribute to an exchange.
@@ -45,16 +45,17 @@ struct board {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+// 63: it is over, 62: ordered, 32 to 61: the rank, or all ones, 0 to 31: code or signal.
 constexpr std::uint64_t pack(death d) noexcept {
-  return std::uint64_t{1} << 63 |
-         static_cast<std::uint64_t>(static_cast<std::uint32_t>(d.rank) & 0x7fffffffu) << 32 |
+  return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(d.ordered) << 62 |
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(d.rank) & 0x3fffffffu) << 32 |
          static_cast<std::uint32_t>(d.code_or_signal);
 }
 constexpr std::optional<death> unpack(std::uint64_t word) noexcept {
   if (word == 0) return std::nullopt;
-  const auto rank = static_cast<std::uint32_t>(word >> 32) & 0x7fffffffu;
-  return death{rank == 0x7fffffffu ? -1 : static_cast<int>(rank),
-               static_cast<int>(static_cast<std::uint32_t>(word))};
+  const auto rank = static_cast<std::uint32_t>(word >> 32) & 0x3fffffffu;
+  return death{rank == 0x3fffffffu ? -1 : static_cast<int>(rank),
+               static_cast<int>(static_cast<std::uint32_t>(word)), (word >> 62 & 1) != 0};
 }
 
 /// What a process is told in its environment (PENSTOCK_LAUNCH).

@@ -197,10 +197,11 @@ void keeper::reap() {
 }
 
 void keeper::end_job(death d, int code) {
-  if (code_ == 0) code_ = code & 255;
+  note_code(code);
   if (over_) return;
   over_ = true;
-  if (!options_.quiet && d.rank >= 0 && (alive_ > 0 || d.code_or_signal < 0))
+  decided_ = d.ordered;
+  if (!options_.quiet && !d.ordered && d.rank >= 0 && (alive_ > 0 || d.code_or_signal < 0))
     std::fprintf(stderr, "penrun: %s%s\n", d.text().c_str(), alive_ > 0 ? "; ending the job" : "");
   // J1 announce  store-release board.ended  -> J2 (lib/job/job.hpp)
   board_->ended.store(penstock::job::pack(d), std::memory_order_release);

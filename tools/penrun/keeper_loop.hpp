@@ -44,6 +44,10 @@ class keeper {
   void settle();
   void on_exit(std::uint32_t rank, int status);
   void end_job(penstock::job::death d, int code);
+  // The first that is not zero counts.
+  void note_code(int code) {
+    if (code_ == 0 && !decided_) code_ = code & 255;
+  }
   void signal_all(int sig);
   void add(std::uint32_t rank, const spawned& p, member m);
   void look_at_clocks();
@@ -78,6 +82,7 @@ class keeper {
   bool over_ = false;                     ///< end_job() has run
   bool asked_to_end_ = false;             ///< a signal that ends was passed on
   int code_ = 0;
+  bool decided_ = false;        ///< a process has ended the job with the code that it wanted
   int sent_ = 0;                ///< that signal
   std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never
   std::uint64_t kill_ns_ = 0;   ///< when the survivors' grace is over; 0: not running

@@ -79,7 +79,8 @@ void keeper::settle() {
   for (const member& m : members_)
     if (m.abort_code && (first == nullptr || m.abort_ns < first->abort_ns)) first = &m;
   if (first != nullptr)
-    end_job({static_cast<int>(first - members_.data()), *first->abort_code}, *first->abort_code);
+    end_job({static_cast<int>(first - members_.data()), *first->abort_code, first->ordered},
+            *first->abort_code);
   for (auto it = said; it != ended.end(); ++it) on_exit(it->rank, it->status);
 }
 
@@ -95,19 +96,19 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   const int rank_int = static_cast<int>(rank);
   if (WIFSIGNALED(status)) {
     const int sig = WTERMSIG(status);
-    if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
+    if (m.abort_code) return end_job({rank_int, *m.abort_code, m.ordered}, *m.abort_code);
     if (m.finalized) {  // a death after leaving in good order is no success, but takes nothing away
-      if (code_ == 0) code_ = 128 + sig;
+      note_code(128 + sig);
       return;
     }
     if (asked_to_end_ && sig == sent_) return end_job({-1, -sig}, 128 + sig);
     return end_job({rank_int, -sig}, 128 + sig);
   }
   int code = WEXITSTATUS(status);
-  if (m.abort_code) return end_job({rank_int, *m.abort_code}, *m.abort_code);
+  if (m.abort_code) return end_job({rank_int, *m.abort_code, m.ordered}, *m.abort_code);
   if (code == 0 && m.finalized) code = m.final_code & 255;
   if (m.finalized || !m.joined) {
-    if (code_ == 0) code_ = code;
+    note_code(code);
     // A process that never joined is no member that others can miss, unless they wait for it, or it
     // says that it failed.
     if (!m.finalized && (code != 0 || service_.incomplete())) end_job({rank_int, code}, code);

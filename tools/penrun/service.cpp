@@ -96,6 +96,7 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
       if (body.size() != sizeof word) return false;
       std::memcpy(&word, body.data(), sizeof word);
       m.abort_code = word.code;
+      m.ordered = word.ordered != 0;
       m.abort_ns = m.say_ ? penstock::now_ns() : word.when_ns;  // another host has another clock
       m.gone = true;
       return true;

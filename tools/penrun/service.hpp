@@ -43,6 +43,7 @@ class member {
   int final_code = 0;
   std::optional<int> abort_code;
   std::uint64_t abort_ns = 0;  ///< when; of this host's clock
+  bool ordered = false;        ///< that is the job's code, whatever it is
 
  private:
   friend class service;

@@ -1,6 +1,5 @@
 #include "lib/conduit/collective/meeting.hpp"
 
-#include "lib/base/clock.hpp"
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -21,9 +20,9 @@ void meeting::on_arrival(void* self, token&, const std::uint32_t* args, std::byt
     static_cast<meeting*>(self)->arrived_[args[0]].fetch_add(1, std::memory_order_release);
 }
 
-status meeting::run(std::uint64_t limit_ns) noexcept {
+status meeting::run() noexcept {
+  if (running != nullptr) return status::in_handler;
   const std::uint32_t generation = ++generation_;
-  const std::uint64_t until = limit_ns == 0 ? ~0ull : now_ns() + limit_ns;
   for (std::uint32_t k = 0, step = 1; step < engine_.size(); ++k, step *= 2) {
     const std::uint32_t round = k;
     const outgoing m{.kind = wire::kind::short_,
@@ -38,8 +37,10 @@ status meeting::run(std::uint64_t limit_ns) noexcept {
     // A1 met  acquire arrived_  <- R1
     while (static_cast<std::int32_t>(arrived_[k].load(std::memory_order_acquire) - generation) <
            0) {
+      if (engine_.who_left().news())
+        if (const status s = engine_.who_left().check_barrier(generation); s != status::ok)
+          return s;
       if (const status s = engine_.wait_step(empty); s != status::ok) return s;
-      if (limit_ns != 0 && empty % 64 == 63 && now_ns() > until) return status::shut_down;
     }
   }
   return status::ok;

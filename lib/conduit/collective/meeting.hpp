@@ -1,4 +1,4 @@
-// All processes meet: the plain blocking barrier of the C++ interface and of close().
+// All processes meet: the plain blocking barrier of the C++ interface.
 // Dissemination: in round k each process tells the one 2^k places on, and waits for the one 2^k
 // places back.
 #pragma once
@@ -21,8 +21,11 @@ class meeting {
  public:
   /// Registers the arrival handler with e. Before start().
   explicit meeting(engine& e) noexcept;
-  /// Collective; polls meanwhile. One thread at a time. limit_ns: give up then (0: never).
-  status run(std::uint64_t limit_ns = 0) noexcept;
+  /// Collective; polls meanwhile. One thread at a time, not from a handler. peer_dead: it can never
+  /// complete, since a process has left (departure.hpp); nor can any after it.
+  status run() noexcept;
+  /// How many this process has begun.
+  [[nodiscard]] std::uint32_t begun() const noexcept { return generation_; }
 
  private:
   static void on_arrival(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);

@@ -53,6 +53,8 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
 status engine::request(rank_id to, const outgoing& m) noexcept {
   if (quick_polls_ && running == nullptr && attention_to_device()) [[unlikely]]
     look_around();
+  else if (!quick_polls_ && running == nullptr)
+    look_around_in_wait();  // who only speaks to itself waits for nothing
   status s = try_request(to, m);
   if (s == status::ok) [[likely]]
     return s;
@@ -63,6 +65,10 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   bool stalled = false;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     if (s == status::no_credit) stall(channel(to), cost_of(m), !std::exchange(stalled, true));
+    if (departure_.news() && departure_.is_gone(to)) [[unlikely]] {
+      s = status::peer_dead;
+      break;
+    }
     if (const status w = wait_step(empty); is_failure(w)) {
       s = w;
       break;

@@ -34,6 +34,7 @@ bool engine::attention_to_kernel() noexcept {
 void engine::look_around() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
     const auto d = job_.ended_by();
+    if (d && d->ordered) job_.end(d->code_or_signal);
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
@@ -66,7 +67,12 @@ void engine::look_around() noexcept {
   }
   device_.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
-  if (p != nullptr) peer_failed(*p, device_.verbs->event_type_str(type));
+  if (p != nullptr) {
+    // That it leaves was said before it went, and may wait to be read.
+    for (unsigned quiet = 0; quiet < 2 && running == nullptr && !departure_.has_left(p->rank);)
+      quiet = poll_domain(*p->home, my_tag()) == 0 ? quiet + 1 : 0;
+    return lost_contact(*p, device_.verbs->event_type_str(type));
+  }
   if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)
     fatal(1, "device %s reports: %s", device_.name.c_str(), device_.verbs->event_type_str(type));
   log(log_level::info, "device %s reports: %s", device_.name.c_str(),
@@ -77,6 +83,12 @@ void engine::look_around() noexcept {
 // end and the device's troubles count there.
 void engine::look_around_in_wait() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) look_around();
+}
+
+// The end of one that has said that it leaves is no death.
+void engine::lost_contact(const peer& p, const char* how) noexcept {
+  if (!departure_.has_left(p.rank)) peer_failed(p, how);
+  departure_.note_gone(p.rank);
 }
 
 void engine::peer_failed(const peer& p, const char* how) noexcept {

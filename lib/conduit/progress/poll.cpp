@@ -187,6 +187,8 @@ status engine::wait_step(unsigned& empty) noexcept {
   unsigned n = 0;
   const bool last = empty >= spins_before_yield_;  // before the core is given away
   if (const status s = last ? poll_widely(&n) : poll(&n); s != status::ok) return s;
+  if (departure_.news() && !closing_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (const status s = departure_.in_wait(n != 0); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
     if (spins_before_yield_ == 1) [[unlikely]]

@@ -28,6 +28,7 @@
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
+#include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

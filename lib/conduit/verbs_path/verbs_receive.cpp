@@ -41,7 +41,7 @@ unsigned engine::reap_sends(domain& d) noexcept {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
     peer& p = d.peers[rank_of(id)];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
+      if (!closing_) lost_contact(p, device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
     p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
@@ -135,7 +135,7 @@ bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
       continue;
     peer& p = d.peers[rank];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc[i].status));
+      if (!closing_) lost_contact(p, device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
     const std::uint32_t imm = be32toh(wc[i].imm_data);
@@ -223,7 +223,7 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
       continue;
     peer& p = d.peers[rank];
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) peer_failed(p, device_.verbs->wc_status_str(wc.status));
+      if (!closing_) lost_contact(p, device_.verbs->wc_status_str(wc.status));
       continue;
     }
     const unsigned lane = lane_of(from) == lane_bulk;

@@ -221,7 +221,8 @@ class world {
   ~world();
   [[nodiscard]] rank_id rank() const noexcept;
   [[nodiscard]] rank_id size() const noexcept;
-  /// Ends every process of the job, this one with code.
+  /// Ends every process of the job: this one at once, the others when they next poll, or are killed
+  /// when the grace (PENSTOCK_DEATH_GRACE) is over. The job's code is exactly code (0 to 255).
   [[noreturn]] void exit(int code) noexcept;
   /// Allgather of one blob per rank through the launcher. Collective; slow; for set-up.
   result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine);
@@ -263,6 +264,12 @@ class endpoint {
   static result<endpoint> open(world& w, const setting_overrides& overrides = {});
   endpoint(endpoint&&) noexcept;
   endpoint& operator=(endpoint&&) noexcept;
+  /// Collective: all ranks destroy their endpoints after the same barriers, in the same order.
+  /// Waits, polling, until all do: what was sent before is then handled. A rank that destroys its
+  /// endpoint early (return from main, an exception) ends nobody by that: it waits for the exit
+  /// limit (PENSTOCK_EXITTIMEOUT, 2 s and more by default) and leaves without the others. Their
+  /// barriers that it has not begun fail at once with peer_dead, requests to it when it has gone,
+  /// and so does a wait that hears nothing from any rank for the exit limit after that.
   ~endpoint();
 
   /// Registers a handler: a function void(token&, A...) for Shorts, or void(token&,
@@ -338,7 +345,8 @@ class endpoint {
       if (const status s = poll_once(empty); is_failure(s)) return s;
     return status::ok;
   }
-  /// Returns when every rank has called it. Collective; handlers run meanwhile.
+  /// Returns when every rank has called it. Collective; handlers run meanwhile. Not from a handler.
+  /// peer_dead: a rank has left and never comes; nor does any later barrier complete.
   status barrier() noexcept;
 
   [[nodiscard]] endpoint_statistics statistics() const noexcept;

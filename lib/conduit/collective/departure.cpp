@@ -1,0 +1,192 @@
+#include "lib/conduit/collective/departure.hpp"
+
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+constexpr std::uint8_t word_index = 1;
+// Alone at the fence for so long: the others are told. Where all come at once nothing is said.
+constexpr std::uint64_t alone_ns = 10'000'000;
+// How long a barrier that fails stays to tell others.
+constexpr std::uint64_t telling_ns = 100'000'000;
+
+}  // namespace
+
+departure::departure(engine& e) noexcept : engine_(e) {
+  e.add_system_handler(word_index, {&departure::on_word, this, 3, handler_entry::takes::nothing});
+}
+
+void departure::on_word(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  static_cast<departure*>(self)->note(args[0], args[1], args[2] != 0);
+}
+
+void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcept {
+  if (r >= engine_.size() || r == engine_.rank()) return;
+  // T1 states  acq_rel states_  <-> itself: the table is all zero before anybody looks
+  auto* table = states_.load(std::memory_order_acquire);
+  if (table == nullptr) {
+    auto* fresh = new std::atomic<std::uint8_t>[engine_.size()]();
+    if (states_.compare_exchange_strong(table, fresh, std::memory_order_acq_rel,
+                                        std::memory_order_acquire))
+      table = fresh;
+    else
+      delete[] fresh;
+  }
+  if (gone || table[r].load(std::memory_order_relaxed) == stays)
+    table[r].store(gone ? is_away : leaves, std::memory_order_relaxed);
+  const std::uint64_t mine = std::uint64_t{barriers} << 32 | r;
+  std::uint64_t now = first_.load(std::memory_order_relaxed);
+  while (mine < now && !first_.compare_exchange_weak(now, mine, std::memory_order_relaxed)) {
+  }
+  if (std::uint32_t none = ~0u; gone && away_.load(std::memory_order_relaxed) == none) {
+    heard_ns_.store(now_ns(), std::memory_order_relaxed);
+    away_.compare_exchange_strong(none, r, std::memory_order_relaxed);
+  }
+  news_.store(true, std::memory_order_relaxed);
+}
+
+bool departure::has_left(std::uint32_t r) const noexcept {
+  const auto* table = states_.load(std::memory_order_acquire);  // T1
+  return table != nullptr && table[r].load(std::memory_order_relaxed) != stays;
+}
+
+bool departure::is_gone(std::uint32_t r) const noexcept {
+  const auto* table = states_.load(std::memory_order_acquire);  // T1
+  return table != nullptr && table[r].load(std::memory_order_relaxed) == is_away;
+}
+
+void departure::note_gone(std::uint32_t r) noexcept {
+  if (is_gone(r)) return;
+  log(log_level::warning, "rank %u has left; what is sent to it does not arrive", r);
+  note(r, ~0u, true);  // how many barriers it had begun has been said
+}
+
+// A word about rank r to all that this process is connected to and to those that wait for it in
+// barriers, from now on. Threads: any; what another is telling at this moment is not disturbed.
+void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
+  notice n{{r, barriers, gone ? 1u : 0u}, {}};
+  const std::uint32_t me = engine_.rank(), size = engine_.size();
+  std::vector<bool> listed(size);
+  listed[me] = listed[r] = true;
+  const auto list = [&](std::uint32_t to) {
+    if (listed[to]) return;
+    listed[to] = true;
+    n.untold.push_back(to);
+  };
+  const domain& d = engine_.domains_[0];
+  // A1 peers, as in poll_direct
+  const std::uint32_t connected = d.connected.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < connected; ++i)
+    list(d.order[i].load(std::memory_order_relaxed)->rank);
+  for (std::uint64_t step = 1; step < size; step *= 2)
+    list(static_cast<std::uint32_t>((me + step) % size));
+  // N1 notices  acquire telling_  <- N2
+  while (telling_.exchange(true, std::memory_order_acquire)) sched_yield();
+  notices_.push_back(std::move(n));
+  telling_.store(false, std::memory_order_release);  // N2 notices  release telling_  -> N1
+}
+
+// Tells those who can be told now. False: there is nobody left to be told, or another thread is at
+// it.
+bool departure::tell_some() noexcept {
+  if (telling_.exchange(true, std::memory_order_acquire)) return false;  // N1
+  for (notice& n : notices_) {
+    const outgoing m{.kind = wire::kind::short_,
+                     .handler = word_index,
+                     .flags = wire::flag_system,
+                     .nargs = 3,
+                     .args = n.words};
+    std::erase_if(n.untold, [&](std::uint32_t r) {
+      return is_gone(r) || !is_short(engine_.try_request(r, m));
+    });
+  }
+  std::erase_if(notices_, [](const notice& n) { return n.untold.empty(); });
+  const bool more = !notices_.empty();
+  telling_.store(false, std::memory_order_release);  // N2
+  return more;
+}
+
+// For who does not come back here.
+void departure::tell_all() noexcept {
+  const std::uint64_t until = now_ns() + telling_ns;
+  for (unsigned empty = 0; tell_some() && now_ns() < until;)
+    if (is_failure(engine_.wait_step(empty))) break;
+}
+
+status departure::check_barrier(std::uint32_t number) noexcept {
+  const std::uint64_t first = first_.load(std::memory_order_relaxed);
+  const auto r = static_cast<std::uint32_t>(first);
+  const auto begun = static_cast<std::uint32_t>(first >> 32);
+  if (first == nobody || begun >= number) return status::ok;
+  if (!broken_.exchange(true, std::memory_order_relaxed)) {
+    log(log_level::error, "rank %u has left after %u barriers: barrier %u cannot complete", r,
+        begun, number);
+    pass_on(r, begun, false);
+    tell_all();
+  }
+  return status::peer_dead;
+}
+
+status departure::in_wait(bool heard) noexcept {
+  const std::uint32_t away = away_.load(std::memory_order_relaxed);
+  if (away != ~0u && !away_passed_on_.exchange(true, std::memory_order_relaxed))
+    pass_on(away, ~0u, true);
+  (void)tell_some();
+  if (away == ~0u) return status::ok;
+  const std::uint64_t now = now_ns();
+  if (heard) heard_ns_.store(now, std::memory_order_relaxed);
+  const std::uint64_t limit = engine_.options().exit_limit_ns(engine_.size());
+  const std::uint64_t last = heard_ns_.load(std::memory_order_relaxed);
+  if (heard || now < last || now - last < limit) return status::ok;
+  if (!said_.exchange(true, std::memory_order_relaxed))
+    log(log_level::error, "rank %u has left, and nobody has been heard for %.1f s: no more waiting",
+        away, static_cast<double>(limit) * 1e-9);
+  return status::peer_dead;
+}
+
+// At the launcher's fence, polling. tell: others that do not come are told that this process does.
+departure::meeting_end departure::meet(std::uint64_t limit_ns, bool tell) noexcept {
+  job::job& j = engine_.membership();
+  if (!j.begin_fence()) return meeting_end::failed;
+  constexpr unsigned quick_steps = 256, steps_a_look = 16;
+  const std::uint64_t begin = now_ns();
+  bool told = false;
+  for (unsigned step = 1, empty = 0;; ++step) {
+    if (is_failure(engine_.wait_step(empty))) return meeting_end::failed;
+    if (empty < quick_steps && step % steps_a_look != 0) continue;
+    const auto over = j.fence_is_over();
+    if (!over) return meeting_end::failed;
+    if (*over) return meeting_end::all;
+    const std::uint64_t now = now_ns();
+    if (now - begin > limit_ns) return meeting_end::alone;
+    if (!tell || now - begin < alone_ns) continue;
+    if (!std::exchange(told, true)) pass_on(engine_.rank(), engine_.barriers_begun(), false);
+    (void)tell_some();
+  }
+}
+
+void departure::leave(std::uint64_t limit_ns) noexcept {
+  engine_.expect_ends();
+  engine_.finish_sends(limit_ns);
+  meeting_end end = meet(limit_ns, true);
+  if (end == meeting_end::all) {
+    // All that was sent is here. Who is quick may send still more, in handlers: not without end.
+    constexpr unsigned quiet = 2;
+    const std::uint64_t until = now_ns() + limit_ns;
+    for (unsigned empty = 0; empty < quiet && now_ns() < until;)
+      if (is_failure(engine_.wait_step(empty))) break;
+    engine_.finish_sends(limit_ns);
+    engine_.end_progress();
+    end = meet(limit_ns, false);
+  }
+  if (end != meeting_end::alone || engine_.membership().ended()) return;
+  log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
+      static_cast<double>(limit_ns) * 1e-9);
+  pass_on(engine_.rank(), engine_.barriers_begun(), true);
+  tell_all();
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
