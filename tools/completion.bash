@@ -4,10 +4,10 @@ _penstock() {
   if [[ $word == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$("$1" --help 2>/dev/null | grep -oE -- '(^|[ ,])--?[a-z][a-z-]*' |
       tr -d ' ,' | sort -u)" -- "$word")
-  elif [[ ${1##*/} == penrun ]]; then
+  elif [[ ${1##*/} == penrun || ${1##*/} == penverbs ]]; then
     mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
   else
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi
 }
-complete -F _penstock penrun peninfo penperf pencredit creditsim
+complete -F _penstock penrun penverbs peninfo penperf pencredit creditsim
