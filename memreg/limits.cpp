@@ -42,7 +42,7 @@ struct accounted {
 
 }  // namespace
 
-pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host) {
+pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host, bool device_pins) {
   pin_budget b;
   b.physical = probe_host_memory().physical;
   b.host_limit = std::min(host_limit.of(b.physical), b.physical);
@@ -50,7 +50,8 @@ pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host)
   b.memlock_exempt = may_lock_any();
   const unsigned n = std::max(1u, processes_on_host);
   const std::uint64_t share = round_down(b.host_limit / n, page_bytes());
-  if (!b.memlock_exempt && b.memlock < share) {
+  b.by_memlock = device_pins && !b.memlock_exempt && b.memlock < share;
+  if (b.by_memlock) {
     b.per_process = round_down(b.memlock, page_bytes());
     b.binding = "ulimit -l (" + human_bytes(b.memlock) + ")";
     b.hint =

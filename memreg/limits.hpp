@@ -20,14 +20,17 @@ struct pin_budget {
   std::uint64_t host_limit = 0;   ///< what the settings allow all processes of the host together
   std::uint64_t memlock = 0;      ///< RLIMIT_MEMLOCK after raising it to its hard limit
   bool memlock_exempt = false;    ///< CAP_IPC_LOCK: the limit does not bind
+  bool by_memlock = false;        ///< it does, and is the smallest
   std::uint64_t per_process = 0;  ///< the smallest of all that
   std::string binding;            ///< which one that is, for messages: "ulimit -l (8.0 MiB)"
   std::string hint;               ///< what to raise
 };
 
 /// Reads the limits; raises the soft RLIMIT_MEMLOCK to the hard one. `host_limit` is the setting
-/// PHYSMEM_MAX, for all of the job's `processes_on_host` (> 0) together. Set-up only.
-pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host);
+/// PHYSMEM_MAX, for all of the job's `processes_on_host` (> 0) together. device_pins: the device in
+/// use pins what is registered; with one that does not, RLIMIT_MEMLOCK limits nothing. Set-up only.
+pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host,
+                            bool device_pins = true);
 
 /// Counts pinned bytes against a budget. Any thread; one atomic operation a call.
 class pin_account {

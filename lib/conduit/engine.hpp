@@ -70,9 +70,10 @@ bool never_waits(int fd) noexcept;
 class engine {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
-  /// Bytes of the largest segment that each of this host's processes of a job may have, said before
-  /// there is an engine: its share of what can be pinned here, but for the queues' eighth.
-  static std::uint64_t largest_segment(const settings& s, unsigned processes_on_host);
+  /// The largest segment that each of this host's processes of a job may have (per_process), and
+  /// which limit says so; before there is an engine. It is the process's share of what can be
+  /// registered with the device in use, but for the queues' eighth.
+  static memreg::pin_budget segment_budget(const settings& s, unsigned processes_on_host);
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;

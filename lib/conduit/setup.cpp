@@ -114,10 +114,19 @@ result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
   return e;
 }
 
-std::uint64_t engine::largest_segment(const settings& s, unsigned processes_on_host) {
-  const auto budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host);
-  const std::uint64_t bytes = budget.per_process - budget.per_process / 8;
-  return s.max_segment != 0 ? std::min(bytes, s.max_segment) : bytes;
+memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_on_host) {
+  auto budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host);
+  // Only where ulimit -l is short is it worth an opened device to learn whether that matters.
+  if (budget.by_memlock)
+    if (const auto d = nic::open_device(s); d && d->shared_memory)
+      budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host, false);
+  budget.per_process -= budget.per_process / 8;
+  if (s.max_segment != 0 && s.max_segment < budget.per_process) {
+    budget.per_process = s.max_segment;
+    budget.binding = "PENSTOCK_MAX_SEGSIZE";
+    budget.hint = "raise it";
+  }
+  return budget;
 }
 
 result<void> engine::open_device() {

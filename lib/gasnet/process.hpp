@@ -39,6 +39,7 @@ struct process {
   std::unique_ptr<conduit::engine> engine;      // from gasnet_attach on
   std::unique_ptr<conduit::barrier> barrier;    // the same
   std::uint64_t local_max = 0, global_max = 0;  // largest segments
+  memreg::pin_budget segment_limit;             // which limit says so of local_max
   std::vector<gasnet_nodeinfo_t> nodes;
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;

@@ -150,7 +150,8 @@ int GASNETC_(init)(int*, char***) {
   GASNETC_(nodes) = self.membership->size();
   set_speaker(self.membership->rank() == 0);
   const unsigned beside = self.membership->host_size();
-  self.local_max = page_floor(conduit::engine::largest_segment(self.options, beside));
+  self.segment_limit = conduit::engine::segment_budget(self.options, beside);
+  self.local_max = page_floor(self.segment_limit.per_process);
   if (auto r = meet_others(); !r) return report(r.error());
   prepare_exit();
   return GASNET_OK;
@@ -163,9 +164,10 @@ int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t seg
   if (self.everything) segsize = 0;
   if (segsize % GASNET_PAGESIZE != 0 || segsize > self.local_max) {
     log(log_level::error,
-        "gasnet_attach: a segment of %zu bytes; allowed are multiples of %d up to %zu",
+        "gasnet_attach: a segment of %zu bytes; allowed are multiples of %d up to %zu by %s: %s",
         static_cast<std::size_t>(segsize), GASNET_PAGESIZE,
-        static_cast<std::size_t>(self.local_max));
+        static_cast<std::size_t>(self.local_max), self.segment_limit.binding.c_str(),
+        self.segment_limit.hint.c_str());
     return GASNET_ERR_BAD_ARG;
   }
   if (!enter_table(table, numentries)) {

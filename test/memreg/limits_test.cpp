@@ -66,6 +66,15 @@ TEST_CASE("without CAP_IPC_LOCK the locked-memory limit binds and is named") {
   CHECK(code == 0);
 }
 
+TEST_CASE("with a device that pins nothing the locked-memory limit does not bind") {
+  const int code = without_privilege(8 << 20, [] {
+    const pin_budget b = probe_pin_budget({0.5, 0}, 1, false);
+    return !b.memlock_exempt && !b.by_memlock && b.per_process > std::uint64_t{16} << 20 &&
+           b.binding.find("ulimit") == std::string::npos;
+  });
+  CHECK(code == 0);
+}
+
 TEST_CASE("an account keeps to its budget and its refusal names the limit") {
   pin_budget b;
   b.per_process = 100;

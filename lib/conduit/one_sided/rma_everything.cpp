@@ -19,18 +19,18 @@ constexpr std::uint32_t most_receives = 16, least_receives = 6;
 // What peers together may keep registered here, unless FIREHOSE_M says otherwise.
 constexpr std::uint64_t chosen_m = std::uint64_t{1} << 30;
 
-std::uint64_t memory_for_peers(const settings& s, std::uint32_t on_host) {
+std::uint64_t memory_for_peers(const settings& s, std::uint32_t on_host, bool device_pins) {
   if (s.firehose_m != 0) return s.firehose_m;
-  const auto budget = memreg::probe_pin_budget(s.physmem_max, std::max(on_host, 1u));
+  const auto budget = memreg::probe_pin_budget(s.physmem_max, std::max(on_host, 1u), device_pins);
   return std::min(chosen_m, budget.per_process / 2);
 }
 
 firehose::remote_settings for_peers(const settings& s, std::uint32_t self, std::uint32_t size,
-                                    std::uint32_t on_host) {
+                                    std::uint32_t on_host, bool device_pins) {
   firehose::remote_settings r;
   r.self = self;
   r.processes = size;
-  r.max_bytes = memory_for_peers(s, on_host);
+  r.max_bytes = memory_for_peers(s, on_host, device_pins);
   r.max_region_bytes = s.firehose_maxregion_size;
   r.max_regions = s.firehose_r;
   if (r.max_regions == 0)
@@ -197,8 +197,8 @@ void everywhere::progress() noexcept {
 // ---- what transfers do with it ----
 
 void transfers::make_room_for_peers(firehose::pool_settings& f) const {
-  const auto s =
-      for_peers(engine_.settings_, engine_.rank_, engine_.size_, engine_.job_.host_size());
+  const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
+                           engine_.job_.host_size(), !engine_.device_.shared_memory);
   const std::uint64_t own =
       f.max_bytes != 0 ? f.max_bytes : std::uint64_t{f.max_regions} * f.max_region_bytes;
   f.max_bytes = own + s.max_bytes;
@@ -208,8 +208,8 @@ void transfers::make_room_for_peers(firehose::pool_settings& f) const {
 
 result<void> transfers::open_everything() {
   everywhere_ = std::make_unique<everywhere>(*this, engine_);
-  const auto s =
-      for_peers(engine_.settings_, engine_.rank_, engine_.size_, engine_.job_.host_size());
+  const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
+                           engine_.job_.host_size(), !engine_.device_.shared_memory);
   if (auto r = everywhere_->open(*pool_, s); !r) return r;
   remote_ = &everywhere_->remote();
   return {};
