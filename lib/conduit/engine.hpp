@@ -87,6 +87,9 @@ class engine {
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start().
   result<void> start(std::size_t segment_bytes);
+  /// The files of the setting CREDIT_STATS; close() writes them. For a process that leaves
+  /// otherwise: once, when it sends nothing more.
+  void write_credit_statistics() noexcept;
   /// Collective; waits (polling) for all, within the exit limit (departure.hpp). From here on every
   /// call says that it is over.
   void close() noexcept;
@@ -198,7 +201,6 @@ class engine {
   void look_for_credits(peer& p) noexcept;
   void give_back_lease(peer& p) noexcept;
   void loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept;
-  void write_credit_statistics() noexcept;
   static void owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept;
   wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   wire::header credits_header(peer& p) noexcept;

@@ -110,6 +110,12 @@ void start_timer() noexcept {
   ::setitimer(ITIMER_REAL, &t, nullptr);
 }
 
+// What is left when all have agreed: the engine is never closed, so its files are written here.
+void finish(int code) noexcept {
+  if (self.attached) self.engine->write_credit_statistics();
+  self.membership->finalize(code);
+}
+
 // All but the last step. The code that the job ends with.
 int take_down(int code) noexcept {
   last_code.store(code, std::memory_order_relaxed);
@@ -120,7 +126,7 @@ int take_down(int code) noexcept {
     if (ordered()) code = ordered_code();
     last_code.store(code, std::memory_order_relaxed);
   }
-  self.membership->finalize(code);
+  finish(code);
   now_at = stage::done;
   return code;
 }
@@ -150,7 +156,7 @@ bool begin_to_leave() noexcept {
     else
       meet_at_fence(false);
     if (ordered()) code = ordered_code();
-    self.membership->finalize(code);
+    finish(code);
     ::_exit(code);
   }
   code = take_down(code);

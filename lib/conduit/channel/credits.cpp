@@ -216,8 +216,7 @@ void engine::send_deferred() noexcept {
     }
 }
 
-// The files of the setting CREDIT_STATS, at the end. Further domains and endpoints of a process
-// number theirs.
+// At the end. Further domains and endpoints of a process number theirs.
 void engine::write_credit_statistics() noexcept {
   if (settings_.credit_stats == "0") return;
   static std::atomic<unsigned> written{0};
