@@ -21,6 +21,7 @@
 
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/one_sided/rma_queue.hpp"
+#include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

@@ -20,6 +20,7 @@
 
 #include "firehose/pool.hpp"
 #include "memreg/memreg.hpp"
+#include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
