@@ -173,8 +173,9 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
   engine_.finish_sends(limit_ns);
   meeting_end end = meet(limit_ns, true);
   if (end == meeting_end::all) {
-    // All that was sent is here. Who is quick may send still more, in handlers: not without end.
-    constexpr unsigned quiet = 2;
+    // All that was sent is here. Who is quick may send still more, in handlers: not without end. A
+    // single poll may look at one completion queue only, or at some peers.
+    const unsigned quiet = 64 + engine_.size();
     const std::uint64_t until = now_ns() + limit_ns;
     for (unsigned empty = 0; empty < quiet && now_ns() < until;)
       if (is_failure(engine_.wait_step(empty))) break;
