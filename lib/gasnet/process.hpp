@@ -28,6 +28,14 @@ enum system_index : std::uint8_t {
   on_exit_word,
 };
 
+/// Indexes below the clients' handlers that gasnet.h uses; the same on every rank.
+enum own_index : std::uint8_t {
+  on_pieces = 112,
+  on_pieces_put,
+  on_pieces_wanted,
+  on_pieces_got,
+};
+
 /// The first page of every segment is the library's (the barrier's slots); the client's part
 /// follows.
 inline constexpr std::size_t front_bytes = sizeof(conduit::barrier_slots);

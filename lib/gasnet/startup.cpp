@@ -9,6 +9,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/tools_hooks.hpp"
+#include "lib/gasnet/vis/vis.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
@@ -95,6 +96,7 @@ result<void> attach(std::uint64_t segment_bytes) {
   self.engine = std::move(*e);
   register_messages(*self.engine);
   register_collectives(*self.engine);
+  register_pieces(*self.engine);
   register_exit(*self.engine);
   self.barrier = std::make_unique<conduit::barrier>(*self.engine, on_barrier);
   if (self.everything) self.engine->one_sided().allow_everything();

@@ -9,20 +9,18 @@
 
 #include "lib/base/log.hpp"
 #include "lib/gasnet/operations.hpp"
+#include "lib/gasnet/reach.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
-namespace {
 
 using conduit::reuse;
 using conduit::running;
 
-// ---- from the caller ----
-
-void check(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call) {
+void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call) {
   if (!self.attached) fatal(1, "%s: gasnet_attach has not been called", call);
   if (node >= GASNETC_(nodes)) fatal(1, "%s: node %u of %u", call, node, GASNETC_(nodes));
   if (running != nullptr) fatal(1, "%s: called from a handler", call);
-  if (self.everything) return;
+  if (self.everything || bytes == 0) return;
   const auto part = client_segment(node);
   const auto at =
       reinterpret_cast<std::uintptr_t>(addr) - reinterpret_cast<std::uintptr_t>(part.data());
@@ -31,9 +29,7 @@ void check(gasnet_node_t node, const void* addr, std::size_t bytes, const char* 
           addr, node, part.size(), static_cast<void*>(part.data()));
 }
 
-// Where that memory lies here, mapping it if that has not been done yet; null if it cannot be
-// mapped.
-char* map(gasnet_node_t node, const void* addr, std::size_t bytes) {
+char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes) {
   gasnetc_window& w = GASNETC_(windows)[node];
   if (self.everything) return gasnetc_reach(node, addr, bytes);
   std::byte* const base = self.engine->segment_here(node);
@@ -45,6 +41,8 @@ char* map(gasnet_node_t node, const void* addr, std::size_t bytes) {
   std::atomic_ref(w.size).store(client_segment(node).size(), std::memory_order_release);
   return gasnetc_reach(node, addr, bytes);
 }
+
+namespace {
 
 void began(const char* call, status s) {
   if (s != status::ok) [[unlikely]]
@@ -65,8 +63,8 @@ void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, oper
 // Each of the three: true if it was done by copying, else the caller sends messages.
 bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
-  check(node, dest, bytes, "gasnet_put");
-  char* const to = map(node, dest, bytes);
+  check_remote(node, dest, bytes, "gasnet_put");
+  char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
   std::memcpy(to, src, bytes);
   GASNETC_WRITTEN();
@@ -74,8 +72,8 @@ bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes
 }
 bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
-  check(node, src, bytes, "gasnet_get");
-  const char* const from = map(node, src, bytes);
+  check_remote(node, src, bytes, "gasnet_get");
+  const char* const from = map_remote(node, src, bytes);
   if (from == nullptr) return false;
   std::memcpy(dest, from, bytes);
   GASNETC_READ();
@@ -83,8 +81,8 @@ bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes
 }
 bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
   if (bytes == 0) return true;
-  check(node, dest, bytes, "gasnet_memset");
-  char* const to = map(node, dest, bytes);
+  check_remote(node, dest, bytes, "gasnet_memset");
+  char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
   std::memset(to, val, bytes);
   GASNETC_WRITTEN();

@@ -11,10 +11,11 @@ foreach(folder credit firehose lib memreg nic perf queues tools)
     list(APPEND headers_sources ${headers_dir}/${name}.cpp)
   endforeach()
 endforeach()
-# The C interface is for C99 and C++ clients, who include these two; the rest are parts of them.
+# The C interface is for C99 and C++ clients, who include these; the rest are parts of them.
 file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/lib/gasnet/include
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet.h
-     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_tools.h)
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_tools.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_vis.h)
 foreach(header ${found})
   string(MAKE_C_IDENTIFIER ${header} name)
   foreach(language c cpp)

@@ -1,6 +1,7 @@
 /* The same for gasnet.h. */
 #include <gasnet.h>
 #include <gasnet_coll.h>
+#include <gasnet_vis.h>
 
 void types(gasnet_node_t a, gasnet_handlerarg_t b, gasnet_handler_t c, gasnet_token_t d,
            gasnet_handlerentry_t* e, gasnet_seginfo_t* f, gasnet_handle_t g,

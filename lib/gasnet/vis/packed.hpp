@@ -1,0 +1,123 @@
+// Many short runs in few Mediums. A put carries the bytes and says where they go; a get says where
+// they are and gets them back in one reply. Used by vis.cpp.
+//
+//   put   bytes, one run after the other | rows                 answered when they are laid out
+//   get   rows                                                  answered with the bytes
+//
+// A row is a number of runs of one length at one distance, so a regular array takes a row or few.
+// What a peer asks for is checked run by run: it lies in this node's segment or the job ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "lib/conduit/message/outgoing.hpp"
+#include "lib/conduit/one_sided/rma_queue.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::vis {
+
+using conduit::op_counter;
+
+/// `count` runs of `bytes` each, from `at` on, `stride` apart.
+struct row {
+  std::uint64_t at;
+  std::int64_t stride;
+  std::uint32_t bytes, count;
+};
+static_assert(sizeof(row) == 24);
+
+/// Runs in order, as rows.
+class rows {
+ public:
+  static constexpr std::uint32_t most = conduit::max_medium / sizeof(row);
+
+  /// Adds a run. False: there is no room.
+  bool add(const void* at, std::size_t bytes) noexcept {
+    const auto where = reinterpret_cast<std::uintptr_t>(at);
+    const auto n = static_cast<std::uint32_t>(bytes);
+    if (count_ != 0) {
+      row& last = row_[count_ - 1];
+      if (last.count == 1 && where == last.at + last.bytes) {
+        last.bytes += n;
+        return true;
+      }
+      if (last.bytes == n) {
+        const auto ahead = static_cast<std::int64_t>(where - last.at);
+        if (last.count == 1) last.stride = ahead;
+        if (ahead == last.stride * last.count) {
+          ++last.count;
+          return true;
+        }
+      }
+    }
+    if (count_ == most) return false;
+    row_[count_++] = {where, 0, n, 1};
+    return true;
+  }
+  void clear() noexcept { count_ = 0; }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] const row* data() const noexcept { return row_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(row); }
+  /// All of it lies in one piece.
+  [[nodiscard]] bool one_piece() const noexcept { return count_ == 1 && row_[0].count == 1; }
+  [[nodiscard]] void* begin() const noexcept { return reinterpret_cast<void*>(row_[0].at); }
+
+ private:
+  std::uint32_t count_ = 0;
+  row row_[most];
+};
+
+/// A run must be shorter than this to be packed.
+inline constexpr std::size_t longest_packed = conduit::max_medium / 2;
+
+/// Collects the runs of one put. Large: on the stack of one call.
+class put_packer {
+ public:
+  put_packer(const char* call, gasnet_node_t to, op_counter& c) noexcept
+      : call_(call), to_(to), counter_(c) {}
+  put_packer(const put_packer&) = delete;
+  put_packer& operator=(const put_packer&) = delete;
+
+  void add(std::byte* remote, const std::byte* local, std::size_t bytes);
+  /// What has been collected goes out.
+  void flush();
+
+ private:
+  const char* const call_;
+  const gasnet_node_t to_;
+  op_counter& counter_;
+  rows where_;
+  std::size_t used_ = 0;
+  alignas(8) std::byte data_[conduit::max_medium];
+};
+
+/// A part of a get that is in flight: where its bytes go. Its reply ends it.
+struct awaited {
+  op_counter* counter = nullptr;
+  std::size_t bytes = 0;
+  rows where;
+};
+
+/// Collects the runs of one get.
+class get_packer {
+ public:
+  get_packer(const char* call, gasnet_node_t from, op_counter& c) noexcept
+      : call_(call), from_(from), counter_(c) {}
+  get_packer(const get_packer&) = delete;
+  get_packer& operator=(const get_packer&) = delete;
+
+  void add(std::byte* local, const std::byte* remote, std::size_t bytes);
+  void flush();
+
+ private:
+  const char* const call_;
+  const gasnet_node_t from_;
+  op_counter& counter_;
+  rows where_;
+  std::unique_ptr<awaited> here_;
+};
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::vis

@@ -1,0 +1,173 @@
+// What a put or get of many pieces is made of: the two sides of it, walked together as runs that
+// lie in one piece on both. Knows no node and no way to move bytes. Used by vis.cpp.
+//
+// match() walks two lists whose pieces end where they like. A strided pair needs no matching: both
+// sides have the same shape, which is folded first, so that what lies in one piece is one run.
+#pragma once
+
+#include <gasnet.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/mode.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::vis {
+
+/// The pieces of a vector, in order; empty ones are left out.
+class vector_pieces {
+ public:
+  vector_pieces(const gasnet_memvec_t* list, std::size_t count) noexcept
+      : next_(list), left_(count) {
+    skip_empty();
+  }
+  [[nodiscard]] bool more() const noexcept { return left_ != 0; }
+  [[nodiscard]] std::byte* at() const noexcept {
+    return static_cast<std::byte*>(next_->addr) + done_;
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return next_->len - done_; }
+  void advance(std::size_t n) noexcept {
+    if ((done_ += n) < next_->len) return;
+    ++next_, --left_, done_ = 0;
+    skip_empty();
+  }
+
+ private:
+  void skip_empty() noexcept {
+    while (left_ != 0 && next_->len == 0) ++next_, --left_;
+  }
+  const gasnet_memvec_t* next_;
+  std::size_t left_, done_ = 0;
+};
+
+/// Pieces of one length, in order.
+class indexed_pieces {
+ public:
+  indexed_pieces(void* const* list, std::size_t count, std::size_t length) noexcept
+      : next_(list), left_(length == 0 ? 0 : count), length_(length) {}
+  [[nodiscard]] bool more() const noexcept { return left_ != 0; }
+  [[nodiscard]] std::byte* at() const noexcept { return static_cast<std::byte*>(*next_) + done_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return length_ - done_; }
+  void advance(std::size_t n) noexcept {
+    if ((done_ += n) < length_) return;
+    ++next_, --left_, done_ = 0;
+  }
+
+ private:
+  void* const* next_;
+  std::size_t left_;
+  const std::size_t length_;
+  std::size_t done_ = 0;
+};
+
+/// Calls move(to, from, bytes) for every run; neighbours that go on on both sides are one.
+template <class Pieces, class Move>
+void match(Pieces to, Pieces from, Move&& move) {
+  std::byte *dst = nullptr, *src = nullptr;
+  std::size_t run = 0;
+  while (to.more() && from.more()) {
+    const std::size_t n = std::min(to.bytes(), from.bytes());
+    if (run != 0 && dst + run == to.at() && src + run == from.at()) {
+      run += n;
+    } else {
+      if (run != 0) move(dst, src, run);
+      dst = to.at(), src = from.at(), run = n;
+    }
+    to.advance(n);
+    from.advance(n);
+  }
+  if (run != 0) move(dst, src, run);
+}
+
+/// A regular array of runs, on both sides at once.
+class grid {
+ public:
+  /// elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], … Strides
+  /// in bytes, of any sign and order; those of one element are not looked at.
+  grid(std::size_t elem, const std::ptrdiff_t* dst_strides, const std::ptrdiff_t* src_strides,
+       const std::size_t* counts, std::size_t levels) noexcept
+      : run_(elem) {
+    for (std::size_t i = 0; i < levels; ++i)
+      if (counts[i] == 0) run_ = 0;
+    for (std::size_t i = 0; i < levels && run_ != 0; ++i)
+      if (counts[i] != 1) add({counts[i], dst_strides[i], src_strides[i]});
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return run_ == 0; }
+  /// Bytes of each run, and how many runs there are.
+  [[nodiscard]] std::size_t run() const noexcept { return run_; }
+  [[nodiscard]] std::size_t runs() const noexcept {
+    std::size_t n = 1;
+    for (unsigned i = 0; i < dims_; ++i) n *= dim_[i].count;
+    return n;
+  }
+
+  /// From the address of element 0: the lowest byte touched, and one past the highest.
+  struct extent {
+    std::ptrdiff_t low = 0, high = 0;
+  };
+  [[nodiscard]] extent dst_extent() const noexcept { return extent_of(&dimension::dst); }
+  [[nodiscard]] extent src_extent() const noexcept { return extent_of(&dimension::src); }
+
+  /// Calls move(to, from) for every run, of run() bytes, the innermost dimension first.
+  template <class Move>
+  void each(std::byte* dst, const std::byte* src, Move&& move) const {
+    if (run_ == 0) return;
+    std::size_t at[most] = {};
+    const dimension inner = dims_ != 0 ? dim_[0] : dimension{1, 0, 0};
+    while (true) {
+      for (std::size_t k = 0; k < inner.count; ++k)
+        move(dst + static_cast<std::ptrdiff_t>(k) * inner.dst,
+             src + static_cast<std::ptrdiff_t>(k) * inner.src);
+      unsigned i = 1;
+      for (; i < dims_; ++i) {
+        dst += dim_[i].dst, src += dim_[i].src;
+        if (++at[i] < dim_[i].count) break;
+        dst -= static_cast<std::ptrdiff_t>(at[i]) * dim_[i].dst;
+        src -= static_cast<std::ptrdiff_t>(at[i]) * dim_[i].src;
+        at[i] = 0;
+      }
+      if (i >= dims_) return;
+    }
+  }
+
+ private:
+  struct dimension {
+    std::size_t count;
+    std::ptrdiff_t dst, src;
+  };
+  // Each has two elements or more, so that more of them would have more elements than memory bytes.
+  static constexpr unsigned most = 64;
+
+  void add(const dimension& d) noexcept {
+    const auto run = static_cast<std::ptrdiff_t>(run_);
+    if (dims_ == 0 && d.dst == run && d.src == run) {
+      run_ *= d.count;
+      return;
+    }
+    if (dims_ != 0) {
+      dimension& last = dim_[dims_ - 1];
+      const auto n = static_cast<std::ptrdiff_t>(last.count);
+      if (d.dst == last.dst * n && d.src == last.src * n) {
+        last.count *= d.count;
+        return;
+      }
+    }
+    if (dims_ < most) dim_[dims_++] = d;
+  }
+  extent extent_of(std::ptrdiff_t dimension::*stride) const noexcept {
+    extent e{0, static_cast<std::ptrdiff_t>(run_)};
+    for (unsigned i = 0; i < dims_; ++i) {
+      const std::ptrdiff_t span = dim_[i].*stride * static_cast<std::ptrdiff_t>(dim_[i].count - 1);
+      (span < 0 ? e.low : e.high) += span;
+    }
+    return e;
+  }
+
+  std::size_t run_;
+  unsigned dims_ = 0;
+  dimension dim_[most];
+};
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::vis

@@ -1,0 +1,236 @@
+#include "lib/gasnet/vis/vis.hpp"
+
+#include <cstring>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/reach.hpp"
+#include "lib/gasnet/vis/packed.hpp"
+#include "lib/gasnet/vis/pieces.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::vis {
+namespace {
+
+// Shorter runs are packed. A post of the shared-memory device is some stores; a kernel's is a
+// system call for a packet, which is what a Medium of many runs costs.
+std::size_t pack_limit() noexcept {
+  constexpr std::size_t in_memory = 512;
+  return self.engine->device().shared_memory ? std::min(in_memory, longest_packed) : longest_packed;
+}
+
+void began(const char* call, status s) {
+  if (s != status::ok) [[unlikely]]
+    failed(call, s);
+}
+
+// Where a remote run lies here, or null.
+std::byte* reach(gasnet_node_t node, const void* at, std::size_t bytes) {
+  char* here = gasnetc_reach(node, at, bytes);
+  if (here == nullptr) here = map_remote(node, at, bytes);
+  return reinterpret_cast<std::byte*>(here);
+}
+
+// Runs of one put whose memory is not mapped here.
+class far_put {
+ public:
+  far_put(const char* call, gasnet_node_t to, op_counter& c) noexcept
+      : call_(call), to_(to), counter_(c), packer_(call, to, c) {}
+  ~far_put() { packer_.flush(); }
+  void operator()(std::byte* dst, const std::byte* src, std::size_t bytes) {
+    if (bytes < limit_)
+      packer_.add(dst, src, bytes);
+    else
+      began(call_, self.engine->one_sided().put(to_, dst, src, bytes, conduit::reuse::on_completion,
+                                                counter_));
+  }
+
+ private:
+  const char* const call_;
+  const gasnet_node_t to_;
+  op_counter& counter_;
+  const std::size_t limit_ = pack_limit();
+  put_packer packer_;
+};
+
+class far_get {
+ public:
+  far_get(const char* call, gasnet_node_t from, op_counter& c) noexcept
+      : call_(call), from_(from), counter_(c), packer_(call, from, c) {}
+  ~far_get() { packer_.flush(); }
+  void operator()(std::byte* dst, const std::byte* src, std::size_t bytes) {
+    if (bytes < limit_)
+      packer_.add(dst, src, bytes);
+    else
+      began(call_, self.engine->one_sided().get(dst, from_, src, bytes, counter_));
+  }
+
+ private:
+  const char* const call_;
+  const gasnet_node_t from_;
+  op_counter& counter_;
+  const std::size_t limit_ = pack_limit();
+  get_packer packer_;
+};
+
+// True if node's memory is mapped here, which `at` shows as well as any of it.
+bool is_near(gasnet_node_t node, const void* at, std::size_t bytes) {
+  return reach(node, at, bytes) != nullptr;
+}
+
+// ---- lists ----
+
+template <class Pieces>
+void check_pieces(const char* call, gasnet_node_t node, Pieces p) {
+  for (; p.more(); p.advance(p.bytes())) check_remote(node, p.at(), p.bytes(), call);
+}
+
+template <class Pieces>
+void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, op_counter& c) {
+  check_remote(to, nullptr, 0, call);
+  check_pieces(call, to, dst);
+  if (!dst.more()) return;
+  if (is_near(to, dst.at(), dst.bytes())) {
+    match(dst, src, [to](std::byte* d, const std::byte* s, std::size_t n) {
+      std::memcpy(reach(to, d, n), s, n);
+    });
+    GASNETC_WRITTEN();
+  } else {
+    match(dst, src, far_put(call, to, c));
+  }
+}
+
+template <class Pieces>
+void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op_counter& c) {
+  check_remote(from, nullptr, 0, call);
+  check_pieces(call, from, src);
+  if (!src.more()) return;
+  if (is_near(from, src.at(), src.bytes())) {
+    match(dst, src, [from](std::byte* d, const std::byte* s, std::size_t n) {
+      std::memcpy(d, reach(from, s, n), n);
+    });
+    GASNETC_READ();
+  } else {
+    match(dst, src, far_get(call, from, c));
+  }
+}
+
+std::size_t total(const gasnet_memvec_t* list, std::size_t count) noexcept {
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += list[i].len;
+  return sum;
+}
+
+void check_totals(const char* call, std::size_t dst, std::size_t src) {
+  if (dst != src)
+    fatal(1, "%s: the destination's pieces are %zu bytes, the source's %zu", call, dst, src);
+}
+
+void check_lengths(const char* call, std::size_t dst_count, std::size_t dst_bytes,
+                   std::size_t src_count, std::size_t src_bytes) {
+  if (dst_bytes == 0 || src_bytes == 0)
+    fatal(1, "%s: pieces of no bytes (destination %zu, source %zu)", call, dst_bytes, src_bytes);
+  check_totals(call, dst_count * dst_bytes, src_count * src_bytes);
+}
+
+// ---- grids ----
+
+template <std::size_t Bytes>
+void copy_runs(const grid& g, std::byte* dst, const std::byte* src) {
+  g.each(dst, src, [](std::byte* d, const std::byte* s) { std::memcpy(d, s, Bytes); });
+}
+
+void copy_grid(const grid& g, std::byte* dst, const std::byte* src) {
+  switch (g.run()) {
+    case 1:
+      return copy_runs<1>(g, dst, src);
+    case 2:
+      return copy_runs<2>(g, dst, src);
+    case 4:
+      return copy_runs<4>(g, dst, src);
+    case 8:
+      return copy_runs<8>(g, dst, src);
+    case 16:
+      return copy_runs<16>(g, dst, src);
+    case 32:
+      return copy_runs<32>(g, dst, src);
+    case 64:
+      return copy_runs<64>(g, dst, src);
+    default:
+      g.each(dst, src, [n = g.run()](std::byte* d, const std::byte* s) { std::memcpy(d, s, n); });
+  }
+}
+
+// Checks the remote side of a grid; where it lies here: the address of element 0, or null.
+std::byte* grid_here(const char* call, gasnet_node_t node, std::byte* at, grid::extent e) {
+  const auto bytes = static_cast<std::size_t>(e.high - e.low);
+  check_remote(node, at + e.low, bytes, call);
+  std::byte* const here = reach(node, at + e.low, bytes);
+  return here == nullptr ? nullptr : here - e.low;
+}
+
+}  // namespace
+
+void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
+                const gasnet_memvec_t* dst, std::size_t src_count, const gasnet_memvec_t* src,
+                op_counter& c) {
+  check_totals(call, total(dst, dst_count), total(src, src_count));
+  put_pieces(call, to, vector_pieces(dst, dst_count), vector_pieces(src, src_count), c);
+}
+
+void get_vector(const char* call, std::size_t dst_count, const gasnet_memvec_t* dst,
+                gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src,
+                op_counter& c) {
+  check_totals(call, total(dst, dst_count), total(src, src_count));
+  get_pieces(call, vector_pieces(dst, dst_count), from, vector_pieces(src, src_count), c);
+}
+
+void put_indexed(const char* call, gasnet_node_t to, std::size_t dst_count, void* const* dst,
+                 std::size_t dst_bytes, std::size_t src_count, void* const* src,
+                 std::size_t src_bytes, op_counter& c) {
+  check_lengths(call, dst_count, dst_bytes, src_count, src_bytes);
+  put_pieces(call, to, indexed_pieces(dst, dst_count, dst_bytes),
+             indexed_pieces(src, src_count, src_bytes), c);
+}
+
+void get_indexed(const char* call, std::size_t dst_count, void* const* dst, std::size_t dst_bytes,
+                 gasnet_node_t from, std::size_t src_count, void* const* src, std::size_t src_bytes,
+                 op_counter& c) {
+  check_lengths(call, dst_count, dst_bytes, src_count, src_bytes);
+  get_pieces(call, indexed_pieces(dst, dst_count, dst_bytes), from,
+             indexed_pieces(src, src_count, src_bytes), c);
+}
+
+void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdiff_t* dst_strides,
+                 const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
+                 const std::size_t* counts, std::size_t levels, op_counter& c) {
+  check_remote(to, nullptr, 0, call);
+  const grid g(elem, dst_strides, src_strides, counts, levels);
+  if (g.empty()) return;
+  auto* const d = static_cast<std::byte*>(dst);
+  const auto* const s = static_cast<const std::byte*>(src);
+  if (std::byte* const here = grid_here(call, to, d, g.dst_extent())) {
+    copy_grid(g, here, s);
+    GASNETC_WRITTEN();
+    return;
+  }
+  far_put out(call, to, c);
+  g.each(d, s, [&out, n = g.run()](std::byte* a, const std::byte* b) { out(a, b, n); });
+}
+
+void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides, gasnet_node_t from,
+                 const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
+                 const std::size_t* counts, std::size_t levels, op_counter& c) {
+  check_remote(from, nullptr, 0, call);
+  const grid g(elem, dst_strides, src_strides, counts, levels);
+  if (g.empty()) return;
+  auto* const d = static_cast<std::byte*>(dst);
+  auto* const s = const_cast<std::byte*>(static_cast<const std::byte*>(src));
+  if (const std::byte* const here = grid_here(call, from, s, g.src_extent())) {
+    copy_grid(g, d, here);
+    GASNETC_READ();
+    return;
+  }
+  far_get in(call, from, c);
+  g.each(d, s, [&in, n = g.run()](std::byte* a, const std::byte* b) { in(a, b, n); });
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::vis

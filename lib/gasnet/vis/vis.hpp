@@ -1,0 +1,59 @@
+// Puts and gets of many pieces, for gasnet_vis.h and gasnetex.h: which way they go.
+//
+//   memory that is mapped here    plain copies, complete on return
+//   a run of pack_limit or more   a put or get of its own, many in flight
+//   shorter runs, put             packed into Mediums, which the target lays out (packed.hpp);
+//                                 those that lie in one piece there: one put of them all
+//   shorter runs, get             asked for by Medium; the target packs
+//
+// Every function: `call` begins the line that ends the job where an argument is bad. What is in
+// flight is counted in c, which is unchanged if it is complete on return. Lists, strides and counts
+// are not read after the return; the source of a put may be until c is back. They may wait
+// (polling) for room; not from handlers. Any thread.
+#pragma once
+
+#include <gasnet.h>
+
+#include <cstddef>
+
+#include "lib/conduit/one_sided/rma_queue.hpp"
+#include "penstock/mode.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+class engine;
+}
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+
+/// Registers the handlers behind packed pieces. Before start().
+void register_pieces(conduit::engine& e);
+
+namespace vis {
+
+using conduit::op_counter;
+
+void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
+                const gasnet_memvec_t* dst, std::size_t src_count, const gasnet_memvec_t* src,
+                op_counter& c);
+void get_vector(const char* call, std::size_t dst_count, const gasnet_memvec_t* dst,
+                gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src,
+                op_counter& c);
+
+void put_indexed(const char* call, gasnet_node_t to, std::size_t dst_count, void* const* dst,
+                 std::size_t dst_bytes, std::size_t src_count, void* const* src,
+                 std::size_t src_bytes, op_counter& c);
+void get_indexed(const char* call, std::size_t dst_count, void* const* dst, std::size_t dst_bytes,
+                 gasnet_node_t from, std::size_t src_count, void* const* src, std::size_t src_bytes,
+                 op_counter& c);
+
+/// elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], … `levels` of
+/// them. Strides in bytes, of any sign and order; dst and src are the addresses of element 0.
+void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdiff_t* dst_strides,
+                 const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
+                 const std::size_t* counts, std::size_t levels, op_counter& c);
+void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides, gasnet_node_t from,
+                 const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
+                 const std::size_t* counts, std::size_t levels, op_counter& c);
+
+}  // namespace vis
+}  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -1,0 +1,121 @@
+// The calls behind gasnet_vis.h: their handles, and what GASNet-1 asks of strides, over vis/.
+#include "lib/base/log.hpp"
+#include "lib/gasnet/operations.hpp"
+#include "lib/gasnet/vis/vis.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+namespace {
+
+enum how : int { blocking_call, with_handle, implicit };
+
+// Runs go(call, counter) with the counter that the form asks for; call is the name of that form.
+template <class Go>
+gasnet_handle_t run(int how, const char* const (&names)[3], bool put, Go&& go) {
+  thread_operations& mine = my_operations();
+  if (how == implicit) {
+    go(names[2], (put ? mine.implicit_puts() : mine.implicit_gets()).pending);
+    return GASNET_INVALID_HANDLE;
+  }
+  if (how == blocking_call) {
+    operation op;
+    go(names[0], op.pending);
+    wait_for(op);
+    return GASNET_INVALID_HANDLE;
+  }
+  operation& op = mine.take();
+  go(names[1], op.pending);
+  if (!op.done()) return &op;
+  mine.give(op);
+  return GASNET_INVALID_HANDLE;
+}
+
+// Names of a call's three forms, for the lines that say what is wrong.
+#define PENSTOCK_FORMS(name) \
+  { "gasnet_" name "_bulk", "gasnet_" name "_nb_bulk", "gasnet_" name "_nbi_bulk" }
+constexpr const char* putv_names[3] = PENSTOCK_FORMS("putv");
+constexpr const char* getv_names[3] = PENSTOCK_FORMS("getv");
+constexpr const char* puti_names[3] = PENSTOCK_FORMS("puti");
+constexpr const char* geti_names[3] = PENSTOCK_FORMS("geti");
+constexpr const char* puts_names[3] = PENSTOCK_FORMS("puts");
+constexpr const char* gets_names[3] = PENSTOCK_FORMS("gets");
+#undef PENSTOCK_FORMS
+
+// Each repetition begins behind the one before, so that no destination is written twice.
+void check_strides(const char* call, const size_t strides[], const size_t count[], size_t levels) {
+  for (size_t i = 0; i <= levels; ++i)
+    if (count[i] == 0) return;
+  std::size_t reach = count[0];  // bytes from the first to the end of the last repetition
+  for (size_t i = 0; i < levels; ++i) {
+    if (count[i + 1] == 1) continue;
+    if (strides[i] < reach)
+      fatal(1,
+            "%s: the destination overlaps itself: strides[%zu] is %zu, what is repeated %zu bytes",
+            call, i, strides[i], reach);
+    reach += (count[i + 1] - 1) * strides[i];
+  }
+}
+
+const std::ptrdiff_t* as_signed(const size_t strides[]) {
+  return reinterpret_cast<const std::ptrdiff_t*>(strides);
+}
+
+}  // namespace
+}  // namespace penstock::gasnet::PENSTOCK_ABI
+
+using namespace penstock::gasnet;
+
+extern "C" {
+
+gasnet_handle_t GASNETC_(putv)(int how, gasnet_node_t dstnode, size_t dstcount,
+                               gasnet_memvec_t const dstlist[], size_t srccount,
+                               gasnet_memvec_t const srclist[]) {
+  return run(how, putv_names, true, [&](const char* call, vis::op_counter& c) {
+    vis::put_vector(call, dstnode, dstcount, dstlist, srccount, srclist, c);
+  });
+}
+
+gasnet_handle_t GASNETC_(getv)(int how, size_t dstcount, gasnet_memvec_t const dstlist[],
+                               gasnet_node_t srcnode, size_t srccount,
+                               gasnet_memvec_t const srclist[]) {
+  return run(how, getv_names, false, [&](const char* call, vis::op_counter& c) {
+    vis::get_vector(call, dstcount, dstlist, srcnode, srccount, srclist, c);
+  });
+}
+
+gasnet_handle_t GASNETC_(puti)(int how, gasnet_node_t dstnode, size_t dstcount,
+                               void* const dstlist[], size_t dstlen, size_t srccount,
+                               void* const srclist[], size_t srclen) {
+  return run(how, puti_names, true, [&](const char* call, vis::op_counter& c) {
+    vis::put_indexed(call, dstnode, dstcount, dstlist, dstlen, srccount, srclist, srclen, c);
+  });
+}
+
+gasnet_handle_t GASNETC_(geti)(int how, size_t dstcount, void* const dstlist[], size_t dstlen,
+                               gasnet_node_t srcnode, size_t srccount, void* const srclist[],
+                               size_t srclen) {
+  return run(how, geti_names, false, [&](const char* call, vis::op_counter& c) {
+    vis::get_indexed(call, dstcount, dstlist, dstlen, srcnode, srccount, srclist, srclen, c);
+  });
+}
+
+gasnet_handle_t GASNETC_(puts)(int how, gasnet_node_t dstnode, void* dstaddr,
+                               const size_t dststrides[], void* srcaddr, const size_t srcstrides[],
+                               const size_t count[], size_t stridelevels) {
+  return run(how, puts_names, true, [&](const char* call, vis::op_counter& c) {
+    check_strides(call, dststrides, count, stridelevels);
+    vis::put_strided(call, dstnode, dstaddr, as_signed(dststrides), srcaddr, as_signed(srcstrides),
+                     count[0], count + 1, stridelevels, c);
+  });
+}
+
+gasnet_handle_t GASNETC_(gets)(int how, void* dstaddr, const size_t dststrides[],
+                               gasnet_node_t srcnode, void* srcaddr, const size_t srcstrides[],
+                               const size_t count[], size_t stridelevels) {
+  return run(how, gets_names, false, [&](const char* call, vis::op_counter& c) {
+    check_strides(call, dststrides, count, stridelevels);
+    vis::get_strided(call, dstaddr, as_signed(dststrides), srcnode, srcaddr, as_signed(srcstrides),
+                     count[0], count + 1, stridelevels, c);
+  });
+}
+
+}  // extern "C"
