@@ -49,6 +49,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
     return errno = e, nullptr;
   }
   c->polls_datagrams = true;
+  c->moves_memory = true;
   c->datagram_patience_ns = 5'000'000'000;  // programs that were written for a quiet network
   // What verbs_init_context asks of the kernel is answered too, so its descriptor must be known.
   const int async_fd = ::dup(c->events.fd());

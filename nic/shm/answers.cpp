@@ -55,7 +55,9 @@ void service_thread::hand_file(int socket, const visitor& v, const request& q) n
   const std::uint64_t length = r.length.load(std::memory_order_relaxed);
   std::optional<shared_part> part;
   if (qp != nullptr && context_.regions.allows(q.rkey, qp->pd_number, address, length, 0))
-    part = find_shared(address, length);
+    part = r.moved.load(std::memory_order_relaxed)
+               ? shared_part{address, length, address, moved_memory::file()}
+               : find_shared(address, length);
   if (part) {
     a.error = 0;
     a.value = part->offset + (address - part->address);

@@ -45,7 +45,10 @@ struct context {
   std::atomic<std::uint32_t> next_pd{1};
   // Datagrams. A thread that polls takes them in itself where the context says so: that costs a
   // system call for each look, which only who lives on datagrams wants to pay.
-  bool polls_datagrams = false;                      ///< fixed before the first QP
+  bool polls_datagrams = false;  ///< fixed before the first QP
+  /// Registered memory is moved to where peers can map it (moved_memory.hpp). Penstock's own is
+  /// there already; memory of other programs is wherever malloc put it. Fixed before the first MR.
+  bool moves_memory = false;
   std::uint64_t datagram_patience_ns = 100'000'000;  ///< how long a full socket is tried
   spin_lock datagram_lock;                           ///< who reads the socket
   std::atomic<bool> datagrams_polled{false};         ///< somebody has looked: the pusher need not

@@ -12,6 +12,7 @@
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/own_threads.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 
@@ -61,7 +62,10 @@ int pusher_thread::start() {
   int e = watch_socket(epoll_, kicks_, EPOLLIN, about_kicks);
   if (e == 0) e = watch_socket(epoll_, bells_, EPOLLIN, about_bells);
   if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);
-  if (e == 0) e = start_quiet_thread(thread_, [this] { run(); });
+  if (e != 0) return e;
+  count_own_thread(1);
+  e = start_quiet_thread(thread_, [this] { run(); });
+  if (e != 0) count_own_thread(-1);
   return e;
 }
 
@@ -70,6 +74,7 @@ void pusher_thread::stop() noexcept {
     stopping_.store(true, std::memory_order_release);
     kick();
     thread_.join();
+    count_own_thread(-1);
   }
   for (int* fd : {&bells_, &datagrams_, &kicks_, &epoll_}) {
     if (*fd >= 0) ::close(*fd);
@@ -118,12 +123,11 @@ int pusher_thread::patience() noexcept {
 void pusher_thread::run() noexcept {
   ask_for_short_slices();  // sleepers wait for it
   epoll_event events[64];
-  bool moved = false;
+  int wait = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    // While work moves, the thread only gives way to others.
-    const int wait = moved ? 0 : patience();
-    if (moved) ::sched_yield();
+    if (wait == 0) ::sched_yield();  // while work moves, the thread only gives way to others
     const int n = ::epoll_wait(epoll_, events, 64, wait);
+    const working_time working = begin_work();
     const std::lock_guard guard(working_);
     for (int i = 0; i < n; ++i) {
       const std::uint64_t about = events[i].data.u64;
@@ -139,7 +143,7 @@ void pusher_thread::run() noexcept {
       }
     }
     if (resting_.load(std::memory_order_relaxed)) take_datagrams();
-    moved = look_after_queues();
+    wait = look_after_queues() ? 0 : patience();
   }
 }
 

@@ -97,8 +97,12 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
     return errno = e, nullptr;
   auto* mr = new (std::nothrow) memory_region{};
   if (mr == nullptr) return errno = ENOMEM, nullptr;
+  constexpr int remote =
+      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  if (c.moves_memory && (access & remote) != 0) mr->moved = moved_memory::take(address, bytes);
   const int index = c.memory.take_entry(table::mr);
   if (index < 0) {
+    moved_memory::let_go(mr->moved, address, bytes);
     delete mr;
     return nullptr;
   }
@@ -119,7 +123,9 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   shown.access.store(rights, std::memory_order_relaxed);
   shown.address.store(address, std::memory_order_relaxed);
   shown.length.store(bytes, std::memory_order_relaxed);
-  shown.mappable.store(find_shared(address, bytes) ? 1 : 0, std::memory_order_relaxed);
+  mine.moved.store(mr->moved.moved, std::memory_order_relaxed);
+  shown.mappable.store(mr->moved.moved || find_shared(address, bytes) ? 1 : 0,
+                       std::memory_order_relaxed);
   // M4, M1 valid  store-release key  -> M3, M2: the fields are written
   mine.key.store(key, std::memory_order_release);
   shown.key.store(key, std::memory_order_release);
@@ -144,6 +150,8 @@ int dereg_mr(ibv_mr* mr) {
   constexpr std::uint32_t remote =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   if ((mine.access.load(std::memory_order_relaxed) & remote) != 0) wait_untouched(c, mr->rkey);
+  moved_memory::let_go(static_cast<memory_region*>(mr)->moved,
+                       reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
   mine.length.store(mr->rkey >> region_table::index_bits, std::memory_order_relaxed);
   c.memory.free_entry(table::mr, i);
   of(mr->pd).users.fetch_sub(1, std::memory_order_release);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nic/shm/arena.hpp"
+#include "nic/shm/moved_memory.hpp"
 
 namespace penstock::nic::shm {
 
@@ -26,6 +27,7 @@ inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protectio
 struct memory_region : ibv_mr {
   std::int32_t kind = 0;  ///< 0: ordinary memory
   std::int32_t access = 0;
+  moved_memory::hold moved;  ///< see context::moves_memory
 };
 
 /// A part of memory that maps a file, so that peers may map it too.
@@ -40,6 +42,7 @@ class region_table {
   struct region {
     std::atomic<std::uint32_t> key{0}, pd{0}, access{0};
     std::atomic<std::uint64_t> address{0}, length{0};
+    std::atomic<bool> moved{false};  ///< it lies in moved_memory's file
   };
   static constexpr std::uint32_t index_bits = 18;
   static constexpr std::uint32_t index_of(std::uint32_t key) noexcept {

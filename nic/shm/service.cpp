@@ -13,6 +13,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/own_threads.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -33,7 +34,10 @@ int service_thread::start() {
   if (e != 0) return e;
   // Peers may read and write registered memory where Yama would otherwise forbid it to siblings.
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-  return start_quiet_thread(thread_, [this] { run(); });
+  count_own_thread(1);
+  e = start_quiet_thread(thread_, [this] { run(); });
+  if (e != 0) count_own_thread(-1);
+  return e;
 }
 
 void service_thread::stop() noexcept {
@@ -41,6 +45,7 @@ void service_thread::stop() noexcept {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto n = ::write(stop_, &one, sizeof one);
     thread_.join();
+    count_own_thread(-1);
   }
   for (int* fd : {&listener_, &stop_, &epoll_}) {
     if (*fd >= 0) ::close(*fd);
@@ -54,6 +59,7 @@ void service_thread::run() noexcept {
   epoll_event events[64];
   for (;;) {
     const int n = ::epoll_wait(epoll_, events, 64, -1);
+    const working_time working = begin_work();
     for (int i = 0; i < n; ++i) {
       const std::uint64_t about = events[i].data.u64;
       if (about == about_stop) return;

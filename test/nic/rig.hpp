@@ -40,6 +40,7 @@ struct options {
   bool channel = false;
   bool signal_all = false;
   std::size_t memory = 1 << 20;
+  void (*opened)(ibv_context*) = nullptr;  ///< called before anything is made
   // connection
   std::uint8_t timeout = 14, retry_cnt = 1, rnr_retry = 7, min_rnr_timer = 1, reads = 16;
   int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -65,6 +66,7 @@ struct side {
     context = v.open_device(list[0]);
     v.free_device_list(list);
     REQUIRE(context != nullptr);
+    if (o.opened != nullptr) o.opened(context);
     REQUIRE(v.query_gid(context, 1, 0, &gid) == 0);
     pd = v.alloc_pd(context);
     if (o.channel) channel = v.create_comp_channel(context);

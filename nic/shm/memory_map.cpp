@@ -1,0 +1,78 @@
+#include "nic/shm/memory_map.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "nic/shm/layout.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+bool read_line(const char* line, mapped_piece& p) noexcept {
+  char rights[8] = {}, name[16] = {};
+  const int n =
+      std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*x:%*x %" SCNu64 " %15s",
+                  &p.begin, &p.end, rights, &p.offset, &p.inode, name);
+  if (n < 5) return false;
+  p.writable = rights[0] == 'r' && rights[1] == 'w';
+  p.shared = rights[3] == 's';
+  p.named = p.inode == 0 && name[0] != 0 && std::strcmp(name, "[heap]") != 0 &&
+            std::strncmp(name, "[anon:", 6) != 0;
+  return true;
+}
+
+}  // namespace
+
+std::vector<mapped_piece> pieces_of(std::uint64_t first, std::uint64_t last) {
+  std::vector<mapped_piece> found;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
+                                                             std::fclose);
+  if (!maps) return found;
+  char line[512];
+  bool fresh = true;  // a long path may come in several parts
+  while (std::fgets(line, sizeof line, maps.get()) != nullptr) {
+    mapped_piece p;
+    const bool begins = fresh;
+    fresh = std::strchr(line, '\n') != nullptr;
+    if (!begins || !read_line(line, p) || p.end <= first) continue;
+    if (p.begin >= last) break;
+    found.push_back(p);
+  }
+  return found;
+}
+
+page_states::page_states() noexcept : fd_(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+
+page_states::~page_states() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::uint64_t page_states::run(std::uint64_t first, std::uint64_t last,
+                               bool* present) const noexcept {
+  constexpr std::uint64_t in_memory = std::uint64_t{1} << 63, swapped = std::uint64_t{1} << 62;
+  *present = true;
+  std::uint64_t words[256];
+  for (std::uint64_t at = first; at < last;) {
+    const std::uint64_t left = (last - at) / page_bytes;
+    const std::size_t want = left < std::size(words) ? left : std::size(words);
+    const ssize_t n = ::pread(fd_, words, want * sizeof words[0],
+                              static_cast<off_t>(at / page_bytes * sizeof words[0]));
+    if (n != static_cast<ssize_t>(want * sizeof words[0])) {
+      *present = true;  // it cannot be known
+      return last;
+    }
+    for (std::size_t i = 0; i < want; ++i, at += page_bytes) {
+      const bool holds = (words[i] & (in_memory | swapped)) != 0;
+      if (at == first) *present = holds;
+      if (holds != *present) return at;
+    }
+  }
+  return last;
+}
+
+}  // namespace penstock::nic::shm

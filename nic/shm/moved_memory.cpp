@@ -1,0 +1,335 @@
+#include "nic/shm/moved_memory.hpp"
+
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "lib/base/shortage.hpp"
+#include "nic/shm/coverage.hpp"
+#include "nic/shm/layout.hpp"
+#include "nic/shm/memory_map.hpp"
+#include "nic/shm/own_threads.hpp"
+
+namespace penstock::nic::shm {
+namespace {
+
+constexpr std::uint64_t file_bytes = std::uint64_t{1} << 48;  // every address of a program
+constexpr std::uint64_t piece_bytes = 4u << 20;  // so much is there twice while it is moved
+
+struct state {
+  std::mutex lock;
+  std::atomic<int> fd{-1};
+  std::atomic<std::uint64_t> inode{0};
+  std::uint32_t life = 1;  // changes in a child of fork
+  coverage users;          // of all registrations that took memory, moved or not
+  coverage left;           // moved, not used, but not moved back
+  // A fork in the works.
+  std::vector<mapped_piece> at_fork;
+  int ready[2] = {-1, -1};
+};
+state& the() noexcept {
+  static auto* s = new state;
+  return *s;
+}
+
+off_t place(std::uint64_t address) noexcept { return static_cast<off_t>(address); }
+void* pointer(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
+
+bool in_file(const state& s, const mapped_piece& p) noexcept {
+  return p.inode != 0 && p.inode == s.inode.load(std::memory_order_relaxed) && p.shared &&
+         p.writable && p.offset == p.begin;
+}
+
+bool movable(const mapped_piece& p) noexcept {
+  return p.inode == 0 && !p.shared && p.writable && !p.named && p.end <= file_bytes &&
+         !still::stands_on(p.begin, p.end);
+}
+
+void punch(const state& s, std::uint64_t first, std::uint64_t last) noexcept {
+  ::fallocate(s.fd.load(std::memory_order_relaxed), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              place(first), place(last - first));
+}
+
+bool write_all(int fd, std::uint64_t first, std::uint64_t last) noexcept {
+  while (first < last) {
+    // Not pwrite(2)'s function: a sanitizer's one looks at what lies between the program's objects.
+    const long n = ::syscall(SYS_pwrite64, fd, pointer(first), last - first, place(first));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    first += static_cast<std::uint64_t>(n);
+  }
+  return true;
+}
+
+bool read_all(int fd, std::byte* to, std::uint64_t first, std::uint64_t last) noexcept {
+  while (first < last) {
+    const ssize_t n = ::pread(fd, to, last - first, place(first));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    first += static_cast<std::uint64_t>(n);
+    to += n;
+  }
+  return true;
+}
+
+/// f(begin, end) for what the file holds of [first, last), until it answers false.
+template <class F>
+bool each_written(int fd, std::uint64_t first, std::uint64_t last, F f) noexcept {
+  while (first < last) {
+    const off_t data = ::lseek(fd, place(first), SEEK_DATA);
+    if (data < 0 || data >= place(last)) break;
+    const off_t hole = std::min(::lseek(fd, data, SEEK_HOLE), place(last));
+    if (!f(static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole))) return false;
+    first = static_cast<std::uint64_t>(hole);
+  }
+  return true;
+}
+
+/// Puts the file's pages where private ones are, with their contents. Nothing else runs; nothing is
+/// written to memory outside the stack meanwhile.
+bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
+                std::uint64_t last) noexcept {
+  const int fd = s.fd.load(std::memory_order_relaxed);
+  bool present = false;
+  for (std::uint64_t at = first; at < last;) {
+    const std::uint64_t end = pages.run(at, last, &present);
+    if (present && !write_all(fd, at, end)) return false;
+    at = end;
+  }
+  void* p = ::mmap(pointer(first), last - first, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, place(first));
+  if (p == MAP_FAILED) return false;
+  // The program's next access shall find the pages, as before.
+  return each_written(fd, first, last, [](std::uint64_t a, std::uint64_t b) {
+    ::madvise(pointer(a), b - a, MADV_POPULATE_WRITE);
+    return true;
+  });
+}
+
+/// The other way round: private pages with what the file has.
+bool restore_piece(int fd, std::uint64_t first, std::uint64_t last) noexcept {
+  void* fresh = ::mmap(nullptr, last - first, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) return false;
+  auto* to = static_cast<std::byte*>(fresh);
+  if (each_written(
+          fd, first, last,
+          [=](std::uint64_t a, std::uint64_t b) { return read_all(fd, to + (a - first), a, b); }) &&
+      ::mremap(fresh, last - first, last - first, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(first)) !=
+          MAP_FAILED)
+    return true;
+  ::munmap(fresh, last - first);
+  return false;
+}
+
+template <class Move>
+bool by_pieces(std::uint64_t first, std::uint64_t last, Move move) noexcept {
+  for (std::uint64_t at = first; at < last; at += piece_bytes)
+    if (!move(at, std::min(at + piece_bytes, last))) return false;
+  return true;
+}
+
+/// Programs that fork have asked libibverbs to keep registered memory from their children; that is
+/// said of the pages that were there before.
+void keep_from_children(std::uint64_t first, std::uint64_t last) noexcept {
+  if (ibv_is_fork_initialized() == IBV_FORK_ENABLED)
+    ::madvise(pointer(first), last - first, MADV_DONTFORK);
+}
+
+// Around fork. A child would share moved pages: it makes copies of them before its fork returns,
+// and its parent waits for that with its own return.
+void before_fork() {
+  state& s = the();
+  s.lock.lock();
+  s.at_fork.clear();
+  if (s.fd.load(std::memory_order_relaxed) < 0) return;
+  for (const mapped_piece& p : pieces_of(0, file_bytes))
+    if (in_file(s, p)) s.at_fork.push_back(p);
+  if (!s.at_fork.empty() && ::pipe2(s.ready, O_CLOEXEC) != 0) s.ready[0] = s.ready[1] = -1;
+}
+
+void after_fork_in_parent() {
+  state& s = the();
+  if (s.ready[0] >= 0) {
+    ::close(s.ready[1]);
+    pollfd p{s.ready[0], POLLIN, 0};  // hung up when the child is ready, or has died
+    while (::poll(&p, 1, -1) < 0 && errno == EINTR) {
+    }
+    ::close(s.ready[0]);
+    s.ready[0] = s.ready[1] = -1;
+  }
+  s.lock.unlock();
+}
+
+void after_fork_in_child() {
+  state& s = the();
+  const int fd = s.fd.exchange(-1, std::memory_order_relaxed);
+  unsigned char there;
+  for (const mapped_piece& p : s.at_fork) {
+    if (::mincore(pointer(p.begin), 1, &there) != 0) continue;  // MADV_DONTFORK
+    if (!by_pieces(p.begin, p.end,
+                   [fd](std::uint64_t a, std::uint64_t b) { return restore_piece(fd, a, b); }))
+      ::_exit(127);  // memory that is shared by accident is worse than none
+  }
+  if (fd >= 0) ::close(fd);
+  for (int* end : {&s.ready[0], &s.ready[1]}) {
+    if (*end >= 0) ::close(*end);
+    *end = -1;
+  }
+  s.inode.store(0, std::memory_order_relaxed);
+  ++s.life;
+  forget_own_threads();
+  new (&s.lock) std::mutex;
+}
+
+/// The file, made when it is first needed. False: there can be none.
+bool open_file(state& s) noexcept {
+  if (s.fd.load(std::memory_order_relaxed) >= 0) return true;
+  if (!file_may_have(file_bytes)) return false;
+  static const bool guarded =
+      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  if (!guarded) return false;
+  const int fd = ::memfd_create("penstock-moved", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return false;
+  struct stat st {};
+  if (::ftruncate(fd, place(file_bytes)) != 0 ||
+      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+      ::fstat(fd, &st) != 0) {
+    ::close(fd);
+    return false;
+  }
+  s.users.clear();
+  s.left.clear();
+  s.inode.store(st.st_ino, std::memory_order_relaxed);
+  s.fd.store(fd, std::memory_order_release);
+  return true;
+}
+
+/// Moves what of [first, last) is not in the file. True: all of it is there.
+bool move(state& s, std::uint64_t first, std::uint64_t last) {
+  std::vector<mapped_piece> todo;
+  std::uint64_t at = first;
+  for (mapped_piece p : pieces_of(first, last)) {
+    p.offset += std::max(p.begin, first) - p.begin;
+    p.begin = std::max(p.begin, first);
+    p.end = std::min(p.end, last);
+    if (p.begin != at) return false;
+    at = p.end;
+    if (in_file(s, p)) continue;
+    // Memory that is in use and not in the file may be written by a peer at any time.
+    if (!movable(p) || s.users.any(p.begin, p.end)) return false;
+    todo.push_back(p);
+  }
+  if (at != last) return false;
+  if (todo.empty()) return true;
+  const page_states pages;
+  const still nobody;
+  if (!nobody) return false;
+  for (const mapped_piece& p : todo) {
+    punch(s, p.begin, p.end);  // what lay there in a former life
+    if (!by_pieces(p.begin, p.end,
+                   [&](std::uint64_t a, std::uint64_t b) { return move_piece(s, pages, a, b); }))
+      return false;
+    keep_from_children(p.begin, p.end);
+  }
+  return true;
+}
+
+/// Moves back what of [first, last) nobody uses.
+void restore(state& s, std::uint64_t first, std::uint64_t last) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> unused;
+  s.users.each(first, last, [&](std::uint64_t a, std::uint64_t b, std::uint32_t users) {
+    if (users == 0) unused.emplace_back(a, b);
+  });
+  if (unused.empty()) return;
+  const std::vector<mapped_piece> pieces = pieces_of(first, last);
+  const still nobody;
+  for (const auto& [a, b] : unused) {
+    std::uint64_t at = a;  // what lies before is dealt with
+    for (const mapped_piece& p : pieces) {
+      const std::uint64_t begin = std::max(p.begin, a), end = std::min(p.end, b);
+      if (begin >= end) continue;
+      mapped_piece part = p;
+      part.offset += begin - p.begin;
+      part.begin = begin;
+      if (!in_file(s, part)) continue;
+      punch(s, at, begin);  // the program has unmapped it
+      at = end;
+      const int fd = s.fd.load(std::memory_order_relaxed);
+      const bool back = nobody && by_pieces(begin, end, [fd](std::uint64_t x, std::uint64_t y) {
+                          return restore_piece(fd, x, y);
+                        });
+      if (back)
+        punch(s, begin, end);
+      else
+        s.left.add(begin, end);
+    }
+    punch(s, at, b);
+  }
+}
+
+/// Tries again what could not be moved back.
+void restore_left(state& s) {
+  if (!still::possible()) return;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> again;
+  s.left.each(0, file_bytes, [&](std::uint64_t a, std::uint64_t b, std::uint32_t times) {
+    if (times != 0) again.emplace_back(a, b);
+  });
+  s.left.clear();
+  for (const auto& [a, b] : again) restore(s, a, b);
+}
+
+std::uint64_t first_page(std::uint64_t address) noexcept { return address & ~(page_bytes - 1); }
+std::uint64_t end_page(std::uint64_t address) noexcept {
+  return first_page(address + page_bytes - 1);
+}
+
+}  // namespace
+
+moved_memory::hold moved_memory::take(std::uint64_t address, std::uint64_t bytes) noexcept {
+  state& s = the();
+  const std::lock_guard guard(s.lock);
+  const std::uint64_t first = first_page(address), last = end_page(address + bytes);
+  hold h{false, false, s.life};
+  if (!open_file(s) || last > file_bytes) return h;
+  try {
+    restore_left(s);
+    h.moved = move(s, first, last);
+    s.users.add(first, last);
+    h.held = true;
+  } catch (const std::bad_alloc&) {
+    h.moved = false;
+  }
+  return h;
+}
+
+void moved_memory::let_go(const hold& h, std::uint64_t address, std::uint64_t bytes) noexcept {
+  if (!h.held) return;
+  state& s = the();
+  const std::lock_guard guard(s.lock);
+  if (h.life != s.life) return;
+  const std::uint64_t first = first_page(address), last = end_page(address + bytes);
+  try {
+    s.users.remove(first, last);
+    restore(s, first, last);
+    restore_left(s);
+  } catch (const std::bad_alloc&) {
+    return;  // it stays where it is
+  }
+}
+
+int moved_memory::file() noexcept { return the().fd.load(std::memory_order_acquire); }
+
+}  // namespace penstock::nic::shm

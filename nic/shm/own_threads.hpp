@@ -1,0 +1,38 @@
+// The device's own threads in this process, and how to have them keep still: while memory is
+// replaced under the process (moved_memory.hpp), nobody may write to it.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+
+namespace penstock::nic::shm {
+
+/// What a thread of the device holds whenever it may touch memory outside its stack: always, but
+/// while it waits for events. A thread that waits for a peer's answer may hold it, and so may the
+/// one that gives the answer, whoever wants stillness meanwhile.
+using working_time = std::shared_lock<std::shared_mutex>;
+working_time begin_work();
+
+/// Counts a thread of the device, from before it begins until after it has ended.
+void count_own_thread(int change) noexcept;
+
+/// Stillness: no thread of the process runs but the caller, until this object goes.
+class still {
+ public:
+  still();
+  /// False: the program has other threads, or the device's are busy for longer than a moment.
+  explicit operator bool() const noexcept { return lock_.owns_lock(); }
+  /// False if the program has other threads now.
+  static bool possible() noexcept;
+  /// True if [first, last) holds what this object itself stands on: that cannot be replaced.
+  static bool stands_on(std::uint64_t first, std::uint64_t last) noexcept;
+
+ private:
+  std::unique_lock<std::shared_mutex> lock_;
+};
+
+/// In the child of a fork: there are no other threads.
+void forget_own_threads() noexcept;
+
+}  // namespace penstock::nic::shm

@@ -1,0 +1,234 @@
+// Memory that is moved to where peers can map it, in place, while it is registered.
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "nic/shm/context.hpp"
+#include "nic/shm/memory_map.hpp"
+#include "nic/shm/moved_memory.hpp"
+#include "test/nic/rig.hpp"
+
+namespace shm = penstock::nic::shm;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool can_move = false;  // that sanitizer has a thread of its own
+#else
+constexpr bool can_move = true;
+#endif
+
+constexpr int all_rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+rig::options moving() {
+  rig::options o;
+  o.opened = [](ibv_context* c) { shm::of(c).moves_memory = true; };
+  return o;
+}
+
+std::uint64_t at(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
+
+/// Whether every page of it maps a file that others can map.
+bool moved(const void* p, std::size_t bytes) {
+  const auto pieces = shm::pieces_of(at(p), at(p) + bytes);
+  bool all = !pieces.empty();
+  for (const auto& m : pieces) all = all && m.shared && m.inode != 0;
+  return all;
+}
+
+/// Bytes that the file holds.
+std::int64_t held() {
+  struct stat s {};
+  REQUIRE(::fstat(shm::moved_memory::file(), &s) == 0);
+  return s.st_blocks * 512;
+}
+
+struct pages {
+  std::size_t bytes;
+  std::byte* base;
+  explicit pages(std::size_t n) : bytes(n) {
+    base = static_cast<std::byte*>(
+        ::mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(base != MAP_FAILED);
+  }
+  ~pages() { ::munmap(base, bytes); }
+};
+
+ibv_wc_status write_to(rig::side& from, std::size_t offset, std::size_t n, const void* to,
+                       std::uint32_t key) {
+  REQUIRE(from.post(1, IBV_WR_RDMA_WRITE, offset, n, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+    wr.wr.rdma = {at(to), key};
+  }) == 0);
+  return from.sent().status;
+}
+
+}  // namespace
+
+TEST_CASE("memory from malloc is mapped by peers while it is registered, and private afterwards") {
+  rig::pair p(moving());
+  REQUIRE(moved(p.b.memory.data(), p.b.memory.size()) == can_move);
+  for (std::size_t n : {1u, 8u, 4096u, 100'000u}) {
+    std::memset(p.a.memory.data(), static_cast<int>(n % 251), n);
+    CHECK(write_to(p.a, 0, n, p.b.memory.data() + 4097, p.b.mr->rkey) == IBV_WC_SUCCESS);
+    CHECK(std::memcmp(p.a.memory.data(), p.b.memory.data() + 4097, n) == 0);
+  }
+  const bool mapped =
+      shm::map_remote(p.a.qp, at(p.b.memory.data()), p.b.memory.size(), p.b.mr->rkey) != nullptr;
+  CHECK(mapped == can_move);
+  const std::vector<std::byte> before = p.b.memory;
+  REQUIRE(p.b.v.dereg_mr(p.b.mr) == 0);
+  p.b.mr = nullptr;
+  CHECK_FALSE(moved(p.b.memory.data(), 1));
+  CHECK(p.b.memory == before);
+}
+
+TEST_CASE("registrations that overlap share moved pages until the last of them ends") {
+  rig::pair p(moving());
+  pages m(64 * 4096);
+  for (std::size_t i = 0; i < m.bytes; ++i) m.base[i] = static_cast<std::byte>(i * 7 % 253);
+  const std::vector<std::byte> before(m.base, m.base + m.bytes);
+  const auto reg = [&](std::size_t offset, std::size_t n) {
+    ibv_mr* mr = p.b.v.reg_mr(p.b.pd, m.base + offset, n, all_rights);
+    REQUIRE(mr != nullptr);
+    return mr;
+  };
+  ibv_mr* a = reg(100, 5 * 4096);
+  ibv_mr* b = reg(4 * 4096, 20 * 4096);
+  ibv_mr* c = reg(0, m.bytes);
+  CHECK(moved(m.base, m.bytes) == can_move);
+  REQUIRE(p.b.v.dereg_mr(a) == 0);
+  REQUIRE(p.b.v.dereg_mr(c) == 0);
+  CHECK(moved(m.base + 4 * 4096, 20 * 4096) == can_move);
+  CHECK_FALSE(moved(m.base, 4 * 4096));
+  CHECK_FALSE(moved(m.base + 24 * 4096, 4096));
+  CHECK(std::memcmp(m.base, before.data(), m.bytes) == 0);
+  CHECK(write_to(p.a, 0, 64, m.base + 5 * 4096, b->rkey) == IBV_WC_SUCCESS);
+  REQUIRE(p.b.v.dereg_mr(b) == 0);
+  CHECK_FALSE(moved(m.base, m.bytes));
+  CHECK(std::memcmp(m.base, p.a.memory.data(), 0) == 0);
+  CHECK(std::memcmp(m.base + 5 * 4096, p.a.memory.data(), 64) == 0);
+}
+
+TEST_CASE("a stack stays where it is, and is written all the same") {
+  rig::pair p(moving());
+  std::byte here[256] = {};
+  ibv_mr* mr = p.b.v.reg_mr(p.b.pd, here, sizeof here, all_rights);
+  REQUIRE(mr != nullptr);
+  CHECK_FALSE(moved(here, sizeof here));
+  std::memset(p.a.memory.data(), 9, sizeof here);
+  CHECK(write_to(p.a, 0, sizeof here, here, mr->rkey) == IBV_WC_SUCCESS);
+  CHECK(std::memcmp(here, p.a.memory.data(), sizeof here) == 0);
+  REQUIRE(p.b.v.dereg_mr(mr) == 0);
+}
+
+TEST_CASE("nothing is moved, either way, while the program has a second thread") {
+  rig::pair p(moving());
+  pages first(16 * 4096), second(16 * 4096);
+  ibv_mr* a = p.b.v.reg_mr(p.b.pd, first.base, first.bytes, all_rights);
+  CHECK(moved(first.base, first.bytes) == can_move);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop.load()) ::usleep(1000);
+  });
+  ibv_mr* b = p.b.v.reg_mr(p.b.pd, second.base, second.bytes, all_rights);
+  CHECK_FALSE(moved(second.base, second.bytes));
+  CHECK(write_to(p.a, 0, 64, second.base, b->rkey) == IBV_WC_SUCCESS);
+  REQUIRE(p.b.v.dereg_mr(a) == 0);
+  CHECK(moved(first.base, first.bytes) == can_move);  // nobody may see it go
+  stop.store(true);
+  other.join();
+  REQUIRE(p.b.v.dereg_mr(b) == 0);  // what was left is looked at again
+  CHECK_FALSE(moved(first.base, first.bytes));
+}
+
+TEST_CASE("memory that the program has unmapped leaves nothing in the file") {
+  rig::pair p(moving());
+  if (shm::moved_memory::file() < 0) return;
+  const std::int64_t before = held();
+  auto m = std::make_unique<pages>(64 * 4096);
+  std::memset(m->base, 1, m->bytes);
+  ibv_mr* mr = p.b.v.reg_mr(p.b.pd, m->base, m->bytes, all_rights);
+  CHECK(held() - before == (can_move ? 64 * 4096 : 0));
+  const void* was = m->base;
+  const std::size_t n = m->bytes;
+  SUBCASE("before it is deregistered") {
+    m.reset();
+    REQUIRE(p.b.v.dereg_mr(mr) == 0);
+  }
+  SUBCASE("after that") {
+    REQUIRE(p.b.v.dereg_mr(mr) == 0);
+    m.reset();
+  }
+  CHECK(held() == before);
+  CHECK(shm::pieces_of(at(was), at(was) + n).empty());
+}
+
+TEST_CASE("pages that were never touched cost nothing when they are registered") {
+  rig::pair p(moving());
+  pages m(std::size_t{1} << 30);
+  m.base[123 * 4096] = std::byte{5};
+  ibv_mr* mr = p.b.v.reg_mr(p.b.pd, m.base, m.bytes, all_rights);
+  REQUIRE(mr != nullptr);
+  if (can_move) CHECK(held() < 64 << 20);
+  CHECK(m.base[123 * 4096] == std::byte{5});
+  CHECK(m.base[99 * 4096] == std::byte{0});
+  REQUIRE(p.b.v.dereg_mr(mr) == 0);
+  CHECK(m.base[123 * 4096] == std::byte{5});
+}
+
+TEST_CASE("a child of fork has a copy, whatever its parent writes later") {
+  rig::pair p(moving());
+  auto* word = reinterpret_cast<std::uint64_t*>(p.b.memory.data() + 8192);
+  *word = 41;
+  int go[2];
+  REQUIRE(::pipe(go) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char c;
+    const bool heard = ::read(go[0], &c, 1) == 1;
+    const bool own = *word == 41;
+    *word = 43;
+    ::_exit(heard && own && *word == 43 && !moved(word, 8) ? 0 : 1);
+  }
+  *word = 42;
+  REQUIRE(::write(go[1], "x", 1) == 1);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(*word == 42);
+  ::close(go[0]);
+  ::close(go[1]);
+  *reinterpret_cast<std::uint64_t*>(p.a.memory.data()) = 77;
+  CHECK(write_to(p.a, 0, 8, word, p.b.mr->rkey) == IBV_WC_SUCCESS);
+  CHECK(*word == 77);
+}
+
+TEST_CASE("the program's allocator goes on working around registered pieces of its heap") {
+  rig::pair p(moving());
+  std::vector<std::unique_ptr<char[]>> blocks;
+  std::vector<ibv_mr*> keys;
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t n = 16 + static_cast<std::size_t>(i) * 37;
+    blocks.push_back(std::make_unique<char[]>(n));
+    std::memset(blocks.back().get(), i, n);
+    if (i % 3 == 0) keys.push_back(p.b.v.reg_mr(p.b.pd, blocks.back().get(), n, all_rights));
+    if (i % 7 == 6) {
+      REQUIRE(keys.back() != nullptr);
+      REQUIRE(p.b.v.dereg_mr(keys.back()) == 0);
+      keys.pop_back();
+    }
+  }
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t n = 16 + static_cast<std::size_t>(i) * 37;
+    for (std::size_t k = 0; k < n; ++k)
+      REQUIRE(blocks[static_cast<std::size_t>(i)][k] == static_cast<char>(i));
+  }
+  for (ibv_mr* mr : keys) REQUIRE(p.b.v.dereg_mr(mr) == 0);
+}
