@@ -1,4 +1,4 @@
-// See pair_memory.hpp. Rank 0 makes a memfd; rank 1 opens it under /proc and knows it by a random
+// See pair_memory.hpp. Rank 0 makes a memfd; others open it under /proc and know it by a random
 // word, since another host's or container's process may have the same number.
 #include "perf/penperf/pair_memory.hpp"
 
@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -47,7 +48,7 @@ pair_memory::~pair_memory() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-pair_memory pair_memory::share(world& w, std::size_t bytes) {
+pair_memory pair_memory::share(world& w, std::size_t bytes, rank_id ranks) {
   pair_memory m;
   m.bytes_ = bytes;
   ticket mine;
@@ -63,7 +64,7 @@ pair_memory pair_memory::share(world& w, std::size_t bytes) {
   const auto tickets = exchange_or_die(w, &mine, sizeof mine);
   ticket first;
   std::memcpy(&first, tickets[0].data(), sizeof first);
-  if (w.rank() == 1 && first.proof != 0) {
+  if (w.rank() != 0 && w.rank() < ranks && first.proof != 0) {
     const int fd =
         open(fmt::format("/proc/{}/fd/{}", first.pid, first.fd).c_str(), O_RDWR | O_CLOEXEC);
     if (fd >= 0) {
@@ -78,11 +79,13 @@ pair_memory pair_memory::share(world& w, std::size_t bytes) {
   const std::byte mapped{m.data_ != nullptr};
   const auto all = exchange_or_die(w, &mapped, 1);
   if (mine.fd >= 0) close(mine.fd);
-  if (m.data_ != nullptr && (all[0][0] == std::byte{0} || all[1][0] == std::byte{0})) {
+  const auto have = std::span(all).first(std::min<std::size_t>(ranks, all.size()));
+  if (m.data_ != nullptr &&
+      std::any_of(have.begin(), have.end(), [](const auto& a) { return a[0] == std::byte{0}; })) {
     munmap(m.data_, bytes);
     m.data_ = nullptr;
   }
-  // Both have compared by now, since the exchange above waits for all.
+  // All have compared by now, since the exchange above waits for all.
   if (m.data_ != nullptr && w.rank() == 0) std::memset(m.data_, 0, sizeof first.proof);
   return m;
 }
