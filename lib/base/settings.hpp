@@ -22,7 +22,13 @@ enum class wait_mode : std::uint8_t {
 };
 
 /// Barrier algorithm; automatic takes the fastest known for the job.
-enum class barrier_kind : std::uint8_t { automatic, am_dissemination, put_dissemination, tree };
+enum class barrier_kind : std::uint8_t {
+  automatic,
+  am_dissemination,
+  put_dissemination,
+  tree,
+  counter
+};
 
 /// PCIe ordering asked for when memory is registered.
 enum class memory_ordering : std::uint8_t { strict, relaxed, none };

@@ -18,9 +18,9 @@ struct choice {
 
 // The first name of a value is the one printed.
 constexpr choice wait_choices[] = {{"spin", 0}, {"spinblock", 1}, {"block", 2}};
-constexpr choice barrier_choices[] = {{"auto", 0},     {"dissem", 1},   {"rdmadissem", 2},
-                                      {"tree", 3},     {"amdissem", 1}, {"gnidissem", 2},
-                                      {"amcentral", 3}};
+constexpr choice barrier_choices[] = {{"auto", 0},      {"dissem", 1},   {"rdmadissem", 2},
+                                      {"tree", 3},      {"amdissem", 1}, {"gnidissem", 2},
+                                      {"amcentral", 3}, {"counter", 4}};
 constexpr choice ordering_choices[] = {{"strict", 0}, {"relaxed", 1}, {"none", 2}};
 constexpr choice log_choices[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}};
 constexpr choice bool_choices[] = {{"yes", 1}, {"no", 0},  {"1", 1},    {"0", 0},

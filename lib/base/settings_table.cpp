@@ -180,7 +180,9 @@ const setting_row rows[] = {
      "Least time between two wakes of that thread; 0 is none."},
 
     // barriers
-    {"BARRIER", "GASNET_BARRIER", &s::barrier, 0, 0, u::none, "Barrier algorithm."},
+    {"BARRIER", "GASNET_BARRIER", &s::barrier, 0, 0, u::none,
+     "Barrier algorithm; counter, for the processes of one host, is what auto takes where they "
+     "outnumber its cores."},
     {"BARRIER_RADIX", "GASNET_GNI_CE_RADIX", &s::barrier_radix, 1, 64, u::none,
      "Children of a node of the tree barrier."},
     {"BARRIER_SHM", "GASNET_USE_CE_PSHM", &s::barrier_shm, 0, 0, u::none,

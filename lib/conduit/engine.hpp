@@ -22,6 +22,7 @@
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/collective/departure.hpp"
+#include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/collective/meeting.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/message/handlers.hpp"
@@ -160,6 +161,8 @@ class engine {
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
   status barrier() noexcept { return meeting_.run(); }
   [[nodiscard]] std::uint32_t barriers_begun() const noexcept { return meeting_.begun(); }
+  /// What barriers count in, or null: after start().
+  [[nodiscard]] host_page* page() const noexcept { return page_.get(); }
   /// Who has left early; barriers and waits ask.
   [[nodiscard]] departure& who_left() noexcept { return departure_; }
 
@@ -362,6 +365,7 @@ class engine {
   void open_domains();
   result<void> open_queues();
   result<void> introduce();
+  [[nodiscard]] bool counts_barriers() const noexcept;
   [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks) const;
   [[nodiscard]] bool sent_all(domain& d) noexcept;
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
@@ -431,6 +435,7 @@ class engine {
   friend class progress;
   friend class connector;
   friend class departure;
+  std::unique_ptr<host_page> page_;
   meeting meeting_{*this};
   departure departure_{*this};
   transfers transfers_{*this};

@@ -58,6 +58,7 @@ struct introduction {
   std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
   std::uint32_t everything = 0, unused = 0;     ///< puts and gets may go anywhere
+  host_page::ticket page;                       ///< rank 0's, if barriers are to be counted
 };
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
@@ -306,6 +307,14 @@ result<void> engine::start(std::size_t segment_bytes) {
   return {};
 }
 
+// Rank 0 decides for all. Between two processes with a core each a flag is faster than a count.
+bool engine::counts_barriers() const noexcept {
+  if (size_ != job_.host_size() || size_ > counting_words::most_ranks) return false;
+  return settings_.barrier == barrier_kind::counter ||
+         (settings_.barrier == barrier_kind::automatic && settings_.barrier_shm && direct_ &&
+          spins_before_yield_ == 1 && size_ > 1);
+}
+
 // All processes learn where the others are, and that they agree. The exchange ends when everybody
 // has posted what it takes to be spoken to, so nobody speaks too early.
 result<void> engine::introduce() {
@@ -327,8 +336,11 @@ result<void> engine::introduce() {
   mine.reads = transfers_.reads_here();
   mine.device_atomics = transfers_.device_atomics();
   mine.everything = transfers_.everything();
+  if (rank_ == 0 && counts_barriers()) page_ = host_page::make();
+  if (page_) mine.page = page_->offer();
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
+  host_page::ticket page;
   for (std::uint32_t r = 0; r < size_; ++r) {
     introduction his;
     const auto disagree = [r](const char* what, std::uint64_t here, std::uint64_t there) {
@@ -339,6 +351,7 @@ result<void> engine::introduce() {
     if ((*all)[r].size() != sizeof his)
       return disagree("the library", sizeof his, (*all)[r].size());
     std::memcpy(&his, (*all)[r].data(), sizeof his);
+    if (r == 0) page = his.page;
     if (his.version != mine.version) return disagree("the wire version", mine.version, his.version);
     if (his.max_medium_bytes != max_medium)
       return disagree("PENSTOCK_MAX_MEDIUM of the build", max_medium, his.max_medium_bytes);
@@ -371,6 +384,12 @@ result<void> engine::introduce() {
     transfers_.agree(his.device_atomics != 0);
   }
   transfers_.know_segments();
+  if (page.proof == 0) return {};
+  auto shared = host_page::share(job_, page, std::move(page_));
+  if (!shared) return shared.error();
+  page_ = std::move(*shared);
+  if (!page_ && rank_ == 0)
+    log(log_level::info, "barriers go by messages: not all processes can map a page of rank 0");
   return {};
 }
 

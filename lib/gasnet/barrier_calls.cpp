@@ -49,6 +49,8 @@ void GASNETC_(barrier_notify)(int id, int flags) {
 int GASNETC_(barrier_wait)(int id, int flags) {
   must_be_notified("gasnet_barrier_wait");
   unsigned empty = 0;
+  if (self.barrier->polls_first()) [[unlikely]]
+    gasnet::wait_step(empty);
   while (!self.barrier->try_pass_spinning(state.last)) gasnet::wait_step(empty);
   return finish(id, flags);
 }

@@ -2,6 +2,7 @@
 // what must come of each. argv[2]: the rank that does it.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -52,6 +53,12 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
   if (how == "c++throw") {  // after a barrier that did complete
     if (ep.barrier() != status::ok) return 3;
     if (acts) throw std::runtime_error("thrown");
+    return left("a barrier", ep.barrier());
+  }
+  if (how == "c++barrier-kill") {
+    for (int i = 0; i < 3; ++i)
+      if (ep.barrier() != status::ok) return 3;
+    if (acts) std::raise(SIGKILL);
     return left("a barrier", ep.barrier());
   }
   if (how == "c++early-wait") {

@@ -1,6 +1,7 @@
 // The logic of the barriers, in a world of N processes whose words are delivered in random order
 // and at random times, and whose sends may be refused: nobody passes before all have arrived, all
-// pass, and all learn the same.
+// pass, and all learn the same. The count is shared by them all; what a scribble does to it is
+// found.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "lib/conduit/collective/counting.hpp"
 #include "lib/conduit/collective/dissemination.hpp"
 #include "lib/conduit/collective/tree.hpp"
 
@@ -165,6 +167,93 @@ TEST_CASE("tree: nobody passes early, all pass, all learn the same") {
     for (unsigned radix : {1u, 2u, 4u, 31u})
       for (std::uint32_t seed = 0; seed < 8; ++seed)
         check_shape<tree>(size, seed, [&](std::uint32_t r) { return tree(r, size, radix); });
+}
+
+namespace {
+
+// A count as a shape of the world above: nothing is sent, and nobody is refused.
+struct counting_side {
+  counting side;
+  barrier_vote said;
+  void begin(const barrier_vote& own) { REQUIRE(side.arrive(own)); }
+  template <class Send>
+  bool advance(const barrier_slots&, Send&&) {
+    const counting::look seen = side.see(said);
+    REQUIRE(seen != counting::look::broken);
+    return seen == counting::look::complete;
+  }
+  const barrier_vote& outcome() const { return said; }
+};
+
+}  // namespace
+
+TEST_CASE("counting: nobody passes early, all pass, all learn the same") {
+  for (std::uint32_t size : {1u, 2u, 3u, 8u, 13u, 70u, counting_words::most_ranks})
+    for (std::uint32_t seed = 0; seed < (size > 100 ? 1u : 20u); ++seed)
+      for (const std::uint32_t passed : {0u, 1u, 255u, 65533u}) {
+        if (size > 100 && passed != 1) continue;
+        counting_words shared;
+        check_shape<counting_side>(size, seed, [&](std::uint32_t r) {
+          return counting_side{counting(shared, r, size, passed), {}};
+        });
+      }
+}
+
+// What all of a count's processes see in the end when one has written rubbish there: never an
+// endless wait.
+TEST_CASE("counting: whatever is written over the words, it is passed or found broken") {
+  constexpr std::uint32_t size = 5;
+  std::mt19937_64 random(1);
+  unsigned found = 0;
+  for (unsigned round = 0; round < 3000; ++round) {
+    counting_words shared;
+    std::deque<counting> all;
+    for (std::uint32_t r = 0; r < size; ++r) all.emplace_back(shared, r, size, 1);
+    std::vector<unsigned> arrived(size), passed(size);
+    const auto scribble_at = random() % 60;
+    bool broken = false;
+    constexpr unsigned barriers = 4;
+    std::uint64_t steps = 0;
+    const auto done = [&] {
+      return std::all_of(passed.begin(), passed.end(), [](unsigned p) { return p == barriers; });
+    };
+    while (!broken && !done()) {
+      REQUIRE(steps < 200'000);  // else it waits for ever
+      if (steps++ == scribble_at) {
+        auto& word = shared.word[random() % 2];
+        const std::uint64_t w = word.load();
+        switch (random() % 5) {
+          case 0:
+            word.store(random());
+            break;
+          case 1:
+            word.store(w + (std::uint64_t{1} << 34));
+            break;
+          case 2:
+            word.store(w - (std::uint64_t{1} << 34));
+            break;
+          case 3:
+            word.store(w ^ std::uint64_t{1} << 48 << random() % 16);
+            break;
+          default:
+            shared.came[random() % size].store(static_cast<std::uint8_t>(random()));
+        }
+      }
+      const std::size_t r = random() % size;
+      barrier_vote said;
+      if (passed[r] == barriers) continue;
+      if (arrived[r] == passed[r]) {
+        ++arrived[r];
+        broken = !all[r].arrive({});
+      } else {
+        const counting::look seen = all[r].see(said);
+        broken = seen == counting::look::broken;
+        if (seen == counting::look::complete) ++passed[r];
+      }
+    }
+    found += broken ? 1 : 0;
+  }
+  CHECK(found > 500);
 }
 
 TEST_CASE("phases go on past the largest number a word can hold") {

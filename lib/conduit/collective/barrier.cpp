@@ -4,6 +4,7 @@
 
 #include "lib/base/backoff.hpp"
 #include "lib/base/thread_index.hpp"
+#include "lib/conduit/collective/host_page.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -28,7 +29,7 @@ void barrier::use_segment() noexcept {
   const barrier_kind kind = engine_.options().barrier;
   if (kind == barrier_kind::am_dissemination) return;
   if (!engine_.options().barrier_shm && kind != barrier_kind::put_dissemination) return;
-  by_put_ = kind == barrier_kind::put_dissemination || kind == barrier_kind::automatic;
+  by_put_ = kind != barrier_kind::tree;
   // Fresh pages of a segment are zero, which is what unwritten slots are.
   slots_ = std::launder(reinterpret_cast<barrier_slots*>(engine_.segment().data()));
   in_segment_ = true;
@@ -84,6 +85,10 @@ bool barrier::advance() noexcept {
 }
 
 void barrier::notify(const barrier_vote& own) noexcept {
+  if (count_) [[unlikely]] {
+    if (!count_->arrive(own)) host_page::broken();
+    return;
+  }
   const std::uint32_t tag = thread_tag();
   backoff wait(1000);
   while (!inside_.try_enter(tag)) wait.idle();  // a kick of another thread, soon over
@@ -94,9 +99,19 @@ void barrier::notify(const barrier_vote& own) noexcept {
 }
 
 bool barrier::try_pass(barrier_vote& outcome) noexcept {
+  if (count_) [[unlikely]]
+    return try_pass_counted(outcome);
   if (!advance()) return false;
   outcome = std::visit([](auto& l) { return l.outcome(); }, logic_);
+  if (host_page* const page = engine_.page()) [[unlikely]]
+    count_.emplace(page->barrier(), engine_.rank(), engine_.size(), 1);
   return true;
+}
+
+bool barrier::try_pass_counted(barrier_vote& outcome) noexcept {
+  const counting::look seen = count_->see(outcome);
+  if (seen == counting::look::broken) host_page::broken();
+  return seen == counting::look::complete;
 }
 
 bool barrier::try_pass_spinning(barrier_vote& outcome) noexcept {
@@ -104,6 +119,8 @@ bool barrier::try_pass_spinning(barrier_vote& outcome) noexcept {
   for (unsigned i = 0; i < looks; ++i)
     if (try_pass(outcome)) [[likely]]
       return true;
+    else if (count_) [[unlikely]]
+      return false;  // who is waited for may be waiting for this core
   return false;
 }
 

@@ -2,17 +2,21 @@
 // Used by lib/gasnet. The words of dissemination.hpp and tree.hpp go by store where the partner's
 // slots are mapped here (one host), and otherwise by a put, or by Short if the setting says so; the
 // receiver looks at the same slot in all cases. On soft-RoCE, two processes: 152 us by puts, 224 us
-// by Shorts. The fastest is the default.
+// by Shorts. The fastest is the default. Where the processes have a page of their host
+// (host_page.hpp) the first barrier goes so, which connects them, and all later ones count arrivals
+// there.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/owner.hpp"
 #include "lib/base/status.hpp"
+#include "lib/conduit/collective/counting.hpp"
 #include "lib/conduit/collective/dissemination.hpp"
 #include "lib/conduit/collective/tree.hpp"
 #include "lib/conduit/engine.hpp"
@@ -44,6 +48,9 @@ class barrier {
   bool try_pass_spinning(barrier_vote& outcome) noexcept;
   /// Waits for that, polling. A failure is the engine's.
   status pass(barrier_vote& outcome) noexcept;
+  /// True where who comes to wait polls first, as nobody needs a poll of it to arrive: messages are
+  /// handled by who does nothing but barriers, too.
+  [[nodiscard]] bool polls_first() const noexcept { return count_.has_value(); }
   /// Passes words on between notify and pass. Everything that polls calls it, so that a process
   /// that has notified holds nobody up while it waits for something else.
   void kick() noexcept {
@@ -54,6 +61,7 @@ class barrier {
 
  private:
   bool advance() noexcept;
+  [[gnu::noinline]] bool try_pass_counted(barrier_vote& outcome) noexcept;
   bool send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,
             std::uint64_t word) noexcept;
   static void on_word(void* self, token& t, const std::uint32_t* args, std::byte* payload,
@@ -69,6 +77,7 @@ class barrier {
   std::atomic<bool> relaying_{false};
   bool passed_ = true;
   std::variant<dissemination, tree> logic_;
+  std::optional<counting> count_;  // from the second barrier on, if at all
   std::array<barrier_slots*, barrier_steps_max>
       partners_{};     // where to store; null: not mapped or not known
   barrier_slots own_;  // while there is no page in the segment

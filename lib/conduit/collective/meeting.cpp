@@ -1,5 +1,6 @@
 #include "lib/conduit/collective/meeting.hpp"
 
+#include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -23,6 +24,7 @@ void meeting::on_arrival(void* self, token&, const std::uint32_t* args, std::byt
 status meeting::run() noexcept {
   if (running != nullptr) return status::in_handler;
   const std::uint32_t generation = ++generation_;
+  if (count_) return run_counted(generation);
   for (std::uint32_t k = 0, step = 1; step < engine_.size(); ++k, step *= 2) {
     const std::uint32_t round = k;
     const outgoing m{.kind = wire::kind::short_,
@@ -43,7 +45,24 @@ status meeting::run() noexcept {
       if (const status s = engine_.wait_step(empty); s != status::ok) return s;
     }
   }
+  if (host_page* const page = engine_.page())
+    count_.emplace(page->meeting(), engine_.rank(), engine_.size(), generation);
   return status::ok;
+}
+
+status meeting::run_counted(std::uint32_t generation) noexcept {
+  bool credible = count_->arrive({});
+  barrier_vote all;
+  for (unsigned empty = 0; credible;) {
+    // Who comes last polls too: messages are handled by who does nothing but barriers.
+    if (const status s = engine_.wait_step(empty); s != status::ok) return s;
+    const counting::look seen = count_->see(all);
+    if (seen == counting::look::complete) return status::ok;
+    credible = seen == counting::look::waiting;
+    if (engine_.who_left().news())
+      if (const status s = engine_.who_left().check_barrier(generation); s != status::ok) return s;
+  }
+  host_page::broken();
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,126 @@
+// The logic of a split-phase barrier by counting arrivals in memory that all processes share: one
+// compare-and-swap to arrive, one load to look. Used by barrier.hpp and meeting.hpp where processes
+// outnumber cores (host_page.hpp has the memory): there what a barrier costs is how often the core
+// changes hands, and dissemination needs one turn a step where a count needs one in all.
+//
+//   word[p & 1]   phase 16 bits | count 14 | mismatch 1 | named 1 | name 32
+//   came[r]       the last phase that rank r has arrived at, its low 8 bits; written after the word
+//
+// (C1) Nobody arrives at p + 2 before all have passed p: it has passed p + 1, at which all arrived
+// after they had passed p. So of a parity's word everything but "p, with a count of 1 to N" and,
+// for the first to arrive, "p - 2, complete" is somebody's scribble.
+//
+// (C2) A rank writes came[r] = p after it has counted itself. So who sees p or p + 1 of all ranks
+// sees a word that is complete, or one that somebody has written over.
+//
+// Nothing that a peer writes is trusted: by C1 and C2 every wrong word but one that says "complete"
+// too early is found by somebody, when it arrives or while it waits; and that one by the next to
+// arrive.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/conduit/collective/barrier_words.hpp"
+
+namespace penstock::conduit {
+
+/// What the processes share, all zero at first. The words and the first 48 ranks' bytes are in one
+/// line, which who arrives has just fetched.
+struct alignas(cache_line) counting_words {
+  static constexpr std::uint32_t most_ranks = 1968;
+  std::atomic<std::uint64_t> word[2]{};
+  std::atomic<std::uint8_t> came[most_ranks]{};
+};
+static_assert(sizeof(counting_words) == 1984);
+
+/// One process's side. Every function by one thread at a time.
+class counting {
+ public:
+  enum class look : std::uint8_t { waiting, complete, broken };
+
+  /// passed: how many barriers lie behind all processes already. size: at most most_ranks.
+  counting(counting_words& at, std::uint32_t rank, std::uint32_t size,
+           std::uint32_t passed = 0) noexcept
+      : at_(at), rank_(rank), size_(size), phase_(static_cast<std::uint16_t>(passed)) {}
+
+  /// Arrives; waits for nobody. False: the words make no sense.
+  [[nodiscard]] bool arrive(const barrier_vote& own) noexcept {
+    ++phase_;
+    looks_ = 0;
+    std::atomic<std::uint64_t>& word = at_.word[phase_ & 1];
+    std::uint64_t now = word.load(std::memory_order_relaxed);
+    std::uint64_t next;
+    do {
+      if (is_joined(now))
+        next = pack(count_of(now) + 1, combine(vote_of(now), own));
+      else if (heading(now) == heading_of(static_cast<std::uint16_t>(phase_ - 2), size_) ||
+               (now == 0 && fresh_ != 0))
+        next = pack(1, own);
+      else
+        return false;
+      // E1 arrive  acq_rel word  -> E2: what all that have arrived did before is visible
+    } while (!word.compare_exchange_weak(now, next, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+    if (fresh_ != 0) --fresh_;
+    // E3 came  release came  -> E4: it is counted (C2)
+    at_.came[rank_].store(static_cast<std::uint8_t>(phase_), std::memory_order_release);
+    return true;
+  }
+
+  /// After arrive(), until it does not say waiting. complete: outcome is what all said.
+  [[nodiscard]] look see(barrier_vote& outcome) noexcept {
+    // E2 look  acquire word  <- E1
+    const std::uint64_t now = at_.word[phase_ & 1].load(std::memory_order_acquire);
+    if (heading(now) == heading_of(phase_, size_)) {
+      outcome = vote_of(now);
+      return look::complete;
+    }
+    if (!is_joined(now)) return look::broken;
+    constexpr std::uint32_t looks_a_check = 1024;
+    if (++looks_ % looks_a_check == 0 && !is_credible()) return look::broken;
+    return look::waiting;
+  }
+
+ private:
+  static constexpr unsigned count_bits = 14;
+  static_assert(counting_words::most_ranks < 1u << count_bits);
+
+  /// Phase and count: what lies where barrier_words.hpp has the phase.
+  static std::uint32_t heading(std::uint64_t w) noexcept { return phase_of(w); }
+  static std::uint32_t heading_of(std::uint16_t phase, std::uint32_t count) noexcept {
+    return std::uint32_t{phase} << count_bits | count;
+  }
+  static std::uint32_t count_of(std::uint64_t w) noexcept {
+    return heading(w) & ((1u << count_bits) - 1);
+  }
+  [[nodiscard]] std::uint64_t pack(std::uint32_t count, const barrier_vote& v) const noexcept {
+    return pack_word(heading_of(phase_, count), v);
+  }
+  /// Some have arrived at this phase, and not all.
+  [[nodiscard]] bool is_joined(std::uint64_t w) const noexcept {
+    return heading(w) > heading_of(phase_, 0) && heading(w) < heading_of(phase_, size_);
+  }
+  /// Asked now and then while not all are counted: a word in which a count is missing (C2).
+  [[nodiscard]] bool is_credible() const noexcept {
+    const auto mine = static_cast<std::uint8_t>(phase_);
+    // relaxed: this process's own
+    if (at_.came[rank_].load(std::memory_order_relaxed) != mine) return false;
+    for (std::uint32_t r = 0; r < size_; ++r) {
+      // E4 came  acquire came  <- E3. Who has passed may have arrived at the next one.
+      const std::uint8_t his = at_.came[r].load(std::memory_order_acquire);
+      if (his != mine && his != static_cast<std::uint8_t>(mine + 1)) return true;
+    }
+    return heading(at_.word[phase_ & 1].load(std::memory_order_acquire)) ==
+           heading_of(phase_, size_);
+  }
+
+  counting_words& at_;
+  const std::uint32_t rank_, size_;
+  std::uint16_t phase_;
+  std::uint8_t fresh_ = 2;  ///< words that may still be as they were made
+  std::uint32_t looks_ = 0;
+};
+
+}  // namespace penstock::conduit
