@@ -151,7 +151,8 @@ result<void> engine::map_segment(peer& p) noexcept {
   if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
     return failure{"its segment cannot be mapped", errno,
                    "is its process alive, is there address space?"};
-  p.segment_here.store(here, std::memory_order_relaxed);
+  // R8 mapped  release p.segment_here  -> A8 (direct.cpp): the pages are there
+  p.segment_here.store(here, std::memory_order_release);
   return {};
 }
 

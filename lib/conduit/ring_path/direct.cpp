@@ -183,7 +183,8 @@ status engine::reply_direct(token_state& t, const outgoing& m) noexcept {
   if (m.kind == wire::kind::long_ && m.bytes != 0) {
     if (!in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
     // The request may have overtaken the hello that says that its sender is ready.
-    std::byte* base = p.segment_here.load(std::memory_order_relaxed);
+    // A8 mapped  acquire p.segment_here  <- R8 (connect.cpp)
+    std::byte* base = p.segment_here.load(std::memory_order_acquire);
     if (base == nullptr) [[unlikely]]
       base = segment_for_reply(p);
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
