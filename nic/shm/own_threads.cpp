@@ -31,6 +31,9 @@ working_time begin_work() { return working_time(working); }
 void count_own_thread(int change) noexcept { own.fetch_add(change, std::memory_order_relaxed); }
 
 still::still() : lock_(working, std::defer_lock) {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &signals_);
   // Never a waiting writer, so that threads of the device that need each other go on.
   constexpr std::uint64_t moment_ns = 50'000'000;
   const std::uint64_t until = now_ns() + moment_ns;
@@ -39,6 +42,11 @@ still::still() : lock_(working, std::defer_lock) {
   for (int i = 0; i < looks && !alone(); ++i) ::sched_yield();
   while (!lock_.try_lock() && now_ns() < until) ::sched_yield();
   if (lock_.owns_lock() && !alone()) lock_.unlock();
+}
+
+still::~still() {
+  if (lock_.owns_lock()) lock_.unlock();
+  ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
 }
 
 bool still::possible() noexcept { return alone(); }

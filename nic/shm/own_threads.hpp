@@ -2,6 +2,8 @@
 // replaced under the process (moved_memory.hpp), nobody may write to it.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 #include <mutex>
 #include <shared_mutex>
@@ -17,10 +19,14 @@ working_time begin_work();
 /// Counts a thread of the device, from before it begins until after it has ended.
 void count_own_thread(int change) noexcept;
 
-/// Stillness: no thread of the process runs but the caller, until this object goes.
+/// Stillness: no thread of the process runs but the caller, and no signal's handler, until this
+/// object goes.
 class still {
  public:
   still();
+  ~still();
+  still(const still&) = delete;
+  still& operator=(const still&) = delete;
   /// False: the program has other threads, or the device's are busy for longer than a moment.
   explicit operator bool() const noexcept { return lock_.owns_lock(); }
   /// False if the program has other threads now.
@@ -29,6 +35,7 @@ class still {
   static bool stands_on(std::uint64_t first, std::uint64_t last) noexcept;
 
  private:
+  sigset_t signals_;  // what the caller blocks otherwise
   std::unique_lock<std::shared_mutex> lock_;
 };
 

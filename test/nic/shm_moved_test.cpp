@@ -1,6 +1,8 @@
 // Memory that is moved to where peers can map it, in place, while it is registered.
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +69,14 @@ ibv_wc_status write_to(rig::side& from, std::size_t offset, std::size_t n, const
     wr.wr.rdma = {at(to), key};
   }) == 0);
   return from.sent().status;
+}
+
+volatile std::uint64_t* counted = nullptr;  // in memory that is moved
+volatile std::uint64_t ticks = 0;
+
+void on_tick(int /*signal*/) {
+  *counted = *counted + 1;
+  ticks = ticks + 1;
 }
 
 }  // namespace
@@ -231,4 +241,31 @@ TEST_CASE("the program's allocator goes on working around registered pieces of i
       REQUIRE(blocks[static_cast<std::size_t>(i)][k] == static_cast<char>(i));
   }
   for (ibv_mr* mr : keys) REQUIRE(p.b.v.dereg_mr(mr) == 0);
+}
+
+TEST_CASE("what a signal's handler writes while memory is moved is kept") {
+  rig::pair p(moving());
+  const pages memory(std::size_t{16} << 20);
+  std::memset(memory.base, 1, memory.bytes);
+  counted = reinterpret_cast<std::uint64_t*>(memory.base + 4096);
+  *counted = 0;
+  ticks = 0;
+  struct sigaction handler {
+  }, before{};
+  handler.sa_handler = on_tick;
+  handler.sa_flags = SA_RESTART;
+  REQUIRE(::sigaction(SIGALRM, &handler, &before) == 0);
+  const itimerval often{{0, 100}, {0, 100}}, never{};
+  REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  int made = 0;
+  for (int i = 0; i < 20; ++i)
+    if (ibv_mr* mr = p.a.v.reg_mr(p.a.pd, memory.base, memory.bytes, all_rights)) {
+      ++made;
+      p.a.v.dereg_mr(mr);
+    }
+  REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
+  REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
+  CHECK(made == 20);
+  CHECK(ticks > 0);
+  CHECK(*counted == ticks);
 }
