@@ -326,6 +326,7 @@ int GASNETC_(poll)(void) {
   unsigned n = 0;
   const status s = self.engine->poll(&n);
   self.barrier->kick();
+  coll::kick();
   if (s != status::ok) [[unlikely]]
     return answer(s, "gasnet_AMPoll");
   if (n != 0)

@@ -17,6 +17,7 @@
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/barrier.hpp"
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
+#include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/idle_polls.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -34,6 +35,12 @@ enum own_index : std::uint8_t {
   on_pieces_put,
   on_pieces_wanted,
   on_pieces_got,
+  on_coll_data,
+  on_coll_nothing,
+  on_coll_offer,
+  on_coll_wanted,
+  on_coll_thanks,
+  on_coll_bytes,
 };
 
 /// The first page of every segment is the library's (the barrier's slots); the client's part
@@ -66,10 +73,9 @@ extern immortal_process immortal;
 /// This process. Not before gasnet_init, but for its flags.
 inline process& self = immortal.value;
 
-/// Tells the engine of the handlers behind long messages, collectives and exit.
+/// Tells the engine of the handlers behind long messages and exit.
 /// Before start().
 void register_messages(conduit::engine& e);
-void register_collectives(conduit::engine& e);
 void register_exit(conduit::engine& e);
 
 /// Clients' handlers have the indexes from here to 255.
@@ -114,6 +120,7 @@ inline void wait_step(unsigned& empty) noexcept {
   if (const status s = self.engine->wait_step(empty); is_failure(s)) [[unlikely]]
     failed("poll", s);
   self.barrier->kick();
+  coll::kick();
 }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

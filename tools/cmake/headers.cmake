@@ -15,6 +15,7 @@ endforeach()
 file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/lib/gasnet/include
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_tools.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_coll.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_vis.h)
 foreach(header ${found})
   string(MAKE_C_IDENTIFIER ${header} name)

@@ -1,48 +1,323 @@
-/* The collective operations that every conformance program and many clients use: set-up and
- * broadcast, blocking, one image for each process. Part of gasnet.h; may be included by itself
- * after it. The other collectives are not offered. */
+/* Collective operations and teams. Includes gasnet.h, which includes it.
+ *
+ * An image is a thread that takes part: one for each process, or, in PAR, as many as
+ * gasnet_coll_init was told of. Calls over one team come in the same order on all its images. Each
+ * operation exists blocking and with a handle (_nb), and with lists of addresses (M): one for each
+ * image of this process (LOCAL), or for every image of the team (SINGLE). */
+#ifndef _INCLUDED_GASNET_H
+#include <gasnet.h> /* and through it this header */
+#endif
 #ifndef _GASNET_COLL_H
 #define _GASNET_COLL_H
-#ifndef _INCLUDED_GASNET_H
-#error include gasnet.h
-#endif
 
-/* ---- flags: one of IN_*, one of OUT_*, one of SINGLE and LOCAL. What is weaker than ALLSYNC is
- * treated as ALLSYNC, and addresses of other processes (SINGLE) are not looked at ---- */
+/* ---- flags: one of IN_*, one of OUT_*, one of SINGLE and LOCAL ---- */
 #define GASNET_COLL_IN_NOSYNC (1 << 0)
 #define GASNET_COLL_IN_MYSYNC (1 << 1)
 #define GASNET_COLL_IN_ALLSYNC (1 << 2)
 #define GASNET_COLL_OUT_NOSYNC (1 << 3)
 #define GASNET_COLL_OUT_MYSYNC (1 << 4)
 #define GASNET_COLL_OUT_ALLSYNC (1 << 5)
+#define GASNET_COLL_SYNC_FLAG_MASK 0x3f
 #define GASNET_COLL_SINGLE (1 << 6)
 #define GASNET_COLL_LOCAL (1 << 7)
+/* Taken, and not needed. */
 #define GASNET_COLL_SRC_IN_SEGMENT (1 << 8)
 #define GASNET_COLL_DST_IN_SEGMENT (1 << 9)
+#define GASNET_COLL_FIXED_THREADS_PER_NODE (1 << 11)
+#define GASNET_COLL_DISABLE_AUTOTUNE (1 << 12)
+#define GASNET_COLL_NO_IMAGES (1 << 13)
+#define GASNET_COLL_REDUCE_OP_SUM (1 << 14)
+#define GASNET_COLL_REDUCE_OP_MAX (1 << 15)
+#define GASNET_COLL_REDUCE_OP_MIN (1 << 16)
+#define GASNET_COLL_REDUCE_OP_CUSTOM (1 << 17)
+#define GASNET_COLL_INCLUSIVE_SCAN (1 << 18)
+#define GASNET_COLL_EXCLUSIVE_SCAN (1 << 19)
+/* Refused: no handle stands for several operations. */
+#define GASNET_COLL_AGGREGATE (1 << 10)
 
+/* ---- of functions: where they may run, and that their order matters ---- */
+#define GASNET_COLL_AMSAFE (1 << 0)
+#define GASNET_COLL_NONCOMM (1 << 1)
+
+/* ---- types ---- */
 typedef uint32_t gasnet_image_t;
+typedef struct gasnetc_coll_op* gasnet_coll_handle_t;
+#define GASNET_COLL_INVALID_HANDLE ((gasnet_coll_handle_t)0)
 typedef struct gasnetc_team* gasnet_team_handle_t;
 #define GASNET_TEAM_ALL ((gasnet_team_handle_t)0)
+typedef int gasnet_coll_fn_handle_t; /* index into the table given to gasnet_coll_init */
+/* results[k] = left[k] op right[k], for result_count == left_count elements; results may be left.
+ */
+typedef void (*gasnet_coll_reduce_fn_t)(void* results, size_t result_count,
+                                        const void* left_operands, size_t left_count,
+                                        const void* right_operands, size_t elem_size, int flags,
+                                        int arg);
 typedef struct {
-  void (*fnptr)(void);
+  gasnet_coll_reduce_fn_t fnptr;
   unsigned int flags;
 } gasnet_coll_fn_entry_t;
+typedef enum {
+  GASNET_COLL_BROADCAST_OP = 0,
+  GASNET_COLL_BROADCASTM_OP,
+  GASNET_COLL_SCATTER_OP,
+  GASNET_COLL_SCATTERM_OP,
+  GASNET_COLL_GATHER_OP,
+  GASNET_COLL_GATHERM_OP,
+  GASNET_COLL_GATHER_ALL_OP,
+  GASNET_COLL_GATHER_ALLM_OP,
+  GASNET_COLL_EXCHANGE_OP,
+  GASNET_COLL_EXCHANGEM_OP,
+  GASNET_COLL_REDUCE_OP,
+  GASNET_COLL_REDUCEM_OP,
+  GASNET_COLL_NUM_COLL_OPTYPES
+} gasnet_coll_optype_t;
 
 GASNETT_BEGIN_EXTERNC
 
-extern void GASNETC_(coll_init)(const gasnet_image_t images[], size_t functions);
-extern void GASNETC_(coll_broadcast)(gasnet_team_handle_t team, void* dst, gasnet_image_t root,
-                                     const void* src, size_t nbytes);
+/* ---- what the library of this mode defines ---- */
+extern void GASNETC_(coll_init)(const gasnet_image_t images[], gasnet_image_t my_image,
+                                const gasnet_coll_fn_entry_t fn_tbl[], size_t fn_count);
+/* dst and src: addresses, or lists where the operation's M form takes lists. */
+extern void GASNETC_(coll_move)(gasnet_coll_optype_t op, gasnet_team_handle_t team, const void* dst,
+                                gasnet_image_t root, const void* src, size_t nbytes, int flags);
+extern gasnet_coll_handle_t GASNETC_(coll_move_nb)(gasnet_coll_optype_t op,
+                                                   gasnet_team_handle_t team, const void* dst,
+                                                   gasnet_image_t root, const void* src,
+                                                   size_t nbytes, int flags);
+struct gasnetc_reduction {
+  size_t src_blksz, src_offset, elem_size, elem_count;
+  gasnet_coll_fn_handle_t func;
+  int func_arg;
+};
+extern void GASNETC_(coll_reduce)(gasnet_coll_optype_t op, gasnet_team_handle_t team,
+                                  gasnet_image_t root, void* dst, const void* src,
+                                  const struct gasnetc_reduction* how, int flags);
+extern gasnet_coll_handle_t GASNETC_(coll_reduce_nb)(gasnet_coll_optype_t op,
+                                                     gasnet_team_handle_t team, gasnet_image_t root,
+                                                     void* dst, const void* src,
+                                                     const struct gasnetc_reduction* how,
+                                                     int flags);
+extern void GASNETC_(coll_no_scan)(void) GASNETT_NORETURN;
+extern int GASNETC_(coll_try)(gasnet_coll_handle_t* handles, size_t count, int some);
+extern void GASNETC_(coll_wait)(gasnet_coll_handle_t* handles, size_t count, int some);
+extern gasnet_team_handle_t GASNETC_(team_split)(gasnet_team_handle_t parent, gasnet_node_t color,
+                                                 gasnet_node_t relrank);
+extern gasnet_node_t GASNETC_(team_size)(gasnet_team_handle_t team);
+extern gasnet_node_t GASNETC_(team_rank2node)(gasnet_team_handle_t team, int rank);
+extern gasnet_node_t GASNETC_(team_node2rank)(gasnet_team_handle_t team, gasnet_node_t node);
+extern void GASNETC_(team_notify)(gasnet_team_handle_t team, int id, int flags);
+extern int GASNETC_(team_wait)(gasnet_team_handle_t team, int id, int flags);
+extern int GASNETC_(team_try)(gasnet_team_handle_t team, int id, int flags);
+extern int GASNETC_(team_result)(gasnet_team_handle_t team, int* id);
+
+/* ---- start: collective over all images, each once, after gasnet_attach. images: NULL, or how many
+ * images each process has. Blocking. ---- */
+#define gasnet_coll_init(images, my_image, fn_tbl, fn_count, init_flags) \
+  ((void)(init_flags), GASNETC_(coll_init)((images), (my_image), (fn_tbl), (size_t)(fn_count)))
+
+/* ---- synchronization ---- */
+GASNETC_INLINE int gasnet_coll_try_sync(gasnet_coll_handle_t handle) {
+  return GASNETC_(coll_try)(&handle, 1, 0);
+}
+GASNETC_INLINE void gasnet_coll_wait_sync(gasnet_coll_handle_t handle) {
+  GASNETC_(coll_wait)(&handle, 1, 0);
+}
+GASNETC_INLINE int gasnet_coll_try_sync_all(gasnet_coll_handle_t* handles, size_t count) {
+  return GASNETC_(coll_try)(handles, count, 0);
+}
+GASNETC_INLINE void gasnet_coll_wait_sync_all(gasnet_coll_handle_t* handles, size_t count) {
+  GASNETC_(coll_wait)(handles, count, 0);
+}
+GASNETC_INLINE int gasnet_coll_try_sync_some(gasnet_coll_handle_t* handles, size_t count) {
+  return GASNETC_(coll_try)(handles, count, 1);
+}
+GASNETC_INLINE void gasnet_coll_wait_sync_some(gasnet_coll_handle_t* handles, size_t count) {
+  GASNETC_(coll_wait)(handles, count, 1);
+}
+
+/* ---- moving blocks of nbytes ---- */
+/* Root's src to every dst. */
+GASNETC_INLINE void gasnet_coll_broadcast(gasnet_team_handle_t team, void* dst,
+                                          gasnet_image_t srcimage, void* src, size_t nbytes,
+                                          int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_BROADCAST_OP, team, dst, srcimage, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcast_nb(gasnet_team_handle_t team, void* dst,
+                                                             gasnet_image_t srcimage, void* src,
+                                                             size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_BROADCAST_OP, team, dst, srcimage, src, nbytes, flags);
+}
+GASNETC_INLINE void gasnet_coll_broadcastM(gasnet_team_handle_t team, void* const dstlist[],
+                                           gasnet_image_t srcimage, void* src, size_t nbytes,
+                                           int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_BROADCASTM_OP, team, dstlist, srcimage, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcastM_nb(gasnet_team_handle_t team,
+                                                              void* const dstlist[],
+                                                              gasnet_image_t srcimage, void* src,
+                                                              size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_BROADCASTM_OP, team, dstlist, srcimage, src, nbytes,
+                                flags);
+}
+/* Block i of root's src to the dst of image i. */
+GASNETC_INLINE void gasnet_coll_scatter(gasnet_team_handle_t team, void* dst,
+                                        gasnet_image_t srcimage, void* src, size_t nbytes,
+                                        int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_SCATTER_OP, team, dst, srcimage, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatter_nb(gasnet_team_handle_t team, void* dst,
+                                                           gasnet_image_t srcimage, void* src,
+                                                           size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_SCATTER_OP, team, dst, srcimage, src, nbytes, flags);
+}
+GASNETC_INLINE void gasnet_coll_scatterM(gasnet_team_handle_t team, void* const dstlist[],
+                                         gasnet_image_t srcimage, void* src, size_t nbytes,
+                                         int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_SCATTERM_OP, team, dstlist, srcimage, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatterM_nb(gasnet_team_handle_t team,
+                                                            void* const dstlist[],
+                                                            gasnet_image_t srcimage, void* src,
+                                                            size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_SCATTERM_OP, team, dstlist, srcimage, src, nbytes,
+                                flags);
+}
+/* The src of image i to block i of root's dst. */
+GASNETC_INLINE void gasnet_coll_gather(gasnet_team_handle_t team, gasnet_image_t dstimage,
+                                       void* dst, void* src, size_t nbytes, int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_nb(gasnet_team_handle_t team,
+                                                          gasnet_image_t dstimage, void* dst,
+                                                          void* src, size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
+}
+GASNETC_INLINE void gasnet_coll_gatherM(gasnet_team_handle_t team, gasnet_image_t dstimage,
+                                        void* dst, void* const srclist[], size_t nbytes,
+                                        int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_GATHERM_OP, team, dst, dstimage, srclist, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gatherM_nb(gasnet_team_handle_t team,
+                                                           gasnet_image_t dstimage, void* dst,
+                                                           void* const srclist[], size_t nbytes,
+                                                           int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_GATHERM_OP, team, dst, dstimage, srclist, nbytes,
+                                flags);
+}
+/* The src of image i to block i of every dst. */
+GASNETC_INLINE void gasnet_coll_gather_all(gasnet_team_handle_t team, void* dst, void* src,
+                                           size_t nbytes, int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_all_nb(gasnet_team_handle_t team, void* dst,
+                                                              void* src, size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
+}
+GASNETC_INLINE void gasnet_coll_gather_allM(gasnet_team_handle_t team, void* const dstlist[],
+                                            void* const srclist[], size_t nbytes, int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_GATHER_ALLM_OP, team, dstlist, 0, srclist, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_allM_nb(gasnet_team_handle_t team,
+                                                               void* const dstlist[],
+                                                               void* const srclist[], size_t nbytes,
+                                                               int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_ALLM_OP, team, dstlist, 0, srclist, nbytes,
+                                flags);
+}
+/* Block j of image i's src to block i of image j's dst. */
+GASNETC_INLINE void gasnet_coll_exchange(gasnet_team_handle_t team, void* dst, void* src,
+                                         size_t nbytes, int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchange_nb(gasnet_team_handle_t team, void* dst,
+                                                            void* src, size_t nbytes, int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
+}
+GASNETC_INLINE void gasnet_coll_exchangeM(gasnet_team_handle_t team, void* const dstlist[],
+                                          void* const srclist[], size_t nbytes, int flags) {
+  GASNETC_(coll_move)(GASNET_COLL_EXCHANGEM_OP, team, dstlist, 0, srclist, nbytes, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchangeM_nb(gasnet_team_handle_t team,
+                                                             void* const dstlist[],
+                                                             void* const srclist[], size_t nbytes,
+                                                             int flags) {
+  return GASNETC_(coll_move_nb)(GASNET_COLL_EXCHANGEM_OP, team, dstlist, 0, srclist, nbytes, flags);
+}
+
+/* ---- reductions: elem_count elements of each image become as many at root's dst. src_blksz and
+ * src_offset are 0. ---- */
+GASNETC_INLINE void gasnet_coll_reduce(gasnet_team_handle_t team, gasnet_image_t dstimage,
+                                       void* dst, void* src, size_t src_blksz, size_t src_offset,
+                                       size_t elem_size, size_t elem_count,
+                                       gasnet_coll_fn_handle_t func, int func_arg, int flags) {
+  const struct gasnetc_reduction how = {src_blksz,  src_offset, elem_size,
+                                        elem_count, func,       func_arg};
+  GASNETC_(coll_reduce)(GASNET_COLL_REDUCE_OP, team, dstimage, dst, src, &how, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t
+gasnet_coll_reduce_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* dst, void* src,
+                      size_t src_blksz, size_t src_offset, size_t elem_size, size_t elem_count,
+                      gasnet_coll_fn_handle_t func, int func_arg, int flags) {
+  const struct gasnetc_reduction how = {src_blksz,  src_offset, elem_size,
+                                        elem_count, func,       func_arg};
+  return GASNETC_(coll_reduce_nb)(GASNET_COLL_REDUCE_OP, team, dstimage, dst, src, &how, flags);
+}
+GASNETC_INLINE void gasnet_coll_reduceM(gasnet_team_handle_t team, gasnet_image_t dstimage,
+                                        void* dst, void* const srclist[], size_t src_blksz,
+                                        size_t src_offset, size_t elem_size, size_t elem_count,
+                                        gasnet_coll_fn_handle_t func, int func_arg, int flags) {
+  const struct gasnetc_reduction how = {src_blksz,  src_offset, elem_size,
+                                        elem_count, func,       func_arg};
+  GASNETC_(coll_reduce)(GASNET_COLL_REDUCEM_OP, team, dstimage, dst, srclist, &how, flags);
+}
+GASNETC_INLINE gasnet_coll_handle_t
+gasnet_coll_reduceM_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* dst,
+                       void* const srclist[], size_t src_blksz, size_t src_offset, size_t elem_size,
+                       size_t elem_count, gasnet_coll_fn_handle_t func, int func_arg, int flags) {
+  const struct gasnetc_reduction how = {src_blksz,  src_offset, elem_size,
+                                        elem_count, func,       func_arg};
+  return GASNETC_(coll_reduce_nb)(GASNET_COLL_REDUCEM_OP, team, dstimage, dst, srclist, &how,
+                                  flags);
+}
+
+/* ---- scans are declared, as in GASNet, and end the job ---- */
+#define gasnet_coll_scan(team, dst, dst_blksz, dst_offset, src, src_blksz, src_offset, elem_size, \
+                         elem_count, func, func_arg, flags)                                       \
+  GASNETC_(coll_no_scan)()
+#define gasnet_coll_scanM(team, dstlist, dst_blksz, dst_offset, srclist, src_blksz, src_offset, \
+                          elem_size, elem_count, func, func_arg, flags)                         \
+  GASNETC_(coll_no_scan)()
+#define gasnet_coll_scan_nb(team, dst, dst_blksz, dst_offset, src, src_blksz, src_offset, \
+                            elem_size, elem_count, func, func_arg, flags)                 \
+  (GASNETC_(coll_no_scan)(), GASNET_COLL_INVALID_HANDLE)
+#define gasnet_coll_scanM_nb(team, dstlist, dst_blksz, dst_offset, srclist, src_blksz, src_offset, \
+                             elem_size, elem_count, func, func_arg, flags)                         \
+  (GASNETC_(coll_no_scan)(), GASNET_COLL_INVALID_HANDLE)
+
+/* ---- teams: of the nodes that give the same color, relrank their rank there. Collective over
+ * parent, by one thread of each node. ---- */
+#define gasnet_coll_team_split(parent, color, relrank, clientdata) \
+  ((void)(clientdata), GASNETC_(team_split)((parent), (color), (relrank)))
+#define gasnet_coll_team_size(team) GASNETC_(team_size)(team)
+#define gasnet_coll_team_rank2node(team, rank) GASNETC_(team_rank2node)((team), (rank))
+#define gasnet_coll_team_node2rank(team, node) GASNETC_(team_node2rank)((team), (node))
+
+/* ---- barriers over a team: by one thread of each node, or with GASNET_BARRIERFLAG_IMAGES by all
+ * images ---- */
+#define gasnet_coll_barrier_notify(team, id, flags) GASNETC_(team_notify)((team), (id), (flags))
+#define gasnet_coll_barrier_wait(team, id, flags) GASNETC_(team_wait)((team), (id), (flags))
+#define gasnet_coll_barrier_try(team, id, flags) GASNETC_(team_try)((team), (id), (flags))
+#define gasnet_coll_barrier_result(team, id) GASNETC_(team_result)((team), (id))
+GASNETC_INLINE int gasnet_coll_barrier(gasnet_team_handle_t team, int id, int flags) {
+  GASNETC_(team_notify)(team, id, flags);
+  return GASNETC_(team_wait)(team, id, flags);
+}
+
+/* ---- tuning: there is nothing to tune by these ---- */
+#define gasnet_coll_dumpTuningState(file, team) ((void)(file), (void)(team))
+#define gasnet_coll_dumpProfile(file, team) ((void)(file), (void)(team))
+#define gasnet_coll_loadTuningState(file, team) ((void)(file), (void)(team))
 
 GASNETT_END_EXTERNC
-
-/* Collective, once, after gasnet_attach. images: NULL, or one for each process, each 1. */
-#define gasnet_coll_init(images, my_image, fn_tbl, fn_count, init_flags) \
-  ((void)(my_image), (void)(fn_tbl), (void)(init_flags),                 \
-   GASNETC_(coll_init)((images), (size_t)(fn_count)))
-/* Collective; by one thread of each process. The nbytes at root's src come to everybody's dst, also
- * root's own; src may be dst. Waits, polling, until all have them. */
-#define gasnet_coll_broadcast(team, dst, srcimage, src, nbytes, flags) \
-  ((void)(flags), GASNETC_(coll_broadcast)((team), (dst), (srcimage), (src), (nbytes)))
 
 #endif

@@ -1,0 +1,395 @@
+// Which algorithm runs when:
+//
+//   barriers        dissemination
+//   broadcast       binomial tree; all from the root where that is a copy; large ones over several
+//                   hosts in pieces: each process gets one from the root, then all from all
+//   scatter, gather, exchange   straight between the two, all at once
+//   gather_all      dissemination (each step doubles what one has) while it is small, else straight
+//   reduce          binomial tree; from rank 0 up in order where the order matters
+//   reduce_all      recursive doubling while it is small, else a reduce and a broadcast
+//
+// Tags name what a message is for: two processes never exchange two of one tag in an operation.
+#include "lib/gasnet/coll/algorithms.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "lib/gasnet/coll/team.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::coll {
+namespace {
+
+enum tag_base : std::uint32_t {
+  in_tags = 0,
+  out_tags = 64,
+  tree_tags = 128,
+  up_tags = 192,
+  double_tags = 256,
+  fold_tag = 320,
+  back_tag,
+  home_tag,
+  piece_tags = 1024,
+};
+
+// Blocks from here on go straight; below they go by few messages that carry many.
+constexpr std::size_t small_total = 2048;
+// A broadcast from here on is cut into pieces, where hosts differ.
+constexpr std::size_t large_broadcast = 64 * 1024;
+
+// What all plans look at.
+struct planner {
+  explicit planner(operation& op) noexcept
+      : o(op),
+        p(op.plan),
+        t(op.over()),
+        n(t.size()),
+        me(t.rank()),
+        bytes(op.asked().bytes),
+        mine(op.images()),
+        by_image(op.lane() == team::by_image),
+        root(by_image ? t.rank_of_image(op.asked().root) : op.asked().root),
+        root_image(op.asked().root - first_image(root)) {}
+
+  operation& o;
+  schedule& p;
+  const team& t;
+  const std::uint32_t n, me;
+  const std::size_t bytes;
+  const std::vector<operation::buffers>& mine;
+  const bool by_image;                   // each process calls as often as it has images
+  const std::uint32_t root, root_image;  // the root's process, and which image of it
+
+  [[nodiscard]] std::uint32_t images_of(std::uint32_t r) const noexcept {
+    return by_image ? t.images_of(r) : 1;
+  }
+  [[nodiscard]] std::uint32_t first_image(std::uint32_t r) const noexcept {
+    return by_image ? t.first_image(r) : r;
+  }
+  [[nodiscard]] std::uint32_t images() const noexcept { return by_image ? t.images() : n; }
+
+  [[nodiscard]] std::uint32_t up(std::uint64_t k) const noexcept {
+    return static_cast<std::uint32_t>((me + k) % n);
+  }
+  [[nodiscard]] std::uint32_t down(std::uint64_t k) const noexcept {
+    return static_cast<std::uint32_t>((me + n - k % n) % n);
+  }
+  [[nodiscard]] bool alone() const noexcept { return mine.size() == 1; }
+  [[nodiscard]] std::size_t block_of(std::uint32_t r) const noexcept {
+    return bytes * images_of(r);
+  }
+  [[nodiscard]] std::size_t place_of(std::uint32_t r) const noexcept {
+    return bytes * first_image(r);
+  }
+
+  void meet(std::uint32_t tags) {
+    for (std::uint32_t k = 0; (std::uint64_t{1} << k) < n; ++k) {
+      p.next_round();
+      p.send(up(std::uint64_t{1} << k), tags + k, nullptr, 0);
+      p.receive(down(std::uint64_t{1} << k), tags + k, nullptr, 0);
+    }
+    p.next_round();
+  }
+
+  // The same bytes of `from` (a rank) to everybody's `at`. In the tree the root is 0; v hears from
+  // v without its highest bit, and tells v + 2^k for all 2^k above v.
+  void spread(std::uint32_t from, void* at, std::size_t count, bool copies = false) {
+    const bool large = count >= large_broadcast && n > 2;
+    p.next_round();
+    if (large && !t.one_host()) return spread_pieces(from, at, count, copies);
+    if (large) return spread_flat(from, at, count, copies);
+    const std::uint32_t v = down(from);
+    if (v != 0) {
+      const std::uint32_t parent = v - std::bit_floor(v);
+      p.receive((parent + from) % n, tree_tags, at, count);
+      p.next_round();
+    }
+    for (std::uint64_t k = v == 0 ? 1 : std::uint64_t{std::bit_floor(v)} * 2; v + k < n; k *= 2)
+      p.send(static_cast<std::uint32_t>((v + k + from) % n), tree_tags, at, count);
+    if (copies) keep(at);
+    p.next_round();
+  }
+  // For this process's images, while others fetch theirs.
+  void keep(const void* at) {
+    for (const auto& i : mine) p.copy(i.dst, at, bytes);
+  }
+  void spread_flat(std::uint32_t from, void* at, std::size_t count, bool copies) {
+    if (me != from)
+      p.receive(from, tree_tags, at, count);
+    else
+      for (std::uint32_t r = 0; r < n; ++r)
+        if (r != from) p.send(r, tree_tags, at, count);
+    if (copies) keep(at);
+    p.next_round();
+  }
+  void spread_pieces(std::uint32_t from, void* at, std::size_t count, bool copies) {
+    const std::size_t piece = (count / n + 63) & ~std::size_t{63};
+    auto* const base = static_cast<std::byte*>(at);
+    const auto begin = [&](std::uint32_t r) { return std::min(piece * r, count); };
+    const auto length = [&](std::uint32_t r) {
+      return r + 1 == n ? count - begin(r) : begin(r + 1) - begin(r);
+    };
+    if (me == from) {
+      for (std::uint32_t k = 1; k < n; ++k)
+        p.send(up(k), tree_tags, base + begin(up(k)), length(up(k)));
+    } else {
+      p.receive(from, tree_tags, base + begin(me), length(me));
+      p.next_round();
+    }
+    for (std::uint32_t k = 1; k < n; ++k) {
+      if (up(k) != from) p.send(up(k), piece_tags + me, base + begin(me), length(me));
+      if (me != from)
+        p.receive(down(k), piece_tags + down(k), base + begin(down(k)), length(down(k)));
+    }
+    if (copies) keep(at);
+    p.next_round();
+  }
+
+  void broadcast() {
+    if (me == root) return spread(root, const_cast<std::byte*>(mine[root_image].src), bytes, true);
+    spread(root, mine.front().dst, bytes);
+    keep(mine.front().dst);
+    p.next_round();
+  }
+
+  void scatter() {
+    p.next_round();
+    if (me == root) {
+      const std::byte* const src = mine[root_image].src;
+      for (std::uint32_t k = 1; k < n; ++k)
+        p.send(up(k), piece_tags, src + place_of(up(k)), block_of(up(k)));
+      for (std::size_t i = 0; i < mine.size(); ++i)
+        p.copy(mine[i].dst, src + place_of(me) + i * bytes, bytes);
+    } else {
+      std::byte* const to = alone() ? mine.front().dst : p.scratch(block_of(me));
+      p.receive(root, piece_tags, to, block_of(me));
+      p.next_round();
+      if (!alone())
+        for (std::size_t i = 0; i < mine.size(); ++i) p.copy(mine[i].dst, to + i * bytes, bytes);
+    }
+    p.next_round();
+  }
+
+  // This process's blocks in one piece, beginning at `to` if it is given.
+  const std::byte* pack(std::byte* to) {
+    if (to == nullptr && alone()) return mine.front().src;
+    if (to == nullptr) to = p.scratch(block_of(me));
+    for (std::size_t i = 0; i < mine.size(); ++i) p.copy(to + i * bytes, mine[i].src, bytes);
+    return to;
+  }
+
+  void gather() {
+    p.next_round();
+    if (me == root) {
+      std::byte* const dst = mine[root_image].dst;
+      (void)pack(dst + place_of(me));
+      for (std::uint32_t k = 1; k < n; ++k)
+        p.receive(up(k), piece_tags, dst + place_of(up(k)), block_of(up(k)));
+    } else {
+      const std::byte* const from = pack(nullptr);
+      p.next_round();
+      p.send(root, piece_tags, from, block_of(me));
+    }
+    p.next_round();
+  }
+
+  void gather_all() {
+    std::byte* const dst = mine.front().dst;
+    p.next_round();
+    (void)pack(dst + place_of(me));
+    p.next_round();
+    if (n > 2 && n == images() && bytes * n <= small_total)
+      gather_doubling(dst);
+    else
+      for (std::uint32_t k = 1; k < n; ++k) {
+        p.send(up(k), piece_tags, dst + place_of(me), block_of(me));
+        p.receive(down(k), piece_tags, dst + place_of(down(k)), block_of(down(k)));
+      }
+    p.next_round();
+    for (const auto& i : mine) p.copy(i.dst, dst, bytes * images());
+    p.next_round();
+  }
+  // What one has, its own block first, doubles with each step.
+  void gather_doubling(std::byte* dst) {
+    std::byte* const all = p.scratch(bytes * n);
+    p.copy(all, dst + place_of(me), bytes);
+    std::uint32_t k = 0;
+    for (std::uint64_t have = 1; have < n; have *= 2, ++k) {
+      const auto more = static_cast<std::size_t>(std::min<std::uint64_t>(have, n - have));
+      p.next_round();
+      p.send(down(have), double_tags + k, all, more * bytes);
+      p.receive(up(have), double_tags + k, all + have * bytes, more * bytes);
+    }
+    p.next_round();
+    p.copy(dst + me * bytes, all, (n - me) * bytes);
+    p.copy(dst, all + (n - me) * bytes, me * bytes);
+  }
+
+  void exchange() {
+    p.next_round();
+    if (n == images()) {
+      const auto& i = mine.front();
+      for (std::uint32_t k = 1; k < n; ++k) {
+        p.send(up(k), piece_tags, i.src + up(k) * bytes, bytes);
+        p.receive(down(k), piece_tags, i.dst + down(k) * bytes, bytes);
+      }
+      p.copy(i.dst + me * bytes, i.src + me * bytes, bytes);
+    } else {
+      exchange_images();
+    }
+    p.next_round();
+  }
+  // Between two processes: the blocks of each image of the sender for all images of the receiver.
+  void exchange_images() {
+    const std::size_t images = mine.size();
+    std::vector<std::byte*> in(n);
+    for (std::uint32_t k = 0; k < n; ++k) {
+      const std::uint32_t r = up(k);
+      std::byte* const out = p.scratch(images * block_of(r));
+      for (std::size_t i = 0; i < images; ++i)
+        p.copy(out + i * block_of(r), mine[i].src + place_of(r), block_of(r));
+      in[r] = r == me ? out : p.scratch(images * block_of(r));
+      if (r == me) continue;
+      p.send(r, piece_tags, out, images * block_of(r));
+      p.receive(r, piece_tags, in[r], images * block_of(r));
+    }
+    p.next_round();
+    for (std::uint32_t r = 0; r < n; ++r)
+      for (std::size_t from = 0; from < images_of(r); ++from)
+        for (std::size_t i = 0; i < images; ++i)
+          p.copy(mine[i].dst + place_of(r) + from * bytes, in[r] + (from * images + i) * bytes,
+                 bytes);
+  }
+
+  // What this process's images have, as one, at acc.
+  void reduce_images(std::byte* acc) {
+    p.next_round();
+    p.copy(acc, mine.front().src, bytes);
+    for (std::size_t i = 1; i < mine.size(); ++i) {
+      std::byte* spoilt = p.scratch(bytes);
+      p.copy(spoilt, mine[i].src, bytes);
+      p.combine_left(acc, spoilt, bytes);
+    }
+    p.next_round();
+  }
+  // Up the tree whose leaves are in order behind `top`; v gets what v + 1 … v + 2^k - 1 have.
+  void climb(std::uint32_t top, std::byte* acc) {
+    const std::uint32_t v = down(top);
+    std::byte* other = nullptr;
+    for (std::uint32_t k = 0; (std::uint64_t{1} << k) < n; ++k) {
+      const std::uint64_t bit = std::uint64_t{1} << k;
+      p.next_round();
+      if ((v & bit) != 0) {
+        p.send(down(bit), up_tags + k, acc, bytes);
+        p.next_round();
+        return;
+      }
+      if (v + bit >= n) continue;
+      if (other == nullptr) other = p.scratch(bytes);
+      p.receive(up(bit), up_tags + k, other, bytes);
+      p.next_round();
+      p.combine_left(acc, other, bytes);
+    }
+    p.next_round();
+  }
+
+  void reduce() {
+    std::byte* const dst = me == root ? mine[root_image].dst : nullptr;
+    std::byte* const acc = dst != nullptr ? dst : p.scratch(bytes);
+    reduce_images(acc);
+    if (o.how().commutative) return climb(root, acc);
+    climb(0, acc);
+    if (root == 0) return;
+    if (me == 0) p.send(root, home_tag, acc, bytes);
+    if (me == root) p.receive(0, home_tag, acc, bytes);
+    p.next_round();
+  }
+
+  void reduce_all() {
+    std::byte* const acc = mine.front().dst;
+    reduce_images(acc);
+    if (bytes <= small_total) {
+      reduce_doubling(acc);
+    } else {
+      climb(0, acc);
+      spread(0, acc, bytes);
+    }
+    p.next_round();
+    keep(acc);
+    p.next_round();
+  }
+  // Neighbours at distance 1, 2, 4, … tell each other what they have; who has more neighbours than
+  // a power of two allows is told by the one beside it first, and tells it last.
+  void reduce_doubling(std::byte* acc) {
+    const std::uint32_t whole = std::bit_floor(n), extra = n - whole;
+    std::byte* const other = p.scratch(bytes);
+    if (me < 2 * extra && me % 2 == 0) {
+      p.send(me + 1, fold_tag, acc, bytes);
+      p.next_round();
+      p.receive(me + 1, back_tag, acc, bytes);
+      p.next_round();
+      return;
+    }
+    if (me < 2 * extra) {
+      p.receive(me - 1, fold_tag, other, bytes);
+      p.next_round();
+      p.combine_right(acc, other, bytes);
+      p.next_round();
+    }
+    const std::uint32_t v = me < 2 * extra ? me / 2 : me - extra;
+    std::uint32_t k = 0;
+    for (std::uint32_t bit = 1; bit < whole; bit *= 2, ++k) {
+      const std::uint32_t w = v ^ bit;
+      const std::uint32_t partner = w < extra ? 2 * w + 1 : w + extra;
+      p.send(partner, double_tags + k, acc, bytes);
+      p.receive(partner, double_tags + k, other, bytes);
+      p.next_round();
+      if (w < v)
+        p.combine_right(acc, other, bytes);
+      else
+        p.combine_left(acc, other, bytes);
+      p.next_round();
+    }
+    if (me < 2 * extra) p.send(me - 1, back_tag, acc, bytes);
+    p.next_round();
+  }
+};
+
+}  // namespace
+
+void make_plan(operation& o) {
+  planner plan(o);
+  const unsigned sync = o.asked().sync;
+  if ((sync & in_all) != 0) plan.meet(in_tags);
+  switch (o.asked().what) {
+    case kind::none:
+      break;
+    case kind::barrier:
+      plan.meet(tree_tags);
+      break;
+    case kind::broadcast:
+      plan.broadcast();
+      break;
+    case kind::scatter:
+      plan.scatter();
+      break;
+    case kind::gather:
+      plan.gather();
+      break;
+    case kind::gather_all:
+      plan.gather_all();
+      break;
+    case kind::exchange:
+      plan.exchange();
+      break;
+    case kind::reduce:
+      plan.reduce();
+      break;
+    case kind::reduce_all:
+      plan.reduce_all();
+      break;
+  }
+  if ((sync & out_all) != 0) plan.meet(out_tags);
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::coll

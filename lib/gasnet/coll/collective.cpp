@@ -1,0 +1,237 @@
+// The engine of collectives: the teams, who is inside, and what is in flight. Handlers put messages
+// into the inbox; whoever polls and finds nobody inside takes them to their operations, and moves
+// these on. A thread inside may wait, polling, for room to send; handlers need nothing that it
+// holds.
+#include "lib/gasnet/coll/collective.hpp"
+
+#include <algorithm>
+
+#include "lib/base/backoff.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/owner.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/gasnet/coll/calls.hpp"
+#include "lib/gasnet/coll/messages.hpp"
+#include "lib/gasnet/coll/team.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::coll {
+
+std::atomic<std::uint32_t> in_flight{0};
+
+namespace {
+
+// Never destroyed, as other threads may poll to the end of the process.
+struct engine_state {
+  owner<build_mode> inside;
+  std::vector<std::unique_ptr<team>> teams;
+  std::vector<operation*> active;
+  std::vector<std::unique_ptr<arrival>> strays;  // of teams that are not known here yet
+  std::uint32_t teams_led = 0;
+};
+engine_state& state() {
+  static auto* const s = new engine_state;
+  return *s;
+}
+
+// This thread is inside, or in something that it called from there.
+thread_local constinit bool within = false;
+
+class visit {
+ public:
+  visit() : entered_(!within && state().inside.try_enter(thread_tag())) { within |= entered_; }
+  ~visit() {
+    if (!entered_) return;
+    within = false;
+    state().inside.leave(thread_tag());
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+  explicit operator bool() const noexcept { return entered_; }
+
+ private:
+  const bool entered_;
+};
+
+// Inside, after waiting for whoever is: it is soon done, or waits for room, which polls make.
+template <class F>
+void inside(F&& f) {
+  if (conduit::running != nullptr) fatal(1, "a collective operation was called from a handler");
+  if (within) fatal(1, "a collective operation was called by the function of a reduction");
+  backoff wait(1000);
+  while (true) {
+    if (const visit v; v) return f(state());
+    if (const status s = self.engine->poll(); is_failure(s)) failed("a collective operation", s);
+    wait.idle();
+  }
+}
+
+team* find_team(engine_state& e, std::uint64_t id) {
+  for (const auto& t : e.teams)
+    if (t->id() == id) return t.get();
+  return nullptr;
+}
+
+void deliver(engine_state& e, std::unique_ptr<arrival> a) {
+  if (a->type == arrival::type::wanted) return give(*a, a->from);
+  team* const t = find_team(e, a->team);
+  if (t == nullptr) {
+    e.strays.push_back(std::move(a));
+    return;
+  }
+  operation* const o = t->at(static_cast<team::lane>(a->lane), a->number);
+  if (o == nullptr || o->complete)
+    fatal(1, "rank %u takes part in a collective that is over here: the calls are in another order",
+          t->job_rank(std::min(a->from, t->size() - 1)));
+  o->deliver(std::move(a));
+}
+
+void finish(operation& o) {
+  team& t = o.over();
+  t.retire();
+  in_flight.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void go_on(engine_state& e) {
+  for (arrival* a = take_arrivals(); a != nullptr;) {
+    arrival* const next = a->next;
+    deliver(e, std::unique_ptr<arrival>(a));
+    a = next;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < e.active.size(); ++i) {
+    operation* const o = e.active[i];
+    if (o->advance())
+      finish(*o);
+    else
+      e.active[kept++] = o;
+  }
+  e.active.resize(kept);
+}
+
+void welcome(engine_state& e, std::unique_ptr<team> t) {
+  e.teams.push_back(std::move(t));
+  auto waiting = std::move(e.strays);
+  e.strays.clear();
+  for (auto& a : waiting) deliver(e, std::move(a));
+}
+
+struct wish {
+  std::uint32_t joins, color, key, led;
+};
+
+}  // namespace
+
+void advance() noexcept {
+  if (const visit v; v) go_on(state());
+}
+
+void wait(const op_counter& done) noexcept {
+  unsigned empty = 0;
+  // C2 complete  acquire done  <- C1 (operation.cpp)
+  while (done.load(std::memory_order_acquire) != 0) gasnet::wait_step(empty);
+}
+
+void call(team& t, team::lane l, std::uint32_t image, const request& r, op_counter& done) {
+  // relaxed: the same thread, or one that it tells, waits for it
+  done.fetch_add(1, std::memory_order_relaxed);
+  inside([&](engine_state& e) {
+    const std::uint32_t number = t.next_number(l, image);
+    operation& o = *t.at(l, number);
+    if (!o.join(r, image, l == team::by_image ? t.images_of(t.rank()) : 1, done)) return;
+    in_flight.fetch_add(1, std::memory_order_relaxed);
+    o.begin();
+    if (o.advance())
+      finish(o);
+    else
+      e.active.push_back(&o);
+  });
+}
+
+void set_images(team& t, const gasnet_image_t* counts) {
+  inside([&](engine_state&) { t.set_images(counts); });
+}
+
+team& world() noexcept {
+  static team* const all = [] {
+    std::vector<std::uint32_t> members(self.engine->size());
+    for (std::uint32_t r = 0; r < members.size(); ++r) members[r] = r;
+    auto made = std::make_unique<team>(0, std::move(members), self.engine->rank());
+    team* const t = made.get();
+    inside([&](engine_state& e) { welcome(e, std::move(made)); });
+    return t;
+  }();
+  return *all;
+}
+
+team* split(team& parent, bool joins, std::uint32_t color, std::uint32_t key) {
+  wish mine{joins, color, key, 0};
+  inside([&](engine_state& e) { mine.led = ++e.teams_led; });
+  std::vector<wish> all(parent.size());
+  op_counter done{0};
+  gather_all(parent, all.data(), &mine, sizeof mine, own_buffers, done);
+  wait(done);
+  if (!joins) return nullptr;
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t r = 0; r < parent.size(); ++r)
+    if (all[r].joins != 0 && all[r].color == color) ranks.push_back(r);
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return all[a].key < all[b].key; });
+  // The name is of the first member's making.
+  const std::uint64_t id =
+      std::uint64_t{all[ranks.front()].led} << 32 | parent.job_rank(ranks.front());
+  const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), parent.rank()) -
+                                              ranks.begin());
+  for (std::uint32_t& r : ranks) r = parent.job_rank(r);
+  auto made = std::make_unique<team>(id, std::move(ranks), own);
+  team* const t = made.get();
+  inside([&](engine_state& e) { welcome(e, std::move(made)); });
+  return t;
+}
+
+void destroy(team* t) {
+  inside([&](engine_state& e) {
+    if (t == e.teams.front().get()) fatal(1, "the team of all cannot be destroyed");
+    if (!t->idle()) fatal(1, "a team is destroyed with operations in flight over it");
+    std::erase_if(e.teams, [t](const auto& p) { return p.get() == t; });
+  });
+}
+
+bool known(const team* t) {
+  bool found = false;
+  inside([&](engine_state& e) {
+    for (const auto& p : e.teams) found = found || p.get() == t;
+  });
+  return found;
+}
+
+std::uint32_t rank(const team& t) noexcept { return t.rank(); }
+std::uint32_t size(const team& t) noexcept { return t.size(); }
+std::uint32_t job_rank(const team& t, std::uint32_t r) noexcept { return t.job_rank(r); }
+bool find(const team& t, std::uint32_t job_rank, std::uint32_t& r) noexcept {
+  return t.find(job_rank, r);
+}
+
+void barrier(team& t, op_counter& done) {
+  call(t, team::by_process, 0, {.what = kind::barrier}, done);
+}
+void broadcast(team& t, std::uint32_t root, void* dst, const void* src, std::size_t bytes,
+               unsigned sync, op_counter& done) {
+  call(t, team::by_process, 0, {kind::broadcast, root, dst, src, bytes, sync, nullptr}, done);
+}
+void gather_all(team& t, void* dst, const void* src, std::size_t bytes, unsigned sync,
+                op_counter& done) {
+  call(t, team::by_process, 0, {kind::gather_all, 0, dst, src, bytes, sync, nullptr}, done);
+}
+void reduce(team& t, std::uint32_t root, void* dst, const void* src, std::size_t count,
+            const reduction& how, unsigned sync, op_counter& done) {
+  call(t, team::by_process, 0,
+       {kind::reduce, root, dst, src, count * how.element_bytes, sync, &how}, done);
+}
+void reduce_all(team& t, void* dst, const void* src, std::size_t count, const reduction& how,
+                unsigned sync, op_counter& done) {
+  call(t, team::by_process, 0,
+       {kind::reduce_all, 0, dst, src, count * how.element_bytes, sync, &how}, done);
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::coll

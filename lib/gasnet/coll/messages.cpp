@@ -1,0 +1,234 @@
+#include "lib/gasnet/coll/messages.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "lib/base/log.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+namespace coll {
+namespace {
+
+// The newest first.
+std::atomic<arrival*> inbox{nullptr};
+
+void hand_over(arrival* a) noexcept {
+  a->next = inbox.load(std::memory_order_relaxed);
+  // I1 hand over  release inbox  -> I2: the message is there
+  while (!inbox.compare_exchange_weak(a->next, a, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+  }
+}
+
+arrival* make_arrival(std::size_t payload) {
+  void* const at = ::operator new(sizeof(arrival) + payload, std::nothrow);
+  if (at == nullptr) fatal(1, "out of memory for the messages of collectives");
+  return new (at) arrival;
+}
+
+void must(status s) {
+  if (s != status::ok) [[unlikely]]
+    failed("a collective operation", s);
+}
+
+// The words of a message, written and read in order.
+struct words {
+  std::uint32_t at[16] = {};
+  unsigned n = 0;
+  void add(std::uint32_t w) noexcept { at[n++] = w; }
+  void add_long(std::uint64_t w) noexcept {
+    add(static_cast<std::uint32_t>(w));
+    add(static_cast<std::uint32_t>(w >> 32));
+  }
+};
+struct reader {
+  const std::uint32_t* at;
+  std::uint32_t word() noexcept { return *at++; }
+  std::uint64_t two() noexcept {
+    const std::uint64_t low = word();
+    return low | std::uint64_t{word()} << 32;
+  }
+};
+template <class T>
+std::uint64_t number_of(T* p) noexcept {
+  return reinterpret_cast<std::uintptr_t>(p);
+}
+
+constexpr unsigned envelope_words = 5, offer_words = 11, wanted_words = 8, bytes_words = 4;
+
+words begin(const envelope& e) noexcept {
+  words w;
+  w.add_long(e.team);
+  w.add(e.number);
+  w.add(static_cast<std::uint32_t>(e.what) << 24 | e.lane << 23 | e.tag);
+  w.add(e.from);
+  return w;
+}
+void read_envelope(reader& r, arrival& a) noexcept {
+  a.team = r.two();
+  a.number = r.word();
+  const std::uint32_t w = r.word();
+  a.what = static_cast<kind>(w >> 24);
+  a.lane = w >> 23 & 1;
+  a.tag = w & 0x7fffff;
+  a.from = r.word();
+}
+
+void short_to(std::uint32_t to, std::uint8_t handler, const words& w) {
+  must(self.engine->request_short(to, handler, w.at, w.n));
+}
+
+// ---- handlers ----
+
+void data_came(const std::uint32_t* args, const std::byte* payload, std::size_t bytes) {
+  arrival* const a = make_arrival(bytes);
+  reader r{args};
+  read_envelope(r, *a);
+  a->bytes = bytes;
+  if (bytes != 0) std::memcpy(a->payload(), payload, bytes);
+  hand_over(a);
+}
+void on_data(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
+  data_came(args, payload, bytes);
+}
+void on_nothing(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  data_came(args, nullptr, 0);
+}
+void on_offer(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  arrival* const a = make_arrival(0);
+  reader r{args};
+  read_envelope(r, *a);
+  a->type = arrival::type::offer;
+  a->address = r.two();
+  a->bytes = r.two();
+  a->loan = r.two();
+  hand_over(a);
+}
+void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  arrival* const a = make_arrival(0);
+  reader r{args};
+  a->type = arrival::type::wanted;
+  a->loan = r.two();
+  a->address = r.two();
+  a->counter = r.two();
+  a->from = conduit::running->source();
+  a->bytes = r.two();
+  hand_over(a);
+}
+// The bytes of a loan have arrived, or are on their way in copies.
+void on_thanks(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  const std::unique_ptr<loan> l(reinterpret_cast<loan*>(reader{args}.two()));
+  // F1 free  release lent  -> F2 (operation.cpp): the bytes may be written again
+  l->owner->lent.fetch_sub(1, std::memory_order_release);
+}
+void on_bytes(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
+  reader r{args};
+  auto* const to = reinterpret_cast<std::byte*>(r.two());
+  if (bytes != 0) std::memcpy(to, payload, bytes);
+  // F1 arrived  release fetching  -> F2 (operation.cpp): the bytes are there
+  reinterpret_cast<op_counter*>(r.two())->fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace
+
+arrival* take_arrivals() noexcept {
+  if (inbox.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  // I2 take over  acquire inbox  <- I1
+  arrival* newest = inbox.exchange(nullptr, std::memory_order_acquire);
+  arrival* oldest = nullptr;
+  while (newest != nullptr) {
+    arrival* const next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  return oldest;
+}
+
+void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::size_t bytes) {
+  const words w = begin(e);
+  if (bytes == 0) return short_to(to, on_coll_nothing, w);
+  must(self.engine->request_medium(to, on_coll_data, w.at, w.n, from, bytes));
+}
+
+void send_offer(std::uint32_t to, const envelope& e, loan& l) {
+  words w = begin(e);
+  w.add_long(number_of(l.at));
+  w.add_long(l.bytes);
+  w.add_long(number_of(&l));
+  short_to(to, on_coll_offer, w);
+}
+
+void send_thanks(std::uint32_t to, std::uint64_t lent) {
+  words w;
+  w.add_long(lent);
+  short_to(to, on_coll_thanks, w);
+}
+
+void want(std::uint32_t from, const arrival& a, std::byte* to, std::size_t bytes, op_counter& c) {
+  // One for the last word; the sender's Mediums, if it comes to that, are this many.
+  const auto pieces = static_cast<std::uint32_t>((bytes + eager_bytes - 1) / eager_bytes);
+  c.fetch_add(pieces, std::memory_order_relaxed);
+  words w;
+  w.add_long(a.loan);
+  w.add_long(number_of(to));
+  w.add_long(number_of(&c));
+  w.add_long(bytes);
+  short_to(from, on_coll_wanted, w);
+}
+
+void give(const arrival& a, std::uint32_t to) {
+  const std::unique_ptr<loan> l(reinterpret_cast<loan*>(a.loan));
+  if (a.bytes != l->bytes) fatal(1, "rank %u wants other bytes than a collective offered", to);
+  const bool put = reachable(to, a.address, l->bytes);
+  if (put) {
+    op_counter c{0};
+    must(self.engine->one_sided().put(to, reinterpret_cast<void*>(a.address), l->at, l->bytes,
+                                      conduit::reuse::on_completion, c));
+    self.engine->one_sided().settle(c);
+  }
+  // Where they have been put, the Mediums only say so.
+  for (std::size_t at = 0; at < l->bytes; at += eager_bytes) {
+    words w;
+    w.add_long(a.address + at);
+    w.add_long(a.counter);
+    must(self.engine->request_medium(to, on_coll_bytes, w.at, w.n, l->at + at,
+                                     put ? 0 : std::min(l->bytes - at, eager_bytes)));
+  }
+  l->owner->lent.fetch_sub(1, std::memory_order_release);
+}
+
+bool reachable(std::uint32_t rank, std::uint64_t at, std::size_t bytes) noexcept {
+  if (self.everything) return true;
+  const auto part = client_segment(rank);
+  const std::uint64_t offset = at - number_of(part.data());
+  return offset <= part.size() && bytes <= part.size() - offset;
+}
+
+void fetch(std::uint32_t from, std::byte* to, std::uint64_t at, std::size_t bytes, op_counter& c) {
+  must(self.engine->one_sided().get(to, from, reinterpret_cast<const void*>(at), bytes, c));
+}
+
+}  // namespace coll
+
+void register_collectives(conduit::engine& e) {
+  using takes = conduit::handler_entry::takes;
+  using namespace coll;
+  const auto add = [&e](std::uint8_t index, detail::raw_handler call, unsigned words,
+                        takes payload) {
+    e.add_handler(index, {.call = call,
+                          .context = nullptr,
+                          .words = static_cast<std::uint8_t>(words),
+                          .payload = payload});
+  };
+  add(on_coll_data, &on_data, envelope_words, takes::payload);
+  add(on_coll_nothing, &on_nothing, envelope_words, takes::nothing);
+  add(on_coll_offer, &on_offer, offer_words, takes::nothing);
+  add(on_coll_wanted, &on_wanted, wanted_words, takes::nothing);
+  add(on_coll_thanks, &on_thanks, 2, takes::nothing);
+  add(on_coll_bytes, &on_bytes, bytes_words, takes::payload);
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -1,0 +1,175 @@
+#include "lib/gasnet/coll/operation.hpp"
+
+#include <algorithm>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/coll/algorithms.hpp"
+#include "lib/gasnet/coll/messages.hpp"
+#include "lib/gasnet/coll/team.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::coll {
+
+const char* name_of(kind k) noexcept {
+  switch (k) {
+    case kind::none:
+      return "nothing";
+    case kind::barrier:
+      return "a barrier";
+    case kind::broadcast:
+      return "a broadcast";
+    case kind::scatter:
+      return "a scatter";
+    case kind::gather:
+      return "a gather";
+    case kind::gather_all:
+      return "a gather to all";
+    case kind::exchange:
+      return "an exchange";
+    case kind::reduce:
+      return "a reduction";
+    case kind::reduce_all:
+      return "a reduction to all";
+  }
+  return "something else";
+}
+
+void operation::reset(std::uint32_t number) noexcept {
+  number_ = number;
+  complete = begun_ = false;
+  joined_ = missing_ = 0;
+  round_ = 0;
+  plan.clear();
+}
+
+bool operation::join(const request& r, std::uint32_t image, std::uint32_t images,
+                     op_counter& done) {
+  if (joined_ == 0) {
+    asked_ = r;
+    if (r.how != nullptr) how_ = *r.how;
+    images_.assign(images, {});
+  } else if (asked_.what != r.what || asked_.bytes != r.bytes || asked_.root != r.root ||
+             asked_.sync != r.sync) {
+    fatal(1,
+          "the images of this process disagree: %s of %zu bytes, root %u, and %s of %zu, root %u",
+          name_of(asked_.what), asked_.bytes, asked_.root, name_of(r.what), r.bytes, r.root);
+  }
+  images_[image] = {static_cast<std::byte*>(r.dst), static_cast<const std::byte*>(r.src), &done};
+  return ++joined_ == images;
+}
+
+void operation::begin() {
+  begun_ = true;
+  for (const auto& a : early_)
+    if (a->what != asked_.what) disagree(*a, asked_.bytes);
+  make_plan(*this);
+  plan.next_round();
+  start_round();
+}
+
+void operation::disagree(const arrival& a, std::size_t expected) const {
+  fatal(1,
+        "collective %u over a team of %u: this is %s (a message of %zu bytes), on rank %u it is %s "
+        "(%zu)",
+        number_, team_->size(), name_of(asked_.what), expected, team_->job_rank(a.from),
+        name_of(a.what), static_cast<std::size_t>(a.bytes));
+}
+
+void operation::deliver(std::unique_ptr<arrival> a) {
+  if (a->from >= team_->size())
+    fatal(1, "a collective's message from rank %u of a team of %u", a->from, team_->size());
+  if (begun_ && a->what != asked_.what) disagree(*a, asked_.bytes);
+  if (missing_ != 0)
+    for (step* s = plan.begin(round_); s != plan.end(round_); ++s)
+      if (take(*s, a)) return;
+  early_.push_back(std::move(a));
+}
+
+// If a is what the receive s waits for: the bytes come.
+bool operation::take(step& s, std::unique_ptr<arrival>& a) {
+  if (s.what != act::receive || s.matched || s.peer != a->from || s.tag != a->tag) return false;
+  if (s.bytes != a->bytes) disagree(*a, s.bytes);
+  s.matched = true;
+  --missing_;
+  const std::uint32_t from = team_->job_rank(s.peer);
+  if (a->type == arrival::type::data) {
+    if (s.bytes != 0) std::memcpy(s.to, a->payload(), s.bytes);
+  } else if (reachable(from, a->address, a->bytes)) {
+    fetch(from, s.to, a->address, s.bytes, fetching);
+    fetched_.push_back({from, a->loan});
+  } else {
+    want(from, *a, s.to, s.bytes, fetching);
+  }
+  a.reset();
+  return true;
+}
+
+void operation::send(const step& s) {
+  const envelope e{team_->id(), number_, lane_, asked_.what, team_->rank(), s.tag};
+  const std::uint32_t to = team_->job_rank(s.peer);
+  if (s.bytes <= eager_bytes) return send_data(to, e, s.from, s.bytes);
+  // relaxed: the message carries the order to whoever takes it back
+  lent.fetch_add(1, std::memory_order_relaxed);
+  send_offer(to, e, *new loan{this, s.from, s.bytes});
+}
+
+void operation::combine(const step& s) {
+  const bool to_left = s.what == act::combine_left;
+  auto* const from = const_cast<std::byte*>(s.from);  // scratch of ours
+  how_.combine(how_, to_left ? s.to : from, to_left ? from : s.to, s.bytes / how_.element_bytes);
+  if (to_left == how_.result_in_right) std::memcpy(s.to, from, s.bytes);
+}
+
+void operation::start_round() {
+  if (round_ == plan.rounds()) return;
+  for (step* s = plan.begin(round_); s != plan.end(round_); ++s)
+    if (s->what == act::receive) ++missing_;
+  for (step* s = plan.begin(round_); s != plan.end(round_); ++s) {
+    switch (s->what) {
+      case act::send:
+        send(*s);
+        break;
+      case act::copy:
+        std::memmove(s->to, s->from, s->bytes);
+        break;
+      case act::combine_left:
+      case act::combine_right:
+        combine(*s);
+        break;
+      case act::receive:
+        for (std::size_t i = 0; i < early_.size(); ++i)
+          if (take(*s, early_[i])) {
+            early_.erase(early_.begin() + static_cast<std::ptrdiff_t>(i));
+            break;
+          }
+        break;
+    }
+  }
+}
+
+// The lenders learn that their bytes have arrived.
+void operation::say_fetched() {
+  for (const fetched& f : fetched_) send_thanks(f.from, f.loan);
+  fetched_.clear();
+}
+
+bool operation::advance() {
+  while (true) {
+    // F2 fetched  acquire fetching, lent  <- whoever counts down: the bytes are there, or free
+    if (fetching.load(std::memory_order_acquire) != 0) return false;
+    if (!fetched_.empty()) say_fetched();
+    if (missing_ != 0 || lent.load(std::memory_order_acquire) != 0) return false;
+    if (round_ == plan.rounds()) break;
+    ++round_;
+    start_round();
+  }
+  if (!early_.empty()) disagree(*early_.front(), 0);
+  plan.clear();
+  for (const buffers& b : images_)
+    // C1 complete  release done  -> who waits for it: the results are there
+    b.done->fetch_sub(1, std::memory_order_release);
+  complete = true;
+  return true;
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::coll

@@ -1,0 +1,126 @@
+// One collective operation of this process: what its images asked for, its schedule, and how far
+// that is. Everything here is touched by one thread at a time, inside the engine of collectives
+// (collective.cpp), but for the counters, which handlers and completions count down.
+//
+// A process has one or more images (threads that each take part). An operation begins when all of
+// this process's images have called; messages that come before wait in it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/gasnet/coll/collective.hpp"
+#include "lib/gasnet/coll/schedule.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::coll {
+
+enum class kind : std::uint8_t {
+  none,
+  barrier,
+  broadcast,
+  scatter,
+  gather,
+  gather_all,
+  exchange,
+  reduce,
+  reduce_all,
+};
+const char* name_of(kind k) noexcept;
+
+/// What one image asks for; alike on all but for the addresses.
+struct request {
+  kind what = kind::none;
+  std::uint32_t root = 0;  ///< image
+  void* dst = nullptr;
+  const void* src = nullptr;
+  std::size_t bytes = 0;  ///< of one block; of reductions: of all elements
+  unsigned sync = own_buffers;
+  const reduction* how = nullptr;  ///< copied
+};
+
+/// A message that has come, for an operation or for what one has lent.
+struct arrival {
+  arrival* next = nullptr;
+  std::uint64_t team = 0;
+  std::uint32_t number = 0, lane = 0;
+  kind what = kind::none;
+  enum class type : std::uint8_t { data, offer, wanted } type = type::data;
+  std::uint32_t from = 0, tag = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t address = 0;  ///< of what is offered, or where it is wanted
+  std::uint64_t loan = 0;     ///< the sender's
+  std::uint64_t counter = 0;  ///< the receiver's
+  std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+class operation;
+/// Bytes that others have been told of and may read until they say that they have them.
+struct loan {
+  operation* owner;
+  const std::byte* at;
+  std::size_t bytes;
+};
+
+class operation {
+ public:
+  operation(team& t, std::uint32_t lane, std::uint32_t number) noexcept
+      : team_(&t), lane_(lane), number_(number) {}
+  operation(const operation&) = delete;
+  operation& operator=(const operation&) = delete;
+  /// As new, for another call.
+  void reset(std::uint32_t number) noexcept;
+
+  /// One of `images` images of this process calls. True: that was the last one, begin().
+  bool join(const request& r, std::uint32_t image, std::uint32_t images, op_counter& done);
+  void begin();
+  /// Takes the message over.
+  void deliver(std::unique_ptr<arrival> a);
+  /// Goes on as far as it can. True: it is complete, and all images have been told.
+  bool advance();
+
+  [[nodiscard]] bool begun() const noexcept { return begun_; }
+  [[nodiscard]] std::uint32_t lane() const noexcept { return lane_; }
+  [[nodiscard]] coll::team& over() const noexcept { return *team_; }
+  [[nodiscard]] const request& asked() const noexcept { return asked_; }
+  [[nodiscard]] const reduction& how() const noexcept { return how_; }
+  struct buffers {
+    std::byte* dst = nullptr;
+    const std::byte* src = nullptr;
+    op_counter* done = nullptr;
+  };
+  [[nodiscard]] const std::vector<buffers>& images() const noexcept { return images_; }
+  schedule plan;
+
+  op_counter lent{0};      ///< offers that have not been taken
+  op_counter fetching{0};  ///< pieces on their way here
+  bool complete = false;
+
+ private:
+  void start_round();
+  void send(const step& s);
+  void combine(const step& s);
+  bool take(step& s, std::unique_ptr<arrival>& a);
+  void say_fetched();
+  [[noreturn]] void disagree(const arrival& a, std::size_t expected) const;
+
+  coll::team* team_;
+  std::uint32_t lane_, number_;
+  bool begun_ = false;
+  std::uint32_t joined_ = 0;
+  request asked_;
+  reduction how_;
+  std::vector<buffers> images_;
+  std::size_t round_ = 0;
+  std::uint32_t missing_ = 0;  // receives of this round
+  std::vector<std::unique_ptr<arrival>> early_;
+  struct fetched {
+    std::uint32_t from;
+    std::uint64_t loan;
+  };
+  std::vector<fetched> fetched_;  // to be said when fetching is zero
+};
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::coll

@@ -1,0 +1,60 @@
+// Teams: who takes part, under one name on all members, and the operations that are in flight over
+// them. Two sequences: of calls that every image of a process makes, and of calls that a process
+// makes once (splits, plain team barriers, all of gasnetex.h); each is numbered on all members
+// alike.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "lib/gasnet/coll/operation.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI::coll {
+
+class team {
+ public:
+  team(std::uint64_t id, std::vector<std::uint32_t> members, std::uint32_t own_rank);
+
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(members_.size());
+  }
+  [[nodiscard]] std::uint32_t job_rank(std::uint32_t r) const noexcept { return members_[r]; }
+  [[nodiscard]] bool find(std::uint32_t job_rank, std::uint32_t& r) const noexcept;
+  /// All members are on one host.
+  [[nodiscard]] bool one_host() const noexcept { return one_host_; }
+
+  /// How many images each member has; one each unless said otherwise.
+  void set_images(const gasnet_image_t* counts);
+  [[nodiscard]] std::uint32_t images_of(std::uint32_t r) const noexcept {
+    return first_[r + 1] - first_[r];
+  }
+  [[nodiscard]] std::uint32_t first_image(std::uint32_t r) const noexcept { return first_[r]; }
+  [[nodiscard]] std::uint32_t images() const noexcept { return first_.back(); }
+  [[nodiscard]] std::uint32_t rank_of_image(std::uint32_t image) const noexcept;
+
+  enum lane : std::uint32_t { by_image = 0, by_process = 1 };
+  /// The operation of that number, which begins with 0 in each lane; null: it is complete.
+  operation* at(lane l, std::uint32_t number);
+  /// The number of the next call of a local image (of the process: image 0).
+  std::uint32_t next_number(lane l, std::uint32_t image) noexcept { return calls_[l][image]++; }
+  /// Forgets operations that are complete.
+  void retire();
+  [[nodiscard]] bool idle() const noexcept { return queue_[0].empty() && queue_[1].empty(); }
+
+ private:
+  const std::uint64_t id_;
+  const std::vector<std::uint32_t> members_;
+  const std::uint32_t rank_;
+  bool one_host_ = true;
+  std::vector<std::uint32_t> first_;  // image of each member; one more
+  std::vector<std::uint32_t> calls_[2];
+  std::uint32_t oldest_[2] = {};
+  std::deque<std::unique_ptr<operation>> queue_[2];
+  std::vector<std::unique_ptr<operation>> spare_[2];
+};
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI::coll
