@@ -29,7 +29,9 @@ const char* describe(status s) noexcept {
     case status::bad_handler:
       return "the handler index is not registered for this kind of message";
     case status::bad_arguments:
-      return "more than 16 arguments, or a null payload";
+      return "an argument is not allowed: more than 16 of them, a null payload, or no access "
+             "region "
+             "to end";
     case status::too_long:
       return "the payload is longer than the maximum for its kind";
     case status::out_of_segment:
@@ -48,6 +50,8 @@ const char* describe(status s) noexcept {
       return "the peer process is gone";
     case status::shut_down:
       return "the endpoint has not been started, or is closing";
+    case status::misaligned:
+      return "the address is not a multiple of the operand's size";
   }
   return "unknown status";
 }

@@ -22,7 +22,10 @@ world::world(std::unique_ptr<impl> i) noexcept : impl_(std::move(i)) {}
 world::world(world&&) noexcept = default;
 world& world::operator=(world&&) noexcept = default;
 world::~world() {
-  if (impl_ && impl_->job) impl_->job->finalize(0);
+  if (is_forked())
+    (void)impl_.release();  // the parent's: nothing is to be said to the launcher
+  else if (impl_ && impl_->job)
+    impl_->job->finalize(0);
 }
 
 result<world> world::join(const setting_overrides& overrides) {
@@ -44,6 +47,7 @@ rank_id world::rank() const noexcept { return impl_->job->rank(); }
 rank_id world::size() const noexcept { return impl_->job->size(); }
 void world::exit(int code) noexcept { impl_->job->end(code & 0xff); }
 result<std::vector<std::vector<std::byte>>> world::exchange(std::span<const std::byte> mine) {
+  if (is_forked()) return failure{forked_text, 0, forked_hint};
   return impl_->job->exchange(mine);
 }
 
@@ -58,9 +62,12 @@ endpoint& endpoint::operator=(endpoint&& o) noexcept {
   if (engine_) engine_->set_owner(this);
   return *this;
 }
-endpoint::~endpoint() = default;
+endpoint::~endpoint() {
+  if (is_forked()) (void)engine_.release();  // the parent's, with threads that are not here
+}
 
 result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
+  if (is_forked()) return failure{forked_text, 0, forked_hint};
   auto& i = w.internals();
   setting_overrides all = i.overrides;
   all.insert(all.end(), overrides.begin(), overrides.end());
@@ -73,7 +80,8 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
 
 result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
   if (access == remote_access::everything) engine_->one_sided().allow_everything();
-  return engine_->start(segment_bytes);
+  if (auto r = engine_->start(segment_bytes); !r) return r;
+  return engine_->start_progress();
 }
 rank_id endpoint::rank() const noexcept { return engine_->rank(); }
 rank_id endpoint::size() const noexcept { return engine_->size(); }

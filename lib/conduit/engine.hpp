@@ -15,6 +15,7 @@
 
 #include "credit/credit.hpp"
 #include "lib/base/build_mode.hpp"
+#include "lib/base/forked.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/connector.hpp"
@@ -86,8 +87,10 @@ class engine {
   std::uint8_t next_handler() const noexcept;
   /// Registers one of the engine's own kind, for barriers and the like. Before start().
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
-  /// Collective; see endpoint::start().
+  /// Collective; see endpoint::start(). No handler runs before this process polls.
   result<void> start(std::size_t segment_bytes);
+  /// After start(): from here on the progress thread, if there is to be one, runs handlers too.
+  result<void> start_progress();
   /// The files of the setting CREDIT_STATS; close() writes them. For a process that leaves
   /// otherwise: once, when it sends nothing more.
   void write_credit_statistics() noexcept;
@@ -159,7 +162,7 @@ class engine {
   [[nodiscard]] const transfers& one_sided() const noexcept { return transfers_; }
 
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
-  status barrier() noexcept { return meeting_.run(); }
+  status barrier() noexcept { return started_ ? meeting_.run() : over(); }
   [[nodiscard]] std::uint32_t barriers_begun() const noexcept { return meeting_.begun(); }
   /// What barriers count in, or null: after start().
   [[nodiscard]] host_page* page() const noexcept { return page_.get(); }
@@ -371,6 +374,10 @@ class engine {
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
 
   // events.cpp
+  // What calls answer where the endpoint is closed, not yet started, or the parent process's.
+  [[gnu::cold, gnu::noinline]] static status over() noexcept;
+  void stop_calls() noexcept;
+  static void leave_to_parent(void* self) noexcept;
   [[nodiscard]] bool attention() noexcept;
   [[nodiscard]] bool attention_to_device() const noexcept;
   [[nodiscard]] bool attention_to_kernel() noexcept;
@@ -436,6 +443,7 @@ class engine {
   friend class connector;
   friend class departure;
   std::unique_ptr<host_page> page_;
+  fork_notice in_child_{&leave_to_parent, this};
   meeting meeting_{*this};
   departure departure_{*this};
   transfers transfers_{*this};

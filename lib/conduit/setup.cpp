@@ -295,15 +295,18 @@ result<void> engine::start(std::size_t segment_bytes) {
   quick_polls_ = direct_ && !attendance_;
   plain_verbs_ = !direct_ && !transfers_.everything();
   quick_verbs_ = plain_verbs_ && !attendance_;
-  if (channel_ != nullptr) {
-    auto p = progress::start(*this, channel_);
-    if (!p) {
-      started_ = quick_polls_ = quick_verbs_ = plain_verbs_ = false;  // there is nothing to close
-      return p.error();
-    }
-    progress_ = std::move(*p);
-  }
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
+  return {};
+}
+
+result<void> engine::start_progress() {
+  if (channel_ == nullptr) return {};
+  auto p = progress::start(*this, channel_);
+  if (!p) {
+    stop_calls();  // there is nothing to close
+    return p.error();
+  }
+  progress_ = std::move(*p);
   return {};
 }
 
@@ -400,9 +403,24 @@ void engine::close() noexcept {
   connector_.reset();
   progress_.reset();
   write_credit_statistics();
-  // From here on every request goes the long way, which says that it is over.
+  stop_calls();
+}
+
+// From here on every request goes the long way, which says that it is over.
+void engine::stop_calls() noexcept {
   for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
   started_ = quick_polls_ = quick_verbs_ = plain_verbs_ = false;
+}
+
+void engine::leave_to_parent(void* self) noexcept {
+  auto& e = *static_cast<engine*>(self);
+  e.stop_calls();
+  e.transfers_.forget_mapped();
+}
+
+status engine::over() noexcept {
+  if (is_forked()) refuse_forked();
+  return status::shut_down;
 }
 
 void engine::finish_sends(std::uint64_t limit_ns) noexcept {
@@ -462,7 +480,7 @@ std::span<std::byte> engine::segment_of(rank_id r) const noexcept {
 }
 
 std::byte* engine::segment_here(rank_id r) noexcept {
-  if (r >= size_) return nullptr;
+  if (r >= size_ || is_forked()) return nullptr;
   peer& p = peers_[r];
   if (r == rank_ || !direct_ || p.segment_bytes == 0)
     return p.segment_here.load(std::memory_order_relaxed);

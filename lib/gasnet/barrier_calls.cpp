@@ -27,6 +27,14 @@ void must_be_notified(const char* call) {
   if (!state.notified) fatal(1, "%s: without a gasnet_barrier_notify before it", call);
 }
 
+// As a poll is refused: what a handler waits for may need the queue that its message came from.
+bool refused_in_handler(const char* call) {
+  not_in_child(call);
+  if (conduit::running == nullptr) return false;
+  log(log_level::warning, "%s: %s", call, describe(status::in_handler));
+  return true;
+}
+
 }  // namespace
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
@@ -37,6 +45,8 @@ extern "C" {
 
 void GASNETC_(barrier_notify)(int id, int flags) {
   if (!self.attached) fatal(1, "gasnet_barrier_notify: gasnet_attach has not been called");
+  not_in_child("gasnet_barrier_notify");
+  if (conduit::running != nullptr) failed("gasnet_barrier_notify", status::in_handler);
   if (state.notified)
     fatal(1, "gasnet_barrier_notify: twice, without a gasnet_barrier_wait between");
   state.notified = true;
@@ -47,6 +57,7 @@ void GASNETC_(barrier_notify)(int id, int flags) {
 }
 
 int GASNETC_(barrier_wait)(int id, int flags) {
+  if (refused_in_handler("gasnet_barrier_wait")) return GASNET_ERR_BAD_ARG;
   must_be_notified("gasnet_barrier_wait");
   unsigned empty = 0;
   if (self.barrier->polls_first()) [[unlikely]]
@@ -56,6 +67,7 @@ int GASNETC_(barrier_wait)(int id, int flags) {
 }
 
 int GASNETC_(barrier_try)(int id, int flags) {
+  if (refused_in_handler("gasnet_barrier_try")) return GASNET_ERR_BAD_ARG;
   must_be_notified("gasnet_barrier_try");
   if (!self.barrier->try_pass(state.last)) {
     (void)GASNETC_(poll)();

@@ -178,6 +178,11 @@ void at_exit(int status, void*) {
 // A signal that asks for the end: noted, and acted on by the next poll, or by the timer if none
 // comes.
 void on_signal(int sig) {
+  if (is_forked()) {  // it ends alone, when this returns
+    ::signal(sig, SIG_DFL);
+    ::raise(sig);
+    return;
+  }
   const int saved = errno;
   std::uint64_t none = 0;
   if (wish.compare_exchange_strong(none, wished_bit | static_cast<std::uint32_t>(128 + sig),
@@ -236,6 +241,7 @@ void heed_from_now_on() noexcept {
 }
 
 bool heed_exit_news(bool may_return) noexcept {
+  if (is_forked()) return false;  // the engine says so
   if (leaving.load(std::memory_order_relaxed)) {
     if (may_return) return true;
     if (i_leave && now_at == stage::done) ::_exit(last_code.load(std::memory_order_relaxed));
@@ -263,6 +269,6 @@ void leave_after_another() noexcept { leave(0); }
 using namespace penstock::gasnet;
 
 extern "C" void GASNETC_(exit)(int exitcode) {
-  if (!self.membership) ::_exit(exitcode & 0xff);
+  if (!self.membership || penstock::is_forked()) ::_exit(exitcode & 0xff);
   leave(exitcode & 0xff);
 }

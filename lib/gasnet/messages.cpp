@@ -80,8 +80,9 @@ void run_with_payload(client_function f, token_state& t, std::byte* p, std::size
 // What the client registered, by index; null where nothing is.
 client_function clients[conduit::user_handlers];
 
-[[noreturn]] void not_registered(unsigned index) {
-  fatal(1, "a message came for AM handler %u, which is not registered here", index);
+[[noreturn]] void not_registered(unsigned index, const token_state& t) {
+  fatal(1, "a message from rank %u came for AM handler %u, which is not registered here",
+        t.source(), index);
 }
 
 // The engine's view of every index that clients may use. context: the entry of clients.
@@ -91,7 +92,7 @@ void run_client_handler(void* context, token&, const std::uint32_t* args, std::b
   const auto* entry = static_cast<client_function*>(context);
   const client_function f = *entry;
   if (f == nullptr) [[unlikely]]
-    not_registered(static_cast<unsigned>(entry - clients));
+    not_registered(static_cast<unsigned>(entry - clients), t);
   // Shorts with few arguments come most, and have the least to hide a call through a table behind.
   if (t.header.kind() == kind::short_) [[likely]] {
     switch (t.nargs()) {
@@ -143,7 +144,7 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
   if (h.bytes != 0) std::memcpy(place, payload + sizeof h, h.bytes);
   const client_function f = clients[h.handler];
   if (f == nullptr) [[unlikely]]
-    not_registered(h.handler);
+    not_registered(h.handler, t);
   payload_callers[h.nargs](f, handle_of(t), place, h.bytes, h.args);
 }
 
@@ -166,15 +167,23 @@ bool pack_anywhere(outgoing& m, packed_anywhere& room) {
 
 // ---- answers ----
 
-int answer(status s, const char* call) {
+// What was to be sent, for a refusal that names it.
+struct sizes {
+  std::size_t bytes = 0, most = 0;
+};
+
+int answer(status s, const char* call, sizes n = {}) {
   switch (s) {
     case status::ok:
       return GASNET_OK;
     case status::bad_handler:
       fatal(1, "%s: the handler is not registered", call);
+    case status::too_long:
+      log(log_level::warning, "%s: a payload of %zu bytes, and %zu is the most", call, n.bytes,
+          n.most);
+      return GASNET_ERR_BAD_ARG;
     case status::bad_rank:
     case status::bad_arguments:
-    case status::too_long:
     case status::out_of_segment:
     case status::in_handler:
     case status::not_in_handler:
@@ -183,22 +192,32 @@ int answer(status s, const char* call) {
       return GASNET_ERR_BAD_ARG;
     case status::not_ready:
       return GASNET_ERR_NOT_INIT;
+    case status::shut_down:
+      if (is_forked()) return GASNET_ERR_NOT_INIT;  // and the engine has said why
+      [[fallthrough]];
     default:
       log(log_level::error, "%s: %s", call, describe(s));
       return GASNET_ERR_RESOURCE;
   }
 }
 
-int requested(status s, gasnet_node_t dest, const char* call) {
+int requested(status s, gasnet_node_t dest, const char* call, sizes n = {}) {
   // A message to itself meets no other on its way: without this, a process that only speaks to
   // itself would hear nobody.
   if (s == status::ok && dest == GASNETC_(mynode)) (void)GASNETC_(poll)();
-  return answer(s, call);
+  return answer(s, call, n);
+}
+
+std::size_t longest(const outgoing& m) {
+  return m.kind == kind::medium  ? conduit::max_medium
+         : m.kind == kind::long_ ? (self.everything ? longest_anywhere : conduit::max_long)
+                                 : 0;
 }
 
 int request(gasnet_node_t dest, outgoing& m, const char* call) {
   if (!self.attached) [[unlikely]]
     return GASNET_ERR_NOT_INIT;
+  const sizes n{m.bytes, longest(m)};
   status s;
   if (m.kind == kind::long_ && self.everything) [[unlikely]] {
     packed_anywhere room;
@@ -206,16 +225,17 @@ int request(gasnet_node_t dest, outgoing& m, const char* call) {
   } else {
     s = self.engine->request(dest, m);
   }
-  return requested(s, dest, call);
+  return requested(s, dest, call, n);
 }
 
 int reply(gasnet_token_t token, outgoing& m, const char* call) {
   token_state& t = state_of(token);
+  const sizes n{m.bytes, longest(m)};
   if (m.kind == kind::long_ && self.everything) [[unlikely]] {
     packed_anywhere room;
-    return answer(pack_anywhere(m, room) ? self.engine->reply(t, m) : status::too_long, call);
+    return answer(pack_anywhere(m, room) ? self.engine->reply(t, m) : status::too_long, call, n);
   }
-  return answer(self.engine->reply(t, m), call);
+  return answer(self.engine->reply(t, m), call, n);
 }
 
 outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_handlerarg_t* args,
@@ -277,7 +297,7 @@ int GASNETC_(request_medium)(gasnet_node_t dest, gasnet_handler_t handler, const
     return GASNET_ERR_NOT_INIT;
   const status s = self.engine->request_medium(
       dest, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
-  return requested(s, dest, "gasnet_AMRequestMedium");
+  return requested(s, dest, "gasnet_AMRequestMedium", {nbytes, conduit::max_medium});
 }
 int GASNETC_(request_long)(gasnet_node_t dest, gasnet_handler_t handler, const void* source,
                            size_t nbytes, void* dest_addr, int async, unsigned n,
@@ -296,7 +316,7 @@ int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler, const
                            size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
   const status s = conduit::engine::reply_medium(
       state_of(token), handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
-  return answer(s, "gasnet_AMReplyMedium");
+  return answer(s, "gasnet_AMReplyMedium", {nbytes, conduit::max_medium});
 }
 int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                          size_t nbytes, void* dest_addr, unsigned n,

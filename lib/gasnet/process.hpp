@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/forked.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/barrier.hpp"
@@ -108,6 +109,14 @@ inline bool heed_exit(bool may_return) noexcept {
 /// does this one. The exit code is the other's.
 [[noreturn]] void leave_after_another() noexcept;
 
+/// Ends a child made by fork() (forked.hpp), and it alone, that calls what has no way to refuse it.
+inline void not_in_child(const char* call) noexcept {
+  if (is_forked()) [[unlikely]]
+    fatal(1, "%s: %s; %s", call, forked_text, forked_hint);
+}
+/// In such a child: what the inlined half of gasnet.h looks at is turned off.
+void turn_off_in_child(void*) noexcept;
+
 /// From a call of the extended interface whose errors end the job: names the call and the reason.
 [[noreturn]] void failed(const char* call, status s) noexcept;
 
@@ -118,7 +127,7 @@ void rest_from_polls(idle_polls& mine) noexcept;
 inline void wait_step(unsigned& empty) noexcept {
   (void)heed_exit(false);
   if (const status s = self.engine->wait_step(empty); is_failure(s)) [[unlikely]]
-    failed("poll", s);
+    failed("a call that waits", s);
   self.barrier->kick();
   coll::kick();
 }

@@ -110,17 +110,33 @@ result<void> attach(std::uint64_t segment_bytes) {
   self.barrier->notify({});
   if (const status s = self.barrier->pass(all); s != status::ok)
     return failure{"the first barrier", 0, describe(s)};
-  return {};
+  // That barrier polls. Who leaves it first may send at once, and its messages must not be handled
+  // before this process has returned to its client, too: nobody goes on until all have stopped
+  // polling, and what comes from here on waits until the client, or the progress thread, polls.
+  if (auto met = self.membership->fence(); !met) return met;
+  static const fork_notice in_child(&turn_off_in_child, nullptr);
+  return self.engine->start_progress();
 }
 
 }  // namespace
+
+void turn_off_in_child(void*) noexcept {
+  for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r) {
+    std::atomic_ref(GASNETC_(windows)[r].size).store(0, std::memory_order_relaxed);
+    GASNETC_(windows)[r].here = 0;
+  }
+  exit_news.store(1, std::memory_order_relaxed);
+}
 
 std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
   if (self.everything) return {};
   return self.engine->segment_of(rank).subspan(front_bytes);
 }
 
-void failed(const char* call, status s) noexcept { fatal(1, "%s: %s", call, describe(s)); }
+void failed(const char* call, status s) noexcept {
+  not_in_child(call);
+  fatal(1, "%s: %s", call, describe(s));
+}
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 

@@ -19,7 +19,8 @@ using conduit::running;
 void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call) {
   if (!self.attached) fatal(1, "%s: gasnet_attach has not been called", call);
   if (node >= GASNETC_(nodes)) fatal(1, "%s: node %u of %u", call, node, GASNETC_(nodes));
-  if (running != nullptr) fatal(1, "%s: called from a handler", call);
+  if (running != nullptr) failed(call, status::in_handler);
+  not_in_child(call);
   if (self.everything || bytes == 0) return;
   const auto part = client_segment(node);
   const auto at =

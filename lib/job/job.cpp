@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/base/forked.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/settings_table.hpp"
 #include "lib/job/launchers.hpp"
@@ -23,6 +24,7 @@ namespace {
 std::atomic<job*> current{nullptr};
 
 void on_fatal(int code) noexcept {
+  if (is_forked()) return;  // it ends alone
   // F2 use  load-acquire current  <- F1
   if (job* j = current.load(std::memory_order_acquire)) j->abort(code, nullptr);
 }
@@ -56,6 +58,7 @@ std::string death::text() const {
 }
 
 result<std::unique_ptr<job>> job::join(const settings& s) {
+  if (is_forked()) return failure{forked_text, 0, forked_hint};
   auto joined = !s.launch.empty() ? join_penrun(s)
                 : !s.pmix.empty() ? join_pmix(s)
                 : s.pmi_fd.empty() && s.pmi_port.empty()
@@ -71,6 +74,7 @@ result<std::unique_ptr<job>> job::join(const settings& s) {
   // F1 publish  store-release current  -> F2  the object is complete
   current.store(&j, std::memory_order_release);
   set_fatal_hook(on_fatal);
+  watch_forks();
   return joined;
 }
 
@@ -88,14 +92,18 @@ job::~job() {
 void job::abort(int code, const char* why) {
   if (code == 0) code = 1;
   if (why != nullptr && why[0] != '\0') log(log_level::error, "%s", why);
-  tell_abort(code);
+  if (!is_forked()) tell_abort(code);
   ::_exit(code);
 }
 
 void job::end(int code) {
   std::fflush(nullptr);
-  tell_end(code);
+  if (!is_forked()) tell_end(code);
   ::_exit(code);
+}
+
+failure fence_given_up() {
+  return {"a fence that all were to meet at has been given up", ECANCELED, ""};
 }
 
 std::optional<death> job::ended_by() const noexcept {

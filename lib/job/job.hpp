@@ -73,6 +73,9 @@ class job {
     if (auto met = fence(); !met) return met.error();
     return true;
   }
+  /// False: the launcher must not complete a fence that a process has begun and not waited for, so
+  /// the others begin none after that one has left.
+  [[nodiscard]] virtual bool outlives_leavers() const noexcept { return true; }
 
   /// Ends the whole job: prints `why` (if any), tells the launcher, exits at once with `code` (1 if
   /// it is 0). The other processes see ended() and are killed when the launcher's grace is over.

@@ -16,4 +16,7 @@ result<std::unique_ptr<job>> join_pmix(const settings& s);
 /// The job of the launcher that set settings::pmi_fd or pmi_port.
 result<std::unique_ptr<job>> join_pmi(const settings& s);
 
+/// What a collective answers after begin_fence() while the fence is not over.
+failure fence_given_up();
+
 }  // namespace penstock::job

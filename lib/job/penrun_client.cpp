@@ -76,7 +76,7 @@ class penrun_job final : public job {
   }
 
   result<void> begin_fence() override {
-    if (fence_begun_) return given_up();
+    if (fence_begun_) return fence_given_up();
     errno = 0;
     const frame_header head{frame_kind::fence, 0};
     if (!send_all(socket_, &head, sizeof head)) return broken();
@@ -117,10 +117,6 @@ class penrun_job final : public job {
     return failure{"penrun does not answer", errno, ""};
   }
 
-  static failure given_up() {
-    return {"a fence that all were to meet at has been given up", ECANCELED, ""};
-  }
-
   template <class Body>
   void tell(frame_kind kind, const Body& body) noexcept {
     char frame[sizeof(frame_header) + sizeof body];
@@ -131,7 +127,7 @@ class penrun_job final : public job {
   }
 
   result<std::vector<std::byte>> ask(frame_kind kind, std::span<const std::byte> body) {
-    if (fence_begun_) return given_up();
+    if (fence_begun_) return fence_given_up();
     errno = 0;
     const frame_header head{kind, static_cast<std::uint32_t>(body.size())};
     if (!send_all(socket_, &head, sizeof head) || !send_all(socket_, body.data(), body.size()))

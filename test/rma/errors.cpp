@@ -70,7 +70,7 @@ int main() {
       JOB_CHECK(d.add(ep.size(), at, 1) == status::bad_rank);
       JOB_CHECK(d.fetch_add(to, at - 1, 1, old) == status::out_of_segment);
       JOB_CHECK(d.add(to, at + there.size() / 8, 1) == status::out_of_segment);
-      JOB_CHECK(d.add(to, reinterpret_cast<word*>(there.data() + 4), 1) == status::bad_arguments);
+      JOB_CHECK(d.add(to, reinterpret_cast<word*>(there.data() + 4), 1) == status::misaligned);
       JOB_CHECK(d.set(to, at, 1) == status::unsupported);
       JOB_CHECK(d.start<atomic_ops::cas>(to, at, 1, 2).wait() == status::unsupported);
       JOB_CHECK(old == 3);

@@ -70,7 +70,7 @@ void engine::give_back_lease(peer& p) noexcept {
 status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept {
   if (running != nullptr) return status::in_handler;
   if (r >= size_) return status::bad_rank;
-  if (!started_) return status::shut_down;
+  if (!started_) return over();
   if (bytes > max_medium) return status::too_long;
   if (r == rank_) return status::ok;
   peer& p = channel(r);

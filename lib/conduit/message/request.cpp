@@ -36,7 +36,7 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
   if (to >= size_) [[unlikely]]
     return status::bad_rank;
   if (!started_) [[unlikely]]
-    return status::shut_down;
+    return over();
   if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
     return s;
   if (to == rank_) [[unlikely]]

@@ -197,7 +197,7 @@ status begin(conduit::engine& e, const atomic_call& c, op_counter& count) noexce
   if (c.to >= e.size()) return status::bad_rank;
   if (conduit::running != nullptr) return status::in_handler;
   const auto at = reinterpret_cast<std::uintptr_t>(c.word);
-  if (at % c.size != 0) return status::bad_arguments;
+  if (at % c.size != 0) return status::misaligned;
   const auto there = e.segment_of(c.to);
   const auto offset = at - reinterpret_cast<std::uintptr_t>(there.data());
   if (there.size() < c.size || offset > there.size() - c.size)

@@ -44,6 +44,11 @@ void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
   w.bytes.store(engine_.peers_[r].segment_bytes, std::memory_order_release);
 }
 
+void transfers::forget_mapped() noexcept {
+  for (std::uint32_t r = 0; windows_ != nullptr && r < engine_.size_; ++r)
+    windows_[r].bytes.store(0, std::memory_order_relaxed);
+}
+
 void transfers::close() noexcept {
   report();
   // What was in flight when the job ended gives its leases back first.
@@ -143,7 +148,7 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   if (to >= engine_.size_) [[unlikely]]
     return status::bad_rank;
   if (!engine_.started_) [[unlikely]]
-    return status::shut_down;
+    return engine::over();
   if (bytes == 0) return status::ok;
   const peer& p = engine_.peers_[to];
   if (!engine::in_segment(p, at, bytes)) [[unlikely]]
@@ -275,7 +280,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   std::byte* here = nullptr;
   if (const status s = begin(to, dest, sizeof a, here); s != status::ok) return s;
   if (!device_atomics_) return status::unsupported;
-  if (reinterpret_cast<std::uintptr_t>(dest) % sizeof a != 0) return status::bad_arguments;
+  if (reinterpret_cast<std::uintptr_t>(dest) % sizeof a != 0) return status::misaligned;
   if (here != nullptr && engine_.device_.shared_memory) {
     // The shared-memory device uses the processor's atomics itself.
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(here));

@@ -89,7 +89,7 @@ class transfers {
   status get(void* dest, rank_id from, const void* src, std::size_t bytes, op_counter& c) noexcept;
   /// Sets bytes at dest to value's low 8 bits.
   status set(rank_id to, void* dest, int value, std::size_t bytes, op_counter& c) noexcept;
-  /// On the word at dest (8-byte aligned, else bad_arguments): adds a, or replaces a by b. *old
+  /// On the word at dest (8-byte aligned, else misaligned): adds a, or replaces a by b. *old
   /// (may be null) gets the former value. Only where device_atomics() is true; never mixed with the
   /// processor's atomics on one word.
   status atomic(rank_id to, device_atomic op, void* dest, std::uint64_t a, std::uint64_t b,
@@ -123,6 +123,8 @@ class transfers {
   [[nodiscard]] detail::window* windows() noexcept { return windows_.get(); }
   /// r's segment is mapped at base.
   void note_mapped(rank_id r, std::byte* base) noexcept;
+  /// From here on no segment is taken to be mapped: calls come to the engine, which refuses them.
+  void forget_mapped() noexcept;
   /// The calling thread's table of operations. About a nanosecond.
   transfer_ops& my_ops() noexcept {
     const std::uint32_t tag = thread_tag();

@@ -114,7 +114,7 @@ status engine::poll(unsigned* n) noexcept {
   if (quick_verbs_) [[likely]]
     return poll_verbs(n, my_domain(tag), tag);
   if (!started_) [[unlikely]]
-    return status::shut_down;
+    return over();
   return poll_all(n, tag);
 }
 

@@ -178,7 +178,7 @@ status run_atomic(conduit::engine& e, const atomic_call& c) noexcept;
 /// through domains that agree in this. Words lie in segments, aligned to their size.
 ///
 /// Every operation is complete at the target when the call returns, and ordered for the caller with
-/// what comes before and after it. Failures: as remote_memory's; bad_arguments (not aligned);
+/// what comes before and after it. Failures: as remote_memory's; misaligned;
 /// unsupported (an operation that is not in the domain). A mapped word costs one locked
 /// instruction.
 template <class T>

@@ -256,7 +256,9 @@ enum class remote_access : std::uint8_t {
 /// A process's place in the exchange of active messages. Several may be open in one process. Move
 /// only. Thread rules: in penstock-par any thread may call anything but open, add, start and the
 /// destructor at any time; in penstock-parsync one at a time; in penstock-seq one thread only.
-/// Requests wait (polling, which runs handlers) while credits, tickets or buffers are short.
+/// Requests wait (polling, which runs handlers) while credits, tickets or buffers are short. A
+/// child made by fork() may exec or end: its calls fail with shut_down, its objects' destructors do
+/// nothing, and its end is no news to the job.
 class endpoint {
  public:
   /// Opens a device and makes the queues. Collective: all ranks open their endpoints in the same

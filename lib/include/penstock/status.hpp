@@ -21,7 +21,7 @@ enum class [[nodiscard]] status : std::uint8_t{
     // failed: calling again cannot help
     bad_rank,        ///< no such process in the job
     bad_handler,     ///< handler index not registered, or of another kind
-    bad_arguments,   ///< more than 16 arguments, or null payload
+    bad_arguments,   ///< more than 16 arguments, null payload, or no access region to end
     too_long,        ///< payload above the maximum of its kind
     out_of_segment,  ///< destination outside the target's segment
     in_handler,      ///< a request was sent from a handler
@@ -30,7 +30,8 @@ enum class [[nodiscard]] status : std::uint8_t{
     unsupported,     ///< the device or this build cannot do it
     device_error,    ///< a verbs call failed
     peer_dead,       ///< the peer process is gone
-    shut_down,       ///< the endpoint is closing
+    shut_down,       ///< the endpoint is closing, or is the process's that made this one by fork()
+    misaligned,      ///< the address is not a multiple of the operand's size
 };
 
 /// True for the family "short of something": poll, then try again.

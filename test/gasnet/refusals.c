@@ -1,0 +1,51 @@
+/* What a client must not do is refused with a line that says what it was: argv[1] chooses. Most are
+ * calls in a handler. Where the call returns an error that is checked here; else the job ends, and
+ * the test looks for the line. */
+#include <gasnet.h>
+
+#include <string.h>
+
+#include "job.h"
+
+enum { act_index = 128, here_index = 133 };
+static const char* call = "";
+static volatile int acted = 0;
+
+static void on_act(gasnet_token_t token) {
+  (void)token;
+  if (strcmp(call, "poll") == 0) CHECK(gasnet_AMPoll() == GASNET_ERR_BAD_ARG);
+  if (strcmp(call, "request") == 0)
+    CHECK(gasnet_AMRequestShort0(0, act_index) == GASNET_ERR_BAD_ARG);
+  if (strcmp(call, "barrier_try") == 0)
+    CHECK(gasnet_barrier_try(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_ERR_BAD_ARG);
+  if (strcmp(call, "barrier_wait") == 0)
+    CHECK(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_ERR_BAD_ARG);
+  if (strcmp(call, "barrier_notify") == 0) gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+  if (strcmp(call, "blockuntil") == 0) GASNET_BLOCKUNTIL(acted < 0);
+  acted = 1;
+}
+
+int main(int argc, char** argv) {
+  gasnet_handlerentry_t table[] = {
+      {act_index, HANDLER(&on_act)}, AREA_HANDLER, {here_index, HANDLER(&on_act)}};
+  MUST(gasnet_init(&argc, &argv));
+  MUST(gasnet_attach(table, gasnet_mynode() == 1 ? 3 : 2, area_bytes, 0)); /* tables may differ */
+  share_areas();
+  call = argv[1];
+  if (strcmp(call, "too_long") == 0) {
+    static char text[1 << 20];
+    CHECK(gasnet_AMRequestMedium0(0, act_index, text, gasnet_AMMaxMedium() + 1) ==
+          GASNET_ERR_BAD_ARG);
+  }
+  if (strcmp(call, "no_handler") == 0) {
+    if (gasnet_mynode() == 1) MUST(gasnet_AMRequestShort0(0, here_index));
+    for (;;) gasnet_AMPoll();
+  }
+  /* Inside a barrier of the client's, which must come out whole. */
+  gasnet_barrier_notify(7, 0);
+  MUST(gasnet_AMRequestShort0((gasnet_mynode() + 1) % gasnet_nodes(), act_index));
+  GASNET_BLOCKUNTIL(acted);
+  CHECK(gasnet_barrier_wait(7, 0) == GASNET_OK);
+  finish();
+  return 0;
+}
