@@ -28,11 +28,23 @@ class pmi_speech {
   virtual result<void> begin(pmi_place& place) = 0;
   /// Neither key nor value may hold blanks, ';' or '='.
   virtual result<void> put(const std::string& key, const std::string& value) = 0;
-  virtual result<void> fence() = 0;
+  /// Everybody's; the first half says that this process is there, and waits for nothing.
+  virtual result<void> begin_fence() = 0;
+  /// The second, in steps: waits for the launcher's next word, and is true when all are there.
+  virtual result<bool> step_fence() = 0;
+  result<void> fence() {
+    if (auto begun = begin_fence(); !begun) return begun;
+    for (;;) {
+      const auto over = step_fence();
+      if (!over) return over.error();
+      if (*over) return {};
+    }
+  }
   /// A value that was put before the last fence.
   virtual result<std::string> get(const std::string& key) = 0;
   /// Which ranks run on which host, "(vector,(0,2,4))"; empty if the launcher does not say.
   virtual std::string mapping() = 0;
+  /// Waits for the launcher's word. Also between the halves of a fence.
   virtual void finalize() = 0;
   /// Async-signal-safe; waits for nothing.
   virtual void tell_abort(int code) noexcept = 0;

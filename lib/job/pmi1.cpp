@@ -89,7 +89,11 @@ class pmi1 final : public pmi_speech {
     return done(ask("cmd=put kvsname=" + table_ + " key=" + key + " value=" + value, "put_result"));
   }
 
-  result<void> fence() override { return done(ask("cmd=barrier_in", "barrier_out")); }
+  result<void> begin_fence() override { return say("cmd=barrier_in"); }
+  result<bool> step_fence() override {
+    if (auto all = hear("cmd=barrier_in", "barrier_out"); !all) return all.error();
+    return true;
+  }
 
   result<std::string> get(const std::string& key) override {
     auto answer = ask("cmd=get kvsname=" + table_ + " key=" + key, "get_result");
@@ -102,7 +106,11 @@ class pmi1 final : public pmi_speech {
     return text ? *text : "";
   }
 
-  void finalize() override { (void)ask("cmd=finalize", "finalize_ack"); }
+  void finalize() override {
+    if (!say("cmd=finalize")) return;
+    for (auto line = pmi_read_line(fd_); line && pmi_word(*line, "cmd", ' ') == "barrier_out";)
+      line = pmi_read_line(fd_);
+  }
 
   void tell_abort(int code) noexcept override {
     char text[64];
@@ -111,9 +119,19 @@ class pmi1 final : public pmi_speech {
   }
 
  private:
-  result<std::string> ask(const std::string& question, std::string_view expected) {
+  result<void> say(const std::string& question) const {
     const std::string line = question + "\n";
     if (!send_all(fd_, line.data(), line.size())) return pmi_is_gone();
+    return {};
+  }
+
+  result<std::string> ask(const std::string& question, std::string_view expected) {
+    if (auto said = say(question); !said) return said.error();
+    return hear(question, expected);
+  }
+
+  [[nodiscard]] result<std::string> hear(const std::string& question,
+                                         std::string_view expected) const {
     auto answer = pmi_read_line(fd_);
     if (!answer) return answer;
     const std::string rc = pmi_word(*answer, "rc", ' ');

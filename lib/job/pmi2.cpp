@@ -33,6 +33,7 @@ class pmi2 final : public pmi_speech {
     auto job = ask("cmd=job-getid;", "job-getid-response");
     if (!job) return job.error();
     job_ = pmi_word(*job, "jobid", ';');
+    place_ = place;
     return {};
   }
 
@@ -40,13 +41,29 @@ class pmi2 final : public pmi_speech {
     return done(ask("cmd=kvs-put;key=" + key + ";value=" + value + ";", "kvs-put-response"));
   }
 
-  result<void> fence() override { return done(ask("cmd=kvs-fence;", "kvs-fence-response")); }
+  // Slurm answers a fence when all are there, but hydra at once: it holds back only what somebody
+  // asks for and nobody has put yet. So each puts a word of its own, and asks for all others'.
+  result<void> begin_fence() override {
+    met_ = 0;
+    ++fences_;
+    if (auto here = put(here_key(place_.rank), "1"); !here) return here;
+    return say("cmd=kvs-fence;");
+  }
+  result<bool> step_fence() override {
+    if (met_ == 0) {
+      if (auto heard = hear("cmd=kvs-fence;", "kvs-fence-response"); !heard) return heard.error();
+    } else if (auto heard = hear(question(here_key(met_ - 1)), "kvs-get-response"); !heard) {
+      return heard.error();
+    }
+    if (met_ == place_.size) return true;
+    if (auto said = say(question(here_key(met_++))); !said) return said.error();
+    return false;
+  }
 
   result<std::string> get(const std::string& key) override {
-    const std::string question = "cmd=kvs-get;jobid=" + job_ + ";srcid=-1;key=" + key + ";";
-    auto answer = ask(question, "kvs-get-response");
+    auto answer = ask(question(key), "kvs-get-response");
     if (!answer) return answer.error();
-    if (pmi_word(*answer, "found", ';') != "TRUE") return pmi_refused(question, *answer);
+    if (pmi_word(*answer, "found", ';') != "TRUE") return pmi_refused(question(key), *answer);
     return pmi_word(*answer, "value", ';');
   }
 
@@ -56,7 +73,11 @@ class pmi2 final : public pmi_speech {
     return answer ? pmi_word(*answer, "value", ';') : "";
   }
 
-  void finalize() override { (void)ask("cmd=finalize;", "finalize-response"); }
+  void finalize() override {
+    if (!say("cmd=finalize;")) return;
+    for (auto answer = hear(); answer && pmi_word(*answer, "cmd", ';').starts_with("kvs-");)
+      answer = hear();  // of a fence that was given up
+  }
 
   // This version of the protocol passes no code on: the launcher hears it from the process's end.
   void tell_abort(int code) noexcept override {
@@ -67,10 +88,29 @@ class pmi2 final : public pmi_speech {
   }
 
  private:
-  result<std::string> ask(const std::string& question, std::string_view expected) {
+  [[nodiscard]] std::string here_key(std::uint32_t rank) const {
+    return "penstock-here-" + std::to_string(fences_) + "-" + std::to_string(rank);
+  }
+
+  [[nodiscard]] std::string question(const std::string& key) const {
+    return "cmd=kvs-get;jobid=" + job_ + ";srcid=-1;key=" + key + ";";
+  }
+
+  [[nodiscard]] result<void> say(const std::string& question) const {
     const std::string message = framed(question);
     errno = 0;
     if (!send_all(fd_, message.data(), message.size())) return pmi_is_gone();
+    return {};
+  }
+
+  result<std::string> ask(const std::string& question, std::string_view expected) {
+    if (auto said = say(question); !said) return said.error();
+    return hear(question, expected);
+  }
+
+  // The next message, whatever it answers.
+  [[nodiscard]] result<std::string> hear() const {
+    errno = 0;
     char digits[7] = "";
     if (!receive_all(fd_, digits, 6)) return pmi_is_gone();
     const char* first = digits;  // blanks stand before the number (hydra) or behind it (Slurm)
@@ -79,12 +119,19 @@ class pmi2 final : public pmi_speech {
     const char* const end = std::from_chars(first, digits + 6, n).ptr;
     if (end == first ||
         std::any_of(end, static_cast<const char*>(digits + 6), [](char c) { return c != ' '; }))
-      return pmi_refused(question, digits);
+      return pmi_refused("length", digits);
     std::string answer(n, '\0');
     if (!receive_all(fd_, answer.data(), n)) return pmi_is_gone();
-    const std::string rc = pmi_word(answer, "rc", ';');
-    if (pmi_word(answer, "cmd", ';') != expected || !(rc.empty() || rc == "0"))
-      return pmi_refused(question, answer);
+    return answer;
+  }
+
+  [[nodiscard]] result<std::string> hear(const std::string& question,
+                                         std::string_view expected) const {
+    auto answer = hear();
+    if (!answer) return answer;
+    const std::string rc = pmi_word(*answer, "rc", ';');
+    if (pmi_word(*answer, "cmd", ';') != expected || !(rc.empty() || rc == "0"))
+      return pmi_refused(question, *answer);
     return answer;
   }
 
@@ -95,6 +142,8 @@ class pmi2 final : public pmi_speech {
 
   int fd_;
   std::string job_;
+  pmi_place place_;
+  std::uint32_t fences_ = 0, met_ = 0;  // of the last fence: the ranks asked for
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -115,6 +116,7 @@ class pmi_job final : public job {
 
   // A value is "BYTES:hex", in pieces that the launcher takes.
   result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine) override {
+    if (fence_begun_) return fence_given_up();
     const std::uint32_t round = round_++;
     std::string text = std::to_string(mine.size()) + ":" + to_hex(mine);
     const std::size_t most = speech_->longest_value();
@@ -133,7 +135,27 @@ class pmi_job final : public job {
     return out;
   }
 
-  result<void> fence() override { return speech_->fence(); }
+  result<void> fence() override {
+    if (fence_begun_) return fence_given_up();
+    return speech_->fence();
+  }
+
+  result<void> begin_fence() override {
+    if (fence_begun_) return fence_given_up();
+    fence_begun_ = true;
+    return speech_->begin_fence();
+  }
+
+  result<bool> fence_is_over() override {
+    pollfd answer{fd_, POLLIN, 0};
+    if (::poll(&answer, 1, 0) == 0) return false;
+    const auto over = speech_->step_fence();
+    if (!over || *over) fence_begun_ = false;
+    return over;
+  }
+
+  // Hydra's proxy writes the answer to a fence to one who has gone, and ends the job over it.
+  [[nodiscard]] bool outlives_leavers() const noexcept override { return false; }
 
   void finalize(int) override {  // the exit code is the process's own
     if (!inside_) return;
@@ -258,6 +280,7 @@ class pmi_job final : public job {
   std::unique_ptr<pmi_speech> speech_;
   std::uint32_t round_ = 0;
   bool inside_ = false;
+  bool fence_begun_ = false;  // and not over: its answer would be taken for another's
 };
 
 }  // namespace

@@ -90,6 +90,16 @@ TEST_CASE("active messages run between processes that hydra started") {
   }
 }
 
+TEST_CASE("a rank that leaves early waits for the others no longer than the exit limit") {
+  for (const speech& s : speeches) {
+    CAPTURE(s.version);
+    const auto o = hydra(s, "3", {"-genv", "PENSTOCK_DEVICE", "shm0", LEAVE, "c++early-wait", "1"});
+    CAPTURE(o.err);
+    CHECK(o.code == 5);
+    CHECK(count(o.err, "penstock[1/3]: warning: leaving without the others") == 1);
+  }
+}
+
 TEST_CASE("what a process of the job starts is told that it is not of the job") {
   const auto o = hydra(speeches[0], "1", {"sh", "-c", "exec 0<&-; PMI_FD=99 " PROBE " exchange"});
   CHECK(o.code == 91);
