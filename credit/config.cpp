@@ -134,11 +134,11 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
       return clash(text("CRED_PER_NODE", each) + " is below the " + std::to_string(max_cost) +
                        " credits of the largest message, and DYNAMIC_CREDITS=0 lends no more",
                    "raise the first or allow dynamic credits");
-    if (movable < max_cost - min_credits)
+    if (movable < max_wish)
       return clash(text("CRED_PER_NODE", each) + " and " + text("BANKED_CREDITS", bank) +
                        " leave " + std::to_string(movable) +
                        " credits to move, but the largest message needs " +
-                       std::to_string(max_cost - min_credits) + " above the minimum",
+                       std::to_string(max_wish) + " above the minimum",
                    "raise either");
   }
 

@@ -4,14 +4,18 @@
 
 #include <cstdint>
 
+#include "lib/base/limits.hpp"
+
 namespace penstock::credit {
 
 /// Bytes of receive space that one credit stands for.
-inline constexpr std::uint32_t unit_bytes = 256;
+inline constexpr std::uint32_t unit_bytes = limits::credit_bytes;
 /// A loan never falls below this; every peer starts with at least as many.
 inline constexpr std::uint32_t min_credits = 4;
-/// Most credits one message can cost: a full-size Medium of 4096 bytes and its header.
-inline constexpr std::uint32_t max_cost = 17;
+/// Most credits one message can cost.
+inline constexpr std::uint32_t max_cost = limits::highest_cost;
+/// Most that a peer which holds the minimum can lack for one message.
+inline constexpr std::uint32_t max_wish = max_cost > min_credits ? max_cost - min_credits : 0;
 /// Largest value of a per-peer counter.
 inline constexpr std::uint32_t counter_max = 0xffff;
 

@@ -207,12 +207,12 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
   if (!is_peer(peer)) return {false, {peer, 0, false}};
   state& s = store_[peer];
   if (end_epoch) fade_send(s);
-  if (!urgent || count == 0 || !cfg_.dynamic) {
+  if (!urgent || count == 0 || max_wish == 0 || !cfg_.dynamic) {
     const std::uint32_t n = count != 0 && cfg_.dynamic ? lend(peer, count) : 0;
     return {true, {peer, static_cast<std::uint16_t>(n), take_epoch_mark(peer)}};
   }
   // It holds at least the minimum, so the largest message lacks no more than this.
-  count = std::min(count, max_cost - min_credits);
+  count = std::min(count, max_wish);
   if (waiting_count_.load(std::memory_order_relaxed) == 0 && take_bank(count, count) != 0) {
     lend_in_full(peer, count);
     return {true, {peer, static_cast<std::uint16_t>(count), take_epoch_mark(peer)}};
@@ -337,7 +337,7 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
     if (waiting_count_.fetch_add(0, std::memory_order_acq_rel) == 0) return filled;
   }
   // Somebody waits. With enough for any who does, next_grant finds it.
-  return bank() >= max_cost - min_credits ? filled : walk(true, out, filled);
+  return bank() >= max_wish ? filled : walk(true, out, filled);
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

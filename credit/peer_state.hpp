@@ -38,6 +38,7 @@ struct lent_fields {
   std::uint16_t revoked, revoked_last, given_last;
   std::uint8_t requested_last, wish;
 };
+static_assert(max_wish <= 0xff);
 
 /// Bits of loan_fields::flags.
 enum loan_flag : std::uint8_t {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/base/limits.hpp"
 #include "lib/base/result.hpp"
 #include "queues/receive_pool.hpp"
 
@@ -15,13 +16,13 @@ namespace penstock::queues {
 
 /// How large everything is; bytes and counts follow from settings and credits.
 struct dimensions {
-  std::uint32_t peers = 0;          ///< other processes
-  std::uint32_t credits = 0;        ///< total lent and banked
-  std::uint32_t spares = 4;         ///< threads that can handle requests at a time
-  std::uint32_t small_bytes = 256;  ///< one credit
-  std::uint32_t full_bytes = 4160;  ///< of a bulk buffer
-  std::uint32_t full_cost = 17;     ///< credits a bulk message costs
-  std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = 4160;
+  std::uint32_t peers = 0;    ///< other processes
+  std::uint32_t credits = 0;  ///< total lent and banked
+  std::uint32_t spares = 4;   ///< threads that can handle requests at a time
+  std::uint32_t small_bytes = limits::credit_bytes;
+  std::uint32_t full_bytes = limits::longest_message;  ///< of a bulk buffer
+  std::uint32_t full_cost = limits::highest_cost;      ///< credits a bulk message costs
+  std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = limits::longest_message;
   std::uint32_t depth = 64;      ///< of each send queue
   std::uint32_t max_inline = 0;  ///< asked for each queue pair
 

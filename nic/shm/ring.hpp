@@ -30,12 +30,13 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/limits.hpp"
 #include "lib/base/mode.hpp"
 
 namespace penstock::nic::shm {
 
 /// Bytes of a message that travel in the slot itself.
-inline constexpr std::size_t slot_body = 48;
+inline constexpr std::size_t slot_body = limits::slot_body;
 
 /// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
 /// has caught up does not look there.
@@ -100,14 +101,16 @@ static_assert(sizeof(ring_shared) == 2 * cache_line);
 
 /// Sizes of a ring; both are powers of two. The same on both sides, fixed when the ring is made.
 struct ring_geometry {
-  std::uint32_t slots = 256;
-  std::uint32_t data_bytes = 64 * 1024;
+  std::uint32_t slots = limits::ring_slots;
+  std::uint32_t data_bytes = limits::ring_data;
   [[nodiscard]] constexpr std::size_t memory() const noexcept {
     return sizeof(ring_shared) + std::size_t{slots} * sizeof(ring_slot) + data_bytes;
   }
   /// Longest payload one message may put in the data ring: half of it, so that a wrap never wedges.
   [[nodiscard]] constexpr std::uint32_t longest() const noexcept { return data_bytes / 2; }
 };
+static_assert(ring_geometry{}.longest() >= limits::longest_message &&
+              ring_geometry{}.longest() < 1u << 24);  // a slot's state has 24 bits for it
 
 /// Where n data bytes go when the data position is at: never across the end of the ring.
 struct ring_span {

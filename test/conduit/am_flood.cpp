@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   me.answer = ep.add<&party::on_answer>(&me);
   // A place in every segment for each sender's thread, since a Long's place is free only after its
   // handler.
-  constexpr std::size_t place = 16384;
+  const std::size_t place = 4 * ep.max_medium() + 256;
   if (auto r = ep.start(place * threads * ep.size()); !r)
     fatal(3, "%s", r.error().message().c_str());
   if (ep.rank() == 0) std::puts("flooding");

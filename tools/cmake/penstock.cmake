@@ -23,6 +23,10 @@ if(PENSTOCK_SANITIZE)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 endif()
 target_link_libraries(penstock_options INTERFACE Threads::Threads)
+set(PENSTOCK_MAX_MEDIUM "" CACHE STRING "Largest Medium payload in bytes, a multiple of 64 (default 4032)")
+if(PENSTOCK_MAX_MEDIUM)  # for all rooms: see lib/base/limits.hpp
+  target_compile_definitions(penstock_options INTERFACE PENSTOCK_MAX_MEDIUM=${PENSTOCK_MAX_MEDIUM})
+endif()
 # A debug build checks the invariants; GCC's -Wtsan is about fences, which the code labels itself.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(penstock_options INTERFACE -Wno-tsan)

@@ -5,21 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/limits.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
-#ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see CMakeLists.txt
-inline constexpr std::uint32_t max_medium = 4032;
-#else
-inline constexpr std::uint32_t max_medium = PENSTOCK_MAX_MEDIUM;
-#endif
+/// Largest payload of a Medium.
+using limits::max_medium;
 /// Largest payload of a Long.
 inline constexpr std::size_t max_long = 0x7fffffff;
-static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
-              "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
 
 /// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
 struct outgoing {

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/limits.hpp"
+
 namespace penstock::conduit::wire {
 
 /// What a message is; three bits on the wire.
@@ -92,12 +94,14 @@ static_assert(std::endian::native == std::endian::little);
 inline constexpr std::uint32_t max_fixed = sizeof(long_block) + 16 * 4;
 
 /// Sizes of the two sorts of posted receive buffers, and what a message in each costs.
-inline constexpr std::uint32_t credit_bytes = 256;
+using limits::credit_bytes;
 constexpr std::uint32_t full_bytes(std::uint32_t max_medium) noexcept {
   return (packed_bytes(max_fixed, max_medium) + 63u) & ~63u;
 }
 constexpr std::uint32_t full_cost(std::uint32_t max_medium) noexcept {
   return (full_bytes(max_medium) + credit_bytes - 1) / credit_bytes;
 }
+static_assert(full_bytes(limits::max_medium) == limits::longest_message);
+static_assert(full_cost(limits::max_medium) == limits::highest_cost);
 
 }  // namespace penstock::conduit::wire

@@ -30,6 +30,12 @@ constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_medium)
 constexpr std::uint32_t most_unanswered =
     nic::shm::ring_geometry{}.slots - nic::shm::ring_geometry{}.slots / 8 - 3 * reply_slots;
 
+// Each is possible: a reply ring that is empty takes a request with the longest reply, and then one
+// more; a message of the highest cost is sent when no other is out.
+static_assert(nic::shm::ring_tx::worst(2, reply_data) <= nic::shm::ring_geometry{}.data_bytes);
+static_assert(reply_data <= nic::shm::ring_geometry{}.longest());
+static_assert(reply_slots + 1 < nic::shm::ring_geometry{}.slots && most_unanswered > 0);
+
 // What writes m where a ring has room for it, l being its layout. A Long's payload must be in place
 // already.
 template <codec::words W>

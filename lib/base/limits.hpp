@@ -1,0 +1,41 @@
+// The sizes that rooms have to agree on, chosen here and nowhere else: from the largest Medium and
+// the unit of credits follow what a message takes, what it costs at most, and how long a ring is.
+// Used by credit, queues, nic and the engine; each asserts what it derives from them. The check
+// builds and runs them at the smallest and the largest Medium (test/conduit/sizes.cmake).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace penstock::limits {
+
+/// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
+#ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see tools/cmake/penstock.cmake
+inline constexpr std::uint32_t max_medium = 4032;
+#else
+inline constexpr std::uint32_t max_medium = PENSTOCK_MAX_MEDIUM;
+#endif
+static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
+              "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
+
+/// Bytes of receive space that one credit stands for.
+inline constexpr std::uint32_t credit_bytes = 256;
+
+/// In front of a payload at most: the header, a Long's block, 16 words of arguments.
+inline constexpr std::uint32_t max_front = 8 + 16 + 16 * 4;
+static_assert(max_front % 8 == 0);
+/// The longest message, in whole lines.
+inline constexpr std::uint32_t longest_message = (max_front + max_medium + 63) & ~63u;
+/// Most credits one message can cost.
+inline constexpr std::uint32_t highest_cost = (longest_message + credit_bytes - 1) / credit_bytes;
+
+/// Bytes of a message that travel in a ring's slot itself; the slot is one line.
+inline constexpr std::uint32_t slot_body = 48;
+/// Messages in a ring.
+inline constexpr std::uint32_t ring_slots = 256;
+/// Data bytes of a ring: with the longest reply set aside, whose place may begin behind as much
+/// that is skipped at the end, there is room for another. A power of two.
+inline constexpr std::uint32_t ring_data =
+    std::bit_ceil(3 * longest_message) < 64 * 1024 ? 64 * 1024 : std::bit_ceil(3 * longest_message);
+
+}  // namespace penstock::limits
