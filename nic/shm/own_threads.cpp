@@ -13,7 +13,7 @@ namespace penstock::nic::shm {
 namespace {
 
 // Shared lockers come first where this is glibc's: one that waits for stillness holds up nobody.
-std::shared_mutex working;
+std::shared_mutex gate;
 std::atomic<int> own{0};
 
 /// True if the process has no threads but the caller and the device's. A folder has two links, and
@@ -26,11 +26,11 @@ bool alone() noexcept {
 
 }  // namespace
 
-working_time begin_work() { return working_time(working); }
+working_time begin_work() { return working_time(gate); }
 
 void count_own_thread(int change) noexcept { own.fetch_add(change, std::memory_order_relaxed); }
 
-still::still() : lock_(working, std::defer_lock) {
+still::still() : lock_(gate, std::defer_lock) {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &signals_);
@@ -56,12 +56,12 @@ bool still::stands_on(std::uint64_t first, std::uint64_t last) noexcept {
     const auto at = reinterpret_cast<std::uint64_t>(p);
     return at + bytes > first && at < last;
   };
-  return inside(__builtin_frame_address(0), 1) || inside(&working, sizeof working) ||
+  return inside(__builtin_frame_address(0), 1) || inside(&gate, sizeof gate) ||
          inside(&own, sizeof own);
 }
 
 void forget_own_threads() noexcept {
-  new (&working) std::shared_mutex();
+  new (&gate) std::shared_mutex();
   own.store(0, std::memory_order_relaxed);
 }
 

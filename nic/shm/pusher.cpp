@@ -127,7 +127,7 @@ void pusher_thread::run() noexcept {
   while (!stopping_.load(std::memory_order_acquire)) {
     if (wait == 0) ::sched_yield();  // while work moves, the thread only gives way to others
     const int n = ::epoll_wait(epoll_, events, 64, wait);
-    const working_time working = begin_work();
+    const working_time busy = begin_work();
     const std::lock_guard guard(working_);
     for (int i = 0; i < n; ++i) {
       const std::uint64_t about = events[i].data.u64;

@@ -59,7 +59,7 @@ void service_thread::run() noexcept {
   epoll_event events[64];
   for (;;) {
     const int n = ::epoll_wait(epoll_, events, 64, -1);
-    const working_time working = begin_work();
+    const working_time busy = begin_work();
     for (int i = 0; i < n; ++i) {
       const std::uint64_t about = events[i].data.u64;
       if (about == about_stop) return;
