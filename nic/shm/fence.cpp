@@ -4,7 +4,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "nic/shm/lock.hpp"
+
 namespace penstock::nic::shm {
+
+thread_local constinit char thread_mark = 0;
 
 bool join_barriers() noexcept {
   static const bool joined =

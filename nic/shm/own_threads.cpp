@@ -1,5 +1,6 @@
 #include "nic/shm/own_threads.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 
@@ -15,6 +16,7 @@ namespace {
 // Shared lockers come first where this is glibc's: one that waits for stillness holds up nobody.
 std::shared_mutex gate;
 std::atomic<int> own{0};
+std::atomic<bool> wanted{false};  // stillness; a hint
 
 /// True if the process has no threads but the caller and the device's. A folder has two links, and
 /// one for each folder in it.
@@ -28,6 +30,11 @@ bool alone() noexcept {
 
 working_time begin_work() { return working_time(gate); }
 
+working_time begin_more_work() noexcept {
+  while (wanted.load(std::memory_order_relaxed)) ::poll(nullptr, 0, 1);
+  return begin_work();
+}
+
 void count_own_thread(int change) noexcept { own.fetch_add(change, std::memory_order_relaxed); }
 
 still::still() : lock_(gate, std::defer_lock) {
@@ -35,12 +42,16 @@ still::still() : lock_(gate, std::defer_lock) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &signals_);
   // Never a waiting writer, so that threads of the device that need each other go on.
-  constexpr std::uint64_t moment_ns = 50'000'000;
+  constexpr std::uint64_t moment_ns = 1'000'000'000;
   const std::uint64_t until = now_ns() + moment_ns;
   // A thread that was joined may still be counted for a moment.
   constexpr int looks = 100;
   for (int i = 0; i < looks && !alone(); ++i) ::sched_yield();
-  while (!lock_.try_lock() && now_ns() < until) ::sched_yield();
+  if (!alone()) return;
+  wanted.store(true, std::memory_order_relaxed);
+  // Sleeping between looks: the thread that is waited for may have a lower priority.
+  while (!lock_.try_lock() && now_ns() < until) ::poll(nullptr, 0, 1);
+  wanted.store(false, std::memory_order_relaxed);
   if (lock_.owns_lock() && !alone()) lock_.unlock();
 }
 
@@ -57,12 +68,13 @@ bool still::stands_on(std::uint64_t first, std::uint64_t last) noexcept {
     return at + bytes > first && at < last;
   };
   return inside(__builtin_frame_address(0), 1) || inside(&gate, sizeof gate) ||
-         inside(&own, sizeof own);
+         inside(&own, sizeof own) || inside(&wanted, sizeof wanted);
 }
 
 void forget_own_threads() noexcept {
   new (&gate) std::shared_mutex();
   own.store(0, std::memory_order_relaxed);
+  wanted.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace penstock::nic::shm

@@ -15,6 +15,9 @@ namespace penstock::nic::shm {
 /// one that gives the answer, whoever wants stillness meanwhile.
 using working_time = std::shared_lock<std::shared_mutex>;
 working_time begin_work();
+/// The same, for a thread that always finds something to do: lets who wants stillness have it
+/// first.
+working_time begin_more_work() noexcept;
 
 /// Counts a thread of the device, from before it begins until after it has ended.
 void count_own_thread(int change) noexcept;

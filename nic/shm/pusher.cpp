@@ -12,6 +12,7 @@
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/lock.hpp"
 #include "nic/shm/own_threads.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
@@ -121,13 +122,14 @@ int pusher_thread::patience() noexcept {
 }
 
 void pusher_thread::run() noexcept {
+  thread_mark = 1;
   ask_for_short_slices();  // sleepers wait for it
   epoll_event events[64];
   int wait = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     if (wait == 0) ::sched_yield();  // while work moves, the thread only gives way to others
     const int n = ::epoll_wait(epoll_, events, 64, wait);
-    const working_time busy = begin_work();
+    const working_time busy = begin_more_work();
     const std::lock_guard guard(working_);
     for (int i = 0; i < n; ++i) {
       const std::uint64_t about = events[i].data.u64;

@@ -127,6 +127,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       wc.byte_len = total;
     }
     m.active = false;
+    qp.tx.answered();  // what is sent now is likely an answer, and no stream
     return true;
   }
 }

@@ -103,13 +103,11 @@ class send_queue {
   /// The oldest is finished; its slot number (for `frees`).
   std::uint64_t finish() noexcept { return ++finished_; }
 
-  /// A completion of that slot was polled. Any thread that polls.
+  /// A completion of that slot was polled: in order, since all of a QP's sends complete to one
+  /// queue and its lock is held.
   void release(std::uint64_t slot) noexcept {
-    // Q2 release  store-release released  -> Q1. Pollers of one CQ may come in either order.
-    std::uint64_t seen = released_.load(std::memory_order_relaxed);
-    while (seen < slot && !released_.compare_exchange_weak(seen, slot, std::memory_order_release,
-                                                           std::memory_order_relaxed)) {
-    }
+    // Q2 release  store-release released  -> Q1
+    released_.store(slot, std::memory_order_release);
   }
 
  private:

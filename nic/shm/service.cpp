@@ -13,6 +13,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/lock.hpp"
 #include "nic/shm/own_threads.hpp"
 
 namespace penstock::nic::shm {
@@ -56,6 +57,7 @@ void service_thread::stop() noexcept {
 }
 
 void service_thread::run() noexcept {
+  thread_mark = 1;
   epoll_event events[64];
   for (;;) {
     const int n = ::epoll_wait(epoll_, events, 64, -1);

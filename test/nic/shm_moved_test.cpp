@@ -20,8 +20,11 @@ namespace shm = penstock::nic::shm;
 
 namespace {
 
+// TSan has a thread of its own.
 #if defined(__SANITIZE_THREAD__)
-constexpr bool can_move = false;  // that sanitizer has a thread of its own
+constexpr bool can_move = false;
+#elif defined(__has_feature)
+constexpr bool can_move = !__has_feature(thread_sanitizer);
 #else
 constexpr bool can_move = true;
 #endif
