@@ -85,33 +85,6 @@ client_function clients[conduit::user_handlers];
         t.source(), index);
 }
 
-// The engine's view of every index that clients may use. context: the entry of clients.
-void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
-                        std::size_t bytes) {
-  token_state& t = *running;
-  const auto* entry = static_cast<client_function*>(context);
-  const client_function f = *entry;
-  if (f == nullptr) [[unlikely]]
-    not_registered(static_cast<unsigned>(entry - clients), t);
-  // Shorts with few arguments come most, and have the least to hide a call through a table behind.
-  if (t.header.kind() == kind::short_) [[likely]] {
-    switch (t.nargs()) {
-      case 0:
-        return short_of<0>(f, handle_of(t), args);
-      case 1:
-        return short_of<1>(f, handle_of(t), args);
-      case 2:
-        return short_of<2>(f, handle_of(t), args);
-      default:
-        return short_callers[t.nargs()](f, handle_of(t), args);
-    }
-  }
-  if (t.header.kind() == kind::medium)
-    run_with_payload(f, t, payload, bytes, args, t.nargs());
-  else  // a Long's payload stays where its sender wanted it, whatever the alignment
-    payload_callers[t.nargs()](f, handle_of(t), payload, bytes, args);
-}
-
 // ---- Longs to anywhere ----
 
 // Goes before the payload of the library's Medium.
@@ -253,12 +226,39 @@ outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_hand
 
 }  // namespace
 
+void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
+                        std::size_t bytes) {
+  token_state& t = *running;
+  const auto* entry = static_cast<client_function*>(context);
+  const client_function f = *entry;
+  if (f == nullptr) [[unlikely]]
+    not_registered(static_cast<unsigned>(entry - clients), t);
+  // Shorts with few arguments come most, and have the least to hide a call through a table behind.
+  if (t.header.kind() == kind::short_) [[likely]] {
+    switch (t.nargs()) {
+      case 0:
+        return short_of<0>(f, handle_of(t), args);
+      case 1:
+        return short_of<1>(f, handle_of(t), args);
+      case 2:
+        return short_of<2>(f, handle_of(t), args);
+      default:
+        return short_callers[t.nargs()](f, handle_of(t), args);
+    }
+  }
+  if (t.header.kind() == kind::medium)
+    run_with_payload(f, t, payload, bytes, args, t.nargs());
+  else  // a Long's payload stays where its sender wanted it, whatever the alignment
+    payload_callers[t.nargs()](f, handle_of(t), payload, bytes, args);
+}
+
 void register_messages(conduit::engine& e) {
   // Every index on every rank: the engine compares its tables among the ranks, while GASNet allows
   // them to differ.
   for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i)
     e.add_handler(static_cast<std::uint8_t>(i),
-                  {.call = &run_client_handler, .context = &clients[i]});
+                  {.call = self.checked ? &run_checked_handler : &run_client_handler,
+                   .context = &clients[i]});
   e.add_system_handler(on_long_anywhere, {.call = &run_long_anywhere,
                                           .context = nullptr,
                                           .words = 0,

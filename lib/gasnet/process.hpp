@@ -44,10 +44,10 @@ enum own_index : std::uint8_t {
   on_coll_bytes,
 };
 
-/// The first page of every segment is the library's (the barrier's slots); the client's part
+/// The first pages of every segment are the library's (the barrier's slots); the client's part
 /// follows.
-inline constexpr std::size_t front_bytes = sizeof(conduit::barrier_slots);
-static_assert(front_bytes % GASNET_PAGESIZE == 0);
+inline constexpr std::size_t front_bytes =
+    (sizeof(conduit::barrier_slots) + GASNET_PAGESIZE - 1) / GASNET_PAGESIZE * GASNET_PAGESIZE;
 
 struct process {
   settings options;
@@ -59,6 +59,7 @@ struct process {
   std::vector<gasnet_nodeinfo_t> nodes;
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;
+  bool checked = false;  // the client was compiled with GASNET_DEBUG
   /// When a poll without a message also gives the core away. relaxed: a hint
   std::atomic<idle_mode> idle{idle_mode::where_crowded};
 };
@@ -78,6 +79,13 @@ inline process& self = immortal.value;
 /// Before start().
 void register_messages(conduit::engine& e);
 void register_exit(conduit::engine& e);
+
+/// The engine's view of every index that clients may use; context: where the client's function
+/// stands. The second also checks how the handler was called before (checks.cpp).
+void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
+                        std::size_t bytes);
+void run_checked_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
+                         std::size_t bytes);
 
 /// Clients' handlers have the indexes from here to 255.
 inline constexpr unsigned first_client_handler = 128;

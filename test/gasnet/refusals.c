@@ -21,6 +21,7 @@ static void on_act(gasnet_token_t token) {
   if (strcmp(call, "barrier_wait") == 0)
     CHECK(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_ERR_BAD_ARG);
   if (strcmp(call, "barrier_notify") == 0) gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+  if (strcmp(call, "put") == 0) gasnet_put(0, area[0], "text", 4);
   if (strcmp(call, "blockuntil") == 0) GASNET_BLOCKUNTIL(acted < 0);
   acted = 1;
 }
@@ -37,6 +38,18 @@ int main(int argc, char** argv) {
     CHECK(gasnet_AMRequestMedium0(0, act_index, text, gasnet_AMMaxMedium() + 1) ==
           GASNET_ERR_BAD_ARG);
   }
+  if (strcmp(call, "count") == 0 && gasnet_mynode() == 1) {
+    MUST(gasnet_AMRequestShort0(0, act_index));
+    MUST(gasnet_AMRequestShort1(0, act_index, 5));
+  }
+  if (strcmp(call, "kind") == 0 && gasnet_mynode() == 1) {
+    MUST(gasnet_AMRequestShort0(0, act_index));
+    MUST(gasnet_AMRequestMedium0(0, act_index, "text", 4));
+  }
+  if (strcmp(call, "outside") == 0 && gasnet_mynode() == 1)
+    gasnet_put(1, area[1] + area_bytes - 2, "text", 4);
+  if (strcmp(call, "count") == 0 || strcmp(call, "kind") == 0)
+    for (;;) gasnet_AMPoll();
   if (strcmp(call, "no_handler") == 0) {
     if (gasnet_mynode() == 1) MUST(gasnet_AMRequestShort0(0, here_index));
     for (;;) gasnet_AMPoll();

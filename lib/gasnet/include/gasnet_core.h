@@ -60,6 +60,11 @@ extern gasnet_node_t GASNETC_(mynode), GASNETC_(nodes);
 extern size_t GASNETC_(max_medium);
 extern size_t GASNETC_(max_long)[2]; /* [1]: segment everything */
 extern int GASNETC_(init)(int* argc, char*** argv);
+/* For clients compiled with GASNET_DEBUG: the same, and from here on more is checked. */
+extern int GASNETC_(init_checked)(int* argc, char*** argv);
+/* Ends the job where a put or get may not be, such as in a handler; they never come to the library
+ * otherwise where memory is mapped. */
+extern void GASNETC_(check_transfer)(gasnet_node_t node, const void* addr, size_t nbytes);
 extern int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t segsize,
                             uintptr_t minheapoffset, int everything);
 extern void GASNETC_(exit)(int exitcode) GASNETT_NORETURN;
@@ -76,7 +81,11 @@ extern int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex);
 extern void GASNETC_(lock_failed)(int error) GASNETT_NORETURN;
 
 /* ---- the job (2.1, 2.2) ---- */
+#if defined(GASNET_DEBUG)
+#define gasnet_init(argc, argv) GASNETC_(init_checked)((argc), (argv))
+#else
 #define gasnet_init(argc, argv) GASNETC_(init)((argc), (argv))
+#endif
 #define gasnet_attach(table, numentries, segsize, minheapoffset) \
   GASNETC_(attach)((table), (numentries), (segsize), (minheapoffset), GASNETC_EVERYTHING)
 #define gasnet_exit(exitcode) GASNETC_(exit)(exitcode)

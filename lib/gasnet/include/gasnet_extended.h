@@ -58,6 +58,9 @@ extern gasnet_threadinfo_t GASNETC_(threadinfo)(void);
 /* Where [addr, addr+nbytes) of node lies here, or NULL if it cannot be reached by load and store.
  */
 GASNETC_INLINE char* gasnetc_reach(gasnet_node_t node, const void* addr, size_t nbytes) {
+#if defined(GASNET_DEBUG)
+  GASNETC_(check_transfer)(node, addr, nbytes);
+#endif
   const struct gasnetc_window* const w = &GASNETC_(windows)[node];
   const uintptr_t size = __atomic_load_n(&w->size, __ATOMIC_ACQUIRE);
   const uintptr_t offset = (uintptr_t)addr - w->base;

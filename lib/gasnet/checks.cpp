@@ -1,0 +1,65 @@
+// What is checked besides for clients compiled with GASNET_DEBUG, who pay for it: how a handler is
+// called, and puts and gets, which are copies by the client's own code where memory is mapped. The
+// library is the same, so that such objects and others may meet in one program; gasnet_init decides
+// for the handlers.
+#include <atomic>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/process.hpp"
+#include "lib/gasnet/reach.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+namespace {
+
+// The first message to each handler: a function has one list of parameters, so all others must come
+// with as many arguments, and all of them or none with a payload. Word: seen_bit, with a payload,
+// arguments, sender. relaxed: the word is all there is.
+constexpr std::uint32_t seen_bit = 1, payload_bit = 2;
+constexpr unsigned nargs_shift = 2, sender_shift = 8;
+std::atomic<std::uint32_t> first_use[conduit::user_handlers];
+
+const char* kind_of(std::uint32_t use) {
+  return (use & payload_bit) != 0 ? "a payload" : "no payload";
+}
+unsigned arguments_of(std::uint32_t use) { return use >> nargs_shift & 31; }
+
+void check_use(conduit::token_state& t) {
+  const unsigned index = t.header.handler;
+  const std::uint32_t payload = t.header.kind() == conduit::wire::kind::short_ ? 0 : payload_bit;
+  const std::uint32_t now =
+      seen_bit | payload | t.nargs() << nargs_shift | t.source() << sender_shift;
+  std::uint32_t before = 0;
+  if (first_use[index].compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+  constexpr std::uint32_t signature = (1u << sender_shift) - 1;
+  if ((before & signature) == (now & signature)) return;
+  fatal(1,
+        "AM handler %u is called by rank %u with %u arguments and %s, and was called by rank "
+        "%u with %u and %s: a function takes only one of these",
+        index, t.source(), arguments_of(now), kind_of(now), before >> sender_shift,
+        arguments_of(before), kind_of(before));
+}
+
+}  // namespace
+
+void run_checked_handler(void* context, token& t, const std::uint32_t* args, std::byte* payload,
+                         std::size_t bytes) {
+  check_use(*conduit::running);
+  run_client_handler(context, t, args, payload, bytes);
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI
+
+using namespace penstock::gasnet;
+
+extern "C" {
+
+int GASNETC_(init_checked)(int* argc, char*** argv) {
+  self.checked = true;
+  return GASNETC_(init)(argc, argv);
+}
+
+void GASNETC_(check_transfer)(gasnet_node_t node, const void* addr, size_t nbytes) {
+  if (nbytes != 0) check_remote(node, addr, nbytes, "a put or get");
+}
+
+}  // extern "C"
