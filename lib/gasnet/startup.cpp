@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <string>
 
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
@@ -153,8 +154,10 @@ struct gasnetc_window* GASNETC_(windows) = nullptr;
 
 int GASNETC_(init)(int*, char***) {
   if (self.membership) return GASNET_ERR_NOT_INIT;
-  if (sysconf(_SC_PAGESIZE) != GASNET_PAGESIZE)
-    return report({"this system's pages are not 4 KiB", 0, "build Penstock for its page size"});
+  if (const long page = sysconf(_SC_PAGESIZE); GASNET_PAGESIZE % page != 0)
+    return report({"this system's pages have " + std::to_string(page) + " bytes, and gasnet.h's " +
+                       std::to_string(GASNET_PAGESIZE),
+                   0, "compile the program and Penstock with a larger GASNETT_PAGESHIFT"});
   auto s = read_settings();
   if (!s) fatal(1, "%s", s.error().message().c_str());
   self.options = std::move(*s);

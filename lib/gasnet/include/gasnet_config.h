@@ -43,9 +43,13 @@
 #define HAVE_SCHED_YIELD 1
 #define HAVE_CLOCK_GETTIME 1
 
-/* Pages and cache lines, as compile-time constants. A system whose pages are larger is refused by
- * gasnet_init. */
+/* Pages and cache lines, as compile-time constants. Where kernels differ in their pages the largest
+ * counts, so that a program runs on all of them; gasnet_init refuses a system with larger ones. */
+#if defined(__aarch64__) || defined(__powerpc64__)
+#define GASNETT_PAGESHIFT 16
+#else
 #define GASNETT_PAGESHIFT 12
+#endif
 #define GASNETT_PAGESIZE (1 << GASNETT_PAGESHIFT)
 #define GASNETT_CACHE_LINE_BYTES 64
 
