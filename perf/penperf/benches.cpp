@@ -20,6 +20,8 @@ constexpr bench_row rows[] = {
      make_barrier},
     {"poll", "a poll of gasnet.h that finds nothing, of all the job's processes", true, false, am,
      complete_poll, make_poll},
+    {"strided", "1,024 pieces by a strided put of gasnet.h; its twin: without one", true, false, am,
+     complete_strided, make_strided},
     {"put_lat", "a blocking put", true, true, memory, complete_rma_lat, make_put_lat},
     {"get_lat", "a blocking get", true, true, memory, complete_rma_lat, make_get_lat},
     {"put_bw", "puts that are waited for together", false, true, memory, complete_rma_bw,

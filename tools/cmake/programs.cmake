@@ -3,7 +3,7 @@
 set(own_dir ${CMAKE_INSTALL_LIBEXECDIR}/penstock)
 set(on_path penrun penverbs peninfo penperf pencredit creditsim)
 install(TARGETS ${on_path} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
-install(TARGETS penperf-seq penperf-par ghost ghost-par threads barriers
+install(TARGETS penperf-seq penperf-par ghost ghost-par threads barriers collectives
         RUNTIME DESTINATION ${own_dir} COMPONENT programs)
 
 # A man page says what --help says, and cannot say anything else.
