@@ -128,6 +128,12 @@ struct settings {
   std::uint32_t barrier_radix = 2;  ///< of the tree
   bool barrier_shm = true;          ///< combine within a host first
 
+  // collectives and many pieces
+  bool coll_shared = true;               ///< small ones from all to all by memory that all share
+  std::uint32_t coll_small = 2048;       ///< bytes up to which few messages matter most
+  std::uint32_t coll_large = 64 * 1024;  ///< bytes from which copies matter most
+  std::uint32_t vis_pack_limit = 0;      ///< shorter pieces are packed; 0: by the device
+
   // job
   std::uint64_t exit_timeout_ns =
       0;  ///< limit of a graceful exit; 0: min + processes · factor, at most max

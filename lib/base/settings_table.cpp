@@ -188,6 +188,20 @@ const setting_row rows[] = {
     {"BARRIER_SHM", "GASNET_USE_CE_PSHM", &s::barrier_shm, 0, 0, u::none,
      "Processes of a host meet in shared memory first."},
 
+    // collectives and many pieces
+    {"COLL_SHARED", "", &s::coll_shared, 0, 0, u::none,
+     "Reductions to all of up to 48 bytes and team barriers, of up to 32 processes of one host, go "
+     "through memory that they share."},
+    {"COLL_SMALL", "", &s::coll_small, 0, mib, u::bytes,
+     "Collectives that gather or reduce to all do so in few messages up to so many bytes in all, "
+     "and with few copies above."},
+    {"COLL_LARGE", "", &s::coll_large, 0, gib, u::bytes,
+     "Broadcasts go along a tree below so many bytes, and from there on straight from the root on "
+     "one host, in pieces beyond."},
+    {"VIS_PACK_LIMIT", "", &s::vis_pack_limit, 0, mib, u::bytes,
+     "Pieces of a put or get of many that are shorter are packed into messages; 0 is 512, and half "
+     "a Medium on devices of the kernel."},
+
     // job
     {"EXITTIMEOUT", "GASNET_EXITTIMEOUT", &s::exit_timeout_ns, 0, hour, u::seconds,
      "Limit of a graceful exit; 0 is EXITTIMEOUT_MIN + processes * EXITTIMEOUT_FACTOR, at most "

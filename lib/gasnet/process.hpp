@@ -19,6 +19,7 @@
 #include "lib/conduit/collective/barrier.hpp"
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
 #include "lib/gasnet/coll/collective.hpp"
+#include "lib/gasnet/coll/shared.hpp"
 #include "lib/gasnet/idle_polls.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -44,10 +45,11 @@ enum own_index : std::uint8_t {
   on_coll_bytes,
 };
 
-/// The first pages of every segment are the library's (the barrier's slots); the client's part
-/// follows.
+/// The front of every segment is the library's (the barrier's slots, and collectives' lines); the
+/// client's part follows.
 inline constexpr std::size_t front_bytes =
-    (sizeof(conduit::barrier_slots) + GASNET_PAGESIZE - 1) / GASNET_PAGESIZE * GASNET_PAGESIZE;
+    (sizeof(conduit::barrier_slots) + sizeof(coll::shared_lines) + GASNET_PAGESIZE - 1) /
+    GASNET_PAGESIZE * GASNET_PAGESIZE;
 
 struct process {
   settings options;

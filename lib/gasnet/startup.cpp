@@ -108,9 +108,10 @@ result<void> attach(std::uint64_t segment_bytes) {
   heed_from_now_on();
   // Everybody is here, and those who talk in barriers are connected.
   conduit::barrier_vote all;
-  self.barrier->notify({});
+  self.barrier->notify({.mismatch = !coll::shared::prepare()});
   if (const status s = self.barrier->pass(all); s != status::ok)
     return failure{"the first barrier", 0, describe(s)};
+  coll::shared::use(!all.mismatch);
   // That barrier polls. Who leaves it first may send at once, and its messages must not be handled
   // before this process has returned to its client, too: nobody goes on until all have stopped
   // polling, and what comes from here on waits until the client, or the progress thread, polls.

@@ -32,11 +32,6 @@ enum tag_base : std::uint32_t {
   piece_tags = 1024,
 };
 
-// Blocks from here on go straight; below they go by few messages that carry many.
-constexpr std::size_t small_total = 2048;
-// A broadcast from here on is cut into pieces, where hosts differ.
-constexpr std::size_t large_broadcast = 64 * 1024;
-
 // What all plans look at.
 struct planner {
   explicit planner(operation& op) noexcept
@@ -94,7 +89,7 @@ struct planner {
   // The same bytes of `from` (a rank) to everybody's `at`. In the tree the root is 0; v hears from
   // v without its highest bit, and tells v + 2^k for all 2^k above v.
   void spread(std::uint32_t from, void* at, std::size_t count, bool copies = false) {
-    const bool large = count >= large_broadcast && n > 2;
+    const bool large = count >= self.options.coll_large && n > 2;
     p.next_round();
     if (large && !t.one_host()) return spread_pieces(from, at, count, copies);
     if (large) return spread_flat(from, at, count, copies);
@@ -198,7 +193,7 @@ struct planner {
     p.next_round();
     (void)pack(dst + place_of(me));
     p.next_round();
-    if (n > 2 && n == images() && bytes * n <= small_total)
+    if (n > 2 && n == images() && bytes * n <= self.options.coll_small)
       gather_doubling(dst);
     else
       for (std::uint32_t k = 1; k < n; ++k) {
@@ -308,7 +303,7 @@ struct planner {
   void reduce_all() {
     std::byte* const acc = mine.front().dst;
     reduce_images(acc);
-    if (bytes <= small_total) {
+    if (bytes <= self.options.coll_small) {
       reduce_doubling(acc);
     } else {
       climb(0, acc);

@@ -127,9 +127,15 @@ void advance() noexcept {
 }
 
 void wait(const op_counter& done) noexcept {
+  // About as long as a poll: what is on its way comes sooner than that ends.
+  constexpr unsigned looks = 16;
   unsigned empty = 0;
   // C2 complete  acquire done  <- C1 (operation.cpp)
-  while (done.load(std::memory_order_acquire) != 0) gasnet::wait_step(empty);
+  for (unsigned i = 0; done.load(std::memory_order_acquire) != 0; ++i)
+    if (i % looks == 0 && i != 0)
+      gasnet::wait_step(empty);
+    else
+      kick();
 }
 
 void call(team& t, team::lane l, std::uint32_t image, const request& r, op_counter& done) {

@@ -5,6 +5,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/coll/algorithms.hpp"
 #include "lib/gasnet/coll/messages.hpp"
+#include "lib/gasnet/coll/shared.hpp"
 #include "lib/gasnet/coll/team.hpp"
 #include "lib/gasnet/process.hpp"
 
@@ -36,7 +37,8 @@ const char* name_of(kind k) noexcept {
 
 void operation::reset(std::uint32_t number) noexcept {
   number_ = number;
-  complete = begun_ = false;
+  complete = begun_ = said_ = false;
+  turn_ = heard_ = 0;
   joined_ = missing_ = 0;
   round_ = 0;
   plan.clear();
@@ -62,6 +64,10 @@ void operation::begin() {
   begun_ = true;
   for (const auto& a : early_)
     if (a->what != asked_.what) disagree(*a, asked_.bytes);
+  if (may_share()) {
+    turn_ = shared::next_turn();
+    return;
+  }
   make_plan(*this);
   plan.next_round();
   start_round();
@@ -153,7 +159,39 @@ void operation::say_fetched() {
   fetched_.clear();
 }
 
+// The same on all members: what they agree on decides.
+bool operation::may_share() const noexcept {
+  return shared::usable() && team_ == &world() && team_->images() == team_->size() &&
+         (asked_.what == kind::barrier || asked_.what == kind::reduce_all) &&
+         asked_.bytes <= most_shared_bytes && (asked_.sync & out_all) == 0;
+}
+
+bool operation::advance_shared() {
+  const std::uint64_t what = static_cast<std::uint64_t>(asked_.what) << 32 | asked_.bytes;
+  const buffers& mine = images_.front();
+  if (!said_ && !shared::say(turn_, what, mine.src, asked_.bytes)) return false;
+  said_ = true;
+  for (; heard_ < team_->size(); ++heard_) {
+    const shared_line* const his = shared::heard(turn_, heard_);
+    if (his == nullptr) return false;
+    if (his->what != what)
+      fatal(1, "collective %u over all: this is %s of %zu bytes, on rank %u it is something else",
+            number_, name_of(asked_.what), asked_.bytes, heard_);
+  }
+  if (asked_.bytes != 0)
+    for (std::uint32_t r = 0; r < team_->size(); ++r) {
+      alignas(16) std::byte spoilt[most_shared_bytes];
+      std::memcpy(r == 0 ? mine.dst : spoilt, shared::heard(turn_, r)->bytes, asked_.bytes);
+      if (r == 0) continue;
+      how_.combine(how_, mine.dst, spoilt, asked_.bytes / how_.element_bytes);
+      if (how_.result_in_right) std::memcpy(mine.dst, spoilt, asked_.bytes);
+    }
+  shared::complete(turn_);
+  return finish();
+}
+
 bool operation::advance() {
+  if (turn_ != 0) return advance_shared();
   while (true) {
     // F2 fetched  acquire fetching, lent  <- whoever counts down: the bytes are there, or free
     if (fetching.load(std::memory_order_acquire) != 0) return false;
@@ -163,6 +201,10 @@ bool operation::advance() {
     ++round_;
     start_round();
   }
+  return finish();
+}
+
+bool operation::finish() {
   if (!early_.empty()) disagree(*early_.front(), 0);
   plan.clear();
   for (const buffers& b : images_)

@@ -99,6 +99,9 @@ class operation {
   bool complete = false;
 
  private:
+  [[nodiscard]] bool may_share() const noexcept;
+  bool advance_shared();
+  bool finish();
   void start_round();
   void send(const step& s);
   void combine(const step& s);
@@ -113,6 +116,9 @@ class operation {
   request asked_;
   reduction how_;
   std::vector<buffers> images_;
+  std::uint64_t turn_ = 0;  // by shared lines (shared.hpp) instead of the plan
+  bool said_ = false;
+  std::uint32_t heard_ = 0;  // ranks
   std::size_t round_ = 0;
   std::uint32_t missing_ = 0;  // receives of this round
   std::vector<std::unique_ptr<arrival>> early_;

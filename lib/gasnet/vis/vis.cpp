@@ -1,5 +1,6 @@
 #include "lib/gasnet/vis/vis.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "lib/base/log.hpp"
@@ -14,7 +15,9 @@ namespace {
 // system call for a packet, which is what a Medium of many runs costs.
 std::size_t pack_limit() noexcept {
   constexpr std::size_t in_memory = 512;
-  return self.engine->device().shared_memory ? std::min(in_memory, longest_packed) : longest_packed;
+  const std::size_t told = self.options.vis_pack_limit;
+  const bool stores = self.engine->device().shared_memory;
+  return std::min(told != 0 ? told : stores ? in_memory : longest_packed, longest_packed);
 }
 
 void began(const char* call, status s) {
