@@ -19,7 +19,8 @@
 // Full: try_push answers false, nothing is written. Death: a producer that dies before R1 leaves
 // the
 //   slot unseen; a consumer that dies leaves the ring full. Either side may write rubbish: lengths,
-//   positions and states from the other side are checked or masked before use.
+//   positions and states from the other side are checked or masked before use, and what each side
+//   knows better it finds written over (mend, credible, intact, refusals).
 // Cost: a push or pop is no RMW, no fence on x86; one line moves for up to 48 bytes of body. The
 //   consumer's line moves once in an eighth of a lap.
 #pragma once
@@ -232,6 +233,30 @@ class ring_tx {
   }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
+  /// How often a counter of the consumer's was one that cannot be. Any thread.
+  [[nodiscard]] std::uint32_t refusals() noexcept {
+    return std::atomic_ref(refusals_).load(std::memory_order_relaxed);
+  }
+  /// False if the state of a slot that was pushed, and by the consumer's counter not taken yet, is
+  /// not what was written: somebody else has been there. Any thread; nobody but the producer writes
+  /// states, and none before tail_ names the push before it, so what is seen while tail_ stands
+  /// still is what there is. A ring of nothing but zeros has been given back by its owner.
+  [[nodiscard]] bool intact() noexcept {
+    const std::uint64_t tail = pushed();
+    const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
+    // A7 slots  load-acquire slot.state  <- R1
+    if (tail == head || tail - head > m_.geometry.slots ||
+        m_.slots[0].state.load(std::memory_order_acquire) == 0)
+      return true;
+    bool as_written = true;
+    // The oldest may be on its way into the next lap.
+    const std::uint64_t first = tail - head == m_.geometry.slots ? head + 1 : head;
+    for (std::uint64_t at = first; at != tail; ++at)
+      as_written &=
+          ring_slot::is_at(m_.slots[at & mask_].state.load(std::memory_order_acquire), at);
+    return as_written || pushed() != tail || m_.slots[0].state.load(std::memory_order_acquire) == 0;
+  }
+
  private:
   // Writes a message into the next slot, which is free. Part of its caller, so that what fill knows
   // stays in registers.
@@ -285,9 +310,14 @@ class ring_tx {
     // A2 room  load-acquire head, data_head  <- R2: the consumer no longer reads what lies before
     const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
     const std::uint64_t data = m_.shared->data_head.load(std::memory_order_acquire);
-    // Rubbish from the other side may only make the ring look full.
-    if (tail_ - head <= m_.geometry.slots) head_ = head;
-    if (data_tail_ - data <= m_.geometry.data_bytes) data_head_ = data;
+    // Rubbish from the other side may only make the ring look full: what lies outside the window,
+    // or before what was said already. intact() and refusals() are for who watches over that.
+    const bool slots = tail_ - head <= tail_ - head_;
+    const bool bytes = data_tail_ - data <= data_tail_ - data_head_;
+    if (slots) head_ = head;
+    if (bytes) data_head_ = data;
+    if (!slots || !bytes) [[unlikely]]
+      std::atomic_ref(refusals_).store(refusals_ + 1, std::memory_order_relaxed);
   }
 
   ring_memory m_;
@@ -296,6 +326,7 @@ class ring_tx {
   std::uint64_t data_tail_ = 0;
   std::uint64_t head_ = 0, data_head_ = 0;  // the consumer's, as last seen
   std::uint32_t burst_ = 0;                 // pushes since answered(), up to stream_pushes
+  std::uint32_t refusals_ = 0;              // of counters that cannot be
 };
 
 /// The consumer's private view.
@@ -377,9 +408,41 @@ class ring_rx {
 
   /// Tells the producer of all the room there is now.
   void publish() noexcept {
+    // R8 told  store-release head_told_, data_told_  -> A8 (mend): before the counters
+    std::atomic_ref(head_told_).store(head_, std::memory_order_release);
+    std::atomic_ref(data_told_).store(data_head_, std::memory_order_release);
     // R2 give room  store-release head, data_head  -> A2
     m_.shared->head.store(head_, std::memory_order_release);
-    m_.shared->data_head.store(data_told_ = data_head_, std::memory_order_release);
+    m_.shared->data_head.store(data_head_, std::memory_order_release);
+  }
+
+  /// True if a counter is not what the consumer told last: only it writes them, so it is just about
+  /// to, or somebody else has been there. Any thread.
+  bool miscounted() noexcept { return compare_counters(false); }
+  /// Puts such a counter right; true: there was one.
+  bool mend() noexcept { return compare_counters(true); }
+  /// False if the slot where the next message is awaited holds neither it nor what was there a lap
+  /// ago, or is empty while one behind it is filled. Any thread: the producer fills slots in their
+  /// order, and none before it has been taken, so what is seen while head_ stands still is what
+  /// there is.
+  [[nodiscard]] bool credible() noexcept {
+    const auto front = [this] { return std::atomic_ref(head_).load(std::memory_order_relaxed); };
+    const auto state_at = [this](std::uint64_t at) {
+      // A7 slots  load-acquire slot.state  <- R1
+      return m_.slots[at & mask_].state.load(std::memory_order_acquire);
+    };
+    const std::uint64_t head = front();
+    const std::uint64_t lap = m_.geometry.slots;
+    const std::uint64_t before = head < lap ? 0 : head + 1 - lap;
+    constexpr std::uint64_t looks_ahead = 32;
+    bool filled_behind = false;
+    for (std::uint64_t i = 1; i <= looks_ahead && i < lap; ++i)
+      filled_behind |= ring_slot::is_at(state_at(head + i), head + i);
+    const std::uint64_t state = state_at(head);  // after those behind it
+    const bool possible =
+        ring_slot::is_at(state, head) ||
+        (!filled_behind && static_cast<std::uint32_t>(state) == static_cast<std::uint32_t>(before));
+    return possible || front() != head;
   }
 
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
@@ -391,6 +454,19 @@ class ring_rx {
   [[nodiscard]] std::byte* data_of(std::uint32_t data_bytes) const noexcept {
     return m_.data + (ring_span(data_head_, data_bytes, m_.geometry.data_bytes).begin &
                       (m_.geometry.data_bytes - 1));
+  }
+  bool compare_counters(bool mend) noexcept {
+    const auto wrong = [mend](std::atomic<std::uint64_t>& counter, std::uint64_t& told) {
+      std::uint64_t seen = counter.load(std::memory_order_acquire);
+      // A8 told  load-acquire told  <- R8: after the counter, so that it is never the older one
+      const std::uint64_t right = std::atomic_ref(told).load(std::memory_order_acquire);
+      if (seen == right) return false;
+      // R9 mend  cas release counter  -> A2: unless the consumer has written it meanwhile
+      return !mend || counter.compare_exchange_strong(seen, right, std::memory_order_release,
+                                                      std::memory_order_relaxed);
+    };
+    const bool head = wrong(m_.shared->head, head_told_);
+    return wrong(m_.shared->data_head, data_told_) || head;
   }
   std::uint64_t advance() noexcept {
     const std::uint64_t head = head_ + 1;
@@ -404,7 +480,7 @@ class ring_rx {
   std::uint64_t mask_ = 0;      // of a position: its slot
   ring_slot* front_ = nullptr;  // where head_ is
   std::uint64_t head_ = 0, data_head_ = 0;
-  std::uint64_t data_told_ = 0;  // what the producer was told last
+  std::uint64_t head_told_ = 0, data_told_ = 0;  // what the producer was told last
 };
 
 }  // namespace penstock::nic::shm

@@ -179,6 +179,86 @@ TEST_CASE("positions that cannot be make the ring look full at worst") {
   CHECK(pushed <= 8);
 }
 
+TEST_CASE("counters that somebody has written over are found, refused and put right") {
+  both_ends r({8, 1024});
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    REQUIRE(r.push(i, 100));
+    r.rx.pop(r.rx.front());
+  }
+  CHECK_FALSE(r.rx.miscounted());
+  CHECK_FALSE(r.rx.mend());
+  auto* shared = static_cast<ring_shared*>(r.memory.get());
+  for (std::atomic<std::uint64_t>* counter : {&shared->head, &shared->data_head}) {
+    const std::uint64_t right = counter->load();
+    for (const std::uint64_t wrong : {std::uint64_t{0}, right + 100'000, right - 1, ~right}) {
+      counter->store(wrong);
+      CHECK(r.rx.miscounted());
+      const std::uint32_t before = r.tx.refusals();
+      CHECK_FALSE(r.tx.has_room(9, 0));                         // looks at the counters
+      CHECK((r.tx.refusals() > before || wrong == right - 1));  // that one could be true
+      CHECK(r.rx.mend());
+      CHECK(counter->load() == right);
+      CHECK_FALSE(r.rx.miscounted());
+    }
+  }
+  CHECK(r.push(20, 100));
+}
+
+TEST_CASE("slot states that somebody has written over are found") {
+  for (const std::uint64_t taken : {0u, 3u, 8u, 21u})
+    for (std::uint64_t waiting = 0; waiting <= 8; ++waiting)
+      for (std::uint64_t at = 0; at < waiting; ++at) {
+        both_ends r({8, 1024});
+        for (std::uint64_t i = 0; i < taken; ++i) {
+          REQUIRE(r.push(i));
+          r.rx.pop(r.rx.front());
+        }
+        for (std::uint64_t i = 0; i < waiting; ++i) REQUIRE(r.push(taken + i));
+        CHECK(r.rx.credible());
+        CHECK(r.tx.intact());
+        auto& state = r.tx.memory().slots[(taken + at) % 8].state;
+        const std::uint64_t now = state.load();
+        state.store(now ^ 0x5000);
+        const bool oldest_of_full = waiting == 8 && at == 0;
+        CHECK((!r.tx.intact() || oldest_of_full));
+        CHECK(r.rx.credible() == (at != 0));
+        // Empty again, as it was a lap ago.
+        state.store(taken + at < 8 ? 0 : now - 8);
+        CHECK((!r.tx.intact() || oldest_of_full || taken + at == 0));
+        CHECK(r.rx.credible() == (at != 0 || waiting == 1));
+      }
+}
+
+TEST_CASE("who watches a ring in use sees nothing wrong") {
+  both_ends r({16, 4096});
+  constexpr std::uint64_t count = 200'000;
+  std::atomic<bool> over{false};
+  std::thread producer([&] {
+    penstock::backoff wait(100);
+    for (std::uint64_t i = 0; i < count;)
+      if (r.push(i, i % 8 == 0 ? static_cast<std::uint32_t>(i % 300) : 0))
+        ++i;
+      else
+        wait.idle();
+  });
+  std::uint64_t wrong = 0;
+  std::thread watcher([&] {
+    while (!over.load()) wrong += !r.rx.credible() + !r.tx.intact() + (r.tx.refusals() != 0);
+  });
+  penstock::backoff wait(100);
+  for (std::uint64_t i = 0; i < count;)
+    if (auto m = r.rx.front()) {
+      r.rx.pop(m);
+      ++i;
+    } else {
+      wait.idle();
+    }
+  over.store(true);
+  producer.join();
+  watcher.join();
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("two threads pass a million messages in order") {
   both_ends r({256, 64 * 1024});
   constexpr std::uint64_t count = 1'000'000;

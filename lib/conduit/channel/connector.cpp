@@ -85,6 +85,8 @@ void connector::run() noexcept {
     more_ = hear_all();
     grant_wishes();
     remind_peers();
+    if (const std::uint64_t due = watch_rings(); due != 0)
+      remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
     sleep();
   }
 }

@@ -11,6 +11,8 @@
 // above, which requests and polls acquire as they always did: they pay nothing for this thread.
 // Cost of a wish: one RMW, and a system call that wakes the thread.
 //
+// Beside that it looks at the rings of the direct path, once a second (ring_watch.cpp).
+//
 // Waits: it sleeps in poll(2) until a datagram, a wish or the end comes; the way out of every sleep
 // is its bell. A peer that has not answered is told again, at growing intervals, and waited for
 // without limit: whether it lives is the launcher's and the device's knowledge, whose news end the
@@ -63,6 +65,8 @@ class connector {
   void grant_wishes() noexcept;
   void ask(peer& p, std::uint8_t lanes) noexcept;
   void remind_peers() noexcept;
+  std::uint64_t watch_rings() noexcept;  // ring_watch.cpp
+  void watch_rings_of(peer& p) noexcept;
   void ring() noexcept;
 
   engine& engine_;
@@ -75,6 +79,7 @@ class connector {
   bool more_ = false;            // datagrams were left for the next turn
   std::vector<peer*> waiting_;   // peers whose answer is awaited
   std::uint64_t remind_ns_ = 0;  // when the next of them is told again; 0: none
+  std::uint64_t look_ns_ = 0;    // when rings are looked at next
   std::thread thread_;
 };
 

@@ -114,6 +114,9 @@ struct alignas(cache_line) peer {
   std::uint8_t awaited = 0;             // (connector) lanes for which it waits
   bool attached = false;                // (connector) it is in the domain's order
   bool warned = false;                  // (connector) that it does not answer
+  bool mended = false;                  // (connector) a counter of its rings has been put right
+  std::uint8_t refused_looks = 0;       // (connector) looks in a row that found new refusals
+  std::uint32_t refused_before = 0;     // (connector) refusals, at the last look
   std::uint64_t since_ns = 0;           // (connector) when it began to wait
   std::uint64_t hello_at_ns = 0;        // (connector) when the last hello went out
   std::uint64_t reminder_ns = 0;        // (connector) until the next one
