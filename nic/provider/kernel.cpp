@@ -104,8 +104,10 @@ int query_gids(const role& r, const ib_uverbs_ioctl_hdr& h) noexcept {
                ? 0
                : EINVAL;
   }
+  const auto* entries = attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+  if (entries == nullptr || entries->len < sizeof(ib_uverbs_gid_entry)) return EINVAL;
   const bool given =
-      give(attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES), gid_entry(*r.context)) &&
+      give(entries, gid_entry(*r.context)) &&
       give(attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES), std::uint64_t{1});
   return given ? 0 : EINVAL;
 }

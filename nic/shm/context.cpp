@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "lib/base/log.hpp"
 #include "nic/shm/counters.hpp"
@@ -43,6 +45,26 @@ int compat_query_port(ibv_context* c, std::uint8_t port, _compat_ibv_port_attr* 
   // Older programs have a structure that ends before port_cap_flags2.
   return port_attributes(c, port, reinterpret_cast<ibv_port_attr*>(attr),
                          offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+/// The contexts of this process.
+struct all_contexts {
+  std::mutex lock;
+  std::vector<context*> list;
+};
+all_contexts& here() noexcept {
+  static auto* a = new all_contexts;
+  return *a;
+}
+
+bool has_qp(context& c, std::uint32_t qpn) noexcept {
+  const std::uint32_t index = qpn & 0xffff;
+  if (index >= c.memory.header().used[static_cast<int>(table::qp)].load(std::memory_order_acquire))
+    return false;
+  const auto& e = c.memory.entry<qp_entry>(table::qp, index);
+  // relaxed: who connects to a QP has heard its number from who made it
+  return (e.life.load(std::memory_order_acquire) & 0xff) != 0 &&
+         e.qpn.load(std::memory_order_relaxed) == qpn;
 }
 
 bool fill_random(nonce& n) noexcept {
@@ -84,6 +106,9 @@ const char* get_device_name(ibv_device* d) { return d->name; }
 
 std::unique_ptr<context> make_context() {
   auto c = std::make_unique<context>();
+  // QP numbers of two contexts differ as far as they can; see whose_qp().
+  static std::atomic<std::uint32_t> contexts{0};
+  c->qp_generations.assign(max_qps, contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251);
   if (!fill_random(c->name) || !fill_random(c->proof)) return errno = EAGAIN, nullptr;
   c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
   int e = c->memory.open(c->name);
@@ -94,10 +119,28 @@ std::unique_ptr<context> make_context() {
     log(log_level::info, "shm0: cannot be opened: %s", std::strerror(e));
     return errno = e, nullptr;
   }
+  const std::lock_guard guard(here().lock);
+  here().list.push_back(c.get());
   return c;
 }
 
+nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept {
+  const std::lock_guard guard(here().lock);
+  context *first = nullptr, *other = nullptr;
+  for (context* c : here().list) {
+    if (c->name == named)
+      first = c;
+    else if (other == nullptr && has_qp(*c, qpn))
+      other = c;
+  }
+  return first == nullptr || other == nullptr || has_qp(*first, qpn) ? named : other->name;
+}
+
 void stop_context(context& c) noexcept {
+  {
+    const std::lock_guard guard(here().lock);
+    std::erase(here().list, &c);
+  }
   c.service.stop();
   c.pusher.stop();
 }
@@ -137,6 +180,8 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->sys_image_guid = a->node_guid;
   a->max_mr_size = ~std::uint64_t{0};
   a->page_size_cap = page_bytes;
+  a->vendor_id = 0x70656e;  // "pen": nobody's
+  a->vendor_part_id = a->hw_ver = 1;
   a->max_qp = max_qps - first_qp;
   a->max_qp_wr = max_queue_wr;
   a->device_cap_flags = IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_RC_RNR_NAK_GEN |

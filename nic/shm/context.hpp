@@ -60,7 +60,7 @@ struct context {
   std::vector<queue_pair*> qps;
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
-  std::vector<std::uint32_t> qp_generations = std::vector<std::uint32_t>(max_qps);
+  std::vector<std::uint32_t> qp_generations;  ///< of each entry; begins elsewhere in each context
 
   /// Rings of QPs that are gone while their peer may still write to them. Under objects.
   struct retired_ring {
@@ -91,6 +91,10 @@ inline context& of(ibv_context* c) noexcept {
 std::unique_ptr<context> make_context();
 /// Ends a context whose objects are gone, as far as its peers can tell; the caller deletes it.
 void stop_context(context& c) noexcept;
+/// Programs believe that a GID is the device's, and connect two contexts of theirs by the GID of
+/// either. The name of the context of this process that has the QP of that number, where `named`
+/// does not; `named` itself where it does, is another process's, or nobody has.
+nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept;
 /// What query_port says.
 ibv_port_attr port_attributes() noexcept;
 

@@ -95,7 +95,7 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   std::byte* to = d.body;
   for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
     std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
-  const socket_name at = name_of(w.datagram_to, "-ud");
+  const socket_name at = name_of(whose_qp(w.datagram_to, w.datagram_qpn), "-ud");
   const iovec part{&d, sizeof d.head + w.bytes};
   int e;
   int tries = 0;

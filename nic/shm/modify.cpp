@@ -106,7 +106,7 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
 /// INIT to RTR: who the peer is. Its process is greeted here, its QP is looked at when first
 /// needed.
 int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
-  const nonce name = nonce::of(a.ah_attr.grh.dgid);
+  const nonce name = whose_qp(nonce::of(a.ah_attr.grh.dgid), a.dest_qp_num);
   auto p = find_peer(*qp.owner, name);
   if (!p) return errno;
   const hold guard(qp.sending);

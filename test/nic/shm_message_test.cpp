@@ -99,6 +99,20 @@ TEST_CASE("a context connected to itself keeps its two queue pairs apart") {
   CHECK(a.v.destroy_qp(q) == 0);
 }
 
+TEST_CASE("two contexts of a process are connected by the address of either") {
+  rig::side a, b;
+  REQUIRE(a.qp->qp_num != b.qp->qp_num);
+  REQUIRE(a.to_rtr(a.qp, a.gid, b.qp->qp_num) == 0);
+  REQUIRE(b.to_rtr(b.qp, b.gid, a.qp->qp_num) == 0);
+  REQUIRE(a.to_rts(a.qp) == 0);
+  REQUIRE(b.to_rts(b.qp) == 0);
+  REQUIRE(b.receive(7, 0, 64) == 0);
+  REQUIRE(a.send(8, 0, 64) == 0);
+  CHECK(b.received().wr_id == 7);
+  CHECK(a.sent().wr_id == 8);
+  CHECK(rig::side::empty(a.recv_cq));
+}
+
 TEST_CASE("a queue pair connected to itself receives its own message") {
   rig::side a;
   a.connect(a);
