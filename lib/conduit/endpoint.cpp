@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 
 extern "C" {
 // One for each thread mode's library, so that the archives of two modes do not link; of two shared

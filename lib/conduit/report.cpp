@@ -25,7 +25,7 @@ endpoint_statistics engine::statistics() const noexcept {
 
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
-  const queues::dimensions d = dimensions_for(ranks);
+  const queues::dimensions d = verbs_.dimensions_for(ranks, channel_ != nullptr);
   std::string out;
   char line[160];
   std::size_t total = 0;
@@ -37,10 +37,10 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   std::snprintf(line, sizeof line, "memory of one process in a job of %u, device %s%s:\n", ranks,
                 device_.name.c_str(), for_ranks == 0 || for_ranks == size_ ? "" : " (computed)");
   out += line;
-  if (direct_) {
+  if (by_rings_)
     row("rings, if all peers are connected (shared)",
         std::size_t{ranks - 1} * 2 * nic::shm::ring_geometry{}.memory());
-  } else {
+  if (by_verbs_) {
     row("ReqRB, small lane", std::size_t{d.small_receives()} * d.small_bytes);
     row("ReqRB, bulk lane", std::size_t{d.bulk_receives()} * d.full_bytes);
     row("ReqSB", std::size_t{d.request_chunks} * d.chunk_bytes);
@@ -50,7 +50,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                   static_cast<double>(d.receive_bytes()) / d.credits);
   }
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
-  if (!direct_) out += line;
+  if (by_verbs_) out += line;
   if (for_ranks == 0) row("segment", segment().size());
   std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "pinned or shared in all", pinned);
   out += line;

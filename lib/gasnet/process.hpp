@@ -18,6 +18,7 @@
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/barrier.hpp"
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
+#include "lib/conduit/one_sided/rma.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/coll/shared.hpp"
 #include "lib/gasnet/idle_polls.hpp"

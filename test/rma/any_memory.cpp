@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 #include "test/rma/job.hpp"
 
 using namespace penstock;

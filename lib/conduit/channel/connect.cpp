@@ -17,10 +17,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/shortage.hpp"
-#include "lib/conduit/channel/connector.hpp"
-#include "lib/conduit/channel/datagrams.hpp"
-#include "lib/conduit/engine.hpp"
-#include "nic/shm/direct.hpp"
+#include "lib/conduit/channel/channels.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -42,13 +39,8 @@ struct hello {
   std::uint64_t reply_base = 0;
 };
 
-// Any thread.
-status engine::connect(peer& p, unsigned lane) noexcept {
-  return connector_ != nullptr ? connector_->want(p, lane) : status::shut_down;
-}
-
 // Makes those of the wanted lanes that are missing.
-result<void> engine::make_lanes(peer& p, std::uint8_t wanted) noexcept {
+result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
   for (unsigned l = 0; l < lane_count; ++l) {
     const auto bit = static_cast<std::uint8_t>(1u << l);
@@ -60,12 +52,12 @@ result<void> engine::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   }
   // Last: who finds a message's queue pair in the table finds the lane for its reply made.
   const auto fresh = static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) & ~before);
-  for (unsigned l = 0; l < lane_rma && !direct_; ++l)
+  for (unsigned l = 0; l < lane_rma && p.path == way::verbs; ++l)
     if ((fresh >> l & 1) != 0) p.home->queues->announce(p.lanes[l].qp, identity(p.rank, l));
   return {};
 }
 
-void engine::say_hello(peer& p, bool want) noexcept {
+void channels::say_hello(peer& p, bool want) noexcept {
   hello h;
   h.from = rank_;
   h.job = job_secret_;
@@ -73,7 +65,7 @@ void engine::say_hello(peer& p, bool want) noexcept {
   h.bound = p.bound;
   h.want = want;
   h.domain = static_cast<std::uint8_t>(p.home->index);
-  if (!direct_) {
+  if (p.path == way::verbs) {
     h.reply_base = p.home->queues->request_chunks->base();
     h.reply_rkey = p.home->queues->request_chunks->keys().rkey;
   }
@@ -87,7 +79,8 @@ void engine::say_hello(peer& p, bool want) noexcept {
 }
 
 // A datagram came, from wherever.
-void engine::hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept {
+void channels::hear_datagram(const connector& by, const std::byte* bytes,
+                             std::size_t size) noexcept {
   hello h;
   if (size != sizeof h) return;
   std::memcpy(&h, bytes, sizeof h);
@@ -103,12 +96,12 @@ void engine::hear_datagram(const connector& by, const std::byte* bytes, std::siz
   peer_failed(p, heard.error().message().c_str());
 }
 
-result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
+result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   if (auto r = make_lanes(p, h.made); !r) return r;
   if (p.bound == 0) {  // no request can come before the lanes are bound, so nobody reads them yet
     p.reply_base = h.reply_base;
     p.reply_rkey = h.reply_rkey;
-    told_peer(&p.reply_base);  // -> write_reply (verbs.cpp)
+    told_peer(&p.reply_base);  // -> write_reply (verbs_path/reply.cpp)
   }
   const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)
@@ -116,23 +109,22 @@ result<void> engine::heard_hello(peer& p, const hello& h) noexcept {
       if (auto r = bind_lane(p, l, h.qpn[l], h.psn[l]); !r) return r;
       p.bound |= static_cast<std::uint8_t>(1u << l);
     }
-  if (!p.attached && (p.bound & basic_lanes) == basic_lanes) attach_peer(p);
+  if (!p.attached && (p.bound & basic_lanes) == basic_lanes) {
+    p.attached = true;
+    attached(p);
+  }
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
-  if (direct_ && (ready >> lane_request & 1) != 0 && p.segment_bytes != 0 &&
-      p.segment_here.load(std::memory_order_relaxed) == nullptr)
-    if (auto r = map_segment(p); !r) return r;
-  // R2 ready  release p.ready  -> A2 (request paths): the lanes' queue pairs and rings are there
+  if ((ready >> lane_request & 1) != 0)
+    if (auto r = reached(p); !r) return r;
+  // R2 ready  release p.ready  -> A2 (is_ready): the lanes' queue pairs and rings are there
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
-  // R3 ready  release p.stream  -> A3 (direct.cpp)
-  if (direct_ && (ready >> lane_request & 1) != 0)
-    p.stream.store(p.request_tx, std::memory_order_release);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
 }
 
 // A queue pair connected to itself, for atomics on own words that the device does for others.
-result<void> engine::connect_self(peer& p) noexcept {
+result<void> channels::connect_self(peer& p) noexcept {
   if (auto r = make_lanes(p, 1u << lane_rma); !r) return r;
   if (auto r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
       !r)
@@ -142,63 +134,12 @@ result<void> engine::connect_self(peer& p) noexcept {
   return {};
 }
 
-// A process shows its memory only to a queue pair that it has bound: not before its hello has said
-// so, or a message of it has come. Any thread; the device gives all the same address.
-result<void> engine::map_segment(peer& p) noexcept {
-  auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
-      p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_bytes,
-      p.segment_rkey));
-  if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
-    return failure{"its segment cannot be mapped", errno,
-                   "is its process alive, is there address space?"};
-  // R8 mapped  release p.segment_here  -> A8 (direct.cpp): the pages are there
-  p.segment_here.store(here, std::memory_order_release);
-  return {};
-}
-
-// For a reply that must be written now. A peer that is stopped is waited for. Any thread.
-std::byte* engine::segment_for_reply(peer& p) noexcept {
-  while (true) {
-    const auto mapped = map_segment(p);
-    if (mapped) return p.segment_here.load(std::memory_order_relaxed);
-    if (mapped.error().code != ETIMEDOUT) peer_failed(p, mapped.error().message().c_str());
-    look_around_in_wait();
-  }
-}
-
-// Both basic lanes are bound: messages may arrive from now on. Once for each peer.
-void engine::attach_peer(peer& p) noexcept {
-  p.attached = true;
-  if (direct_) {
-    p.request_tx = nic::shm::direct_tx(p.lanes[lane_request].qp);
-    p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
-    p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
-    p.reply_rx = nic::shm::direct_rx(p.lanes[lane_reply].qp);
-  }
-  domain& d = *p.home;
-  const std::uint32_t place = d.connected.load(std::memory_order_relaxed);
-  d.order[place].store(&p, std::memory_order_relaxed);
-  // R1 peer  release connected  -> A1 (poll.cpp)
-  d.connected.store(place + 1, std::memory_order_release);
-}
-
-result<void> engine::make_lane(peer& p, unsigned l) noexcept {
+result<void> channels::make_lane(peer& p, unsigned l) noexcept {
   ibv_qp_init_attr init{};
   init.qp_context = &p;
   init.qp_type = IBV_QPT_RC;
   init.cap.max_send_sge = 1;
-  if (direct_) {
-    init.send_cq = init.recv_cq = unused_cq_;
-    init.srq = unused_srq_;
-    init.cap.max_send_wr = 1;
-  } else if (l == lane_rma) {
-    transfers_.describe_queue(p, init);
-  } else {
-    p.home->queues->describe(l == lane_reply  ? queues::reply_side
-                             : l == lane_bulk ? queues::bulk_side
-                                              : queues::small_side,
-                             init);
-  }
+  describe_lane(p, l, init);
   ibv_qp* qp = device_.verbs->create_qp(pd_, &init);
   if (qp == nullptr)
     return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + device_.name, errno,
@@ -214,18 +155,19 @@ result<void> engine::make_lane(peer& p, unsigned l) noexcept {
       e != 0)
     return failure{"ibv_modify_qp to INIT on " + device_.name, e, what_to_raise(e)};
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff);
-  if (l == lane_rma) transfers_.attach(p);
+  lane_made(p, l);
   return {};
 }
 
-result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint32_t psn) noexcept {
+result<void> channels::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
+                                 std::uint32_t psn) noexcept {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTR;
   a.path_mtu =
       static_cast<ibv_mtu>(p.address.mtu < device_.self.mtu ? p.address.mtu : device_.self.mtu);
   a.dest_qp_num = qpn;
   a.rq_psn = psn;
-  a.max_dest_rd_atomic = transfers_.reads_here();
+  a.max_dest_rd_atomic = reads_;
   a.min_rnr_timer = static_cast<std::uint8_t>(settings_.rnr_timer);
   a.ah_attr = device_.path_to(p.address, nic::flow_of(p.lanes[l].qp->qp_num, qpn));
   if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
@@ -239,7 +181,7 @@ result<void> engine::bind_lane(peer& p, unsigned l, std::uint32_t qpn, std::uint
   a.timeout = static_cast<std::uint8_t>(settings_.qp_timeout);
   a.retry_cnt = static_cast<std::uint8_t>(settings_.retry_count);
   a.rnr_retry = static_cast<std::uint8_t>(settings_.rnr_retry);
-  a.max_rd_atomic = std::min(transfers_.reads_here(), p.reads);
+  a.max_rd_atomic = std::min(reads_, p.reads);
   if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
                                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                                                  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

@@ -16,7 +16,7 @@
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/channel/channels.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -29,7 +29,7 @@ std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memo
 
 }  // namespace
 
-result<std::unique_ptr<connector>> connector::start(engine& e, ibv_comp_channel* channel) {
+result<std::unique_ptr<connector>> connector::start(channels& e, ibv_comp_channel* channel) {
   constexpr const char* what = "the thread that makes connections";
   std::unique_ptr<connector> c(new connector(e, channel));
   c->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -104,27 +104,27 @@ void connector::sleep() noexcept {
   [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
   ibv_cq* cq = nullptr;
   void* context = nullptr;
-  while (engine_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
+  while (all_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
     armed_ = false;
-    engine_.device_.verbs->ack_cq_events(cq, 1);
+    all_.device_.verbs->ack_cq_events(cq, 1);
   }
 }
 
 // Asks for an event of whatever comes from here on; what came before is heard afterwards.
 void connector::arm() noexcept {
   if (armed_) return;
-  (void)ibv_req_notify_cq(engine_.datagram_port_->arrivals(), 0);
+  (void)ibv_req_notify_cq(all_.datagram_port_->arrivals(), 0);
   armed_ = true;
 }
 
 // Hears what has come, up to the setting SYS_LIMIT. True: there may be more.
 bool connector::hear_all() noexcept {
-  const unsigned limit = engine_.settings_.sys_limit == 0 ? ~0u : engine_.settings_.sys_limit;
+  const unsigned limit = all_.settings_.sys_limit == 0 ? ~0u : all_.settings_.sys_limit;
   std::byte bytes[datagrams::max_bytes];
   std::size_t size = 0;
   for (unsigned n = 0; n < limit; ++n) {
-    if (!engine_.datagram_port_->receive(bytes, size)) return false;
-    engine_.hear_datagram(*this, bytes, size);
+    if (!all_.datagram_port_->receive(bytes, size)) return false;
+    all_.hear_datagram(*this, bytes, size);
   }
   return true;
 }
@@ -143,10 +143,10 @@ void connector::grant_wishes() noexcept {
 
 // Lanes to p are wanted, whether or not they have been before.
 void connector::ask(peer& p, std::uint8_t lanes) noexcept {
-  const bool self = p.rank == engine_.rank_;
+  const bool self = p.rank == all_.rank_;
   if (!self) lanes |= basic_lanes;
   if ((lanes & ~ready_lanes(p)) == 0) return;
-  if (auto made = self ? engine_.connect_self(p) : engine_.make_lanes(p, lanes); !made) {
+  if (auto made = self ? all_.connect_self(p) : all_.make_lanes(p, lanes); !made) {
     log(log_level::error, "no queue pair for rank %u: %s", p.rank, made.error().message().c_str());
     p.refused.store(true, std::memory_order_relaxed);
     p.wanted.fetch_and(static_cast<std::uint8_t>(~lanes), std::memory_order_relaxed);
@@ -159,12 +159,12 @@ void connector::ask(peer& p, std::uint8_t lanes) noexcept {
   }
   p.awaited |= lanes;
   p.reminder_ns = first_reminder_ns;
-  engine_.say_hello(p, true);
+  all_.say_hello(p, true);
 }
 
 // Who has not answered is told again: a hello may be lost, and a process may be stopped.
 void connector::remind_peers() noexcept {
-  const std::uint64_t warn_ns = engine_.settings_.connect_timeout_ns;
+  const std::uint64_t warn_ns = all_.settings_.connect_timeout_ns;
   const std::uint64_t now = now_ns();
   const auto remind = [&](peer& p) {
     const std::uint64_t waited = now - p.since_ns;
@@ -176,7 +176,7 @@ void connector::remind_peers() noexcept {
       return true;
     }
     if (now - p.hello_at_ns >= p.reminder_ns) {
-      engine_.say_hello(p, true);
+      all_.say_hello(p, true);
       p.reminder_ns = std::min(p.reminder_ns * 2, rarest_reminder_ns);
     }
     std::uint64_t due = p.hello_at_ns + p.reminder_ns;

@@ -35,14 +35,14 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-class engine;
+class channels;
 struct peer;
 
 class connector {
  public:
   /// Starts the thread; all peers have been introduced. channel: of the datagrams' arrivals, the
   /// caller's. Names what the kernel refused.
-  static result<std::unique_ptr<connector>> start(engine& e, ibv_comp_channel* channel);
+  static result<std::unique_ptr<connector>> start(channels& e, ibv_comp_channel* channel);
   /// Ends the thread and waits for it.
   ~connector();
   connector(const connector&) = delete;
@@ -57,7 +57,7 @@ class connector {
   [[nodiscard]] bool hushed() const noexcept { return hushed_.load(std::memory_order_relaxed); }
 
  private:
-  connector(engine& e, ibv_comp_channel* channel) noexcept : engine_(e), channel_(channel) {}
+  connector(channels& e, ibv_comp_channel* channel) noexcept : all_(e), channel_(channel) {}
   void run() noexcept;
   void sleep() noexcept;
   void arm() noexcept;
@@ -69,7 +69,7 @@ class connector {
   void watch_rings_of(peer& p) noexcept;
   void ring() noexcept;
 
-  engine& engine_;
+  channels& all_;
   ibv_comp_channel* channel_;
   int bell_ = -1;  // an eventfd: there are wishes, or the end
   std::atomic<peer*> wishes_{nullptr};

@@ -21,6 +21,26 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+/// Peers in the order in which they were connected. The connector adds; any thread reads.
+struct peer_order {
+  std::unique_ptr<std::atomic<peer*>[]> at;
+  std::atomic<std::uint32_t> valid{0};  ///< entries of at
+
+  /// How many there are. A1 peers  acquire valid  <- R1 (add): what is theirs is there
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return valid.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] peer& operator[](std::uint32_t i) const noexcept {
+    return *at[i].load(std::memory_order_relaxed);
+  }
+  void add(peer& p) noexcept {
+    const std::uint32_t place = valid.load(std::memory_order_relaxed);
+    at[place].store(&p, std::memory_order_relaxed);
+    // R1 peer  release valid  -> A1 (count)
+    valid.store(place + 1, std::memory_order_release);
+  }
+};
+
 struct alignas(cache_line) domain {
   std::uint32_t index = 0;
   peer* peers = nullptr;  ///< by rank; the engine's
@@ -28,8 +48,8 @@ struct alignas(cache_line) domain {
   std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
   ibv_cq* transfers = nullptr;                     ///< of puts, gets and atomics; verbs path only
   queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers
-  std::unique_ptr<std::atomic<peer*>[]> order;        ///< peers in the order they were connected
-  std::atomic<std::uint32_t> connected{0};            ///< entries of order that are valid
+  peer_order rings;                                   ///< peers by rings, as they were connected
+  peer_order verbs;  ///< peers by queue pairs, as they were connected
 
   // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
   struct longs_out {

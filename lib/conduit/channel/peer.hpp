@@ -13,11 +13,12 @@
 #include "lib/base/build_mode.hpp"
 #include "lib/base/owner.hpp"
 #include "lib/base/tally.hpp"
+#include "lib/conduit/channel/credit_places.hpp"
+#include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/wire.hpp"
-#include "lib/conduit/one_sided/rma_queue.hpp"
 #include "nic/device.hpp"
 #include "nic/shm/ring.hpp"
-#include "queues/lane.hpp"
+#include "queues/queues.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -45,30 +46,32 @@ inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
 /// Those without which there is no connection.
 inline constexpr std::uint8_t basic_lanes = 1u << lane_request | 1u << lane_reply;
 
+/// How messages to and from a peer travel.
+enum class way : std::uint8_t {
+  rings,  ///< shared memory: it is on the same host
+  verbs,  ///< queue pairs of the device
+};
+
 struct domain;
 
 /// A channel: what a domain has to one other process.
 struct alignas(cache_line) peer {
-  // The direct path: rings of the request and reply lanes, or null. stream is request_tx once the
-  // peer is ready.
+  // By rings: those of the request and reply lanes, or null. stream is request_tx once the peer is
+  // ready.
   std::atomic<nic::shm::ring_tx*> stream{nullptr};
   nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
   nic::shm::ring_tx* reply_tx = nullptr;    // (request_in)
   nic::shm::ring_tx* plain_tx = nullptr;    // (request_in) reply_tx, or null: replies must say more
   nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
   nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
-  std::atomic<std::uint32_t> owed{0};       // credits to give back to this borrower
   std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
-  std::atomic<std::uint8_t> say{0};         // E and XXX that the next request carries
+  way path = way::verbs;                    // how messages travel; set before the engine starts
   std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
-  std::atomic<std::uint16_t> return_batch{1};  // owed at which it is sent by itself
-  bool wakes = false;  // direct path: it has a progress thread, which sleeps until it is woken
+  bool wakes = false;  // by rings: it has a progress thread, which sleeps until it is woken
   std::uint32_t rank = 0;
   domain* home = nullptr;
   std::atomic<std::uint64_t> rest_until{0};  // ticks; requests are not looked for before; 0: are
-  std::uint32_t lease = 0;                   // (request_out) credits taken and not yet spent
-  std::uint32_t grant = 0;                   // (request_in) credits granted and not yet announced
-  std::uint32_t returned = 0;  // (reply_in) credits that are back, unknown to the ledger
+  credit_places credits;
 
   alignas(cache_line) queue_owner request_out;
   queue_owner reply_out;
@@ -80,13 +83,13 @@ struct alignas(cache_line) peer {
   std::uint32_t streak = 0;       // (request_in) requests from it since one went to it
 
   tally requests_sent;     // (request_out)
-  tally requests_handled;  // (request_in) on the direct path
-  tally replies_handled;   // (reply_in) on the direct path
+  tally requests_handled;  // (request_in) by rings
+  tally replies_handled;   // (reply_in) by rings
   tally credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
 
-  // Queue pairs; on the direct path only to hold the rings.
+  // Queue pairs; by rings only to hold them.
   queues::lane lanes[lane_count];
   std::uint16_t unanswered[max_unanswered] = {};  // (request_in) chunks of requests without reply
   std::uint16_t unanswered_count = 0;

@@ -16,8 +16,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
-#include "lib/conduit/channel/connector.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/channel/channels.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -31,13 +30,17 @@ constexpr std::uint8_t looks_refused = 4;
 
 // When the next look is due; 0: never.
 std::uint64_t connector::watch_rings() noexcept {
-  if (!engine_.direct_ || hushed()) return 0;
+  if (hushed()) return 0;
   const std::uint64_t now = now_ns();
   if (now < look_ns_) return look_ns_;
   look_ns_ = now + looks_apart_ns;
-  for (peer& p : engine_.peers_)
-    if (p.attached && !engine_.departure_.has_left(p.rank)) watch_rings_of(p);
-  return look_ns_;
+  bool any = false;
+  for (peer& p : all_.peers_) {
+    if (p.path != way::rings) continue;
+    any = true;
+    if (p.attached && !all_.has_left(p.rank)) watch_rings_of(p);
+  }
+  return any ? look_ns_ : 0;
 }
 
 void connector::watch_rings_of(peer& p) noexcept {
@@ -58,8 +61,7 @@ void connector::watch_rings_of(peer& p) noexcept {
                    !p.request_rx->credible() || !p.reply_rx->credible() ||
                    !p.request_tx->intact() || !p.reply_tx->intact();
   p.mended = p.mended || mends;
-  if (bad && !hushed() && !engine_.departure_.has_left(p.rank))
-    engine_.peer_failed(p, engine::malformed);
+  if (bad && !hushed() && !all_.has_left(p.rank)) all_.peer_failed(p, core::malformed);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -5,6 +5,7 @@
 #include "lib/base/backoff.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/collective/host_page.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

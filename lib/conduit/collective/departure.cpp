@@ -77,10 +77,8 @@ void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
     n.untold.push_back(to);
   };
   const domain& d = engine_.domains_[0];
-  // A1 peers, as in poll_direct
-  const std::uint32_t connected = d.connected.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < connected; ++i)
-    list(d.order[i].load(std::memory_order_relaxed)->rank);
+  for (const peer_order* of : {&d.rings, &d.verbs})
+    for (std::uint32_t i = 0, all = of->count(); i < all; ++i) list((*of)[i].rank);
   for (std::uint64_t step = 1; step < size; step *= 2)
     list(static_cast<std::uint32_t>((me + step) % size));
   // N1 notices  acquire telling_  <- N2

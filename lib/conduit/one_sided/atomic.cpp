@@ -7,6 +7,7 @@
 
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/remote_memory_inl.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::PENSTOCK_ABI {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 #include "penstock/rma.hpp"
 
 namespace penstock::PENSTOCK_ABI {

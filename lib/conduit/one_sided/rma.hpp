@@ -41,13 +41,13 @@
 #include <memory>
 #include <mutex>
 
-#include "firehose/remote.hpp"
+#include "firehose/firehose.hpp"
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/channel/peer.hpp"
+#include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/one_sided/rma_ops.hpp"
-#include "lib/conduit/one_sided/rma_queue.hpp"
 #include "penstock/penstock.hpp"
 #include "penstock/rma.hpp"
 #include "queues/queues.hpp"

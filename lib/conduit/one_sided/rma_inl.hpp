@@ -2,8 +2,12 @@
 #pragma once
 
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
+
+// Gets and atomics whose bytes land in memory of ours first: how large these slots are.
+inline constexpr std::uint32_t slot_bytes = 64;
 
 inline domain& transfers::home() noexcept {
   return everything_ ? engine_.domains_[0] : engine_.my_domain(thread_tag());

@@ -1,36 +1,12 @@
 // What is not a message: deaths, broken queue pairs, the launcher's word. Looked at when a poll
 // sees that something has happened; here a process decides to end.
-#include <fcntl.h>
 #include <poll.h>
 
-#include "lib/conduit/engine_inl.hpp"
+#include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/collective/departure.hpp"
+#include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-namespace {
-
-// Kernel devices raise no counter: their events are looked for, which takes a system call, at one
-// look in so many.
-constexpr std::uint32_t looks_between_events = 128;
-
-}  // namespace
-
-bool never_waits(int fd) noexcept {
-  const int flags = ::fcntl(fd, F_GETFL);
-  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
-// attention() on a kernel device, which raises no counters.
-bool engine::attention_to_kernel() noexcept {
-  if (job_.ended()) [[unlikely]]
-    return true;
-  if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0)
-      [[unlikely]]
-    return true;
-  const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
-  looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost
-  return looks % looks_between_events == 0;
-}
-
 void engine::look_around() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
     const auto d = job_.ended_by();
@@ -69,7 +45,7 @@ void engine::look_around() noexcept {
   if (closing_.load(std::memory_order_relaxed)) return;
   if (p != nullptr) {
     // That it leaves was said before it went, and may wait to be read.
-    for (unsigned quiet = 0; quiet < 2 && running == nullptr && !departure_.has_left(p->rank);)
+    for (unsigned quiet = 0; quiet < 2 && running == nullptr && !departure_->has_left(p->rank);)
       quiet = poll_domain(*p->home, my_tag()) == 0 ? quiet + 1 : 0;
     return lost_contact(*p, device_.verbs->event_type_str(type));
   }
@@ -79,24 +55,12 @@ void engine::look_around() noexcept {
       device_.verbs->event_type_str(type));
 }
 
-// For the waits for completions of what was sent, which no handler may interrupt: only the job's
-// end and the device's troubles count there.
-void engine::look_around_in_wait() noexcept {
-  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) look_around();
-}
+bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r); }
 
 // The end of one that has said that it leaves is no death.
 void engine::lost_contact(const peer& p, const char* how) noexcept {
-  if (!departure_.has_left(p.rank)) peer_failed(p, how);
-  departure_.note_gone(p.rank);
-}
-
-void engine::peer_failed(const peer& p, const char* how) noexcept {
-  // The launcher knows best whether it is dead; it says so within a moment.
-  for (int i = 0; i < 50 && !job_.ended(); ++i) ::poll(nullptr, 0, 10);
-  if (const auto d = job_.ended_by())
-    fatal(1, "lost rank %u (%s): %s", p.rank, how, d->text().c_str());
-  fatal(1, "lost rank %u: %s", p.rank, how);
+  if (!departure_->has_left(p.rank)) peer_failed(p, how);
+  departure_->note_gone(p.rank);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -4,80 +4,28 @@
 
 #include <ctime>
 
-#include "lib/conduit/engine_inl.hpp"
+#include "lib/conduit/collective/departure.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-[[gnu::always_inline]] inline unsigned engine::poll_peer_direct(peer& p,
-                                                                std::uint32_t tag) noexcept {
-  unsigned n = 0;
-  if (p.reply_rx->ready_hint()) n += poll_replies_direct(p, tag);
-  if (requests_news(p)) n += poll_requests_direct(p, tag);
-  return n;
-}
-
-unsigned engine::poll_from_direct(domain& d, std::uint32_t tag, std::uint32_t first,
-                                  std::uint32_t all) noexcept {
-  unsigned n = 0;
-  for (std::uint32_t i = first; i < all; ++i) n += poll_peer_direct(*d.order[i], tag);
-  return n;
-}
-
-unsigned engine::poll_direct(domain& d, std::uint32_t tag) noexcept {
-  if (attention()) [[unlikely]]
-    look_around();
-  // A1 peers  acquire connected  <- R1 (connect.cpp): their rings are there
-  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-  if (all <= poller::few_peers) return poll_from_direct(d, tag, 0, all);
-  return poll_in_turn(d, tag, all);
-}
-
-// Hot peers each time, the others in turn: each is looked at once in all / cold_a_poll polls.
-unsigned engine::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept {
-  unsigned n = 0;
-  poller& mine = my_poller(tag, d);
-  for (std::uint32_t i = 0; i < mine.hot_count; ++i)
-    if (const unsigned got = poll_peer_direct(*mine.hot[i], tag); got != 0) {
-      n += got;
-      mine.sent_lately |= 1u << i;
-    }
-  for (std::uint32_t i = 0; i < poller::cold_a_poll; ++i) {
-    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
-    peer* p = d.order[mine.cursor].load(std::memory_order_relaxed);
-    if (const unsigned got = poll_peer_direct(*p, tag); got != 0) [[unlikely]] {
-      n += got;
-      mine.warm(p);
-    }
-  }
-  if (--mine.until_cooling == 0) [[unlikely]]
-    mine.cool();
-  return n;
-}
-
-void poller::warm(peer* p) noexcept {
-  for (std::uint32_t i = 0; i < hot_count; ++i)
-    if (hot[i] == p) return;
-  if (hot_count < hot_peers) victim = hot_count++;
-  hot[victim] = p;
-  sent_lately |= 1u << victim;
-  victim = (victim + 1) % hot_peers;
-}
-
-// Those who have sent nothing since the last time are looked at in turn from here on.
-void poller::cool() noexcept {
-  std::uint32_t kept = 0;
-  for (std::uint32_t i = 0; i < hot_count; ++i)
-    if ((sent_lately >> i & 1) != 0) hot[kept++] = hot[i];
-  hot_count = kept;
-  sent_lately = 0;
-  until_cooling = polls_a_cooling;
-}
-
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
-  if (direct_) return poll_direct(d, tag);
-  const bool everything = transfers_.everything();
-  if (everything) transfers_.progress();
-  if (!everything || !transfers_.must_settle()) {
+  unsigned n = 0;
+  if (by_rings_) {
+    if (attention()) [[unlikely]]
+      look_around();
+    n = rings_.poll(d, tag);
+  }
+  return by_verbs_ ? n + poll_queues(d, tag) : n;
+}
+
+// Queue pairs, and puts and gets with them.
+unsigned engine::poll_queues(domain& d, std::uint32_t tag) noexcept {
+  const bool everything = transfers_->everything();
+  if (everything) transfers_->progress();
+  if (!everything || !transfers_->must_settle()) {
     unsigned n = 0;
     (void)poll_verbs(&n, d, tag);
     return n;
@@ -85,7 +33,21 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   // Requests wait, since their handlers reply, until no peer has a key to changed memory.
   if (attention()) [[unlikely]]
     look_around();
-  return poll_replies_verbs(d, my_poller(tag, d), tag) + transfers_.reap();
+  return verbs_.poll_replies(d, tag) + transfers_->reap();
+}
+
+status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept {
+  bool due = false;
+  unsigned n = verbs_.poll(d, tag, due);
+  if (due) [[unlikely]] {
+    if (attention()) [[unlikely]]
+      look_around();
+    (void)verbs_.reap_sends(d);
+    n += transfers_->reap(d);
+    if (n == 0) verbs_.return_idle_credits(d, tag);
+  }
+  if (got != nullptr) *got += n;
+  return status::ok;
 }
 
 status engine::poll(unsigned* n) noexcept {
@@ -95,18 +57,17 @@ status engine::poll(unsigned* n) noexcept {
   // Most polls find nothing: what they need stands here, and calls nobody.
   if (quick_polls_) [[likely]] {
     domain& d = my_domain(tag);
-    // A1 peers, as in poll_direct
-    const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+    const std::uint32_t all = d.rings.count();
     if (all <= poller::few_peers) [[likely]] {
       for (std::uint32_t i = 0; i < all; ++i)
-        if (peer& p = *d.order[i]; p.reply_rx->ready_hint())
-          return poll_replies_news(n, p, i);
-        else if (requests_news(p))
-          return poll_requests_news(n, p, i);
+        if (peer& p = d.rings[i]; ring_path::replies_news(p))
+          return rings_.poll_replies_news(n, p, i);
+        else if (ring_path::requests_news(p))
+          return rings_.poll_requests_news(n, p, i);
       if (!attention_to_device()) [[likely]]
         return status::ok;
     } else if (!attention_to_device()) [[likely]] {
-      const unsigned got = poll_in_turn(d, tag, all);
+      const unsigned got = rings_.poll_in_turn(d, tag, all);
       if (n != nullptr) *n += got;
       return status::ok;
     }
@@ -120,11 +81,11 @@ status engine::poll(unsigned* n) noexcept {
 
 status engine::poll_widely(unsigned* n) noexcept {
   const status s = poll(n);
-  if (s != status::ok || !direct_ || *n != 0) return s;
+  if (s != status::ok || !by_rings_ || *n != 0) return s;
   const std::uint32_t tag = my_tag();
   domain& d = my_domain(tag);
-  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
-  if (all > poller::few_peers) *n += poll_from_direct(d, tag, 0, all);
+  const std::uint32_t all = d.rings.count();
+  if (all > poller::few_peers) *n += rings_.poll_from(d, tag, 0, all);
   return status::ok;
 }
 
@@ -170,16 +131,6 @@ unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
   return n;
 }
 
-// Where processes outnumber cores, those that send to this one, or beside it, may wait for its
-// core: who handles or sends without a pause gives it away after a turn, so that nobody is left
-// behind.
-void engine::share_core(std::uint32_t messages) noexcept {
-  poller& mine = my_poller(my_tag(), domains_[0]);
-  if ((mine.busy += messages) < poller::messages_a_turn) return;
-  mine.busy = 0;
-  sched_yield();
-}
-
 status engine::wait_step(unsigned& empty) noexcept {
   // relaxed: a hint; who sees it late sees it in the next step
   if (wait_news_->load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -187,8 +138,8 @@ status engine::wait_step(unsigned& empty) noexcept {
   unsigned n = 0;
   const bool last = empty >= spins_before_yield_;  // before the core is given away
   if (const status s = last ? poll_widely(&n) : poll(&n); s != status::ok) return s;
-  if (departure_.news() && !closing_.load(std::memory_order_relaxed)) [[unlikely]]
-    if (const status s = departure_.in_wait(n != 0); s != status::ok) return s;
+  if (departure_->news() && !closing_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (const status s = departure_->in_wait(n != 0); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
     if (spins_before_yield_ == 1) [[unlikely]]
@@ -200,7 +151,7 @@ status engine::wait_step(unsigned& empty) noexcept {
   if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
     return status::ok;
   constexpr unsigned steps_a_probe = 1024;
-  if (empty % steps_a_probe == 0) probe_peers();
+  if (by_verbs_ && empty % steps_a_probe == 0) verbs_.probe_peers();
   if (settings_.wait == wait_mode::spin || empty <= spins_before_yield_ + settings_.spin_count) {
     sched_yield();
     return status::ok;

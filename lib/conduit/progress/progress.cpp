@@ -17,7 +17,9 @@
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/engine_inl.hpp"
+#include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/engine.hpp"
+#include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -31,16 +33,15 @@ constexpr unsigned stretch = 4096;
 // Times that the queues are armed again at once, since something came meanwhile.
 constexpr unsigned most_rearms = 8;
 
-// The place in queues_ of the queue that rings for the direct path.
+// The place in queues_ of the queue that rings for the rings.
 constexpr unsigned bell = 0;
 
 }  // namespace
 
 progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), channel_(channel) {
-  // On the direct path one queue is every ring's bell.
-  queues_.push_back({e.direct_ ? e.unused_cq_ : e.domains_[0].queues->am_cq});
-  for (std::uint32_t i = 0; i < e.domain_count_ && !e.direct_; ++i) {
-    if (i != 0) queues_.push_back({e.domains_[i].queues->am_cq});
+  if (e.by_rings_) queues_.push_back({e.rings_.bell_queue()});  // every ring's bell
+  for (std::uint32_t i = 0; i < e.domain_count_ && e.by_verbs_; ++i) {
+    queues_.push_back({e.domains_[i].queues->am_cq});
     queues_.push_back({e.domains_[i].queues->reply_cq});
   }
 }
@@ -49,7 +50,7 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
   std::unique_ptr<progress> p(new progress(e, channel));
   p->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
-  if (e.direct_ && (p->messages_ = nic::shm::direct_bell(e.device_.context)) < 0)
+  if (e.by_rings_ && (p->messages_ = nic::shm::direct_bell(e.device_.context)) < 0)
     return failure{"a socket for the progress thread", errno, what_to_raise(errno)};
   // Nobody waits in a read of it: poll(2) says when there is something.
   if (!never_waits(channel->fd))
@@ -136,8 +137,8 @@ template <class F>
 void progress::for_each_peer(F&& f) const noexcept {
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
     const domain& d = engine_.domains_[i];
-    const std::uint32_t peers = d.connected.load(std::memory_order_acquire);
-    for (std::uint32_t k = 0; k < peers; ++k) f(*d.order[k].load(std::memory_order_relaxed));
+    for (const peer_order* of : {&d.rings, &d.verbs})
+      for (std::uint32_t k = 0, all = of->count(); k < all; ++k) f((*of)[k]);
   }
 }
 
@@ -153,12 +154,11 @@ std::uint32_t progress::attended() const noexcept {
 bool progress::waiting() noexcept {
   if (stopping_.load(std::memory_order_relaxed) || engine_.attention()) return true;
   bool more = false;
-  for (std::uint32_t i = 0; i < engine_.domain_count_ && !engine_.direct_; ++i) {
-    domain& d = engine_.domains_[i];
-    more |= !engine_.equip(d, engine_.my_poller(my_tag(), d));
-  }
-  if (engine_.direct_)
-    for_each_peer([&](peer& p) { more |= p.request_rx->ready_hint() || p.reply_rx->ready_hint(); });
+  for (std::uint32_t i = 0; i < engine_.domain_count_ && engine_.by_verbs_; ++i)
+    more |= !engine_.verbs_.room_for_replies(engine_.domains_[i], my_tag());
+  for_each_peer([&](peer& p) {
+    if (p.path == way::rings) more |= p.request_rx->ready_hint() || p.reply_rx->ready_hint();
+  });
   return more;
 }
 
@@ -166,11 +166,8 @@ bool progress::waiting() noexcept {
 void progress::give_back() noexcept {
   const std::uint32_t tag = my_tag();
   for_each_peer([&](peer& p) {
-    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) return;
-    if (engine_.direct_)
-      engine_.push_credits_direct(p);
-    else
-      engine_.push_credits_verbs(p, tag);
+    if (p.credits.due() == 0 || !p.request_in.try_enter(tag)) return;
+    engine::by_path(engine_, p, [&](auto& path) { path.give_credits_back(p, tag); });
     p.request_in.leave(tag);
   });
 }

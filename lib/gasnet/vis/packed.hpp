@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/outgoing.hpp"
-#include "lib/conduit/one_sided/rma_queue.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::vis {

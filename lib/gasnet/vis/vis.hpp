@@ -16,7 +16,7 @@
 
 #include <cstddef>
 
-#include "lib/conduit/one_sided/rma_queue.hpp"
+#include "lib/conduit/channel/transfer_queue.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

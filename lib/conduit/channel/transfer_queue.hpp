@@ -18,7 +18,7 @@
 #include <memory>
 #include <utility>
 
-#include "firehose/pool.hpp"
+#include "firehose/firehose.hpp"
 #include "memreg/memreg.hpp"
 #include "penstock/mode.hpp"
 

@@ -1,5 +1,5 @@
-// Hot bodies of the engine that more than one of its parts inlines: what a poll looks at, credits
-// on messages, and the run of a handler. Included by the engine's own parts only.
+// Hot bodies that more than one part of the engine inlines: what a poll looks at, credits on
+// messages, and the run of a handler. Included by the engine's own parts only.
 #pragma once
 
 #include <algorithm>
@@ -8,77 +8,38 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
-#include "lib/conduit/engine.hpp"
-#include "nic/shm/direct.hpp"
+#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/message/codec.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// 100 to 200 ns: what a line takes from far away.
-inline constexpr std::uint64_t rest_ticks = 400;
-
-/// This thread's tag for queue owners; in SEQ and PARSYNC they need none.
-inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
-
-/// my_tag() if this thread has one already, else 0.
-inline std::uint32_t known_tag() noexcept { return concurrent(build_mode) ? thread_tag_ : 1; }
-
-inline poller& engine::my_poller(std::uint32_t tag, const domain& d) noexcept {
+inline poller& core::my_poller(std::uint32_t tag, const domain& d) noexcept {
   auto& mine = pollers_[tag - 1];
   if (!mine) [[unlikely]]
     mine = std::make_unique<poller[]>(domain_count_);
   return mine[d.index];
 }
 
-/// Direct path: true while requests of p are better left to pile up (rest_in_stream). A counter
-/// that has gone back, as on another core or host, ends it, too.
-inline bool rests(peer& p) noexcept {
-  const std::uint64_t until = p.rest_until.load(std::memory_order_relaxed);
-  if (until == 0) [[likely]]
-    return false;
-  if (const std::uint64_t left = until - ticks(); left != 0 && left <= rest_ticks) return true;
-  p.rest_until.store(0, std::memory_order_relaxed);
-  return false;
-}
-
-/// Direct path: true if p's requests, or what it is owed, want work. A few loads of this process's
-/// own lines while nothing comes.
-inline bool requests_news(peer& p) noexcept {
-  return (!rests(p) && p.request_rx->ready_hint()) || p.owed.load(std::memory_order_relaxed) != 0;
-}
-
 /// The credit byte of a request of that cost; inside request_out.
-inline std::uint8_t engine::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
+inline std::uint8_t credit_flow::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
   const auto count = static_cast<std::uint8_t>(cost < 15 ? cost : 15);
-  if (p.say.load(std::memory_order_relaxed) == 0) [[likely]]
+  if (p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]]
     return count;
-  return static_cast<std::uint8_t>(p.say.exchange(0, std::memory_order_relaxed) | count);
-}
-
-/// After a push on the direct path: wakes p's progress thread if it has one and that sleeps.
-inline void engine::wake(peer& p) noexcept {
-  // Both lanes' queue pairs have one completion queue at p, whose bell it is.
-  if (p.wakes) [[unlikely]]
-    nic::shm::direct_wake(p.lanes[lane_request].qp);
+  return static_cast<std::uint8_t>(p.credits.say.exchange(0, std::memory_order_relaxed) | count);
 }
 
 /// A request came: grants what it asks for. True: its sender waits, answer without delay.
-inline bool engine::note_request(peer& p, token_state& t) noexcept {
+inline bool credit_flow::note_request(peer& p, token_state& t) noexcept {
   return (t.header.credit & 0xf0) == 0 ? false : grant_more(p, t);
 }
 
-/// p is to get back `cost` credits, and `grant` more; inside request_in.
-inline void engine::owe(peer& p, std::uint32_t cost, std::uint32_t grant) noexcept {
-  p.owed.store(p.owed.load(std::memory_order_relaxed) + cost, std::memory_order_relaxed);
-  p.grant += grant;
-}
-
 /// True if look_around() has something to do. A few loads of lines that seldom change.
-inline bool engine::attention() noexcept {
+inline bool core::attention() noexcept {
   return events_ != nullptr ? attention_to_device() : attention_to_kernel();
 }
 
 /// attention() on the shared-memory device. Asked at every poll: one branch.
-inline bool engine::attention_to_device() const noexcept {
+inline bool core::attention_to_device() const noexcept {
   const auto news =
       static_cast<unsigned>(job_.ended()) |
       static_cast<unsigned>(intents_.load(std::memory_order_relaxed)) |
@@ -96,8 +57,8 @@ inline wire::header returning(std::uint32_t returned) noexcept {
 }
 
 /// The header of a reply that gives `returned` credits back.
-inline wire::header engine::reply_header(peer& p, const token_state& t,
-                                         std::uint32_t returned) noexcept {
+inline wire::header credit_flow::reply_header(peer& p, const token_state& t,
+                                              std::uint32_t returned) noexcept {
   wire::header h = returning(returned);
   const bool mark = p.home->ledger->take_epoch_mark(p.rank);
   if (mark || t.grant != 0) [[unlikely]]
@@ -106,23 +67,23 @@ inline wire::header engine::reply_header(peer& p, const token_state& t,
 }
 
 /// Tells the ledger of what replies have given back; inside reply_in.
-inline void engine::tell_returned(peer& p) noexcept {
-  if (p.returned == 0) return;
-  if (p.home->ledger->on_credits(p.rank, std::exchange(p.returned, 0), 0, false) != status::ok)
-      [[unlikely]]
+inline void credit_flow::tell_returned(peer& p) noexcept {
+  if (p.credits.returned == 0) return;
+  if (p.home->ledger->on_credits(p.rank, std::exchange(p.credits.returned, 0), 0, false) !=
+      status::ok) [[unlikely]]
     peer_failed(p, malformed);
 }
 
 /// A reply has given back so many credits. The ledger learns of many at a time, and at the latest
 /// when p's next lease is taken; inside reply_in.
-inline void engine::note_returned(peer& p, std::uint32_t n) noexcept {
-  p.returned += n;
-  if (p.returned >= credit::lease_messages) [[unlikely]]
+inline void credit_flow::note_returned(peer& p, std::uint32_t n) noexcept {
+  p.credits.returned += n;
+  if (p.credits.returned >= credit::lease_messages) [[unlikely]]
     tell_returned(p);
 }
 
 /// note_returned() from outside reply_in. False: another thread is inside, and nothing was noted.
-inline bool engine::try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept {
+inline bool credit_flow::try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept {
   if (!p.reply_in.try_enter(tag)) [[unlikely]]
     return false;
   note_returned(p, n);
@@ -130,22 +91,11 @@ inline bool engine::try_note_returned(peer& p, std::uint32_t n, std::uint32_t ta
   return true;
 }
 
-/// A reply came from p. Inside reply_in on the direct path, outside on the other.
-inline void engine::absorb_reply(peer& p, const wire::header& h, std::uint32_t tag) noexcept {
-  constexpr std::uint8_t more_than_a_count = 0xf0;
-  if ((h.credit & more_than_a_count) != 0) [[unlikely]]
-    absorb_credits(p, h, h.chunk, tag);
-  else if (direct_)
-    note_returned(p, h.chunk);
-  else if (!try_note_returned(p, h.chunk, tag))
-    absorb_credits(p, h, h.chunk, tag);
-}
-
 /// A message that says more of credits than how many came back, or that is of credits alone, came
-/// from p. As absorb_reply().
-inline void engine::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
-                                   std::uint32_t tag) noexcept {
-  settle_returned(p, tag);  // before an epoch ends
+/// from p.
+inline void credit_flow::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
+                                        std::uint32_t tag, reply_side at) noexcept {
+  settle_returned(p, tag, at);  // before an epoch ends
   const auto byte = credit::credit_byte::decode(h.credit);
   if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
       [[unlikely]]
@@ -157,8 +107,8 @@ inline constexpr std::size_t cheap_medium =
     wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
 static_assert(cheap_medium % 8 == 0);
 
-inline void engine::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
-                                 std::byte* payload, std::size_t bytes) noexcept {
+inline void core::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
+                               std::byte* payload, std::size_t bytes) noexcept {
   running = &t;
   token tok = t.make();
   e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(args), payload, bytes);
@@ -166,7 +116,7 @@ inline void engine::call_handler(const handler_entry& e, token_state& t, const s
   if (t.from != nullptr) told_peer(t.from);
 }
 
-inline bool engine::run_handler(token_state& t, codec::parts at) noexcept {
+inline bool core::run_handler(token_state& t, codec::parts at) noexcept {
   const wire::header h = t.header;
   const wire::kind k = h.kind();
   if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]

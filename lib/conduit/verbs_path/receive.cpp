@@ -1,10 +1,10 @@
 // The verbs path, what comes: completions of what was sent, replies and system messages, requests;
-// and the poll that looks for them. How messages travel is in verbs.cpp.
+// and the poll that looks for them. How messages travel is in send.cpp.
 #include <algorithm>
 #include <cstring>
 
 #include "lib/base/cross_process.hpp"
-#include "lib/conduit/verbs_path/verbs_inl.hpp"
+#include "lib/conduit/verbs_path/verbs_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -31,97 +31,99 @@ void count(tally& n) noexcept {
 }  // namespace
 
 // Handles completions of what was sent. Any thread, any time; runs no handler.
-unsigned engine::reap_sends(domain& d) noexcept {
+unsigned verbs_path::reap_sends(domain& d) noexcept {
   ibv_wc wc[batch];
   const int n = ibv_poll_cq(d.queues->send_cq, batch, wc);
   if (n < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of the send queue failed on %s", device_.name.c_str());
+    fatal(1, "ibv_poll_cq of the send queue failed on %s", c_.device_.name.c_str());
   d.queues->send_room.give(static_cast<std::uint32_t>(n));
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
     peer& p = d.peers[rank_of(id)];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) lost_contact(p, device_.verbs->wc_status_str(wc[i].status));
+      if (!c_.closing_) c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
     p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
                                   [this, &d](queues::holding h) {
                                     if (h.chunk != queues::no_chunk)
                                       d.queues->reply_chunks->give(h.chunk);
-                                    if (h.mr != nullptr) device_.verbs->dereg_mr(h.mr);
+                                    if (h.mr != nullptr) c_.device_.verbs->dereg_mr(h.mr);
                                   });
   }
-  if (n == 0) look_around_in_wait();
+  if (n == 0) c_.look_around_in_wait();
   return static_cast<unsigned>(n);
 }
 
-void engine::receives_failed() noexcept {
-  fatal(1, "ibv_post_srq_recv failed on %s", device_.name.c_str());
+void verbs_path::receives_failed() noexcept {
+  fatal(1, "ibv_post_srq_recv failed on %s", c_.device_.name.c_str());
 }
 
 // The n receives for replies that were just taken; with a spare in hand only once they are several,
 // or when nothing else is to be done.
-inline void engine::put_receives_back(domain& d, poller& mine, std::uint32_t n,
-                                      bool spare) noexcept {
+inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t n,
+                                          bool spare) noexcept {
   if (d.queues->replace_reply_receives(n, mine.late_receives, spare) != 0) [[unlikely]]
     receives_failed();
 }
 
 // Calls the handler of the plain message of n bytes that lies there. No other look is needed than
 // at its length.
-[[gnu::always_inline]] inline void engine::run_plain_verbs(token_state& t, std::byte* at,
-                                                           std::uint32_t n) noexcept {
+[[gnu::always_inline]] inline void verbs_path::run_plain(token_state& t, std::byte* at,
+                                                         std::uint32_t n) noexcept {
   const codec::packed l(t.header);
   if (l.bytes > n || l.carried > max_medium) [[unlikely]]
-    peer_failed(*t.from, malformed);
+    c_.peer_failed(*t.from, channels::malformed);
   const codec::parts where = l.find(at);
-  call_handler(handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);
+  c_.call_handler(c_.handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);
 }
 
 // The same of any other.
-void engine::run_other_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept {
+void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n) noexcept {
   const codec::packed l(t.header);
-  if (l.bytes > n || !run_handler(t, l.find(at))) [[unlikely]]
-    peer_failed(*t.from, malformed);
+  if (l.bytes > n || !c_.run_handler(t, l.find(at))) [[unlikely]]
+    c_.peer_failed(*t.from, channels::malformed);
 }
 
 // A reply that is not plain, or a message of credits.
-void engine::take_other_reply_verbs(peer& p, const wire::header& h, std::byte* at, std::uint32_t n,
-                                    std::uint32_t tag) noexcept {
+void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at, std::uint32_t n,
+                                  std::uint32_t tag) noexcept {
   if (h.kind() == wire::kind::credits) {
-    if (!free_listed_chunks(p, at, n) || !system_message(p, h)) [[unlikely]]
-      peer_failed(p, malformed);
+    if (!free_listed_chunks(p, at, n) || !c_.system_message(p, h, reply_side::outside)) [[unlikely]]
+      c_.peer_failed(p, channels::malformed);
     return;
   }
-  absorb_reply(p, h, tag);
-  token_state t(*this, p, h, false);
-  run_other_verbs(t, at, n);
+  constexpr std::uint8_t more_than_a_count = 0xf0;
+  if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
+    c_.absorb_credits(p, h, h.chunk, tag, reply_side::outside);
+  token_state t(c_.self_, p, h, false);
+  run_other(t, at, n);
   count(p.replies_handled);
 }
 
 // A request that is not plain. True: its sender waits.
-bool engine::take_other_request_verbs(token_state& t, std::byte* at, std::uint32_t n) noexcept {
-  const bool urgent = note_request(*t.from, t);
-  run_other_verbs(t, at, n);
+bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t n) noexcept {
+  const bool urgent = c_.note_request(*t.from, t);
+  run_other(t, at, n);
   return urgent;
 }
 
 // A system message, which is all in the immediate; or false: it makes no sense.
-bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
+bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   wire::header h;
   h.kind_args = wire::kind_args(wire::kind::system, 0);
   h.handler = static_cast<std::uint8_t>(imm >> imm_op_shift & imm_op);
   h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
   h.length = static_cast<std::uint16_t>(imm & imm_count);
   h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
-  return system_message(p, h);
+  return c_.system_message(p, h, reply_side::outside);
 }
 
 // SAFE_EQ: replies and system messages.
-[[gnu::always_inline]] inline unsigned engine::take_replies_verbs(domain& d, poller& mine,
-                                                                  std::uint32_t tag) noexcept {
+[[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
+                                                                std::uint32_t tag) noexcept {
   ibv_wc wc[batch];
-  const unsigned limit = std::min(safe_limit_, batch);
+  const unsigned limit = std::min(c_.safe_limit_, batch);
   const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) {
     if (mine.late_receives >= queues::dimensions::late_receives / 2) [[unlikely]]
@@ -131,35 +133,35 @@ bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
   put_receives_back(d, mine, static_cast<std::uint32_t>(n), mine.equipped());
   for (int i = 0; i < n; ++i) {
     const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
-    if (rank >= size_) [[unlikely]]
+    if (rank >= c_.size_) [[unlikely]]
       continue;
     peer& p = d.peers[rank];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) lost_contact(p, device_.verbs->wc_status_str(wc[i].status));
+      if (!c_.closing_) c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
       continue;
     }
     const std::uint32_t imm = be32toh(wc[i].imm_data);
     if ((imm & imm_system) != 0) [[unlikely]] {
-      if (!take_word_verbs(p, imm)) [[unlikely]]
-        peer_failed(p, malformed);
+      if (!take_word(p, imm)) [[unlikely]]
+        c_.peer_failed(p, channels::malformed);
       continue;
     }
     const std::uint32_t chunk = imm & imm_count;
     // Settled first: a chunk answered twice, or by another than its target, is a peer gone mad.
     if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
-      peer_failed(p, malformed);
+      c_.peer_failed(p, channels::malformed);
     wire::header h;
     std::byte* const at = d.queues->request_chunks->at(chunk);
     peer_answered(at);
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
-      peer_failed(p, malformed);
-    if (handlers_.plain(h) && try_note_returned(p, h.chunk, tag)) [[likely]] {
-      token_state t(*this, p, h, false);
-      run_plain_verbs(t, at, wc[i].byte_len);
+      c_.peer_failed(p, channels::malformed);
+    if (c_.handlers_.plain(h) && c_.try_note_returned(p, h.chunk, tag)) [[likely]] {
+      token_state t(c_.self_, p, h, false);
+      run_plain(t, at, wc[i].byte_len);
       count(p.replies_handled);
     } else {
-      take_other_reply_verbs(p, h, at, wc[i].byte_len, tag);
+      take_other_reply(p, h, at, wc[i].byte_len, tag);
     }
     d.queues->request_chunks->give(chunk);
   }
@@ -167,7 +169,7 @@ bool engine::take_word_verbs(peer& p, std::uint32_t imm) noexcept {
 }
 
 // The chunks that a message of credits frees, behind its header, but for the one it was written to.
-bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
+bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
   if (bytes < sizeof(wire::header) || bytes > p.home->queues->size.chunk_bytes) return false;
   const std::uint32_t n = (bytes - std::uint32_t{sizeof(wire::header)}) / 2;
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -181,7 +183,7 @@ bool engine::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t byte
 }
 
 // Takes what mine lacks; false: something is short.
-bool engine::equip(domain& d, poller& mine) noexcept {
+bool verbs_path::equip(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
   if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
   if (!mine.spare[1]) mine.spare[1] = d.queues->bulk->take_spare();
@@ -190,7 +192,7 @@ bool engine::equip(domain& d, poller& mine) noexcept {
 
 // Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
 // pool fills it again, so that threads which do not poll for long can keep nobody from polling.
-void engine::lay_down(domain& d, poller& mine) noexcept {
+void verbs_path::lay_down(domain& d, poller& mine) noexcept {
   if (mine.keeps) return;
   if (mine.reply_chunk && d.queues->reply_chunks->empty()) {
     d.queues->reply_chunks->give(*mine.reply_chunk);
@@ -209,9 +211,9 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
 
 // AM_EQ: one request with a reply chunk and a spare in hand, up to am_limit of them. Its buffer is
 // posted again when all that answers it is on its way.
-[[gnu::always_inline]] inline unsigned engine::take_requests_verbs(domain& d, poller& mine,
-                                                                   std::uint32_t tag) noexcept {
-  const unsigned limit = std::min(am_limit_, batch);
+[[gnu::always_inline]] inline unsigned verbs_path::take_requests(domain& d, poller& mine,
+                                                                 std::uint32_t tag) noexcept {
+  const unsigned limit = std::min(c_.am_limit_, batch);
   ibv_wc wc;
   unsigned n = 0;
   const bool kept = mine.equipped();
@@ -219,11 +221,11 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
          ibv_poll_cq(d.queues->am_cq, 1, &wc) == 1) {
     ++n;
     const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
-    if (rank >= size_) [[unlikely]]
+    if (rank >= c_.size_) [[unlikely]]
       continue;
     peer& p = d.peers[rank];
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!closing_) lost_contact(p, device_.verbs->wc_status_str(wc.status));
+      if (!c_.closing_) c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc.status));
       continue;
     }
     const unsigned lane = lane_of(from) == lane_bulk;
@@ -232,79 +234,79 @@ void engine::lay_down(domain& d, poller& mine) noexcept {
     std::byte* const at = pool.at(buffer);
     wire::header h;
     if (!find_header(at, wc.byte_len, h)) [[unlikely]]
-      peer_failed(p, malformed);
-    token_state t(*this, p, h, true);
+      c_.peer_failed(p, channels::malformed);
+    token_state t(c_.self_, p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     bool urgent = false;
-    if (handlers_.plain(h)) [[likely]]
-      run_plain_verbs(t, at, wc.byte_len);
+    if (c_.handlers_.plain(h)) [[likely]]
+      run_plain(t, at, wc.byte_len);
     else
-      urgent = take_other_request_verbs(t, at, wc.byte_len);
+      urgent = take_other_request(t, at, wc.byte_len);
     count(p.requests_handled);
     if (!t.replied) {
       enter(p.request_in, tag);
       p.unanswered[p.unanswered_count++] = h.chunk;
-      owe(p, t.cost, t.grant);
-      const bool full =
-          p.unanswered_count >= unanswered_limit_ ||
-          p.owed.load(std::memory_order_relaxed) >= p.return_batch.load(std::memory_order_relaxed);
-      if (urgent || full) push_credits_verbs(p, tag);
+      p.credits.owe(t.cost, t.grant);
+      const bool full = p.unanswered_count >= unanswered_limit_ || p.credits.batch_is_due();
+      if (urgent || full) give_credits_back(p, tag);
       p.request_in.leave(tag);
     }
     if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
     if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
-      peer_failed(p, "ibv_post_srq_recv failed");
+      c_.peer_failed(p, "ibv_post_srq_recv failed");
   }
   if (n != 0) d.ledger->count_requests(n);
   if (n != 0 || !kept) lay_down(d, mine);
   return n;
 }
 
-unsigned engine::poll_replies_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
-  return take_replies_verbs(d, mine, tag);
+unsigned verbs_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
+  return take_replies(d, c_.my_poller(tag, d), tag);
 }
 
-unsigned engine::poll_requests_verbs(domain& d, poller& mine, std::uint32_t tag) noexcept {
-  return take_requests_verbs(d, mine, tag);
+unsigned verbs_path::poll_requests(domain& d, std::uint32_t tag) noexcept {
+  return take_requests(d, c_.my_poller(tag, d), tag);
 }
 
-status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept {
-  poller& mine = my_poller(tag, d);
+unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
+  poller& mine = c_.my_poller(tag, d);
   unsigned n = 0;
   const bool both = ++mine.since_look % polls_of_one == 0;
   // What is waited for comes last: nothing then stands between it and the caller.
   if (mine.replies_due != 0) {
     --mine.replies_due;
-    if (both) n = poll_requests_verbs(d, mine, tag);
-    n += take_replies_verbs(d, mine, tag);
+    if (both) n = poll_requests(d, tag);
+    n += take_replies(d, mine, tag);
   } else {
-    if (both) n = poll_replies_verbs(d, mine, tag);
-    n += take_requests_verbs(d, mine, tag);
+    if (both) n = poll_replies(d, tag);
+    n += take_requests(d, mine, tag);
   }
   // A look is put off while messages come, for as many polls again.
-  if (mine.since_look >= (n == 0 ? polls_a_look : 2 * polls_a_look)) [[unlikely]] {
+  due = mine.since_look >= (n == 0 ? polls_a_look : 2 * polls_a_look);
+  if (due) [[unlikely]]
     mine.since_look = 0;
-    if (attention()) [[unlikely]]
-      look_around();
-    (void)reap_sends(d);
-    n += transfers_.reap(d);
-    if (n == 0) return_idle_credits(d, mine, tag);
-  }
-  if (got != nullptr) *got += n;
-  return status::ok;
+  return n;
+}
+
+bool verbs_path::room_for_replies(domain& d, std::uint32_t tag) noexcept {
+  return equip(d, c_.my_poller(tag, d));
+}
+bool verbs_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
+  return room_for_replies(*p.home, tag);
 }
 
 // Nothing has come: a few peers, in turn, get back what they are owed.
-void engine::return_idle_credits(domain& d, poller& mine, std::uint32_t tag) noexcept {
-  const std::uint32_t all = d.connected.load(std::memory_order_acquire);
+void verbs_path::return_idle_credits(domain& d, std::uint32_t tag) noexcept {
+  poller& mine = c_.my_poller(tag, d);
+  const std::uint32_t all = d.verbs.count();
   for (std::uint32_t i = 0; i < std::min(all, 4u); ++i) {
-    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
-    peer& p = *d.order[mine.cursor];
-    if (p.owed.load(std::memory_order_relaxed) == 0 || !p.request_in.try_enter(tag)) continue;
+    mine.turn = mine.turn + 1 < all ? mine.turn + 1 : 0;
+    peer& p = d.verbs[mine.turn];
+    if (p.credits.due() == 0 || !p.request_in.try_enter(tag)) continue;
     if (++p.idle >= idle_looks) {
       p.idle = 0;
-      push_credits_verbs(p, tag);
+      give_credits_back(p, tag);
     }
     p.request_in.leave(tag);
   }

@@ -1,0 +1,56 @@
+// All channels of an engine, and how they come to be connected: the floor that both paths stand on.
+// connect.cpp has the exchange of hellos, connector.hpp the thread that does it.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "lib/base/result.hpp"
+#include "lib/conduit/channel/connector.hpp"
+#include "lib/conduit/channel/credit_flow.hpp"
+#include "lib/conduit/channel/datagrams.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+struct hello;
+
+class channels : public credit_flow {
+ protected:
+  friend class ring_path;
+  friend class verbs_path;
+  friend class connector;
+  friend class transfers;
+  friend class everywhere;
+  friend struct test_access;
+  using credit_flow::credit_flow;
+
+  // Any thread: the lane to p is wanted; see connector::want().
+  status connect(peer& p, unsigned lane) noexcept {
+    return connector_ != nullptr ? connector_->want(p, lane) : status::shut_down;
+  }
+  [[nodiscard]] static bool is_ready(const peer& p, unsigned lane) noexcept {
+    // A2 ready  acquire p.ready  <- R2 (connect.cpp): the lane's queue pair and rings are there
+    return (p.ready.load(std::memory_order_acquire) >> lane & 1) != 0;
+  }
+  void say_hello(peer& p, bool want) noexcept;
+  void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;
+  result<void> heard_hello(peer& p, const hello& h) noexcept;
+  result<void> make_lanes(peer& p, std::uint8_t wanted) noexcept;
+  result<void> make_lane(peer& p, unsigned lane) noexcept;
+  result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
+  result<void> connect_self(peer& p) noexcept;
+
+  // What a lane's queue pair is like, by p's path; and what has become of p: a lane was made, both
+  // basic lanes are bound (messages may arrive from now on; once), messages may go there.
+  virtual void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept = 0;
+  virtual void lane_made(peer& p, unsigned lane) noexcept = 0;
+  virtual void attached(peer& p) noexcept = 0;
+  virtual result<void> reached(peer& p) noexcept = 0;
+
+  std::uint64_t job_secret_ = 0;
+  std::unique_ptr<datagrams> datagram_port_;
+  std::unique_ptr<connector> connector_;
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,82 @@
+// What the floor of all channels does for itself: a thread's turns, and the news that concern the
+// whole job.
+#include "lib/conduit/channel/core.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <thread>
+
+#include "lib/conduit/channel/core_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+core::core(engine& self, job::job& j, const settings& s)
+    : self_(self), job_(j), settings_(s), rank_(j.rank()), size_(j.size()) {
+  // Waiting processes that outnumber the cores give them away at once.
+  if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
+}
+core::~core() = default;
+
+bool never_waits(int fd) noexcept {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+void poller::warm(peer* p) noexcept {
+  for (std::uint32_t i = 0; i < hot_count; ++i)
+    if (hot[i] == p) return;
+  if (hot_count < hot_peers) victim = hot_count++;
+  hot[victim] = p;
+  sent_lately |= 1u << victim;
+  victim = (victim + 1) % hot_peers;
+}
+
+// Those who have sent nothing since the last time are looked at in turn from here on.
+void poller::cool() noexcept {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < hot_count; ++i)
+    if ((sent_lately >> i & 1) != 0) hot[kept++] = hot[i];
+  hot_count = kept;
+  sent_lately = 0;
+  until_cooling = polls_a_cooling;
+}
+
+// Where processes outnumber cores, those that send to this one, or beside it, may wait for its
+// core: who handles or sends without a pause gives it away after a turn, so that nobody is left
+// behind.
+void core::share_core(std::uint32_t messages) noexcept {
+  poller& mine = my_poller(my_tag(), domains_[0]);
+  if ((mine.busy += messages) < poller::messages_a_turn) return;
+  mine.busy = 0;
+  sched_yield();
+}
+
+// attention() on a kernel device, which raises no counters.
+bool core::attention_to_kernel() noexcept {
+  if (job_.ended()) [[unlikely]]
+    return true;
+  if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0)
+      [[unlikely]]
+    return true;
+  const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
+  looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost
+  return looks % looks_between_events == 0;
+}
+
+// For the waits for completions of what was sent, which no handler may interrupt: only the job's
+// end and the device's troubles count there.
+void core::look_around_in_wait() noexcept {
+  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) look_around();
+}
+
+void core::peer_failed(const peer& p, const char* how) noexcept {
+  // The launcher knows best whether it is dead; it says so within a moment.
+  for (int i = 0; i < 50 && !job_.ended(); ++i) ::poll(nullptr, 0, 10);
+  if (const auto d = job_.ended_by())
+    fatal(1, "lost rank %u (%s): %s", p.rank, how, d->text().c_str());
+  fatal(1, "lost rank %u: %s", p.rank, how);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,143 @@
+// What every part of an engine reads: who is in the job, the handlers, the channels of all domains,
+// the device, and what has happened. The floor that credits, connections and both paths stand on;
+// the engine is built on it and answers what it asks upwards (the pure virtual functions: none is
+// on a message's way).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "credit/credit.hpp"
+#include "lib/base/build_mode.hpp"
+#include "lib/base/settings.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/channel/domain.hpp"
+#include "lib/conduit/channel/peer.hpp"
+#include "lib/conduit/channel/poller.hpp"
+#include "lib/conduit/message/codec.hpp"
+#include "lib/conduit/message/handlers.hpp"
+#include "lib/conduit/message/token.hpp"
+#include "lib/job/job.hpp"
+#include "memreg/memreg.hpp"
+#include "nic/device.hpp"
+#include "penstock/penstock.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+class engine;
+class ring_path;
+class verbs_path;
+class connector;
+class transfers;
+class everywhere;
+class progress;
+class departure;
+
+/// The calling thread's tag for queue owners; in SEQ and PARSYNC they need none.
+inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
+
+/// my_tag() if this thread has one already, else 0.
+inline std::uint32_t known_tag() noexcept { return concurrent(build_mode) ? thread_tag_ : 1; }
+
+/// Reads of fd answer EAGAIN instead of waiting. False, with errno: the kernel refuses.
+bool never_waits(int fd) noexcept;
+
+class core {
+ public:
+  core(const core&) = delete;
+  core& operator=(const core&) = delete;
+
+  [[nodiscard]] rank_id rank() const noexcept { return rank_; }
+  [[nodiscard]] rank_id size() const noexcept { return size_; }
+  [[nodiscard]] std::span<std::byte> segment() const noexcept {
+    return segment_ ? std::span(segment_->base(), segment_->bytes()) : std::span<std::byte>();
+  }
+  [[nodiscard]] const settings& options() const noexcept { return settings_; }
+  [[nodiscard]] job::job& membership() noexcept { return job_; }
+  [[nodiscard]] const nic::device& device() const noexcept { return device_; }
+
+ protected:
+  friend class ring_path;
+  friend class verbs_path;
+  friend class connector;
+  friend class transfers;
+  friend class everywhere;
+  friend class progress;
+  friend class departure;
+  friend struct test_access;  // tests that play a peer gone mad
+
+  core(engine& self, job::job& j, const settings& s);
+  ~core();
+
+  [[nodiscard]] static bool in_segment(const peer& p, const void* at, std::size_t bytes) noexcept {
+    const auto offset =
+        reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(p.segment_base);
+    return offset <= p.segment_bytes && bytes <= p.segment_bytes - offset;
+  }
+  // The calling thread's domain, and its channel to r.
+  [[nodiscard]] domain& my_domain(std::uint32_t tag) noexcept {
+    return concurrent(build_mode) ? *channels_of_[tag - 1]->home : domains_[0];
+  }
+  [[nodiscard]] peer& channel(rank_id r, std::uint32_t tag) noexcept {
+    return concurrent(build_mode) ? channels_of_[tag - 1][r] : peers_[r];
+  }
+  poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
+  void share_core(std::uint32_t messages) noexcept;
+
+  // The parts lie in the queue; false: the bytes made no sense.
+  bool run_handler(token_state& t, codec::parts at) noexcept;
+  void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
+                    std::byte* payload, std::size_t bytes) noexcept;
+
+  // What has happened. look_around() does what there is to do.
+  [[nodiscard]] bool attention() noexcept;
+  [[nodiscard]] bool attention_to_device() const noexcept;
+  [[nodiscard]] bool attention_to_kernel() noexcept;
+  virtual void look_around() noexcept = 0;
+  void look_around_in_wait() noexcept;
+  // It has said that it leaves.
+  [[nodiscard]] virtual bool has_left(rank_id r) const noexcept = 0;
+  virtual void lost_contact(const peer& p, const char* how) noexcept = 0;
+  [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
+  // Kernel devices raise no counter: their events are looked for, which takes a system call, at one
+  // look in so many.
+  static constexpr std::uint32_t looks_between_events = 128;
+  static constexpr const char* malformed = "sent bytes that make no sense";
+
+  engine& self_;
+  job::job& job_;
+  settings settings_;
+  nic::device device_;
+  credit::config credit_config_;
+  ibv_pd* pd_ = nullptr;
+  std::unique_ptr<memreg::registrar> registrar_;
+  std::unique_ptr<memreg::segment> segment_;
+
+  // What messages and polls read, together.
+  const rank_id rank_, size_;
+  bool started_ = false;
+  std::uint8_t reads_ = 1;                        // transfers that fetch, at a time on a queue pair
+  std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
+  std::uint32_t domain_count_ = 0;
+  std::unique_ptr<domain[]> domains_;
+  std::vector<peer> peers_;  // by domain, then by rank
+  std::uint32_t spins_before_yield_ = 200;
+
+  // Read by every poll, or every look.
+  const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device
+  std::atomic<std::uint32_t> events_seen_{0};
+  std::atomic<std::uint32_t> looks_{0};     // kernel devices: whether to look at slow queues
+  std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
+  std::atomic<bool> intents_{false};        // the ledger may have something to say
+  std::atomic<bool> closing_{false};
+
+  std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
+  peer* channels_of_[max_threads] = {};             // of a thread's domain, by thread
+  handler_table handlers_;
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

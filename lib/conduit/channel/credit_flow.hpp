@@ -1,0 +1,65 @@
+// The engine's side of the credit system: what credit/ decides is put on messages and taken off
+// them here. Used by both paths and by the engine; where credits can lie is drawn in
+// credit_places.hpp.
+#pragma once
+
+#include <utility>
+
+#include "lib/conduit/channel/core.hpp"
+#include "lib/conduit/message/wire.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+/// What the settings say of credits.
+credit::overrides credit_settings(const settings& s);
+
+/// Whether the caller is inside reply_in of the peer whose message it handles.
+enum class reply_side : bool { outside, inside };
+
+class credit_flow : public core {
+ protected:
+  friend class ring_path;
+  friend class verbs_path;
+  friend class progress;
+  friend struct test_access;
+  using core::core;
+
+  // The borrower.
+  [[nodiscard]] status take_credits(peer& p, std::uint32_t cost, std::uint32_t most = ~0u) noexcept;
+  void stall(peer& p, std::uint32_t cost, bool first) noexcept;
+  static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
+  void give_back_lease(peer& p) noexcept;
+  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t tag,
+                      reply_side at) noexcept;
+  void tell_returned(peer& p) noexcept;
+  void note_returned(peer& p, std::uint32_t n) noexcept;
+  bool try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept;
+  void collect_returned(peer& p, std::uint32_t tag) noexcept;
+
+  // The lender.
+  bool note_request(peer& p, token_state& t) noexcept;
+  bool grant_more(peer& p, token_state& t) noexcept;
+  void loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept;
+  static wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
+  static wire::header credits_header(peer& p) noexcept;
+
+  // Both. System messages travel on the reply lanes, cost nothing, and are at most one of a kind to
+  // a peer at a time. When a queue has no room for one it is kept in its peer (deferred) and sent
+  // by a later poll.
+  bool system_message(peer& p, const wire::header& h, reply_side at) noexcept;
+  void settle_returned(peer& p, std::uint32_t tag, reply_side at) noexcept;
+  void follow_intents() noexcept;
+  // R4 intents  release intents_  -> A4 (follow_intents): after the ledger was told
+  void say_intents() noexcept { intents_.store(true, std::memory_order_release); }
+  void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
+                   bool urgent) noexcept;
+  void send_deferred() noexcept;
+  /// Puts a system message on the reply lane to p, by p's path. False: not now.
+  virtual bool say(peer& p, const wire::header& h) noexcept = 0;
+  void write_statistics() noexcept;
+
+  std::atomic<std::uint64_t> credits_lent_{0};     // on demand
+  std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,157 @@
+// The exchange at start, in which all processes tell each other where they are, and see that they
+// agree.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/conduit/collective/host_page.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+constexpr std::uint32_t wire_version = 1;
+
+/// The settings of the credit system that must be equal everywhere, in the order of credit_names.
+using credit_numbers = std::array<std::uint32_t, 11>;
+constexpr const char* credit_names[] = {"FLOW_CONTROL",    "DYNAMIC_CREDITS",      "CRED_PER_NODE",
+                                        "BANKED_CREDITS",  "MAX_CRED_PER_NODE",    "LENDER_LIMIT",
+                                        "REVOKE_LIMIT",    "EPOCH_DURATION",       "NUM_SCAVENGE",
+                                        "DECAY_LAST_CURR", "LENDER_COUNTS_REVOKED"};
+static_assert(std::size(credit_names) == std::tuple_size_v<credit_numbers>);
+
+credit_numbers numbers_of(const credit::config& c) noexcept {
+  return {c.flow_control ? 1u : 0u,
+          c.dynamic ? 1u : 0u,
+          c.credits_per_peer,
+          c.bank,
+          c.max_per_peer,
+          c.lender_limit,
+          c.revoke_limit,
+          c.epoch_requests,
+          c.num_scavenge,
+          c.fade == credit::decay::last_curr ? 1u : 0u,
+          c.revoked == credit::revoked_at::lender ? 1u : 0u};
+}
+
+/// What each process tells all others at start, as bytes; checked by every receiver.
+struct introduction {
+  std::uint32_t version = wire_version;
+  std::uint32_t max_medium_bytes = max_medium;
+  nic::address address;
+  std::uint32_t datagram_qp = 0;
+  std::uint32_t handlers = 0;  ///< fingerprint of the handler table
+  std::uint64_t credits = 0;   ///< fingerprint of the credit settings
+  credit_numbers each_credit{};
+  std::uint64_t segment_base = 0, segment_bytes = 0;
+  std::uint32_t segment_rkey = 0;
+  std::uint32_t direct = 0, chunk_bytes = 0;
+  std::uint32_t domains = 1;
+  std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
+  std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
+  std::uint32_t everything = 0, unused = 0;     ///< puts and gets may go anywhere
+  host_page::ticket page;                       ///< rank 0's, if barriers are to be counted
+};
+
+std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
+  std::uint32_t h = 2166136261u;
+  for (unsigned i = 0; i < n; ++i) {
+    const std::uint32_t what =
+        table[i].call == nullptr
+            ? 0u
+            : 1u + table[i].words * 4u + static_cast<std::uint32_t>(table[i].payload);
+    h = (h ^ what) * 16777619u;
+  }
+  return h;
+}
+
+}  // namespace
+
+// Rank 0 decides for all. Between two processes with a core each a flag is faster than a count.
+bool engine::counts_barriers() const noexcept {
+  if (size_ != job_.host_size() || size_ > counting_words::most_ranks) return false;
+  return settings_.barrier == barrier_kind::counter ||
+         (settings_.barrier == barrier_kind::automatic && settings_.barrier_shm && by_rings_ &&
+          spins_before_yield_ == 1 && size_ > 1);
+}
+
+// All processes learn where the others are, and that they agree. The exchange ends when everybody
+// has posted what it takes to be spoken to, so nobody speaks too early.
+result<void> engine::introduce() {
+  introduction mine;
+  mine.address = device_.self;
+  mine.datagram_qp = datagram_port_->number();
+  mine.handlers = fingerprint(handlers_.user, user_handlers);
+  mine.credits = credit_config_.fingerprint();
+  mine.each_credit = numbers_of(credit_config_);
+  mine.direct = by_rings_;
+  if (segment_) {
+    mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
+    mine.segment_bytes = segment_->bytes();
+    mine.segment_rkey = segment_->keys().rkey;
+  }
+  if (by_verbs_) mine.chunk_bytes = verbs_.sizes().chunk_bytes;
+  mine.domains = domain_count_;
+  mine.wakes = by_rings_ && channel_ != nullptr;
+  mine.reads = transfers_->reads_here();
+  mine.device_atomics = transfers_->device_atomics();
+  mine.everything = transfers_->everything();
+  if (rank_ == 0 && counts_barriers()) page_ = host_page::make();
+  if (page_) mine.page = page_->offer();
+  auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
+  if (!all) return all.error();
+  host_page::ticket page;
+  for (std::uint32_t r = 0; r < size_; ++r) {
+    introduction his;
+    const auto disagree = [r](const char* what, std::uint64_t here, std::uint64_t there) {
+      return failure{std::string(what) + " differs: " + std::to_string(here) + " here, " +
+                         std::to_string(there) + " at rank " + std::to_string(r),
+                     0, "start all processes with the same program and settings"};
+    };
+    if ((*all)[r].size() != sizeof his)
+      return disagree("the library", sizeof his, (*all)[r].size());
+    std::memcpy(&his, (*all)[r].data(), sizeof his);
+    if (r == 0) page = his.page;
+    if (his.version != mine.version) return disagree("the wire version", mine.version, his.version);
+    if (his.max_medium_bytes != max_medium)
+      return disagree("PENSTOCK_MAX_MEDIUM of the build", max_medium, his.max_medium_bytes);
+    if (his.handlers != mine.handlers)
+      return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
+    for (std::size_t i = 0; i < std::size(credit_names); ++i)
+      if (his.each_credit[i] != mine.each_credit[i])
+        return disagree((std::string("PENSTOCK_") + credit_names[i]).c_str(), mine.each_credit[i],
+                        his.each_credit[i]);
+    if (his.credits != mine.credits)
+      return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
+    if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
+    if (his.everything != mine.everything)
+      return disagree("segment everything", mine.everything, his.everything);
+    if (his.chunk_bytes != mine.chunk_bytes)
+      return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
+    if (his.domains != mine.domains)
+      return disagree("PENSTOCK_DOMAIN_COUNT", mine.domains, his.domains);
+    for (std::uint32_t i = 0; i < domain_count_; ++i) {
+      peer& p = domains_[i].peers[r];
+      p.address = his.address;
+      p.datagram_qp = his.datagram_qp;
+      p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
+      p.segment_bytes = his.segment_bytes;
+      p.segment_rkey = his.segment_rkey;
+      p.wakes = his.wakes != 0;
+      p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
+      if (r == rank_ && segment_) p.segment_here.store(segment_->base(), std::memory_order_relaxed);
+    }
+    transfers_->agree(his.device_atomics != 0);
+  }
+  transfers_->know_segments();
+  if (page.proof == 0) return {};
+  auto shared = host_page::share(job_, page, std::move(page_));
+  if (!shared) return shared.error();
+  page_ = std::move(*shared);
+  if (!page_ && rank_ == 0)
+    log(log_level::info, "barriers go by messages: not all processes can map a page of rank 0");
+  return {};
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,141 @@
+// How one-sided operations come to be and go: queues, slots and the registration cache of an
+// endpoint. See rma.hpp.
+#include <algorithm>
+#include <cerrno>
+
+#include "firehose/firehose.hpp"
+#include "lib/conduit/one_sided/rma_everything.hpp"
+#include "lib/conduit/one_sided/rma_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// Gets and atomics whose bytes land in memory of ours first: how many at a time.
+constexpr std::uint32_t slot_count = 512;
+// Reads that one queue pair has in flight; more only cost the target's device memory.
+constexpr int most_reads = 16;
+
+}  // namespace
+
+transfers::transfers(engine& e) noexcept : engine_(e) {
+  using takes = handler_entry::takes;
+  e.add_system_handler(rma_set, {&transfers::on_set, this, 7, takes::nothing});
+  add_atomic_handlers(e);
+  e.add_system_handler(rma_done, {&transfers::on_done, this, 2, takes::nothing});
+  e.add_system_handler(rma_put, {&transfers::on_put, this, 4, takes::payload});
+  e.add_system_handler(rma_get, {&transfers::on_get, this, 8, takes::nothing});
+  e.add_system_handler(rma_got, {&transfers::on_got, this, 4, takes::payload});
+}
+transfers::~transfers() = default;
+
+void transfers::know_segments() {
+  windows_ = std::make_unique<detail::window[]>(engine_.size_);
+  for (std::uint32_t r = 0; r < engine_.size_; ++r)
+    windows_[r].base = reinterpret_cast<std::uintptr_t>(engine_.peers_[r].segment_base);
+}
+
+void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
+  detail::window& w = windows_[r];
+  if (w.bytes.load(std::memory_order_relaxed) != 0) return;
+  w.here.store(base, std::memory_order_relaxed);
+  // W1 window  release bytes  -> W2 (penstock/rma.hpp): here is there
+  w.bytes.store(engine_.peers_[r].segment_bytes, std::memory_order_release);
+}
+
+void transfers::forget_mapped() noexcept {
+  for (std::uint32_t r = 0; windows_ != nullptr && r < engine_.size_; ++r)
+    windows_[r].bytes.store(0, std::memory_order_relaxed);
+}
+
+void transfers::close() noexcept {
+  report();
+  // What was in flight when the job ended gives its leases back first.
+  for (peer& p : engine_.peers_) p.transfers.reset();
+  remote_ = nullptr;
+  everywhere_.reset();
+  slots_.reset();
+  memory_.reset();
+  pool_.reset();
+  temporaries_.reset();
+  heap_seen_.store(nullptr, std::memory_order_relaxed);
+  heap_.reset();
+  program_heap_.reset();
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    if (ibv_cq*& cq = engine_.domains_[i].transfers; cq != nullptr)
+      engine_.device_.verbs->destroy_cq(std::exchange(cq, nullptr));
+}
+
+// Verbs path only; the segment is attached.
+result<void> transfers::open() {
+  const engine& e = engine_;
+  const ibv_device_attr& limits = e.device_.limits;
+  engine_.reads_ = reads_ = static_cast<std::uint8_t>(
+      std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, most_reads));
+  // Words outside segments have no key that lasts: their atomics travel as messages.
+  device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE && !everything_;
+  max_inline_ = e.verbs_.max_inline();
+  max_piece_ = std::min<std::size_t>(e.device_.max_message(), std::size_t{1} << 30);
+  const std::size_t chunk_bytes = e.verbs_.sizes().chunk_bytes;
+  put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
+  get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
+
+  // One completion queue for all of a domain. Where it is shorter than all queue pairs together,
+  // these share its entries as tickets.
+  depth_ = std::min(e.settings_.op_oust_pp, e.settings_.msg_limit);
+  const std::uint64_t together = std::uint64_t{depth_} * e.size_;
+  const auto entries = static_cast<std::uint32_t>(
+      std::min({together, std::uint64_t{e.settings_.msg_limit},
+                std::uint64_t{static_cast<std::uint32_t>(limits.max_cqe)}}));
+  shares_tickets_ = together > entries;
+  for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
+    ibv_cq*& cq = engine_.domains_[i].transfers;
+    cq = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(entries), nullptr, nullptr,
+                                    0);
+    engine_.domains_[i].transfer_room.open(entries);
+    if (cq == nullptr)
+      return failure{
+          "ibv_create_cq of " + std::to_string(entries) + " entries on " + e.device_.name, errno,
+          "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
+  }
+
+  memreg::arena_options o;
+  o.name = "penstock-slots";
+  o.block_bytes = std::size_t{slot_count} * slot_bytes;
+  memory_ = std::make_unique<memreg::arena>(e.registrar_.get(), o);
+  auto slots = queues::chunk_pool::open(*memory_, slot_count, slot_bytes);
+  if (!slots) return slots.error();
+  slots_ = std::move(*slots);
+
+  program_heap_ = memreg::program_heap::create(*e.registrar_);
+  temporaries_ = std::make_unique<memreg::temporary_pool>(*e.registrar_, e.settings_.tmpmd_limit);
+  if (e.settings_.use_firehose) {
+    firehose::pool_settings f;
+    f.max_bytes = e.settings_.firehose_maxvictim_m;
+    f.max_regions = e.settings_.firehose_maxvictim_r;
+    f.max_region_bytes = e.settings_.firehose_maxregion_size;
+    if (everything_) make_room_for_peers(f);
+    // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
+    if (e.device_.shared_memory)
+      f.protect = firehose::protection::none;
+    else
+      firehose::offer_interposing();
+    auto pool = firehose::pool::create(*e.registrar_, f);
+    if (!pool) return pool.error();
+    pool_ = std::move(*pool);
+    log(log_level::info, "firehose: %s", pool_->protection_text());
+  }
+  if (everything_ && pool_) return open_everything();
+  return {};
+}
+
+// Nothing is received on these queue pairs but what remote firehoses say to each other.
+void transfers::describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept {
+  init.send_cq = init.recv_cq = p.home->transfers;
+  init.cap.max_send_wr = depth_;
+  init.cap.max_recv_wr = 1;
+  init.cap.max_recv_sge = 1;
+  init.cap.max_inline_data = max_inline_;
+  if (everywhere_ && p.home->index == 0) everywhere_->describe_queue(init);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,230 @@
+// The door: requests and replies of every kind come here, are checked, and go by the path of their
+// peer; what they are short of is waited for. How messages travel is the paths'.
+#include <sched.h>
+
+#include <cstring>
+
+#include "lib/base/assert.hpp"
+#include "lib/base/backoff.hpp"
+#include "lib/base/cross_process.hpp"
+#include "lib/base/thread_index.hpp"
+#include "lib/conduit/collective/departure.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/ring_path/ring_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// The attribute once more: GCC forgets that of the declaration, and would call for the address.
+thread_local constinit token_state* running __attribute__((tls_model("initial-exec"))) = nullptr;
+
+std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
+  return by_path(*this, p, [&](const auto& path) { return path.cost_of(m); });
+}
+
+// A Short or Medium of a user, when all it needs is at hand; anything else goes the long way.
+status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs) noexcept {
+  if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
+      [[likely]]
+    if (ring_path::push_short<true>(handlers_, channel(to, tag), tag,
+                                    short_of(handler, args, nargs))) [[likely]]
+      return status::ok;
+  return request_short_slow(to, handler, args, nargs);
+}
+
+status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                  unsigned nargs) noexcept {
+  const outgoing m = short_of(handler, args, nargs);
+  if (to < size_ && running == nullptr) [[likely]] {
+    const std::uint32_t tag = my_tag();
+    peer& p = channel(to, tag);
+    if (p.path == way::verbs ? verbs_.request_plain(p, tag, m)
+                             : concurrent(build_mode) &&
+                                   ring_path::push_short<false>(handlers_, p, tag, m)) [[likely]]
+      return status::ok;
+  }
+  return request(to, m);
+}
+
+status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                              unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
+      [[likely]]
+    if (ring_path::push_medium<true>(handlers_, channel(to, tag), tag,
+                                     medium_of(handler, args, nargs, payload, bytes))) [[likely]]
+      return status::ok;
+  return request_medium_slow(to, handler, args, nargs, payload, bytes);
+}
+
+status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                                   unsigned nargs, const void* payload,
+                                   std::size_t bytes) noexcept {
+  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+  if (to < size_ && running == nullptr) [[likely]] {
+    const std::uint32_t tag = my_tag();
+    peer& p = channel(to, tag);
+    if (p.path == way::verbs ? verbs_.request_plain(p, tag, m)
+                             : concurrent(build_mode) &&
+                                   ring_path::push_medium<false>(handlers_, p, tag, m)) [[likely]]
+      return status::ok;
+  }
+  return request(to, m);
+}
+
+status engine::try_request(rank_id to, const outgoing& m) noexcept {
+  if (running != nullptr) [[unlikely]]
+    return status::in_handler;
+  if (to >= size_) [[unlikely]]
+    return status::bad_rank;
+  if (!started_) [[unlikely]]
+    return over();
+  if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
+    return s;
+  if (to == rank_) [[unlikely]]
+    return request_self(m);
+  peer& p = channel(to, my_tag());
+  if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
+    return status::out_of_segment;
+  if (transfers_->must_settle()) [[unlikely]]
+    return status::busy;
+  return by_path(*this, p, [&](auto& path) { return path.try_request(p, m); });
+}
+
+status engine::request(rank_id to, const outgoing& m) noexcept {
+  if (quick_polls_ && running == nullptr && attention_to_device()) [[unlikely]]
+    look_around();
+  else if (!quick_polls_ && running == nullptr)
+    look_around_in_wait();  // who only speaks to itself waits for nothing
+  status s = try_request(to, m);
+  if (s == status::ok) [[likely]]
+    return s;
+  if (s == status::no_credit) {
+    look_for_credits(channel(to, my_tag()));
+    s = try_request(to, m);
+  }
+  bool stalled = false;
+  for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
+    if (s == status::no_credit) {
+      peer& p = channel(to, my_tag());
+      stall(p, cost_of(p, m), !std::exchange(stalled, true));
+    }
+    if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {
+      s = status::peer_dead;
+      break;
+    }
+    if (const status w = wait_step(empty); is_failure(w)) {
+      s = w;
+      break;
+    }
+  }
+  if (stalled) channel(to, my_tag()).home->ledger->end_stall(to);
+  return s;
+}
+
+// Credits of p may have come back and lie in its queue: taking them out is no waiting.
+void engine::look_for_credits(peer& p) noexcept {
+  const std::uint32_t tag = my_tag();
+  if (p.path == way::verbs)
+    (void)verbs_.poll_replies(*p.home, tag);
+  else if (is_ready(p, lane_reply))
+    (void)rings_.poll_replies_of(p, tag);
+}
+
+status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept {
+  if (running != nullptr) return status::in_handler;
+  if (r >= size_) return status::bad_rank;
+  if (!started_) return over();
+  if (bytes > max_medium) return status::too_long;
+  if (r == rank_) return status::ok;
+  peer& p = channel(r, my_tag());
+  const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
+  for (const unsigned l : {lane_request, lane_reply})
+    if (!is_ready(p, l)) (void)connect(p, l);
+  const std::uint64_t wanted = std::min<std::uint64_t>(std::uint64_t{messages} * each, 65535);
+  if (const std::uint32_t n = p.home->ledger->hint(r, static_cast<std::uint32_t>(wanted)); n != 0)
+    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(r), false);
+  return status::ok;
+}
+
+bool kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexcept {
+  if (m.kind == wire::kind::long_) {
+    const auto at =
+        reinterpret_cast<std::uintptr_t>(m.dest) - reinterpret_cast<std::uintptr_t>(segment.data());
+    if (m.bytes != 0 && (at > segment.size() || m.bytes > segment.size() - at)) return false;
+    if (m.bytes != 0) std::memmove(m.dest, m.payload, m.bytes);
+  }
+  codec::packed(m).write<codec::words::exact>(m, {}, bytes);
+  return true;
+}
+
+// A message to itself: its handler runs at once, its reply's handler when that has returned.
+status engine::request_self(const outgoing& m) noexcept {
+  kept_message request, answer;
+  if (!request.keep(m, segment())) return status::out_of_segment;
+  const auto deliver = [this](kept_message& c, bool is_request, kept_message* own_reply) {
+    token_state t;
+    t.engine = this;
+    std::memcpy(&t.header, c.bytes, sizeof t.header);
+    t.request = is_request;
+    t.replied = !is_request;
+    t.own_reply = own_reply;
+    [[maybe_unused]] const bool made_sense = run_handler(t, codec::packed(t.header).find(c.bytes));
+    PENSTOCK_ASSERT(made_sense, ==, true);
+    return t.replied;
+  };
+  if (deliver(request, true, &answer)) (void)deliver(answer, false, nullptr);
+  return status::ok;
+}
+
+// The same of replies: t.lane is set where a plain one may go by a ring at once.
+status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                           unsigned nargs) noexcept {
+  if (t.lane == nullptr || running != &t ||
+      !t.engine->handlers_.takes(wire::kind::short_, handler, nargs)) [[unlikely]]
+    return reply_short_slow(t, handler, args, nargs);
+  return ring_path::reply_short(t, short_of(handler, args, nargs));
+}
+
+status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                unsigned nargs) noexcept {
+  const outgoing m = short_of(handler, args, nargs);
+  return t.engine->verbs_.reply_plain(t, m) ? status::ok : t.engine->reply(t, m);
+}
+
+status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                            unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  if (t.lane == nullptr || running != &t || bytes > max_medium || payload == nullptr ||
+      !t.engine->handlers_.takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+    return reply_medium_slow(t, handler, args, nargs, payload, bytes);
+  return ring_path::reply_medium(t, medium_of(handler, args, nargs, payload, bytes));
+}
+
+status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                                 unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
+  return t.engine->verbs_.reply_plain(t, m) ? status::ok : t.engine->reply(t, m);
+}
+
+status engine::reply(token_state& t, const outgoing& m) noexcept {
+  if (!t.request || t.replied) [[unlikely]]
+    return status::replied_twice;
+  if (running != &t) [[unlikely]]
+    return status::not_in_handler;
+  if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
+    return s;
+  if (t.from == nullptr) {
+    if (!t.own_reply->keep(m, segment())) return status::out_of_segment;
+    t.replied = true;
+    return status::ok;
+  }
+  // (R-a of firehose/remote.hpp) The handler may have changed memory that a peer holds a key to.
+  // The key comes back by control messages and completions, for which no handler has to run.
+  while (transfers_->must_settle()) [[unlikely]] {
+      transfers_->progress();
+      if (transfers_->reap() == 0) sched_yield();
+    }
+  return by_path(*this, *t.from, [&](auto& path) { return path.reply(t, m); });
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

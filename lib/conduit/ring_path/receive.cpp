@@ -1,0 +1,289 @@
+// What comes in by rings: requests and replies, and the polls that look for them.
+#include <cstring>
+
+#include "lib/conduit/ring_path/ring_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// What the request with that header cost its sender.
+std::uint32_t cost_of_request(const wire::header& h) noexcept {
+  return credit::cost(
+      static_cast<credit::kind>(h.kind()),
+      wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
+}
+
+}  // namespace
+
+// Looks how many requests of p may be taken now: for each, the reply ring has room for the longest
+// reply, and for what the engine itself may say. False: none.
+bool ring_path::find_reply_room(peer& p) noexcept {
+  const auto there_is = [&p](std::uint32_t replies) {
+    return p.reply_tx->has_room_for(reply_slots + replies,
+                                    nic::shm::ring_tx::worst(replies, reply_data));
+  };
+  constexpr std::uint32_t many = 12;
+  p.reply_room = there_is(many) ? many : there_is(1) ? 1 : 0;
+  return p.reply_room != 0;
+}
+
+bool ring_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
+  if (!p.request_in.try_enter(tag)) return true;  // somebody is just taking its requests
+  const bool room = p.reply_room != 0 || find_reply_room(p);
+  p.request_in.leave(tag);
+  return room;
+}
+
+// Calls the handler of the plain Medium of that header at the front, and takes it out; false: it
+// lies there otherwise than it should, and nothing was done.
+inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept {
+  const wire::header h = t.header;
+  if (h.length > max_medium) [[unlikely]]
+    return false;
+  const auto l = codec::in_slot::fitting(h.nargs(), h.length);
+  const auto m = rx.front_of(op_direct, l.data_bytes);
+  if (!m) [[unlikely]]
+    return false;
+  const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
+  c_.call_handler(c_.handlers_.user[h.handler], t, at.fixed, at.payload, h.length);
+  rx.pop(m);
+  return true;
+}
+
+// Runs the handler of a message of any kind; false: its bytes make no sense.
+inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
+  const codec::in_slot l(t.header);
+  return m.op == op_direct && l.data_bytes == m.data_bytes &&
+         c_.run_handler(t, l.find(const_cast<std::byte*>(m.slot->body), m.data));
+}
+
+// Takes the request at the front, whose header that is, of whatever kind. True: its sender waits.
+bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+  token_state t(c_.self_, p, wire::header_of(word), true);
+  t.cost = cost_of_request(t.header);
+  if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
+    t.lane = p.plain_tx;
+    if (!run_plain_medium(rx, t)) [[unlikely]]
+      c_.peer_failed(p, channels::malformed);
+    if (!t.replied) p.credits.owe(t.cost, 0);
+    return false;
+  }
+  const auto m = rx.front();
+  if (!m) [[unlikely]]  // it was there
+    c_.peer_failed(p, channels::malformed);
+  const bool urgent = c_.note_request(p, t);
+  t.lane = t.grant == 0 ? p.plain_tx : nullptr;
+  if (!run_any(m, t)) [[unlikely]]
+    c_.peer_failed(p, channels::malformed);
+  rx.pop(m);
+  if (!t.replied) p.credits.owe(t.cost, t.grant);
+  return urgent;
+}
+
+// n requests were taken, and no more are there. Each look at the line that p writes next takes it
+// away from p, which then waits for it: in a stream of requests that nothing answers, whoever has
+// caught up looks away for a moment, and then finds several. Who sends to p meanwhile waits for its
+// answer, and goes on looking. Nothing waits for the rest to be over but polls: the progress thread
+// looks all the same before it goes to sleep (progress::waiting).
+inline void ring_path::rest_in_stream(peer& p, unsigned n) noexcept {
+  constexpr std::uint32_t stream = 16;  // requests
+  const std::uint64_t sent = p.request_tx->pushed();
+  const bool one_way = sent == p.sent_before && p.credits.due() != 0;
+  p.sent_before = sent;
+  p.streak = one_way ? p.streak + n : 0;
+  if (p.streak >= stream) p.rest_until.store(ticks() + rest_ticks, std::memory_order_relaxed);
+}
+
+[[gnu::always_inline]] inline unsigned ring_path::take_requests(peer& p,
+                                                                std::uint32_t tag) noexcept {
+  if (!p.request_in.try_enter(tag)) return 0;
+  nic::shm::ring_rx& rx = *p.request_rx;
+  const unsigned limit = p.rest_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
+  unsigned n = 0;
+  for (; n < limit; ++n) {
+    const nic::shm::ring_slot* s;
+    const auto seen = rx.peek(op_direct, s);
+    if (seen == nic::shm::ring_rx::sight::nothing) {
+      if (n != 0) rest_in_stream(p, n);
+      break;
+    }
+    if (p.reply_room == 0 && !find_reply_room(p)) [[unlikely]]
+      break;
+    if (n == 0) p.reply_tx->answered();
+    bool urgent = false;
+    const std::uint64_t word = s->header;
+    if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
+        [[likely]] {
+      token_state t(c_.self_, p, wire::header_of(word), true);
+      t.cost = 1;
+      t.lane = p.plain_tx;
+      c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
+      rx.pop_slot();
+      if (!t.replied) p.credits.owe(1, 0);
+    } else {
+      urgent = take_other_request(p, rx, word);
+    }
+    if (urgent || p.credits.batch_is_due()) [[unlikely]]
+      give_credits_back(p, tag);
+  }
+  if (n != 0) {
+    p.requests_handled.add(n);
+    p.home->ledger->count_requests(n);
+    p.idle = 0;
+    p.plain_tx = p.wakes || p.home->ledger->has_epoch_mark(p.rank) ? nullptr : p.reply_tx;
+  } else if (p.credits.due() != 0 && ++p.idle >= idle_polls) {
+    p.idle = 0;
+    give_credits_back(p, tag);
+  }
+  p.request_in.leave(tag);
+  return n;
+}
+
+// Takes what is at the front of the reply lane, whose header that is, of whatever kind.
+void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+  const wire::header h = wire::header_of(word);
+  if (h.kind() >= wire::kind::credits) {
+    const auto m = rx.front_of(op_direct, 0);
+    if (!m || !c_.system_message(p, h, reply_side::inside)) [[unlikely]]
+      c_.peer_failed(p, channels::malformed);
+    rx.pop(m);
+    return;
+  }
+  constexpr std::uint8_t more_than_a_count = 0xf0;
+  if ((h.credit & more_than_a_count) != 0) [[unlikely]]
+    c_.absorb_credits(p, h, h.chunk, my_tag(), reply_side::inside);
+  else
+    c_.note_returned(p, h.chunk);
+  token_state t(c_.self_, p, h, false);
+  if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
+    if (!run_plain_medium(rx, t)) [[unlikely]]
+      c_.peer_failed(p, channels::malformed);
+  } else {
+    const auto m = rx.front();
+    if (!m || !run_any(m, t)) [[unlikely]]
+      c_.peer_failed(p, channels::malformed);
+    rx.pop(m);
+  }
+  p.replies_handled.add(1);
+  p.request_tx->answered();
+}
+
+[[gnu::always_inline]] inline unsigned ring_path::take_replies(peer& p,
+                                                               std::uint32_t tag) noexcept {
+  if (!p.reply_in.try_enter(tag)) return 0;
+  unsigned n = 0;
+  nic::shm::ring_rx& rx = *p.reply_rx;
+  for (; n < c_.safe_limit_; ++n) {
+    const nic::shm::ring_slot* s;
+    const auto seen = rx.peek(op_direct, s);
+    if (seen == nic::shm::ring_rx::sight::nothing) break;
+    const std::uint64_t word = s->header;
+    if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
+        [[likely]] {
+      token_state t(c_.self_, p, wire::header_of(word), false);
+      c_.note_returned(p, wire::chunk_of(word));
+      c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
+      p.replies_handled.add(1);
+      rx.pop_slot();
+      p.request_tx->answered();
+    } else {
+      take_other_reply(p, rx, word);
+    }
+  }
+  p.reply_in.leave(tag);
+  return n;
+}
+
+unsigned ring_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
+  unsigned n = 0;
+  const std::uint32_t all = d.rings.count();
+  for (std::uint32_t i = 0; i < all; ++i)
+    if (replies_news(d.rings[i])) n += take_replies(d.rings[i], tag);
+  return n;
+}
+
+unsigned ring_path::poll_requests(domain& d, std::uint32_t tag) noexcept {
+  unsigned n = 0;
+  const std::uint32_t all = d.rings.count();
+  for (std::uint32_t i = 0; i < all; ++i)
+    if (requests_news(d.rings[i])) n += poll_requests_of(d.rings[i], tag);
+  return n;
+}
+
+unsigned ring_path::poll_requests_of(peer& p, std::uint32_t tag) noexcept {
+  return take_requests(p, tag);
+}
+
+unsigned ring_path::poll_replies_of(peer& p, std::uint32_t tag) noexcept {
+  return take_replies(p, tag);
+}
+
+[[gnu::always_inline]] inline unsigned ring_path::poll_peer(peer& p, std::uint32_t tag) noexcept {
+  unsigned n = 0;
+  if (replies_news(p)) n += poll_replies_of(p, tag);
+  if (requests_news(p)) n += poll_requests_of(p, tag);
+  return n;
+}
+
+unsigned ring_path::poll_from(domain& d, std::uint32_t tag, std::uint32_t first,
+                              std::uint32_t all) noexcept {
+  unsigned n = 0;
+  for (std::uint32_t i = first; i < all; ++i) n += poll_peer(d.rings[i], tag);
+  return n;
+}
+
+unsigned ring_path::poll(domain& d, std::uint32_t tag) noexcept {
+  const std::uint32_t all = d.rings.count();
+  if (all <= poller::few_peers) return poll_from(d, tag, 0, all);
+  return poll_in_turn(d, tag, all);
+}
+
+// Hot peers each time, the others in turn: each is looked at once in all / cold_a_poll polls.
+unsigned ring_path::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept {
+  unsigned n = 0;
+  poller& mine = c_.my_poller(tag, d);
+  for (std::uint32_t i = 0; i < mine.hot_count; ++i)
+    if (const unsigned got = poll_peer(*mine.hot[i], tag); got != 0) {
+      n += got;
+      mine.sent_lately |= 1u << i;
+    }
+  for (std::uint32_t i = 0; i < poller::cold_a_poll; ++i) {
+    mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
+    peer& p = d.rings[mine.cursor];
+    if (const unsigned got = poll_peer(p, tag); got != 0) [[unlikely]] {
+      n += got;
+      mine.warm(&p);
+    }
+  }
+  if (--mine.until_cooling == 0) [[unlikely]]
+    mine.cool();
+  return n;
+}
+
+// p, the first-th peer, has replies or requests; so may others behind it.
+status ring_path::poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
+  const std::uint32_t tag = my_tag();
+  unsigned got = take_replies(p, tag);
+  if (requests_news(p)) [[unlikely]]
+    got += poll_requests_of(p, tag);
+  // Who waits for a reply goes on at once: if each of its polls finds one, its requests look
+  // around.
+  return poll_behind(n, p, first, got);
+}
+status ring_path::poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
+  const unsigned got = take_requests(p, my_tag());
+  if (c_.attention_to_device()) [[unlikely]]
+    c_.look_around();
+  return poll_behind(n, p, first, got);
+}
+[[gnu::always_inline]] inline status ring_path::poll_behind(unsigned* n, peer& p,
+                                                            std::uint32_t first,
+                                                            unsigned got) noexcept {
+  domain& d = *p.home;
+  const std::uint32_t all = d.rings.count();
+  if (first + 1 < all) got += poll_from(d, my_tag(), first + 1, all);
+  if (n != nullptr) *n += got;
+  return status::ok;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

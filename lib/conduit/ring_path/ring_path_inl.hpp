@@ -1,0 +1,153 @@
+// The short way by rings: a message that costs one credit, has one leased and a handler that takes
+// it, and finds nobody else sending. Kept to few stores, since they queue up behind lines that are
+// on their way to this core, and without a call, so that no register has to be saved. Included by
+// this folder, and by the engine's door (requests.cpp) and its poll.
+#pragma once
+
+#include "lib/base/clock.hpp"
+#include "lib/base/cross_process.hpp"
+#include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/message/codec.hpp"
+#include "lib/conduit/ring_path/ring_path.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+using nic::shm::op_direct;
+
+// How long a stream's requests may pile up: 100 to 200 ns, what a line takes from far away.
+inline constexpr std::uint64_t rest_ticks = 400;
+
+// Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
+inline constexpr std::uint32_t reply_slots = 8;
+inline constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_medium).data_bytes;
+
+// Most credits in use of a peer: as many requests at least have not been answered, or their answers
+// not been taken. All of these fit the reply ring, with what the consumer has taken and not yet
+// told, an eighth, and with the engine's own: so a peer can take each request that has been sent,
+// even while its sender does not poll.
+inline constexpr std::uint32_t most_unanswered =
+    nic::shm::ring_geometry{}.slots - nic::shm::ring_geometry{}.slots / 8 - 3 * reply_slots;
+
+// Each is possible: a reply ring that is empty takes a request with the longest reply, and then one
+// more; a message of the highest cost is sent when no other is out.
+static_assert(nic::shm::ring_tx::worst(2, reply_data) <= nic::shm::ring_geometry{}.data_bytes);
+static_assert(reply_data <= nic::shm::ring_geometry{}.longest());
+static_assert(reply_slots + 1 < nic::shm::ring_geometry{}.slots && most_unanswered > 0);
+
+// What writes m where a ring has room for it, l being its layout. A Long's payload must be in place
+// already.
+template <codec::words W>
+[[gnu::always_inline]] inline auto ring_writer(const outgoing& m,
+                                               const codec::in_slot& l) noexcept {
+  return [&m, &l ](std::byte * body, std::byte * data) __attribute__((always_inline)) {
+    l.write<W>(m, body, data);
+  };
+}
+
+// The word of m's header on a ring; h says what travels with it of credits.
+[[gnu::always_inline]] inline std::uint64_t ring_word(const outgoing& m,
+                                                      const wire::header& h) noexcept {
+  return wire::word_of(codec::describe(m, h));
+}
+
+// By push(ring, header with the credit).
+template <bool quick, class Push>
+[[gnu::always_inline]] inline bool ring_path::push_leased(const handler_table& handlers, peer& p,
+                                                          std::uint32_t tag, const outgoing& m,
+                                                          Push&& push) noexcept {
+  // A3 ready  acquire p.stream  <- R3 (send.cpp); never set for this process itself
+  nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
+  if (tx == nullptr || !handlers.takes(m.kind, m.handler, m.nargs)) [[unlikely]]
+    return false;
+  if (!(quick ? p.request_out.try_enter_biased(tag) : p.request_out.try_enter(tag))) [[unlikely]]
+    return false;
+  const bool sent = push(*tx, wire::header{.credit = 1});
+  p.request_out.leave(tag);
+  return sent;
+}
+
+template <bool quick>
+[[gnu::always_inline]] inline bool ring_path::push_short(const handler_table& handlers, peer& p,
+                                                         std::uint32_t tag,
+                                                         const outgoing& m) noexcept {
+  return push_leased<quick>(handlers, p, tag, m,
+                            [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+                              return tx.push_allowed(op_direct, ring_word(m, h), m.args, m.nargs);
+                            });
+}
+
+template <bool quick>
+[[gnu::always_inline]] inline bool ring_path::push_medium(const handler_table& handlers, peer& p,
+                                                          std::uint32_t tag,
+                                                          const outgoing& m) noexcept {
+  if (m.bytes > cheap_medium || m.payload == nullptr) [[unlikely]]
+    return false;
+  return push_leased<quick>(
+      handlers, p, tag, m, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+        const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
+        return tx.push_allowed(op_direct, ring_word(m, h), l.data_bytes,
+                               ring_writer<codec::words::pairs>(m, l));
+      });
+}
+
+// There was room for the reply, or the request would not have been taken. Inside request_in.
+inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
+  --p.reply_room;
+  p.credits.settled();
+  t.replied = true;
+  t.lane = nullptr;
+}
+
+// By push(ring, header).
+template <class Push>
+[[gnu::always_inline]] inline status ring_path::push_reply(token_state& t, Push&& push) noexcept {
+  peer& p = *t.from;
+  told_peer(&p);
+  push(*t.lane, returning(p.credits.due() + t.cost));
+  note_replied(p, t);
+  return status::ok;
+}
+
+[[gnu::always_inline]] inline status ring_path::reply_short(token_state& t,
+                                                            const outgoing& m) noexcept {
+  return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+    tx.push_words(op_direct, ring_word(m, h), m.args, m.nargs);
+  });
+}
+
+[[gnu::always_inline]] inline status ring_path::reply_medium(token_state& t,
+                                                             const outgoing& m) noexcept {
+  return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+    const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
+    tx.push(op_direct, ring_word(m, h), l.data_bytes, ring_writer<codec::words::pairs>(m, l));
+  });
+}
+
+// After a push: wakes p's progress thread if it has one and that sleeps. Both lanes' queue pairs
+// have one completion queue at p, whose bell it is.
+inline void ring_path::wake(peer& p) noexcept {
+  if (p.wakes) [[unlikely]]
+    nic::shm::direct_wake(p.lanes[lane_request].qp);
+}
+
+// True while requests of p are better left to pile up (rest_in_stream). A counter that has gone
+// back, as on another core or host, ends it, too.
+inline bool rests(peer& p) noexcept {
+  const std::uint64_t until = p.rest_until.load(std::memory_order_relaxed);
+  if (until == 0) [[likely]]
+    return false;
+  if (const std::uint64_t left = until - ticks(); left != 0 && left <= rest_ticks) return true;
+  p.rest_until.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+inline bool ring_path::replies_news(peer& p) noexcept { return p.reply_rx->ready_hint(); }
+
+// p's requests, or what it is owed, want work. A few loads of this process's own lines while
+// nothing comes.
+inline bool ring_path::requests_news(peer& p) noexcept {
+  return (!rests(p) && p.request_rx->ready_hint()) || p.credits.due() != 0;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,178 @@
+// What goes out by rings, and how their queue pairs come to be.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/conduit/ring_path/ring_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+std::uint32_t ring_path::cost_of(const outgoing& m) const noexcept {
+  return credit::cost(static_cast<credit::kind>(m.kind),
+                      wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs), m.carried()));
+}
+
+// Takes a lease, if as many requests may be on their way; inside request_out.
+status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept {
+  c_.collect_returned(p, tag);
+  const std::uint32_t taken = p.home->ledger->in_use(p.rank);  // none without flow control
+  const std::uint32_t used = taken - std::min(taken, p.credits.lease);
+  if (used != 0 && used + cost > most_unanswered) return status::no_space;
+  return c_.take_credits(p, cost,
+                         most_unanswered - std::min(most_unanswered, used + p.credits.lease));
+}
+
+status ring_path::try_request(peer& p, const outgoing& m) noexcept {
+  if (!channels::is_ready(p, lane_request)) [[unlikely]]
+    return c_.connect(p, lane_request);
+  const std::uint32_t tag = my_tag();
+  if (!p.request_out.try_enter(tag)) [[unlikely]]
+    return status::busy;
+  status s = status::ok;
+  const std::uint32_t cost = cost_of(m);
+  p.credits.lease += p.request_tx->recall();
+  const bool leases = p.credits.lease < cost;
+  if (leases) s = lease(p, cost, tag);
+  if (s == status::ok) [[likely]] {
+    // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
+    // behind.
+    const codec::in_slot l(m);
+    if (!p.request_tx->has_room(1, l.data_bytes)) [[unlikely]] {
+      s = status::no_space;
+    } else {
+      if (m.kind == wire::kind::long_ && m.bytes != 0)
+        std::memcpy(p.segment_here.load(std::memory_order_relaxed) +
+                        (static_cast<std::byte*>(m.dest) - p.segment_base),
+                    m.payload, m.bytes);
+      wire::header h;
+      h.credit = c_.request_credit_byte(p, cost);
+      p.request_tx->push(op_direct, ring_word(m, h), l.data_bytes,
+                         ring_writer<codec::words::exact>(m, l));
+      // What is left of the lease is for the Shorts that may follow (request_short).
+      p.credits.lease -= cost;
+      if (!p.wakes) [[likely]]
+        p.credits.lease -= p.request_tx->allow(p.credits.lease);
+    }
+  }
+  p.request_out.leave(tag);
+  wake(p);
+  if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
+    c_.share_core(credit::lease_messages);
+  return s;
+}
+
+status ring_path::reply(token_state& t, const outgoing& m) noexcept {
+  peer& p = *t.from;
+  if (m.kind == wire::kind::long_ && m.bytes != 0) {
+    if (!c_.in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
+    // The request may have overtaken the hello that says that its sender is ready.
+    // A8 mapped  acquire p.segment_here  <- R8
+    std::byte* base = p.segment_here.load(std::memory_order_acquire);
+    if (base == nullptr) [[unlikely]]
+      base = segment_for_reply(p);
+    std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
+  }
+  told_peer(&p);
+  const codec::in_slot l(m);
+  const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
+  p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
+                   ring_writer<codec::words::exact>(m, l));
+  note_replied(p, t);
+  wake(p);
+  return status::ok;
+}
+
+// What the engine itself has to say goes if there is more room than replies may need.
+bool ring_path::say(peer& p, const wire::header& h) noexcept {
+  if (!channels::is_ready(p, lane_reply)) {
+    (void)c_.connect(p, lane_reply);
+    return false;
+  }
+  const std::uint32_t tag = thread_tag();
+  if (!p.request_in.try_enter(tag)) return false;
+  const bool room = p.reply_tx->has_room(p.reply_room + 1, 0);
+  if (room) p.reply_tx->push_words(op_direct, wire::word_of(h), nullptr, 0);
+  p.request_in.leave(tag);
+  wake(p);
+  return room;
+}
+
+// Sends what p is owed as a message of its own, if there is room; inside request_in.
+void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
+  // Each can announce seven credits. All of them go: with nothing owed there may be no other.
+  do {
+    if (!p.reply_tx->has_room(p.reply_room + 1, 0)) break;
+    p.reply_tx->push_words(op_direct, wire::word_of(c_.credits_header(p)), nullptr, 0);
+    p.credit_messages.add(1);
+  } while (p.credits.grant != 0);
+  wake(p);
+}
+
+// ---- opening and connecting ----
+
+result<void> ring_path::open(ibv_comp_channel* bell) {
+  nic::device& dev = c_.device_;
+  cq_ = dev.verbs->create_cq(dev.context, 16, nullptr, bell, 0);
+  ibv_srq_init_attr init{};
+  init.attr.max_wr = 1;
+  init.attr.max_sge = 1;
+  srq_ = dev.verbs->create_srq(c_.pd_, &init);
+  if (cq_ == nullptr || srq_ == nullptr)
+    return failure{"ibv_create_cq or ibv_create_srq on " + dev.name, errno, ""};
+  return {};
+}
+
+void ring_path::close() noexcept {
+  if (srq_ != nullptr) c_.device_.verbs->destroy_srq(std::exchange(srq_, nullptr));
+  if (cq_ != nullptr) c_.device_.verbs->destroy_cq(std::exchange(cq_, nullptr));
+}
+
+// A queue pair only holds the rings.
+void ring_path::describe_lane(peer&, unsigned, ibv_qp_init_attr& init) noexcept {
+  init.send_cq = init.recv_cq = cq_;
+  init.srq = srq_;
+  init.cap.max_send_wr = 1;
+}
+
+void ring_path::attached(peer& p) noexcept {
+  p.request_tx = nic::shm::direct_tx(p.lanes[lane_request].qp);
+  p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
+  p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
+  p.reply_rx = nic::shm::direct_rx(p.lanes[lane_reply].qp);
+  p.home->rings.add(p);
+}
+
+result<void> ring_path::reached(peer& p) noexcept {
+  if (p.segment_bytes != 0 && p.segment_here.load(std::memory_order_relaxed) == nullptr)
+    if (auto r = map_segment(p); !r) return r;
+  // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp)
+  p.stream.store(p.request_tx, std::memory_order_release);
+  return {};
+}
+
+// A process shows its memory only to a queue pair that it has bound: not before its hello has said
+// so, or a message of it has come. Any thread; the device gives all the same address.
+result<void> ring_path::map_segment(peer& p) noexcept {
+  auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
+      p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_bytes,
+      p.segment_rkey));
+  if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
+    return failure{"its segment cannot be mapped", errno,
+                   "is its process alive, is there address space?"};
+  // R8 mapped  release p.segment_here  -> A8 (reply): the pages are there
+  p.segment_here.store(here, std::memory_order_release);
+  return {};
+}
+
+// For a reply that must be written now. A peer that is stopped is waited for. Any thread.
+std::byte* ring_path::segment_for_reply(peer& p) noexcept {
+  while (true) {
+    const auto mapped = map_segment(p);
+    if (mapped) return p.segment_here.load(std::memory_order_relaxed);
+    if (mapped.error().code != ETIMEDOUT) c_.peer_failed(p, mapped.error().message().c_str());
+    c_.look_around_in_wait();
+  }
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,144 @@
+// What answers by queue pairs: replies, credits, and the engine's own words.
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/cross_process.hpp"
+#include "lib/conduit/verbs_path/verbs_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// Waits until the next work request on p's reply lane may be posted.
+void verbs_path::await_reply_room(peer& p, bool signalled) noexcept {
+  await_sends(p, [&] {
+    return p.home->queues->admits(p.lanes[lane_reply], signalled, queues::room_share::all);
+  });
+}
+
+// Writes n bytes, built by write(to), into the requester's chunk that imm names; inside reply_out.
+// Not copied (n <= short_inline_): from this process's reply chunk, which is given back when they
+// have been sent.
+template <class Write>
+[[gnu::always_inline]] inline void verbs_path::write_reply(peer& p, std::uint32_t chunk,
+                                                           std::uint32_t n, bool copied,
+                                                           std::uint32_t imm,
+                                                           Write&& write) noexcept {
+  queues::lane& lane = p.lanes[lane_reply];
+  if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) [[unlikely]]
+    await_reply_room(p, !copied);
+  peer_answered(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
+  alignas(16) std::byte here[wire::credit_bytes];
+  std::byte* at = here;
+  std::uint32_t key = 0;
+  if (!copied) [[unlikely]] {
+    at = p.home->queues->reply_chunks->at(chunk);
+    key = p.home->queues->reply_chunks->keys().lkey;
+  }
+  write(at);
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, key};
+  ibv_send_wr wr;
+  describe(wr, IBV_WR_RDMA_WRITE_WITH_IMM, sge, copied);
+  wr.imm_data = htobe32(imm);
+  wr.wr.rdma.remote_addr =
+      p.reply_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
+  wr.wr.rdma.rkey = p.reply_rkey;
+  const queues::holding h{copied ? queues::no_chunk : static_cast<std::uint16_t>(chunk), nullptr};
+  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
+    c_.peer_failed(p, std::strerror(e));
+}
+
+// Sends the reply of n bytes, which write(to, header) builds; inside reply_out.
+template <class Write>
+[[gnu::always_inline]] inline void verbs_path::post_reply(token_state& t, std::uint32_t n,
+                                                          bool copied, Write&& write) noexcept {
+  peer& p = *t.from;
+  write_reply(p, t.reply_chunk, n, copied, t.header.chunk,
+              [&](std::byte* to) { write(to, c_.reply_header(p, t, t.cost)); });
+  if (!copied) t.reply_chunk = queues::no_chunk;
+}
+
+bool verbs_path::reply_plain(token_state& t, const outgoing& m) noexcept {
+  if (t.reply_chunk == queues::no_chunk || t.replied || running != &t || !plain_ || !is_plain(m))
+      [[unlikely]]
+    return false;
+  const codec::packed l(m);
+  if (l.bytes > short_inline_) [[unlikely]]
+    return false;
+  peer& p = *t.from;
+  told_peer(&p);
+  const std::uint32_t tag = my_tag();
+  enter(p.reply_out, tag);
+  post_reply(t, l.bytes, true, packed_writer<codec::words::pairs>(m, l));
+  p.reply_out.leave(tag);
+  t.replied = true;
+  return true;
+}
+
+status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
+  told_peer(t.from);
+  peer& p = *t.from;
+  outgoing m = original;
+  if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
+  if (m.kind != wire::kind::medium && m.bytes != 0 && !c_.in_segment(p, m.dest, m.bytes))
+    return status::out_of_segment;
+  const std::uint32_t tag = my_tag();
+  enter(p.reply_out, tag);
+  std::uint64_t written = 0;
+  const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
+  const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
+  const codec::packed l(m);
+  if (s == status::ok)
+    post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
+  p.reply_out.leave(tag);
+  if (s != status::ok) return s;
+  if (separate) await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });
+  t.replied = true;
+  return status::ok;
+}
+
+// A system message is all in the immediate: a write of nothing.
+bool verbs_path::say(peer& p, const wire::header& h) noexcept {
+  if (!channels::is_ready(p, lane_reply)) {
+    (void)c_.connect(p, lane_reply);
+    return false;
+  }
+  const std::uint32_t tag = thread_tag();
+  if (!p.reply_out.try_enter(tag)) return false;
+  queues::lane& lane = p.lanes[lane_reply];
+  const bool room = p.home->queues->admits(lane, false, queues::room_share::all);
+  if (room) {
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr.wr.rdma.remote_addr = p.reply_base;
+    wr.wr.rdma.rkey = p.reply_rkey;
+    wr.imm_data = htobe32(imm_system | std::uint32_t{h.handler} << imm_op_shift | h.length |
+                          ((h.flags & wire::flag_urgent) != 0 ? imm_urgent : 0) |
+                          (credit::credit_byte::decode(h.credit).end_epoch ? imm_epoch : 0));
+    if (const int e = lane.post(wr, identity(p.rank, lane_reply), {}); e != 0)
+      c_.peer_failed(p, std::strerror(e));
+  }
+  p.reply_out.leave(tag);
+  return room;
+}
+
+// Sends what p is owed, and the chunks of its requests that had no reply; inside request_in.
+void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
+  if (p.unanswered_count == 0) return;
+  std::optional<std::uint32_t> chunk;
+  await_sends(p, [&] { return (chunk = p.home->queues->reply_chunks->take()).has_value(); });
+  enter(p.reply_out, tag);
+  wire::header h = c_.credits_header(p);
+  const std::uint16_t last = p.unanswered[--p.unanswered_count];
+  h.chunk = last;
+  const auto n = static_cast<std::uint32_t>(sizeof h + 2u * p.unanswered_count);
+  const bool copied = n <= short_inline_;
+  write_reply(p, *chunk, n, copied, last, [&](std::byte* to) {
+    std::memcpy(to, &h, sizeof h);
+    std::memcpy(to + sizeof h, p.unanswered, 2u * p.unanswered_count);
+  });
+  p.unanswered_count = 0;
+  p.credit_messages.add(1);
+  p.reply_out.leave(tag);
+  if (copied) p.home->queues->reply_chunks->give(*chunk);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,194 @@
+// What goes out by queue pairs: requests, and the payloads of Longs.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/backoff.hpp"
+#include "lib/base/clock.hpp"
+#include "lib/base/cross_process.hpp"
+#include "lib/conduit/verbs_path/verbs_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// no_space unless the next work request on that lane of p may be posted; inside request_out.
+[[gnu::always_inline]] inline status may_request(peer& p, unsigned l) noexcept {
+  return p.home->queues->admits(p.lanes[l], false, queues::room_share::requests) ? status::ok
+                                                                                 : status::no_space;
+}
+
+}  // namespace
+
+std::uint32_t verbs_path::cost_of(const outgoing& m) const noexcept {
+  const bool carry = m.kind == wire::kind::medium || (m.kind == wire::kind::long_ && packs(m));
+  const std::uint32_t n = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
+                                             carry ? static_cast<std::uint32_t>(m.bytes) : 0);
+  return n <= sizes().small_bytes ? 1 : sizes().full_cost;
+}
+
+// True for a Long whose payload travels with its header.
+bool verbs_path::packs(const outgoing& m) const noexcept {
+  return c_.settings_.packed_long && m.bytes <= max_medium &&
+         m.bytes + wire::fixed_bytes(m.kind, m.nargs) + sizeof(wire::header) <=
+             c_.settings_.packed_long_cutover;
+}
+
+// Registers a Long's payload for one transfer, or finds it in the segment.
+result<std::uint32_t> verbs_path::key_for(const void* payload, std::size_t bytes,
+                                          ibv_mr*& temporary) noexcept {
+  temporary = nullptr;
+  const auto own = c_.segment();
+  const auto at =
+      reinterpret_cast<std::uintptr_t>(payload) - reinterpret_cast<std::uintptr_t>(own.data());
+  if (at < own.size() && bytes <= own.size() - at) return c_.segment_->keys().lkey;
+  temporary = c_.device_.verbs->reg_mr(c_.pd_, const_cast<void*>(payload), bytes, 0);
+  if (temporary == nullptr)
+    return failure{"ibv_reg_mr of the payload of a Long", errno, "raise ulimit -l"};
+  return temporary->lkey;
+}
+
+// Posts the payload of a Long in pieces that the device takes; inside request_out or reply_out.
+status verbs_path::write_payload(peer& p, unsigned l, const outgoing& m,
+                                 std::uint64_t& number) noexcept {
+  ibv_mr* temporary = nullptr;
+  auto key = key_for(m.payload, m.bytes, temporary);
+  if (!key) {
+    log(log_level::error, "%s", key.error().message().c_str());
+    return status::device_error;
+  }
+  const std::size_t piece = std::min<std::size_t>(c_.device_.max_message(), std::size_t{1} << 30);
+  const auto share = l == lane_reply ? queues::room_share::all : queues::room_share::requests;
+  for (std::size_t done = 0; done < m.bytes;) {
+    const std::size_t n = std::min(piece, m.bytes - done);
+    const bool last = done + n == m.bytes;
+    await_sends(p, [&] {
+      return p.lanes[l].has_room(2) && p.home->queues->admits(p.lanes[l], last, share);
+    });
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(m.payload) + done, static_cast<std::uint32_t>(n),
+                *key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(m.dest) + done;
+    wr.wr.rdma.rkey = p.segment_rkey;
+    if (const int e = p.lanes[l].post(wr, identity(p.rank, l),
+                                      {queues::no_chunk, last ? temporary : nullptr}, last);
+        e != 0)
+      c_.peer_failed(p, std::strerror(e));
+    done += n;
+  }
+  number = p.lanes[l].posted();
+  return status::ok;
+}
+
+// The setting LONG_DEPTH: payloads of Longs to a peer that may be on their way. Inside request_out;
+// all go by one lane, so the oldest of them is the first to arrive.
+bool verbs_path::long_may_go(const peer& p, unsigned l) const noexcept {
+  if (p.home->longs.empty()) return true;
+  const domain::longs_out& o = p.home->longs[p.rank];
+  return o.count < c_.settings_.long_depth ||
+         p.lanes[l].completed(o.number[o.count % c_.settings_.long_depth]);
+}
+
+void verbs_path::long_went(const peer& p, std::uint64_t number) noexcept {
+  if (p.home->longs.empty()) return;
+  domain::longs_out& o = p.home->longs[p.rank];
+  o.number[o.count++ % c_.settings_.long_depth] = number;
+}
+
+// Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
+// for it; inside request_out. copied: n <= short_inline_. before(): sends what has to be on its way
+// first, and sees that the request itself may be posted.
+template <class Write, class Before>
+[[gnu::always_inline]] inline status verbs_path::post_request(peer& p, std::uint32_t tag,
+                                                              unsigned l, std::uint32_t cost,
+                                                              std::uint32_t n, bool copied,
+                                                              Write&& write,
+                                                              Before&& before) noexcept {
+  queues::chunk_pool& chunks = *p.home->queues->request_chunks;
+  const std::optional<std::uint32_t> chunk = chunks.take();
+  if (!chunk) return status::no_chunk;
+  if (const status s = before(); s != status::ok) [[unlikely]] {
+    chunks.give(*chunk);
+    return s;
+  }
+  // What the device copies at once is built here: the chunk's lines were written by the peer, and
+  // will be again.
+  alignas(16) std::byte here[wire::credit_bytes];
+  std::byte* const at = copied ? here : chunks.at(*chunk);
+  wire::header h;
+  h.credit = c_.request_credit_byte(p, cost);
+  h.chunk = static_cast<std::uint16_t>(*chunk);
+  write(at, h);
+  chunks.lend(*chunk, p.rank);
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, copied ? 0 : chunks.keys().lkey};
+  ibv_send_wr wr;
+  describe(wr, IBV_WR_SEND, sge, copied);
+  if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
+    c_.peer_failed(p, std::strerror(e));
+  p.credits.lease -= cost;
+  p.requests_sent.add(1);
+  c_.my_poller(tag, *p.home).replies_due = polls_for_replies;
+  return status::ok;
+}
+
+bool verbs_path::request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept {
+  if (!plain_ || !is_plain(m)) [[unlikely]]
+    return false;
+  const codec::packed l(m);
+  if (l.bytes > short_inline_) [[unlikely]]
+    return false;
+  if (!channels::is_ready(p, lane_request)) [[unlikely]]  // never for this process itself
+    return false;
+  if (!p.request_out.try_enter(tag)) [[unlikely]]
+    return false;
+  const auto before = [&p] { return may_request(p, lane_request); };
+  const bool sent = p.credits.lease != 0 &&
+                    post_request(p, tag, lane_request, 1, l.bytes, true,
+                                 packed_writer<codec::words::pairs>(m, l), before) == status::ok;
+  p.request_out.leave(tag);
+  return sent;
+}
+
+status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
+  outgoing m = original;
+  if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
+  const codec::packed layout(m);
+  const unsigned l = layout.bytes <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
+  if (!channels::is_ready(p, l)) [[unlikely]]
+    return c_.connect(p, l);
+  const std::uint32_t tag = my_tag();
+  if (!p.request_out.try_enter(tag)) [[unlikely]]
+    return status::busy;
+  status s = status::ok;
+  const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
+  std::uint64_t written = 0;
+  const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
+  const bool leases = p.credits.lease < cost;
+  if (leases) {
+    c_.collect_returned(p, tag);
+    s = c_.take_credits(p, cost);
+  }
+  if (s == status::ok)
+    s = post_request(p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_,
+                     packed_writer<codec::words::exact>(m, layout), [&] {
+                       if (!separate) return may_request(p, l);
+                       if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
+                       const status w = write_payload(p, l, m, written);
+                       if (w != status::ok) return w;
+                       long_went(p, written);
+                       // The payload has gone: its header follows now, and not once more.
+                       await_sends(p, [&] { return may_request(p, l) == status::ok; });
+                       return status::ok;
+                     });
+  p.request_out.leave(tag);
+  if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
+  if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
+    c_.share_core(credit::lease_messages);
+  if (s == status::ok && separate && !m.async)
+    await_sends(p, [&] { return p.lanes[l].completed(written); });
+  return s;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,109 @@
+// The queues of this path: how many and how large, how they are opened, connected, and seen to be
+// empty or dead.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/clock.hpp"
+#include "lib/conduit/verbs_path/verbs_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+bool all_sent_to(const peer& p) noexcept {
+  // A7 made  acquire p.made  <- R7 (connect.cpp): a lane that another process asks for may just be
+  // on its way
+  const std::uint8_t made = p.made.load(std::memory_order_acquire);
+  for (unsigned l = 0; l < lane_count; ++l)
+    if ((made >> l & 1) != 0 && !p.lanes[l].drained()) return false;
+  return true;
+}
+
+}  // namespace
+
+queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell) const {
+  const settings& s = c_.settings_;
+  queues::dimensions d;
+  d.peers = ranks - 1;
+  const auto planned = credit::plan(ranks, 0, credit_settings(s));
+  d.credits = std::max(planned ? planned->total_credits() : c_.credit_config_.total_credits(), 1u);
+  d.spares = s.am_spares != 0 ? s.am_spares : concurrent(build_mode) ? 4 : 2;
+  d.full_bytes = wire::full_bytes(max_medium);
+  d.full_cost = wire::full_cost(max_medium);
+  d.chunk_bytes = wire::full_bytes(max_medium);
+  // A request holds a chunk until it is answered, a reply until it has left.
+  d.request_chunks = std::min(s.sb_chunks, s.msg_limit);
+  if (s.am_oust_limit != 0) d.request_chunks = std::min(d.request_chunks, s.am_oust_limit);
+  d.reply_chunks = std::min(s.rpl_chunks, s.msg_limit);
+  // The progress thread has a reply chunk and a spare buffer of its own.
+  if (bell) ++d.spares, ++d.reply_chunks;
+  d.depth = s.op_oust_pp;
+  d.max_inline = std::min(c_.device_.max_inline, s.inline_limit);
+  return d;
+}
+
+result<void> verbs_path::open(ibv_comp_channel* bell) {
+  max_inline_ = std::min(c_.device_.max_inline, c_.settings_.inline_limit);
+  short_inline_ = std::min(max_inline_, wire::credit_bytes);
+  const queues::dimensions size = dimensions_for(c_.size_, bell != nullptr);
+  for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
+    domain& d = c_.domains_[i];
+    if (c_.settings_.long_depth != 0) d.longs.resize(c_.size_);
+    auto q = queues::message_queues::open(c_.device_, c_.pd_, *c_.registrar_, size, bell);
+    if (!q) return q.error();
+    d.queues = std::move(*q);
+  }
+  unanswered_limit_ = std::clamp(size.request_chunks / 4, 1u, max_unanswered);
+  return {};
+}
+
+void verbs_path::close() noexcept {
+  for (std::uint32_t i = 0; i < c_.domain_count_; ++i) c_.domains_[i].queues.reset();
+}
+
+void verbs_path::describe_lane(peer& p, unsigned l, ibv_qp_init_attr& init) noexcept {
+  p.home->queues->describe(l == lane_reply  ? queues::reply_side
+                           : l == lane_bulk ? queues::bulk_side
+                                            : queues::small_side,
+                           init);
+}
+
+void verbs_path::attached(peer& p) noexcept { p.home->verbs.add(p); }
+
+bool verbs_path::sent_all(domain& d) noexcept {
+  const std::uint32_t all = d.verbs.count();
+  for (std::uint32_t i = 0; i < all; ++i)
+    if (!all_sent_to(d.verbs[i])) return false;
+  return true;
+}
+
+// For a wait that has lasted. Who has nothing on its way hears of no error: a peer that is cut off
+// (on this host the launcher tells) would be waited for for ever. A write of nothing has to be
+// acknowledged, or the queue pair breaks after its retries. Few a second, in turn.
+void verbs_path::probe_peers() noexcept {
+  constexpr std::uint64_t pause_ns = 1'000'000'000;
+  constexpr std::uint32_t most = 64;
+  if (c_.device_.shared_memory) return;
+  const std::uint32_t tag = my_tag();
+  domain& d = c_.my_domain(tag);
+  poller& mine = c_.my_poller(tag, d);
+  const std::uint64_t now = now_ns();
+  if (now - mine.probed_ns < pause_ns) return;
+  mine.probed_ns = now;
+  const std::uint32_t all = d.verbs.count();
+  for (std::uint32_t i = 0; i < std::min(all, most); ++i) {
+    mine.turn = mine.turn + 1 < all ? mine.turn + 1 : 0;
+    peer& p = d.verbs[mine.turn];
+    if (!channels::is_ready(p, lane_request) || !p.request_out.try_enter(tag)) continue;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma.remote_addr = p.reply_base;
+    wr.wr.rdma.rkey = p.reply_rkey;
+    queues::lane& lane = p.lanes[lane_request];
+    const bool may = d.queues->admits(lane, true, queues::room_share::requests);
+    if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)
+      c_.peer_failed(p, std::strerror(e));
+    p.request_out.leave(tag);
+  }
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

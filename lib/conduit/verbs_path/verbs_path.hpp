@@ -1,0 +1,132 @@
+// The path of all devices: messages as SENDs into shared receive queues, replies as RDMA writes
+// with immediate into the chunk that the request came from. It meets the contract of
+// channel/path.hpp. One code for every device of the table in nic/device.hpp. Used by the engine
+// alone.
+//
+//   request   SEND of header, fixed part, payload; small lane up to 256 bytes, else the bulk lane
+//   Long      RDMA WRITE of the payload, then the header's SEND on the same queue pair. A reliable
+//             connection delivers in order, so the header's completion says that the payload is in
+//             place: no second event, and nothing to match.
+//   reply     RDMA WRITE with immediate: reply_word | chunk
+//   credits   the same, with a list of the chunks that it frees
+//
+// Why nothing waits for ever: send queues, reply chunks and the tickets of signalled work requests
+// are freed by completions of what was sent, which the devices bring without help of the peer's
+// program; a reply's receive is posted before its request goes out; a request is taken from am_cq
+// only with a reply chunk and a spare in hand, so that its buffer is not missed
+// (queues/receive_pool.hpp).
+//
+// send.cpp: requests and Longs; reply.cpp: replies, credits and system words; receive.cpp: what
+// comes, and the polls; setup.cpp: queues and their sizes.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "lib/conduit/channel/path.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+class verbs_path {
+ public:
+  explicit verbs_path(channels& c) noexcept : c_(c) {}
+  verbs_path(const verbs_path&) = delete;
+  verbs_path& operator=(const verbs_path&) = delete;
+
+  // The contract; see channel/path.hpp.
+  result<void> open(ibv_comp_channel* bell);
+  void close() noexcept;
+  [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
+  status try_request(peer& p, const outgoing& m) noexcept;
+  status reply(token_state& t, const outgoing& m) noexcept;
+  unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
+  unsigned poll_requests(domain& d, std::uint32_t tag) noexcept;
+  bool say(peer& p, const wire::header& h) noexcept;
+  void give_credits_back(peer& p, std::uint32_t tag) noexcept;
+  bool room_for_reply(peer& p, std::uint32_t tag) noexcept;
+  void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
+  void attached(peer& p) noexcept;
+  result<void> reached(peer&) noexcept { return {}; }
+
+  /// A request, or reply, of a user's that costs one credit, when all it needs is at hand. False:
+  /// nothing was done, and the long way finds out why.
+  bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
+  bool reply_plain(token_state& t, const outgoing& m) noexcept;
+  /// Whether there may be such: from when the engine has started, if messages never have to settle.
+  void allow_plain(bool may) noexcept { plain_ = may; }
+
+  /// A poll of replies or requests, in turn, or both. How many there were; due: completions of what
+  /// was sent want a look.
+  unsigned poll(domain& d, std::uint32_t tag, bool& due) noexcept;
+  /// Handles completions of what was sent. Any thread, any time; runs no handler.
+  unsigned reap_sends(domain& d) noexcept;
+  /// Nothing has come: a few peers, in turn, get back what they are owed.
+  void return_idle_credits(domain& d, std::uint32_t tag) noexcept;
+  /// For a wait that has lasted: asks whether the peers are still reached.
+  void probe_peers() noexcept;
+  [[nodiscard]] bool sent_all(domain& d) noexcept;
+  bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
+
+  /// Sizes of what each domain has; after open().
+  [[nodiscard]] const queues::dimensions& sizes() const noexcept {
+    return c_.domains_[0].queues->size;
+  }
+  [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks, bool bell) const;
+  [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
+
+ private:
+  // Polls between two looks at what may wait: sends and transfers that have completed, and what
+  // concerns the job.
+  static constexpr std::uint16_t polls_a_look = 32;
+  // Looks without a message after which what is owed is sent by itself.
+  static constexpr std::uint16_t idle_looks = 2;
+  // An empty look at a completion queue costs the other's messages time. So for a while after a
+  // request this thread polls for replies, else for requests, and for both once in so many polls.
+  static constexpr std::uint16_t polls_for_replies = 256, polls_of_one = 4;
+
+  // send.cpp
+  [[nodiscard]] bool packs(const outgoing& m) const noexcept;
+  result<std::uint32_t> key_for(const void* payload, std::size_t bytes,
+                                ibv_mr*& temporary) noexcept;
+  status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint64_t& number) noexcept;
+  [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
+  void long_went(const peer& p, std::uint64_t number) noexcept;
+  [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
+  template <class Write, class Before>
+  status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
+                      std::uint32_t n, bool copied, Write&& write, Before&& before) noexcept;
+  template <class Arrived>
+  void await_sends(peer& p, Arrived&& arrived) noexcept;
+
+  // reply.cpp
+  template <class Write>
+  void post_reply(token_state& t, std::uint32_t n, bool copied, Write&& write) noexcept;
+  template <class Write>
+  void write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, bool copied, std::uint32_t imm,
+                   Write&& write) noexcept;
+  [[gnu::noinline]] void await_reply_room(peer& p, bool signalled) noexcept;
+
+  // receive.cpp
+  bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
+  void run_plain(token_state& t, std::byte* at, std::uint32_t n) noexcept;
+  void run_other(token_state& t, std::byte* at, std::uint32_t n) noexcept;
+  [[gnu::noinline]] void take_other_reply(peer& p, const wire::header& h, std::byte* at,
+                                          std::uint32_t n, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] bool take_other_request(token_state& t, std::byte* at,
+                                            std::uint32_t n) noexcept;
+  [[gnu::noinline]] bool take_word(peer& p, std::uint32_t imm) noexcept;
+  unsigned take_replies(domain& d, poller& mine, std::uint32_t tag) noexcept;
+  unsigned take_requests(domain& d, poller& mine, std::uint32_t tag) noexcept;
+  [[noreturn, gnu::cold]] void receives_failed() noexcept;
+  void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
+  [[nodiscard]] bool equip(domain& d, poller& mine) noexcept;
+  void lay_down(domain& d, poller& mine) noexcept;
+
+  channels& c_;
+  bool plain_ = false;
+  std::uint32_t max_inline_ = 0;        // bytes that queue pairs take inline
+  std::uint32_t short_inline_ = 0;      // the same, of messages that cost one credit
+  std::uint32_t unanswered_limit_ = 1;  // requests without reply that one message answers
+};
+static_assert(path<verbs_path>);
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
