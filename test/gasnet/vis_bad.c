@@ -1,5 +1,6 @@
 /* gasnet_vis.h used wrongly: the job ends with a line that names the call, the rank and the reason.
  * The argument says which mistake node 0 makes; what the line says is compared by CTest. */
+#define GASNET_DEBUG 1
 #include <gasnet_vis.h>
 #include <string.h>
 
@@ -30,6 +31,12 @@ int main(int argc, char** argv) {
     if (strcmp(mistake, "totals") == 0) {
       from.len = 15;
       gasnet_getv_nbi_bulk(1, &from, 1, 1, &to);
+    }
+    if (strcmp(mistake, "overlap") == 0) {
+      gasnet_memvec_t twice[2];
+      twice[0].addr = area[1] + 100, twice[0].len = 8;
+      twice[1].addr = area[1] + 93, twice[1].len = 8;
+      gasnet_putv_bulk(1, 2, twice, 1, &from);
     }
     if (strcmp(mistake, "length") == 0) gasnet_geti_bulk(1, piece, 0, 1, 1, &to.addr, 16);
     if (strcmp(mistake, "stride") == 0)

@@ -6,9 +6,9 @@
 // complete. So it writes for t + 2 after all have written for t + 1, thus after all have read what
 // is of turn t: two sets of lines, by the turn's parity, are enough.
 //
-// One exchange of lines, where trees and dissemination take a message a step: two processes, 8
-// bytes, on one core's two threads: 0.13 us instead of 0.21; eight processes on two cores give the
-// core away once instead of three times.
+// One exchange of lines, where trees and dissemination take a message a step. 8 bytes: between two
+// processes 1.02 times a bare exchange of words, by messages 2.16 times; eight processes on two
+// cores give the core away once instead of three times, and take 1.4 barriers instead of 5.3.
 #pragma once
 
 #include <atomic>

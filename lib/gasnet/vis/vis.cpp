@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "lib/base/log.hpp"
 #include "lib/gasnet/reach.hpp"
@@ -86,10 +88,25 @@ void check_pieces(const char* call, gasnet_node_t node, Pieces p) {
   for (; p.more(); p.advance(p.bytes())) check_remote(node, p.at(), p.bytes(), call);
 }
 
+// For clients compiled with GASNET_DEBUG: no two pieces of the destination overlap.
+template <class Pieces>
+void check_overlaps(const char* call, Pieces p) {
+  if (!self.checked) return;
+  std::vector<std::span<std::byte>> all;
+  for (; p.more(); p.advance(p.bytes())) all.emplace_back(p.at(), p.bytes());
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.data() < b.data(); });
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i - 1].data() + all[i - 1].size() > all[i].data())
+      fatal(1, "%s: two pieces of the destination overlap, at %p", call,
+            static_cast<void*>(all[i].data()));
+}
+
 template <class Pieces>
 void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, op_counter& c) {
   check_remote(to, nullptr, 0, call);
   check_pieces(call, to, dst);
+  check_overlaps(call, dst);
   if (!dst.more()) return;
   if (is_near(to, dst.at(), dst.bytes())) {
     match(dst, src, [to](std::byte* d, const std::byte* s, std::size_t n) {
@@ -105,6 +122,7 @@ template <class Pieces>
 void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op_counter& c) {
   check_remote(from, nullptr, 0, call);
   check_pieces(call, from, src);
+  check_overlaps(call, dst);
   if (!src.more()) return;
   if (is_near(from, src.at(), src.bytes())) {
     match(dst, src, [from](std::byte* d, const std::byte* s, std::size_t n) {
