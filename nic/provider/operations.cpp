@@ -87,6 +87,7 @@ const abi34::operation_table& operations() noexcept {
     t.at[abi34::query_srq] = any(shm::query_srq);
     t.at[abi34::reg_mr] = any(reg_mr);
     t.at[abi34::req_notify_cq] = any(data_path.req_notify_cq);
+    t.at[abi34::resize_cq] = any(shm::resize_cq);
     return t;
   }();
   return table;

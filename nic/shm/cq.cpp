@@ -125,6 +125,27 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
   return cq.release();
 }
 
+int resize_cq(ibv_cq* handle, int cqe) {
+  completion_queue& cq = of(handle);
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > max_queue_cqe) return EINVAL;
+  std::vector<completion> room;
+  try {
+    room.resize(static_cast<std::size_t>(cqe));
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+  const hold poll(cq.poll);
+  const hold guard(cq.queue_lock);
+  const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
+  if (n > static_cast<std::uint32_t>(cqe)) return EINVAL;  // what is stored is not thrown away
+  for (std::uint32_t i = 0; i < n; ++i)
+    room[i] = cq.queue[(cq.head + i) % static_cast<std::uint32_t>(cq.cqe)];
+  cq.queue.swap(room);
+  cq.head = 0;
+  cq.cqe = cqe;
+  return 0;
+}
+
 int destroy_cq(ibv_cq* handle) {
   completion_queue& cq = of(handle);
   context& c = *cq.owner;

@@ -304,5 +304,35 @@ TEST_CASE("queries say what the device is, and what it lacks is refused") {
   ibv_xrcd_init_attr x{};
   CHECK(ibv_open_xrcd(s.context, &x) == nullptr);
   CHECK(errno == EOPNOTSUPP);
-  CHECK(ibv_resize_cq(ibv_cq_ex_to_cq(s.cq), 128) == EOPNOTSUPP);
+}
+
+TEST_CASE("a completion queue is resized with what it holds, and never below that") {
+  side s;
+  s.connect(s);
+  ibv_cq* cq = ibv_cq_ex_to_cq(s.cq);
+  ibv_sge piece{reinterpret_cast<std::uint64_t>(s.memory.data()), 8, s.mr->lkey};
+  ibv_recv_wr r{}, *bad_receive = nullptr;
+  ibv_send_wr w{}, *bad = nullptr;
+  w.sg_list = r.sg_list = &piece;
+  w.num_sge = r.num_sge = 1;
+  w.opcode = IBV_WR_SEND;
+  w.send_flags = IBV_SEND_SIGNALED;
+  for (w.wr_id = 0; w.wr_id < 5; ++w.wr_id) {
+    REQUIRE(ibv_post_recv(s.qp, &r, &bad_receive) == 0);
+    REQUIRE(ibv_post_send(s.qp, &w, &bad) == 0);
+  }
+  CHECK(ibv_resize_cq(cq, 4) == EINVAL);
+  CHECK(ibv_resize_cq(cq, 0) == EINVAL);
+  REQUIRE(ibv_resize_cq(cq, 1000) == 0);
+  CHECK(cq->cqe >= 1000);
+  std::uint64_t sent = 0, received = 0;
+  ibv_wc wc;
+  while (ibv_poll_cq(cq, 1, &wc) == 1) {
+    REQUIRE(wc.status == IBV_WC_SUCCESS);
+    if (wc.opcode == IBV_WC_SEND) CHECK(wc.wr_id == sent++);
+    if (wc.opcode == IBV_WC_RECV) ++received;
+  }
+  CHECK(sent == 5);
+  CHECK(received == 5);
+  REQUIRE(ibv_resize_cq(cq, 16) == 0);
 }
