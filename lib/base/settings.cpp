@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <string_view>
 
@@ -58,7 +59,11 @@ std::string unknown_text(std::string_view name) {
 }
 
 // Said once a job: by penrun itself, or by the first process that another launcher has started.
+// Only at a process's first reading is it seen who that is: joining the job takes penrun's word out
+// of the environment.
 bool somebody_else_warns(const settings& s) {
+  static std::atomic<bool> asked{false};
+  if (asked.exchange(true, std::memory_order_relaxed)) return true;
   return !s.launch.empty() || (!s.launcher_rank.empty() && s.launcher_rank != "0");
 }
 
