@@ -97,6 +97,12 @@ struct settings {
   bool lender_counts_revoked = false;     ///< who has given back enough is not even asked
   std::string credit_stats = "0";  ///< "0": none, "1": penstock_credits.RANK, else a path prefix
 
+  // what others see of it
+  std::string counters = "0";              ///< "0": none, "1": penstock_counters.RANK, else a path
+  std::uint64_t counters_interval_ns = 0;  ///< between two such files; 0: at the end only
+  bool watch = true;                       ///< pentop may ask
+  std::uint64_t wait_warning_ns = 10'000'000'000;  ///< of a request; 0: none
+
   // put and get
   std::uint64_t put_bounce_limit = 2048;  ///< larger puts from outside the segment register memory
   std::uint64_t get_bounce_limit = 2048;

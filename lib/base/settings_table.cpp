@@ -124,6 +124,18 @@ const setting_row rows[] = {
     {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
      "Writes credit statistics: 0 no, 1 to penstock_credits.RANK, else to that path with .RANK."},
 
+    {"COUNTERS", "GASNET_STATSFILE", &s::counters, 0, 0, u::none,
+     "File to which each process writes what it has counted, at the end and on SIGUSR2: 0 writes "
+     "none, 1 penstock_counters.RANK, - to stderr; in a path % stands for the rank, which else "
+     "follows behind a dot. A name that ends in .prom gets Prometheus's format, any other JSON."},
+    {"COUNTERS_INTERVAL", "", &s::counters_interval_ns, 0, hour, u::seconds,
+     "Time after which the file of COUNTERS is written anew; 0 writes it at the end only."},
+    {"WATCH", "", &s::watch, 0, 0, u::none,
+     "Lets pentop ask this process for its counters, and other ranks ask whether it polls."},
+    {"WAIT_WARNING", "", &s::wait_warning_ns, 0, hour, u::seconds,
+     "Time for which a request waits before a line on stderr says for whom and for what; 0 says "
+     "nothing."},
+
     // put and get
     {"PUT_BOUNCE_LIMIT",
      "GASNET_PORTAL_PUT_BOUNCE_LIMIT GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER "

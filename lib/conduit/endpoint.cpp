@@ -99,6 +99,7 @@ status endpoint::poll() noexcept { return engine_->poll(); }
 status endpoint::poll_once(unsigned& empty) noexcept { return engine_->wait_step(empty); }
 status endpoint::barrier() noexcept { return engine_->barrier(); }
 endpoint_statistics endpoint::statistics() const noexcept { return engine_->statistics(); }
+endpoint_counters endpoint::counters() const { return engine_->counters(); }
 std::string endpoint::memory_report(std::size_t for_ranks) const {
   return engine_->memory_report(for_ranks);
 }

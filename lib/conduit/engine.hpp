@@ -18,6 +18,7 @@
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/ring_path/ring_path.hpp"
 #include "lib/conduit/verbs_path/verbs_path.hpp"
+#include "penstock/counters.hpp"
 #include "penstock/penstock.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -120,6 +121,11 @@ class engine : public channels {
   /// needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
+  /// What report/ makes texts of. Any thread; counts of messages that are on their way may be a
+  /// moment old.
+  [[nodiscard]] endpoint_counters counters() const;
+  /// Of all threads. Any thread.
+  [[nodiscard]] std::uint64_t polls() const noexcept;
   [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
   /// The C++ interface's object over this engine, which tokens name.
   void set_owner(endpoint* e) noexcept { endpoint_ = e; }
@@ -131,6 +137,7 @@ class engine : public channels {
   friend class everywhere;
   friend class progress;
   friend class departure;
+  friend class reporter;
   engine(job::job& j, const settings& s);
 
   // requests.cpp
@@ -175,6 +182,7 @@ class engine : public channels {
   [[gnu::cold, gnu::noinline]] static status over() noexcept;
   void stop_calls() noexcept;
   static void leave_to_parent(void* self) noexcept;
+  [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
 
   // What the floors below ask.
   bool say(peer& p, const wire::header& h) noexcept override;
@@ -194,6 +202,12 @@ class engine : public channels {
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
 
+  // Polls by thread, each on a line of its own.
+  struct alignas(cache_line) poll_count {
+    tally polls;
+  };
+  const std::unique_ptr<poll_count[]> poll_counts_{
+      new poll_count[concurrent(build_mode) ? max_threads : 1]};
   ring_path rings_{*this};
   verbs_path verbs_{*this};
   std::unique_ptr<host_page> page_;
@@ -205,6 +219,7 @@ class engine : public channels {
   endpoint* endpoint_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;        // with a progress thread only
   ibv_comp_channel* hello_channel_ = nullptr;  // tells the connector of datagrams
+  std::unique_ptr<reporter> reporter_;         // reads all the rest
 };
 
 inline std::uint32_t token_state::source() const noexcept {

@@ -11,6 +11,7 @@
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/report/waiting.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -103,8 +104,11 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     look_for_credits(channel(to, my_tag()));
     s = try_request(to, m);
   }
+  if (!is_short(s)) return s;
   bool stalled = false;
+  waiting wait(channel(to, my_tag()).counts, reporter_.get());
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
+    wait.step(s);
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
       stall(p, cost_of(p, m), !std::exchange(stalled, true));
@@ -162,7 +166,10 @@ bool kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexcep
 status engine::request_self(const outgoing& m) noexcept {
   kept_message request, answer;
   if (!request.keep(m, segment())) return status::out_of_segment;
-  const auto deliver = [this](kept_message& c, bool is_request, kept_message* own_reply) {
+  peer& self = channel(rank_, my_tag());
+  self.counts.sent.note_shared(m.kind, m.bytes, m.system());
+  count_shared(self.requests_sent, 1);
+  const auto deliver = [this, &self](kept_message& c, bool is_request, kept_message* own_reply) {
     token_state t;
     t.engine = this;
     std::memcpy(&t.header, c.bytes, sizeof t.header);
@@ -171,6 +178,7 @@ status engine::request_self(const outgoing& m) noexcept {
     t.own_reply = own_reply;
     [[maybe_unused]] const bool made_sense = run_handler(t, codec::packed(t.header).find(c.bytes));
     PENSTOCK_ASSERT(made_sense, ==, true);
+    count_shared(is_request ? self.requests_handled : self.replies_handled, 1);
     return t.replied;
   };
   if (deliver(request, true, &answer)) (void)deliver(answer, false, nullptr);
@@ -215,6 +223,9 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     return s;
   if (t.from == nullptr) {
     if (!t.own_reply->keep(m, segment())) return status::out_of_segment;
+    peer& self = channel(rank_, my_tag());
+    self.counts.replied.note_shared(m.kind, m.bytes, m.system());
+    count_shared(self.counts.replies, 1);
     t.replied = true;
     return status::ok;
   }

@@ -17,6 +17,7 @@
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/progress/progress.hpp"
+#include "lib/conduit/report/reporter.hpp"
 #include "memreg/memreg.hpp"
 #include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
@@ -103,6 +104,8 @@ void engine::open_domains() {
   // Rings do not know what is in flight to all others together.
   const bool direct = device_.shared_memory && settings_.direct && settings_.am_oust_limit == 0;
   domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
+  static std::atomic<std::uint32_t> files{0};
+  first_file_ = files.fetch_add(domain_count_, std::memory_order_relaxed);
   domains_ = std::make_unique<domain[]>(domain_count_);
   peers_ = std::vector<peer>(std::size_t{domain_count_} * size_);
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
@@ -187,6 +190,7 @@ result<void> engine::start(std::size_t segment_bytes) {
   if (!c) return c.error();
   connector_ = std::move(*c);
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
+  reporter_ = reporter::start(*this);
   set_quick(true);
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
@@ -209,6 +213,7 @@ void engine::close() noexcept {
   // Until here others are connected that need it to finish.
   connector_.reset();
   progress_.reset();
+  reporter_.reset();
   write_credit_statistics();
   stop_calls();
 }
@@ -253,6 +258,7 @@ void engine::finish_sends(std::uint64_t limit_ns) noexcept {
 
 engine::~engine() {
   close();
+  reporter_.reset();
   closing_.store(true, std::memory_order_relaxed);
   connector_.reset();
   if (device_.verbs == nullptr) return;
@@ -285,7 +291,10 @@ std::byte* engine::segment_here(rank_id r) noexcept {
   return p.segment_here.load(std::memory_order_relaxed);
 }
 
-void engine::write_credit_statistics() noexcept { write_statistics(); }
+void engine::write_credit_statistics() noexcept {
+  reporter::write_counters(*this);
+  write_statistics();
+}
 status engine::barrier() noexcept { return started_ ? meeting_->run() : over(); }
 std::uint32_t engine::barriers_begun() const noexcept { return meeting_->begun(); }
 void engine::end_progress() noexcept { progress_.reset(); }

@@ -1,7 +1,7 @@
 # What is installed beside the library: programs on the PATH, what they start themselves in libexec, man
 # pages, completion, documents, examples; and the Debian packages that cpack makes of it all.
 set(own_dir ${CMAKE_INSTALL_LIBEXECDIR}/penstock)
-set(on_path penrun penverbs peninfo penperf pencredit creditsim)
+set(on_path penrun penverbs peninfo penperf pencredit pentop creditsim)
 install(TARGETS ${on_path} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 install(TARGETS penperf-seq penperf-par ghost ghost-par threads barriers collectives
         RUNTIME DESTINATION ${own_dir} COMPONENT programs)

@@ -36,6 +36,7 @@ class transfers;
 class everywhere;
 class progress;
 class departure;
+class reporter;
 
 /// The calling thread's tag for queue owners; in SEQ and PARSYNC they need none.
 inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_tag() : 1; }
@@ -68,6 +69,7 @@ class core {
   friend class everywhere;
   friend class progress;
   friend class departure;
+  friend class reporter;
   friend struct test_access;  // tests that play a peer gone mad
 
   core(engine& self, job::job& j, const settings& s);
@@ -90,6 +92,7 @@ class core {
 
   // The parts lie in the queue; false: the bytes made no sense.
   bool run_handler(token_state& t, codec::parts at) noexcept;
+  void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;
 
@@ -123,6 +126,7 @@ class core {
   std::uint8_t reads_ = 1;                        // transfers that fetch, at a time on a queue pair
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
   std::uint32_t domain_count_ = 0;
+  std::uint32_t first_file_ = 0;  // the number of its first domain's files in this process
   std::unique_ptr<domain[]> domains_;
   std::vector<peer> peers_;  // by domain, then by rank
   std::uint32_t spins_before_yield_ = 200;

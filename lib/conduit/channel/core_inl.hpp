@@ -116,6 +116,12 @@ inline void core::call_handler(const handler_entry& e, token_state& t, const std
   if (t.from != nullptr) told_peer(t.from);
 }
 
+/// A handler that is not plain has run; its message was of that kind.
+inline void core::count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept {
+  peer_counts& c = t.from != nullptr ? t.from->counts : channel(rank_, my_tag()).counts;
+  (t.request ? c.handled : c.answered).note_shared(k, bytes, t.header.system());
+}
+
 inline bool core::run_handler(token_state& t, codec::parts at) noexcept {
   const wire::header h = t.header;
   const wire::kind k = h.kind();
@@ -157,6 +163,7 @@ inline bool core::run_handler(token_state& t, codec::parts at) noexcept {
       (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
     return false;
   call_handler(e, t, at.fixed, at.payload, bytes);
+  count_run(t, k, bytes);
   return true;
 }
 

@@ -82,6 +82,8 @@ void credit_flow::give_back_lease(peer& p) noexcept {
 void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
   const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
   p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
+  count_shared(p.counts.credits_lent, lent);
+  count_shared(p.counts.credits_revoked, revoked);
   if (lent != 0) credits_lent_.fetch_add(lent, std::memory_order_relaxed);
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }
@@ -212,19 +214,23 @@ void credit_flow::send_deferred() noexcept {
     }
 }
 
-// At the end. Further domains and endpoints of a process number theirs.
+// At the end.
 void credit_flow::write_statistics() noexcept {
   if (settings_.credit_stats == "0") return;
-  static std::atomic<unsigned> written{0};
   for (peer& p : peers_) {
     collect_returned(p, thread_tag());
     give_back_lease(p);
   }
+  write_files();
+}
+
+// Further domains and endpoints of a process number theirs.
+void credit_flow::write_files() const noexcept {
+  if (settings_.credit_stats == "0") return;
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
     path.append(".").append(std::to_string(rank_));
-    if (const unsigned n = written.fetch_add(1, std::memory_order_relaxed); n != 0)
-      path.append(".").append(std::to_string(n + 1));
+    if (const unsigned n = first_file_ + i; n != 0) path.append(".").append(std::to_string(n + 1));
     std::ofstream file(path);
     file << credit::snapshot(*domains_[i].ledger);
     if (!file.flush())

@@ -57,6 +57,8 @@ class credit_flow : public core {
   /// Puts a system message on the reply lane to p, by p's path. False: not now.
   virtual bool say(peer& p, const wire::header& h) noexcept = 0;
   void write_statistics() noexcept;
+  // The same, as the ledgers stand; any thread.
+  void write_files() const noexcept;
 
   std::atomic<std::uint64_t> credits_lent_{0};     // on demand
   std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process

@@ -14,6 +14,7 @@
 #include "lib/base/owner.hpp"
 #include "lib/base/tally.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
+#include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "nic/device.hpp"
@@ -88,6 +89,8 @@ struct alignas(cache_line) peer {
   tally credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
+
+  peer_counts counts;  // of what is said and heard, by kind
 
   // Queue pairs; by rings only to hold them.
   queues::lane lanes[lane_count];

@@ -1,5 +1,6 @@
 #include "lib/conduit/collective/meeting.hpp"
 
+#include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
 

@@ -44,6 +44,9 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   if (engine_.peers_[to].path == way::rings) [[unlikely]]
     return copy_far(to, reinterpret_cast<std::uintptr_t>(dest),
                     const_cast<std::byte*>(static_cast<const std::byte*>(src)), bytes, true, c);
+  peer_counts& counts = channel(to).counts;
+  count_shared(counts.puts, 1);
+  count_shared(counts.put_bytes, bytes);
   if (bytes <= max_inline_ && !everything_) return put_inline(to, dest, src, bytes, c);
   // What is larger than a copy in a chunk leaves from its place; then a caller who wants the source
   // back at once waits for the whole operation, since a write has left when it has arrived.
@@ -101,6 +104,8 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   if (engine_.peers_[from].path == way::rings) [[unlikely]]
     return copy_far(from, reinterpret_cast<std::uintptr_t>(src), to, bytes, false, c);
   peer& p = channel(from);
+  count_shared(p.counts.gets, 1);
+  count_shared(p.counts.get_bytes, bytes);
   auto at = reinterpret_cast<std::uintptr_t>(src);
   while (bytes != 0) {
     part local_part;
@@ -184,6 +189,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   wr.wr.atomic.rkey = engine_.peers_[to].segment_rkey;
   wr.wr.atomic.compare_add = a;
   wr.wr.atomic.swap = b;
+  count_shared(channel(to).counts.atomics, 1);
   return push(channel(to), wr, r);
 }
 

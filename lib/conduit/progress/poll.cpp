@@ -54,6 +54,7 @@ status engine::poll(unsigned* n) noexcept {
   if (running != nullptr) [[unlikely]]
     return status::in_handler;
   const std::uint32_t tag = my_tag();
+  poll_counts_[tag - 1].polls.add(1);
   // Most polls find nothing: what they need stands here, and calls nobody.
   if (quick_polls_) [[likely]] {
     domain& d = my_domain(tag);

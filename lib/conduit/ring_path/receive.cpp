@@ -46,6 +46,7 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) n
     return false;
   const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
   c_.call_handler(c_.handlers_.user[h.handler], t, at.fixed, at.payload, h.length);
+  (t.request ? t.from->counts.handled : t.from->counts.answered).medium(h.length);
   rx.pop(m);
   return true;
 }

@@ -63,6 +63,7 @@ template <bool quick, class Push>
   if (!(quick ? p.request_out.try_enter_biased(tag) : p.request_out.try_enter(tag))) [[unlikely]]
     return false;
   const bool sent = push(*tx, wire::header{.credit = 1});
+  if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   p.request_out.leave(tag);
   return sent;
 }
@@ -118,6 +119,7 @@ template <class Push>
 
 [[gnu::always_inline]] inline status ring_path::reply_medium(token_state& t,
                                                              const outgoing& m) noexcept {
+  t.from->counts.replied.medium(m.bytes);
   return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
     const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
     tx.push(op_direct, ring_word(m, h), l.data_bytes, ring_writer<codec::words::pairs>(m, l));

@@ -49,6 +49,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       h.credit = c_.request_credit_byte(p, cost);
       p.request_tx->push(op_direct, ring_word(m, h), l.data_bytes,
                          ring_writer<codec::words::exact>(m, l));
+      p.counts.sent.note(m.kind, m.bytes, m.system());
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.credits.lease -= cost;
       if (!p.wakes) [[likely]]
@@ -78,6 +79,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
   p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
                    ring_writer<codec::words::exact>(m, l));
+  p.counts.replied.note(m.kind, m.bytes, m.system());
   note_replied(p, t);
   wake(p);
   return status::ok;
@@ -92,7 +94,7 @@ bool ring_path::say(peer& p, const wire::header& h) noexcept {
   const std::uint32_t tag = thread_tag();
   if (!p.request_in.try_enter(tag)) return false;
   const bool room = p.reply_tx->has_room(p.reply_room + 1, 0);
-  if (room) p.reply_tx->push_words(op_direct, wire::word_of(h), nullptr, 0);
+  if (room) p.reply_tx->push_words(op_direct, wire::word_of(h), nullptr, 0), p.counts.words.add(1);
   p.request_in.leave(tag);
   wake(p);
   return room;

@@ -76,6 +76,9 @@ inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t
     c_.peer_failed(*t.from, channels::malformed);
   const codec::parts where = l.find(at);
   c_.call_handler(c_.handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);
+  if (t.header.kind() == wire::kind::medium)
+    (t.request ? t.from->counts.handled : t.from->counts.answered)
+        .note_shared(wire::kind::medium, l.carried, false);
 }
 
 // The same of any other.

@@ -54,6 +54,7 @@ template <class Write>
   write_reply(p, t.reply_chunk, n, copied, t.header.chunk,
               [&](std::byte* to) { write(to, c_.reply_header(p, t, t.cost)); });
   if (!copied) t.reply_chunk = queues::no_chunk;
+  p.counts.replies.add(1);
 }
 
 bool verbs_path::reply_plain(token_state& t, const outgoing& m) noexcept {
@@ -68,6 +69,7 @@ bool verbs_path::reply_plain(token_state& t, const outgoing& m) noexcept {
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
   post_reply(t, l.bytes, true, packed_writer<codec::words::pairs>(m, l));
+  if (m.kind == wire::kind::medium) p.counts.replied.medium(m.bytes);
   p.reply_out.leave(tag);
   t.replied = true;
   return true;
@@ -86,6 +88,7 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
   const codec::packed l(m);
+  if (s == status::ok) p.counts.replied.note(m.kind, m.bytes, m.system());
   if (s == status::ok)
     post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
   p.reply_out.leave(tag);

@@ -147,6 +147,7 @@ bool verbs_path::request_plain(peer& p, std::uint32_t tag, const outgoing& m) no
   const bool sent = p.credits.lease != 0 &&
                     post_request(p, tag, lane_request, 1, l.bytes, true,
                                  packed_writer<codec::words::pairs>(m, l), before) == status::ok;
+  if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   p.request_out.leave(tag);
   return sent;
 }
@@ -182,6 +183,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
                        await_sends(p, [&] { return may_request(p, l) == status::ok; });
                        return status::ok;
                      });
+  if (s == status::ok) p.counts.sent.note(m.kind, m.bytes, m.system());
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]

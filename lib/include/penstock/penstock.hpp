@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/counters.hpp"
 #include "penstock/mode.hpp"
 #include "penstock/result.hpp"
 #include "penstock/status.hpp"
@@ -352,6 +353,9 @@ class endpoint {
   status barrier() noexcept;
 
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
+  /// The same by rank, kind and path, with bytes and waits (penstock/counters.hpp). Any thread;
+  /// counts of messages that are on their way may be a moment old. Cost: a walk over the ranks.
+  [[nodiscard]] endpoint_counters counters() const;
   /// Bytes pinned, by purpose, as a table for people. for_ranks computes it for another job size
   /// (0: this).
   [[nodiscard]] std::string memory_report(std::size_t for_ranks = 0) const;

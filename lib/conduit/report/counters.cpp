@@ -1,0 +1,137 @@
+// What an engine has counted, gathered from where it lies: queues, peers, ledgers, the cache of
+// registrations and the kernel's counters of the port. Reads only; any thread.
+#include <algorithm>
+#include <fstream>
+
+#include "firehose/firehose.hpp"
+#include "lib/base/clock.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
+#include "nic/shm/counters.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+message_counters& operator+=(message_counters& a, const message_counters& b) noexcept {
+  for (const auto& row : message_counter_rows) a.*row.field += b.*row.field;
+  return a;
+}
+
+bool silent(const peer_counters& c) noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& d : direction_rows)
+    for (const auto& row : message_counter_rows) sum |= c.*d.field.*row.field;
+  for (const auto* row = peer_counter_rows; row->field != &peer_counters::loan; ++row)
+    sum |= c.*row->field;
+  return sum == 0;
+}
+
+// A counter of the port that the kernel keeps; 0 where it keeps none of that name.
+std::uint64_t port_counter(const nic::device& d, const char* name) {
+  const std::string device = d.name.substr(0, d.name.find(':'));
+  std::ifstream file("/sys/class/infiniband/" + device + "/ports/" + std::to_string(d.self.port) +
+                     "/hw_counters/" + name);
+  std::uint64_t n = 0;
+  return file >> n ? n : 0;
+}
+
+const char* name_of_wait(status s) noexcept {
+  switch (s) {
+    case status::no_credit:
+      return "credits";
+    case status::no_space:
+      return "room";
+    case status::no_chunk:
+      return "send buffers";
+    case status::not_ready:
+      return "connection";
+    case status::busy:
+      return "another thread";
+    default:
+      return "tickets";
+  }
+}
+
+}  // namespace
+
+// Channels to a rank, of all domains, added up.
+peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
+  peer_counters c;
+  c.rank = rank;
+  c.path = rank == rank_ ? "self" : peers_[rank].path == way::rings ? "rings" : "verbs";
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    const domain& d = domains_[i];
+    const peer& p = d.peers[rank];
+    const peer_counts& n = p.counts;
+    const bool rings = p.path == way::rings && rank != rank_;
+    std::uint64_t sent = p.requests_sent.read(), replied = n.replies.read();
+    // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
+    const std::uint8_t ready = p.ready.load(std::memory_order_acquire);
+    if (rings && (ready >> lane_request & 1) != 0) sent += p.request_tx->pushed();
+    if (rings && (ready >> lane_reply & 1) != 0)
+      replied += p.reply_tx->pushed() - p.credit_messages.read() - n.words.read();
+    c.requests_sent += n.sent.read(sent);
+    c.requests_handled += n.handled.read(p.requests_handled.read());
+    c.replies_sent += n.replied.read(replied);
+    c.replies_handled += n.answered.read(p.replies_handled.read());
+    c.puts += n.puts.read(), c.put_bytes += n.put_bytes.read();
+    c.gets += n.gets.read(), c.get_bytes += n.get_bytes.read();
+    c.device_atomics += n.atomics.read();
+    c.waits += n.waits.read();
+    c.wait_ns += static_cast<std::uint64_t>(static_cast<double>(n.wait_ticks.read()) * ns_a_tick);
+    if (const std::uint64_t since = n.waiting_since.load(std::memory_order_relaxed); since != 0) {
+      const auto lasted = static_cast<std::int64_t>(ticks() - since);
+      const double ns = static_cast<double>(lasted > 1 ? lasted : 1) * ns_a_tick;
+      c.waiting_ns = std::max(c.waiting_ns, static_cast<std::uint64_t>(ns) + 1);
+      c.waits_for = name_of_wait(static_cast<status>(n.waits_for.load(std::memory_order_relaxed)));
+    }
+    c.stalls += p.credit_stalls.load(std::memory_order_relaxed);
+    c.credit_messages += p.credit_messages.read();
+    c.credits_lent += n.credits_lent.read(), c.credits_revoked += n.credits_revoked.read();
+    if (rank == rank_) continue;
+    const credit::peer_figures f = d.ledger->figures(rank);
+    c.loan += f.loan, c.holds += f.send, c.most_in_use += f.most;
+  }
+  return c;
+}
+
+std::uint64_t engine::polls() const noexcept {
+  std::uint64_t n = 0;
+  for (std::uint32_t t = 0; t < (concurrent(build_mode) ? max_threads : 1); ++t)
+    n += poll_counts_[t].polls.read();
+  return n;
+}
+
+endpoint_counters engine::counters() const {
+  endpoint_counters c;
+  const double ns_a_tick = ns_per_tick();
+  c.polls = polls();
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    const domain& d = domains_[i];
+    c.connections += d.rings.count() + d.verbs.count();
+    c.credits += d.ledger->settings().total_credits();
+    c.bank += d.ledger->bank();
+    c.epochs += d.ledger->epoch();
+  }
+  if (const firehose::pool* cache = transfers_->cache(); cache != nullptr) {
+    const firehose::pool_statistics s = cache->statistics();
+    c.registration_hits = s.hits, c.registrations = s.misses;
+    c.evictions = s.evictions, c.invalidations = s.invalidations;
+    c.bytes_registered = s.bytes_pinned;
+  }
+  if (device_.shared_memory) {
+    c.receiver_not_ready =
+        nic::shm::rnr_received(device_.context) + nic::shm::rnr_sent(device_.context);
+  } else {
+    // soft-RoCE's name, then mlx5's
+    for (const char* name : {"completer_retry_err", "local_ack_timeout_err", "packet_seq_err"})
+      c.retransmissions += port_counter(device_, name);
+    for (const char* name : {"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err"})
+      c.receiver_not_ready += port_counter(device_, name);
+  }
+  for (std::uint32_t r = 0; r < size_; ++r)
+    if (peer_counters p = counters_of(r, ns_a_tick); !silent(p)) c.peers.push_back(p);
+  return c;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,106 @@
+#include "lib/conduit/report/text.hpp"
+
+#include <cstdio>
+
+#include "lib/base/counters_socket.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI::report {
+namespace {
+
+// Inside a JSON string or a label's value.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= ' ') out += c;
+  }
+  return out += '"';
+}
+
+void member(std::string& out, const char* name, std::uint64_t value) {
+  out.append(",\"").append(name).append("\":").append(std::to_string(value));
+}
+
+void metric_head(std::string& out, const std::string& name, const char* help) {
+  // A gauge is whatever may shrink; its help says "now".
+  const bool gauge = std::string(help).starts_with("now: ");
+  out.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name);
+  out.append(gauge ? " gauge\n" : " counter\n");
+}
+
+void metric(std::string& out, const std::string& name, const std::string& labels,
+            std::uint64_t value) {
+  out.append(name).append("{").append(labels).append("} ").append(std::to_string(value)) += '\n';
+}
+
+}  // namespace
+
+std::string json(const identity& who, const endpoint_counters& c) {
+  std::string out = "{\"format\":1";
+  member(out, "rank", who.rank);
+  member(out, "ranks", who.ranks);
+  member(out, "pid", static_cast<std::uint64_t>(who.pid));
+  out.append(",\"job\":").append(quoted(who.job)).append(",\"program\":");
+  out.append(quoted(who.program)).append(",\"host\":").append(quoted(who.host));
+  out.append(",\"device\":").append(quoted(who.device));
+  for (const auto& row : endpoint_counter_rows) member(out, row.name, c.*row.field);
+  out += ",\"peers\":[";
+  for (const peer_counters& p : c.peers) {
+    if (&p != c.peers.data()) out += ',';
+    out.append("{\"peer\":").append(std::to_string(p.rank));
+    out.append(",\"path\":").append(quoted(p.path));
+    out.append(",\"waits_for\":").append(quoted(p.waits_for));
+    for (const auto& d : direction_rows) {
+      out.append(",\"").append(d.name).append("\":{");
+      const std::size_t first = out.size();
+      for (const auto& row : message_counter_rows) member(out, row.name, p.*d.field.*row.field);
+      out.erase(first, 1);  // its comma
+      out += '}';
+    }
+    for (const auto& row : peer_counter_rows) member(out, row.name, p.*row.field);
+    out += '}';
+  }
+  return out += "]}\n";
+}
+
+std::string prometheus(const identity& who, const endpoint_counters& c) {
+  std::string out;
+  const std::string process =
+      "job=" + quoted(who.job) + ",rank=\"" + std::to_string(who.rank) + '"';
+  for (const auto& row : endpoint_counter_rows) {
+    const std::string name = std::string("penstock_") + row.name;
+    metric_head(out, name, row.help);
+    metric(out, name, process, c.*row.field);
+  }
+  const auto labels = [&](const peer_counters& p) {
+    return process + ",peer=\"" + std::to_string(p.rank) + "\",path=" + quoted(p.path);
+  };
+  for (const auto& row : message_counter_rows) {
+    const std::string name = std::string("penstock_messages_") + row.name;
+    metric_head(out, name, row.help);
+    for (const peer_counters& p : c.peers)
+      for (const auto& d : direction_rows)
+        metric(out, name, labels(p) + ",direction=" + quoted(d.name), p.*d.field.*row.field);
+  }
+  for (const auto& row : peer_counter_rows) {
+    const std::string name = std::string("penstock_peer_") + row.name;
+    metric_head(out, name, row.help);
+    for (const peer_counters& p : c.peers) metric(out, name, labels(p), p.*row.field);
+  }
+  return out;
+}
+
+std::string public_name(const std::string& job_name) {
+  std::uint64_t h = 14695981039346656037ull;
+  for (const char c : job_name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(h >> 32 ^ h));
+  return text;
+}
+
+std::string socket_name(unsigned uid, const std::string& job, std::uint32_t rank, unsigned nth) {
+  return counters_socket + std::to_string(uid) + "/" + job + "/" + std::to_string(rank) + "/" +
+         std::to_string(nth);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI::report

@@ -1,0 +1,65 @@
+// A request's wait, as it is counted and told: how many there were, how long they took together,
+// and since when the current one lasts; the reporter hears of one that lasts. Used by
+// engine::request() alone, for a wait that it is in. Costs two reads of the tick counter, and
+// nothing when there is nothing to wait for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/status.hpp"
+#include "lib/conduit/channel/peer_counts.hpp"
+#include "lib/conduit/report/reporter.hpp"
+#include "penstock/mode.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+class waiting {
+ public:
+  /// c: of the peer that the request goes to; outlives this. tell: who hears of it, or null.
+  waiting(peer_counts& c, reporter* tell) noexcept : counts_(c), tell_(tell) {}
+  ~waiting() {
+    if (began_ != 0) end();
+  }
+  waiting(const waiting&) = delete;
+  waiting& operator=(const waiting&) = delete;
+
+  /// The request cannot go yet, for that reason.
+  void step(status s) noexcept {
+    if (began_ == 0) begin();
+    if (++steps_ % steps_a_look == 0 && tell_ != nullptr && ticks() - began_ > long_ticks) {
+      tell_->somebody_waits();
+      tell_ = nullptr;
+    }
+    if (s == last_) return;
+    last_ = s;
+    // relaxed: who reads it shows it to people
+    counts_.waits_for.store(static_cast<std::uint8_t>(s), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr unsigned steps_a_look = 1024;
+  static constexpr std::uint64_t long_ticks = std::uint64_t{1} << 31;  // about a second
+
+  void begin() noexcept {
+    began_ = ticks();
+    count_shared(counts_.waits, 1);
+    // relaxed, all of it: of several threads that wait for one peer the first one's time is shown
+    if (counts_.waiters.fetch_add(1, std::memory_order_relaxed) == 0)
+      counts_.waiting_since.store(began_, std::memory_order_relaxed);
+  }
+  void end() noexcept {
+    count_shared(counts_.wait_ticks, ticks() - began_);
+    if (counts_.waiters.fetch_sub(1, std::memory_order_relaxed) == 1)
+      counts_.waiting_since.store(0, std::memory_order_relaxed);
+  }
+
+  peer_counts& counts_;
+  reporter* tell_;
+  unsigned steps_ = 0;
+  std::uint64_t began_ = 0;
+  status last_ = status::ok;
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

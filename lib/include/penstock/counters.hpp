@@ -1,0 +1,121 @@
+// What an endpoint has counted for each of the other ranks, as endpoint::counters() answers it, and
+// the tables of the counters' names, from which every text is written: the files of
+// PENSTOCK_COUNTERS, what pentop shows, and the C interface. All counts start at 0 with start() and
+// only grow, but for those that their text calls "now".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+/// Messages of one direction. Bytes are those of payloads: a Short has none.
+struct message_counters {
+  std::uint64_t shorts = 0, mediums = 0, longs = 0;
+  std::uint64_t medium_bytes = 0, long_bytes = 0;
+  std::uint64_t own = 0;  ///< of the library itself: barriers, atomics that travel as messages
+};
+
+/// One other rank, or this process itself.
+struct peer_counters {
+  std::uint32_t rank = 0;
+  const char* path = "";  ///< "rings", "verbs", "self"
+  message_counters requests_sent, requests_handled, replies_sent, replies_handled;
+  /// One-sided operations that went to the device. Those on memory that is mapped here are copies,
+  /// which nothing counts.
+  std::uint64_t puts = 0, put_bytes = 0, gets = 0, get_bytes = 0, device_atomics = 0;
+  std::uint64_t stalls = 0;           ///< requests that waited for credits
+  std::uint64_t waits = 0;            ///< requests that waited for anything
+  std::uint64_t wait_ns = 0;          ///< how long they waited together, ended waits only
+  std::uint64_t waiting_ns = 0;       ///< now: how long the current wait has lasted; 0: none
+  const char* waits_for = "";         ///< now: what it waits for
+  std::uint64_t credit_messages = 0;  ///< messages that carried nothing but credits
+  std::uint64_t credits_lent = 0;     ///< on demand, to that rank
+  std::uint64_t credits_revoked = 0;  ///< that it gave back
+  std::uint64_t loan = 0;             ///< now: credits lent to it
+  std::uint64_t holds = 0;            ///< now: credits lent by it that are free
+  std::uint64_t most_in_use = 0;      ///< high-water mark of its credits, as epochs remember it
+};
+
+/// One endpoint of this process.
+struct endpoint_counters {
+  std::uint64_t polls = 0;
+  std::uint64_t connections = 0;
+  std::uint64_t credits = 0, bank = 0, epochs = 0;  ///< of all domains; bank: now
+  std::uint64_t registration_hits = 0, registrations = 0, evictions = 0, invalidations = 0;
+  std::uint64_t bytes_registered = 0;  ///< now, by the cache of registrations
+  /// Of the whole port, since it came up; 0 where the device has no such counters.
+  std::uint64_t retransmissions = 0, receiver_not_ready = 0;
+  std::vector<peer_counters>
+      peers;  ///< of ranks that a message or an operation went to or came from
+};
+
+/// A counter's name in texts, what it counts, and where it lies.
+template <class Of>
+struct counter_row {
+  const char* name;
+  const char* help;
+  std::uint64_t Of::*field;
+};
+
+inline constexpr counter_row<message_counters> message_counter_rows[] = {
+    {"shorts", "Shorts of user handlers", &message_counters::shorts},
+    {"mediums", "Mediums of user handlers", &message_counters::mediums},
+    {"longs", "Longs of user handlers", &message_counters::longs},
+    {"medium_bytes", "payload bytes of Mediums", &message_counters::medium_bytes},
+    {"long_bytes", "payload bytes of Longs", &message_counters::long_bytes},
+    {"own", "messages of the library itself", &message_counters::own},
+};
+
+/// The four directions of a peer's messages, by the names that precede those of message_counters.
+struct direction_row {
+  const char* name;
+  message_counters peer_counters::*field;
+};
+inline constexpr direction_row direction_rows[] = {
+    {"requests_sent", &peer_counters::requests_sent},
+    {"requests_handled", &peer_counters::requests_handled},
+    {"replies_sent", &peer_counters::replies_sent},
+    {"replies_handled", &peer_counters::replies_handled},
+};
+
+inline constexpr counter_row<peer_counters> peer_counter_rows[] = {
+    {"puts", "puts given to the device", &peer_counters::puts},
+    {"put_bytes", "bytes of these puts", &peer_counters::put_bytes},
+    {"gets", "gets given to the device", &peer_counters::gets},
+    {"get_bytes", "bytes of these gets", &peer_counters::get_bytes},
+    {"device_atomics", "atomics given to the device", &peer_counters::device_atomics},
+    {"stalls", "requests that waited for credits", &peer_counters::stalls},
+    {"waits", "requests that waited for anything", &peer_counters::waits},
+    {"wait_ns", "nanoseconds that these waited, ended waits only", &peer_counters::wait_ns},
+    {"waiting_ns", "now: nanoseconds that the current wait has lasted", &peer_counters::waiting_ns},
+    {"credit_messages", "messages that carried nothing but credits",
+     &peer_counters::credit_messages},
+    {"credits_lent", "credits lent to the rank on demand", &peer_counters::credits_lent},
+    {"credits_revoked", "credits that the rank gave back", &peer_counters::credits_revoked},
+    {"loan", "now: credits lent to the rank", &peer_counters::loan},
+    {"holds", "now: free credits that the rank has lent", &peer_counters::holds},
+    {"most_in_use", "most credits of the rank in use, as epochs remember",
+     &peer_counters::most_in_use},
+};
+
+inline constexpr counter_row<endpoint_counters> endpoint_counter_rows[] = {
+    {"polls", "polls of all threads", &endpoint_counters::polls},
+    {"connections", "ranks that are connected", &endpoint_counters::connections},
+    {"credits", "credits that this process lends or keeps", &endpoint_counters::credits},
+    {"bank", "now: credits that are not lent", &endpoint_counters::bank},
+    {"epochs", "epochs of credit statistics that have ended", &endpoint_counters::epochs},
+    {"registration_hits", "uses of a cached registration", &endpoint_counters::registration_hits},
+    {"registrations", "registrations made for puts and gets", &endpoint_counters::registrations},
+    {"evictions", "registrations given up for room", &endpoint_counters::evictions},
+    {"invalidations", "registrations lost because their memory changed",
+     &endpoint_counters::invalidations},
+    {"bytes_registered", "now: bytes held by the cache of registrations",
+     &endpoint_counters::bytes_registered},
+    {"retransmissions", "packets that the port sent again", &endpoint_counters::retransmissions},
+    {"receiver_not_ready", "messages of the port that found no receive buffer",
+     &endpoint_counters::receiver_not_ready},
+};
+
+}  // namespace penstock

@@ -1,0 +1,172 @@
+// Job program: what endpoint::counters() says is what the program itself has counted, message by
+// message. All ranks send all ranks, themselves included, requests of every kind, which are
+// answered by replies of every kind or not at all.
+//   counted MESSAGES [puts]
+// puts: also puts and gets, all of which go to the device (by verbs).
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "penstock/rma.hpp"
+#include "test/conduit/job_check.hpp"
+
+using namespace penstock;
+
+namespace {
+
+constexpr std::uint32_t room = 8192;  // of the segment, for each rank
+enum kind : std::uint32_t { shorts, mediums, longs, kinds };
+
+struct sums {
+  message_counters sent, handled, replied, answered;
+};
+
+void note(message_counters& c, std::uint32_t k, std::size_t bytes) {
+  if (k == shorts) ++c.shorts;
+  if (k == mediums) ++c.mediums, c.medium_bytes += bytes;
+  if (k == longs) ++c.longs, c.long_bytes += bytes;
+}
+
+struct side {
+  endpoint* ep = nullptr;
+  std::vector<sums> with;
+  std::vector<std::byte> payload;
+  std::uint64_t outstanding = 0;
+  std::vector<std::uint64_t> expected;
+  short_handler<std::uint32_t> short_answer;
+  payload_handler<std::uint32_t> payload_answer;
+
+  // wanted: the kind of the answer; kinds: none.
+  void answer(token& t, std::uint32_t wanted) {
+    const std::size_t bytes =
+        wanted == shorts ? 0 : (wanted * 977 + with[t.source()].handled.shorts) % 4000;
+    const auto some = std::span<const std::byte>(payload).first(bytes);
+    auto* const there = ep->segment_of(t.source()).data() + room * ep->rank();
+    status s = status::ok;
+    if (wanted == shorts) s = t.reply_short(short_answer, wanted);
+    if (wanted == mediums) s = t.reply_medium(payload_answer, some, wanted);
+    if (wanted == longs) s = t.reply_long(payload_answer, some, there, wanted);
+    JOB_CHECK(s == status::ok);
+    note(with[t.source()].replied, wanted, bytes);
+  }
+  void on_short(token& t, std::uint32_t wanted) {
+    note(with[t.source()].handled, shorts, 0);
+    answer(t, wanted);
+  }
+  void on_payload(token& t, std::span<std::byte> p, std::uint32_t k, std::uint32_t wanted) {
+    note(with[t.source()].handled, k, p.size());
+    answer(t, wanted);
+  }
+  void on_total(token& t, std::uint64_t n) {
+    note(with[t.source()].handled, shorts, 0);
+    expected[t.source()] = n;
+  }
+  void on_short_answer(token& t, std::uint32_t) {
+    note(with[t.source()].answered, shorts, 0);
+    --outstanding;
+  }
+  void on_payload_answer(token& t, std::span<std::byte> p, std::uint32_t k) {
+    note(with[t.source()].answered, k, p.size());
+    --outstanding;
+  }
+};
+
+void check_same(const char* what, rank_id r, const message_counters& said,
+                const message_counters& mine) {
+  for (const auto& row : message_counter_rows) {
+    if (row.field == &message_counters::own || said.*row.field == mine.*row.field) continue;
+    fatal(9, "%s, rank %u, %s: counted %llu, the program %llu", what, r, row.name,
+          static_cast<unsigned long long>(said.*row.field),
+          static_cast<unsigned long long>(mine.*row.field));
+  }
+}
+
+// Each goes to the device: to the segment of the next rank, by verbs.
+void move_bytes(endpoint& ep) {
+  remote_memory r(ep);
+  const rank_id to = (ep.rank() + 1) % ep.size();
+  std::vector<std::byte> mine(5000);
+  std::byte* const there = ep.segment_of(to).data() + room * ep.rank();
+  for (const std::size_t n : {std::size_t{8}, std::size_t{1000}, mine.size()}) {
+    JOB_CHECK(r.put(to, there, std::span(mine).first(n)) == status::ok);
+    JOB_CHECK(r.get(std::span(mine).first(n), to, there) == status::ok);
+  }
+  for (const peer_counters& p : ep.counters().peers) {
+    if (p.rank != to) continue;
+    JOB_CHECK(p.puts == 3 && p.put_bytes == 6008);
+    JOB_CHECK(p.gets == 3 && p.get_bytes == 6008);
+    return;
+  }
+  JOB_CHECK(!"counted");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto each = static_cast<std::uint32_t>(argc > 1 ? std::atoll(argv[1]) : 1000);
+  auto w = world::join();
+  JOB_CHECK(w);
+  endpoint ep = test::open_endpoint(*w);
+  side here;
+  here.ep = &ep;
+  here.with.resize(ep.size());
+  here.payload.resize(room);
+  const auto on_short = ep.add<&side::on_short>(&here);
+  const auto on_payload = ep.add<&side::on_payload>(&here);
+  here.expected.resize(ep.size());
+  const auto on_total = ep.add<&side::on_total>(&here);
+  here.short_answer = ep.add<&side::on_short_answer>(&here);
+  here.payload_answer = ep.add<&side::on_payload_answer>(&here);
+  if (auto r = ep.start(std::size_t{room} * ep.size()); !r)
+    fatal(3, "%s", r.error().message().c_str());
+  JOB_CHECK(ep.barrier() == status::ok);
+
+  std::minstd_rand dice(7 + ep.rank());
+  const auto throw_dice = [&](std::uint32_t n) { return static_cast<std::uint32_t>(dice() % n); };
+  for (std::uint32_t i = 0; i < each; ++i) {
+    const rank_id to = throw_dice(ep.size());
+    const std::uint32_t k = throw_dice(kinds), wanted = throw_dice(kinds + 1);
+    // Small ones mostly: these go the shortest way.
+    const std::size_t bytes =
+        k == shorts ? 0 : throw_dice(throw_dice(3) == 0 ? (k == longs ? room : 4000) : 100);
+    const auto some = std::span<const std::byte>(here.payload).first(bytes);
+    auto* const there = ep.segment_of(to).data() + room * ep.rank();
+    if (wanted != kinds) ++here.outstanding;
+    status s = status::ok;
+    if (k == shorts) s = ep.request_short(to, on_short, wanted);
+    if (k == mediums) s = ep.request_medium(to, on_payload, some, k, wanted);
+    if (k == longs) s = ep.request_long(to, on_payload, some, there, k, wanted);
+    JOB_CHECK(s == status::ok);
+    note(here.with[to].sent, k, bytes);
+  }
+  // Each tells each other how many came from it, this message included.
+  const auto total = [](const message_counters& c) { return c.shorts + c.mediums + c.longs; };
+  for (rank_id r = 0; r < ep.size(); ++r) {
+    note(here.with[r].sent, shorts, 0);
+    JOB_CHECK(ep.request_short(r, on_total, total(here.with[r].sent)) == status::ok);
+  }
+  JOB_CHECK(ep.wait_until([&] {
+    for (rank_id r = 0; r < ep.size(); ++r)
+      if (here.expected[r] == 0 || total(here.with[r].handled) < here.expected[r]) return false;
+    return here.outstanding == 0;
+  }) == status::ok);
+
+  const endpoint_counters said = ep.counters();
+  JOB_CHECK(said.polls != 0);
+  std::size_t met = 0;
+  for (const peer_counters& p : said.peers) {
+    const sums& mine = here.with[p.rank];
+    check_same("requests sent", p.rank, p.requests_sent, mine.sent);
+    check_same("requests handled", p.rank, p.requests_handled, mine.handled);
+    check_same("replies sent", p.rank, p.replies_sent, mine.replied);
+    check_same("replies handled", p.rank, p.replies_handled, mine.answered);
+    ++met;
+  }
+  JOB_CHECK(met == ep.size());
+  if (argc > 2 && std::string_view(argv[2]) == "puts") move_bytes(ep);
+  JOB_CHECK(ep.barrier() == status::ok);
+  if (ep.rank() == 0) std::puts("counted");
+  return 0;
+}

@@ -1,0 +1,39 @@
+// Two samples of a job, compared: what happened between them, as JSON and as tables for people.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/pentop/sample.hpp"
+
+namespace pentop {
+
+/// Rank `from` towards rank `to`, between the samples.
+struct flow {
+  std::uint32_t from = 0, to = 0;
+  double messages = 0, bytes = 0;  ///< a second
+  double waited = 0;               ///< share of the time, 0 to 1, more with several threads
+  pair_figures now;
+};
+
+/// What is seen of a job.
+struct picture {
+  std::string job;
+  double seconds = 0;  ///< between the samples
+  sample now;
+  std::map<std::uint32_t, double> polls;  ///< a second, by rank
+  std::vector<flow> flows;                ///< of pairs with messages or waits, busiest first
+  std::vector<flow> waits;                ///< of pairs of which one waits, longest first
+  std::uint32_t target = no_target;       ///< for which the others wait most
+  static constexpr std::uint32_t no_target = ~0u;
+};
+
+picture compare(const std::string& job, const sample& before, sample now);
+
+nlohmann::json as_json(const picture& p);
+/// At most 100 columns; `most` pairs.
+std::string as_text(const picture& p, std::size_t most);
+
+}  // namespace pentop
