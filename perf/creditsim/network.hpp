@@ -4,10 +4,11 @@
 // steps. Replies and system messages are handled as they arrive: they need nothing (DEADLOCK.md).
 // Time is counted, not measured: a run is the same on every machine.
 //
-// A node does what the engine does (lib/conduit/channel/credits.cpp): its request asks for seven
-// credits at most, and it sends the WANTs that the ledger names. As by default each request is
-// answered by a reply; with `batches` a stream leases credits, and they come back in batches. With
-// `cores` nodes take turns, and one that sends, or has no core, does not look at what has come.
+// A node does what the engine does (lib/conduit/channel/credit_flow.cpp): its request asks for
+// seven credits at most, and it sends the WANTs that the ledger names. As by default each request
+// is answered by a reply; with `batches` a stream leases credits, and they come back in batches.
+// With `cores` nodes take turns, and one that sends, or has no core, does not look at what has
+// come.
 //
 // Order of work: since no message arrives sooner than `latency` steps after it was sent, so many
 // steps of one block of nodes are done before those of the next: its ledgers stay in the cache

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
 #include "penstock/penstock.hpp"
 #include "test/conduit/job_check.hpp"

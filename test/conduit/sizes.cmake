@@ -30,8 +30,6 @@ foreach(bytes 512 65024)
   foreach(name ${sized_folders})
     sized_folder(${name} ${bytes})
   endforeach()
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/conduit/verbs_path/verbs.cpp
-    ${PROJECT_SOURCE_DIR}/lib/conduit/verbs_path/verbs_receive.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   foreach(source am_kinds.cpp am_errors.cpp am_flood.cpp ${PROJECT_SOURCE_DIR}/perf/hello/hello.cpp)
     cmake_path(GET source STEM program)
     add_executable(${program}_${bytes} ${source})

@@ -9,8 +9,8 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr unsigned batch = 16;
-static_assert(batch <= queues::dimensions::receives_a_post,
+constexpr unsigned completions_a_poll = 16;
+static_assert(completions_a_poll <= queues::dimensions::receives_a_post,
               "what one poll took is put back at once");
 
 // The header of what came, if it is that long.
@@ -32,8 +32,8 @@ void count(tally& n) noexcept {
 
 // Handles completions of what was sent. Any thread, any time; runs no handler.
 unsigned verbs_path::reap_sends(domain& d) noexcept {
-  ibv_wc wc[batch];
-  const int n = ibv_poll_cq(d.queues->send_cq, batch, wc);
+  ibv_wc wc[completions_a_poll];
+  const int n = ibv_poll_cq(d.queues->send_cq, completions_a_poll, wc);
   if (n < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of the send queue failed on %s", c_.device_.name.c_str());
   d.queues->send_room.give(static_cast<std::uint32_t>(n));
@@ -125,8 +125,8 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
 // SAFE_EQ: replies and system messages.
 [[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
                                                                 std::uint32_t tag) noexcept {
-  ibv_wc wc[batch];
-  const unsigned limit = std::min(c_.safe_limit_, batch);
+  ibv_wc wc[completions_a_poll];
+  const unsigned limit = std::min(c_.safe_limit_, completions_a_poll);
   const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) {
     if (mine.late_receives >= queues::dimensions::late_receives / 2) [[unlikely]]
@@ -216,7 +216,7 @@ void verbs_path::lay_down(domain& d, poller& mine) noexcept {
 // posted again when all that answers it is on its way.
 [[gnu::always_inline]] inline unsigned verbs_path::take_requests(domain& d, poller& mine,
                                                                  std::uint32_t tag) noexcept {
-  const unsigned limit = std::min(c_.am_limit_, batch);
+  const unsigned limit = std::min(c_.am_limit_, completions_a_poll);
   ibv_wc wc;
   unsigned n = 0;
   const bool kept = mine.equipped();
