@@ -19,6 +19,12 @@ std::string per_second(double x) {
   return fmt::format("{:.1f} k", x / 1e3);
 }
 
+std::string time(double ns) {
+  if (ns >= 1e9) return fmt::format("{:.2f} s", ns / 1e9);
+  if (ns >= 1e6) return fmt::format("{:.1f} ms", ns / 1e6);
+  return fmt::format("{:.1f}", ns);
+}
+
 }  // namespace
 
 double measurement::ratio() const noexcept {
@@ -41,21 +47,33 @@ std::string to_json(const measurement& m) {
   return line.text();
 }
 
-std::string table_head() {
-  return fmt::format(
-             "{:<10} {:<6} {:>8} {:<8} {:<4} | {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} | {:>9} "
-             "{:>9} | {:>8} {:>9} {:>6} | probe ns\n",
-             "bench", "kind", "bytes", "device", "mode", "min ns", "p50", "p90", "p99", "p99.9",
-             "max", "ops/s", "bytes/s", "twin p50", "twin op/s", "ratio") +
-         std::string(172, '-') + "\n";
+std::string table_head(const measurement& m) {
+  return fmt::format("{} {}, {}, {}, {} processes; a cache line there and back takes {:.0f} ns\n",
+                     m.bench, m.kind, m.device, m.mode, m.procs, m.probe_ns[0]) +
+         fmt::format("{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>7}\n", "bytes",
+                     "min ns", "p50", "p90", "p99", "p99.9", "max", "ops/s", "bytes/s",
+                     m.is_latency ? "twin p50" : "twin op/s", "ratio");
 }
 
 std::string table_row(const measurement& m) {
+  return fmt::format("{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>7.3f}\n", m.size,
+                     time(m.ns.min), time(m.ns.p50), time(m.ns.p90), time(m.ns.p99),
+                     time(m.ns.p999), time(m.ns.max), per_second(m.rate),
+                     per_second(m.bytes_per_s()),
+                     m.is_latency ? time(m.twin_ns) : per_second(m.twin_rate), m.ratio());
+}
+
+std::string csv_head() {
+  return "bench,kind,device,mode,procs,threads,size,iters,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,"
+         "max_ns,rate,bytes_per_s,twin_ns,twin_rate,ratio,probe_before_ns,probe_after_ns\n";
+}
+
+std::string csv_row(const measurement& m) {
   return fmt::format(
-      "{:<10} {:<6} {:>8} {:<8} {:<4} | {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
-      "{:>10.1f} | {:>9} {:>9} | {:>8.1f} {:>9} {:>6.3f} | {:.0f} {:.0f}\n",
-      m.bench, m.kind, m.size, m.device, m.mode, m.ns.min, m.ns.p50, m.ns.p90, m.ns.p99, m.ns.p999,
-      m.ns.max, per_second(m.rate), per_second(m.bytes_per_s()), m.twin_ns, per_second(m.twin_rate),
+      "{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{:.0f},{:.0f},{:.1f},"
+      "{:.0f},{:.4f},{:.1f},{:.1f}\n",
+      m.bench, m.kind, m.device, m.mode, m.procs, m.threads, m.size, m.iters, m.ns.min, m.ns.p50,
+      m.ns.p90, m.ns.p99, m.ns.p999, m.ns.max, m.rate, m.bytes_per_s(), m.twin_ns, m.twin_rate,
       m.ratio(), m.probe_ns[0], m.probe_ns[1]);
 }
 

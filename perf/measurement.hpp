@@ -30,9 +30,14 @@ struct measurement {
 /// One JSON object, no line end. Times to 0.1 ns, ratio to four digits.
 std::string to_json(const measurement& m);
 
-/// The table's two heading lines, with line ends.
-std::string table_head();
-/// One line of the table, with line end.
+/// The table's two heading lines, with line ends: what is measured where, and the columns.
+std::string table_head(const measurement& m);
+/// One line of the table, with line end: at most 100 columns. Times in ns, but for those that name
+/// another unit.
 std::string table_row(const measurement& m);
+
+/// The same for programs that read tables, every field of the JSON; with line ends.
+std::string csv_head();
+std::string csv_row(const measurement& m);
 
 }  // namespace penstock::perf

@@ -6,10 +6,10 @@
 
 #include "credit/credit.hpp"
 #include "lib/base/build_mode.hpp"
-#include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/sampled.hpp"
 
 namespace penstock::penperf {
 
@@ -35,7 +35,7 @@ class credit_take_return final : public bench {
   void add_handlers(endpoint&) override {}
 
   figures ours(rig&) override {
-    return measure([this] {
+    return sampled(samples_, batch, [this] {
       for (std::uint64_t i = 0; i < batch; ++i) {
         if (ledger_.try_take(peer, 1) != 1) fatal(1, "credit_take_return: no credit");
         forget();
@@ -46,7 +46,7 @@ class credit_take_return final : public bench {
   }
 
   figures raw(rig&) override {
-    return measure([this] {
+    return sampled(samples_, batch, [this] {
       for (std::uint64_t i = 0; i < batch; ++i) {
         bare_.fetch_sub(1, std::memory_order_relaxed);
         forget();
@@ -58,30 +58,6 @@ class credit_take_return final : public bench {
 
  private:
   static constexpr std::uint32_t peer = 1;
-
-  template <class Batch>
-  figures measure(Batch&& once) {
-    const auto take = [&](std::span<std::uint64_t> samples) {
-      std::uint64_t before = ticks();
-      for (auto& s : samples) {
-        once();
-        const std::uint64_t now = ticks();
-        s = now - before;
-        before = now;
-      }
-    };
-    const std::span few = std::span(samples_).first(std::min<std::size_t>(samples_.size(), 100));
-    settle([&] {
-      take(few);
-      return static_cast<double>(perf::median(few));
-    });
-    const std::uint64_t start = ticks();
-    take(samples_);
-    const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
-    const std::uint64_t count = batch * samples_.size();
-    return {perf::summarize(samples_, ns_per_tick() / static_cast<double>(batch)),
-            static_cast<double>(count) / seconds, count};
-  }
 
   credit::ledger<build_mode> ledger_{eight_processes()};
   alignas(cache_line) word<build_mode, std::uint64_t> bare_{1000};

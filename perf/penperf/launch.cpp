@@ -27,6 +27,14 @@ std::string become(const std::vector<std::string>& candidates,
   return candidates.front() + ": " + std::strerror(errno);
 }
 
+bool pin_to_cpu(unsigned cpu) noexcept {
+  if (cpu >= CPU_SETSIZE) return false;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
 void pin_to_core(unsigned n) noexcept {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

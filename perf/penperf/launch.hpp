@@ -16,5 +16,7 @@ std::string become(const std::vector<std::string>& candidates,
 
 /// Binds this process to one core if it may run on several: the n-th of those allowed, in turn.
 void pin_to_core(unsigned n) noexcept;
+/// Pins this process to the CPU of that number. False: it may not run there.
+bool pin_to_cpu(unsigned cpu) noexcept;
 
 }  // namespace penstock::penperf

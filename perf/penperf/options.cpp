@@ -1,6 +1,7 @@
 // See options.hpp.
 #include "perf/penperf/options.hpp"
 
+#include <cstdio>
 #include <string_view>
 
 #include "lib/base/command_line.hpp"
@@ -46,6 +47,45 @@ const char* name_of(lookup_kind k) noexcept {
   return "plain";
 }
 
+namespace {
+
+bool is_message(const std::string& bench) { return bench.starts_with("am_"); }
+
+// An option that says nothing to that benchmark would be believed to have said something.
+std::string not_for(const std::string& bench, const command_line& line) {
+  const bool one_sided = bench.starts_with("put_") || bench.starts_with("get_");
+  const auto complain = [&](const char* option, const char* of) {
+    return std::string(option) + " is for " + of;
+  };
+  if (line.given("--kind") && !is_message(bench)) return complain("--kind", "active messages");
+  if (line.given("--reply") && bench != "am_lat") return complain("--reply", "am_lat");
+  if (line.given("--memory") && !one_sided && !bench.starts_with("atomic_"))
+    return complain("--memory", "puts, gets and atomics");
+  if (line.given("--lookup") && bench != "reg") return complain("--lookup", "reg");
+  if (line.given("-D") && !find_bench(bench)->timed_rounds)
+    return complain("-D", "benchmarks whose rounds are timed; say -n");
+  return {};
+}
+
+bool read_cpus(const std::string& text, std::vector<unsigned>& out) {
+  unsigned a = 0, b = 0;
+  char rest = 0;
+  if (text.empty()) return true;
+  if (std::sscanf(text.c_str(), "%u,%u%c", &a, &b, &rest) != 2) return false;
+  out = {a, b};
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> sizes_of(const options& o) {
+  if (!o.all_sizes) return {o.size};
+  const bool medium = is_message(o.bench) && o.kind == am_kind::medium;
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t n = 1; n <= (medium ? 4096u : 8u << 20); n *= 2) sizes.push_back(n);
+  return sizes;
+}
+
 options parse(int argc, char** argv) {
   options o;
   command_line line(
@@ -87,23 +127,44 @@ options parse(int argc, char** argv) {
   line.number("--rounds", o.rounds, "Rounds; the median one is reported (5; off shm0 41, if timed)",
               1, 101);
   line.number("--threads", o.threads, "Threads in each process (par; am_rate, am_bw, reg)", 1, 64);
-  line.text("--device", o.device, "Device, as in PENSTOCK_DEVICE");
+  line.flag("-a,--all", o.all_sizes, "Each power of 2, up to what the kind takes, instead of -s");
+  line.number("-D,--duration", o.seconds, "Seconds of a round, instead of -n", 0.001, 3600.0);
+  line.text("-d,--device", o.device, "Device, as in PENSTOCK_DEVICE");
+  std::string cpus;
+  line.text("--cpus", cpus, "Processors of the requester and of the target", {.type = "A,B"});
   line.flag("--json", o.json, "One JSON object on a line");
+  line.flag("--csv", o.csv, "Comma-separated values, with a heading");
+  line.text("--svg", o.svg, "Also draw the figures of all sizes", {.type = "FILE"});
+  line.flag("--counters", o.counters,
+            "Both processes also print what they have counted, to stderr");
   line.parse(argc, argv);
+  if (!read_cpus(cpus, o.cpus)) line.refuse("--cpus", cpus + ": two numbers are wanted, as in 0,1");
+  if (o.json && o.csv) line.refuse("--csv", "--json says otherwise");
+  if (o.all_sizes && o.size != 0) line.refuse("-s", "-a measures all sizes");
+  if (!o.svg.empty() && !o.all_sizes) line.refuse("--svg", "a picture of all sizes needs -a");
+  if (line.given("-D") && o.iters != 0)
+    line.refuse("-D", "-n says how many operations a round has");
+  const std::string misplaced = not_for(o.bench, line);
+  if (!misplaced.empty()) line.refuse(o.bench, misplaced);
   constexpr std::string_view own_mode = PENPERF_MODE;
   if (!mode.empty() && mode != own_mode)
     line.refuse("--mode", "start penperf itself to choose the mode");
   if (o.threads > 1 && own_mode != "par" && o.bench != "reg")
     line.refuse("--threads", "more than one thread needs --mode par");
   o.kind_given = line.given("--kind");
+  const bool any_size = o.all_sizes;
+  if (any_size) o.size = o.kind == am_kind::short_ && is_message(o.bench) ? 0 : 1;
   const std::string complaint = find_bench(o.bench)->complete(o);
+  // gasnet.h is attached once in a process.
+  if (any_size && (!complaint.empty() || o.size != 1 || o.bench == "strided"))
+    line.refuse("-a", o.bench + " of that kind has one size");
   if (!complaint.empty()) line.refuse(o.bench, complaint);
   return o;
 }
 
 void set_pace(options& o, bool many_short) noexcept {
   if (o.rounds == 0) o.rounds = many_short ? 41 : 5;
-  o.seconds = many_short ? 0.05 : 0.25;
+  if (o.seconds == 0) o.seconds = many_short ? 0.05 : 0.25;
   o.chunk = many_short ? 128 : 1024;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace penstock::penperf {
 
@@ -36,12 +37,19 @@ struct options {
   std::uint64_t size = 0;   ///< payload bytes of one operation
   std::uint64_t iters = 0;  ///< operations a round
   unsigned rounds = 0;
-  double seconds = 0;       ///< of a round whose operations are not told
+  double seconds = 0;       ///< of a round whose operations are not told; 0: chosen (set_pace)
   std::uint64_t chunk = 0;  ///< operations between two looks at whether the rate has settled
   unsigned threads = 1;
   std::string device;
-  bool json = false;
+  bool all_sizes = false;      ///< powers of 2, from 1 byte to what the kind takes
+  std::vector<unsigned> cpus;  ///< of the requester and the target; empty: the first two
+  bool json = false, csv = false;
+  bool counters = false;  ///< both processes print what they have counted
+  std::string svg;        ///< a picture of all sizes
 };
+
+/// The sizes that o.all_sizes stands for.
+std::vector<std::uint64_t> sizes_of(const options& o);
 
 /// Fills in how long and how many rounds are, once the device is known. Where the kernel is the
 /// device what is measured wanders from moment to moment, ours and the twin's alike: there many

@@ -9,6 +9,7 @@
 #include "lib/base/log.hpp"
 #include "perf/measurement.hpp"
 #include "perf/penperf/bench.hpp"
+#include "perf/penperf/chart.hpp"
 #include "perf/penperf/launch.hpp"
 #include "perf/penperf/or_die.hpp"
 #include "perf/penperf/rig.hpp"
@@ -74,30 +75,27 @@ perf::measurement measure(rig& r, bench& b, const perf::measurement& head) {
   return rounds[keeper.median_round()];
 }
 
-void print(const options& o, const perf::measurement& m) {
+void print(const options& o, const perf::measurement& m, bool first) {
   if (o.json)
     std::printf("%s\n", perf::to_json(m).c_str());
+  else if (o.csv)
+    std::printf("%s%s", first ? perf::csv_head().c_str() : "", perf::csv_row(m).c_str());
   else
-    std::printf("%s%s", perf::table_head().c_str(), perf::table_row(m).c_str());
+    std::printf("%s%s", first ? perf::table_head(m).c_str() : "", perf::table_row(m).c_str());
   std::fflush(stdout);
 }
 
-int run(int argc, char** argv) {
-  options o = parse(argc, argv);
-  world w = or_die(world::join());
-  if (w.size() == 1) {
-    if (std::getenv("PENPERF_LAUNCHED") != nullptr) fatal(1, "penrun made no job of two");
-    launch_two(argc, argv);
-  }
-  pin_to_core(w.rank());
+/// All rounds of one size. Collective; the requester's answer counts.
+perf::measurement at_size(world& w, options o) {
   setting_overrides overrides;
   if (!o.device.empty()) overrides.emplace_back("PENSTOCK_DEVICE", o.device);
+  if (o.counters) overrides.emplace_back("PENSTOCK_COUNTERS", "-");
   endpoint ep = or_die(endpoint::open(w, overrides));
   if (o.kind == am_kind::medium && o.size > ep.max_medium()) {
     if (o.size > 4096 || w.rank() == 0)
       std::fprintf(stderr, "penperf: the largest Medium of this build is %zu bytes\n",
                    ep.max_medium());
-    if (o.size > 4096) return 2;
+    if (o.size > 4096) std::exit(2);
     o.size = ep.max_medium();  // "4 KB" means the largest Medium
   }
   rig r(w, ep, o);
@@ -111,8 +109,9 @@ int run(int argc, char** argv) {
   if (!started) fatal(1, "%s", started.error().message().c_str());
   b->start(w, r);
   r.start(o.size, b->bare_verbs());
+  perf::measurement m;
   if (w.rank() == requester_rank) {
-    print(o, measure(r, *b, heading(o, row, w, r)));
+    m = measure(r, *b, heading(o, row, w, r));
     r.quit();
   } else if (w.rank() == target_rank) {
     r.serve();
@@ -120,6 +119,29 @@ int run(int argc, char** argv) {
   // Who had no part sleeps there meanwhile, and needs no core.
   (void)or_die(w.exchange({}));
   must(ep.barrier(), "the last barrier");
+  return m;
+}
+
+int run(int argc, char** argv) {
+  options o = parse(argc, argv);
+  world w = or_die(world::join());
+  if (w.size() == 1) {
+    if (std::getenv("PENPERF_LAUNCHED") != nullptr) fatal(1, "penrun made no job of two");
+    launch_two(argc, argv);
+  }
+  if (!o.cpus.empty() && w.rank() <= target_rank) {
+    if (!pin_to_cpu(o.cpus[w.rank()])) fatal(2, "--cpus: there is no CPU %u", o.cpus[w.rank()]);
+  } else {
+    pin_to_core(w.rank());
+  }
+  std::vector<perf::measurement> all;
+  for (const std::uint64_t size : sizes_of(o)) {
+    o.size = size;
+    all.push_back(at_size(w, o));
+    if (w.rank() == requester_rank) print(o, all.back(), all.size() == 1);
+  }
+  if (w.rank() == requester_rank && !o.svg.empty() && !draw(all, o.svg))
+    fatal(1, "--svg: cannot write %s", o.svg.c_str());
   return 0;
 }
 

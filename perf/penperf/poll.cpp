@@ -5,11 +5,11 @@
 #include <atomic>
 #include <vector>
 
-#include "lib/base/clock.hpp"
 #include "lib/base/mode.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/gasnet_side.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/sampled.hpp"
 
 namespace penstock::penperf {
 
@@ -45,26 +45,7 @@ class poll_bench final : public bench {
  private:
   template <class Polls>
   figures measure(Polls&& some) {
-    const auto take = [&](std::span<std::uint64_t> samples) {
-      std::uint64_t before = ticks();
-      for (auto& s : samples) {
-        some(batch);
-        const std::uint64_t now = ticks();
-        s = now - before;
-        before = now;
-      }
-    };
-    const std::span few = std::span(samples_).first(std::min<std::size_t>(samples_.size(), 100));
-    settle([&] {
-      take(few);
-      return static_cast<double>(perf::median(few));
-    });
-    const std::uint64_t start = ticks();
-    take(samples_);
-    const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
-    const std::uint64_t count = batch * samples_.size();
-    return {perf::summarize(samples_, ns_per_tick() / static_cast<double>(batch)),
-            static_cast<double>(count) / seconds, count};
+    return sampled(samples_, batch, [&] { some(batch); });
   }
 
   std::vector<line> lines_;

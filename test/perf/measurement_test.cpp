@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace penstock::perf;
@@ -59,10 +60,23 @@ TEST_CASE("A line of JSON has exactly the agreed fields, in order, on one line")
   CHECK(j["probe_ns"][1] == 290);
 }
 
-TEST_CASE("A row of the table is one line and names bench, device and ratio") {
-  const std::string row = table_row(example());
-  CHECK(row.find('\n') == row.size() - 1);
-  CHECK(row.find("am_lat") == 0);
-  CHECK(row.find("shm0") != row.npos);
-  CHECK(row.find("1.500") != row.npos);
+TEST_CASE("The table names bench and device once, and a row has at most 100 columns") {
+  measurement m = example();
+  const std::string head = table_head(m);
+  CHECK(head.find("am_lat short, shm0, seq") == 0);
+  CHECK(table_row(m).find("1.500") != std::string::npos);
+  m.size = 1 << 26;
+  m.ns = {99999.9, 999999.9, 999999.9, 3e9, 3e9, 9e10};
+  m.rate = 12345, m.twin_ns = 999999;
+  for (const std::string& text :
+       {head.substr(0, head.find('\n') + 1), head.substr(head.find('\n') + 1), table_row(m)}) {
+    CHECK(text.find('\n') == text.size() - 1);
+    CHECK(text.size() <= 101);
+  }
+}
+
+TEST_CASE("A row of comma-separated values has a value for each name") {
+  const auto commas = [](const std::string& s) { return std::count(s.begin(), s.end(), ','); };
+  CHECK(commas(csv_row(example())) == commas(csv_head()));
+  CHECK(csv_row(example()).find("am_lat,short,shm0,seq,2,1,8,1000,250.0,300.0,") == 0);
 }

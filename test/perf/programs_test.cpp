@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -194,6 +196,17 @@ TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
       {"put_lat", "--memory", "everywhere"},
       {"reg", "-s", "1M"},
       {"--mode", "fast", "am_lat"},
+      {"am_lat", "-a"},
+      {"put_lat", "-a", "-s", "8"},
+      {"put_lat", "--kind", "long"},
+      {"am_lat", "--memory", "outside"},
+      {"am_rate", "--reply", "same"},
+      {"get_lat", "--lookup", "miss"},
+      {"am_lat", "-D", "1", "-n", "5"},
+      {"poll", "-D", "1"},
+      {"am_lat", "--cpus", "0"},
+      {"am_lat", "--svg", "x.svg"},
+      {"am_lat", "--json", "--csv"},
       {"--mode", "par", "am_lat", "--threads", "2"},
   };
   for (std::vector<std::string> arguments : wrong) {
@@ -211,4 +224,28 @@ TEST_CASE("penperf's table has a heading and a row") {
   CHECK(o.code == 0);
   CHECK(lines_with(o.out, "ratio") == 1);
   CHECK(lines_with(o.out, "am_lat") == 1);
+}
+
+TEST_CASE("penperf -a measures every size in one table, and draws it") {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("penperf-" + std::to_string(::getpid()) + ".svg");
+  const outcome o = run({PENPERF, "am_lat", "--kind", "medium", "-a", "-n", "20", "--rounds", "1",
+                         "--csv", "--svg", file.string()});
+  CAPTURE(o.err);
+  REQUIRE(o.code == 0);
+  CHECK(lines_with(o.out, "bench,kind,") == 1);
+  CHECK(lines_with(o.out, "am_lat,medium,shm0,") == 13);  // 1 to 2048, and the largest
+  CHECK(lines_with(o.out, "am_lat,medium,shm0,seq,2,1,2048,20,") == 1);
+  std::ifstream picture(file);
+  const std::string svg((std::istreambuf_iterator<char>(picture)), {});
+  CHECK(lines_with(svg, "<circle") == 39);  // three curves
+  CHECK(svg.ends_with("</svg>\n"));
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("penperf --counters prints what both processes have counted") {
+  const outcome o = run({PENPERF, "am_lat", "-n", "50", "--rounds", "1", "--counters", "--json"});
+  CHECK(o.code == 0);
+  CHECK(lines_with(o.out, "{") == 1);
+  CHECK(lines_with(o.err, "\"requests_sent\"") == 2);
 }
