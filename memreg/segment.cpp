@@ -81,16 +81,26 @@ mapping::~mapping() {
 
 segment::segment(segment&& o) noexcept
     : map_(std::move(o.map_)),
+      used_(o.used_),
+      registered_(o.registered_),
+      eager_bytes_(o.eager_bytes_),
       fd_(std::exchange(o.fd_, -1)),
       page_(o.page_),
       device_(std::exchange(o.device_, nullptr)),
-      keys_(std::exchange(o.keys_, {})) {}
+      keys_(std::exchange(o.keys_, {})),
+      earlier_keys_(std::exchange(o.earlier_keys_, {})),
+      access_bits_(o.access_bits_) {}
 segment& segment::operator=(segment&& o) noexcept {
   std::swap(map_, o.map_);
+  std::swap(used_, o.used_);
+  std::swap(registered_, o.registered_);
+  std::swap(eager_bytes_, o.eager_bytes_);
   std::swap(fd_, o.fd_);
   std::swap(page_, o.page_);
   std::swap(device_, o.device_);
   std::swap(keys_, o.keys_);
+  std::swap(earlier_keys_, o.earlier_keys_);
+  std::swap(access_bits_, o.access_bits_);
   return *this;
 }
 segment::~segment() {
@@ -114,21 +124,26 @@ result<segment> segment::create(const segment_options& o) {
   segment s;
   file_memory f;
   // Huge pages only where they waste little: at least eight of them.
-  if (o.huge_pages && huge != 0 && o.bytes >= 8 * huge) {
+  // And none are taken for what may never be used.
+  const std::size_t all = std::max(o.bytes, o.reserve);
+  const bool all_used = all == o.bytes;
+  if (o.huge_pages && all_used && huge != 0 && o.bytes >= 8 * huge) {
     s.page_ = huge;
     f = make_file(o.name, round_up(o.bytes, huge), MFD_HUGETLB, page_bytes());
   }
   if (f.fd < 0) {
     s.page_ = page_bytes();
-    const std::size_t align = huge != 0 && o.bytes >= huge ? huge : s.page_;
-    f = make_file(o.name, round_up(o.bytes, s.page_), 0, align);
+    const std::size_t align = huge != 0 && all >= huge ? huge : s.page_;
+    f = make_file(o.name, round_up(all, s.page_), 0, align);
     if (f.fd < 0)
       return failure{"segment of " + human_bytes(o.bytes), f.code, what_to_raise(f.code)};
     if (o.huge_pages && align == huge)
-      (void)madvise(f.base, round_up(o.bytes, s.page_), MADV_HUGEPAGE);  // advice only
+      (void)madvise(f.base, round_up(all, s.page_), MADV_HUGEPAGE);  // advice only
   }
   s.fd_ = f.fd;
-  s.map_ = mapping(f.base, round_up(o.bytes, s.page_));
+  s.map_ = mapping(f.base, round_up(all, s.page_));
+  s.used_ = round_up(o.bytes, s.page_);
+  s.eager_bytes_ = o.eager_bytes;
   const bool eager = o.commit == commit_policy::eager ||
                      (o.commit == commit_policy::automatic && o.bytes <= o.eager_bytes);
   if (eager)
@@ -180,10 +195,12 @@ result<void> segment::commit(std::size_t offset, std::size_t n) {
   return {};
 }
 
-result<void> segment::attach(registrar& device, unsigned access_bits) {
+result<void> segment::attach(registrar& device, unsigned access_bits, bool all_capacity) {
   if (attached()) return failure{"attaching a segment that is attached", EBUSY, "detach it first"};
-  device.declare_shared(base(), bytes(), fd_, 0);
-  auto r = device.reg(base(), bytes(), access_bits);
+  registered_ = all_capacity ? capacity() : bytes();
+  access_bits_ = access_bits;
+  device.declare_shared(base(), registered_, fd_, 0);
+  auto r = device.reg(base(), registered_, access_bits);
   if (!r) {
     device.forget_shared(base());
     return r.error();
@@ -193,8 +210,30 @@ result<void> segment::attach(registrar& device, unsigned access_bits) {
   return {};
 }
 
+result<void> segment::extend(std::size_t bytes) {
+  const std::size_t before = used_;
+  const std::size_t now = std::max(before, round_up(bytes, page_));
+  if (now > capacity())
+    return failure{
+        "a segment of " + human_bytes(now) + " where " + human_bytes(capacity()) + " were reserved",
+        ENOMEM, "ask for a smaller segment"};
+  used_ = now;
+  if (now - before <= eager_bytes_)
+    if (auto done = commit(before, now - before); !done) return done;
+  if (!attached() || now <= registered_) return {};
+  if (earlier_keys_)
+    return failure{"extending a segment a second time", EBUSY, "a segment is extended once"};
+  auto r = device_->reg(base(), now, access_bits_);
+  if (!r) return r.error();
+  registered_ = now;
+  earlier_keys_ = std::exchange(keys_, *r);
+  return {};
+}
+
 void segment::detach() noexcept {
   if (!attached()) return;
+  if (earlier_keys_) device_->dereg(*earlier_keys_);
+  earlier_keys_.reset();
   device_->dereg(keys_);
   device_->forget_shared(base());
   device_ = nullptr;

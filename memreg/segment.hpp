@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "lib/base/result.hpp"
 #include "memreg/registrar.hpp"
@@ -45,6 +46,8 @@ enum class commit_policy : std::uint8_t { automatic, eager, lazy };
 
 struct segment_options {
   std::size_t bytes = 0;  ///< rounded up to whole pages; at least 1
+  /// Address space that extend() may use; 0: as many as bytes. What is beyond bytes takes no pages.
+  std::size_t reserve = 0;
   commit_policy commit = commit_policy::automatic;
   std::size_t eager_bytes = std::size_t{64}
                             << 20;  ///< `automatic` commits segments up to this size
@@ -70,7 +73,9 @@ class segment {
   ~segment();
 
   [[nodiscard]] std::byte* base() const noexcept { return map_.base(); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return map_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return used_; }
+  /// bytes() and what extend() may add.
+  [[nodiscard]] std::size_t capacity() const noexcept { return map_.bytes(); }
   /// For map_peer in another process; owned by this object.
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] std::size_t page_size() const noexcept { return page_; }
@@ -85,8 +90,14 @@ class segment {
   /// before the failure stay.
   result<void> commit(std::size_t offset, std::size_t n);
 
-  /// Registers the whole segment, once. `device` must outlive this object.
-  result<void> attach(registrar& device, unsigned access_bits = access::all);
+  /// Registers the segment, once: all of its capacity, or its bytes alone. `device` must outlive
+  /// this object.
+  result<void> attach(registrar& device, unsigned access_bits = access::all,
+                      bool all_capacity = false);
+  /// From here on it has that many bytes, at most capacity(); its base stays. Takes pages up to
+  /// eager_bytes. Where only its bytes were registered, keys() are new; the earlier ones hold until
+  /// detach().
+  result<void> extend(std::size_t bytes);
   [[nodiscard]] bool attached() const noexcept { return device_ != nullptr; }
   /// The registration made by attach().
   [[nodiscard]] const registration& keys() const noexcept { return keys_; }
@@ -97,10 +108,14 @@ class segment {
   void close_fd() noexcept;
 
   mapping map_;
+  std::size_t used_ = 0, registered_ = 0;
+  std::size_t eager_bytes_ = 0;
   int fd_ = -1;
   std::size_t page_ = 0;
   registrar* device_ = nullptr;
   registration keys_;
+  std::optional<registration> earlier_keys_;
+  unsigned access_bits_ = 0;
 };
 
 }  // namespace penstock::memreg

@@ -42,10 +42,15 @@ class engine : public channels {
   std::uint8_t next_handler() const noexcept;
   /// Registers one of the engine's own kind, for barriers and the like. Before start().
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
-  /// Collective; see endpoint::start(). No handler runs before this process polls.
-  result<void> start(std::size_t segment_bytes);
+  /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:
+  /// what extend_segment() may make of the segment.
+  result<void> start(std::size_t segment_bytes, std::size_t reserve_bytes = 0);
   /// After start(): from here on the progress thread, if there is to be one, runs handlers too.
   result<void> start_progress();
+  /// Collective, by one thread, while no barrier is passing: this process's segment grows to that
+  /// many bytes, its base stays, and every process learns of it. failed: this process has to say
+  /// that it cannot. Fails alike everywhere.
+  result<void> extend_segment(std::size_t bytes, bool failed);
   /// The files of the setting CREDIT_STATS; close() writes them. For a process that leaves
   /// otherwise: once, when it sends nothing more.
   void write_credit_statistics() noexcept;
@@ -117,6 +122,8 @@ class engine : public channels {
 
   // What there is.
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
+  /// True if the segments of all processes are, or can be, mapped in this one.
+  [[nodiscard]] bool maps_host() const noexcept { return by_rings_; }
   /// Where r's segment is mapped in this process (its own for itself), or null; connects when
   /// needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;

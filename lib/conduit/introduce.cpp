@@ -2,6 +2,7 @@
 // agree.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "lib/conduit/collective/host_page.hpp"
@@ -44,7 +45,7 @@ struct introduction {
   std::uint32_t handlers = 0;  ///< fingerprint of the handler table
   std::uint64_t credits = 0;   ///< fingerprint of the credit settings
   credit_numbers each_credit{};
-  std::uint64_t segment_base = 0, segment_bytes = 0;
+  std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
   std::uint32_t segment_rkey = 0;
   std::uint32_t direct = 0, chunk_bytes = 0;
   std::uint32_t domains = 1;
@@ -89,6 +90,7 @@ result<void> engine::introduce() {
   if (segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
     mine.segment_bytes = segment_->bytes();
+    mine.segment_mapped = device_.shared_memory ? segment_->capacity() : segment_->bytes();
     mine.segment_rkey = segment_->keys().rkey;
   }
   if (by_verbs_) mine.chunk_bytes = verbs_.sizes().chunk_bytes;
@@ -137,6 +139,7 @@ result<void> engine::introduce() {
       p.datagram_qp = his.datagram_qp;
       p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
       p.segment_bytes = his.segment_bytes;
+      p.segment_mapped = his.segment_mapped;
       p.segment_rkey = his.segment_rkey;
       p.wakes = his.wakes != 0;
       p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
@@ -151,6 +154,35 @@ result<void> engine::introduce() {
   page_ = std::move(*shared);
   if (!page_ && rank_ == 0)
     log(log_level::info, "barriers go by messages: not all processes can map a page of rank 0");
+  return {};
+}
+
+result<void> engine::extend_segment(std::size_t bytes, bool failed) {
+  struct news {
+    std::uint64_t bytes = 0;
+    std::uint32_t rkey = 0, failed = 0;
+  } mine;
+  failure why{"the segment of another process", ENOMEM, "its own message says why"};
+  if (segment_ && !failed)
+    if (auto r = segment_->extend(bytes); !r) {
+      why = r.error();
+      failed = true;
+    }
+  if (segment_) mine = {segment_->bytes(), segment_->keys().rkey, failed ? 1u : 0u};
+  auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
+  if (!all) return all.error();
+  for (std::uint32_t r = 0; r < size_; ++r) {
+    news his;
+    if ((*all)[r].size() != sizeof his) return failure{"the library differs", 0, ""};
+    std::memcpy(&his, (*all)[r].data(), sizeof his);
+    failed = failed || his.failed != 0;
+    for (std::uint32_t i = 0; i < domain_count_; ++i) {
+      peer& p = domains_[i].peers[r];
+      p.segment_bytes = his.bytes;
+      p.segment_rkey = his.rkey;
+    }
+  }
+  if (failed) return why;
   return {};
 }
 

@@ -164,16 +164,19 @@ void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noex
   handlers_.own[index] = h;
 }
 
-result<void> engine::start(std::size_t segment_bytes) {
+result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes) {
   if (started_) return failure{"the endpoint has been started already", 0, ""};
   if (auto r = open_queues(); !r) return r;
   if (segment_bytes != 0) {
     memreg::segment_options o;
     o.bytes = segment_bytes;
+    o.reserve = reserve_bytes;
     auto made = memreg::segment::create(o);
     if (!made) return made.error();
     segment_ = std::make_unique<memreg::segment>(std::move(*made));
-    if (auto r = segment_->attach(*registrar_); !r) return r;
+    // Where registering takes pages, what is only reserved is not registered.
+    if (auto r = segment_->attach(*registrar_, memreg::access::all, device_.shared_memory); !r)
+      return r;
   }
   if (by_verbs_)
     if (auto r = transfers_->open(); !r) return r;

@@ -105,6 +105,7 @@ struct alignas(cache_line) peer {
   std::uint32_t datagram_qp = 0;
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
   std::size_t segment_bytes = 0;
+  std::size_t segment_mapped = 0;  ///< what of it is mapped, or would be: it may grow
   std::uint32_t segment_rkey = 0;
   std::uint8_t reads = 1;  ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null

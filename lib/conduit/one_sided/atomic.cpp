@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/atomic_calls.hpp"
 #include "lib/conduit/one_sided/remote_memory_inl.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
@@ -243,6 +244,10 @@ operation remote_memory::start_atomic(const detail::atomic_call& c) noexcept {
 }  // namespace penstock::PENSTOCK_ABI
 
 namespace penstock::conduit::PENSTOCK_ABI {
+
+status begin_atomic(engine& e, const detail::atomic_call& call, op_counter& c) noexcept {
+  return begin(e, call, c);
+}
 
 void add_atomic_handlers(engine& e) noexcept {
   using takes = handler_entry::takes;

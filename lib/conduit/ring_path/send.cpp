@@ -157,7 +157,7 @@ result<void> ring_path::reached(peer& p) noexcept {
 // so, or a message of it has come. Any thread; the device gives all the same address.
 result<void> ring_path::map_segment(peer& p) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
-      p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_bytes,
+      p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_mapped,
       p.segment_rkey));
   if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
     return failure{"its segment cannot be mapped", errno,
