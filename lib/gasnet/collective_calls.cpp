@@ -98,12 +98,9 @@ void begin(const client_call& c, coll::op_counter& done) {
 // Runs start(counter) and gives the handle.
 template <class Start>
 gasnet_coll_handle_t with_handle(Start&& start) {
-  thread_operations& mine = my_operations();
-  operation& op = mine.take();
+  operation& op = my_operations().take();
   start(op.pending);
-  if (!op.done()) return reinterpret_cast<gasnet_coll_handle_t>(&op);
-  mine.give(op);
-  return GASNET_COLL_INVALID_HANDLE;
+  return reinterpret_cast<gasnet_coll_handle_t>(event_or_done(op));
 }
 template <class Start>
 void and_wait(Start&& start) {
@@ -148,23 +145,15 @@ void begin_reduction(client_call c, const gasnetc_reduction& how, coll::op_count
 
 // ---- handles ----
 
-operation& checked(gasnet_coll_handle_t handle) {
-  auto& op = *reinterpret_cast<operation*>(handle);
-  if (!op.in_use) [[unlikely]]
-    fatal(1, "gasnet_coll_*_sync: the handle has been synchronized before");
-  return op;
-}
-
 // Frees what is done; true if that is enough.
 bool look(gasnet_coll_handle_t* handles, std::size_t count, bool some) {
   std::size_t valid = 0, done = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (handles[i] == GASNET_COLL_INVALID_HANDLE) continue;
     ++valid;
-    operation& op = checked(handles[i]);
-    if (!op.done()) continue;
+    auto e = reinterpret_cast<gex_Event_t>(handles[i]);
+    if (!reap(e, "gasnet_coll_*_sync")) continue;
     ++done;
-    my_operations().give(op);
     handles[i] = GASNET_COLL_INVALID_HANDLE;
   }
   return some ? valid == 0 || done != 0 : valid == done;

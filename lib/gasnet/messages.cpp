@@ -10,6 +10,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/gasnet/idle_polls.hpp"
+#include "lib/gasnet/messages.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -58,9 +59,6 @@ constexpr auto payloads(std::index_sequence<N...>) {
 constexpr auto short_callers = shorts(std::make_index_sequence<max_args + 1>{});
 constexpr auto payload_callers = payloads(std::make_index_sequence<max_args + 1>{});
 
-gasnet_token_t handle_of(token_state& t) noexcept { return reinterpret_cast<gasnet_token_t>(&t); }
-token_state& state_of(gasnet_token_t t) noexcept { return *reinterpret_cast<token_state*>(t); }
-
 // The payload of a Medium may be cast to anything by its handler; in a ring's slot it may lie at an
 // odd multiple of 8. Only such small ones are moved.
 constexpr std::uintptr_t any_type = alignof(std::max_align_t);
@@ -77,12 +75,34 @@ void run_with_payload(client_function f, token_state& t, std::byte* p, std::size
   payload_callers[nargs](f, handle_of(t), p, n, args);
 }
 
-// What the client registered, by index; null where nothing is.
-client_function clients[conduit::user_handlers];
+// What the client registered, by index. A message is taken if both of its bits are set.
+struct client_handler {
+  client_function call = nullptr;
+  std::uint32_t kinds = 0;   // bit k: requests of kind k; bit 4 + k: replies
+  std::uint32_t counts = 0;  // bit n: n arguments
+  gex_AM_Entry_t entry{};
 
-[[noreturn]] void not_registered(unsigned index, const token_state& t) {
-  fatal(1, "a message from rank %u came for AM handler %u, which is not registered here",
-        t.source(), index);
+  [[nodiscard]] bool takes(kind k, bool request, unsigned nargs) const noexcept {
+    return (kinds >> (static_cast<unsigned>(k) + (request ? 0 : 4)) & counts >> nargs & 1) != 0;
+  }
+};
+client_handler clients[conduit::user_handlers];
+// The index of the client's handler that runs in place of the library's own.
+thread_local constinit unsigned standing_in = 0;
+
+[[noreturn]] void not_taken(const client_handler& h, kind k, bool request, unsigned nargs,
+                            unsigned source) {
+  const auto index = static_cast<unsigned>(&h - clients);
+  if (h.call == nullptr)
+    fatal(1, "a message from rank %u came for AM handler %u, which is not registered here", source,
+          index);
+  const char* const name = h.entry.gex_name != nullptr ? h.entry.gex_name : "";
+  fatal(1, "a %s %s with %u arguments came from rank %u for AM handler %u %s: it takes %u, and %s",
+        k == kind::short_   ? "Short"
+        : k == kind::medium ? "Medium"
+                            : "Long",
+        request ? "request" : "reply", nargs, source, index, name, h.entry.gex_nargs,
+        describe_kinds(h.entry.gex_flags));
 }
 
 // ---- Longs to anywhere ----
@@ -115,10 +135,12 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
     fatal(1, "a Long from rank %u makes no sense", t.source());
   auto* const place = reinterpret_cast<void*>(h.dest);
   if (h.bytes != 0) std::memcpy(place, payload + sizeof h, h.bytes);
-  const client_function f = clients[h.handler];
-  if (f == nullptr) [[unlikely]]
-    not_registered(h.handler, t);
-  payload_callers[h.nargs](f, handle_of(t), place, h.bytes, h.args);
+  const client_handler& entry = clients[h.handler];
+  if (!entry.takes(kind::long_, t.request, h.nargs)) [[unlikely]]
+    not_taken(entry, kind::long_, t.request, h.nargs, t.source());
+  standing_in = h.handler;
+  payload_callers[h.nargs](entry.call, handle_of(t), place, h.bytes, h.args);
+  standing_in = 0;
 }
 
 // Lays a Long out in room; false: too long.
@@ -191,28 +213,13 @@ int request(gasnet_node_t dest, outgoing& m, const char* call) {
   if (!self.attached) [[unlikely]]
     return GASNET_ERR_NOT_INIT;
   const sizes n{m.bytes, longest(m)};
-  status s;
-  if (m.kind == kind::long_ && self.everything) [[unlikely]] {
-    packed_anywhere room;
-    s = pack_anywhere(m, room) ? self.engine->request(dest, m) : status::too_long;
-  } else {
-    s = self.engine->request(dest, m);
-  }
-  return requested(s, dest, call, n);
+  return requested(send_request(dest, m, false), dest, call, n);
 }
 
-int reply(gasnet_token_t token, outgoing& m, const char* call) {
-  token_state& t = state_of(token);
-  const sizes n{m.bytes, longest(m)};
-  if (m.kind == kind::long_ && self.everything) [[unlikely]] {
-    packed_anywhere room;
-    return answer(pack_anywhere(m, room) ? self.engine->reply(t, m) : status::too_long, call, n);
-  }
-  return answer(self.engine->reply(t, m), call, n);
-}
+}  // namespace
 
 outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_handlerarg_t* args,
-                 const void* payload = nullptr, std::size_t bytes = 0, void* dest = nullptr) {
+                 const void* payload, std::size_t bytes, void* dest) {
   outgoing m;
   m.kind = k;
   m.handler = handler;
@@ -224,15 +231,42 @@ outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_hand
   return m;
 }
 
-}  // namespace
+status send_request(std::uint32_t dest, outgoing& m, bool immediate) {
+  const auto go = [&] {
+    return immediate ? self.engine->try_request(dest, m) : self.engine->request(dest, m);
+  };
+  if (m.kind != kind::long_ || !self.everything) [[likely]]
+    return go();
+  packed_anywhere room;
+  return pack_anywhere(m, room) ? go() : status::too_long;
+}
+
+status send_reply(gasnet_token_t token, outgoing& m) {
+  token_state& t = state_of(token);
+  if (m.kind != kind::long_ || !self.everything) [[likely]]
+    return self.engine->reply(t, m);
+  packed_anywhere room;
+  return pack_anywhere(m, room) ? self.engine->reply(t, m) : status::too_long;
+}
+
+const gex_AM_Entry_t* running_entry(const token_state& t) noexcept {
+  return &clients[t.header.system() ? standing_in : t.header.handler].entry;
+}
+
+const char* describe_kinds(gex_Flags_t flags) noexcept {
+  static constexpr const char* texts[] = {
+      "nothing", "Shorts",           "Mediums",           "Shorts and Mediums",
+      "Longs",   "Shorts and Longs", "Mediums and Longs", "all kinds"};
+  return texts[flags & 7];
+}
 
 void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
                         std::size_t bytes) {
   token_state& t = *running;
-  const auto* entry = static_cast<client_function*>(context);
-  const client_function f = *entry;
-  if (f == nullptr) [[unlikely]]
-    not_registered(static_cast<unsigned>(entry - clients), t);
+  const auto& entry = *static_cast<client_handler*>(context);
+  if (!entry.takes(t.header.kind(), t.request, t.nargs())) [[unlikely]]
+    not_taken(entry, t.header.kind(), t.request, t.nargs(), t.source());
+  const client_function f = entry.call;
   // Shorts with few arguments come most, and have the least to hide a call through a table behind.
   if (t.header.kind() == kind::short_) [[likely]] {
     switch (t.nargs()) {
@@ -265,11 +299,33 @@ void register_messages(conduit::engine& e) {
                                           .payload = conduit::handler_entry::takes::payload});
 }
 
-bool set_client_handler(std::uint8_t index, void (*f)()) {
-  if (clients[index] != nullptr) return false;
-  clients[index] = f;
+bool set_client_handler(const gex_AM_Entry_t& e) {
+  client_handler& h = clients[e.gex_index];
+  if (h.call != nullptr) return false;
+  h.entry = e;
+  h.counts = e.gex_nargs <= max_args ? 1u << e.gex_nargs : ~0u;
+  std::uint32_t kinds = 0;
+  if ((e.gex_flags & GEX_FLAG_AM_SHORT) != 0) kinds |= 1u << static_cast<unsigned>(kind::short_);
+  if ((e.gex_flags & GEX_FLAG_AM_MEDIUM) != 0) kinds |= 1u << static_cast<unsigned>(kind::medium);
+  if ((e.gex_flags & GEX_FLAG_AM_LONG) != 0)
+    kinds |=
+        1u << static_cast<unsigned>(kind::long_) | 1u << static_cast<unsigned>(kind::packed_long);
+  h.kinds = ((e.gex_flags & GEX_FLAG_AM_REQUEST) != 0 ? kinds : 0) |
+            ((e.gex_flags & GEX_FLAG_AM_REPLY) != 0 ? kinds << 4 : 0);
+  // Last: a message that comes at the same time finds all of it, or nothing.
+  h.call = e.gex_fnptr;
   return true;
 }
+bool set_client_handler(std::uint8_t index, void (*f)()) {
+  return set_client_handler(
+      {.gex_index = index,
+       .gex_fnptr = f,
+       .gex_flags = GEX_FLAG_AM_SHORT | GEX_FLAG_AM_MEDLONG | GEX_FLAG_AM_REQREP,
+       .gex_nargs = any_number,
+       .gex_cdata = nullptr,
+       .gex_name = nullptr});
+}
+bool client_handler_free(std::uint8_t index) noexcept { return clients[index].call == nullptr; }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
@@ -322,7 +378,7 @@ int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const v
                          size_t nbytes, void* dest_addr, unsigned n,
                          const gasnet_handlerarg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
-  return reply(token, m, "gasnet_AMReplyLong");
+  return answer(send_reply(token, m), "gasnet_AMReplyLong");
 }
 void GASNETC_(bad_argument_count)(const char* function, int announced, int given) {
   fatal(1, "%s: %d arguments announced, %d given", function, announced, given);

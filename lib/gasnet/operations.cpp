@@ -1,46 +1,75 @@
-// The synchronization calls of gasnet.h's extended interface, and the tables behind them.
+// The synchronization calls of gasnet.h's and gasnetex.h's operations, and the tables behind them.
 #include "lib/gasnet/operations.hpp"
 
-#include <memory>
+#include <atomic>
 #include <new>
+#include <utility>
 
 #include "lib/base/log.hpp"
-#include "lib/base/thread_index.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
 constexpr unsigned block_operations = 256;
 
-// By thread number; each entry is written and read by the thread that has the number.
-thread_operations* tables[max_threads + 1] = {};
+// By thread number; each entry is written by the thread that has the number.
+std::atomic<thread_operations*> tables[max_threads + 1] = {};
 
-// A handle that its thread may synchronize; ends the job where it sees that it is not.
-operation& checked(gasnet_handle_t handle, const char* call) {
-  if (!handle->in_use) [[unlikely]]
+// The operation of an event that may be synchronized; ends the job where it sees that it is not.
+operation& checked(gex_Event_t e, const char* call) {
+  operation* const op = operation_of(e);
+  if (op == nullptr) [[unlikely]]
+    fatal(1, "%s: GEX_EVENT_NO_OP stands for no operation", call);
+  // relaxed: only a wrong program sees anything but what it holds
+  const bool free = op->holders.load(std::memory_order_relaxed) == 0;
+  if (free || event_of(*op, leaf_of(e)) != e) [[unlikely]]
     fatal(1, "%s: the handle has been synchronized before", call);
-  return *handle;
+  return *op;
 }
 
-// Frees handle's operation and clears it if it is done.
-bool reap(gasnet_handle_t& handle, thread_operations& mine, const char* call) {
-  operation& op = checked(handle, call);
-  if (!op.done()) return false;
-  mine.give(op);
-  handle = GASNET_INVALID_HANDLE;
-  return true;
+bool leaf_done(const operation& op, leaf part) noexcept {
+  switch (part) {
+    case leaf::puts:
+      return operation::zero(op.pending);
+    case leaf::gets:
+      return operation::zero(op.gets);
+    case leaf::rmws:
+      return operation::zero(op.rmws);
+    default:
+      return operation::zero(op.locals) && operation::zero(op.pending);
+  }
 }
 
-// One look at all handles: how many are valid, and how many of them became complete.
+// One look at all events: how many are valid, and how many of them became complete. Leaves come
+// first, since they are gone with their root, and those that a root takes along are complete.
 struct scan {
   std::size_t valid = 0, done = 0;
-  scan(gasnet_handle_t* handles, std::size_t count) {
-    thread_operations& mine = my_operations();
+  scan(gex_Event_t* events, std::size_t count, const char* call) {
+    bool leaves = false;
     for (std::size_t i = 0; i < count; ++i) {
-      if (handles[i] == GASNET_INVALID_HANDLE) continue;
+      if (events[i] == GEX_EVENT_INVALID) continue;
       ++valid;
-      done += reap(handles[i], mine, "gasnet_*_syncnb");
+      if (leaf_of(events[i]) == leaf::all) continue;
+      if (reap(events[i], call))
+        ++done;
+      else
+        leaves = true;
     }
+    for (std::size_t i = 0; i < count; ++i) {
+      const gex_Event_t e = events[i];
+      if (e == GEX_EVENT_INVALID || leaf_of(e) != leaf::all || !reap(events[i], call)) continue;
+      ++done;
+      if (leaves) done += clear_leaves_of(operation_of(e), events, count);
+    }
+  }
+  static std::size_t clear_leaves_of(const operation* op, gex_Event_t* events, std::size_t count) {
+    std::size_t cleared = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      if (events[i] != GEX_EVENT_INVALID && operation_of(events[i]) == op) {
+        events[i] = GEX_EVENT_INVALID;
+        ++cleared;
+      }
+    return cleared;
   }
   [[nodiscard]] bool enough(bool some) const {
     return some ? valid == 0 || done != 0 : valid == done;
@@ -54,32 +83,78 @@ T* or_out_of_memory(T* made) noexcept {
   return made;
 }
 
+void wait_events(gex_Event_t* events, std::size_t count, bool some, const char* call) {
+  for (unsigned empty = 0; !scan(events, count, call).enough(some);) gasnet::wait_step(empty);
+}
+
+void wait_event(gex_Event_t e, const char* call) {
+  operation& op = checked(e, call);
+  const leaf part = leaf_of(e);
+  for (unsigned empty = 0; part == leaf::all ? !op.done() : !leaf_done(op, part);)
+    gasnet::wait_step(empty);
+  if (part == leaf::all) let_go(op);
+}
+
+gex_EC_t kinds_of(gasnetc_kind kind) noexcept {
+  return ((kind & gasnetc_puts) != 0 ? GEX_EC_PUT : 0) |
+         ((kind & gasnetc_gets) != 0 ? GEX_EC_GET : 0);
+}
+
 }  // namespace
 
-thread_operations& my_operations() noexcept {
-  auto*& mine = tables[thread_tag()];
-  if (mine == nullptr) [[unlikely]]
-    mine = or_out_of_memory(new (std::nothrow) thread_operations);
-  return *mine;
+bool reap(gex_Event_t& e, const char* call) {
+  operation& op = checked(e, call);
+  const leaf part = leaf_of(e);
+  if (part == leaf::all ? !op.done() : !leaf_done(op, part)) return false;
+  e = GEX_EVENT_INVALID;
+  if (part == leaf::all) let_go(op);
+  return true;
 }
 
-void thread_operations::grow() noexcept {
+thread_operations& my_operations() noexcept {
+  auto& mine = tables[thread_tag()];
+  // relaxed: written by this thread, or by the one that had its number before
+  thread_operations* table = mine.load(std::memory_order_relaxed);
+  if (table == nullptr) [[unlikely]] {
+    table = or_out_of_memory(new (std::nothrow) thread_operations(thread_tag()));
+    // T1 table  release tables  -> T2: who gives an operation back finds it
+    mine.store(table, std::memory_order_release);
+  }
+  return *table;
+}
+
+void let_go(operation& op) noexcept {
+  // H1 let go  acq_rel holders: who lets go last has seen what the others did
+  if (op.holders.load(std::memory_order_acquire) != 1 &&
+      op.holders.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    return;
+  op.holders.store(0, std::memory_order_relaxed);
+  if (operation* const first = std::exchange(op.first, nullptr)) let_go(*first);
+  // T2 owner  acquire tables  <- T1
+  tables[op.owner].load(std::memory_order_acquire)->give_back(op);
+}
+
+void thread_operations::refill() noexcept {
+  // A1 refill  acquire returned_  <- R1
+  free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  if (free_ != nullptr) return;
   // Never freed: see the head of operations.hpp.
   auto* const block = or_out_of_memory(new (std::nothrow) operation[block_operations]);
-  for (unsigned i = 0; i < block_operations; ++i) give(block[i]);
+  for (unsigned i = 0; i < block_operations; ++i) {
+    block[i].owner = tag_;
+    block[i].next_free = free_;
+    free_ = &block[i];
+  }
 }
 
-void thread_operations::begin_region() noexcept {
-  if (region_ != nullptr) fatal(1, "gasnet_begin_nbi_accessregion: regions do not nest");
+void thread_operations::begin_region(const char* call) noexcept {
+  if (region_ != nullptr) fatal(1, "%s: regions do not nest", call);
   region_ = &take();
 }
 
-operation* thread_operations::end_region() noexcept {
-  if (region_ == nullptr) fatal(1, "gasnet_end_nbi_accessregion: no region was begun");
-  operation* const op = std::exchange(region_, nullptr);
-  if (!op->done()) return op;
-  give(*op);
-  return nullptr;
+gex_Event_t thread_operations::end_region(const char* call) noexcept {
+  if (region_ == nullptr) fatal(1, "%s: no region was begun", call);
+  return event_or_done(*std::exchange(region_, nullptr));
 }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI
@@ -88,54 +163,93 @@ using namespace penstock::gasnet;
 
 extern "C" {
 
+// ---- gasnet.h ----
+
 int GASNETC_(try_handle)(gasnet_handle_t handle) {
-  if (reap(handle, my_operations(), "gasnet_try_syncnb")) return GASNET_OK;
+  if (reap(handle, "gasnet_try_syncnb")) return GASNET_OK;
   (void)GASNETC_(poll)();
-  return reap(handle, my_operations(), "gasnet_try_syncnb") ? GASNET_OK : GASNET_ERR_NOT_READY;
+  return reap(handle, "gasnet_try_syncnb") ? GASNET_OK : GASNET_ERR_NOT_READY;
 }
 
-void GASNETC_(wait_handle)(gasnet_handle_t handle) {
-  operation& op = checked(handle, "gasnet_wait_syncnb");
-  wait_for(op);
-  my_operations().give(op);
-}
+void GASNETC_(wait_handle)(gasnet_handle_t handle) { wait_event(handle, "gasnet_wait_syncnb"); }
 
 int GASNETC_(try_handles)(gasnet_handle_t* handles, size_t count, int some) {
-  const scan before(handles, count);
+  const scan before(handles, count, "gasnet_try_syncnb_*");
   if (before.enough(some != 0)) return GASNET_OK;
   (void)GASNETC_(poll)();
-  const scan after(handles, count);
+  const scan after(handles, count, "gasnet_try_syncnb_*");
   return after.enough(some != 0) ? GASNET_OK : GASNET_ERR_NOT_READY;
 }
 
 void GASNETC_(wait_handles)(gasnet_handle_t* handles, size_t count, int some) {
-  for (unsigned empty = 0; !scan(handles, count).enough(some != 0);)
-    penstock::gasnet::wait_step(empty);
+  wait_events(handles, count, some != 0, "gasnet_wait_syncnb_*");
 }
 
 int GASNETC_(try_implicit)(enum gasnetc_kind kind) {
   const thread_operations& mine = my_operations();
-  if (mine.done(kind)) return GASNET_OK;
+  if (mine.done(kinds_of(kind))) return GASNET_OK;
   (void)GASNETC_(poll)();
-  return mine.done(kind) ? GASNET_OK : GASNET_ERR_NOT_READY;
+  return mine.done(kinds_of(kind)) ? GASNET_OK : GASNET_ERR_NOT_READY;
 }
 
-void GASNETC_(wait_implicit)(enum gasnetc_kind kind) {
-  const thread_operations& mine = my_operations();
-  for (unsigned empty = 0; !mine.done(kind);) penstock::gasnet::wait_step(empty);
-}
+void GASNETC_(wait_implicit)(enum gasnetc_kind kind) { GASNETC_(nbi_wait)(kinds_of(kind)); }
 
-void GASNETC_(begin_region)(void) { my_operations().begin_region(); }
-gasnet_handle_t GASNETC_(end_region)(void) { return my_operations().end_region(); }
+void GASNETC_(begin_region)(void) { my_operations().begin_region("gasnet_begin_nbi_accessregion"); }
+gasnet_handle_t GASNETC_(end_region)(void) {
+  return my_operations().end_region("gasnet_end_nbi_accessregion");
+}
 
 gasnet_register_value_t GASNETC_(wait_value)(gasnet_handle_t handle) {
   operation& op = checked(handle, "gasnet_wait_syncnb_valget");
   wait_for(op);
   const gasnet_register_value_t value = op.value;
-  my_operations().give(op);
+  let_go(op);
   return value;
 }
 
 gasnet_threadinfo_t GASNETC_(threadinfo)(void) { return &my_operations(); }
+
+// ---- gasnetex.h ----
+
+int GASNETC_(event_test)(gex_Event_t event) {
+  return reap(event, "gex_Event_Test") ? GASNET_OK : GASNET_ERR_NOT_READY;
+}
+void GASNETC_(event_wait)(gex_Event_t event) { wait_event(event, "gex_Event_Wait"); }
+int GASNETC_(events_test)(gex_Event_t* events, size_t count, int some) {
+  const scan now(events, count, some != 0 ? "gex_Event_TestSome" : "gex_Event_TestAll");
+  return now.enough(some != 0) ? GASNET_OK : GASNET_ERR_NOT_READY;
+}
+void GASNETC_(events_wait)(gex_Event_t* events, size_t count, int some) {
+  wait_events(events, count, some != 0, some != 0 ? "gex_Event_WaitSome" : "gex_Event_WaitAll");
+}
+
+gex_Event_t GASNETC_(event_leaf)(gex_Event_t root, gex_EC_t which) {
+  const operation& op = checked(root, "gex_Event_QueryLeaf");
+  switch (which) {
+    case GEX_EC_PUT:
+      return event_of(op, leaf::puts);
+    case GEX_EC_GET:
+      return event_of(op, leaf::gets);
+    case GEX_EC_RMW:
+      return event_of(op, leaf::rmws);
+    case GEX_EC_LC:
+    case GEX_EC_AM:
+      return event_of(op, leaf::local);
+    default:
+      penstock::fatal(1, "gex_Event_QueryLeaf: %#x is not one kind of events", which);
+  }
+}
+
+int GASNETC_(nbi_test)(gex_EC_t mask) {
+  return my_operations().done(mask) ? GASNET_OK : GASNET_ERR_NOT_READY;
+}
+void GASNETC_(nbi_wait)(gex_EC_t mask) {
+  const thread_operations& mine = my_operations();
+  for (unsigned empty = 0; !mine.done(mask);) penstock::gasnet::wait_step(empty);
+}
+void GASNETC_(ex_begin_region)(void) { my_operations().begin_region("gex_NBI_BeginAccessRegion"); }
+gex_Event_t GASNETC_(ex_end_region)(void) {
+  return my_operations().end_region("gex_NBI_EndAccessRegion");
+}
 
 }  // extern "C"

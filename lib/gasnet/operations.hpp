@@ -1,10 +1,15 @@
-// Puts and gets in flight, as gasnet.h's handles see them. Each thread has a table of operations, a
-// free list through it, and two standing operations for its implicit puts and gets. A handle is a
-// pointer into its thread's table.
+// Operations in flight, as gasnet.h's handles and gasnetex.h's events see them. Each thread has a
+// table of operations, a free list through it, and standing counters for its implicit operations.
+// An event is a pointer into such a table; the low bits, which an operation's address leaves free,
+// say which part of the operation is meant (a leaf), and a little of how often it has been used, so
+// that an event that was synchronized before is noticed.
 //
-// Who with whom: a thread begins, waits for and frees its own operations only (handles are thread-
-// specific). Any thread may complete one: whichever sees the answer or the completion.
-// What is in flight is counted in op.pending: added before it goes out, subtracted when it is
+//   event: address of the operation | generation (3 bits) | leaf (3 bits; 0: all of it)
+//
+// Who with whom: a thread takes operations from its own table only. Any thread may wait for one and
+// give it back: its own go to free_, others' to returned_ by compare-and-swap; as the owner takes
+// returned_ whole, there is no ABA. Any thread may complete one: whichever sees the answer or the
+// completion. What is in flight is counted: added before it goes out, subtracted when it is
 // complete, here or in the engine. Zero is complete, and what was fetched is visible to who reads
 // it.
 //
@@ -17,82 +22,141 @@
 #include <cstdint>
 
 #include "lib/base/mode.hpp"
+#include "lib/base/thread_index.hpp"
 #include "lib/gasnet/process.hpp"
 
-/// What a gasnet_handle_t points to.
-struct gasnetc_op {
-  penstock::conduit::op_counter pending{0};  ///< pieces and messages in flight
-  bool in_use = false;                       // (owner)
-  gasnetc_op* next_free = nullptr;           // (owner)
-  gasnet_register_value_t value = 0;         ///< of a value get; written before pending drops
+/// What a gasnet_handle_t or gex_Event_t points to.
+struct alignas(64) gasnetc_op {
+  using counter = penstock::conduit::op_counter;
 
-  /// Owner: one more message is about to go out.
-  void add() noexcept {
-    // relaxed: the message itself carries the order to whoever completes it
-    pending.fetch_add(1, std::memory_order_relaxed);
-  }
-  /// Whoever saw the answer.
-  void complete() noexcept {
-    // P1 complete  release pending  -> P2: the bytes fetched are there
-    pending.fetch_sub(1, std::memory_order_release);
+  counter pending{0};       ///< pieces and messages in flight; of an access region, of puts
+  counter gets{0};          ///< of an access region
+  counter rmws{0};          ///< of an access region: atomics that read and write
+  counter locals{0};        ///< sources that may not be changed yet
+  std::uint32_t owner = 0;  ///< tag of the thread whose table it is in
+  std::atomic<std::uint8_t> holders{0};  ///< events that mean it; 0: it is free
+  std::uint8_t generation = 0;           // (who holds the event)
+  gasnetc_op* next_free = nullptr;       // (free_ or returned_)
+  gasnetc_op* first = nullptr;           ///< another one that is complete before this one is
+  gasnet_register_value_t value = 0;     ///< of a value get; written before pending drops
+
+  /// Nothing is in flight. P2 test  acquire c  <- P1 (whoever saw the completion)
+  [[nodiscard]] static bool zero(const counter& c) noexcept {
+    return c.load(std::memory_order_acquire) == 0;
   }
   [[nodiscard]] bool done() const noexcept {
-    // P2 test  acquire pending  <- P1
-    return pending.load(std::memory_order_acquire) == 0;
+    return zero(pending) && zero(gets) && zero(rmws) && zero(locals) &&
+           (first == nullptr || zero(first->pending));
   }
 };
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
 using operation = gasnetc_op;
+using conduit::op_counter;
 
-/// One thread's table. All functions by its thread.
+/// Which part of an operation an event means.
+enum class leaf : unsigned { all = 0, puts = 1, gets = 2, rmws = 3, local = 4 };
+
+constexpr std::uintptr_t leaf_bits = 7, generation_shift = 3, event_bits = 63;
+static_assert(alignof(operation) > event_bits);
+
+inline gex_Event_t event_of(const operation& op, leaf part = leaf::all) noexcept {
+  return reinterpret_cast<gex_Event_t>(reinterpret_cast<std::uintptr_t>(&op) |
+                                       static_cast<std::uintptr_t>(op.generation & 7)
+                                           << generation_shift |
+                                       static_cast<std::uintptr_t>(part));
+}
+inline leaf leaf_of(gex_Event_t e) noexcept {
+  return static_cast<leaf>(reinterpret_cast<std::uintptr_t>(e) & leaf_bits);
+}
+inline operation* operation_of(gex_Event_t e) noexcept {
+  return reinterpret_cast<operation*>(reinterpret_cast<std::uintptr_t>(e) & ~event_bits);
+}
+
+/// One thread's table. All functions but give_back() by its thread.
 class thread_operations {
  public:
+  explicit thread_operations(std::uint32_t tag) noexcept : tag_(tag) {}
+
   /// An operation with nothing in flight.
   operation& take() noexcept {
     if (free_ == nullptr) [[unlikely]]
-      grow();
+      refill();
     operation& op = *free_;
     free_ = op.next_free;
-    op.in_use = true;
+    // relaxed: nobody else knows of it
+    op.holders.store(1, std::memory_order_relaxed);
     return op;
   }
-  void give(operation& op) noexcept {
-    op.in_use = false;
-    op.next_free = free_;
-    free_ = &op;
-  }
-  /// Where implicit puts and gets count: the access region, if one is open.
-  [[nodiscard]] operation& implicit_puts() noexcept {
-    return region_ != nullptr ? *region_ : puts_;
-  }
-  [[nodiscard]] operation& implicit_gets() noexcept {
-    return region_ != nullptr ? *region_ : gets_;
-  }
-  [[nodiscard]] bool done(gasnetc_kind kind) const noexcept {
-    return ((kind & gasnetc_puts) == 0 || puts_.done()) &&
-           ((kind & gasnetc_gets) == 0 || gets_.done());
+  /// Its last event is gone. Any thread.
+  void give_back(operation& op) noexcept {
+    ++op.generation;
+    op.first = nullptr;
+    if (thread_tag() == tag_) {
+      op.next_free = free_;
+      free_ = &op;
+      return;
+    }
+    op.next_free = returned_.load(std::memory_order_relaxed);
+    // R1 return  release returned_  -> A1
+    while (!returned_.compare_exchange_weak(op.next_free, &op, std::memory_order_release,
+                                            std::memory_order_relaxed)) {
+    }
   }
 
-  void begin_region() noexcept;
-  /// The region's handle; null if nothing of it is in flight.
-  operation* end_region() noexcept;
+  /// Where implicit operations count: in the access region, if one is open.
+  [[nodiscard]] op_counter& implicit_puts() noexcept {
+    return region_ != nullptr ? region_->pending : standing_.pending;
+  }
+  [[nodiscard]] op_counter& implicit_gets() noexcept {
+    return region_ != nullptr ? region_->gets : standing_.gets;
+  }
+  [[nodiscard]] op_counter& implicit_rmws() noexcept {
+    return region_ != nullptr ? region_->rmws : standing_.rmws;
+  }
+  /// True if the standing operations of these kinds (GEX_EC_*) are complete. A put's source may be
+  /// changed when the put is complete; messages have left when their calls return.
+  [[nodiscard]] bool done(gex_EC_t kinds) const noexcept {
+    return ((kinds & (GEX_EC_PUT | GEX_EC_LC)) == 0 || operation::zero(standing_.pending)) &&
+           ((kinds & GEX_EC_GET) == 0 || operation::zero(standing_.gets)) &&
+           ((kinds & GEX_EC_RMW) == 0 || operation::zero(standing_.rmws));
+  }
+
+  void begin_region(const char* call) noexcept;
+  /// The region's event; invalid if nothing of it is in flight.
+  gex_Event_t end_region(const char* call) noexcept;
 
  private:
-  void grow() noexcept;
+  void refill() noexcept;
 
+  const std::uint32_t tag_;
   operation* free_ = nullptr;
   operation* region_ = nullptr;
-  operation puts_, gets_;
+  operation standing_;
+  alignas(cache_line) std::atomic<operation*> returned_{nullptr};
 };
 
 /// The calling thread's table. About a nanosecond.
 thread_operations& my_operations() noexcept;
 
+/// One of op's events is gone; with the last one it is free again. Any thread.
+void let_go(operation& op) noexcept;
+
+/// Frees e's operation and clears e if it is complete; a leaf is only cleared. False: it is not.
+/// Ends the job where it sees that e has been synchronized before.
+bool reap(gex_Event_t& e, const char* call);
+
 /// Waits, polling, until op has nothing in flight.
 inline void wait_for(const operation& op) noexcept {
   for (unsigned empty = 0; !op.done();) wait_step(empty);
+}
+
+/// The event of an operation that has been begun; one that is complete already is not kept.
+inline gex_Event_t event_or_done(operation& op) noexcept {
+  if (!op.done()) return event_of(op);
+  let_go(op);
+  return GEX_EVENT_INVALID;
 }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -60,6 +60,8 @@ struct process {
   std::uint64_t local_max = 0, global_max = 0;  // largest segments
   memreg::pin_budget segment_limit;             // which limit says so of local_max
   std::vector<gasnet_nodeinfo_t> nodes;
+  std::vector<std::span<std::byte>>
+      parts;                // of each rank's segment, the client's; its own address space
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;
   bool checked = false;  // the client was compiled with GASNET_DEBUG
@@ -92,11 +94,23 @@ void run_checked_handler(void* context, token&, const std::uint32_t* args, std::
 
 /// Clients' handlers have the indexes from here to 255.
 inline constexpr unsigned first_client_handler = 128;
-/// False if there is one already.
+/// One that takes every message. False if there is one already.
 bool set_client_handler(std::uint8_t index, void (*f)());
 
-/// The part of a rank's segment that is the client's, in that rank's address space.
-std::span<std::byte> client_segment(std::uint32_t rank) noexcept;
+/// The part of a rank's segment that is the client's, in that rank's address space; empty until it
+/// is attached, and with segment everything.
+inline std::span<std::byte> client_segment(std::uint32_t rank) noexcept { return self.parts[rank]; }
+/// The same for who knows now: own puts and gets to its own part are copies from here on.
+void know_segment(std::uint32_t rank, std::span<std::byte> part) noexcept;
+/// Where a rank's part lies here, if it can be reached by load and store; maps it if that has not
+/// been done yet, which may take a connection. Else null. Not from handlers.
+std::byte* map_segment(std::uint32_t rank) noexcept;
+
+/// Starts the engine, with a segment for the client of that size, and room to make one of
+/// reserve_bytes later. Collective.
+result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes);
+/// Says what went wrong in a call that returns GASNET_ERR_RESOURCE.
+int report(const failure& f);
 
 /// From gasnet_init on: an end of the process by other ways than gasnet_exit is noticed.
 void prepare_exit();

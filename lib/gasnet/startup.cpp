@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/base/log.hpp"
+#include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/tools_hooks.hpp"
 #include "lib/gasnet/vis/vis.hpp"
@@ -15,6 +16,11 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 
 immortal_process immortal;
+
+int report(const failure& f) {
+  if (GASNETC_(verbose_errors) != 0) log(log_level::error, "%s", f.message().c_str());
+  return GASNET_ERR_RESOURCE;
+}
 
 namespace {
 
@@ -46,11 +52,6 @@ result<void> meet_others() {
   return {};
 }
 
-int report(const failure& f) {
-  log(log_level::error, "%s", f.message().c_str());
-  return GASNET_ERR_RESOURCE;
-}
-
 void (*function_of(const gasnet_handlerentry_t& e))() { return e.fnptr; }
 
 // Fixed indexes first, then the don't-cares from the lowest free one up: the same on every rank
@@ -80,18 +81,28 @@ bool enter_table(gasnet_handlerentry_t* table, int count) {
 void open_windows() {
   const std::uint32_t n = self.engine->size();
   auto* const w = new (std::align_val_t{cache_line}) gasnetc_window[n]();
-  for (std::uint32_t r = 0; r < n; ++r) {
-    const auto part = client_segment(r);
-    w[r].base = self.everything ? 0 : reinterpret_cast<std::uintptr_t>(part.data());
-  }
-  // Its own memory needs no mapping.
-  gasnetc_window& own = w[self.engine->rank()];
-  own.here = own.base;
-  own.size = self.everything ? ~std::uintptr_t{0} : client_segment(self.engine->rank()).size();
+  self.parts.resize(n);
   GASNETC_(windows) = w;
+  if (self.everything)
+    w[self.engine->rank()].size = ~std::uintptr_t{0};  // its own memory needs no mapping
+  else
+    for (std::uint32_t r = 0; r < n; ++r)
+      know_segment(r, self.engine->segment_of(r).subspan(front_bytes));
 }
 
-result<void> attach(std::uint64_t segment_bytes) {
+}  // namespace
+
+void know_segment(std::uint32_t rank, std::span<std::byte> part) noexcept {
+  self.parts[rank] = part;
+  gasnetc_window& w = GASNETC_(windows)[rank];
+  w.base = reinterpret_cast<std::uintptr_t>(part.data());
+  if (rank != self.engine->rank()) return;
+  w.here = w.base;  // its own memory needs no mapping
+  // W1 window  release size  -> the acquire in gasnetc_reach
+  std::atomic_ref(w.size).store(part.size(), std::memory_order_release);
+}
+
+result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
   auto e = conduit::engine::open(*self.membership, self.options);
   if (!e) return e.error();
   self.engine = std::move(*e);
@@ -101,7 +112,8 @@ result<void> attach(std::uint64_t segment_bytes) {
   register_exit(*self.engine);
   self.barrier = std::make_unique<conduit::barrier>(*self.engine, on_barrier);
   if (self.everything) self.engine->one_sided().allow_everything();
-  if (auto r = self.engine->start(front_bytes + segment_bytes); !r) return r;
+  if (auto r = self.engine->start(front_bytes + segment_bytes, front_bytes + reserve_bytes); !r)
+    return r;
   self.barrier->use_segment();
   open_windows();
   self.attached = true;
@@ -120,19 +132,12 @@ result<void> attach(std::uint64_t segment_bytes) {
   return self.engine->start_progress();
 }
 
-}  // namespace
-
 void turn_off_in_child(void*) noexcept {
   for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r) {
     std::atomic_ref(GASNETC_(windows)[r].size).store(0, std::memory_order_relaxed);
     GASNETC_(windows)[r].here = 0;
   }
   exit_news.store(1, std::memory_order_relaxed);
-}
-
-std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
-  if (self.everything) return {};
-  return self.engine->segment_of(rank).subspan(front_bytes);
 }
 
 void failed(const char* call, status s) noexcept {
@@ -152,6 +157,7 @@ GASNETT_IDENT(GASNETC_(config), "$GASNetConfig: (libgasnet) " GASNET_CONFIG_STRI
 
 gasnet_node_t GASNETC_(mynode) = 0, GASNETC_(nodes) = 0;
 struct gasnetc_window* GASNETC_(windows) = nullptr;
+void (*GASNETC_(attach_hook))(void*, uintptr_t) = nullptr;
 
 int GASNETC_(init)(int*, char***) {
   if (self.membership) return GASNET_ERR_NOT_INIT;
@@ -176,6 +182,7 @@ int GASNETC_(init)(int*, char***) {
   self.local_max = page_floor(self.segment_limit.per_process);
   if (auto r = meet_others(); !r) return report(r.error());
   prepare_exit();
+  describe_objects(nullptr, GEX_FLAG_USES_GASNET1);
   return GASNET_OK;
 }
 
@@ -197,10 +204,13 @@ int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t seg
         "gasnet_attach: handler indexes must be 0, or different and from 128 to 255");
     return GASNET_ERR_BAD_ARG;
   }
-  if (auto r = attach(segsize); !r) {
+  if (auto r = start_engine(segsize, 0); !r) {
     if (r.error().code == ECANCELED) leave_after_another();
     return report(r.error());
   }
+  const auto part = client_segment(GASNETC_(mynode));
+  if (GASNETC_(attach_hook) != nullptr) GASNETC_(attach_hook)(part.data(), part.size());
+  describe_objects(nullptr, GEX_FLAG_USES_GASNET1);
   return GASNET_OK;
 }
 

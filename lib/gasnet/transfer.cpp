@@ -13,11 +13,24 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
+std::byte* map_segment(std::uint32_t rank) noexcept {
+  const auto part = client_segment(rank);
+  std::byte* const base = part.empty() ? nullptr : self.engine->segment_here(rank);
+  if (base == nullptr) return nullptr;
+  std::byte* const here = base + (part.data() - self.engine->segment_of(rank).data());
+  gasnetc_window& w = GASNETC_(windows)[rank];
+  // Threads may come here at once, all with the same value. W1 window  release size  -> the acquire
+  // in gasnetc_reach: here is there
+  std::atomic_ref(w.here).store(reinterpret_cast<std::uintptr_t>(here), std::memory_order_relaxed);
+  std::atomic_ref(w.size).store(part.size(), std::memory_order_release);
+  return here;
+}
+
 using conduit::reuse;
 using conduit::running;
 
 void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call) {
-  if (!self.attached) fatal(1, "%s: gasnet_attach has not been called", call);
+  if (!self.attached) fatal(1, "%s: neither gasnet_attach nor gex_Client_Init was called", call);
   if (node >= GASNETC_(nodes)) fatal(1, "%s: node %u of %u", call, node, GASNETC_(nodes));
   if (running != nullptr) failed(call, status::in_handler);
   not_in_child(call);
@@ -31,15 +44,7 @@ void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const
 }
 
 char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes) {
-  gasnetc_window& w = GASNETC_(windows)[node];
-  if (self.everything) return gasnetc_reach(node, addr, bytes);
-  std::byte* const base = self.engine->segment_here(node);
-  if (base == nullptr) return nullptr;
-  // Threads may come here at once, all with the same value. W1 window  release size  -> the acquire
-  // in gasnetc_reach: here is there
-  std::atomic_ref(w.here).store(reinterpret_cast<std::uintptr_t>(base + front_bytes),
-                                std::memory_order_relaxed);
-  std::atomic_ref(w.size).store(client_segment(node).size(), std::memory_order_release);
+  if (!self.everything && map_segment(node) == nullptr) return nullptr;
   return gasnetc_reach(node, addr, bytes);
 }
 
@@ -51,14 +56,14 @@ void began(const char* call, status s) {
 }
 
 void put_far(gasnet_node_t node, void* dest, const void* src, std::size_t bytes, reuse r,
-             operation& op) {
-  began("put", self.engine->one_sided().put(node, dest, src, bytes, r, op.pending));
+             op_counter& c) {
+  began("put", self.engine->one_sided().put(node, dest, src, bytes, r, c));
 }
-void get_far(void* dest, gasnet_node_t node, const void* src, std::size_t bytes, operation& op) {
-  began("get", self.engine->one_sided().get(dest, node, src, bytes, op.pending));
+void get_far(void* dest, gasnet_node_t node, const void* src, std::size_t bytes, op_counter& c) {
+  began("get", self.engine->one_sided().get(dest, node, src, bytes, c));
 }
-void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, operation& op) {
-  began("memset", self.engine->one_sided().set(node, dest, val, bytes, op.pending));
+void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_counter& c) {
+  began("memset", self.engine->one_sided().set(node, dest, val, bytes, c));
 }
 
 // Each of the three: true if it was done by copying, else the caller sends messages.
@@ -108,37 +113,37 @@ extern "C" {
 void GASNETC_(put)(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
   if (put_near(node, dest, src, nbytes)) return;
   blocking op;
-  put_far(node, dest, src, nbytes, reuse::on_completion, op);
+  put_far(node, dest, src, nbytes, reuse::on_completion, op.pending);
 }
 void GASNETC_(get)(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if (get_near(dest, node, src, nbytes)) return;
   blocking op;
-  get_far(dest, node, src, nbytes, op);
+  get_far(dest, node, src, nbytes, op.pending);
 }
 void GASNETC_(memset)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if (memset_near(node, dest, val, nbytes)) return;
   blocking op;
-  memset_far(node, dest, val, nbytes, op);
+  memset_far(node, dest, val, nbytes, op.pending);
 }
 
 gasnet_handle_t GASNETC_(put_nb)(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
                                  int bulk) {
   if (put_near(node, dest, src, nbytes)) return GASNET_INVALID_HANDLE;
   operation& op = my_operations().take();
-  put_far(node, dest, src, nbytes, reuse_of(bulk), op);
-  return &op;
+  put_far(node, dest, src, nbytes, reuse_of(bulk), op.pending);
+  return event_or_done(op);
 }
 gasnet_handle_t GASNETC_(get_nb)(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if (get_near(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
   operation& op = my_operations().take();
-  get_far(dest, node, src, nbytes, op);
-  return &op;
+  get_far(dest, node, src, nbytes, op.pending);
+  return event_or_done(op);
 }
 gasnet_handle_t GASNETC_(memset_nb)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if (memset_near(node, dest, val, nbytes)) return GASNET_INVALID_HANDLE;
   operation& op = my_operations().take();
-  memset_far(node, dest, val, nbytes, op);
-  return &op;
+  memset_far(node, dest, val, nbytes, op.pending);
+  return event_or_done(op);
 }
 
 void GASNETC_(put_nbi)(gasnet_node_t node, void* dest, const void* src, size_t nbytes, int bulk) {
@@ -159,8 +164,49 @@ gasnet_handle_t GASNETC_(get_value)(gasnet_node_t node, const void* src, size_t 
   op.value = 0;
   if (nbytes > sizeof op.value) penstock::fatal(1, "gasnet_get_nb_val: %zu bytes", nbytes);
   void* const to = GASNETC_LOW_BYTES(op.value, nbytes);
-  if (!get_near(to, node, src, nbytes)) get_far(to, node, src, nbytes, op);
-  return &op;
+  if (!get_near(to, node, src, nbytes)) get_far(to, node, src, nbytes, op.pending);
+  return event_of(op);
+}
+
+// ---- gasnetex.h. A source that is small is free again when the call returns; a larger one when
+// the put is complete, and who asks for an event of its own then gets one that the put's waits for
+// ----
+
+gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
+                                gex_Event_t* lc_opt) {
+  if (put_near(node, dest, src, nbytes)) {
+    gasnetc_locally_complete(lc_opt);
+    return GEX_EVENT_INVALID;
+  }
+  const bool wants_event =
+      reinterpret_cast<std::uintptr_t>(lc_opt) > reinterpret_cast<std::uintptr_t>(GEX_EVENT_GROUP);
+  operation& op = my_operations().take();
+  if (!wants_event || nbytes <= self.engine->options().put_bounce_limit) {
+    put_far(node, dest, src, nbytes,
+            lc_opt == GEX_EVENT_DEFER ? reuse::on_completion : reuse::on_return, op.pending);
+    gasnetc_locally_complete(lc_opt);
+    return event_or_done(op);
+  }
+  put_far(node, dest, src, nbytes, reuse::on_completion, op.pending);
+  if (op.done()) {
+    *lc_opt = GEX_EVENT_INVALID;
+    return event_or_done(op);
+  }
+  operation& whole = my_operations().take();
+  whole.first = &op;
+  // relaxed: nobody else has an event of it yet
+  op.holders.store(2, std::memory_order_relaxed);
+  *lc_opt = event_of(op);
+  return event_of(whole);
+}
+
+int GASNETC_(ex_put_nbi)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
+                         gex_Event_t* lc_opt) {
+  if (!put_near(node, dest, src, nbytes))
+    put_far(node, dest, src, nbytes,
+            lc_opt == GEX_EVENT_NOW ? reuse::on_return : reuse::on_completion,
+            my_operations().implicit_puts());
+  return 0;
 }
 
 }  // extern "C"

@@ -1,33 +1,10 @@
 // The calls behind gasnet_vis.h: their handles, and what GASNet-1 asks of strides, over vis/.
 #include "lib/base/log.hpp"
-#include "lib/gasnet/operations.hpp"
+#include "lib/gasnet/vis/forms.hpp"
 #include "lib/gasnet/vis/vis.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
-
-enum how : int { blocking_call, with_handle, implicit };
-
-// Runs go(call, counter) with the counter that the form asks for; call is the name of that form.
-template <class Go>
-gasnet_handle_t run(int how, const char* const (&names)[3], bool put, Go&& go) {
-  thread_operations& mine = my_operations();
-  if (how == implicit) {
-    go(names[2], (put ? mine.implicit_puts() : mine.implicit_gets()).pending);
-    return GASNET_INVALID_HANDLE;
-  }
-  if (how == blocking_call) {
-    operation op;
-    go(names[0], op.pending);
-    wait_for(op);
-    return GASNET_INVALID_HANDLE;
-  }
-  operation& op = mine.take();
-  go(names[1], op.pending);
-  if (!op.done()) return &op;
-  mine.give(op);
-  return GASNET_INVALID_HANDLE;
-}
 
 // Names of a call's three forms, for the lines that say what is wrong.
 #define PENSTOCK_FORMS(name) \
@@ -69,7 +46,7 @@ extern "C" {
 gasnet_handle_t GASNETC_(putv)(int how, gasnet_node_t dstnode, size_t dstcount,
                                gasnet_memvec_t const dstlist[], size_t srccount,
                                gasnet_memvec_t const srclist[]) {
-  return run(how, putv_names, true, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, putv_names, true, [&](const char* call, vis::op_counter& c) {
     vis::put_vector(call, dstnode, dstcount, dstlist, srccount, srclist, c);
   });
 }
@@ -77,7 +54,7 @@ gasnet_handle_t GASNETC_(putv)(int how, gasnet_node_t dstnode, size_t dstcount,
 gasnet_handle_t GASNETC_(getv)(int how, size_t dstcount, gasnet_memvec_t const dstlist[],
                                gasnet_node_t srcnode, size_t srccount,
                                gasnet_memvec_t const srclist[]) {
-  return run(how, getv_names, false, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, getv_names, false, [&](const char* call, vis::op_counter& c) {
     vis::get_vector(call, dstcount, dstlist, srcnode, srccount, srclist, c);
   });
 }
@@ -85,7 +62,7 @@ gasnet_handle_t GASNETC_(getv)(int how, size_t dstcount, gasnet_memvec_t const d
 gasnet_handle_t GASNETC_(puti)(int how, gasnet_node_t dstnode, size_t dstcount,
                                void* const dstlist[], size_t dstlen, size_t srccount,
                                void* const srclist[], size_t srclen) {
-  return run(how, puti_names, true, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, puti_names, true, [&](const char* call, vis::op_counter& c) {
     vis::put_indexed(call, dstnode, dstcount, dstlist, dstlen, srccount, srclist, srclen, c);
   });
 }
@@ -93,7 +70,7 @@ gasnet_handle_t GASNETC_(puti)(int how, gasnet_node_t dstnode, size_t dstcount,
 gasnet_handle_t GASNETC_(geti)(int how, size_t dstcount, void* const dstlist[], size_t dstlen,
                                gasnet_node_t srcnode, size_t srccount, void* const srclist[],
                                size_t srclen) {
-  return run(how, geti_names, false, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, geti_names, false, [&](const char* call, vis::op_counter& c) {
     vis::get_indexed(call, dstcount, dstlist, dstlen, srcnode, srccount, srclist, srclen, c);
   });
 }
@@ -101,7 +78,7 @@ gasnet_handle_t GASNETC_(geti)(int how, size_t dstcount, void* const dstlist[], 
 gasnet_handle_t GASNETC_(puts)(int how, gasnet_node_t dstnode, void* dstaddr,
                                const size_t dststrides[], void* srcaddr, const size_t srcstrides[],
                                const size_t count[], size_t stridelevels) {
-  return run(how, puts_names, true, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, puts_names, true, [&](const char* call, vis::op_counter& c) {
     check_strides(call, dststrides, count, stridelevels);
     vis::put_strided(call, dstnode, dstaddr, as_signed(dststrides), srcaddr, as_signed(srcstrides),
                      count[0], count + 1, stridelevels, c);
@@ -111,7 +88,7 @@ gasnet_handle_t GASNETC_(puts)(int how, gasnet_node_t dstnode, void* dstaddr,
 gasnet_handle_t GASNETC_(gets)(int how, void* dstaddr, const size_t dststrides[],
                                gasnet_node_t srcnode, void* srcaddr, const size_t srcstrides[],
                                const size_t count[], size_t stridelevels) {
-  return run(how, gets_names, false, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, gets_names, false, [&](const char* call, vis::op_counter& c) {
     check_strides(call, dststrides, count, stridelevels);
     vis::get_strided(call, dstaddr, as_signed(dststrides), srcnode, srcaddr, as_signed(srcstrides),
                      count[0], count + 1, stridelevels, c);

@@ -16,7 +16,11 @@ file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/lib/gasnet/incl
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_tools.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_coll.h
-     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_vis.h)
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_vis.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_coll.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnetex.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_fwd.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_mk.h)
 foreach(header ${found})
   string(MAKE_C_IDENTIFIER ${header} name)
   foreach(language c cpp)

@@ -1,7 +1,7 @@
 // Atomics as the engine begins them, for lib/gasnet (atomic.cpp).
 #pragma once
 
-#include "lib/conduit/one_sided/rma_queue.hpp"
+#include "lib/conduit/channel/transfer_queue.hpp"
 #include "penstock/atomic.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

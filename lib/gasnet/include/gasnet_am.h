@@ -7,6 +7,8 @@
 #error include gasnet.h
 #endif
 
+#include <gasnet_am_lists.h>
+
 GASNETT_BEGIN_EXTERNC
 
 /* ---- what the library of this mode defines. args: n of them, n at most 16, and room for an even
@@ -39,46 +41,8 @@ extern void GASNETC_(bad_argument_count)(const char* function, int announced,
 #define gasnet_AMMaxLongRequest() ((size_t)GASNETC_(max_long)[GASNETC_EVERYTHING])
 #define gasnet_AMMaxLongReply() ((size_t)GASNETC_(max_long)[GASNETC_EVERYTHING])
 
-/* ---- lists of n parameters and of their names ---- */
-
-#define GASNETC_PARAMS0
-#define GASNETC_PARAMS1 GASNETC_PARAMS0, gasnet_handlerarg_t gasnetc_a0
-#define GASNETC_PARAMS2 GASNETC_PARAMS1, gasnet_handlerarg_t gasnetc_a1
-#define GASNETC_PARAMS3 GASNETC_PARAMS2, gasnet_handlerarg_t gasnetc_a2
-#define GASNETC_PARAMS4 GASNETC_PARAMS3, gasnet_handlerarg_t gasnetc_a3
-#define GASNETC_PARAMS5 GASNETC_PARAMS4, gasnet_handlerarg_t gasnetc_a4
-#define GASNETC_PARAMS6 GASNETC_PARAMS5, gasnet_handlerarg_t gasnetc_a5
-#define GASNETC_PARAMS7 GASNETC_PARAMS6, gasnet_handlerarg_t gasnetc_a6
-#define GASNETC_PARAMS8 GASNETC_PARAMS7, gasnet_handlerarg_t gasnetc_a7
-#define GASNETC_PARAMS9 GASNETC_PARAMS8, gasnet_handlerarg_t gasnetc_a8
-#define GASNETC_PARAMS10 GASNETC_PARAMS9, gasnet_handlerarg_t gasnetc_a9
-#define GASNETC_PARAMS11 GASNETC_PARAMS10, gasnet_handlerarg_t gasnetc_a10
-#define GASNETC_PARAMS12 GASNETC_PARAMS11, gasnet_handlerarg_t gasnetc_a11
-#define GASNETC_PARAMS13 GASNETC_PARAMS12, gasnet_handlerarg_t gasnetc_a12
-#define GASNETC_PARAMS14 GASNETC_PARAMS13, gasnet_handlerarg_t gasnetc_a13
-#define GASNETC_PARAMS15 GASNETC_PARAMS14, gasnet_handlerarg_t gasnetc_a14
-#define GASNETC_PARAMS16 GASNETC_PARAMS15, gasnet_handlerarg_t gasnetc_a15
-#define GASNETC_NAMES1 gasnetc_a0
-#define GASNETC_NAMES2 GASNETC_NAMES1, gasnetc_a1
-#define GASNETC_NAMES3 GASNETC_NAMES2, gasnetc_a2
-#define GASNETC_NAMES4 GASNETC_NAMES3, gasnetc_a3
-#define GASNETC_NAMES5 GASNETC_NAMES4, gasnetc_a4
-#define GASNETC_NAMES6 GASNETC_NAMES5, gasnetc_a5
-#define GASNETC_NAMES7 GASNETC_NAMES6, gasnetc_a6
-#define GASNETC_NAMES8 GASNETC_NAMES7, gasnetc_a7
-#define GASNETC_NAMES9 GASNETC_NAMES8, gasnetc_a8
-#define GASNETC_NAMES10 GASNETC_NAMES9, gasnetc_a9
-#define GASNETC_NAMES11 GASNETC_NAMES10, gasnetc_a10
-#define GASNETC_NAMES12 GASNETC_NAMES11, gasnetc_a11
-#define GASNETC_NAMES13 GASNETC_NAMES12, gasnetc_a12
-#define GASNETC_NAMES14 GASNETC_NAMES13, gasnetc_a13
-#define GASNETC_NAMES15 GASNETC_NAMES14, gasnetc_a14
-#define GASNETC_NAMES16 GASNETC_NAMES15, gasnetc_a15
-#define GASNETC_NAMES0 0
-
 /* One inline function per kind and number. The second of each pair also takes the number announced.
- * The library reads arguments in pairs: an even number of them, and never none. */
-#define GASNETC_ROOM(n) (((n) + 1) / 2 * 2 + 2 * !(n))
+ */
 #define GASNETC_DEFINE(name, n, params, call)                                             \
   GASNETC_INLINE int name##n(params GASNETC_PARAMS##n) {                                  \
     const gasnet_handlerarg_t gasnetc_args[GASNETC_ROOM(n)] = {GASNETC_NAMES##n};         \
@@ -90,7 +54,6 @@ extern void GASNETC_(bad_argument_count)(const char* function, int announced,
     return call;                                                                          \
   }
 
-#define GASNETC_COMMA ,
 #define GASNETC_TO_NODE gasnet_node_t dest GASNETC_COMMA gasnet_handler_t handler
 #define GASNETC_TO_TOKEN gasnet_token_t token GASNETC_COMMA gasnet_handler_t handler
 #define GASNETC_PAYLOAD const void* source_addr GASNETC_COMMA size_t nbytes
@@ -136,13 +99,6 @@ GASNETC_DEFINE_ALL(15)
 GASNETC_DEFINE_ALL(16)
 
 /* ---- the forms with the number of arguments: (…, numargs, arguments) ---- */
-/* How many arguments follow the first: 0 to 16. */
-#define GASNETC_COUNT_AT(a, x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, \
-                         n, ...)                                                                  \
-  n
-#define GASNETC_COUNT(...)                                                                \
-  GASNETC_COUNT_AT(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, \
-                   gasnetc_end)
 #define GASNETC_COUNTED(name, ...) _CONCAT(gasnetc_counted_##name, GASNETC_COUNT(__VA_ARGS__))
 #define gasnet_AMRequestShort(dest, handler, ...) \
   GASNETC_COUNTED(gasnet_AMRequestShort, __VA_ARGS__)((dest), (handler), __VA_ARGS__)

@@ -320,4 +320,6 @@ GASNETC_INLINE int gasnet_coll_barrier(gasnet_team_handle_t team, int id, int fl
 
 GASNETT_END_EXTERNC
 
+#include <gasnet_ex_coll.h>
+
 #endif

@@ -5,15 +5,17 @@
 
 /* ---- the interface release whose names are offered, and the documents that define them: a line
  * and a number each, as scripts read them ---- */
-#define GASNET_RELEASE_VERSION_MAJOR 1
-#define GASNET_RELEASE_VERSION_MINOR 28
+#define GASNET_RELEASE_VERSION_MAJOR 2025
+#define GASNET_RELEASE_VERSION_MINOR 8
 #define GASNET_RELEASE_VERSION_PATCH 0
 #define GASNET_SPEC_VERSION_MAJOR 1
 #define GASNET_SPEC_VERSION_MINOR 8
+#define GEX_SPEC_VERSION_MAJOR 0
+#define GEX_SPEC_VERSION_MINOR 19
 #define GASNETT_SPEC_VERSION_MAJOR 1
-#define GASNETT_SPEC_VERSION_MINOR 12
-#define GASNETT_RELEASE_VERSION_MAJOR 1
-#define GASNETT_RELEASE_VERSION_MINOR 28
+#define GASNETT_SPEC_VERSION_MINOR 20
+#define GASNETT_RELEASE_VERSION_MAJOR 2025
+#define GASNETT_RELEASE_VERSION_MINOR 8
 #define GASNETT_RELEASE_VERSION_PATCH 0
 
 /* ---- sizes, for use in #if ---- */

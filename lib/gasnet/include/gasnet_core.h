@@ -2,10 +2,11 @@
  * waiting, handler-safe locks. Specification chapters 1 and 2. */
 #ifndef _IN_PENSTOCK_GASNET_CORE_H
 #define _IN_PENSTOCK_GASNET_CORE_H
-#ifndef _INCLUDED_GASNET_H
-#error include gasnet.h
+#ifndef _IN_PENSTOCK_GASNET_MODE_H
+#error include gasnet.h or gasnetex.h
 #endif
 
+#include <gasnet_fwd.h>
 #if !GASNET_SEQ
 #include <pthread.h>
 #endif
@@ -21,13 +22,13 @@
 #define GASNET_ERR_BARRIER_MISMATCH 10005
 
 /* ---- types (1.7) ---- */
-typedef uint32_t gasnet_node_t;
+typedef gex_Rank_t gasnet_node_t;
 typedef uint8_t gasnet_handler_t;
 typedef int32_t gasnet_handlerarg_t;
 typedef struct gasnetc_token_state* gasnet_token_t;
 typedef uintptr_t gasnet_register_value_t;
 typedef void* gasnet_threadinfo_t;
-typedef struct gasnetc_op* gasnet_handle_t;
+typedef gex_Event_t gasnet_handle_t;
 #define GASNET_INVALID_HANDLE ((gasnet_handle_t)0)
 
 typedef struct {
@@ -79,6 +80,7 @@ extern int GASNETC_(poll)(void);
 extern void GASNETC_(wait_step)(unsigned* empty);
 extern int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex);
 extern void GASNETC_(lock_failed)(int error) GASNETT_NORETURN;
+extern void (*GASNETC_(attach_hook))(void* base, uintptr_t size);
 
 /* ---- the job (2.1, 2.2) ---- */
 #if defined(GASNET_DEBUG)
@@ -100,6 +102,9 @@ extern void GASNETC_(lock_failed)(int error) GASNETT_NORETURN;
 #endif
 #define gasnet_getSegmentInfo(table, numentries) GASNETC_(segment_info)((table), (numentries))
 #define gasnet_getNodeInfo(table, numentries) GASNETC_(node_info)((table), (numentries))
+
+/* A function of the client's that is called with its segment, once that is attached; or NULL. */
+#define gasnet_client_attach_hook GASNETC_(attach_hook)
 
 /* ---- polling and waiting (2.3.5, 3.6.2) ---- */
 GASNETC_INLINE int gasnet_AMPoll(void) { return GASNETC_(poll)(); }

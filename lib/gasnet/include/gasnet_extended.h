@@ -7,8 +7,8 @@
  * globally visible before it loads something else uses gasnett_local_mb, or a barrier. */
 #ifndef _IN_PENSTOCK_GASNET_EXTENDED_H
 #define _IN_PENSTOCK_GASNET_EXTENDED_H
-#ifndef _INCLUDED_GASNET_H
-#error include gasnet.h
+#ifndef _IN_PENSTOCK_GASNET_MODE_H
+#error include gasnet.h or gasnetex.h
 #endif
 
 GASNETT_BEGIN_EXTERNC

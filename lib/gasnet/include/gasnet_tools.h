@@ -1,5 +1,5 @@
 /* The GASNet tools: timers, barriers and atomics, thread objects, the environment, backtraces and
- * other utilities, usable with gasnet.h (include that first) or alone. Link penstock's tools
+ * other utilities, usable with gasnet.h, before or after it, or alone. Link penstock's tools
  * library (every GASNet library of Penstock brings it along). Everything here works before
  * gasnet_init and from any thread unless it says otherwise. */
 #ifndef _GASNET_TOOLS_H
@@ -176,7 +176,7 @@ extern const char* gasnett_release_version_str(void);
       ",PTR=" _STRINGIFY(SIZEOF_VOID_P) "bytes," _STRINGIFY(GASNETT_DEBUG_CONFIG) "," _STRINGIFY( \
       GASNETT_THREAD_MODEL) ",timers_native,membars_native,atomics_native,atomic32_native,"       \
                             "atomic64_native"
-#if defined(_INCLUDED_GASNET_H) && defined(GASNET_SEQ)
+#if defined(GASNET_SEQ)
 #define GASNETT_MAX_THREADS 1
 #else
 #define GASNETT_MAX_THREADS 256

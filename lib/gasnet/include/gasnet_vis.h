@@ -94,4 +94,6 @@ GASNETT_END_EXTERNC
   ((void)GASNETC_(gets)(2, (dstaddr), (dststrides), (srcnode), (srcaddr), (srcstrides), (count), \
                         (stridelevels)))
 
+#include <gasnet_ex_vis.h>
+
 #endif

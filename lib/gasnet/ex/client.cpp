@@ -1,0 +1,166 @@
+// gasnetex.h's way into the job: gex_Client_Init, what belongs to clients and endpoints, and what
+// may be asked about the job.
+#include <cerrno>
+#include <cstdio>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/ex/objects.hpp"
+#include "lib/gasnet/messages.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+namespace {
+
+// Ranks that share something with this process, as tables of gasnetex.h.
+struct neighbours {
+  std::vector<std::remove_const_t<gex_RankInfo_t>> table;
+  gex_Rank_t own = 0;
+  gex_Rank_t groups = 0, group = 0;  // how many there are, and this one's number
+
+  void tell(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* index) const {
+    if (info != nullptr) *info = const_cast<gex_RankInfo_t*>(table.data());
+    if (count != nullptr) *count = static_cast<gex_Rank_t>(table.size());
+    if (index != nullptr) *index = own;
+  }
+};
+
+const neighbours& on_host() {
+  static const neighbours* const all = [] {
+    auto* const n = new neighbours;
+    const gasnet_node_t here = self.nodes[GASNETC_(mynode)].host;
+    for (gex_Rank_t r = 0; r < self.nodes.size(); ++r) {
+      n->groups = std::max(n->groups, self.nodes[r].host + 1);
+      if (self.nodes[r].host != here) continue;
+      if (r == GASNETC_(mynode)) n->own = static_cast<gex_Rank_t>(n->table.size());
+      n->table.push_back({r});
+    }
+    n->group = here;
+    return n;
+  }();
+  return *all;
+}
+
+// Who shares memory with this process: its host, or, where segments are not mapped, itself.
+const neighbours& in_neighbourhood() {
+  static const neighbours* const alone = [] {
+    auto* const n = new neighbours;
+    n->table.push_back({GASNETC_(mynode)});
+    n->groups = GASNETC_(nodes);
+    n->group = GASNETC_(mynode);
+    return n;
+  }();
+  return self.engine != nullptr && self.engine->maps_host() ? on_host() : *alone;
+}
+
+}  // namespace
+
+ex_objects& objects() noexcept {
+  static ex_objects* const all = new ex_objects;  // other threads may still ask while exit() runs
+  return *all;
+}
+
+void describe_objects(const char* name, gex_Flags_t flags) {
+  ex_objects& o = objects();
+  o.client.name = name != nullptr ? name : "GASNET1";
+  o.client.flags = flags;
+  o.world.rank = GASNETC_(mynode);
+  o.world.size = GASNETC_(nodes);
+  GASNETC_(world) = &o.world;
+  if (!self.attached || self.everything) return;
+  const auto part = client_segment(GASNETC_(mynode));
+  if (part.empty()) return;
+  o.attached = {.base = part.data(), .bytes = part.size(), .bound = true, .data = nullptr};
+  o.ep.segment = &o.attached;
+}
+
+int refused(int code, const char* format, ...) {
+  if (GASNETC_(verbose_errors) == 0) return code;
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  log(log_level::error, "%s", text);
+  return code;
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI
+
+using namespace penstock;
+using namespace penstock::gasnet;
+
+extern "C" {
+
+gex_TM_t GASNETC_(world) = nullptr;
+int GASNETC_(verbose_errors) = 1;
+
+int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p, const char* name,
+                          int* argc, char*** argv, gex_Flags_t flags, int everything) {
+  if (name == nullptr || *name == '\0')
+    return refused(GASNET_ERR_BAD_ARG, "gex_Client_Init: a client has a name");
+  if ((flags & ~(GEX_FLAG_USES_GASNET1 | GEX_FLAG_DEFER_THREADS)) != 0)
+    return refused(GASNET_ERR_BAD_ARG, "gex_Client_Init: unknown flags %#x", flags);
+  if (self.membership != nullptr)
+    return refused(GASNET_ERR_NOT_INIT, "gex_Client_Init: this process has joined its job before");
+  if (const int rc = GASNETC_(init)(argc, argv); rc != GASNET_OK) return rc;
+  self.everything = everything != 0;
+  // Messages and collectives may be used before there is a segment, so the engine starts now.
+  if (auto r = start_engine(0, self.everything ? 0 : self.local_max); !r) {
+    if (r.error().code == ECANCELED) leave_after_another();
+    return report(r.error());
+  }
+  describe_objects(name, flags);
+  GASNETC_(query_objects)(client_p, ep_p, tm_p, nullptr);
+  return GASNET_OK;
+}
+
+void GASNETC_(query_objects)(gex_Client_t* client, gex_EP_t* ep, gex_TM_t* tm,
+                             gex_Segment_t* segment) {
+  ex_objects& o = objects();
+  const bool begun = GASNETC_(world) != nullptr;
+  if (client != nullptr) *client = begun ? &o.client : GEX_CLIENT_INVALID;
+  if (ep != nullptr) *ep = begun ? &o.ep : GEX_EP_INVALID;
+  if (tm != nullptr) *tm = GASNETC_(world);
+  if (segment != nullptr) *segment = o.ep.segment;
+}
+
+const char* GASNETC_(client_name)(gex_Client_t client) { return client->name.c_str(); }
+gex_Flags_t GASNETC_(client_flags)(gex_Client_t client) { return client->flags; }
+const void** GASNETC_(client_data)(gex_Client_t client) { return &client->data; }
+gex_Client_t GASNETC_(client_of_ep)(gex_EP_t) { return &objects().client; }
+gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep) { return ep->segment; }
+const void** GASNETC_(ep_data)(gex_EP_t ep) { return &ep->data; }
+
+void GASNETC_(nbrhd)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index) {
+  in_neighbourhood().tell(info, count, my_index);
+}
+void GASNETC_(host)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index) {
+  on_host().tell(info, count, my_index);
+}
+void GASNETC_(position)(gex_Rank_t* nbrhds, gex_Rank_t* my_nbrhd, gex_Rank_t* hosts,
+                        gex_Rank_t* my_host) {
+  const neighbours &n = in_neighbourhood(), &h = on_host();
+  if (nbrhds != nullptr) *nbrhds = n.groups;
+  if (my_nbrhd != nullptr) *my_nbrhd = n.group;
+  if (hosts != nullptr) *hosts = h.groups;
+  if (my_host != nullptr) *my_host = h.group;
+}
+
+int GASNETC_(hidden_concurrency)(void) {
+  return concurrent(build_mode) && self.options.progress_thread ? 1 : 0;
+}
+
+// There are none that a client could run in the library's place.
+int GASNETC_(progress_threads)(gex_Client_t client, unsigned int* count,
+                               const gex_ProgressThreadInfo_t** info, gex_Flags_t flags) {
+  if (client == GEX_CLIENT_INVALID || count == nullptr || info == nullptr || flags != 0)
+    return refused(GASNET_ERR_BAD_ARG,
+                   "gex_System_QueryProgressThreads: it takes a client, two places, and no flags");
+  if ((client->flags & GEX_FLAG_DEFER_THREADS) == 0)
+    return refused(GASNET_ERR_RESOURCE,
+                   "gex_System_QueryProgressThreads: the client did not defer its threads");
+  *count = 0;
+  *info = nullptr;
+  return GASNET_OK;
+}
+
+}  // extern "C"

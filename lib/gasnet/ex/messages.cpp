@@ -1,0 +1,96 @@
+// gasnetex.h's active messages with fixed payload. What is wrong with one ends the job, with a line
+// that names the call and the rank; what only lacks something waits, unless it is to be immediate.
+#include "lib/base/log.hpp"
+#include "lib/gasnet/ex/send.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+
+int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call) {
+  if (s == status::ok) {
+    // As in gasnet.h: who only speaks to itself would hear nobody. Not where waiting is unwanted.
+    if (dest == GASNETC_(mynode) && (flags & GEX_FLAG_IMMEDIATE) == 0) (void)GASNETC_(poll)();
+    return 0;
+  }
+  if ((flags & GEX_FLAG_IMMEDIATE) != 0 && is_short(s)) return GASNET_ERR_NOT_READY;
+  fatal(1, "%s to rank %u: %s", call, dest, describe(s));
+}
+
+int ex_replied_slow(status s, gex_Token_t token, const char* call) {
+  fatal(1, "%s to rank %u: %s", call, state_of(token).source(), describe(s));
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI
+
+using namespace penstock;
+using namespace penstock::gasnet;
+using conduit::wire::kind;
+
+extern "C" {
+
+int GASNETC_(ex_request_short)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
+                               gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
+  const gex_Rank_t dest = jobrank_of(tm, rank);
+  if (flags == 0 && self.attached) [[likely]] {
+    const status s =
+        self.engine->request_short(dest, handler, reinterpret_cast<const std::uint32_t*>(args), n);
+    return ex_sent(s, dest, 0, "gex_AM_RequestShort");
+  }
+  auto m = message(kind::short_, handler, n, args);
+  return ex_send(dest, m, flags, "gex_AM_RequestShort");
+}
+
+int GASNETC_(ex_request_medium)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
+                                const void* source, size_t nbytes, gex_Event_t* lc_opt,
+                                gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
+  const gex_Rank_t dest = jobrank_of(tm, rank);
+  // The payload has been copied when the message is sent.
+  gasnetc_locally_complete(lc_opt);
+  if (flags == 0 && self.attached) [[likely]] {
+    const status s = self.engine->request_medium(
+        dest, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+    return ex_sent(s, dest, 0, "gex_AM_RequestMedium");
+  }
+  auto m = message(kind::medium, handler, n, args, source, nbytes);
+  return ex_send(dest, m, flags, "gex_AM_RequestMedium");
+}
+
+int GASNETC_(ex_request_long)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
+                              const void* source, size_t nbytes, void* dest_addr,
+                              gex_Event_t* lc_opt, gex_Flags_t flags, unsigned n,
+                              const gex_AM_Arg_t* args) {
+  auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
+  gasnetc_locally_complete(lc_opt);
+  return ex_send(jobrank_of(tm, rank), m, flags, "gex_AM_RequestLong");
+}
+
+int GASNETC_(ex_reply_short)(gex_Token_t token, gex_AM_Index_t handler, gex_Flags_t, unsigned n,
+                             const gex_AM_Arg_t* args) {
+  const status s = conduit::engine::reply_short(state_of(token), handler,
+                                                reinterpret_cast<const std::uint32_t*>(args), n);
+  return ex_replied(s, token, "gex_AM_ReplyShort");
+}
+
+int GASNETC_(ex_reply_medium)(gex_Token_t token, gex_AM_Index_t handler, const void* source,
+                              size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t, unsigned n,
+                              const gex_AM_Arg_t* args) {
+  gasnetc_locally_complete(lc_opt);
+  const status s = conduit::engine::reply_medium(
+      state_of(token), handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+  return ex_replied(s, token, "gex_AM_ReplyMedium");
+}
+
+int GASNETC_(ex_reply_long)(gex_Token_t token, gex_AM_Index_t handler, const void* source,
+                            size_t nbytes, void* dest_addr, gex_Event_t* lc_opt, gex_Flags_t,
+                            unsigned n, const gex_AM_Arg_t* args) {
+  auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
+  gasnetc_locally_complete(lc_opt);
+  return ex_replied(send_reply(token, m), token, "gex_AM_ReplyLong");
+}
+
+size_t GASNETC_(ex_max_payload)(int kind, int everything, gex_Flags_t flags) {
+  if (kind == 0) return GASNETC_(max_medium);
+  const size_t most = GASNETC_(max_long)[everything != 0 ? 1 : 0];
+  return (flags & GEX_FLAG_AM_PREPARE_LEAST_ALLOC) != 0 ? std::min(most, largest_own_buffer) : most;
+}
+
+}  // extern "C"

@@ -1,0 +1,75 @@
+// The objects of gasnetex.h: one client, one endpoint, segments, teams. What a program is given are
+// pointers to them. Used by this folder, and by startup.cpp, which makes them also for a job that
+// gasnet.h has begun.
+#pragma once
+
+#include <gasnetex.h>
+
+#include <cstdarg>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/mode.hpp"
+#include "lib/gasnet/coll/collective.hpp"
+#include "lib/gasnet/process.hpp"
+
+struct gasnetc_client {
+  std::string name;
+  gex_Flags_t flags = 0;
+  const void* data = nullptr;
+};
+
+struct gasnetc_segment {
+  std::byte* base = nullptr;
+  std::uintptr_t bytes = 0;
+  bool bound = false;
+  const void* data = nullptr;
+};
+
+struct gasnetc_ep {
+  gasnetc_segment* segment = nullptr;
+  const void* data = nullptr;
+};
+
+/// A team's members by job rank; the team of all has no list.
+struct gasnetc_tm {
+  penstock::gasnet::coll::team* collective = nullptr;
+  std::vector<gex_Rank_t> members;
+  gex_Rank_t rank = 0, size = 0;
+  gex_Flags_t flags = 0;
+  gex_Memvec_t scratch{};
+  const void* data = nullptr;
+};
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+
+/// This process's client, endpoint and team of all: never destroyed.
+struct ex_objects {
+  gasnetc_client client;
+  gasnetc_ep ep;
+  gasnetc_tm world;
+  gasnetc_segment attached;
+};
+ex_objects& objects() noexcept;
+
+/// The job has begun: from here on the objects may be asked about. name: null for gasnet.h's.
+void describe_objects(const char* name, gex_Flags_t flags);
+
+/// A team whose events and ranks may be asked about: not invalid, nor a pair. Ends the job else.
+gasnetc_tm& checked_team(gex_TM_t tm, const char* call);
+/// What carries out the collectives of such a team.
+coll::team& collective_of(gex_TM_t tm, const char* call);
+/// True of what gex_TM_Pair() gives.
+inline bool is_pair(gex_TM_t tm) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(tm) & 1) != 0;
+}
+/// The job rank of a team's member.
+inline gex_Rank_t jobrank_of(gex_TM_t tm, gex_Rank_t rank) noexcept {
+  return gasnetc_jobrank(tm, rank);
+}
+
+/// For a call that answers with an error: says why, unless the client wants to hear nothing.
+[[gnu::format(printf, 2, 3)]] int refused(int code, const char* format, ...);
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI

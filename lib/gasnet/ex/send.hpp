@@ -1,0 +1,37 @@
+// How gasnetex.h's messages end: for messages.cpp and negotiated.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lib/gasnet/ex/objects.hpp"
+#include "lib/gasnet/messages.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+
+/// Largest payload of a Long for which the library has a buffer of its own.
+inline constexpr std::size_t largest_own_buffer = std::size_t{64} << 10;
+
+int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call);
+[[noreturn]] int ex_replied_slow(status s, gex_Token_t token, const char* call);
+
+/// What a request returns that ended so.
+inline int ex_sent(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call) {
+  if (s == status::ok && dest != GASNETC_(mynode)) [[likely]]
+    return 0;
+  return ex_sent_slow(s, dest, flags, call);
+}
+/// The same of a reply.
+inline int ex_replied(status s, gex_Token_t token, const char* call) {
+  if (s == status::ok) [[likely]]
+    return 0;
+  ex_replied_slow(s, token, call);
+}
+/// Sends m, which may be changed.
+inline int ex_send(gex_Rank_t dest, conduit::outgoing& m, gex_Flags_t flags, const char* call) {
+  if (!self.attached) [[unlikely]]
+    return ex_sent_slow(status::not_ready, dest, 0, call);
+  return ex_sent(send_request(dest, m, (flags & GEX_FLAG_IMMEDIATE) != 0), dest, flags, call);
+}
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -1,0 +1,245 @@
+/* Clients, endpoints, segments, teams, handlers, tokens, and what can be asked about the job: the
+ * part of gasnetex.h that sets up. */
+#ifndef _IN_PENSTOCK_GASNET_EX_JOB_H
+#define _IN_PENSTOCK_GASNET_EX_JOB_H
+#ifndef _GASNETEX_H
+#error include gasnetex.h
+#endif
+
+GASNETT_BEGIN_EXTERNC
+
+/* ---- what the library of this mode defines ---- */
+/* The team of all processes, whose ranks are the job's. */
+extern gex_TM_t GASNETC_(world);
+extern int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p,
+                                 const char* name, int* argc, char*** argv, gex_Flags_t flags,
+                                 int everything);
+extern int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t size);
+extern int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client,
+                                    gex_Addr_t address, uintptr_t length, gex_MK_t kind,
+                                    gex_Flags_t flags);
+extern void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t flags);
+extern int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities_t caps,
+                               gex_Flags_t flags);
+extern int GASNETC_(ep_bind)(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags);
+extern int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t flags);
+extern int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void** localaddr,
+                                   uintptr_t* size, gex_Flags_t flags);
+extern int GASNETC_(register_handlers)(gex_EP_t ep, gex_AM_Entry_t* table, size_t count);
+extern gex_TI_t GASNETC_(token_info)(gex_Token_t token, gex_Token_Info_t* info, gex_TI_t mask);
+
+extern gex_Client_t GASNETC_(client_of_segment)(gex_Segment_t segment);
+extern void* GASNETC_(segment_addr)(gex_Segment_t segment);
+extern uintptr_t GASNETC_(segment_size)(gex_Segment_t segment);
+extern const char* GASNETC_(client_name)(gex_Client_t client);
+extern gex_Flags_t GASNETC_(client_flags)(gex_Client_t client);
+extern gex_Client_t GASNETC_(client_of_ep)(gex_EP_t ep);
+extern gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep);
+extern gex_EP_t GASNETC_(ep_of_team)(gex_TM_t tm);
+extern gex_Flags_t GASNETC_(ex_team_flags)(gex_TM_t tm);
+
+/* A word of the client's own on each object: where it is. */
+extern const void** GASNETC_(client_data)(gex_Client_t client);
+extern const void** GASNETC_(segment_data)(gex_Segment_t segment);
+extern const void** GASNETC_(ep_data)(gex_EP_t ep);
+extern const void** GASNETC_(ex_team_data)(gex_TM_t tm);
+
+extern size_t GASNETC_(ex_team_split)(gex_TM_t* new_p, gex_TM_t parent, int color, int key,
+                                      void* scratch_addr, size_t scratch_size, gex_Flags_t flags);
+extern size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t parent,
+                                       gex_EP_Location_t* members, size_t member_count,
+                                       gex_Addr_t* scratch, size_t scratch_size, gex_Flags_t flags);
+extern int GASNETC_(ex_team_destroy)(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flags_t flags);
+/* Of teams that are not the world, and of pairs. */
+extern gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank);
+extern gex_Rank_t GASNETC_(rank_of_jobrank)(gex_TM_t tm, gex_Rank_t jobrank);
+extern gex_Rank_t GASNETC_(ex_team_rank)(gex_TM_t tm);
+extern gex_Rank_t GASNETC_(ex_team_size)(gex_TM_t tm);
+extern gex_TM_t GASNETC_(ex_team_pair)(gex_EP_t local, gex_EP_Index_t remote_index);
+
+extern void GASNETC_(nbrhd)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index);
+extern void GASNETC_(host)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index);
+extern void GASNETC_(position)(gex_Rank_t* nbrhds, gex_Rank_t* my_nbrhd, gex_Rank_t* hosts,
+                               gex_Rank_t* my_host);
+extern int GASNETC_(verbose_errors);
+extern int GASNETC_(hidden_concurrency)(void);
+extern int GASNETC_(progress_threads)(gex_Client_t client, unsigned int* count,
+                                      const gex_ProgressThreadInfo_t** info, gex_Flags_t flags);
+
+/* The rank in the job of a rank in a team. */
+GASNETC_INLINE gex_Rank_t gasnetc_jobrank(gex_TM_t tm, gex_Rank_t rank) {
+  return GASNETT_PREDICT_TRUE(tm == GASNETC_(world)) ? rank : GASNETC_(jobrank)(tm, rank);
+}
+
+/* ---- clients. Collective over the job, once; everybody is there when it returns ---- */
+GASNETC_INLINE int gex_Client_Init(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p,
+                                   const char* name, int* argc, char*** argv, gex_Flags_t flags) {
+  return GASNETC_(client_init)(client_p, ep_p, tm_p, name, argc, argv, flags, GASNETC_EVERYTHING);
+}
+GASNETC_INLINE gex_Flags_t gex_Client_QueryFlags(gex_Client_t client) {
+  return GASNETC_(client_flags)(client);
+}
+GASNETC_INLINE const char* gex_Client_QueryName(gex_Client_t client) {
+  return GASNETC_(client_name)(client);
+}
+GASNETC_INLINE void gex_Client_SetCData(gex_Client_t client, const void* val) {
+  *GASNETC_(client_data)(client) = val;
+}
+GASNETC_INLINE void* gex_Client_QueryCData(gex_Client_t client) {
+  return (void*)*GASNETC_(client_data)(client);
+}
+
+/* ---- segments ---- */
+/* Collective over all processes, once: this process's segment, of its own size. */
+GASNETC_INLINE int gex_Segment_Attach(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t size) {
+  return GASNETC_(segment_attach)(segment_p, tm, size);
+}
+/* Not collective. The memory is the library's; of the client's own: GASNET_ERR_RESOURCE. */
+GASNETC_INLINE int gex_Segment_Create(gex_Segment_t* segment_p, gex_Client_t client,
+                                      gex_Addr_t address, uintptr_t length, gex_MK_t kind,
+                                      gex_Flags_t flags) {
+  return GASNETC_(segment_create)(segment_p, client, address, length, kind, flags);
+}
+GASNETC_INLINE void gex_Segment_Destroy(gex_Segment_t segment, gex_Flags_t flags) {
+  GASNETC_(segment_destroy)(segment, flags);
+}
+GASNETC_INLINE void* gex_Segment_QueryAddr(gex_Segment_t segment) {
+  return GASNETC_(segment_addr)(segment);
+}
+GASNETC_INLINE uintptr_t gex_Segment_QuerySize(gex_Segment_t segment) {
+  return GASNETC_(segment_size)(segment);
+}
+GASNETC_INLINE gex_Client_t gex_Segment_QueryClient(gex_Segment_t segment) {
+  return GASNETC_(client_of_segment)(segment);
+}
+GASNETC_INLINE gex_Flags_t gex_Segment_QueryFlags(gex_Segment_t segment) {
+  (void)segment;
+  return 0;
+}
+GASNETC_INLINE void gex_Segment_SetCData(gex_Segment_t segment, const void* val) {
+  *GASNETC_(segment_data)(segment) = val;
+}
+GASNETC_INLINE void* gex_Segment_QueryCData(gex_Segment_t segment) {
+  return (void*)*GASNETC_(segment_data)(segment);
+}
+GASNETC_INLINE int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void** owneraddr,
+                                          void** localaddr, uintptr_t* size) {
+  return GASNETC_(bound_segment)(tm, rank, owneraddr, localaddr, size, 0);
+}
+
+/* ---- endpoints ---- */
+GASNETC_INLINE int gex_EP_Create(gex_EP_t* ep_p, gex_Client_t client,
+                                 gex_EP_Capabilities_t capabilities, gex_Flags_t flags) {
+  return GASNETC_(ep_create)(ep_p, client, capabilities, flags);
+}
+GASNETC_INLINE int gex_EP_BindSegment(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags) {
+  return GASNETC_(ep_bind)(ep, segment, flags);
+}
+GASNETC_INLINE int gex_EP_PublishBoundSegment(gex_TM_t tm, gex_EP_t* eps, size_t count,
+                                              gex_Flags_t flags) {
+  return GASNETC_(ep_publish)(tm, eps, count, flags);
+}
+GASNETC_INLINE gex_Segment_t gex_EP_QuerySegment(gex_EP_t ep) {
+  return GASNETC_(segment_of_ep)(ep);
+}
+GASNETC_INLINE gex_EP_Index_t gex_EP_QueryIndex(gex_EP_t ep) {
+  (void)ep;
+  return 0;
+}
+GASNETC_INLINE gex_Client_t gex_EP_QueryClient(gex_EP_t ep) { return GASNETC_(client_of_ep)(ep); }
+GASNETC_INLINE gex_Flags_t gex_EP_QueryFlags(gex_EP_t ep) {
+  (void)ep;
+  return 0;
+}
+GASNETC_INLINE void gex_EP_SetCData(gex_EP_t ep, const void* val) { *GASNETC_(ep_data)(ep) = val; }
+GASNETC_INLINE void* gex_EP_QueryCData(gex_EP_t ep) { return (void*)*GASNETC_(ep_data)(ep); }
+/* Answered from a table: complete on return. With GEX_FLAG_IMMEDIATE: not if the answer to
+ * localaddr takes a connection that has not been made. */
+GASNETC_INLINE gex_Event_t gex_EP_QueryBoundSegmentNB(gex_TM_t tm, gex_Rank_t rank,
+                                                      void** owneraddr, void** localaddr,
+                                                      uintptr_t* size, gex_Flags_t flags) {
+  const int rc = GASNETC_(bound_segment)(tm, rank, owneraddr, localaddr, size, flags);
+  if (rc == 0) return GEX_EVENT_INVALID;
+  if (rc == GASNET_ERR_NOT_READY) return GEX_EVENT_NO_OP;
+  if (size != NULL) *size = 0;
+  return GEX_EVENT_INVALID;
+}
+/* Local: the client sees to it that nobody sends before the target has registered. */
+GASNETC_INLINE int gex_EP_RegisterHandlers(gex_EP_t ep, gex_AM_Entry_t* table, size_t count) {
+  return GASNETC_(register_handlers)(ep, table, count);
+}
+GASNETC_INLINE gex_TI_t gex_Token_Info(gex_Token_t token, gex_Token_Info_t* info, gex_TI_t mask) {
+  return GASNETC_(token_info)(token, info, mask);
+}
+
+/* ---- teams ---- */
+GASNETC_INLINE gex_Rank_t gex_TM_QueryRank(gex_TM_t tm) { return GASNETC_(ex_team_rank)(tm); }
+GASNETC_INLINE gex_Rank_t gex_TM_QuerySize(gex_TM_t tm) { return GASNETC_(ex_team_size)(tm); }
+GASNETC_INLINE gex_EP_t gex_TM_QueryEP(gex_TM_t tm) { return GASNETC_(ep_of_team)(tm); }
+GASNETC_INLINE gex_Client_t gex_TM_QueryClient(gex_TM_t tm) {
+  return GASNETC_(client_of_ep)(GASNETC_(ep_of_team)(tm));
+}
+GASNETC_INLINE gex_Flags_t gex_TM_QueryFlags(gex_TM_t tm) { return GASNETC_(ex_team_flags)(tm); }
+GASNETC_INLINE void gex_TM_SetCData(gex_TM_t tm, const void* val) {
+  *GASNETC_(ex_team_data)(tm) = val;
+}
+GASNETC_INLINE void* gex_TM_QueryCData(gex_TM_t tm) { return (void*)*GASNETC_(ex_team_data)(tm); }
+GASNETC_INLINE gex_Rank_t gex_TM_TranslateRankToJobrank(gex_TM_t tm, gex_Rank_t rank) {
+  return gasnetc_jobrank(tm, rank);
+}
+GASNETC_INLINE gex_Rank_t gex_TM_TranslateJobrankToRank(gex_TM_t tm, gex_Rank_t jobrank) {
+  return GASNETC_(rank_of_jobrank)(tm, jobrank);
+}
+GASNETC_INLINE gex_EP_Location_t gex_TM_TranslateRankToEP(gex_TM_t tm, gex_Rank_t rank,
+                                                          gex_Flags_t flags) {
+  gex_EP_Location_t at;
+  (void)flags;
+  at.gex_rank = gasnetc_jobrank(tm, rank);
+  at.gex_ep_index = 0;
+  return at;
+}
+GASNETC_INLINE gex_TM_t gex_TM_Pair(gex_EP_t local, gex_EP_Index_t remote_index) {
+  return GASNETC_(ex_team_pair)(local, remote_index);
+}
+GASNETC_INLINE size_t gex_TM_Split(gex_TM_t* new_p, gex_TM_t parent, int color, int key,
+                                   void* scratch_addr, size_t scratch_size, gex_Flags_t flags) {
+  return GASNETC_(ex_team_split)(new_p, parent, color, key, scratch_addr, scratch_size, flags);
+}
+GASNETC_INLINE size_t gex_TM_Create(gex_TM_t* new_tms, size_t new_count, gex_TM_t parent,
+                                    gex_EP_Location_t* members, size_t member_count,
+                                    gex_Addr_t* scratch, size_t scratch_size, gex_Flags_t flags) {
+  return GASNETC_(ex_team_create)(new_tms, new_count, parent, members, member_count, scratch,
+                                  scratch_size, flags);
+}
+GASNETC_INLINE int gex_TM_Destroy(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flags_t flags) {
+  return GASNETC_(ex_team_destroy)(tm, scratch_p, flags);
+}
+
+/* ---- the job. NULL: not wanted; the tables are the library's ---- */
+#define gex_System_QueryJobRank() ((gex_Rank_t)GASNETC_(mynode))
+#define gex_System_QueryJobSize() ((gex_Rank_t)GASNETC_(nodes))
+GASNETC_INLINE void gex_System_QueryNbrhdInfo(gex_RankInfo_t** info, gex_Rank_t* count,
+                                              gex_Rank_t* my_index) {
+  GASNETC_(nbrhd)(info, count, my_index);
+}
+GASNETC_INLINE void gex_System_QueryHostInfo(gex_RankInfo_t** info, gex_Rank_t* count,
+                                             gex_Rank_t* my_index) {
+  GASNETC_(host)(info, count, my_index);
+}
+GASNETC_INLINE void gex_System_QueryMyPosition(gex_Rank_t* nbrhds, gex_Rank_t* my_nbrhd,
+                                               gex_Rank_t* hosts, gex_Rank_t* my_host) {
+  GASNETC_(position)(nbrhds, my_nbrhd, hosts, my_host);
+}
+#define gex_System_GetVerboseErrors() (GASNETC_(verbose_errors))
+#define gex_System_SetVerboseErrors(enable) ((void)(GASNETC_(verbose_errors) = !!(enable)))
+#define gex_System_QueryMaxThreads() ((uint64_t)GASNETI_MAX_THREADS)
+#define gex_System_QueryHiddenAMConcurrencyLevel() GASNETC_(hidden_concurrency)()
+GASNETC_INLINE int gex_System_QueryProgressThreads(gex_Client_t client, unsigned int* count,
+                                                   const gex_ProgressThreadInfo_t** info,
+                                                   gex_Flags_t flags) {
+  return GASNETC_(progress_threads)(client, count, info, flags);
+}
+
+GASNETT_END_EXTERNC
+
+#endif

@@ -1,0 +1,155 @@
+/* Puts and gets of gasnetex.h, and the events of all operations. Where the other process's memory
+ * is mapped here a put or get is a plain copy, as in gasnet_extended.h; all else is a call. */
+#ifndef _IN_PENSTOCK_GASNET_EX_RMA_H
+#define _IN_PENSTOCK_GASNET_EX_RMA_H
+#ifndef _GASNETEX_H
+#error include gasnetex.h
+#endif
+
+GASNETT_BEGIN_EXTERNC
+
+/* ---- what the library of this mode defines ---- */
+extern gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
+                                       gex_Event_t* lc_opt);
+extern int GASNETC_(ex_put_nbi)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
+                                gex_Event_t* lc_opt);
+/* Does not poll. */
+extern int GASNETC_(event_test)(gex_Event_t event);
+extern void GASNETC_(event_wait)(gex_Event_t event);
+extern int GASNETC_(events_test)(gex_Event_t* events, size_t count, int some);
+extern void GASNETC_(events_wait)(gex_Event_t* events, size_t count, int some);
+extern gex_Event_t GASNETC_(event_leaf)(gex_Event_t root, gex_EC_t which);
+extern int GASNETC_(nbi_test)(gex_EC_t mask);
+extern void GASNETC_(nbi_wait)(gex_EC_t mask);
+extern void GASNETC_(ex_begin_region)(void);
+extern gex_Event_t GASNETC_(ex_end_region)(void);
+
+/* Local completion of what is complete already. */
+GASNETC_INLINE void gasnetc_locally_complete(gex_Event_t* lc_opt) {
+  if ((uintptr_t)lc_opt > (uintptr_t)GEX_EVENT_GROUP) *lc_opt = GEX_EVENT_INVALID;
+}
+
+/* ---- blocking. They return 0: GEX_FLAG_IMMEDIATE may be heeded, and is not ---- */
+GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
+                                       size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  gasnet_put(gasnetc_jobrank(tm, rank), dest, src, nbytes);
+  return 0;
+}
+GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
+                                       size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  gasnet_get(dest, gasnetc_jobrank(tm, rank), src, nbytes);
+  return 0;
+}
+GASNETC_INLINE gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* src,
+                                                      size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  return gasnet_get_val(gasnetc_jobrank(tm, rank), src, nbytes);
+}
+GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
+                                          gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  gasnet_put_val(gasnetc_jobrank(tm, rank), dest, (gasnet_register_value_t)value, nbytes);
+  return 0;
+}
+
+/* ---- explicit events ---- */
+GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
+                                         size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  (void)flags;
+  if_pt(to != NULL) {
+    memcpy(to, src, nbytes);
+    GASNETC_WRITTEN();
+    gasnetc_locally_complete(lc_opt);
+    return GEX_EVENT_INVALID;
+  }
+  return GASNETC_(ex_put_nb)(node, dest, src, nbytes, lc_opt);
+}
+GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
+                                         size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  return gasnet_get_nb(dest, gasnetc_jobrank(tm, rank), src, nbytes);
+}
+GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
+                                            gex_RMA_Value_t value, size_t nbytes,
+                                            gex_Flags_t flags) {
+  (void)flags;
+  return gasnet_put_nb_val(gasnetc_jobrank(tm, rank), dest, (gasnet_register_value_t)value, nbytes);
+}
+
+/* ---- implicit operations ---- */
+GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
+                                  size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  char* const to = gasnetc_reach(node, dest, nbytes);
+  (void)flags;
+  if_pt(to != NULL) {
+    memcpy(to, src, nbytes);
+    GASNETC_WRITTEN();
+    return 0;
+  }
+  return GASNETC_(ex_put_nbi)(node, dest, src, nbytes, lc_opt);
+}
+GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
+                                  size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  gasnet_get_nbi(dest, gasnetc_jobrank(tm, rank), src, nbytes);
+  return 0;
+}
+GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
+                                     gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
+  (void)flags;
+  gasnet_put_nbi_val(gasnetc_jobrank(tm, rank), dest, (gasnet_register_value_t)value, nbytes);
+  return 0;
+}
+
+/* ---- events: any thread may test them and wait for them, once each ---- */
+GASNETC_INLINE int gex_Event_Test(gex_Event_t event) {
+  return event == GEX_EVENT_INVALID ? GASNET_OK : GASNETC_(event_test)(event);
+}
+GASNETC_INLINE void gex_Event_Wait(gex_Event_t event) {
+  if_pf(event != GEX_EVENT_INVALID) GASNETC_(event_wait)(event);
+}
+GASNETC_INLINE int gex_Event_TestSome(gex_Event_t* events, size_t count, gex_Flags_t flags) {
+  (void)flags;
+  return GASNETC_(events_test)(events, count, 1);
+}
+GASNETC_INLINE int gex_Event_TestAll(gex_Event_t* events, size_t count, gex_Flags_t flags) {
+  (void)flags;
+  return GASNETC_(events_test)(events, count, 0);
+}
+GASNETC_INLINE void gex_Event_WaitSome(gex_Event_t* events, size_t count, gex_Flags_t flags) {
+  (void)flags;
+  GASNETC_(events_wait)(events, count, 1);
+}
+GASNETC_INLINE void gex_Event_WaitAll(gex_Event_t* events, size_t count, gex_Flags_t flags) {
+  (void)flags;
+  GASNETC_(events_wait)(events, count, 0);
+}
+/* The part of an event that is of one kind: it lives as long as the event. */
+GASNETC_INLINE gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t which) {
+  return root == GEX_EVENT_INVALID ? GEX_EVENT_INVALID : GASNETC_(event_leaf)(root, which);
+}
+GASNETC_INLINE int gex_NBI_Test(gex_EC_t mask, gex_Flags_t flags) {
+  (void)flags;
+  return GASNETC_(nbi_test)(mask);
+}
+GASNETC_INLINE void gex_NBI_Wait(gex_EC_t mask, gex_Flags_t flags) {
+  (void)flags;
+  GASNETC_(nbi_wait)(mask);
+}
+GASNETC_INLINE void gex_NBI_BeginAccessRegion(gex_Flags_t flags) {
+  (void)flags;
+  GASNETC_(ex_begin_region)();
+}
+GASNETC_INLINE gex_Event_t gex_NBI_EndAccessRegion(gex_Flags_t flags) {
+  (void)flags;
+  return GASNETC_(ex_end_region)();
+}
+
+GASNETT_END_EXTERNC
+
+#endif

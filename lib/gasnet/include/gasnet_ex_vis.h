@@ -1,0 +1,96 @@
+/* Puts and gets of many pieces with the arguments of gasnetex.h: part of gasnet_vis.h. Strides may
+ * be of any sign and order; the size of an element stands apart from the counts. */
+#ifndef _IN_PENSTOCK_GASNET_EX_VIS_H
+#define _IN_PENSTOCK_GASNET_EX_VIS_H
+#ifndef _GASNET_VIS_H
+#error include gasnet_vis.h
+#endif
+
+#include <gasnetex.h>
+
+GASNETT_BEGIN_EXTERNC
+
+/* form: 0 blocks, 1 returns an event, 2 counts with the implicit operations. */
+extern gex_Event_t GASNETC_(ex_put_vector)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
+                                           gex_Memvec_t const dst[], size_t srccount,
+                                           gex_Memvec_t const src[]);
+extern gex_Event_t GASNETC_(ex_get_vector)(int form, gex_TM_t tm, size_t dstcount,
+                                           gex_Memvec_t const dst[], gex_Rank_t rank,
+                                           size_t srccount, gex_Memvec_t const src[]);
+extern gex_Event_t GASNETC_(ex_put_indexed)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
+                                            void* const dst[], size_t dstlen, size_t srccount,
+                                            void* const src[], size_t srclen);
+extern gex_Event_t GASNETC_(ex_get_indexed)(int form, gex_TM_t tm, size_t dstcount,
+                                            void* const dst[], size_t dstlen, gex_Rank_t rank,
+                                            size_t srccount, void* const src[], size_t srclen);
+extern gex_Event_t GASNETC_(ex_put_strided)(int form, gex_TM_t tm, gex_Rank_t rank, void* dstaddr,
+                                            const ptrdiff_t dststrides[], void* srcaddr,
+                                            const ptrdiff_t srcstrides[], size_t elemsz,
+                                            const size_t count[], size_t levels);
+extern gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr,
+                                            const ptrdiff_t dststrides[], gex_Rank_t rank,
+                                            void* srcaddr, const ptrdiff_t srcstrides[],
+                                            size_t elemsz, const size_t count[], size_t levels);
+
+/* ---- three forms of each, defined alike: blocking, with an event, implicit ---- */
+#define GASNETC_VIS_FORMS(name, call, params, args)                          \
+  GASNETC_INLINE int gex_VIS_##name##Blocking(params, gex_Flags_t flags) {   \
+    (void)flags;                                                             \
+    (void)GASNETC_(call)(0, args);                                           \
+    return 0;                                                                \
+  }                                                                          \
+  GASNETC_INLINE gex_Event_t gex_VIS_##name##NB(params, gex_Flags_t flags) { \
+    (void)flags;                                                             \
+    return GASNETC_(call)(1, args);                                          \
+  }                                                                          \
+  GASNETC_INLINE int gex_VIS_##name##NBI(params, gex_Flags_t flags) {        \
+    (void)flags;                                                             \
+    (void)GASNETC_(call)(2, args);                                           \
+    return 0;                                                                \
+  }
+GASNETC_VIS_FORMS(VectorPut, ex_put_vector,
+                  gex_TM_t tm GASNETC_COMMA gex_Rank_t rank GASNETC_COMMA size_t dstcount
+                      GASNETC_COMMA gex_Memvec_t const dst[] GASNETC_COMMA size_t srccount
+                          GASNETC_COMMA gex_Memvec_t const src[],
+                  tm GASNETC_COMMA rank GASNETC_COMMA dstcount GASNETC_COMMA dst GASNETC_COMMA
+                      srccount GASNETC_COMMA src)
+GASNETC_VIS_FORMS(VectorGet, ex_get_vector,
+                  gex_TM_t tm GASNETC_COMMA size_t dstcount GASNETC_COMMA
+                      gex_Memvec_t const dst[] GASNETC_COMMA gex_Rank_t rank GASNETC_COMMA size_t
+                          srccount GASNETC_COMMA gex_Memvec_t const src[],
+                  tm GASNETC_COMMA dstcount GASNETC_COMMA dst GASNETC_COMMA rank GASNETC_COMMA
+                      srccount GASNETC_COMMA src)
+GASNETC_VIS_FORMS(IndexedPut, ex_put_indexed,
+                  gex_TM_t tm GASNETC_COMMA gex_Rank_t rank GASNETC_COMMA size_t dstcount
+                      GASNETC_COMMA void* const dst[] GASNETC_COMMA size_t dstlen GASNETC_COMMA
+                          size_t srccount GASNETC_COMMA void* const src[] GASNETC_COMMA size_t
+                              srclen,
+                  tm GASNETC_COMMA rank GASNETC_COMMA dstcount GASNETC_COMMA dst GASNETC_COMMA
+                      dstlen GASNETC_COMMA srccount GASNETC_COMMA src GASNETC_COMMA srclen)
+GASNETC_VIS_FORMS(IndexedGet, ex_get_indexed,
+                  gex_TM_t tm GASNETC_COMMA size_t dstcount
+                      GASNETC_COMMA void* const dst[] GASNETC_COMMA size_t dstlen GASNETC_COMMA
+                          gex_Rank_t rank GASNETC_COMMA size_t srccount
+                              GASNETC_COMMA void* const src[] GASNETC_COMMA size_t srclen,
+                  tm GASNETC_COMMA dstcount GASNETC_COMMA dst GASNETC_COMMA dstlen GASNETC_COMMA
+                      rank GASNETC_COMMA srccount GASNETC_COMMA src GASNETC_COMMA srclen)
+GASNETC_VIS_FORMS(StridedPut, ex_put_strided,
+                  gex_TM_t tm GASNETC_COMMA gex_Rank_t rank GASNETC_COMMA void* dstaddr
+                      GASNETC_COMMA const ptrdiff_t dststrides[] GASNETC_COMMA void* srcaddr
+                          GASNETC_COMMA const ptrdiff_t srcstrides[] GASNETC_COMMA size_t elemsz
+                              GASNETC_COMMA const size_t count[] GASNETC_COMMA size_t levels,
+                  tm GASNETC_COMMA rank GASNETC_COMMA dstaddr GASNETC_COMMA dststrides GASNETC_COMMA
+                      srcaddr GASNETC_COMMA srcstrides GASNETC_COMMA elemsz GASNETC_COMMA count
+                          GASNETC_COMMA levels)
+GASNETC_VIS_FORMS(StridedGet, ex_get_strided,
+                  gex_TM_t tm GASNETC_COMMA void* dstaddr GASNETC_COMMA const ptrdiff_t
+                      dststrides[] GASNETC_COMMA gex_Rank_t rank GASNETC_COMMA void* srcaddr
+                          GASNETC_COMMA const ptrdiff_t srcstrides[] GASNETC_COMMA size_t elemsz
+                              GASNETC_COMMA const size_t count[] GASNETC_COMMA size_t levels,
+                  tm GASNETC_COMMA dstaddr GASNETC_COMMA dststrides GASNETC_COMMA rank GASNETC_COMMA
+                      srcaddr GASNETC_COMMA srcstrides GASNETC_COMMA elemsz GASNETC_COMMA count
+                          GASNETC_COMMA levels)
+
+GASNETT_END_EXTERNC
+
+#endif

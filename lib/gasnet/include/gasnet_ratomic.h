@@ -1,0 +1,138 @@
+/* Remote atomics with the names of gasnetex.h. A domain (gex_AD_t) says which operations on words
+ * of which type may be concurrent, and with it who carries them out, for all of them alike: the
+ * devices, or processors: this one where the word is mapped here, else the target's. */
+#ifndef _GASNET_RATOMIC_H
+#define _GASNET_RATOMIC_H
+
+#include <gasnetex.h>
+
+/* ---- flags ---- */
+#define GEX_FLAG_AD_REL ((gex_Flags_t)1 << 5)
+#define GEX_FLAG_AD_ACQ ((gex_Flags_t)1 << 6)
+#define GEX_FLAG_AD_MY_RANK ((gex_Flags_t)1 << 7)
+#define GEX_FLAG_AD_MY_NBRHD ((gex_Flags_t)1 << 8)
+#define GEX_FLAG_AD_FAVOR_MY_RANK ((gex_Flags_t)1 << 0) /* hints at creation, not needed here */
+#define GEX_FLAG_AD_FAVOR_MY_NBRHD ((gex_Flags_t)1 << 1)
+#define GEX_FLAG_AD_FAVOR_REMOTE ((gex_Flags_t)1 << 2)
+
+GASNETT_BEGIN_EXTERNC
+
+/* ---- what the library of this mode defines ---- */
+struct gasnetc_ad {
+  gex_TM_t gasnetc_tm;
+  gex_OP_t gasnetc_ops;
+  int gasnetc_by_processor;
+  gex_DT_t gasnetc_dt;
+  gex_Flags_t gasnetc_flags;
+  const void* gasnetc_data;
+};
+extern void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
+                                gex_Flags_t flags);
+extern void GASNETC_(ad_destroy)(gex_AD_t ad);
+/* Any operation on any type: its operands as they lie in a word of 8 bytes. form: 1 with an event,
+ * 2 with the implicit operations. */
+extern gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
+                                   void* tgt_addr, gex_DT_t dt, gex_OP_t op, uint64_t op1,
+                                   uint64_t op2, gex_Flags_t flags);
+
+/* ---- domains: collective over tm, with equal arguments ---- */
+GASNETC_INLINE void gex_AD_Create(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
+                                  gex_Flags_t flags) {
+  GASNETC_(ad_create)(ad_p, tm, dt, ops, flags);
+}
+GASNETC_INLINE void gex_AD_Destroy(gex_AD_t ad) { GASNETC_(ad_destroy)(ad); }
+GASNETC_INLINE gex_Flags_t gex_AD_QueryFlags(gex_AD_t ad) { return ad->gasnetc_flags; }
+GASNETC_INLINE gex_TM_t gex_AD_QueryTM(gex_AD_t ad) { return ad->gasnetc_tm; }
+GASNETC_INLINE gex_DT_t gex_AD_QueryDT(gex_AD_t ad) { return ad->gasnetc_dt; }
+GASNETC_INLINE gex_OP_t gex_AD_QueryOps(gex_AD_t ad) { return ad->gasnetc_ops; }
+GASNETC_INLINE void gex_AD_SetCData(gex_AD_t ad, const void* val) { ad->gasnetc_data = val; }
+GASNETC_INLINE void* gex_AD_QueryCData(gex_AD_t ad) { return (void*)ad->gasnetc_data; }
+
+/* The word here, if this processor is to carry the operation out; else NULL. */
+GASNETC_INLINE void* gasnetc_ad_reach(gex_AD_t ad, gex_Rank_t tgt, void* tgt_addr, size_t size,
+                                      gex_DT_t dt, gex_OP_t op, gex_Flags_t flags) {
+  const int here = ad->gasnetc_by_processor && ad->gasnetc_dt == dt &&
+                   (op & ad->gasnetc_ops) != 0 && ((uintptr_t)tgt_addr & (size - 1)) == 0;
+  if_pf(!here) return NULL;
+  return gasnetc_reach(
+      (flags & GEX_FLAG_RANK_IS_JOBRANK) ? tgt : gasnetc_jobrank(ad->gasnetc_tm, tgt), tgt_addr,
+      size);
+}
+
+/* ---- what one instruction does, on integers. 0: it is none of these ---- */
+#define GASNETC_AD_STEP(OP, FETCHING, function)    \
+  case OP:                                         \
+    (void)function(at, op1, __ATOMIC_ACQ_REL);     \
+    return 1;                                      \
+  case FETCHING:                                   \
+    *result = function(at, op1, __ATOMIC_ACQ_REL); \
+    return 1;
+#define GASNETC_AD_UNIT(OP, FETCHING, function)  \
+  case OP:                                       \
+    (void)function(at, 1, __ATOMIC_ACQ_REL);     \
+    return 1;                                    \
+  case FETCHING:                                 \
+    *result = function(at, 1, __ATOMIC_ACQ_REL); \
+    return 1;
+#define GASNETC_AD_HERE(name, T)                                                                 \
+  GASNETC_INLINE int gasnetc_ad_here_##name(T* at, T* result, gex_OP_t op, T op1, T op2) {       \
+    switch (op) {                                                                                \
+      GASNETC_AD_STEP(GEX_OP_ADD, GEX_OP_FADD, __atomic_fetch_add)                               \
+      GASNETC_AD_STEP(GEX_OP_SUB, GEX_OP_FSUB, __atomic_fetch_sub)                               \
+      GASNETC_AD_STEP(GEX_OP_AND, GEX_OP_FAND, __atomic_fetch_and)                               \
+      GASNETC_AD_STEP(GEX_OP_OR, GEX_OP_FOR, __atomic_fetch_or)                                  \
+      GASNETC_AD_STEP(GEX_OP_XOR, GEX_OP_FXOR, __atomic_fetch_xor)                               \
+      GASNETC_AD_UNIT(GEX_OP_INC, GEX_OP_FINC, __atomic_fetch_add)                               \
+      GASNETC_AD_UNIT(GEX_OP_DEC, GEX_OP_FDEC, __atomic_fetch_sub)                               \
+      case GEX_OP_SET:                                                                           \
+        __atomic_store_n(at, op1, __ATOMIC_RELEASE);                                             \
+        return 1;                                                                                \
+      case GEX_OP_SWAP:                                                                          \
+        *result = __atomic_exchange_n(at, op1, __ATOMIC_ACQ_REL);                                \
+        return 1;                                                                                \
+      case GEX_OP_GET:                                                                           \
+        *result = __atomic_load_n(at, __ATOMIC_ACQUIRE);                                         \
+        return 1;                                                                                \
+      case GEX_OP_CAS:                                                                           \
+        (void)__atomic_compare_exchange_n(at, &op1, op2, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+        return 1;                                                                                \
+      case GEX_OP_FCAS:                                                                          \
+        (void)__atomic_compare_exchange_n(at, &op1, op2, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+        *result = op1;                                                                           \
+        return 1;                                                                                \
+      default:                                                                                   \
+        return 0;                                                                                \
+    }                                                                                            \
+  }
+GASNETC_AD_HERE(I32, int32_t)
+GASNETC_AD_HERE(U32, uint32_t)
+GASNETC_AD_HERE(I64, int64_t)
+GASNETC_AD_HERE(U64, uint64_t)
+/* Of floating-point numbers the library does all. */
+#define gasnetc_ad_here_FLT(at, result, op, op1, op2) (0)
+#define gasnetc_ad_here_DBL(at, result, op, op1, op2) (0)
+
+#define GASNETC_AD_FORM(name, T, form, what, done, rest)                                          \
+  GASNETC_INLINE what(gex_AD_t ad, T* result, gex_Rank_t tgt, void* tgt_addr, gex_OP_t op, T op1, \
+                      T op2, gex_Flags_t flags) {                                                 \
+    T* const at = (T*)gasnetc_ad_reach(ad, tgt, tgt_addr, sizeof(T), GEX_DT_##name, op, flags);   \
+    uint64_t a = 0, b = 0;                                                                        \
+    if (GASNETT_PREDICT_TRUE(at != NULL) && gasnetc_ad_here_##name(at, result, op, op1, op2))     \
+      return done;                                                                                \
+    memcpy(&a, &op1, sizeof op1);                                                                 \
+    memcpy(&b, &op2, sizeof op2);                                                                 \
+    rest GASNETC_(ad_op)(form, ad, result, tgt, tgt_addr, GEX_DT_##name, op, a, b, flags);        \
+  }
+#define GASNETC_AD_FORMS(name, T)                                                         \
+  GASNETC_AD_FORM(name, T, 1, gex_Event_t gex_AD_OpNB_##name, GEX_EVENT_INVALID, return ) \
+  GASNETC_AD_FORM(name, T, 2, int gex_AD_OpNBI_##name, 0, return 0 !=)
+GASNETC_AD_FORMS(I32, int32_t)
+GASNETC_AD_FORMS(U32, uint32_t)
+GASNETC_AD_FORMS(I64, int64_t)
+GASNETC_AD_FORMS(U64, uint64_t)
+GASNETC_AD_FORMS(FLT, float)
+GASNETC_AD_FORMS(DBL, double)
+
+GASNETT_END_EXTERNC
+
+#endif

@@ -1,0 +1,6 @@
+/* See ex_am_names.h; as C99, C11, C++17, C++20. */
+#include <gasnetex.h>
+
+#include "ex_am_names.h"
+
+int main(void) { return ex_am_names(); }

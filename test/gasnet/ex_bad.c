@@ -1,0 +1,73 @@
+/* gasnetex.h used wrongly: the job ends with a line that names the call, the rank and the reason.
+ * The argument says which mistake rank 0 makes; what the line says is compared by CTest. */
+#include <gasnet_coll.h>
+#include <gasnet_ratomic.h>
+#include <gasnetex.h>
+
+#include "ex_job.h"
+
+static void ping(gex_Token_t token, gex_AM_Arg_t a) {
+  (void)token;
+  (void)a;
+}
+static void pong(gex_Token_t token) { (void)token; }
+
+static void prepared_wrongly(const char* mistake) {
+  gex_AM_SrcDesc_t sd;
+  if (strcmp(mistake, "larger") == 0) {
+    sd = gex_AM_PrepareRequestMedium(tm, 1, NULL, 64, 64, NULL, 0, 1);
+    gex_AM_CommitRequestMedium1(sd, 132, 65, 7);
+  }
+  if (strcmp(mistake, "arguments") == 0) {
+    sd = gex_AM_PrepareRequestMedium(tm, 1, NULL, 64, 64, NULL, 0, 1);
+    gex_AM_CommitRequestMedium2(sd, 132, 64, 7, 8);
+  }
+  if (strcmp(mistake, "twice") == 0) {
+    (void)gex_AM_PrepareRequestMedium(tm, 1, NULL, 64, 64, NULL, 0, 1);
+    (void)gex_AM_PrepareRequestMedium(tm, 1, NULL, 64, 64, NULL, 0, 1);
+  }
+}
+
+static void sent_wrongly(const char* mistake) {
+  if (strcmp(mistake, "count") == 0) gex_AM_RequestShort2(tm, 1, 130, 0, 1, 2);
+  if (strcmp(mistake, "kind") == 0) gex_AM_RequestMedium1(tm, 1, 130, "x", 1, GEX_EVENT_NOW, 0, 1);
+  if (strcmp(mistake, "reply") == 0) gex_AM_RequestShort0(tm, 1, 131, 0);
+  if (strcmp(mistake, "handler") == 0) gex_AM_RequestShort0(tm, 1, 140, 0);
+  if (strcmp(mistake, "rank") == 0) gex_AM_RequestShort1(tm, nodes, 130, 0, 1);
+}
+
+int main(int argc, char** argv) {
+  gex_AM_Entry_t table[] = {
+      {130, HANDLER(&ping), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "ping"},
+      {131, HANDLER(&pong), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0, NULL, "pong"},
+  };
+  const char* const mistake = argc > 1 ? argv[1] : "";
+  join_job("mistakes", 0);
+  MUST(gex_EP_RegisterHandlers(ep, table, 2));
+  make_segments();
+  if (me == 0) {
+    gex_AD_t ad;
+    uint64_t word = 1;
+    sent_wrongly(mistake);
+    prepared_wrongly(mistake);
+    if (strcmp(mistake, "team") == 0) (void)gex_TM_QuerySize(GEX_TM_INVALID);
+    if (strcmp(mistake, "pair") == 0) (void)gex_TM_QueryRank(gex_TM_Pair(ep, 0));
+    if (strcmp(mistake, "far") == 0)
+      gex_RMA_PutBlocking(tm, 1, area[1] + segment_bytes - 7, &word, 8, 0);
+    if (strcmp(mistake, "noop") == 0) gex_Event_Wait(GEX_EVENT_NO_OP);
+    if (strcmp(mistake, "event") == 0) {
+      const gex_Event_t ev = gex_Coll_BarrierNB(tm, 0);
+      gex_Event_Wait(ev);
+      gex_Event_Wait(ev);
+    }
+    if (strcmp(mistake, "operation") == 0) {
+      gex_AD_Create(&ad, tm, GEX_DT_U64, GEX_OP_FADD, 0);
+      (void)gex_AD_OpNB_U64(ad, &word, 1, area[1], GEX_OP_ADD, 1, 0, 0);
+    }
+    if (strcmp(mistake, "root") == 0) (void)gex_Coll_BroadcastNB(tm, nodes, &word, &word, 8, 0);
+  }
+  gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
+  meet();
+  gasnet_exit(3); /* nobody noticed */
+  return 3;
+}

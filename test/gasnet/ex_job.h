@@ -1,0 +1,70 @@
+/* What the programs of gasnetex.h share: start, handlers, the segments, the end. Included after
+ * gasnetex.h by programs in C99 and later and in C++, in every mode. */
+#ifndef PENSTOCK_TEST_GASNET_EX_JOB_H
+#define PENSTOCK_TEST_GASNET_EX_JOB_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#define MUST(call)                                                       \
+  do {                                                                   \
+    const int must_rc = (call);                                          \
+    if (must_rc != GASNET_OK) {                                          \
+      fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call, \
+              gasnet_ErrorName(must_rc), gasnet_ErrorDesc(must_rc));     \
+      gasnet_exit(2);                                                    \
+    }                                                                    \
+  } while (0)
+#define HANDLER(f) (gex_AM_Fn_t)(f)
+
+enum { most_nodes = 64, segment_bytes = 1 << 20 };
+static gex_Client_t client;
+static gex_EP_t ep;
+static gex_TM_t tm;
+static gex_Segment_t segment;
+static gex_Rank_t me, nodes, next_rank;
+static char* area[most_nodes]; /* of each rank, in its own address space */
+
+/* Handlers change it on whichever thread polls; waits read it. */
+static volatile int answers = 0;
+
+static void meet(void) {
+  gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+  MUST(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS));
+}
+
+GASNETT_INLINE(join_job) void join_job(const char* name, gex_Flags_t flags) {
+  MUST(gex_Client_Init(&client, &ep, &tm, name, NULL, NULL, flags));
+  me = gex_System_QueryJobRank();
+  nodes = gex_System_QueryJobSize();
+  next_rank = (me + 1) % nodes;
+}
+
+/* Where every rank's memory is that others write to. */
+GASNETT_INLINE(know_areas) void know_areas(void) {
+  gex_Rank_t r;
+  for (r = 0; r < nodes; ++r) {
+    void* at = NULL;
+    uintptr_t size = 0;
+    gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, r, &at, NULL, &size, 0));
+    CHECK(at != NULL && size >= (uintptr_t)segment_bytes);
+    area[r] = (char*)at;
+  }
+  meet();
+}
+
+GASNETT_INLINE(make_segments) void make_segments(void) {
+  MUST(gex_Segment_Attach(&segment, tm, segment_bytes));
+  know_areas();
+}
+
+/* Ends the job with 0 if every check of this rank held; the others' codes count too. */
+GASNETT_INLINE(finish) void finish(void) {
+  meet();
+  if (check_result() == 0 && me == 0) printf("%d checks on rank 0\n", check_count);
+  gasnet_exit(check_result());
+}
+
+#endif
