@@ -28,7 +28,7 @@ struct config {
   std::uint32_t credits_per_peer = 0;   ///< lent to each other process at start
   std::uint32_t bank = 0;               ///< kept for those who ask
   std::uint32_t max_per_peer = 400;     ///< most lent to one peer on demand
-  std::uint32_t lender_limit = 64;      ///< most lent to one peer within an epoch
+  std::uint32_t lender_limit = 400;     ///< most lent to one peer within an epoch
   std::uint32_t revoke_limit = 64;      ///< most taken back from one peer within an epoch
   std::uint32_t epoch_requests = 1024;  ///< requests received in an epoch
   std::uint32_t num_scavenge = 4;       ///< most peers asked at a time to give credits back
@@ -54,7 +54,7 @@ struct overrides {
   std::int64_t bank = from_table;           ///< empty_bank says none
   std::int64_t receive_bytes = from_table;  ///< whole receive space; the bank is what loans leave
   std::int64_t max_per_peer = 400;
-  std::int64_t lender_limit = 64;
+  std::int64_t lender_limit = 400;
   std::int64_t revoke_limit = 64;
   std::int64_t epoch_requests = 1024;
   std::int64_t num_scavenge = 4;
@@ -73,13 +73,17 @@ struct overrides {
 result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set = {});
 
 /// Credits that suffice to keep a path busy: bandwidth × round trip, in units, and one message
-/// more. A value for max_per_peer that is derived instead of guessed (credit note, "Bandwidth-Delay
-/// product").
+/// more (credit note, "Bandwidth-Delay product").
 [[nodiscard]] constexpr std::uint32_t bandwidth_delay_credits(
     std::uint64_t bytes_per_second, std::uint64_t round_trip_ns) noexcept {
   const std::uint64_t bytes = bytes_per_second / 1000 * round_trip_ns / 1000000;
   const std::uint64_t credits = bytes / unit_bytes + max_cost;
   return credits < counter_max ? static_cast<std::uint32_t>(credits) : counter_max;
 }
+
+/// What a borrower that is short asks for at once, unless it holds more already: a path of 100
+/// Gbit/s and a round trip of 1 µs. Asking for less meets a burst to a new peer after several round
+/// trips only; asking for more lends what is never used.
+inline constexpr std::uint32_t stream_credits = bandwidth_delay_credits(12'500'000'000, 1'000);
 
 }  // namespace penstock::credit

@@ -130,10 +130,15 @@ class ledger {
   [[nodiscard]] std::uint32_t begin_want(std::uint32_t peer, std::uint32_t n) noexcept;
 
   /// The WANT that a request of n credits sends while it waits: begin_want's, urgent; else, the
-  /// first time (after note_stall), one that is not urgent, for as much again as it holds: XXX in
-  /// the request can ask for 7 at most, and in smaller steps a demand that differs from time to
-  /// time would be met after many epochs only. Cost: as begin_want, twice at first.
+  /// first time (after note_stall), one that is not urgent, for as much again as it holds, and no
+  /// less than stream_credits: XXX in the request can ask for 7 at most, and in smaller steps a
+  /// demand would be met after many round trips only. Cost: as begin_want, twice at first.
   [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept;
+
+  /// The WANT that is sent before anybody stalls, when half of a small loan is in use, since a
+  /// stall lasts a round trip: answers how many to ask for, once in an epoch of the peer's. 0 while
+  /// the loan is no smaller than stream_credits. Ask after a take. Cost: one load; seldom 2 RMWs.
+  [[nodiscard]] std::uint32_t early_want(std::uint32_t peer) noexcept;
 
   /// A request that had called note_stall has its credits now, or was given up. Until then what was
   /// granted for it is kept from REVOKEs. Cost: one load, seldom 1 RMW.
@@ -161,10 +166,15 @@ class ledger {
   /// epoch. Answers the credits granted on top, to go with the reply. Cost: 1 RMW without need.
   [[nodiscard]] std::uint32_t on_request(std::uint32_t peer, std::uint32_t n, std::uint32_t need,
                                          bool end_epoch) noexcept {
-    if (n > loan(peer)) [[unlikely]]
-      return 0;  // it cannot have had them
+    if (!may_have_spent(peer, n)) [[unlikely]]
+      return 0;
     count_requests(1);
     return need == 0 && !end_epoch ? 0 : on_need(peer, need, end_epoch);
+  }
+
+  /// Whether peer can have n credits in use: no more than it was lent. What is in use stays lent.
+  [[nodiscard]] bool may_have_spent(std::uint32_t peer, std::uint32_t n) const noexcept {
+    return n <= loan(peer) || !cfg_.flow_control;
   }
 
   /// The two halves of on_request, for who handles requests in batches: one RMW for k requests …
@@ -272,6 +282,21 @@ class ledger {
   void fade_lent(state& s, loan_fields before, std::uint16_t epochs) noexcept;
   template <class Change>
   static void change_lent(state& s, Change&& change) noexcept;
+  /// From so many processes on a bank has to serve many who come at once, and start loans are
+  /// small.
+  static constexpr std::uint32_t large_job = 64;
+  /// What demand brings a loan to while so much is banked, in a large job, so that those who come
+  /// first leave some for others: an equal share of all, and an eighth of what is left. Once all is
+  /// lent, who holds more is asked for it even while it asks for more itself.
+  [[nodiscard]] std::uint32_t ceiling() const noexcept {
+    if (cfg_.ranks < large_job) return counter_max;
+    return std::max(cfg_.total_credits() / (cfg_.ranks - 1) + bank() / 8, max_cost);
+  }
+  /// The most that is lent at once in a large job: many who come together then get about the same.
+  [[nodiscard]] std::uint32_t portion() const noexcept {
+    if (cfg_.ranks < large_job) return counter_max;
+    return std::max<std::uint32_t>(bank() / std::min(cfg_.ranks / 4, 64U), credit_byte::need_max);
+  }
   [[nodiscard]] std::uint32_t allowance(const loan_fields& f, const state& s) const noexcept;
   [[nodiscard]] std::uint32_t lend(std::uint32_t peer, std::uint32_t n) noexcept;
   void lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept;

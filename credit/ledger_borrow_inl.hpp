@@ -125,7 +125,19 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept {
   if (const std::uint32_t urgent = begin_want(peer, n); urgent != 0) return {urgent, true};
   if (!first) return {0, false};
-  return {hint(peer, 2 * send_credits(peer)), false};
+  const std::uint32_t held = send_credits(peer);
+  return {hint(peer, held + std::max(held, stream_credits)), false};
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::early_want(std::uint32_t peer) noexcept {
+  state& s = store_[peer];
+  const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  if (f.credits >= stream_credits || 2U * f.in_use < f.credits) return 0;
+  if (fields<past_fields>(s.past.load(std::memory_order_relaxed)).stalls != 0) return 0;
+  if (!is_peer(peer) || !cfg_.dynamic || !cfg_.flow_control) return 0;
+  static_cast<void>(note_stall(peer, 0));
+  return hint(peer, f.credits + stream_credits);
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

@@ -151,7 +151,9 @@ std::uint32_t ledger<M, Atomic, Store>::lend(std::uint32_t peer, std::uint32_t n
   catch_up(s);
   const bool reserved = waiting_count_.load(std::memory_order_relaxed) != 0;
   const auto seen = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
-  const std::uint32_t ask = std::min(n, allowance(seen, s));
+  const std::uint32_t most = ceiling();
+  const std::uint32_t below = most - std::min<std::uint32_t>(most, seen.loan);
+  const std::uint32_t ask = std::min({n, allowance(seen, s), portion(), below});
   // Out of the bank first: until it is in the loan, this thread holds it.
   const std::uint32_t got = reserved || ask == 0 ? 0 : take_bank(1, ask);
   std::uint32_t lent = 0;
@@ -275,6 +277,8 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
   const auto cold = fields<lent_fields>(s.lent.load(std::memory_order_relaxed));
   const std::uint32_t gone = std::uint32_t{cold.revoked} + cold.revoked_last;
   const bool limited = cfg_.revoked == revoked_at::lender && !urgent;
+  const std::uint32_t most = ceiling() + credit_byte::need_max;
+  std::uint32_t above = 0;  // of its loan: asked back whatever its statistics say
   visit v = visit::keep;
   change_loan(s, [&](loan_fields& f) {
     v = visit::keep;
@@ -285,7 +289,8 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
     }
     if ((f.flags & flag_sys_in_flight) != 0) return false;
     const bool asked_lately = f.requested != 0 || cold.requested_last != 0;
-    if (!urgent && (asked_lately || (f.flags & flag_zero_reply) != 0)) return false;
+    above = asked_lately && !urgent && f.loan > most ? f.loan - most : 0;
+    if (!urgent && above == 0 && (asked_lately || (f.flags & flag_zero_reply) != 0)) return false;
     if (limited && gone >= cfg_.revoke_limit) return false;
     v = visit::ask;
     out.end_epoch = (f.flags & flag_reached_epoch) != 0;
@@ -293,9 +298,10 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
     return true;
   });
   out.peer = peer;
-  out.urgent = urgent;
+  out.urgent = urgent || above != 0;
   out.at_most =
       saturated(limited ? cfg_.revoke_limit - std::min(gone, cfg_.revoke_limit) : counter_max);
+  if (above != 0) out.at_most = saturated(std::min<std::uint32_t>(above, out.at_most));
   return v;
 }
 

@@ -89,7 +89,7 @@ struct settings {
   std::uint32_t max_cred_per_node = 400;  ///< most credits lent to one peer
   std::uint32_t cred_per_node = 0;        ///< lent to each peer at start; 0: from the table
   std::uint32_t banked_credits = 0;       ///< kept in the bank at start; 0: from the table
-  std::uint32_t lender_limit = 64;        ///< most credits lent to one peer in an epoch
+  std::uint32_t lender_limit = 400;       ///< most credits lent to one peer in an epoch
   std::uint32_t revoke_limit = 64;        ///< most credits given back to one lender in an epoch
   std::uint32_t num_scavenge = 4;         ///< peers asked for credits at a time
   std::uint32_t epoch_duration = 1024;    ///< requests received per epoch

@@ -54,6 +54,8 @@ void declare(command_line& line, options& o) {
               1'000'000);
   line.number("--adversary", o.adversary, "Search so many scripts for the ten that we lose most by",
               1, 10'000'000);
+  line.word("--beside", o.beside, {"online", "clairvoyant"},
+            "Of --adversary: the allocator that we are compared with");
   line.number("--messages", o.work.messages, "Per node and step of the pattern; 0: its default");
   line.number("--iterations", o.work.iterations, "Steps or moves of the pattern; 0: its default");
   line.number("--latency", o.net.latency, "Steps that a message takes; a node sends one a step", 1,
@@ -62,6 +64,8 @@ void declare(command_line& line, options& o) {
   line.number("--cores", o.net.cores, "Nodes that run at a time, in turn; 0: all");
   line.number("--slice", o.net.slice, "With --cores: the longest turn, in steps", 1, 1'000'000'000);
   line.flag("--batches", o.net.batches, "Leases, and returns without replies, as the engine's");
+  line.flag("--early", o.net.early,
+            "Asks when half of a small loan is in use, which the engine does not yet");
   line.number("--medium-cost", o.net.medium_cost, "Credits of a Medium; 17: a whole buffer", 2,
               credit::max_cost);
   line.number("--stretch", o.net.stretch,
@@ -103,6 +107,8 @@ rival_outcome simulate_rival(const options& o, rule r, const credit::config& c) 
   s.service = o.net.service;
   s.medium_cost = o.net.medium_cost;
   s.memory = c.total_credits();
+  s.start_loan = c.credits_per_peer;
+  s.most_each = c.max_per_peer;
   return run_rival(r, s, *make_pattern(o.work), o.work.nodes);
 }
 
@@ -115,7 +121,8 @@ double regret_of(options o, const script& s) {
   const result<outcome> ours = simulate(o, true, &c, nullptr, true);
   if (!ours) return -1;
   if (!ours->finished) return 1;
-  return regret(*ours, simulate_rival(o, rule::clairvoyant, c));
+  return regret(*ours,
+                simulate_rival(o, o.beside == "online" ? rule::online : rule::clairvoyant, c));
 }
 
 int search(const options& o) {
@@ -171,6 +178,7 @@ int main(int argc, char** argv) {
   }
   std::vector<rival> rivals;
   rivals.push_back({"clairvoyant", simulate_rival(o, rule::clairvoyant, c)});
+  rivals.push_back({"online", simulate_rival(o, rule::online, c)});
   if (o.rivals)
     for (const auto& [name, r] :
          {std::pair{"fixed", rule::fixed}, {"rnr", rule::rnr}, {"pause", rule::pause}})

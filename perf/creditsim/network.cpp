@@ -237,6 +237,8 @@ bool network::try_send(std::uint32_t i, node& n) {
   if (n.stalled) n.l.end_stall(o.to);
   post({i, o.to, static_cast<std::uint16_t>(o.cost), static_cast<std::uint16_t>(n.need),
         what::request, n.l.take_epoch_mark(o.to), false});
+  if (const std::uint32_t w = settings_.early ? n.l.early_want(o.to) : 0; w != 0)
+    post({i, o.to, static_cast<std::uint16_t>(w), 0, what::want, n.l.take_epoch_mark(o.to), false});
   n.order.cost = n.need = 0;
   n.stalled = false;
   ++n.sent;

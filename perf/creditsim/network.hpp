@@ -40,6 +40,7 @@ struct network_settings {
   std::uint64_t seed = 1;      ///< of the slices' lengths
   std::uint32_t medium_cost = 4;  ///< credits of what is no Short
   bool batches = false;           ///< leases, and returns without reply
+  bool early = false;             ///< asks before it stalls, which the engine does not
   credit::overrides credits;      ///< flow_control=false: unlimited credits
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <span>
 
 #include "lib/base/svg.hpp"
 
@@ -78,8 +79,9 @@ nlohmann::json report(const options& o, const credit::config& c, const outcome& 
   j["bank_at_start"] = c.bank;
   j["steps_clairvoyant"] = rivals.front().what.steps;
   j["regret"] = regret(limited, rivals.front().what);
-  for (const rival& r : rivals) {
-    if (&r == &rivals.front()) continue;
+  j["steps_online"] = rivals[1].what.steps;
+  j["regret_online"] = regret(limited, rivals[1].what);
+  for (const rival& r : std::span(rivals).subspan(2)) {
     // Fixed credits take the memory that they take.
     const bool fixed = r.name == "fixed";
     j["rivals"][r.name] = {
@@ -120,7 +122,7 @@ bool write_pictures(const options& o, const outcome& r, const std::vector<rival>
   std::ofstream heat(o.svg + "-heat.svg"), curve(o.svg + "-convergence.svg");
   heat << map.draw();
   curve << chart.draw();
-  return heat.good() && curve.good() && (rivals.size() < 2 || draw_rivals(o, r, rivals));
+  return heat.good() && curve.good() && (!o.rivals || draw_rivals(o, r, rivals));
 }
 
 }  // namespace penstock::creditsim

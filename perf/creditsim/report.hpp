@@ -16,7 +16,8 @@ struct options {
   network_settings net;
   rival_settings rival;
   bool json = false, static_credits = false, rivals = false;
-  std::uint32_t adversary = 0;  ///< scripts to try; 0: run the pattern
+  std::uint32_t adversary = 0;    ///< scripts to try; 0: run the pattern
+  std::string beside = "online";  ///< whom the adversary compares us with
   std::string svg, fade = "shift", revoked = "borrower";
 };
 
@@ -28,7 +29,7 @@ struct rival {
 /// The share of our time that who took `best` saves; below 0 where we are quicker.
 double regret(const outcome& ours, const rival_outcome& best);
 
-/// rivals: the clairvoyant first.
+/// rivals: the clairvoyant first, then online.
 nlohmann::json report(const options& o, const credit::config& c, const outcome& limited,
                       const outcome& free, const std::vector<rival>& rivals);
 

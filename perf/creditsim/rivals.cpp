@@ -33,7 +33,7 @@ class arena {
   }
 
  private:
-  enum class what : std::uint8_t { request, again, back, resume };
+  enum class what : std::uint8_t { request, again, back, resume, lent };
   struct message {
     std::uint32_t from, to, cost;
     what type;
@@ -42,6 +42,8 @@ class arena {
   struct node {
     send_order order;
     bool running = false, serving = false;
+    bool queued = false;    // by online: waits for its turn
+    bool admitted = false;  // by online: its turn has come, and room is kept for its order
     // As receiver:
     std::deque<message> inbox;
     std::uint32_t occupied = 0;  // credits in the inbox
@@ -55,6 +57,7 @@ class arena {
     std::uint32_t out = 0;               // credits in use (fixed)
     std::uint32_t away = 0;              // messages to come again (rnr)
     std::uint32_t posted = 0, next = 0;  // numbers (rnr): of the next one to leave, to be taken
+    std::uint64_t lent_at = 0;           // when what it asked for has come (online); 0: not asked
   };
 
   pair_state& pair(std::uint32_t from, std::uint32_t to) {
@@ -90,10 +93,13 @@ class arena {
     node& n = nodes_[m.to];
     switch (m.type) {
       case what::back:
-        if (rule_ == rule::fixed) {
+        if (rule_ == rule::fixed || rule_ == rule::online) {
           pair(m.to, m.from).out -= m.cost;
           wake(m.to);
         }
+        return;
+      case what::lent:
+        wake(m.to);
         return;
       case what::resume:
         n.paused = n.resuming = false;
@@ -168,6 +174,7 @@ class arena {
         }
       }
       if (rule_ == rule::clairvoyant) wake_waiters(n);
+      if (rule_ == rule::online) admit(n);
       n.serving = !n.inbox.empty();
       if (n.serving) {
         serve_.push_back(i);
@@ -179,17 +186,66 @@ class arena {
     if (curve_.empty() || curve_.back().second != handled_) curve_.emplace_back(now_, handled_);
   }
 
+  /// Whether there will be room for a message when it arrives, if it leaves now.
+  [[nodiscard]] bool has_room(const node& to, std::uint32_t cost) const {
+    // Until then so much at most of what lies there or is on its way will be handled.
+    const std::uint64_t handled =
+        std::uint64_t{settings_.service} * settings_.latency * std::max(settings_.medium_cost, 1U);
+    const std::uint64_t then = to.expected > handled ? to.expected - handled : 0;
+    return then + cost <= std::max(settings_.memory, cost);
+  }
+
+  /// Gives the room there is to those who wait, one message each, in turn.
+  void admit(node& to) {
+    while (!to.waiters.empty()) {
+      node& first = nodes_[to.waiters.front()];
+      if (!has_room(to, first.order.cost)) return;
+      to.expected += first.order.cost;
+      first.admitted = true;
+      first.queued = false;
+      wake(to.waiters.front());
+      to.waiters.pop_front();
+    }
+  }
+
+  /// Once, though a reply may wake who waits already.
+  void enqueue(node& to, std::uint32_t from) {
+    if (!nodes_[from].queued) to.waiters.push_back(from);
+    nodes_[from].queued = true;
+  }
+
+  enum class answer : std::uint8_t { yes, queue, later };
+  [[nodiscard]] answer may_send_online(node& n, const send_order& o, std::uint32_t from) {
+    node& to = nodes_[o.to];
+    if (n.admitted) {
+      n.admitted = false;
+      to.expected -= o.cost;  // is added again where it is sent
+      pair(from, o.to).out += o.cost;
+      return answer::yes;
+    }
+    pair_state& own = pair(from, o.to);
+    if (own.lent_at == 0) own.lent_at = now_ + 2 * std::uint64_t{settings_.latency};
+    if (now_ < own.lent_at && own.out + o.cost > std::max(settings_.start_loan, o.cost)) {
+      post(static_cast<std::uint32_t>(own.lent_at - now_), {from, from, 0, what::lent});
+      return answer::later;
+    }
+    if (own.out + o.cost > std::max(settings_.most_each, o.cost)) return answer::later;
+    if (!to.waiters.empty() || !has_room(to, o.cost)) return answer::queue;
+    own.out += o.cost;
+    return answer::yes;
+  }
+
   [[nodiscard]] bool may_send(const send_order& o, std::uint32_t from) {
     node& to = nodes_[o.to];
     switch (rule_) {
       case rule::unlimited:
         return true;
-      case rule::clairvoyant: {
-        // Until it arrives, so much at most of what lies there or is on its way will be handled.
-        const std::uint64_t handled = std::uint64_t{settings_.service} * settings_.latency *
-                                      std::max(settings_.medium_cost, 1U);
-        const std::uint64_t then = to.expected > handled ? to.expected - handled : 0;
-        return then + o.cost <= std::max(settings_.memory, o.cost);
+      case rule::clairvoyant:
+        return has_room(to, o.cost);
+      case rule::online: {
+        const answer a = may_send_online(nodes_[from], o, from);
+        if (a == answer::queue) enqueue(to, from);
+        return a == answer::yes;
       }
       case rule::fixed:
         return pair(from, o.to).out + o.cost <= std::max(settings_.fixed_each, o.cost);

@@ -396,12 +396,12 @@ TEST_CASE("a message larger than the loan is asked for, and waits until enough h
 TEST_CASE("a request that waits asks for as much again, once, or for what it must have") {
   seq_ledger l(planned(3, 0, small(40, 100)));
   CHECK(l.try_take(1, 40) == 40);
-  CHECK(l.next_want(1, 1, true).count == 40);
+  CHECK(l.next_want(1, 1, true).count == stream_credits);
   CHECK(l.next_want(1, 1, true).count == 0);  // one is in flight
   CHECK(l.on_grant(1, 0, false) == status::ok);
   CHECK(l.next_want(1, 1, false).count == 0);  // asked for this request already
   const want w = l.next_want(1, 17, true);
-  CHECK(w.count == 40);
+  CHECK(w.count == stream_credits);
   CHECK_FALSE(w.urgent);
   seq_ledger poor(planned(3, 0, small(4, 100)));
   const want must = poor.next_want(1, 17, false);

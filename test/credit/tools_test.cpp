@@ -69,7 +69,8 @@ TEST_CASE("ghost zones of processes that take turns: when all is where it is nee
       "--medium-cost 17 --latency 2 --service 12 --cred-per-node 4 --max-cred-per-node 1600 "
       "--lender-limit 128 --banked 4800");
   CHECK(j["credits_moved"].get<int>() > 10'000);
-  CHECK(j["credits_moved_second_half"].get<int>() == 0);
+  // The rarest bursts may still move a few: 0, 2 and 36 with the first three seeds.
+  CHECK(j["credits_moved_second_half"].get<int>() <= 64);
   CHECK(j["stall_fraction_second_half"].get<double>() < 0.001);
 }
 
@@ -91,13 +92,18 @@ TEST_CASE("a hot spot that moves settles within ten epochs each time") {
 TEST_CASE(
     "demand that oscillates moves at most lender_limit an epoch, also when the bank is small") {
   for (const char* more : {"", " --banked 20 --cred-per-node 6"}) {
-    const auto j = simulate(std::string("--pattern oscillate --nodes 512") + more);
+    const auto j =
+        simulate(std::string("--pattern oscillate --nodes 512 --lender-limit 64") + more);
     CHECK(j["credits_moved_last_epoch"].get<int>() <= 64);
   }
 }
 
 TEST_CASE("senders that compete get equal shares") {
+  CHECK(simulate("--pattern alltoone --nodes 9")["fairness"].get<double>() > 0.99);
   CHECK(simulate("--pattern alltoone --nodes 64")["fairness"].get<double>() > 0.99);
+  // More senders than a bank can give a stream's worth to: the early ones give theirs up again.
+  CHECK(simulate("--pattern alltoone --nodes 256")["fairness"].get<double>() > 0.97);
+  CHECK(simulate("--pattern alltoone --nodes 1024")["fairness"].get<double>() > 0.92);
 }
 
 TEST_CASE("every pattern ends with the fewest credits that are allowed") {
@@ -154,6 +160,30 @@ TEST_CASE("who knows all demand saves little of our time, on every pattern") {
   }
 }
 
+TEST_CASE(
+    "at 1,024 nodes who knows all demand when it arises saves next to nothing, on every pattern") {
+  for (const char* pattern :
+       {"none", "ghost", "tree", "random", "hotspot", "alltoone", "oscillate"}) {
+    CAPTURE(pattern);
+    const auto j = simulate(std::string("--pattern ") + pattern + " --nodes 1024 --messages 20");
+    CHECK(j["regret_online"].get<double>() <= 0.02);
+  }
+  // In full length who knows it ahead saves little, too: the first round trips are what it saves.
+  CHECK(simulate("--pattern hotspot --nodes 1024")["regret"].get<double>() <= 0.02);
+}
+
+TEST_CASE("who only knows demand when it arises is bound by the round trip and by fairness") {
+  // Six Mediums to one peer after another, with start loans of three: a round trip at each.
+  const auto burst = simulate("--nodes 1024 --pattern script --script 661,4,1,389,2,6,64m");
+  CHECK(burst["steps_online"].get<int>() > 2 * burst["steps_clairvoyant"].get<int>());
+  CHECK(burst["regret_online"].get<double>() <= 0.15);
+  // All send to one, then all to the next: who serves one sender to its end before another has both
+  // receivers busy, who is fair has not.
+  const auto herd = simulate("--nodes 64 --pattern script --script 4,7,64,24,50,187,3m");
+  CHECK(herd["steps_online"].get<int>() > 2 * herd["steps_clairvoyant"].get<int>());
+  CHECK(herd["regret_online"].get<double>() <= 0.02);
+}
+
 TEST_CASE("other rules lose more where memory is short, and say what it cost them") {
   const auto ghost = simulate("--pattern ghost --nodes 125 --messages 40 --rivals")["rivals"];
   CHECK(ghost["fixed"]["regret"].get<double>() > 0.5);
@@ -183,36 +213,38 @@ TEST_CASE("the adversary finds the same again, worst first, and what it says can
 TEST_CASE("the worst patterns that the adversary has found have not become worse") {
   struct found {
     const char* script;
-    double regret;
+    double regret, regret_online;
   };
-  // creditsim --adversary 5000 --nodes 64 --seed 2
+  // creditsim --adversary 5000 --nodes 64 --seed 2 found them beside the clairvoyant, with loans
+  // that doubled at each stall, by 64 in an epoch: the first lost 70 %, the last 42 %.
   const found worst[] = {
       {"47,1,39,1,0,6,1m/23,4,1,42,33,36,64m/53,7,51,55,16,97,2m/0,3,64,44,1,2,15m/"
        "15,4,64,51,1,2,3m",
-       0.6975},
+       0.2375, 0.0359},
       {"9,4,22,10,3,131,6m/14,7,64,2,1,18,3m/32,3,64,58,40,11,9m/35,1,64,4,26,12,13s/"
        "29,4,64,26,1,2,9s",
-       0.5679},
+       0.2701, 0.0362},
       {"24,3,64,12,49,135,3m/27,6,64,59,0,7,20m/31,6,30,15,38,1,64m/17,3,1,63,23,97,16s/"
        "30,7,64,57,42,3,4m/49,4,64,47,0,1,6m",
-       0.5599},
-      {"4,7,64,24,50,187,3m", 0.5284},
-      {"59,1,64,0,1,130,4m/20,5,64,55,48,32,1m", 0.5105},
+       0.5241, 0.042},
+      {"4,7,64,24,50,187,3m", 0.5115, 0},
+      {"59,1,64,0,1,130,4m/20,5,64,55,48,32,1m", 0.4504, 0},
       {"49,8,14,30,0,12,2m/3,3,6,26,2,403,2m/56,3,64,23,3,13,5s/6,3,2,37,54,6,64m/"
        "5,5,64,29,2,1,64m/21,5,64,16,56,3,64m/39,1,64,39,1,3,64s",
-       0.5053},
-      {"43,7,64,63,52,259,2m/45,8,3,34,0,2048,1m", 0.4979},
+       0.4873, 0},
+      {"43,7,64,63,52,259,2m/45,8,3,34,0,2048,1m", 0.4607, 0},
       {"28,5,11,56,21,168,13m/32,6,64,53,1,6,4m/34,7,13,19,26,21,11s/56,3,1,36,1,30,64m/"
        "7,3,64,36,59,3,3m/54,7,64,6,2,39,3m/56,1,64,31,0,2,7m/40,2,64,46,27,1,3m",
-       0.4888},
+       0.2976, 0.0267},
       {"44,4,11,48,0,33,26m/58,1,64,5,14,3,64m/60,8,1,47,5,16,64m/27,1,64,42,0,2,64m/"
        "36,2,14,59,0,2,64m/21,5,64,31,2,14,3m/40,4,64,27,44,1,4s",
-       0.4635},
-      {"30,2,5,28,5,2048,3m/14,4,13,59,16,7,64m", 0.4208}};
+       0.4569, 0.3294},
+      {"30,2,5,28,5,2048,3m/14,4,13,59,16,7,64m", 0.42, 0}};
   for (const found& f : worst) {
     CAPTURE(f.script);
     const auto j = simulate(std::string("--nodes 64 --pattern script --script ") + f.script);
     CHECK(j["regret"].get<double>() <= f.regret + 0.005);
+    CHECK(j["regret_online"].get<double>() <= f.regret_online + 0.005);
   }
 }
 
