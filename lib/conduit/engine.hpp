@@ -26,7 +26,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 class host_page;
 class meeting;
 
-class engine : public channels {
+class engine final : public channels {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
   /// The largest segment that each of this host's processes of a job may have (per_process), and

@@ -33,6 +33,17 @@ constexpr unsigned stretch = 4096;
 // Times that the queues are armed again at once, since something came meanwhile.
 constexpr unsigned most_rearms = 8;
 
+// What the thread that starts this one gets for itself first: of its own time; if it rests, of all.
+constexpr std::uint64_t head_start_ns = 1'000'000, longest_head_start_ns = 100'000'000;
+
+// Processor time that a thread has used; the largest number if there is no such thread any more.
+std::uint64_t time_used(clockid_t of) noexcept {
+  timespec t{};
+  if (::clock_gettime(of, &t) != 0) return ~std::uint64_t{0};
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
 // The place in queues_ of the queue that rings for the rings.
 constexpr unsigned bell = 0;
 
@@ -55,6 +66,8 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
   // Nobody waits in a read of it: poll(2) says when there is something.
   if (!never_waits(channel->fd))
     return failure{"fcntl for the progress thread", errno, what_to_raise(errno)};
+  if (::pthread_getcpuclockid(::pthread_self(), &p->starter_) == 0)
+    p->started_ns_ = time_used(p->starter_);
   if (const int refused = start_quiet_thread(p->thread_, [raw = p.get()] { raw->run(); }))
     return failure{"the progress thread", refused, what_to_raise(refused)};
   pthread_setname_np(p->thread_.native_handle(), "penstock-prog");
@@ -85,12 +98,23 @@ bool progress::stop(std::uint64_t limit_ns) noexcept {
   return true;
 }
 
+// No handler runs before the call that started this thread has returned. Its caller writes down
+// then what handlers look at, and has run for a moment, or polls, when that is done.
+void progress::let_starter_return() noexcept {
+  const std::uint32_t polls = attended();
+  const std::uint64_t until = now_ns() + longest_head_start_ns;
+  while (!stopping_.load(std::memory_order_relaxed) && attended() == polls && now_ns() < until &&
+         time_used(starter_) < started_ns_ + head_start_ns)
+    sleep(false, head_start_ns / 4);
+}
+
 void progress::run() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   ask_for_short_slices();
   claim_last_thread_index();
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
     engine_.my_poller(my_tag(), engine_.domains_[i]).keeps = true;
+  let_starter_return();
   const std::uint64_t interval = engine_.settings_.progress_interval_ns;
   std::uint64_t nap = 0;
   std::uint32_t seen = attended();

@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -50,6 +51,7 @@ class progress {
  private:
   progress(engine& e, ibv_comp_channel* channel);
   void run() noexcept;
+  void let_starter_return() noexcept;
   unsigned handle() noexcept;
   [[nodiscard]] std::uint32_t attended() const noexcept;
   [[nodiscard]] bool waiting() noexcept;
@@ -67,6 +69,8 @@ class progress {
 
   engine& engine_;
   ibv_comp_channel* channel_;
+  clockid_t starter_{};  // the processor time of the thread that started this one
+  std::uint64_t started_ns_ = 0;
   int bell_ = -1;      // an eventfd: look whether to stop
   int messages_ = -1;  // direct path: senders have pushed
   std::vector<armable> queues_;
