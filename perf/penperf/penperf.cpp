@@ -129,6 +129,10 @@ int run(int argc, char** argv) {
     if (std::getenv("PENPERF_LAUNCHED") != nullptr) fatal(1, "penrun made no job of two");
     launch_two(argc, argv);
   }
+  if (o.bench == "barrier" && w.size() != 2)  // the others would be waited for
+    fatal(2,
+          "barrier measures two processes, and this job has %u: the program barriers measures more",
+          w.size());
   if (!o.cpus.empty() && w.rank() <= target_rank) {
     if (!pin_to_cpu(o.cpus[w.rank()])) fatal(2, "--cpus: there is no CPU %u", o.cpus[w.rank()]);
   } else {

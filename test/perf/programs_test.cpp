@@ -181,6 +181,9 @@ TEST_CASE("penperf under penrun uses the job's processes") {
       run(penrun({"-n", "3", PENPERF, "am_lat", "-n", "50", "--rounds", "1", "--json"}));
   CHECK(o.code == 0);
   CHECK(nlohmann::json::parse(o.out)["procs"] == 3);
+  const outcome all = run(penrun({"-n", "3", PENPERF, "barrier", "--rounds", "1"}));
+  CHECK(all.code == 2);
+  CHECK(all.err.find("two processes") != std::string::npos);
 }
 
 TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
