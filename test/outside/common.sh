@@ -17,5 +17,5 @@ greeted() {  # PROCESSES PROGRAM
 }
 
 needs() {  # PROGRAM LIBRARY: is it among what the program loads?
-  readelf -d "$1" | grep -q "NEEDED.*\[$2\]"
+  readelf -d "$1" | grep "NEEDED.*\[$2\]" >/dev/null
 }
