@@ -16,7 +16,7 @@ namespace {
 // Shared lockers come first where this is glibc's: one that waits for stillness holds up nobody.
 std::shared_mutex gate;
 std::atomic<int> own{0};
-std::atomic<bool> wanted{false};  // stillness; a hint
+std::atomic<bool> stillness_wanted{false};  // stillness; a hint
 
 /// True if the process has no threads but the caller and the device's. A folder has two links, and
 /// one for each folder in it.
@@ -31,7 +31,7 @@ bool alone() noexcept {
 working_time begin_work() { return working_time(gate); }
 
 working_time begin_more_work() noexcept {
-  while (wanted.load(std::memory_order_relaxed)) ::poll(nullptr, 0, 1);
+  while (stillness_wanted.load(std::memory_order_relaxed)) ::poll(nullptr, 0, 1);
   return begin_work();
 }
 
@@ -48,10 +48,10 @@ still::still() : lock_(gate, std::defer_lock) {
   constexpr int looks = 100;
   for (int i = 0; i < looks && !alone(); ++i) ::sched_yield();
   if (!alone()) return;
-  wanted.store(true, std::memory_order_relaxed);
+  stillness_wanted.store(true, std::memory_order_relaxed);
   // Sleeping between looks: the thread that is waited for may have a lower priority.
   while (!lock_.try_lock() && now_ns() < until) ::poll(nullptr, 0, 1);
-  wanted.store(false, std::memory_order_relaxed);
+  stillness_wanted.store(false, std::memory_order_relaxed);
   if (lock_.owns_lock() && !alone()) lock_.unlock();
 }
 
@@ -68,13 +68,13 @@ bool still::stands_on(std::uint64_t first, std::uint64_t last) noexcept {
     return at + bytes > first && at < last;
   };
   return inside(__builtin_frame_address(0), 1) || inside(&gate, sizeof gate) ||
-         inside(&own, sizeof own) || inside(&wanted, sizeof wanted);
+         inside(&own, sizeof own) || inside(&stillness_wanted, sizeof stillness_wanted);
 }
 
 void forget_own_threads() noexcept {
   new (&gate) std::shared_mutex();
   own.store(0, std::memory_order_relaxed);
-  wanted.store(false, std::memory_order_relaxed);
+  stillness_wanted.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace penstock::nic::shm
