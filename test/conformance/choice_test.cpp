@@ -382,7 +382,8 @@ TEST_CASE("a partition key is looked for in the port's table, whatever its membe
   one.pkeys = {0xffff, 0x8002, 0x0003};
   one.ports[0].pkey_tbl_len = 3;
   settings s = asking("ib0");
-  for (const auto& [key, row] : {std::pair{0u, 0}, {0x8002u, 1}, {2u, 1}, {0x8003u, 2}}) {
+  for (const auto& [number, row] : {std::pair{0u, 0}, {0x8002u, 1}, {2u, 1}, {0x8003u, 2}}) {
+    const auto key = number;  // Clang 14 captures no structured binding
     CAPTURE(key);
     s.pkey = key;
     auto d = open_with({&one}, s);
