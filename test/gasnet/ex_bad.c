@@ -6,9 +6,12 @@
 
 #include "ex_job.h"
 
+static volatile int pinged = 0;
+
 static void ping(gex_Token_t token, gex_AM_Arg_t a) {
   (void)token;
   (void)a;
+  pinged = 1;
 }
 static void pong(gex_Token_t token) { (void)token; }
 
@@ -56,7 +59,9 @@ int main(int argc, char** argv) {
       gex_RMA_PutBlocking(tm, 1, area[1] + segment_bytes - 7, &word, 8, 0);
     if (strcmp(mistake, "noop") == 0) gex_Event_Wait(GEX_EVENT_NO_OP);
     if (strcmp(mistake, "event") == 0) {
-      const gex_Event_t ev = gex_Coll_BarrierNB(tm, 0);
+      const gex_Event_t ev =
+          gex_Coll_BarrierNB(tm, 0); /* not complete: rank 1 waits for the ping */
+      gex_AM_RequestShort1(tm, 1, 130, 0, 1);
       gex_Event_Wait(ev);
       gex_Event_Wait(ev);
     }
@@ -66,6 +71,7 @@ int main(int argc, char** argv) {
     }
     if (strcmp(mistake, "root") == 0) (void)gex_Coll_BroadcastNB(tm, nodes, &word, &word, 8, 0);
   }
+  if (me == 1 && strcmp(mistake, "event") == 0) GASNET_BLOCKUNTIL(pinged);
   gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
   meet();
   gasnet_exit(3); /* nobody noticed */
