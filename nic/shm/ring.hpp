@@ -143,6 +143,20 @@ class ring_tx {
  public:
   ring_tx() = default;
   explicit ring_tx(ring_memory m) noexcept : m_(m), mask_(m.geometry.slots - 1) {}
+  ring_tx(const ring_tx&) = default;
+  /// Becomes another ring's view; answered() may be called meanwhile.
+  ring_tx& operator=(const ring_tx& o) noexcept {
+    m_ = o.m_;
+    mask_ = o.mask_;
+    tail_ = o.tail_;
+    stop_ = o.stop_;
+    data_tail_ = o.data_tail_;
+    head_ = o.head_;
+    data_head_ = o.data_head_;
+    refusals_ = o.refusals_;
+    answered();
+    return *this;
+  }
 
   /// True if `messages` slots and `data` bytes (in one piece each of up to longest()) are free.
   [[nodiscard]] bool has_room(std::uint32_t messages, std::uint32_t data) noexcept {
