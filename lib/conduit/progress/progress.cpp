@@ -103,9 +103,11 @@ bool progress::stop(std::uint64_t limit_ns) noexcept {
 void progress::let_starter_return() noexcept {
   const std::uint32_t polls = attended();
   const std::uint64_t until = now_ns() + longest_head_start_ns;
-  while (!stopping_.load(std::memory_order_relaxed) && attended() == polls && now_ns() < until &&
-         time_used(starter_) < started_ns_ + head_start_ns)
-    sleep(false, head_start_ns / 4);
+  for (std::uint64_t rest = head_start_ns / 4;
+       !stopping_.load(std::memory_order_relaxed) && attended() == polls && now_ns() < until &&
+       time_used(starter_) < started_ns_ + head_start_ns;
+       rest *= 2)
+    sleep(false, rest);
 }
 
 void progress::run() noexcept {
