@@ -27,6 +27,21 @@ foreach(program ${on_path})  # bash looks for a file of the program's name
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
 endforeach()
 
+# The settings have a page of their own, written by the table that the parser reads.
+set(settings_page ${PROJECT_BINARY_DIR}/man/penstock.7)
+add_custom_command(OUTPUT ${settings_page}
+  COMMAND ${PROJECT_SOURCE_DIR}/tools/man_page --settings ${PROJECT_VERSION} $<TARGET_FILE:peninfo> > ${settings_page}
+  DEPENDS peninfo ${PROJECT_SOURCE_DIR}/tools/man_page VERBATIM)
+add_custom_target(settings_page ALL DEPENDS ${settings_page})
+install(FILES ${settings_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT programs)
+
+# The reference of the public headers: cmake --build build --target reference
+find_program(PENSTOCK_DOXYGEN doxygen)
+if(PENSTOCK_DOXYGEN)
+  configure_file(tools/cmake/Doxyfile.in Doxyfile @ONLY)
+  add_custom_target(reference COMMAND ${PENSTOCK_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile VERBATIM)
+endif()
+
 # Debian wants each package's licence in the package's own folder.
 set(package_of_libraries libpenstock${PROJECT_VERSION_MAJOR})
 set(package_of_development libpenstock-dev)

@@ -186,6 +186,8 @@ class atomic_domain {
   static_assert(atomic_type<T>, "32- and 64-bit integers, float and double");
 
  public:
+  /// mem: of the endpoint whose segments hold the words; ops: all that will be used; path: who
+  /// carries them out.
   atomic_domain(remote_memory& mem, atomic_ops ops,
                 atomic_path path = atomic_path::automatic) noexcept
       : mem_(mem),
@@ -196,10 +198,13 @@ class atomic_domain {
   /// True: the device carries the operations out.
   [[nodiscard]] bool by_device() const noexcept { return device_; }
 
+  /// Reads the word at rank r into value.
   status get(rank_id r, const T* word, T& value) noexcept {
     return run<atomic_ops::get>(r, const_cast<T*>(word), T{}, T{}, &value);
   }
+  /// Stores v.
   status set(rank_id r, T* word, T v) noexcept { return run<atomic_ops::set>(r, word, v); }
+  /// Stores v; old: what the word was.
   status swap(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::swap>(r, word, v, T{}, &old);
   }
@@ -211,6 +216,8 @@ class atomic_domain {
   status cas(rank_id r, T* word, T expected, T desired) noexcept {
     return run<atomic_ops::cas>(r, word, expected, desired);
   }
+  /// Changes the word at rank r by v (inc, dec: by 1), without an answer. Integers wrap around.
+  ///@{
   status add(rank_id r, T* word, T v) noexcept { return run<atomic_ops::add>(r, word, v); }
   status sub(rank_id r, T* word, T v) noexcept { return run<atomic_ops::sub>(r, word, v); }
   status inc(rank_id r, T* word) noexcept { return run<atomic_ops::inc>(r, word, T{}); }
@@ -227,7 +234,9 @@ class atomic_domain {
   status bit_xor(rank_id r, T* word, T v) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_xor>(r, word, v);
   }
+  ///@}
   /// The same, with the former value in old.
+  ///@{
   status fetch_add(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::add>(r, word, v, T{}, &old);
   }
@@ -258,6 +267,7 @@ class atomic_domain {
   status fetch_xor(rank_id r, T* word, T v, T& old) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_xor>(r, word, v, T{}, &old);
   }
+  ///@}
 
   /// Any of the above with an explicit handle: a and b as there; old (may be null) is written
   /// before the operation is complete, and must stay until then.

@@ -12,19 +12,27 @@ namespace penstock {
 
 /// Messages of one direction. Bytes are those of payloads: a Short has none.
 struct message_counters {
+  /// Counted by kind; payload bytes.
+  ///@{
   std::uint64_t shorts = 0, mediums = 0, longs = 0;
   std::uint64_t medium_bytes = 0, long_bytes = 0;
+  ///@}
   std::uint64_t own = 0;  ///< of the library itself: barriers, atomics that travel as messages
 };
 
 /// One other rank, or this process itself.
 struct peer_counters {
-  std::uint32_t rank = 0;
-  const char* path = "";  ///< "rings", "verbs", "self"
+  std::uint32_t rank = 0;  ///< the other one
+  const char* path = "";   ///< "rings", "verbs", "self"
+  /// Messages by direction.
+  ///@{
   message_counters requests_sent, requests_handled, replies_sent, replies_handled;
+  ///@}
   /// One-sided operations that went to the device. Those on memory that is mapped here are copies,
   /// which nothing counts.
+  ///@{
   std::uint64_t puts = 0, put_bytes = 0, gets = 0, get_bytes = 0, device_atomics = 0;
+  ///@}
   std::uint64_t stalls = 0;           ///< requests that waited for credits
   std::uint64_t waits = 0;            ///< requests that waited for anything
   std::uint64_t wait_ns = 0;          ///< how long they waited together, ended waits only
@@ -40,13 +48,18 @@ struct peer_counters {
 
 /// One endpoint of this process.
 struct endpoint_counters {
+  /// What they count stands in endpoint_counter_rows.
+  ///@{
   std::uint64_t polls = 0;
   std::uint64_t connections = 0;
   std::uint64_t credits = 0, bank = 0, epochs = 0;  ///< of all domains; bank: now
   std::uint64_t registration_hits = 0, registrations = 0, evictions = 0, invalidations = 0;
+  ///@}
   std::uint64_t bytes_registered = 0;  ///< now, by the cache of registrations
   /// Of the whole port, since it came up; 0 where the device has no such counters.
+  ///@{
   std::uint64_t retransmissions = 0, receiver_not_ready = 0;
+  ///@}
   std::vector<peer_counters>
       peers;  ///< of ranks that a message or an operation went to or came from
 };
@@ -54,9 +67,9 @@ struct endpoint_counters {
 /// A counter's name in texts, what it counts, and where it lies.
 template <class Of>
 struct counter_row {
-  const char* name;
-  const char* help;
-  std::uint64_t Of::*field;
+  const char* name;          ///< in texts
+  const char* help;          ///< what it counts
+  std::uint64_t Of::*field;  ///< where it lies
 };
 
 inline constexpr counter_row<message_counters> message_counter_rows[] = {
@@ -70,8 +83,8 @@ inline constexpr counter_row<message_counters> message_counter_rows[] = {
 
 /// The four directions of a peer's messages, by the names that precede those of message_counters.
 struct direction_row {
-  const char* name;
-  message_counters peer_counters::*field;
+  const char* name;                        ///< precedes those of message_counters
+  message_counters peer_counters::*field;  ///< where they lie
 };
 inline constexpr direction_row direction_rows[] = {
     {"requests_sent", &peer_counters::requests_sent},

@@ -39,6 +39,7 @@ void heap_deallocate(conduit::engine& e, memreg::heap_maker make, void* p) noexc
 /// before the endpoint goes.
 class registered_heap final : public std::pmr::memory_resource {
  public:
+  /// ep must have been started, and outlives this and every block.
   explicit registered_heap(endpoint& ep) noexcept : engine_(&ep.internals()) {}
 
  private:

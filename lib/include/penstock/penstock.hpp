@@ -89,13 +89,13 @@ using raw_handler = void (*)(void* context, token&, const std::uint32_t* args, s
 /// A registered handler without payload, called with arguments A.
 template <detail::argument... A>
 struct short_handler {
-  std::uint8_t index = 0;
+  std::uint8_t index = 0;  ///< in the table that all ranks have alike
 };
 
 /// A registered handler that also receives a payload (Medium and Long).
 template <detail::argument... A>
 struct payload_handler {
-  std::uint8_t index = 0;
+  std::uint8_t index = 0;  ///< in the table that all ranks have alike
 };
 
 /// The running handler's view of its message; valid only inside the handler, on its thread.
@@ -109,7 +109,8 @@ class token {
   [[nodiscard]] endpoint& at() const noexcept;
 
   /// Replies; at most once, from the handler of a request. Never waits: the room was taken
-  /// beforehand.
+  /// beforehand. The payload may be reused on return.
+  ///@{
   template <detail::argument... A>
   status reply_short(short_handler<A...> h, std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
@@ -122,6 +123,7 @@ class token {
     return reply_medium_raw(h.index, p.w.data(), detail::total_words<A...>, payload.data(),
                             payload.size());
   }
+  ///@}
   /// Puts payload at dest, an address in the requester's segment, then runs the handler there.
   template <detail::argument... A>
   status reply_long(payload_handler<A...> h, std::span<const std::byte> payload, void* dest,
@@ -216,11 +218,17 @@ using setting_overrides = std::vector<std::pair<std::string, std::string>>;
 /// process started by itself is a job of one. Join once per process; outlives its endpoints.
 class world {
  public:
+  /// overrides win over the environment. Fails where a launcher's variables make no sense.
   static result<world> join(const setting_overrides& overrides = {});
+  /// Move only.
+  ///@{
   world(world&&) noexcept;
   world& operator=(world&&) noexcept;
+  ///@}
   ~world();
+  /// This process's number in the job.
   [[nodiscard]] rank_id rank() const noexcept;
+  /// Processes of the job.
   [[nodiscard]] rank_id size() const noexcept;
   /// Ends every process of the job: this one at once, the others when they next poll, or are killed
   /// when the grace (PENSTOCK_DEATH_GRACE) is over. The job's code is exactly code (0 to 255).
@@ -229,6 +237,7 @@ class world {
   result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine);
 
   struct impl;
+  /// The library's own use.
   [[nodiscard]] impl& internals() noexcept { return *impl_; }
 
  private:
@@ -265,8 +274,11 @@ class endpoint {
   /// Opens a device and makes the queues. Collective: all ranks open their endpoints in the same
   /// order.
   static result<endpoint> open(world& w, const setting_overrides& overrides = {});
+  /// Move only; not while calls are in progress.
+  ///@{
   endpoint(endpoint&&) noexcept;
   endpoint& operator=(endpoint&&) noexcept;
+  ///@}
   /// Collective: all ranks destroy their endpoints after the same barriers, in the same order.
   /// Waits, polling, until all do: what was sent before is then handled. A rank that destroys its
   /// endpoint early (return from main, an exception) ends nobody by that: it waits for the exit
@@ -282,6 +294,7 @@ class endpoint {
   template <auto F>
   requires std::same_as < typename detail::handler_traits<decltype(F)>::context,
   void > auto add() { return enter<F>(nullptr); }
+  /// The same for a member function; object must stay while the endpoint is open.
   template <auto F>
   auto add(typename detail::handler_traits<decltype(F)>::context* object) {
     return enter<F>(object);
@@ -292,7 +305,9 @@ class endpoint {
   /// access: the same on all ranks.
   result<void> start(std::size_t segment_bytes = 0, remote_access access = remote_access::segments);
 
+  /// This process's number in the job.
   [[nodiscard]] rank_id rank() const noexcept;
+  /// Processes of the job.
   [[nodiscard]] rank_id size() const noexcept;
   /// This rank's segment.
   [[nodiscard]] std::span<std::byte> segment() const noexcept;
@@ -304,6 +319,7 @@ class endpoint {
   [[nodiscard]] std::size_t max_long() const noexcept;
 
   /// Sends a request. ok: the payload may be reused. Failures leave nothing sent.
+  ///@{
   template <detail::argument... A>
   status request_short(rank_id to, short_handler<A...> h, std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
@@ -316,6 +332,7 @@ class endpoint {
     return request_medium_raw(to, h.index, p.w.data(), detail::total_words<A...>, payload.data(),
                               payload.size());
   }
+  ///@}
   /// Puts payload at dest, an address in the target's segment, then runs the handler there.
   template <detail::argument... A>
   status request_long(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
@@ -352,6 +369,7 @@ class endpoint {
   /// peer_dead: a rank has left and never comes; nor does any later barrier complete.
   status barrier() noexcept;
 
+  /// What was counted since start(), all ranks together. Any thread.
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
   /// The same by rank, kind and path, with bytes and waits (penstock/counters.hpp). Any thread;
   /// counts of messages that are on their way may be a moment old. Cost: a walk over the ranks.
@@ -362,6 +380,7 @@ class endpoint {
   /// The device in use and why it was chosen, one line.
   [[nodiscard]] std::string device() const;
 
+  /// The library's own use.
   [[nodiscard]] conduit::engine& internals() noexcept { return *engine_; }
 
  private:

@@ -23,17 +23,26 @@ struct failure {
 template <class T>
 class [[nodiscard]] result {
  public:
+  /// Implicit on purpose: a call returns its value, or the failure that it met.
+  ///@{
   result(T value) : v_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
   result(failure e) : v_(std::in_place_index<1>, std::move(e)) {}    // NOLINT: implicit on purpose
 
+  ///@}
+  /// True: there is a value.
+  ///@{
   explicit operator bool() const noexcept { return v_.index() == 0; }
   [[nodiscard]] bool has_value() const noexcept { return v_.index() == 0; }
+  ///@}
 
+  /// The value; only after operator bool said true.
+  ///@{
   T& operator*() & { return *std::get_if<0>(&v_); }
   const T& operator*() const& { return *std::get_if<0>(&v_); }
   T&& operator*() && { return std::move(*std::get_if<0>(&v_)); }
   T* operator->() { return std::get_if<0>(&v_); }
   const T* operator->() const { return std::get_if<0>(&v_); }
+  ///@}
 
   /// The error; only after operator bool said false.
   [[nodiscard]] const failure& error() const { return *std::get_if<1>(&v_); }
@@ -46,10 +55,15 @@ class [[nodiscard]] result {
 template <>
 class [[nodiscard]] result<void> {
  public:
-  result() = default;
+  result() = default;  ///< success
+  /// Implicit on purpose, as the other's.
   result(failure e) : e_(std::move(e)), ok_(false) {}  // NOLINT: implicit on purpose
+  /// True: the call did not fail.
+  ///@{
   explicit operator bool() const noexcept { return ok_; }
   [[nodiscard]] bool has_value() const noexcept { return ok_; }
+  ///@}
+  /// The error; only after operator bool said false.
   [[nodiscard]] const failure& error() const { return e_; }
 
  private:

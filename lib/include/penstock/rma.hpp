@@ -61,11 +61,13 @@ enum class source_reuse : std::uint8_t {
 class [[nodiscard]] operation {
  public:
   operation() = default;
+  /// The other becomes complete.
   operation(operation&& o) noexcept
       : op_(std::exchange(o.op_, nullptr)),
         engine_(o.engine_),
         generation_(o.generation_),
         result_(o.result_) {}
+  /// The two change places.
   operation& operator=(operation&& o) noexcept {
     std::swap(op_, o.op_);
     std::swap(engine_, o.engine_);
@@ -124,7 +126,8 @@ class remote_memory {
   /// ep must have been started, and outlives this and all operations.
   explicit remote_memory(endpoint& ep) noexcept;
 
-  // ---- blocking: complete at both ends on return. Mapped: a copy, about a nanosecond for 8 bytes.
+  /// Blocking: complete at both ends on return. Mapped: a copy, about a nanosecond for 8 bytes.
+  ///@{
   status put(rank_id to, void* dest, std::span<const std::byte> src) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
       return status::ok;
@@ -135,19 +138,23 @@ class remote_memory {
       return status::ok;
     return get_slow(dest, from, src);
   }
-  /// One value of up to 8 bytes.
+  ///@}
+  /// One value of up to 8 bytes, blocking.
+  ///@{
   template <detail::argument T>
   requires(sizeof(T) <= 8) status put_value(rank_id to, T* dest, const T& value)
   noexcept { return put(to, dest, std::as_bytes(std::span<const T, 1>(&value, 1))); }
   template <detail::argument T>
   requires(sizeof(T) <= 8) status get_value(T& value, rank_id from, const T* src)
   noexcept { return get(std::as_writable_bytes(std::span<T, 1>(&value, 1)), from, src); }
-  /// Sets each of bytes bytes at dest to value.
+  ///@}
+  /// Sets each of bytes bytes at dest to value, blocking.
   status set(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept {
     return set_nb(to, dest, value, bytes).wait();
   }
 
-  // ---- explicit handles.
+  /// With an explicit handle: the operation is complete when it has been waited for.
+  ///@{
   operation put_nb(rank_id to, void* dest, std::span<const std::byte> src,
                    source_reuse r = source_reuse::on_return) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
@@ -161,7 +168,9 @@ class remote_memory {
   }
   operation set_nb(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
 
-  // ---- implicit handles: waited for together, each thread its own.
+  ///@}
+  /// With an implicit handle: waited for together, each thread its own.
+  ///@{
   status put_nbi(rank_id to, void* dest, std::span<const std::byte> src,
                  source_reuse r = source_reuse::on_return) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
@@ -174,17 +183,22 @@ class remote_memory {
     return get_nbi_slow(dest, from, src);
   }
   status set_nbi(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
-  /// This thread's implicit puts and sets; gets; both. Not those of an access region.
+  ///@}
+  /// Wait for this thread's implicit puts and sets; gets; both. Not those of an access region.
+  ///@{
   status wait_puts() noexcept { return wait_implicit(true, false); }
   status wait_gets() noexcept { return wait_implicit(false, true); }
   status wait_implicit() noexcept { return wait_implicit(true, true); }
-  /// Look once: ok or pending.
+  ///@}
+  /// The same, looking once: ok or pending.
+  ///@{
   status try_puts() noexcept { return try_implicit(true, false); }
   status try_gets() noexcept { return try_implicit(false, true); }
   status try_implicit() noexcept { return try_implicit(true, true); }
 
-  /// Until end(), this thread's implicit operations belong to one handle. Regions do not nest:
-  /// false if one is open.
+  ///@}
+  /// Until end_region(), this thread's implicit operations belong to one handle. Regions do not
+  /// nest: false if one is open.
   [[nodiscard]] bool begin_region() noexcept;
   /// The handle of all since begin_region(); complete if there was none.
   operation end_region() noexcept;
@@ -202,6 +216,7 @@ class remote_memory {
       return nullptr;
     return w.here.load(std::memory_order_relaxed) + at;
   }
+  /// The library's own use.
   [[nodiscard]] conduit::engine& internals() const noexcept { return *engine_; }
 
  private:
