@@ -56,6 +56,10 @@ const setting_row rows[] = {
      "it."},
     {"DIRECT", "", &s::direct, 0, 0, u::none,
      "Inline path of the shared-memory device; no sends through the verbs calls instead."},
+    {"SUPERNODE_MAXSIZE", "GASNET_SUPERNODE_MAXSIZE", &s::supernode_size, 0, 1 << 24, u::none,
+     "Most processes of a host that share memory with each other. A host's further ones form "
+     "groups "
+     "of their own, and groups speak through the device as hosts do; 0 is one group a host."},
     {"MEM_CONSISTENCY", "GASNET_GNI_MEM_CONSISTENCY", &s::mem_consistency, 0, 0, u::none,
      "PCIe ordering of registered memory. relaxed can be faster, but a program that polls memory "
      "written by puts may then see later bytes first; strict and none keep the device's default."},

@@ -122,8 +122,10 @@ class engine final : public channels {
 
   // What there is.
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
-  /// True if the segments of all processes are, or can be, mapped in this one.
-  [[nodiscard]] bool maps_host() const noexcept { return by_rings_; }
+  /// True if r's segment is, or can be, mapped in this process.
+  [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].path == way::rings; }
+  /// True if processes that may (SUPERNODE_MAXSIZE) share memory; alike in all of the job.
+  [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
   /// Where r's segment is mapped in this process (its own for itself), or null; connects when
   /// needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
@@ -181,6 +183,7 @@ class engine final : public channels {
   // setup.cpp and introduce.cpp
   result<void> open_device();
   void open_domains();
+  void choose_paths() noexcept;
   result<void> open_queues();
   result<void> introduce();
   [[nodiscard]] bool counts_barriers() const noexcept;
@@ -206,6 +209,7 @@ class engine final : public channels {
   bool quick_verbs_ = false;  // started, all by queue pairs; a poll has nothing else to look at
   bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
   bool by_rings_ = false, by_verbs_ = false;  // whether there are peers of that path
+  bool shares_memory_ = false;                // rings are used where neighbours are
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
 

@@ -47,11 +47,11 @@ struct introduction {
   credit_numbers each_credit{};
   std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
   std::uint32_t segment_rkey = 0;
-  std::uint32_t direct = 0, chunk_bytes = 0;
+  std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0, unused = 0;
   std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
-  std::uint32_t everything = 0, unused = 0;     ///< puts and gets may go anywhere
+  std::uint32_t everything = 0, unused2 = 0;    ///< puts and gets may go anywhere
   host_page::ticket page;                       ///< rank 0's, if barriers are to be counted
 };
 
@@ -71,7 +71,7 @@ std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
 
 // Rank 0 decides for all. Between two processes with a core each a flag is faster than a count.
 bool engine::counts_barriers() const noexcept {
-  if (size_ != job_.host_size() || size_ > counting_words::most_ranks) return false;
+  if (size_ != neighbours_.size() || size_ > counting_words::most_ranks) return false;
   return settings_.barrier == barrier_kind::counter ||
          (settings_.barrier == barrier_kind::automatic && settings_.barrier_shm && by_rings_ &&
           spins_before_yield_ == 1 && size_ > 1);
@@ -86,7 +86,8 @@ result<void> engine::introduce() {
   mine.handlers = fingerprint(handlers_.user, user_handlers);
   mine.credits = credit_config_.fingerprint();
   mine.each_credit = numbers_of(credit_config_);
-  mine.direct = by_rings_;
+  mine.direct = settings_.direct && settings_.am_oust_limit == 0;
+  mine.supernode_size = settings_.supernode_size;
   if (segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
     mine.segment_bytes = segment_->bytes();
@@ -127,6 +128,8 @@ result<void> engine::introduce() {
     if (his.credits != mine.credits)
       return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
     if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
+    if (his.supernode_size != mine.supernode_size)
+      return disagree("PENSTOCK_SUPERNODE_MAXSIZE", mine.supernode_size, his.supernode_size);
     if (his.everything != mine.everything)
       return disagree("segment everything", mine.everything, his.everything);
     if (his.chunk_bytes != mine.chunk_bytes)

@@ -92,17 +92,16 @@ result<void> engine::open_device() {
   auto c = credit::plan(size_, rank_, credit_settings(settings_));
   if (!c) return c.error();
   credit_config_ = *c;
+  neighbours_ = job_.neighbours(settings_.supernode_size);
   open_domains();
+  choose_paths();
   am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
   safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
   return {};
 }
 
-// Threads are given to the domains by their numbers, which are dense. Every peer's path is chosen
-// here.
+// Threads are given to the domains by their numbers, which are dense.
 void engine::open_domains() {
-  // Rings do not know what is in flight to all others together.
-  const bool direct = device_.shared_memory && settings_.direct && settings_.am_oust_limit == 0;
   domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
   static std::atomic<std::uint32_t> files{0};
   first_file_ = files.fetch_add(domain_count_, std::memory_order_relaxed);
@@ -118,13 +117,27 @@ void engine::open_domains() {
     for (std::uint32_t r = 0; r < size_; ++r) {
       d.peers[r].rank = r;
       d.peers[r].home = &d;
-      d.peers[r].path = direct ? way::rings : way::verbs;
       loan_changed(d.peers[r], 0, 0);
     }
   }
-  (direct ? by_rings_ : by_verbs_) = true;
   for (std::uint32_t t = 0; t < max_threads; ++t)
     channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
+}
+
+// Every peer's path, the same for both sides: rings to those that share memory, queue pairs to all
+// others.
+void engine::choose_paths() noexcept {
+  const bool all_near = neighbours_.size() == size_;
+  // Rings do not know what is in flight to all others together. With segment everything, remote
+  // firehoses do not see what rings tell of memory that has changed (R-a).
+  shares_memory_ = device_.shared_memory && settings_.direct && settings_.am_oust_limit == 0 &&
+                   (all_near || !transfers_->everything());
+  by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
+  by_verbs_ = !shares_memory_ || !all_near;
+  for (peer& p : peers_) {
+    const bool near = std::binary_search(neighbours_.begin(), neighbours_.end(), p.rank);
+    p.path = shares_memory_ && near ? way::rings : way::verbs;
+  }
 }
 
 result<void> engine::open_queues() {
@@ -166,6 +179,7 @@ void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noex
 
 result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes) {
   if (started_) return failure{"the endpoint has been started already", 0, ""};
+  if (transfers_->everything()) choose_paths();
   if (auto r = open_queues(); !r) return r;
   if (segment_bytes != 0) {
     memreg::segment_options o;

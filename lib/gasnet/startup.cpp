@@ -27,27 +27,32 @@ namespace {
 // What each process tells the others in gasnet_init.
 struct announcement {
   std::uint64_t local_max;
-  std::uint32_t host_leader;  // lowest rank on its host
+  std::uint32_t host_leader;       // lowest rank on its host
+  std::uint32_t supernode_leader;  // lowest rank that it shares memory with
 };
 
 std::uint64_t page_floor(std::uint64_t bytes) { return bytes - bytes % GASNET_PAGESIZE; }
 
 result<void> meet_others() {
   auto& j = *self.membership;
-  announcement mine{self.local_max, j.host_ranks().front()};
+  announcement mine{self.local_max, j.host_ranks().front(),
+                    j.neighbours(self.options.supernode_size).front()};
   auto all = j.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   self.global_max = self.local_max;
-  std::map<std::uint32_t, gasnet_node_t> hosts;  // leader to number, in order of appearance
+  // Leaders to numbers, in order of appearance.
+  std::map<std::uint32_t, gasnet_node_t> hosts, supernodes;
+  const auto number_of = [](auto& of, std::uint32_t leader) {
+    return of.try_emplace(leader, static_cast<gasnet_node_t>(of.size())).first->second;
+  };
   for (const auto& blob : *all) {
     announcement a;
     if (blob.size() != sizeof a)
       return failure{"the processes of this job run different versions of Penstock", 0, ""};
     std::memcpy(&a, blob.data(), sizeof a);
     self.global_max = std::min(self.global_max, a.local_max);
-    const auto number =
-        hosts.try_emplace(a.host_leader, static_cast<gasnet_node_t>(hosts.size())).first->second;
-    self.nodes.push_back({.host = number, .supernode = number});
+    self.nodes.push_back({.host = number_of(hosts, a.host_leader),
+                          .supernode = number_of(supernodes, a.supernode_leader)});
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -48,6 +49,13 @@ void warn_if_launched(const settings& s) {
 }
 
 }  // namespace
+
+std::span<const std::uint32_t> job::neighbours(std::uint32_t most) const noexcept {
+  const std::span<const std::uint32_t> all = host_ranks_;
+  if (most == 0 || most >= all.size()) return all;
+  const std::size_t first = host_rank_ / most * most;
+  return all.subspan(first, std::min<std::size_t>(most, all.size() - first));
+}
 
 std::string death::text() const {
   const std::string who = rank < 0 ? "the launcher" : "rank " + std::to_string(rank);

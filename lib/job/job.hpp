@@ -56,6 +56,9 @@ class job {
   [[nodiscard]] std::uint32_t host_size() const noexcept {
     return static_cast<std::uint32_t>(host_ranks_.size());
   }
+  /// Those of them that share memory with this one, itself among them, where a host's ranks do so
+  /// in groups of `most`; 0: all of the host.
+  [[nodiscard]] std::span<const std::uint32_t> neighbours(std::uint32_t most) const noexcept;
   /// Unguessable, the same in all processes, 32 hex digits.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 

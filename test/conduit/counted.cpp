@@ -1,6 +1,7 @@
 // Job program: what endpoint::counters() says is what the program itself has counted, message by
 // message. All ranks send all ranks, themselves included, requests of every kind, which are
-// answered by replies of every kind or not at all.
+// answered by replies of every kind or not at all. And each rank is reached by the path that the
+// settings give it.
 //   counted MESSAGES [puts]
 // puts: also puts and gets, all of which go to the device (by verbs).
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/conduit/engine.hpp"
 #include "penstock/rma.hpp"
 #include "test/conduit/job_check.hpp"
 
@@ -81,6 +83,14 @@ void check_same(const char* what, rank_id r, const message_counters& said,
           static_cast<unsigned long long>(said.*row.field),
           static_cast<unsigned long long>(mine.*row.field));
   }
+}
+
+// By which way messages to r should go, all ranks being on one host.
+std::string_view way_to(endpoint& ep, rank_id r) {
+  if (r == ep.rank()) return "self";
+  const settings& s = ep.internals().options();
+  const bool near = s.supernode_size == 0 || r / s.supernode_size == ep.rank() / s.supernode_size;
+  return s.direct && near ? "rings" : "verbs";
 }
 
 // Each goes to the device: to the segment of the next rank, by verbs.
@@ -158,6 +168,7 @@ int main(int argc, char** argv) {
   std::size_t met = 0;
   for (const peer_counters& p : said.peers) {
     const sums& mine = here.with[p.rank];
+    JOB_CHECK(p.path == way_to(ep, p.rank));
     check_same("requests sent", p.rank, p.requests_sent, mine.sent);
     check_same("requests handled", p.rank, p.requests_handled, mine.handled);
     check_same("replies sent", p.rank, p.replies_sent, mine.replied);

@@ -131,6 +131,9 @@ class core {
   std::vector<peer> peers_;  // by domain, then by rank
   std::uint32_t spins_before_yield_ = 200;
 
+  // Those that share memory with this process, ascending, itself among them; the job's.
+  std::span<const std::uint32_t> neighbours_;
+
   // Read by every poll, or every look.
   const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device
   std::atomic<std::uint32_t> events_seen_{0};

@@ -23,32 +23,32 @@ struct neighbours {
   }
 };
 
-const neighbours& on_host() {
-  static const neighbours* const all = [] {
-    auto* const n = new neighbours;
-    const gasnet_node_t here = self.nodes[GASNETC_(mynode)].host;
-    for (gex_Rank_t r = 0; r < self.nodes.size(); ++r) {
-      n->groups = std::max(n->groups, self.nodes[r].host + 1);
-      if (self.nodes[r].host != here) continue;
-      if (r == GASNETC_(mynode)) n->own = static_cast<gex_Rank_t>(n->table.size());
-      n->table.push_back({r});
-    }
-    n->group = here;
-    return n;
-  }();
-  return *all;
+// Those whose number is this process's own, where every rank's is number(rank); leaked, as other
+// threads may still ask while exit() runs.
+template <class Number>
+const neighbours& made_of(Number&& number) {
+  auto* const n = new neighbours;
+  const gasnet_node_t here = number(GASNETC_(mynode));
+  for (gex_Rank_t r = 0; r < self.nodes.size(); ++r) {
+    n->groups = std::max(n->groups, number(r) + 1);
+    if (number(r) != here) continue;
+    if (r == GASNETC_(mynode)) n->own = static_cast<gex_Rank_t>(n->table.size());
+    n->table.push_back({r});
+  }
+  n->group = here;
+  return *n;
 }
 
-// Who shares memory with this process: its host, or, where segments are not mapped, itself.
+const neighbours& on_host() {
+  static const neighbours& all = made_of([](gex_Rank_t r) { return self.nodes[r].host; });
+  return all;
+}
+
+// Who shares memory with this process: its supernode, or, where segments are not mapped, itself.
 const neighbours& in_neighbourhood() {
-  static const neighbours* const alone = [] {
-    auto* const n = new neighbours;
-    n->table.push_back({GASNETC_(mynode)});
-    n->groups = GASNETC_(nodes);
-    n->group = GASNETC_(mynode);
-    return n;
-  }();
-  return self.engine != nullptr && self.engine->maps_host() ? on_host() : *alone;
+  static const neighbours& alone = made_of([](gex_Rank_t r) { return r; });
+  static const neighbours& near = made_of([](gex_Rank_t r) { return self.nodes[r].supernode; });
+  return self.engine != nullptr && self.engine->shares_memory() ? near : alone;
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
       *localaddr = part.data();
     else if (mapped)
       *localaddr = reinterpret_cast<void*>(w.here);
-    else if ((flags & GEX_FLAG_IMMEDIATE) != 0 && self.engine->maps_host())
+    else if ((flags & GEX_FLAG_IMMEDIATE) != 0 && self.engine->maps(node))
       return GASNET_ERR_NOT_READY;
     else
       *localaddr = map_segment(node);
