@@ -14,6 +14,7 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/shortage.hpp"
 #include "nic/choice.hpp"
+#include "nic/shm/direct.hpp"
 
 namespace penstock::nic {
 namespace {
@@ -165,6 +166,7 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   d.context = v.open_device(dev);
   if (d.context == nullptr) return failure{"it cannot be opened", errno, what_to_raise(errno)};
   d.shared_memory = &v == &shm_calls();
+  if (d.shared_memory && s.any_ptracer) shm::admit_peers();
   if (const int e = v.query_device(d.context, &d.limits); e != 0)
     return failure{"its limits cannot be queried", e, ""};
   std::string why;

@@ -66,6 +66,7 @@ struct settings {
   std::uint32_t inline_limit = 16384;  ///< largest payload handed over inline; capped by the device
   bool direct = true;                  ///< inline path of the shared-memory device
   std::uint32_t supernode_size = 0;    ///< processes of a host that share memory; 0: all of them
+  bool any_ptracer = true;             ///< on it, processes of this user may read this one's memory
   memory_ordering mem_consistency = memory_ordering::strict;
 
   // buffers and queues

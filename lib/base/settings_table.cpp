@@ -60,6 +60,11 @@ const setting_row rows[] = {
      "Most processes of a host that share memory with each other. A host's further ones form "
      "groups "
      "of their own, and groups speak through the device as hosts do; 0 is one group a host."},
+    {"ANY_PTRACER", "", &s::any_ptracer, 0, 0, u::none,
+     "Lets all processes of this user read and write this one's memory, as debuggers do "
+     "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; shm0 "
+     "copies through it what is not mapped. no leaves the kernel's rule as it is, and such copies "
+     "go in pieces through messages or the other process's thread."},
     {"MEM_CONSISTENCY", "GASNET_GNI_MEM_CONSISTENCY", &s::mem_consistency, 0, 0, u::none,
      "PCIe ordering of registered memory. relaxed can be faster, but a program that polls memory "
      "written by puts may then see later bytes first; strict and none keep the device's default."},

@@ -59,4 +59,9 @@ int copy_remote(ibv_qp* qp, std::uint64_t addr, void* local, std::size_t bytes,
 void declare_shared(void* addr, std::size_t bytes, int fd, std::uint64_t offset);
 void forget_shared(void* addr);
 
+/// Lets every process of this user read and write this one's memory (PR_SET_PTRACER_ANY) where Yama
+/// allows that to its parents only (ptrace_scope 1), so that peers copy to and from memory that
+/// they cannot map. Without it they ask this process, whose threads copy.
+void admit_peers() noexcept;
+
 }  // namespace penstock::nic::shm

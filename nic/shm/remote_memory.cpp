@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/qp.hpp"
@@ -25,7 +27,7 @@ std::shared_ptr<peer::mapping> map_file(int fd, const reply& a, std::uint64_t ad
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &st) != 0) return nullptr;
   const auto size = static_cast<std::uint64_t>(st.st_size);
   if (a.length == 0 || a.value > size || a.length > size - a.value) return nullptr;
-  const std::uint64_t begin = a.value & ~(page_bytes - 1);
+  const std::uint64_t begin = a.value & ~(page_bytes() - 1);
   const std::size_t bytes = a.value + a.length - begin;
   void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
                    static_cast<off_t>(begin));
@@ -167,6 +169,11 @@ int copy_remote(ibv_qp* handle, std::uint64_t addr, void* local, std::size_t byt
     at += n, addr += static_cast<std::uint64_t>(n), bytes -= static_cast<std::size_t>(n);
   }
   return 0;
+}
+
+void admit_peers() noexcept {
+  // EINVAL where there is no Yama: nothing is forbidden then.
+  (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
 void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes,

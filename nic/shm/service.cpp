@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,8 +32,6 @@ int service_thread::start() {
   int e = watch_socket(epoll_, listener_, EPOLLIN, about_listener);
   if (e == 0) e = watch_socket(epoll_, stop_, EPOLLIN, about_stop);
   if (e != 0) return e;
-  // Peers may read and write registered memory where Yama would otherwise forbid it to siblings.
-  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   count_own_thread(1);
   e = start_quiet_thread(thread_, [this] { run(); });
   if (e != 0) count_own_thread(-1);
