@@ -8,6 +8,8 @@
 #include <new>
 #include <vector>
 
+#include "lib/base/page.hpp"
+
 namespace penstock::firehose::changes {
 namespace {
 
@@ -59,9 +61,10 @@ void after_fork_in_child() {
 const std::atomic<gate>* gate_word() noexcept {
   if (auto* w = word.load(std::memory_order_acquire); w != nullptr) return w;  // <- W1
   static const bool made = [] {
-    void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page =
+        mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return false;
-    (void)madvise(page, 4096, MADV_WIPEONFORK);  // else after_fork_in_child does it
+    (void)madvise(page, page_bytes(), MADV_WIPEONFORK);  // else after_fork_in_child does it
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     // W1 publish  store-release word
     word.store(new (page) std::atomic<gate>(gate::open), std::memory_order_release);

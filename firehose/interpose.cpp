@@ -35,6 +35,8 @@ extern "C" void* __curbrk;  // where libc keeps the program break
 namespace penstock::firehose {
 namespace {
 
+constexpr std::size_t x86_page = 4096;
+
 // ---- the replacements: the system call, and the report around it
 
 int our_munmap(void* addr, std::size_t bytes) {
@@ -116,12 +118,12 @@ std::uint8_t* page_near(std::uintptr_t code) {
   for (std::uintptr_t d = step; d < reach; d += step)
     for (const std::uintptr_t at : {code - d, code + d}) {
       void* p =
-          mmap(reinterpret_cast<void*>(at & ~std::uintptr_t{4095}), 4096, PROT_READ | PROT_WRITE,
+          mmap(reinterpret_cast<void*>(at & ~(x86_page - 1)), x86_page, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (p == MAP_FAILED) continue;
       const auto got = reinterpret_cast<std::uintptr_t>(p);
       if (got - code + reach < 2 * std::uintptr_t{reach}) return static_cast<std::uint8_t*>(p);
-      munmap(p, 4096);  // an old kernel that takes the address as a hint
+      munmap(p, x86_page);  // an old kernel that takes the address as a hint
     }
   return nullptr;
 }
@@ -164,16 +166,16 @@ const char* install() {
              std::uint64_t{rel} << 8 | 0xe9;
     stub += 16;
   }
-  if (mprotect(stubs, 4096, PROT_READ | PROT_EXEC) != 0) return "no executable memory";
+  if (mprotect(stubs, x86_page, PROT_READ | PROT_EXEC) != 0) return "no executable memory";
   // All pages are made writable first, so that it is all or nothing. They stay executable: other
   // threads run there.
   const auto page_of = [](const patch& p) {
-    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(p.code) &
-                                   ~std::uintptr_t{4095});
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(p.code) & ~(x86_page - 1));
   };
   const auto protect = [&](int prot) {
     bool ok = true;
-    for (const patch& p : patches) ok = syscall(SYS_mprotect, page_of(p), 4096, prot) == 0 && ok;
+    for (const patch& p : patches)
+      ok = syscall(SYS_mprotect, page_of(p), x86_page, prot) == 0 && ok;
     return ok;
   };
   const bool writable = protect(PROT_READ | PROT_WRITE | PROT_EXEC);
@@ -186,11 +188,11 @@ const char* install() {
 
 // Asks libc's own function, not through any symbol of ours, whether it reports now.
 bool works() {
-  void* page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return false;
+  void* p = mmap(nullptr, x86_page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return false;
   const std::uint64_t before = changes::count();
   auto libc_munmap = reinterpret_cast<int (*)(void*, std::size_t)>(patches[0].code);
-  return libc_munmap(page, 4096) == 0 && changes::count() > before;
+  return libc_munmap(p, x86_page) == 0 && changes::count() > before;
 }
 
 bool intact() noexcept {

@@ -53,11 +53,6 @@ void apply_groups(host_memory& m, const std::string& root, std::string path, con
 
 }  // namespace
 
-std::size_t page_bytes() noexcept {
-  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
 std::size_t huge_page_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(meminfo("Hugepagesize:"));
   return bytes;

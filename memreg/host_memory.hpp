@@ -7,13 +7,14 @@
 #include <limits>
 #include <string>
 
+#include "lib/base/page.hpp"
+
 namespace penstock::memreg {
 
 /// "No limit" wherever bytes are counted.
 inline constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// Size of a base page in bytes; a power of two.
-std::size_t page_bytes() noexcept;
+using penstock::page_bytes;
 /// Size of the default huge page in bytes, or 0 where the kernel has none.
 std::size_t huge_page_bytes() noexcept;
 

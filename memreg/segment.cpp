@@ -18,9 +18,6 @@ namespace {
 
 constexpr std::size_t commit_step = std::size_t{64} << 20;
 
-// Where kernels differ in their pages, programs are compiled for the widest (gasnet.h's).
-constexpr std::size_t widest_page = 64 * 1024;
-
 // Maps `bytes` of fd at an address aligned to `align`, so that huge pages fit: reserves more
 // address space than needed, then maps over its aligned part and drops the rest.
 void* map_aligned(int fd, std::size_t bytes, std::size_t align) {
@@ -136,6 +133,7 @@ result<segment> segment::create(const segment_options& o) {
   }
   if (f.fd < 0) {
     s.page_ = page_bytes();
+    // Where kernels differ in their pages, programs are compiled for the widest (gasnet.h's).
     const std::size_t align = huge != 0 && all >= huge ? huge : std::max(s.page_, widest_page);
     f = make_file(o.name, round_up(all, s.page_), 0, align);
     if (f.fd < 0)

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/base/page.hpp"
+
 namespace penstock::nic::provider {
 namespace {
 
@@ -58,9 +60,9 @@ std::vector<void**> slots_of(const link_map& m, const imports& i, const char* na
 /// The loader has made the table read-only where the library asked for that. It stays writable, as
 /// in a library that did not ask.
 bool put(void** slot, void* function) noexcept {
-  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  void* page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page_bytes - 1));
-  if (::mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  void* page =
+      reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page_bytes() - 1));
+  if (::mprotect(page, page_bytes(), PROT_READ | PROT_WRITE) != 0) return false;
   *slot = function;
   return true;
 }

@@ -9,14 +9,16 @@
 #include <new>
 
 #include "lib/base/log.hpp"
+#include "lib/base/page.hpp"
 #include "lib/base/shortage.hpp"
 
 namespace penstock::nic::shm {
 namespace {
-constexpr std::uint64_t table_step = 16 * page_bytes;  // tables grow by this much
+constexpr std::uint64_t table_step =
+    widest_page;  // tables grow by this much, whole pages everywhere
 
-constexpr std::uint64_t whole_pages(std::uint64_t n) noexcept {
-  return (n + page_bytes - 1) & ~(page_bytes - 1);
+std::uint64_t whole_pages(std::uint64_t n) noexcept {
+  return (n + page_bytes() - 1) & ~(page_bytes() - 1);
 }
 }  // namespace
 
@@ -36,7 +38,7 @@ int arena::open(const nonce& name) noexcept {
   if (p == MAP_FAILED) return errno;
   base_ = static_cast<std::byte*>(p);
   ::madvise(p, arena_bytes, MADV_DONTDUMP);
-  if (const int e = commit(0, page_bytes)) return e;
+  if (const int e = commit(0, page_bytes())) return e;
   auto* h = new (base_) arena_header{};
   h->magic = arena_magic;
   h->version = arena_version;

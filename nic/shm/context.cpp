@@ -179,7 +179,7 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   std::memcpy(&a->node_guid, &of(handle).name.low, 8);
   a->sys_image_guid = a->node_guid;
   a->max_mr_size = ~std::uint64_t{0};
-  a->page_size_cap = page_bytes;
+  a->page_size_cap = page_bytes();
   a->vendor_id = 0x70656e;  // "pen": nobody's
   a->vendor_part_id = a->hw_ver = 1;
   a->max_qp = max_qps - first_qp;

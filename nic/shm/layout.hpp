@@ -3,7 +3,8 @@
 // the owner never decides anything about itself from it, and a peer checks what it reads.
 //
 //   0        header          64 KB on: tables cq, srq, mr, qp (sparse, committed as they fill)
-//   heap     receive rings, page-aligned pieces
+//   heap     receive rings, page-aligned pieces (of the kernel's pages: all who map it share the
+//   kernel)
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,7 +19,6 @@ namespace penstock::nic::shm {
 inline constexpr std::uint32_t arena_magic = 0x70656e73;  // "pens"
 inline constexpr std::uint32_t arena_version = 1;
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{4} << 30;
-inline constexpr std::uint64_t page_bytes = 4096;
 
 inline constexpr std::uint32_t max_cqs = 16384;
 inline constexpr std::uint32_t max_srqs = 4096;

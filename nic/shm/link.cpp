@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/fence.hpp"
@@ -19,7 +20,7 @@ namespace {
 bool plausible(const ring_geometry& g, std::uint64_t offset) noexcept {
   return std::has_single_bit(g.slots) && g.slots >= 8 && g.slots <= 1u << 16 &&
          std::has_single_bit(g.data_bytes) && g.data_bytes >= 4 * ring_piece &&
-         g.data_bytes <= 1u << 24 && offset >= heap_offset && offset % page_bytes == 0 &&
+         g.data_bytes <= 1u << 24 && offset >= heap_offset && offset % page_bytes() == 0 &&
          offset <= arena_bytes - g.memory();
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/page.hpp"
 #include "nic/shm/layout.hpp"
 
 namespace penstock::nic::shm {
@@ -58,15 +59,15 @@ std::uint64_t page_states::run(std::uint64_t first, std::uint64_t last,
   *present = true;
   std::uint64_t words[256];
   for (std::uint64_t at = first; at < last;) {
-    const std::uint64_t left = (last - at) / page_bytes;
+    const std::uint64_t left = (last - at) / page_bytes();
     const std::size_t want = left < std::size(words) ? left : std::size(words);
     const ssize_t n = ::pread(fd_, words, want * sizeof words[0],
-                              static_cast<off_t>(at / page_bytes * sizeof words[0]));
+                              static_cast<off_t>(at / page_bytes() * sizeof words[0]));
     if (n != static_cast<ssize_t>(want * sizeof words[0])) {
       *present = true;  // it cannot be known
       return last;
     }
-    for (std::size_t i = 0; i < want; ++i, at += page_bytes) {
+    for (std::size_t i = 0; i < want; ++i, at += page_bytes()) {
       const bool holds = (words[i] & (in_memory | swapped)) != 0;
       if (at == first) *present = holds;
       if (holds != *present) return at;

@@ -16,6 +16,7 @@
 #include <new>
 #include <vector>
 
+#include "lib/base/page.hpp"
 #include "lib/base/shortage.hpp"
 #include "nic/shm/coverage.hpp"
 #include "nic/shm/layout.hpp"
@@ -291,9 +292,9 @@ void restore_left(state& s) {
   for (const auto& [a, b] : again) restore(s, a, b);
 }
 
-std::uint64_t first_page(std::uint64_t address) noexcept { return address & ~(page_bytes - 1); }
+std::uint64_t first_page(std::uint64_t address) noexcept { return address & ~(page_bytes() - 1); }
 std::uint64_t end_page(std::uint64_t address) noexcept {
-  return first_page(address + page_bytes - 1);
+  return first_page(address + page_bytes() - 1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/fence.hpp"
@@ -30,19 +31,19 @@ shared_parts& parts() {
 /// Registered memory must exist, as on an adapter, which pins it: every page mapped (looked up
 /// without touching it), the ends accessible in the way that is asked for.
 int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexcept {
-  const std::uint64_t first = address & ~(page_bytes - 1);
-  const std::uint64_t last = (address + bytes - 1) & ~(page_bytes - 1);
+  const std::uint64_t first = address & ~(page_bytes() - 1);
+  const std::uint64_t last = (address + bytes - 1) & ~(page_bytes() - 1);
   unsigned char present[4096];
-  for (std::uint64_t at = first; at <= last; at += sizeof present * page_bytes) {
-    const std::uint64_t left = last - at + page_bytes;
+  for (std::uint64_t at = first; at <= last; at += sizeof present * page_bytes()) {
+    const std::uint64_t left = last - at + page_bytes();
     const std::uint64_t now =
-        left < sizeof present * page_bytes ? left : sizeof present * page_bytes;
+        left < sizeof present * page_bytes() ? left : sizeof present * page_bytes();
     if (::mincore(reinterpret_cast<void*>(at), now, present) != 0) return EFAULT;
   }
   for (const std::uint64_t end : {first, last}) {
     void* page = reinterpret_cast<void*>(end);
     const auto populate = [page](int advice) {
-      return ::madvise(page, page_bytes, advice) == 0 ? 0 : errno;
+      return ::madvise(page, page_bytes(), advice) == 0 ? 0 : errno;
     };
     int e = populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     // EINVAL is a mapping without that right, but also a kernel before 5.14, or a device's memory.

@@ -18,19 +18,19 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t file_bytes = 4096;  // which takes a page, however wide it is
 // Nobody can cut it under its readers.
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
 host_page::~host_page() {
-  if (whole_ != nullptr) ::munmap(whole_, page_bytes);
+  if (whole_ != nullptr) ::munmap(whole_, file_bytes);
   if (fd_ >= 0) ::close(fd_);
 }
 
 bool host_page::map(int fd) noexcept {
-  void* const p = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const p = ::mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) return false;
   whole_ = std::launder(static_cast<layout*>(p));
   return true;
@@ -41,7 +41,7 @@ std::unique_ptr<host_page> host_page::make() noexcept {
   if (!p) return nullptr;
   p->fd_ = ::memfd_create("penstock-host", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   // Its memory is committed now: a lack of it is no signal later.
-  if (p->fd_ < 0 || ::fallocate(p->fd_, 0, 0, page_bytes) != 0 ||
+  if (p->fd_ < 0 || ::fallocate(p->fd_, 0, 0, file_bytes) != 0 ||
       ::fcntl(p->fd_, F_ADD_SEALS, seals) != 0 || !p->map(p->fd_))
     return nullptr;
   std::uint64_t proof = 0;
@@ -63,7 +63,7 @@ std::unique_ptr<host_page> host_page::open(const ticket& t) noexcept {
   if (fd < 0) return nullptr;
   struct stat st {};
   const bool good = p && ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-                    st.st_size == static_cast<off_t>(page_bytes) &&
+                    st.st_size == static_cast<off_t>(file_bytes) &&
                     (::fcntl(fd, F_GET_SEALS) & seals) == seals && p->map(fd) &&
                     p->whole_->proof == t.proof;
   ::close(fd);
