@@ -14,6 +14,7 @@
 // batch that is given back, none in SEQ.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "lib/base/mode.hpp"
@@ -36,12 +37,16 @@ class completion_room {
     // relaxed: set up before the threads that take
     free_.store(static_cast<std::int32_t>(tickets), std::memory_order_relaxed);
     kept_ = static_cast<std::int32_t>(tickets / 4);
+    lowest_.store(static_cast<std::int32_t>(tickets), std::memory_order_relaxed);
   }
 
   [[nodiscard]] bool try_take(room_share s) noexcept {
     const std::int32_t kept = s == room_share::requests ? kept_ : 0;
     // relaxed, here and in give: the count carries nothing (see the head)
-    if (free_.fetch_sub(1, std::memory_order_relaxed) > kept) [[likely]]
+    const std::int32_t before = free_.fetch_sub(1, std::memory_order_relaxed);
+    if (before <= lowest_.load(std::memory_order_relaxed))
+      lowest_.store(before - 1, std::memory_order_relaxed);  // of several, whose comes last
+    if (before > kept) [[likely]]
       return true;
     free_.fetch_add(1, std::memory_order_relaxed);
     return false;
@@ -52,6 +57,11 @@ class completion_room {
   }
 
   [[nodiscard]] std::uint32_t tickets() const noexcept { return tickets_; }
+  /// Most tickets that were taken at a time; of threads that take at once one may be missed.
+  [[nodiscard]] std::uint32_t most() const noexcept {
+    const std::int32_t low = lowest_.load(std::memory_order_relaxed);
+    return low < 0 ? tickets_ : tickets_ - static_cast<std::uint32_t>(low);
+  }
   /// Tickets that are free at this moment.
   [[nodiscard]] std::int32_t free() const noexcept { return free_.load(std::memory_order_relaxed); }
 
@@ -59,6 +69,7 @@ class completion_room {
   std::uint32_t tickets_ = 0;
   std::int32_t kept_ = 0;
   alignas(cache_line) word<M, std::int32_t, Atomic> free_{0};
+  std::atomic<std::int32_t> lowest_{0};  // of free_; shown to people, and read by nobody else
 };
 
 }  // namespace penstock::queues

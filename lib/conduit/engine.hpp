@@ -25,6 +25,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 class host_page;
 class meeting;
+class open_engine;
 
 class engine final : public channels {
  public:
@@ -231,6 +232,7 @@ class engine final : public channels {
   ibv_comp_channel* channel_ = nullptr;        // with a progress thread only
   ibv_comp_channel* hello_channel_ = nullptr;  // tells the connector of datagrams
   std::unique_ptr<reporter> reporter_;         // reads all the rest
+  std::unique_ptr<open_engine> listed_;
 };
 
 inline std::uint32_t token_state::source() const noexcept {

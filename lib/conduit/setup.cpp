@@ -17,6 +17,7 @@
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/progress/progress.hpp"
+#include "lib/conduit/report/open_engines.hpp"
 #include "lib/conduit/report/reporter.hpp"
 #include "memreg/memreg.hpp"
 #include "nic/registrar.hpp"
@@ -208,6 +209,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   connector_ = std::move(*c);
   attendance_ = domain_count_ != 1 || channel_ != nullptr;
   reporter_ = reporter::start(*this);
+  listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
@@ -275,6 +277,7 @@ void engine::finish_sends(std::uint64_t limit_ns) noexcept {
 
 engine::~engine() {
   close();
+  listed_.reset();
   reporter_.reset();
   closing_.store(true, std::memory_order_relaxed);
   connector_.reset();

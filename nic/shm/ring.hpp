@@ -247,6 +247,12 @@ class ring_tx {
   }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
+  /// Most messages that were in the ring when the producer looked what the consumer has taken,
+  /// which it does once a lap at least. Any thread.
+  [[nodiscard]] std::uint64_t most() noexcept {
+    return std::atomic_ref(most_).load(std::memory_order_relaxed);
+  }
+
   /// How often a counter of the consumer's was one that cannot be. Any thread.
   [[nodiscard]] std::uint32_t refusals() noexcept {
     return std::atomic_ref(refusals_).load(std::memory_order_relaxed);
@@ -329,6 +335,8 @@ class ring_tx {
     const bool slots = tail_ - head <= tail_ - head_;
     const bool bytes = data_tail_ - data <= data_tail_ - data_head_;
     if (slots) head_ = head;
+    if (tail_ - head_ > most_)
+      std::atomic_ref(most_).store(tail_ - head_, std::memory_order_relaxed);
     if (bytes) data_head_ = data;
     if (!slots || !bytes) [[unlikely]]
       std::atomic_ref(refusals_).store(refusals_ + 1, std::memory_order_relaxed);
@@ -341,6 +349,7 @@ class ring_tx {
   std::uint64_t head_ = 0, data_head_ = 0;  // the consumer's, as last seen
   std::uint32_t burst_ = 0;                 // pushes since answered(), up to stream_pushes
   std::uint32_t refusals_ = 0;              // of counters that cannot be
+  std::uint64_t most_ = 0;                  // in the ring, when the consumer's counters were read
 };
 
 /// The consumer's private view.

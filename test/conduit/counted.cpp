@@ -107,6 +107,7 @@ void move_bytes(endpoint& ep) {
     if (p.rank != to) continue;
     JOB_CHECK(p.puts == 3 && p.put_bytes == 6008);
     JOB_CHECK(p.gets == 3 && p.get_bytes == 6008);
+    JOB_CHECK(p.transfers_most != 0 && p.transfers_most <= 3);
     return;
   }
   JOB_CHECK(!"counted");
@@ -176,6 +177,11 @@ int main(int argc, char** argv) {
     ++met;
   }
   JOB_CHECK(met == ep.size());
+  // Floods fill rings, and queues of sends: some have been seen full of something.
+  std::uint64_t most = said.sends_most;
+  for (const peer_counters& p : said.peers) most += p.ring_most;
+  JOB_CHECK(ep.size() == 1 || each < 10000 || most != 0);
+  JOB_CHECK(said.sends_most <= said.sends_room);
   if (argc > 2 && std::string_view(argv[2]) == "puts") move_bytes(ep);
   JOB_CHECK(ep.barrier() == status::ok);
   if (ep.rank() == 0) std::puts("counted");

@@ -131,7 +131,7 @@ penstock_pc(penstock-heap "Penstock's registered heap, beside penstock-seq, -par
             "${pc_public}" "" "jemalloc")
 
 install(DIRECTORY lib/include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-        FILES_MATCHING PATTERN *.hpp)
+        FILES_MATCHING PATTERN *.hpp PATTERN *.h)
 install(DIRECTORY lib/gasnet/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN *.h)
 install(FILES tools/cmake/gasnet/gasnet_core.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock-conduit

@@ -60,6 +60,10 @@ class transfer_queue {
   int post(ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank, transfer_record&& r) noexcept {
     const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
     records_[number & mask_] = std::move(r);
+    // relaxed, both: for people
+    if (const std::uint32_t n = number - done_.load(std::memory_order_relaxed);
+        n > most_.load(std::memory_order_relaxed))
+      most_.store(n, std::memory_order_relaxed);
     // R2 post  release posted_  -> A2: the record is there
     posted_.store(number, std::memory_order_release);
     wr.wr_id = std::uint64_t{rank} << 32 | number;
@@ -83,6 +87,10 @@ class transfer_queue {
     }
   }
 
+  /// Most that were in flight at a time. Any thread.
+  [[nodiscard]] std::uint32_t most() const noexcept {
+    return most_.load(std::memory_order_relaxed);
+  }
   /// Nothing is in flight.
   [[nodiscard]] bool empty() const noexcept {
     return posted_.load(std::memory_order_acquire) == done_.load(std::memory_order_acquire);
@@ -91,6 +99,7 @@ class transfer_queue {
  private:
   const std::uint32_t depth_, mask_;
   std::atomic<std::uint32_t> posted_{0};
+  std::atomic<std::uint32_t> most_{0};
   std::unique_ptr<transfer_record[]> records_;
   std::atomic<std::uint32_t> done_{0};
 };

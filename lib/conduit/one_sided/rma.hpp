@@ -139,6 +139,8 @@ class transfers {
   result<memreg::lasting_heap*> heap(memreg::heap_maker make);
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
+  /// The rights to others' memory, with segment everything; else null.
+  [[nodiscard]] const firehose::remote_firehoses* rights() const noexcept { return remote_; }
 
  private:
   friend class engine;

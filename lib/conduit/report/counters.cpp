@@ -67,7 +67,10 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     std::uint64_t sent = p.requests_sent.read(), replied = n.replies.read();
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
     const std::uint8_t ready = p.ready.load(std::memory_order_acquire);
-    if (rings && (ready >> lane_request & 1) != 0) sent += p.request_tx->pushed();
+    if (rings && (ready >> lane_request & 1) != 0) {
+      sent += p.request_tx->pushed();
+      c.ring_most = std::max(c.ring_most, p.request_tx->most());
+    }
     if (rings && (ready >> lane_reply & 1) != 0)
       replied += p.reply_tx->pushed() - p.credit_messages.read() - n.words.read();
     c.requests_sent += n.sent.read(sent);
@@ -77,6 +80,8 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     c.puts += n.puts.read(), c.put_bytes += n.put_bytes.read();
     c.gets += n.gets.read(), c.get_bytes += n.get_bytes.read();
     c.device_atomics += n.atomics.read();
+    if ((ready >> lane_rma & 1) != 0 && p.transfers)
+      c.transfers_most = std::max<std::uint64_t>(c.transfers_most, p.transfers->most());
     c.waits += n.waits.read();
     c.wait_ns += static_cast<std::uint64_t>(static_cast<double>(n.wait_ticks.read()) * ns_a_tick);
     if (const std::uint64_t since = n.waiting_since.load(std::memory_order_relaxed); since != 0) {
@@ -112,12 +117,20 @@ endpoint_counters engine::counters() const {
     c.credits += d.ledger->settings().total_credits();
     c.bank += d.ledger->bank();
     c.epochs += d.ledger->epoch();
+    if (d.queues) {
+      c.sends_most = std::max<std::uint64_t>(c.sends_most, d.queues->send_room.most());
+      c.sends_room = d.queues->send_room.tickets();
+    }
   }
   if (const firehose::pool* cache = transfers_->cache(); cache != nullptr) {
     const firehose::pool_statistics s = cache->statistics();
     c.registration_hits = s.hits, c.registrations = s.misses;
     c.evictions = s.evictions, c.invalidations = s.invalidations;
     c.bytes_registered = s.bytes_pinned;
+  }
+  if (const firehose::remote_firehoses* there = transfers_->rights(); there != nullptr) {
+    const firehose::remote_statistics s = there->statistics();
+    c.remote_hits = s.hits, c.remote_asks = s.asks;
   }
   if (device_.shared_memory) {
     c.receiver_not_ready =

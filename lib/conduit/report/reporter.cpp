@@ -125,19 +125,6 @@ std::string base_name(const char* of_link) {
   return all.substr(all.rfind('/') + 1);
 }
 
-report::identity identify(const engine& e, const std::string& job_name) {
-  report::identity who;
-  who.rank = e.rank(), who.ranks = e.size();
-  who.pid = ::getpid();
-  who.job = report::public_name(job_name);
-  who.program = base_name("/proc/self/exe");
-  char host[256] = {};
-  (void)::gethostname(host, sizeof host - 1);
-  who.host = host;
-  who.device = e.device().name;
-  return who;
-}
-
 constexpr const char* prometheus_ending = ".prom";
 
 // Where the counters go: the rank for each %, else behind a dot; then the endpoint's number.
@@ -165,10 +152,23 @@ bool replace_file(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+report::identity reporter::identify(const engine& e) {
+  report::identity who;
+  who.rank = e.rank(), who.ranks = e.size();
+  who.pid = ::getpid();
+  who.job = report::public_name(e.job_.name());
+  who.program = base_name("/proc/self/exe");
+  char host[256] = {};
+  (void)::gethostname(host, sizeof host - 1);
+  who.host = host;
+  who.device = e.device().name;
+  return who;
+}
+
 void reporter::write_counters(const engine& e) {
   const std::string& to = e.settings_.counters;
   if (to == "0") return;
-  const report::identity who = identify(e, e.job_.name());
+  const report::identity who = identify(e);
   const endpoint_counters c = e.counters();
   if (to == "-" || to == "stderr" || to == "stdout") {
     std::fputs(report::json(who, c).c_str(), to == "stdout" ? stdout : stderr);
@@ -273,7 +273,7 @@ void reporter::answer() noexcept {
     if (word == std::string_view(ask_for_polls))
       send_all(fd, std::to_string(engine_.polls()));
     else if (word == std::string_view(ask_for_counters))
-      send_all(fd, report::json(identify(engine_, engine_.job_.name()), engine_.counters()));
+      send_all(fd, report::json(identify(engine_), engine_.counters()));
   }
   ::close(fd);
 }

@@ -40,6 +40,8 @@ class reporter {
 
   /// A request has waited for about a second. Any thread; a system call.
   void somebody_waits() noexcept { ring(); }
+  /// Which process and endpoint e's counters are of.
+  [[nodiscard]] static report::identity identify(const engine& e);
   /// Writes the file of PENSTOCK_COUNTERS, if it names any. By one thread at a time.
   static void write_counters(const engine& e);
 

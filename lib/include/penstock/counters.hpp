@@ -44,6 +44,8 @@ struct peer_counters {
   std::uint64_t loan = 0;             ///< now: credits lent to it
   std::uint64_t holds = 0;            ///< now: credits lent by it that are free
   std::uint64_t most_in_use = 0;      ///< high-water mark of its credits, as epochs remember it
+  std::uint64_t ring_most = 0;  ///< high-water mark of the ring of requests, as looks at it saw
+  std::uint64_t transfers_most = 0;  ///< most one-sided operations in the device's hands at a time
 };
 
 /// One endpoint of this process.
@@ -56,6 +58,11 @@ struct endpoint_counters {
   std::uint64_t registration_hits = 0, registrations = 0, evictions = 0, invalidations = 0;
   ///@}
   std::uint64_t bytes_registered = 0;  ///< now, by the cache of registrations
+  /// Rights to other ranks' memory, with segment everything: found, and asked for.
+  std::uint64_t remote_hits = 0, remote_asks = 0;
+  /// Completions of sends awaited at a time, by queue pairs: the most in one domain, and how many
+  /// it has room for.
+  std::uint64_t sends_most = 0, sends_room = 0;
   /// Of the whole port, since it came up; 0 where the device has no such counters.
   ///@{
   std::uint64_t retransmissions = 0, receiver_not_ready = 0;
@@ -111,6 +118,9 @@ inline constexpr counter_row<peer_counters> peer_counter_rows[] = {
     {"holds", "now: free credits that the rank has lent", &peer_counters::holds},
     {"most_in_use", "most credits of the rank in use, as epochs remember",
      &peer_counters::most_in_use},
+    {"ring_most", "most requests seen in the ring to the rank", &peer_counters::ring_most},
+    {"transfers_most", "most puts, gets and atomics that the device had at a time",
+     &peer_counters::transfers_most},
 };
 
 inline constexpr counter_row<endpoint_counters> endpoint_counter_rows[] = {
@@ -126,6 +136,12 @@ inline constexpr counter_row<endpoint_counters> endpoint_counter_rows[] = {
      &endpoint_counters::invalidations},
     {"bytes_registered", "now: bytes held by the cache of registrations",
      &endpoint_counters::bytes_registered},
+    {"remote_hits", "uses of a right to other ranks' memory", &endpoint_counters::remote_hits},
+    {"remote_asks", "rights to other ranks' memory asked for", &endpoint_counters::remote_asks},
+    {"sends_most", "most completions of sends awaited at a time in a domain",
+     &endpoint_counters::sends_most},
+    {"sends_room", "completions of sends that a domain has room for",
+     &endpoint_counters::sends_room},
     {"retransmissions", "packets that the port sent again", &endpoint_counters::retransmissions},
     {"receiver_not_ready", "messages of the port that found no receive buffer",
      &endpoint_counters::receiver_not_ready},
