@@ -16,11 +16,11 @@ constexpr double most_chunks = 0xfffe;
 const setting_row rows[] = {
     // device
     {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
-     "Device to use: auto, shm0 (shared memory, this host only), or a verbs device by its name, "
-     "the "
-     "name of its network interface or its PCI address; NAME:PORT names the port too. auto takes a "
-     "verbs device with an active port, of several the first that is near this process's "
-     "processors, else shm0."},
+     "Device to use for ranks that do not share memory (SUPERNODE_MAXSIZE, DIRECT); a job in which "
+     "all do uses shm0. It is auto, shm0 (shared memory, this host only), or a verbs device by its "
+     "name, the name of its network interface or its PCI address; NAME:PORT names the port too. "
+     "auto takes a verbs device with an active port, of several the first that is near this "
+     "process's processors, else shm0."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "Port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
@@ -55,11 +55,12 @@ const setting_row rows[] = {
      "Largest payload the processor writes into the send queue itself; the device's limit caps "
      "it."},
     {"DIRECT", "", &s::direct, 0, 0, u::none,
-     "Inline path of the shared-memory device; no sends through the verbs calls instead."},
+     "Ranks that share memory send messages through rings there, and copy to and from each other's "
+     "segments; no takes the device and its verbs calls for them, too."},
     {"SUPERNODE_MAXSIZE", "GASNET_SUPERNODE_MAXSIZE", &s::supernode_size, 0, 1 << 24, u::none,
      "Most processes of a host that share memory with each other. A host's further ones form "
-     "groups "
-     "of their own, and groups speak through the device as hosts do; 0 is one group a host."},
+     "groups of their own, and groups speak through the device as hosts do; 0 is one group a "
+     "host."},
     {"ANY_PTRACER", "", &s::any_ptracer, 0, 0, u::none,
      "Lets all processes of this user read and write this one's memory, as debuggers do "
      "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; shm0 "

@@ -2,9 +2,9 @@
 // interface (endpoint.cpp) and by lib/gasnet; speaks to other engines in the words of wire.hpp. It
 // owns the parts and asks a peer for its path at the door; how messages travel is the paths'.
 //
-// Its own code: requests.cpp (requests, replies, what is checked), setup.cpp and introduce.cpp
-// (open, start, close), report.cpp; progress/poll.cpp and progress/events.cpp (polls, waits,
-// deaths).
+// Its own code: requests.cpp (requests, replies, what is checked), setup.cpp, paths.cpp and
+// introduce.cpp (open, start, close), report.cpp; progress/poll.cpp and progress/events.cpp (polls,
+// waits, deaths).
 #pragma once
 
 #include <atomic>
@@ -181,10 +181,15 @@ class engine final : public channels {
   status poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept;
   unsigned poll_queues(domain& d, std::uint32_t tag) noexcept;
 
+  // paths.cpp
+  result<void> use_device(const settings& s);
+  void open_domains();
+  void choose_paths(bool may) noexcept;
+  result<void> agree_on_paths();
+  result<void> try_neighbours();
+
   // setup.cpp and introduce.cpp
   result<void> open_device();
-  void open_domains();
-  void choose_paths() noexcept;
   result<void> open_queues();
   result<void> introduce();
   [[nodiscard]] bool counts_barriers() const noexcept;
@@ -193,6 +198,7 @@ class engine final : public channels {
   [[gnu::cold, gnu::noinline]] static status over() noexcept;
   void stop_calls() noexcept;
   static void leave_to_parent(void* self) noexcept;
+  [[nodiscard]] std::string paths_report() const;
   [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
 
   // What the floors below ask.
@@ -202,6 +208,8 @@ class engine final : public channels {
   void attached(peer& p) noexcept override;
   result<void> reached(peer& p) noexcept override;
   void look_around() noexcept override;
+  void hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
+                  std::atomic<std::uint32_t>& taken) noexcept;
   bool has_left(rank_id r) const noexcept override;
   void lost_contact(const peer& p, const char* how) noexcept override;
   inline static const std::atomic<std::uint32_t> no_news_{0};

@@ -40,13 +40,13 @@ credit_numbers numbers_of(const credit::config& c) noexcept {
 struct introduction {
   std::uint32_t version = wire_version;
   std::uint32_t max_medium_bytes = max_medium;
-  nic::address address;
+  nic::address address, near_address;
   std::uint32_t datagram_qp = 0;
   std::uint32_t handlers = 0;  ///< fingerprint of the handler table
   std::uint64_t credits = 0;   ///< fingerprint of the credit settings
   credit_numbers each_credit{};
   std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
-  std::uint32_t segment_rkey = 0;
+  std::uint32_t segment_rkey = 0, map_rkey = 0;
   std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0, unused = 0;
   std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
@@ -82,6 +82,7 @@ bool engine::counts_barriers() const noexcept {
 result<void> engine::introduce() {
   introduction mine;
   mine.address = device_.self;
+  if (near_) mine.near_address = near_->device.self;
   mine.datagram_qp = datagram_port_->number();
   mine.handlers = fingerprint(handlers_.user, user_handlers);
   mine.credits = credit_config_.fingerprint();
@@ -91,8 +92,9 @@ result<void> engine::introduce() {
   if (segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
     mine.segment_bytes = segment_->bytes();
-    mine.segment_mapped = device_.shared_memory ? segment_->capacity() : segment_->bytes();
-    mine.segment_rkey = segment_->keys().rkey;
+    mine.segment_mapped = near_ || device_.shared_memory ? segment_->capacity() : segment_->bytes();
+    mine.segment_rkey = mine.map_rkey = segment_->keys().rkey;
+    if (near_) mine.map_rkey = near_->registration->rkey;
   }
   if (by_verbs_) mine.chunk_bytes = verbs_.sizes().chunk_bytes;
   mine.domains = domain_count_;
@@ -139,11 +141,13 @@ result<void> engine::introduce() {
     for (std::uint32_t i = 0; i < domain_count_; ++i) {
       peer& p = domains_[i].peers[r];
       p.address = his.address;
+      p.near_address = his.near_address;
       p.datagram_qp = his.datagram_qp;
       p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
       p.segment_bytes = his.segment_bytes;
       p.segment_mapped = his.segment_mapped;
       p.segment_rkey = his.segment_rkey;
+      p.map_rkey = his.map_rkey;
       p.wakes = his.wakes != 0;
       p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
       if (r == rank_ && segment_) p.segment_here.store(segment_->base(), std::memory_order_relaxed);

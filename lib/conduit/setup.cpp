@@ -20,7 +20,6 @@
 #include "lib/conduit/report/open_engines.hpp"
 #include "lib/conduit/report/reporter.hpp"
 #include "memreg/memreg.hpp"
-#include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -64,10 +63,7 @@ memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_
 }
 
 result<void> engine::open_device() {
-  auto d = nic::open_device(settings_);
-  if (!d) return d.error();
-  device_ = std::move(*d);
-  log(log_level::info, "device %s: %s", device_.name.c_str(), device_.reason.c_str());
+  if (auto r = use_device(settings_); !r) return r;
   if (device_.shared_memory && job_.host_size() != size_)
     return failure{device_.name +
                        " reaches the processes of one host, and this job has processes on " +
@@ -82,63 +78,15 @@ result<void> engine::open_device() {
     log(log_level::warning,
         "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread "
         "sends at a time");
-  // Two threads may see one event there; only one of them gets it, and the other must not wait.
-  if (!never_waits(device_.context->async_fd))
-    return failure{"fcntl on the events of " + device_.name, errno, ""};
-  if (device_.shared_memory) events_ = &nic::shm::event_count(device_.context);
-  pd_ = device_.verbs->alloc_pd(device_.context);
-  if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
-  registrar_ =
-      std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_);
   auto c = credit::plan(size_, rank_, credit_settings(settings_));
   if (!c) return c.error();
   credit_config_ = *c;
   neighbours_ = job_.neighbours(settings_.supernode_size);
   open_domains();
-  choose_paths();
+  choose_paths(device_.shared_memory);
   am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
   safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
   return {};
-}
-
-// Threads are given to the domains by their numbers, which are dense.
-void engine::open_domains() {
-  domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
-  static std::atomic<std::uint32_t> files{0};
-  first_file_ = files.fetch_add(domain_count_, std::memory_order_relaxed);
-  domains_ = std::make_unique<domain[]>(domain_count_);
-  peers_ = std::vector<peer>(std::size_t{domain_count_} * size_);
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    domain& d = domains_[i];
-    d.index = i;
-    d.peers = &peers_[std::size_t{i} * size_];
-    d.ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
-    d.rings.at = std::make_unique<std::atomic<peer*>[]>(size_);
-    d.verbs.at = std::make_unique<std::atomic<peer*>[]>(size_);
-    for (std::uint32_t r = 0; r < size_; ++r) {
-      d.peers[r].rank = r;
-      d.peers[r].home = &d;
-      loan_changed(d.peers[r], 0, 0);
-    }
-  }
-  for (std::uint32_t t = 0; t < max_threads; ++t)
-    channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
-}
-
-// Every peer's path, the same for both sides: rings to those that share memory, queue pairs to all
-// others.
-void engine::choose_paths() noexcept {
-  const bool all_near = neighbours_.size() == size_;
-  // Rings do not know what is in flight to all others together. With segment everything, remote
-  // firehoses do not see what rings tell of memory that has changed (R-a).
-  shares_memory_ = device_.shared_memory && settings_.direct && settings_.am_oust_limit == 0 &&
-                   (all_near || !transfers_->everything());
-  by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
-  by_verbs_ = !shares_memory_ || !all_near;
-  for (peer& p : peers_) {
-    const bool near = std::binary_search(neighbours_.begin(), neighbours_.end(), p.rank);
-    p.path = shares_memory_ && near ? way::rings : way::verbs;
-  }
 }
 
 result<void> engine::open_queues() {
@@ -157,7 +105,7 @@ result<void> engine::open_queues() {
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
   if (by_rings_)
-    if (auto r = rings_.open(channel_); !r) return r;
+    if (auto r = rings_.open(near_ ? near_->channel : channel_); !r) return r;
   if (by_verbs_) return verbs_.open(channel_);
   return {};
 }
@@ -180,7 +128,7 @@ void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noex
 
 result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes) {
   if (started_) return failure{"the endpoint has been started already", 0, ""};
-  if (transfers_->everything()) choose_paths();
+  if (auto r = agree_on_paths(); !r) return r;
   if (auto r = open_queues(); !r) return r;
   if (segment_bytes != 0) {
     memreg::segment_options o;
@@ -192,6 +140,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     // Where registering takes pages, what is only reserved is not registered.
     if (auto r = segment_->attach(*registrar_, memreg::access::all, device_.shared_memory); !r)
       return r;
+    if (near_)
+      if (auto r = near_->show(*segment_); !r) return r;
   }
   if (by_verbs_)
     if (auto r = transfers_->open(); !r) return r;
@@ -283,8 +233,8 @@ engine::~engine() {
   connector_.reset();
   if (device_.verbs == nullptr) return;
   for (peer& p : peers_)
-    for (auto& l : p.lanes)
-      if (l.qp != nullptr) device_.verbs->destroy_qp(l.qp);
+    for (unsigned l = 0; l < lane_count; ++l)
+      if (p.lanes[l].qp != nullptr) device_of(p, l).verbs->destroy_qp(p.lanes[l].qp);
   datagram_port_.reset();
   if (hello_channel_ != nullptr) device_.verbs->destroy_comp_channel(hello_channel_);
   transfers_->close();
@@ -292,6 +242,7 @@ engine::~engine() {
   verbs_.close();
   domains_.reset();
   if (channel_ != nullptr) device_.verbs->destroy_comp_channel(channel_);
+  near_.reset();
   segment_.reset();
   if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
 }

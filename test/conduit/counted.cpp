@@ -2,8 +2,9 @@
 // message. All ranks send all ranks, themselves included, requests of every kind, which are
 // answered by replies of every kind or not at all. And each rank is reached by the path that the
 // settings give it.
-//   counted MESSAGES [puts]
-// puts: also puts and gets, all of which go to the device (by verbs).
+//   counted MESSAGES [puts] [hosts=N]
+// puts: also puts and gets, all of which go to the device (by verbs). hosts: that many have been
+// started on, with equal parts of the ranks.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -85,11 +86,11 @@ void check_same(const char* what, rank_id r, const message_counters& said,
   }
 }
 
-// By which way messages to r should go, all ranks being on one host.
-std::string_view way_to(endpoint& ep, rank_id r) {
+// By which way messages to r should go: `most` ranks of a host share memory.
+std::string_view way_to(endpoint& ep, rank_id r, rank_id most) {
   if (r == ep.rank()) return "self";
   const settings& s = ep.internals().options();
-  const bool near = s.supernode_size == 0 || r / s.supernode_size == ep.rank() / s.supernode_size;
+  const bool near = most == 0 || r / most == ep.rank() / most;
   return s.direct && near ? "rings" : "verbs";
 }
 
@@ -166,10 +167,13 @@ int main(int argc, char** argv) {
 
   const endpoint_counters said = ep.counters();
   JOB_CHECK(said.polls != 0);
+  rank_id near = ep.internals().options().supernode_size;
+  unsigned hosts = 0;
+  if (std::sscanf(argv[argc - 1], "hosts=%u", &hosts) == 1) near = ep.size() / hosts;
   std::size_t met = 0;
   for (const peer_counters& p : said.peers) {
     const sums& mine = here.with[p.rank];
-    JOB_CHECK(p.path == way_to(ep, p.rank));
+    JOB_CHECK(p.path == way_to(ep, p.rank, near));
     check_same("requests sent", p.rank, p.requests_sent, mine.sent);
     check_same("requests handled", p.rank, p.requests_handled, mine.handled);
     check_same("replies sent", p.rank, p.replies_sent, mine.replied);

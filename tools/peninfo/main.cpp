@@ -36,6 +36,22 @@ int print_choice() {
   return 0;
 }
 
+// In a job of several: what each pins in this one, and how it reaches the others, one by one.
+int print_job(penstock::endpoint& ep) {
+  if (auto r = ep.start(0); !r) {
+    std::fprintf(stderr, "peninfo: %s\n", r.error().message().c_str());
+    return 1;
+  }
+  for (penstock::rank_id r = 0; r < ep.size(); ++r) {
+    if (r == ep.rank()) {
+      std::printf("rank %u, %s", r, ep.memory_report().c_str());
+      std::fflush(stdout);
+    }
+    if (ep.barrier() != penstock::status::ok) return 1;
+  }
+  return 0;
+}
+
 // What each process of jobs of some sizes would pin; no such job is needed, only its size.
 int print_memory(std::uint32_t processes) {
   auto w = penstock::world::join();
@@ -43,7 +59,7 @@ int print_memory(std::uint32_t processes) {
     std::fprintf(stderr, "peninfo: %s\n", w.error().message().c_str());
     return 1;
   }
-  const auto ep = penstock::endpoint::open(*w);
+  auto ep = penstock::endpoint::open(*w);
   if (!ep) {
     std::fprintf(stderr, "peninfo: %s\n", ep.error().message().c_str());
     return 1;
@@ -52,6 +68,7 @@ int print_memory(std::uint32_t processes) {
     std::fputs(ep->memory_report(processes).c_str(), stdout);
     return 0;
   }
+  if (ep->size() > 1) return print_job(*ep);
   for (const std::uint32_t n : {2u, 32u, 10'000u})
     std::printf("%s%s", n == 2 ? "" : "\n", ep->memory_report(n).c_str());
   return 0;
@@ -64,7 +81,10 @@ int main(int argc, char** argv) {
   std::uint32_t processes = 0;
   penstock::command_line line(
       "peninfo", "Lists devices, ports, addresses and limits; with --settings every setting.");
-  line.flag("--memory", memory, "what a process pins in jobs of 2, 32 and 10000");
+  line.flag(
+      "--memory", memory,
+      "what a process pins in jobs of 2, 32 and 10000; under a launcher, what each does in this "
+      "job, and by which path it reaches each other");
   line.number("-n,--np", processes, "with --memory: in a job of so many", 0, 10'000'000);
   line.flag("--settings", settings, "name, value, default, source and help of every setting");
   line.parse(argc, argv);

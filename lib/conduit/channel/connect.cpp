@@ -140,20 +140,21 @@ result<void> channels::make_lane(peer& p, unsigned l) noexcept {
   init.qp_type = IBV_QPT_RC;
   init.cap.max_send_sge = 1;
   describe_lane(p, l, init);
-  ibv_qp* qp = device_.verbs->create_qp(pd_, &init);
+  nic::device& dev = device_of(p, l);
+  ibv_qp* qp = dev.verbs->create_qp(is_near(p, l) ? near_->pd : pd_, &init);
   if (qp == nullptr)
-    return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + device_.name, errno,
+    return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + dev.name, errno,
                    "fewer processes a host, or a smaller PENSTOCK_OP_OUST_PP"};
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
-  a.port_num = device_.self.port;
-  a.pkey_index = device_.paths.pkey_index;
+  a.port_num = dev.self.port;
+  a.pkey_index = dev.paths.pkey_index;
   a.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_ATOMIC;
-  if (const int e = device_.verbs->modify_qp(
+  if (const int e = dev.verbs->modify_qp(
           qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       e != 0)
-    return failure{"ibv_modify_qp to INIT on " + device_.name, e, what_to_raise(e)};
+    return failure{"ibv_modify_qp to INIT on " + dev.name, e, what_to_raise(e)};
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff);
   lane_made(p, l);
   return {};
@@ -161,33 +162,34 @@ result<void> channels::make_lane(peer& p, unsigned l) noexcept {
 
 result<void> channels::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
                                  std::uint32_t psn) noexcept {
+  nic::device& dev = device_of(p, l);
+  const nic::address& there = is_near(p, l) ? p.near_address : p.address;
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTR;
-  a.path_mtu =
-      static_cast<ibv_mtu>(p.address.mtu < device_.self.mtu ? p.address.mtu : device_.self.mtu);
+  a.path_mtu = static_cast<ibv_mtu>(std::min(there.mtu, dev.self.mtu));
   a.dest_qp_num = qpn;
   a.rq_psn = psn;
   a.max_dest_rd_atomic = reads_;
   a.min_rnr_timer = static_cast<std::uint8_t>(settings_.rnr_timer);
-  a.ah_attr = device_.path_to(p.address, nic::flow_of(p.lanes[l].qp->qp_num, qpn));
-  if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
-                                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                                                 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  a.ah_attr = dev.path_to(there, nic::flow_of(p.lanes[l].qp->qp_num, qpn));
+  if (const int e = dev.verbs->modify_qp(p.lanes[l].qp, &a,
+                                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                                             IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
       e != 0)
-    return failure{"ibv_modify_qp to RTR on " + device_.name, e, what_to_raise(e)};
+    return failure{"ibv_modify_qp to RTR on " + dev.name, e, what_to_raise(e)};
   a.qp_state = IBV_QPS_RTS;
   a.sq_psn = p.lanes[l].first_psn;
   a.timeout = static_cast<std::uint8_t>(settings_.qp_timeout);
   a.retry_cnt = static_cast<std::uint8_t>(settings_.retry_count);
   a.rnr_retry = static_cast<std::uint8_t>(settings_.rnr_retry);
   a.max_rd_atomic = std::min(reads_, p.reads);
-  if (const int e = device_.verbs->modify_qp(p.lanes[l].qp, &a,
-                                             IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-                                                 IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                                 IBV_QP_MAX_QP_RD_ATOMIC);
+  if (const int e =
+          dev.verbs->modify_qp(p.lanes[l].qp, &a,
+                               IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
       e != 0)
-    return failure{"ibv_modify_qp to RTS on " + device_.name, e, what_to_raise(e)};
+    return failure{"ibv_modify_qp to RTS on " + dev.name, e, what_to_raise(e)};
   return {};
 }
 

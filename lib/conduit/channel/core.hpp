@@ -16,6 +16,7 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/domain.hpp"
+#include "lib/conduit/channel/near_device.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/poller.hpp"
 #include "lib/conduit/message/codec.hpp"
@@ -100,6 +101,7 @@ class core {
   [[nodiscard]] bool attention() noexcept;
   [[nodiscard]] bool attention_to_device() const noexcept;
   [[nodiscard]] bool attention_to_kernel() noexcept;
+  [[nodiscard]] bool attention_to_near() const noexcept;
   virtual void look_around() noexcept = 0;
   void look_around_in_wait() noexcept;
   // It has said that it leaves.
@@ -117,6 +119,7 @@ class core {
   nic::device device_;
   credit::config credit_config_;
   ibv_pd* pd_ = nullptr;
+  std::unique_ptr<near_device> near_;  // null: rings, if any, are of device_
   std::unique_ptr<memreg::registrar> registrar_;
   std::unique_ptr<memreg::segment> segment_;
 
@@ -130,6 +133,16 @@ class core {
   std::unique_ptr<domain[]> domains_;
   std::vector<peer> peers_;  // by domain, then by rank
   std::uint32_t spins_before_yield_ = 200;
+
+  // What p's lane is made on: puts, gets and atomics of the device never mix with another's.
+  [[nodiscard]] bool is_near(const peer& p, unsigned lane) const noexcept {
+    return near_ != nullptr && p.path == way::rings && lane != lane_rma;
+  }
+  [[nodiscard]] nic::device& device_of(const peer& p, unsigned lane) noexcept {
+    return is_near(p, lane) ? near_->device : device_;
+  }
+  // Of all rings.
+  [[nodiscard]] nic::device& ring_device() noexcept { return near_ ? near_->device : device_; }
 
   // Those that share memory with this process, ascending, itself among them; the job's.
   std::span<const std::uint32_t> neighbours_;

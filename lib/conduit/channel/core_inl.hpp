@@ -33,8 +33,16 @@ inline bool credit_flow::note_request(peer& p, token_state& t) noexcept {
   return (t.header.credit & 0xf0) == 0 ? false : grant_more(p, t);
 }
 
+/// attention(), as far as the second device is concerned; there is one.
+inline bool core::attention_to_near() const noexcept {
+  return near_->events->load(std::memory_order_relaxed) !=
+         near_->events_seen.load(std::memory_order_relaxed);
+}
+
 /// True if look_around() has something to do. A few loads of lines that seldom change.
 inline bool core::attention() noexcept {
+  if (near_ != nullptr && attention_to_near()) [[unlikely]]
+    return true;
   return events_ != nullptr ? attention_to_device() : attention_to_kernel();
 }
 

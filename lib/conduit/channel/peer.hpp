@@ -102,12 +102,14 @@ struct alignas(cache_line) peer {
 
   // Set-up and connection.
   nic::address address;
+  nic::address near_address;  ///< on the device that rings are of, if that is another
   std::uint32_t datagram_qp = 0;
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
   std::size_t segment_bytes = 0;
   std::size_t segment_mapped = 0;  ///< what of it is mapped, or would be: it may grow
   std::uint32_t segment_rkey = 0;
-  std::uint8_t reads = 1;  ///< reads and atomics that the peer takes at a time
+  std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
+  std::uint8_t reads = 1;      ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
   std::uint64_t reply_base = 0;  ///< the peer's reply chunks, for RDMA writes of replies
   std::uint32_t reply_rkey = 0;

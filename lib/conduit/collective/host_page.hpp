@@ -28,6 +28,8 @@ class host_page {
   /// Null where the system refuses: then there is none.
   static std::unique_ptr<host_page> make() noexcept;
   [[nodiscard]] ticket offer() const noexcept;
+  /// Maps the page of that ticket, another process's. Null where that cannot be.
+  static std::unique_ptr<host_page> open(const ticket& t) noexcept;
 
   /// Collective, after all have rank 0's ticket; own is rank 0's page, and null elsewhere. Null if
   /// not all have it.
@@ -54,7 +56,6 @@ class host_page {
 
   host_page() noexcept = default;
   bool map(int fd) noexcept;
-  static std::unique_ptr<host_page> open(const ticket& t) noexcept;
 
   int fd_ = -1;  // rank 0's, until all have opened it
   layout* whole_ = nullptr;

@@ -15,20 +15,28 @@ void engine::look_around() noexcept {
   }
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
   if (deferred_.load(std::memory_order_relaxed) != 0) send_deferred();
-  if (events_ != nullptr) {
-    const std::uint32_t seen = events_seen_.load(std::memory_order_relaxed);
-    if (events_->load(std::memory_order_acquire) == seen) return;
-    std::uint32_t expected = seen;  // one thread takes this event
-    if (!events_seen_.compare_exchange_strong(expected, seen + 1, std::memory_order_relaxed,
-                                              std::memory_order_relaxed))
-      return;
-  } else {
+  if (near_ && attention_to_near()) hear_event(near_->device, near_->events, near_->events_seen);
+  if (events_ == nullptr) {
     if (looks_.load(std::memory_order_relaxed) % looks_between_events != 0) return;
     pollfd f{device_.context->async_fd, POLLIN, 0};
     if (::poll(&f, 1, 0) != 1) return;
   }
+  hear_event(device_, events_, events_seen_);
+}
+
+// What a device says, if it does. raised: how often it has, or null where it does not count.
+void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
+                        std::atomic<std::uint32_t>& taken) noexcept {
+  if (raised != nullptr) {
+    const std::uint32_t seen = taken.load(std::memory_order_relaxed);
+    if (raised->load(std::memory_order_acquire) == seen) return;
+    std::uint32_t expected = seen;  // one thread takes this event
+    if (!taken.compare_exchange_strong(expected, seen + 1, std::memory_order_relaxed,
+                                       std::memory_order_relaxed))
+      return;
+  }
   ibv_async_event e;
-  if (device_.verbs->get_async_event(device_.context, &e) != 0) return;
+  if (dev.verbs->get_async_event(dev.context, &e) != 0) return;
   const ibv_event_type type = e.event_type;
   const peer* p = nullptr;
   switch (type) {
@@ -41,18 +49,17 @@ void engine::look_around() noexcept {
     default:
       break;
   }
-  device_.verbs->ack_async_event(&e);
+  dev.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
   if (p != nullptr) {
     // That it leaves was said before it went, and may wait to be read.
     for (unsigned quiet = 0; quiet < 2 && running == nullptr && !departure_->has_left(p->rank);)
       quiet = poll_domain(*p->home, my_tag()) == 0 ? quiet + 1 : 0;
-    return lost_contact(*p, device_.verbs->event_type_str(type));
+    return lost_contact(*p, dev.verbs->event_type_str(type));
   }
   if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)
-    fatal(1, "device %s reports: %s", device_.name.c_str(), device_.verbs->event_type_str(type));
-  log(log_level::info, "device %s reports: %s", device_.name.c_str(),
-      device_.verbs->event_type_str(type));
+    fatal(1, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
+  log(log_level::info, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
 }
 
 bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r); }

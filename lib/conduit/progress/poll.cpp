@@ -14,7 +14,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   unsigned n = 0;
   if (by_rings_) {
-    if (attention()) [[unlikely]]
+    // Where there are queue pairs, too, their look at what may wait is often enough.
+    if (!by_verbs_ && attention()) [[unlikely]]
       look_around();
     n = rings_.poll(d, tag);
   }

@@ -61,7 +61,7 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
   std::unique_ptr<progress> p(new progress(e, channel));
   p->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
-  if (e.by_rings_ && (p->messages_ = nic::shm::direct_bell(e.device_.context)) < 0)
+  if (e.by_rings_ && (p->messages_ = nic::shm::direct_bell(e.ring_device().context)) < 0)
     return failure{"a socket for the progress thread", errno, what_to_raise(errno)};
   // Nobody waits in a read of it: poll(2) says when there is something.
   if (!never_waits(channel->fd))
@@ -214,12 +214,17 @@ void progress::arm() noexcept {
 void progress::forget_events() noexcept {
   for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
     queues_[bell].armed = false;
+  forget_events_of(*engine_.device_.verbs, channel_);
+  if (engine_.near_) forget_events_of(*engine_.near_->device.verbs, engine_.near_->channel);
+}
+
+void progress::forget_events_of(const nic::calls& verbs, ibv_comp_channel* channel) noexcept {
   ibv_cq* cq = nullptr;
   void* context = nullptr;
-  while (engine_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
+  while (verbs.get_cq_event(channel, &cq, &context) == 0) {
     for (armable& q : queues_)
       if (q.cq == cq) q.armed = false;
-    engine_.device_.verbs->ack_cq_events(cq, 1);
+    verbs.ack_cq_events(cq, 1);
   }
 }
 
@@ -227,7 +232,10 @@ void progress::forget_events() noexcept {
 // takes.
 void progress::sleep(bool armed, std::uint64_t ns) noexcept {
   const int ended = engine_.job_.ended() ? -1 : engine_.job_.ended_fd();
+  const near_device* const near = engine_.near_.get();
   pollfd of[] = {{bell_, POLLIN, 0},
+                 {near != nullptr ? near->device.context->async_fd : -1, POLLIN, 0},
+                 {armed && near != nullptr ? near->channel->fd : -1, POLLIN, 0},
                  {engine_.device_.context->async_fd, POLLIN, 0},
                  {ended, POLLIN, 0},
                  {armed ? channel_->fd : -1, POLLIN, 0},

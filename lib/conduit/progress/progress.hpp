@@ -29,6 +29,7 @@
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
+#include "nic/device.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -60,6 +61,7 @@ class progress {
   void for_each_peer(F&& f) const noexcept;
   void arm() noexcept;
   void forget_events() noexcept;
+  void forget_events_of(const nic::calls& verbs, ibv_comp_channel* channel) noexcept;
   void sleep(bool armed, std::uint64_t ns) noexcept;
 
   struct armable {

@@ -24,6 +24,27 @@ endpoint_statistics engine::statistics() const noexcept {
   return s;
 }
 
+// Which ranks are reached how, as "0 to 3, 7".
+std::string engine::paths_report() const {
+  std::string out;
+  for (const way path : {way::rings, way::verbs}) {
+    std::string which;
+    for (std::uint32_t r = 0; r < size_; ++r) {
+      const auto is = [&](std::uint32_t k) { return k != rank_ && peers_[k].path == path; };
+      if (!is(r)) continue;
+      which += (which.empty() ? "" : ", ") + std::to_string(r);
+      const std::uint32_t first = r;
+      while (r + 1 < size_ && is(r + 1)) ++r;
+      if (r != first) which += " to " + std::to_string(r);
+    }
+    if (which.empty()) continue;
+    out += path == way::rings ? "  by rings, in shared memory: ranks "
+                              : "  by queue pairs of " + device_.name + ": ranks ";
+    out += which + "\n";
+  }
+  return out;
+}
+
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
   const queues::dimensions d = verbs_.dimensions_for(ranks, channel_ != nullptr);
@@ -35,12 +56,15 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     out += line;
     total += bytes;
   };
-  std::snprintf(line, sizeof line, "memory of one process in a job of %u, device %s%s:\n", ranks,
-                device_.name.c_str(), for_ranks == 0 || for_ranks == size_ ? "" : " (computed)");
+  const bool computed = for_ranks != 0 && for_ranks != size_;
+  std::snprintf(line, sizeof line, "memory of one process in a job of %u, device %s%s%s:\n", ranks,
+                device_.name.c_str(), near_ ? " and shm0" : "", computed ? " (computed)" : "");
   out += line;
+  if (started_ && !computed) out += paths_report();
+  const std::size_t by_rings = by_verbs_ ? neighbours_.size() - 1 : ranks - 1;
   if (by_rings_)
     row("rings, if all peers are connected (shared)",
-        std::size_t{ranks - 1} * 2 * nic::shm::ring_geometry{}.memory());
+        by_rings * 2 * nic::shm::ring_geometry{}.memory());
   if (by_verbs_) {
     row("ReqRB, small lane", std::size_t{d.small_receives()} * d.small_bytes);
     row("ReqRB, bulk lane", std::size_t{d.bulk_receives()} * d.full_bytes);

@@ -114,20 +114,21 @@ void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
 // ---- opening and connecting ----
 
 result<void> ring_path::open(ibv_comp_channel* bell) {
-  nic::device& dev = c_.device_;
+  nic::device& dev = c_.ring_device();
   cq_ = dev.verbs->create_cq(dev.context, 16, nullptr, bell, 0);
   ibv_srq_init_attr init{};
   init.attr.max_wr = 1;
   init.attr.max_sge = 1;
-  srq_ = dev.verbs->create_srq(c_.pd_, &init);
+  srq_ = dev.verbs->create_srq(c_.near_ ? c_.near_->pd : c_.pd_, &init);
   if (cq_ == nullptr || srq_ == nullptr)
     return failure{"ibv_create_cq or ibv_create_srq on " + dev.name, errno, ""};
   return {};
 }
 
 void ring_path::close() noexcept {
-  if (srq_ != nullptr) c_.device_.verbs->destroy_srq(std::exchange(srq_, nullptr));
-  if (cq_ != nullptr) c_.device_.verbs->destroy_cq(std::exchange(cq_, nullptr));
+  const nic::calls* const v = c_.ring_device().verbs;
+  if (srq_ != nullptr) v->destroy_srq(std::exchange(srq_, nullptr));
+  if (cq_ != nullptr) v->destroy_cq(std::exchange(cq_, nullptr));
 }
 
 // A queue pair only holds the rings.
@@ -158,7 +159,7 @@ result<void> ring_path::reached(peer& p) noexcept {
 result<void> ring_path::map_segment(peer& p) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
       p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_mapped,
-      p.segment_rkey));
+      p.map_rkey));
   if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
     return failure{"its segment cannot be mapped", errno,
                    "is its process alive, is there address space?"};

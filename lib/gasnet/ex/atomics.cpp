@@ -62,6 +62,14 @@ op_counter& implicit(gex_OP_t op) noexcept {
                             : mine.implicit_rmws();
 }
 
+// Whose domain it is share memory: the processor is faster than the device, and all members come to
+// this answer. Words of a domain are its own, so none is changed by both.
+bool all_near(gex_TM_t tm, gex_Rank_t size) noexcept {
+  for (gex_Rank_t r = 0; r < size; ++r)
+    if (!self.engine->maps(jobrank_of(tm, r))) return false;
+  return true;
+}
+
 }  // namespace
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
@@ -73,7 +81,7 @@ extern "C" {
 void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
                          gex_Flags_t flags) {
   constexpr gex_DT_t types = GEX_DT_USER - 1;
-  (void)checked_team(tm, "gex_AD_Create");
+  const gex_Rank_t members = checked_team(tm, "gex_AD_Create").size;
   if (!self.attached || ad_p == nullptr) fatal(1, "gex_AD_Create: no job, or no place");
   if (std::popcount(dt) != 1 || (dt & types) == 0)
     fatal(1, "gex_AD_Create: type %#x is not one of the six", dt);
@@ -82,7 +90,8 @@ void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
       (0xfffu | fetching) & ~(floats ? only_integers | GEX_OP_TO_FETCHING(only_integers) : 0u);
   if (ops == 0 || (ops & ~known) != 0)
     fatal(1, "gex_AD_Create: operations %#x on type %#x: %#x are known", ops, dt, known);
-  const bool device = detail::atomics_by_device(*self.engine, type_of(dt), engine_ops(ops));
+  const bool device = detail::atomics_by_device(*self.engine, type_of(dt), engine_ops(ops)) &&
+                      !all_near(tm, members);
   *ad_p = new gasnetc_ad{tm, ops, device ? 0 : 1, dt, flags, nullptr};
 }
 

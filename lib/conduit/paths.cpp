@@ -1,0 +1,125 @@
+// Which device and which path: who shares memory with this process is the launcher's knowledge, and
+// is tried; those are reached by rings, all others by the device's queue pairs. Set-up only.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/collective/host_page.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
+#include "nic/registrar.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// Opens the device that the settings ask for, in place of the one that was opened before.
+result<void> engine::use_device(const settings& s) {
+  registrar_.reset();
+  if (pd_ != nullptr) device_.verbs->dealloc_pd(std::exchange(pd_, nullptr));
+  events_ = nullptr;
+  device_ = nic::device();
+  auto d = nic::open_device(s);
+  if (!d) return d.error();
+  device_ = std::move(*d);
+  log(log_level::info, "device %s: %s", device_.name.c_str(), device_.reason.c_str());
+  // Two threads may see one event there; only one of them gets it, and the other must not wait.
+  if (!never_waits(device_.context->async_fd))
+    return failure{"fcntl on the events of " + device_.name, errno, ""};
+  if (device_.shared_memory) events_ = &nic::shm::event_count(device_.context);
+  pd_ = device_.verbs->alloc_pd(device_.context);
+  if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
+  registrar_ =
+      std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_);
+  return {};
+}
+
+// Threads are given to the domains by their numbers, which are dense.
+void engine::open_domains() {
+  domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
+  static std::atomic<std::uint32_t> files{0};
+  first_file_ = files.fetch_add(domain_count_, std::memory_order_relaxed);
+  domains_ = std::make_unique<domain[]>(domain_count_);
+  peers_ = std::vector<peer>(std::size_t{domain_count_} * size_);
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    domain& d = domains_[i];
+    d.index = i;
+    d.peers = &peers_[std::size_t{i} * size_];
+    d.ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
+    d.rings.at = std::make_unique<std::atomic<peer*>[]>(size_);
+    d.verbs.at = std::make_unique<std::atomic<peer*>[]>(size_);
+    for (std::uint32_t r = 0; r < size_; ++r) {
+      d.peers[r].rank = r;
+      d.peers[r].home = &d;
+      loan_changed(d.peers[r], 0, 0);
+    }
+  }
+  for (std::uint32_t t = 0; t < max_threads; ++t)
+    channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
+}
+
+// Every peer's path, the same for both sides: rings to those that share memory, queue pairs to all
+// others. may: they can.
+void engine::choose_paths(bool may) noexcept {
+  const bool all_near = neighbours_.size() == size_;
+  // Rings do not know what is in flight to all others together. With segment everything, remote
+  // firehoses do not see what rings tell of memory that has changed (R-a).
+  shares_memory_ = may && settings_.direct && settings_.am_oust_limit == 0 &&
+                   (all_near || !transfers_->everything());
+  by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
+  by_verbs_ = !shares_memory_ || !all_near;
+  for (peer& p : peers_) {
+    const bool near = std::binary_search(neighbours_.begin(), neighbours_.end(), p.rank);
+    p.path = shares_memory_ && near ? way::rings : way::verbs;
+  }
+}
+
+// What is not known before all processes are about to start. Where all share memory no other device
+// is needed; where some do, shm0 is opened beside it.
+result<void> engine::agree_on_paths() {
+  choose_paths(true);
+  if (!shares_memory_) return {};
+  if (!device_.shared_memory) {
+    if (auto r = try_neighbours(); !r) return r;
+    choose_paths(true);
+    if (!by_verbs_) {
+      if (auto r = use_device(shm0_beside(settings_)); !r) return r;
+    }
+  }
+  if (by_rings_ && by_verbs_) {
+    auto near = near_device::open(settings_, settings_.progress_thread && concurrent(build_mode));
+    if (!near) return near.error();
+    near_ = std::move(*near);
+  }
+  return {};
+}
+
+// Tries whether the processes that should share memory can open each other's: a page that the first
+// of them has made. Where one cannot (containers of their own), none of them shares memory.
+result<void> engine::try_neighbours() {
+  std::unique_ptr<host_page> page;
+  const bool first = neighbours_.front() == rank_;
+  if (first && neighbours_.size() > 1) page = host_page::make();
+  const host_page::ticket mine = page ? page->offer() : host_page::ticket{};
+  auto tickets = job_.exchange(std::as_bytes(std::span(&mine, 1)));
+  if (!tickets) return tickets.error();
+  host_page::ticket his;
+  const auto& bytes = (*tickets)[neighbours_.front()];
+  if (bytes.size() != sizeof his) return failure{"the library differs", 0, ""};
+  std::memcpy(&his, bytes.data(), sizeof his);
+  if (!first && his.proof != 0) page = host_page::open(his);
+  const std::byte opened{page ? std::uint8_t{1} : std::uint8_t{0}};
+  auto all = job_.exchange(std::span(&opened, 1));
+  if (!all) return all.error();
+  for (const std::uint32_t r : neighbours_)
+    if ((*all)[r].size() != 1 || (*all)[r][0] != std::byte{1}) {
+      if (neighbours_.size() > 1)
+        log(log_level::info, "ranks of this host do not share memory: rank %u cannot open a page",
+            r);
+      neighbours_ = std::span(&rank_, 1);
+      break;
+    }
+  return {};
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
