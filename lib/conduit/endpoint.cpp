@@ -98,6 +98,7 @@ status endpoint::expect(rank_id to, std::uint32_t messages, std::size_t bytes) n
 status endpoint::poll() noexcept { return engine_->poll(); }
 status endpoint::poll_once(unsigned& empty) noexcept { return engine_->wait_step(empty); }
 status endpoint::barrier() noexcept { return engine_->barrier(); }
+status endpoint::quiet() noexcept { return engine_->quiet(); }
 endpoint_statistics endpoint::statistics() const noexcept { return engine_->statistics(); }
 endpoint_counters endpoint::counters() const { return engine_->counters(); }
 std::string endpoint::memory_report(std::size_t for_ranks) const {

@@ -26,6 +26,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 class host_page;
 class meeting;
 class open_engine;
+class quiescence;
 
 class engine final : public channels {
  public:
@@ -118,6 +119,8 @@ class engine final : public channels {
   [[nodiscard]] std::uint32_t barriers_begun() const noexcept;
   /// What barriers count in, or null: after start().
   [[nodiscard]] host_page* page() const noexcept { return page_.get(); }
+  /// Waits until the others have handled all requests of this process. Any thread.
+  status quiet() noexcept;
   /// Who has left early; barriers and waits ask.
   [[nodiscard]] departure& who_left() noexcept { return *departure_; }
 
@@ -147,6 +150,7 @@ class engine final : public channels {
   friend class everywhere;
   friend class progress;
   friend class departure;
+  friend class quiescence;
   friend class reporter;
   engine(job::job& j, const settings& s);
 
@@ -234,6 +238,7 @@ class engine final : public channels {
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;
   std::unique_ptr<departure> departure_;
+  std::unique_ptr<quiescence> quiescence_;
   std::unique_ptr<transfers> transfers_;
   std::unique_ptr<progress> progress_;
   endpoint* endpoint_ = nullptr;

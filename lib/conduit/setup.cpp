@@ -14,6 +14,7 @@
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/collective/meeting.hpp"
+#include "lib/conduit/collective/quiescence.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/progress/progress.hpp"
@@ -37,6 +38,7 @@ engine::engine(job::job& j, const settings& s) : channels(*this, j, s) {
   job_secret_ = secret_of(j.name());
   meeting_ = std::make_unique<meeting>(*this);
   departure_ = std::make_unique<departure>(*this);
+  quiescence_ = std::make_unique<quiescence>(*this);
   transfers_ = std::make_unique<transfers>(*this);
 }
 
@@ -123,6 +125,8 @@ std::uint8_t engine::next_handler() const noexcept {
 }
 
 void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noexcept {
+  if (handlers_.own[index].call != nullptr)
+    fatal(1, "two parts of the engine have handler %u", index);
   handlers_.own[index] = h;
 }
 
@@ -267,6 +271,7 @@ void engine::write_credit_statistics() noexcept {
   write_statistics();
 }
 status engine::barrier() noexcept { return started_ ? meeting_->run() : over(); }
+status engine::quiet() noexcept { return started_ ? quiescence_->wait() : over(); }
 std::uint32_t engine::barriers_begun() const noexcept { return meeting_->begun(); }
 void engine::end_progress() noexcept { progress_.reset(); }
 bool engine::stop_progress(std::uint64_t limit_ns) noexcept {

@@ -131,4 +131,12 @@ struct alignas(cache_line) peer {
   std::uint64_t reminder_ns = 0;        // (connector) until the next one
 };
 
+/// Requests that have gone to p, of every kind. Any thread.
+inline std::uint64_t requests_put(const peer& p) noexcept {
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
+  const bool rings =
+      p.path == way::rings && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0;
+  return p.requests_sent.read() + (rings ? p.request_tx->pushed() : 0);
+}
+
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -64,16 +64,14 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     const peer& p = d.peers[rank];
     const peer_counts& n = p.counts;
     const bool rings = p.path == way::rings && rank != rank_;
-    std::uint64_t sent = p.requests_sent.read(), replied = n.replies.read();
+    std::uint64_t replied = n.replies.read();
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
     const std::uint8_t ready = p.ready.load(std::memory_order_acquire);
-    if (rings && (ready >> lane_request & 1) != 0) {
-      sent += p.request_tx->pushed();
+    if (rings && (ready >> lane_request & 1) != 0)
       c.ring_most = std::max(c.ring_most, p.request_tx->most());
-    }
     if (rings && (ready >> lane_reply & 1) != 0)
       replied += p.reply_tx->pushed() - p.credit_messages.read() - n.words.read();
-    c.requests_sent += n.sent.read(sent);
+    c.requests_sent += n.sent.read(requests_put(p));
     c.requests_handled += n.handled.read(p.requests_handled.read());
     c.replies_sent += n.replied.read(replied);
     c.replies_handled += n.answered.read(p.replies_handled.read());

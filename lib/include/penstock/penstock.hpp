@@ -365,7 +365,13 @@ class endpoint {
       if (const status s = poll_once(empty); is_failure(s)) return s;
     return status::ok;
   }
-  /// Returns when every rank has called it. Collective; handlers run meanwhile. Not from a handler.
+  /// Returns when the handlers of all requests that this process sent before have run, whether they
+  /// reply or not; not those of their replies. Waits for what other threads of this process send
+  /// meanwhile, too. Polls; the others poll, and call nothing. Not from a handler. Cost: a round
+  /// trip to each rank that a request has gone to, or two. peer_dead: one of them has gone.
+  status quiet() noexcept;
+  /// Returns when every rank has called it, which says nothing of messages: see quiet().
+  /// Collective; handlers run meanwhile. Not from a handler.
   /// peer_dead: a rank has left and never comes; nor does any later barrier complete.
   status barrier() noexcept;
 

@@ -1,0 +1,119 @@
+#include "lib/conduit/collective/quiescence.hpp"
+
+#include <utility>
+
+#include "lib/base/log.hpp"
+#include "lib/conduit/collective/departure.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+constexpr std::uint8_t question_index = 20, answer_index = 21;
+
+std::uint64_t pair(const std::uint32_t* args) noexcept {
+  return args[0] | std::uint64_t{args[1]} << 32;
+}
+std::uint32_t low(std::uint64_t w) noexcept { return static_cast<std::uint32_t>(w); }
+std::uint32_t high(std::uint64_t w) noexcept { return static_cast<std::uint32_t>(w >> 32); }
+
+}  // namespace
+
+quiescence::quiescence(engine& e) noexcept : engine_(e) {
+  constexpr auto nothing = handler_entry::takes::nothing;
+  e.add_system_handler(question_index, {&quiescence::on_question, this, 2, nothing});
+  e.add_system_handler(answer_index, {&quiescence::on_answer, this, 4, nothing});
+}
+
+quiescence::~quiescence() {
+  for (questions* q = abandoned_.load(std::memory_order_relaxed); q != nullptr;)
+    delete std::exchange(q, q->next);
+}
+
+// Of all domains: threads of this process send in several.
+std::uint64_t quiescence::sent_to(std::uint32_t rank) const noexcept {
+  std::uint64_t n = 0;
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    n += requests_put(engine_.domains_[i].peers[rank]);
+  return n;
+}
+std::uint64_t quiescence::handled_of(std::uint32_t rank) const noexcept {
+  std::uint64_t n = 0;
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    n += engine_.domains_[i].peers[rank].requests_handled.read();
+  return n;
+}
+
+// At the other rank. A request is counted when its handler has returned, so this one is not yet.
+void quiescence::on_question(void* self, token&, const std::uint32_t* args, std::byte*,
+                             std::size_t) {
+  auto& q = *static_cast<quiescence*>(self);
+  const std::uint64_t handled = q.handled_of(running->source());
+  const std::uint32_t words[4] = {args[0], args[1], low(handled), high(handled)};
+  if (const status s = q.engine_.reply(
+          *running,
+          {.handler = answer_index, .flags = wire::flag_system, .nargs = 4, .args = words});
+      s != status::ok)
+    fatal(1, "the answer to quiet(): %s", describe(s));
+}
+
+void quiescence::on_answer(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  // R1 answer  release answer  -> A1
+  reinterpret_cast<question*>(pair(args))->answer.store(pair(args + 2), std::memory_order_release);
+}
+
+status quiescence::ask(question& q) noexcept {
+  q.sent = sent_to(q.rank);
+  q.answer.store(question::none, std::memory_order_relaxed);
+  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(&q);
+  const std::uint32_t words[2] = {low(at), high(at)};
+  return engine_.request(
+      q.rank, {.handler = question_index, .flags = wire::flag_system, .nargs = 2, .args = words});
+}
+
+status quiescence::ask_until_handled(questions& all) noexcept {
+  while (all.count != 0) {
+    for (std::uint32_t i = 0; i < all.count; ++i)
+      if (const status s = ask(all.of[i]); s != status::ok) return s;
+    std::uint32_t left = 0;
+    for (std::uint32_t i = 0; i < all.count; ++i) {
+      question& q = all.of[i];
+      std::uint64_t handled = 0;
+      // A1 answered  acquire answer  <- R1
+      for (unsigned empty = 0;
+           (handled = q.answer.load(std::memory_order_acquire)) == question::none;) {
+        if (engine_.who_left().news() && engine_.who_left().is_gone(q.rank))
+          return status::peer_dead;
+        if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+      }
+      // What other threads sent meanwhile may have been handled before what this call waits for:
+      // only when nothing but the question was sent do the numbers say which.
+      if (handled < q.sent || sent_to(q.rank) != q.sent + 1) all.of[left++].rank = q.rank;
+    }
+    all.count = left;
+    unsigned empty = 0;
+    if (left != 0)
+      if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+  }
+  return status::ok;
+}
+
+status quiescence::wait() noexcept {
+  if (running != nullptr) return status::in_handler;
+  auto all = std::make_unique<questions>();
+  all->of = std::make_unique<question[]>(engine_.size());
+  for (std::uint32_t r = 0; r < engine_.size(); ++r)
+    if (r != engine_.rank() && sent_to(r) != 0) all->of[all->count++].rank = r;
+  const status s = ask_until_handled(*all);
+  if (s != status::ok) {
+    questions* const kept = all.release();
+    kept->next = abandoned_.load(std::memory_order_relaxed);
+    // Q1 keep  cas relaxed  abandoned_: read by the destructor only, when all threads have come
+    // back
+    while (!abandoned_.compare_exchange_weak(kept->next, kept, std::memory_order_relaxed)) {
+    }
+  }
+  return s;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

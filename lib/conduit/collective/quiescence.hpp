@@ -1,0 +1,56 @@
+// Whether the others have handled what this process has sent: endpoint::quiet(). It asks each rank
+// that a request went to how many it has handled, until that is how many there are. Not collective:
+// nobody else calls anything; the others answer while they poll.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "lib/base/status.hpp"
+#include "penstock/mode.hpp"
+
+namespace penstock::PENSTOCK_ABI {
+class token;
+}  // namespace penstock::PENSTOCK_ABI
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+class engine;
+
+class quiescence {
+ public:
+  /// Registers its handlers with e. Before start().
+  explicit quiescence(engine& e) noexcept;
+  ~quiescence();
+  quiescence(const quiescence&) = delete;
+  quiescence& operator=(const quiescence&) = delete;
+  /// Waits, polling. Any thread.
+  status wait() noexcept;
+
+ private:
+  // One question to one rank.
+  struct question {
+    std::uint32_t rank = 0;
+    std::uint64_t sent = 0;  // requests to it when it was asked
+    std::atomic<std::uint64_t> answer{none};
+    static constexpr std::uint64_t none = ~0ull;
+  };
+  // All questions of one call. A call that fails leaves them here: answers may still come.
+  struct questions {
+    std::unique_ptr<question[]> of;
+    std::uint32_t count = 0;
+    questions* next = nullptr;
+  };
+  static void on_question(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  static void on_answer(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  [[nodiscard]] std::uint64_t sent_to(std::uint32_t rank) const noexcept;
+  [[nodiscard]] std::uint64_t handled_of(std::uint32_t rank) const noexcept;
+  status ask(question& q) noexcept;
+  status ask_until_handled(questions& all) noexcept;
+
+  engine& engine_;
+  std::atomic<questions*> abandoned_{nullptr};
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
