@@ -59,10 +59,14 @@ struct endpoint_counters {
   ///@}
   std::uint64_t bytes_registered = 0;  ///< now, by the cache of registrations
   /// Rights to other ranks' memory, with segment everything: found, and asked for.
+  ///@{
   std::uint64_t remote_hits = 0, remote_asks = 0;
+  ///@}
   /// Completions of sends awaited at a time, by queue pairs: the most in one domain, and how many
   /// it has room for.
+  ///@{
   std::uint64_t sends_most = 0, sends_room = 0;
+  ///@}
   /// Of the whole port, since it came up; 0 where the device has no such counters.
   ///@{
   std::uint64_t retransmissions = 0, receiver_not_ready = 0;
