@@ -185,14 +185,12 @@ class engine final : public channels {
   status poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept;
   unsigned poll_queues(domain& d, std::uint32_t tag) noexcept;
 
-  // paths.cpp
+  // paths.cpp, setup.cpp and introduce.cpp
   result<void> use_device(const settings& s);
   void open_domains();
   void choose_paths(bool may) noexcept;
   result<void> agree_on_paths();
   result<void> try_neighbours();
-
-  // setup.cpp and introduce.cpp
   result<void> open_device();
   result<void> open_queues();
   result<void> introduce();
@@ -221,15 +219,12 @@ class engine final : public channels {
   bool quick_polls_ = false;  // started, all by rings, without attendance
   bool quick_verbs_ = false;  // started, all by queue pairs; a poll has nothing else to look at
   bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
-  bool by_rings_ = false, by_verbs_ = false;  // whether there are peers of that path
-  bool shares_memory_ = false;                // rings are used where neighbours are
+  // Whether there are peers of that path; whether rings are used where neighbours are.
+  bool by_rings_ = false, by_verbs_ = false, shares_memory_ = false;
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
 
-  // Polls by thread, each on a line of its own.
-  struct alignas(cache_line) poll_count {
-    tally polls;
-  };
+  // By thread.
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
   ring_path rings_{*this};

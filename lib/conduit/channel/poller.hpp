@@ -37,4 +37,9 @@ struct poller {
   void cool() noexcept;
 };
 
+/// Polls of a thread, on a line of its own.
+struct alignas(cache_line) poll_count {
+  tally polls;
+};
+
 }  // namespace penstock::conduit::PENSTOCK_ABI
