@@ -68,6 +68,10 @@ std::uint32_t spread_label(std::uint32_t seed, std::uint64_t flow) noexcept;
 /// Why a device cannot be used whatever its ports; null if it can.
 const char* unfit(const ibv_device& d) noexcept;
 
+/// Opens shm0 as the settings want it, null with errno; `says` gets what it pretends to be, for
+/// people.
+result<ibv_context*> open_shm(ibv_device* dev, const settings& s, std::string& says);
+
 /// The device list of one library, freed at the end of the scope.
 class device_list {
  public:

@@ -163,10 +163,17 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   d.verbs = &v;
   d.name = v.get_device_name(dev);
   if (const char* problem = unfit(*dev)) return failure{problem, 0, ""};
-  d.context = v.open_device(dev);
-  if (d.context == nullptr) return failure{"it cannot be opened", errno, what_to_raise(errno)};
   d.shared_memory = &v == &shm_calls();
   if (d.shared_memory && s.any_ptracer) shm::admit_peers();
+  std::string pretends;
+  if (d.shared_memory) {
+    auto opened = open_shm(dev, s, pretends);
+    if (!opened) return opened.error();
+    d.context = *opened;
+  } else {
+    d.context = v.open_device(dev);
+  }
+  if (d.context == nullptr) return failure{"it cannot be opened", errno, what_to_raise(errno)};
   if (const int e = v.query_device(d.context, &d.limits); e != 0)
     return failure{"its limits cannot be queried", e, ""};
   std::string why;
@@ -183,6 +190,7 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
       if (!found) why += joined({why.empty() ? "" : ", ", problem});
     }
   }
+  d.reason += pretends;
   if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
   d.max_inline = probe_inline(v, d.context);
   if (s.max_cqe != 0) d.limits.max_cqe = std::min(d.limits.max_cqe, static_cast<int>(s.max_cqe));

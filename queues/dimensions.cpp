@@ -21,7 +21,13 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
   };
   constexpr auto fewer_credits = "lower PENSTOCK_CRED_PER_NODE or PENSTOCK_BANKED_CREDITS";
   constexpr auto fewer_chunks = "lower PENSTOCK_SB_CHUNKS or PENSTOCK_MSG_LIMIT";
+  constexpr int shared_queues = 3;  // of small requests, large ones and replies
   constexpr auto least = completion_room<build_mode>::least;
+  if (device.max_srq < shared_queues)
+    return failure{name + " allows " + std::to_string(device.max_srq) +
+                       " shared receive queues, and messages by verbs take " +
+                       std::to_string(shared_queues),
+                   0, "use another device"};
   const demand all[] = {
       {"a completion queue of sends", least, device.max_cqe, "use another device"},
       {"the completion queue of requests", request_receives(), device.max_cqe, fewer_credits},

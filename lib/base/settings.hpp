@@ -68,6 +68,8 @@ struct settings {
   std::uint32_t supernode_size = 0;    ///< processes of a host that share memory; 0: all of them
   bool any_ptracer = true;             ///< on it, processes of this user may read this one's memory
   memory_ordering mem_consistency = memory_ordering::strict;
+  std::string shm_personality = "plain";  ///< limits and manners that shm0 pretends to have
+  std::string shm_fault = "none";         ///< what is to go wrong on shm0
 
   // buffers and queues
   std::uint32_t sb_chunks = 256;    ///< request send chunks (also bounce buffers)

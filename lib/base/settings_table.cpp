@@ -69,6 +69,15 @@ const setting_row rows[] = {
     {"MEM_CONSISTENCY", "GASNET_GNI_MEM_CONSISTENCY", &s::mem_consistency, 0, 0, u::none,
      "PCIe ordering of registered memory. relaxed can be faster, but a program that polls memory "
      "written by puts may then see later bytes first; strict and none keep the device's default."},
+    {"SHM_PERSONALITY", "", &s::shm_personality, 0, 0, u::none,
+     "Limits and manners of another adapter that shm0 pretends to have, for tests: names such as "
+     "small, no_inline, no_srq, one_sge, overrun, rxe, entries_16383, and limits such as cqe=32, "
+     "separated by commas."},
+    {"SHM_FAULT", "", &s::shm_fault, 0, 0, u::none,
+     "What is to go wrong on shm0, for tests of verbs programs: words such as "
+     "send=100:RETRY_EXC_ERR, "
+     "reg_mr=3:ENOMEM, gone=2s, port_down=1s:200ms, lost=5%, any_order, delay=1us, rate=100Gbit, "
+     "separated by commas. Messages through rings (DIRECT) do not meet them."},
 
     // buffers and queues
     {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS", &s::sb_chunks, 8, most_chunks, u::none,

@@ -14,7 +14,8 @@ shm::completion_queue& of(ibv_cq_ex* cq) noexcept { return shm::of(reinterpret_c
 /// 0, or ENOENT: there is none.
 int next(ibv_cq_ex* handle) {
   shm::completion_queue& cq = of(handle);
-  if (shm::poll_cq(&cq, 1, &cq.current) == 0) return ENOENT;
+  const int got = cq.context->ops.poll_cq(&cq, 1, &cq.current);
+  if (got <= 0) return got == 0 ? ENOENT : EIO;
   handle->wr_id = cq.current.wr_id;
   handle->status = cq.current.status;
   return 0;

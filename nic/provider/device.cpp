@@ -23,8 +23,7 @@ using exposed = shm::context::exposed;
 
 /// Whether libibverbs put our functions where <infiniband/verbs.h> says that they are. Any
 /// difference between its table and abi34.hpp would have moved them.
-bool fits(const verbs_context& v) noexcept {
-  const abi34::operation_table& ours = operations();
+bool fits(const verbs_context& v, const abi34::operation_table& ours) noexcept {
   const auto same = [&](auto* function, abi34::operation o) {
     return reinterpret_cast<abi34::any_function>(function) == ours.at[o];
   };
@@ -44,7 +43,13 @@ void release(exposed* block) noexcept {
 
 /// Takes over command_fd, also when it fails.
 verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
-  auto c = shm::make_context();
+  const auto pretence = shm::pretence_of_environment();
+  if (!pretence) {
+    log(log_level::error, "shm0: %s", pretence.error().message().c_str());
+    ::close(command_fd);
+    return errno = EINVAL, nullptr;
+  }
+  auto c = shm::make_context(*pretence);
   if (!c) {
     const int e = errno;
     ::close(command_fd);
@@ -77,8 +82,9 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   block->owner = c.get();
   block->verbs.context.async_fd = async_fd;
   block->verbs.context.num_comp_vectors = 1;
-  abi34::verbs_set_ops(&block->verbs, &operations());
-  if (!fits(block->verbs)) {
+  const abi34::operation_table& ours = operations(shm::played(*c));
+  abi34::verbs_set_ops(&block->verbs, &ours);
+  if (!fits(block->verbs, ours)) {
     log(log_level::error, "shm0: this libibverbs is not one of private ABI 34 as known here");
     forget_context(c.get());
     release(block);

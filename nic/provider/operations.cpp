@@ -18,16 +18,10 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_
                     std::size_t bytes) {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   ibv_device_attr_ex a{};
-  shm::query_device(c, &a.orig_attr);
+  if (const int e = shm::query_device(c, &a.orig_attr)) return e;
   a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
   a.phys_port_cnt_ex = 1;
   std::memcpy(static_cast<void*>(to), &a, bytes < sizeof a ? bytes : sizeof a);
-  return 0;
-}
-
-int query_port(ibv_context*, std::uint8_t port, ibv_port_attr* a) {
-  if (port != 1) return EINVAL;
-  *a = shm::port_attributes();
   return 0;
 }
 
@@ -50,10 +44,10 @@ abi34::any_function any(Function* f) noexcept {
 
 }  // namespace
 
-const abi34::operation_table& operations() noexcept {
-  static const abi34::operation_table table = [] {
+const abi34::operation_table& operations(bool played) noexcept {
+  static constexpr auto fill = [](bool looks_at_faults) {
     ibv_context_ops data_path{};
-    shm::fill_operations(data_path);
+    shm::fill_operations(data_path, looks_at_faults);
     abi34::operation_table t{};
     // A refusal of our own, so that its place can be checked (device.cpp).
     t.at[abi34::advise_mr] = any(+[](ibv_pd*, ibv_advise_mr_advice, std::uint32_t, ibv_sge*,
@@ -82,15 +76,16 @@ const abi34::operation_table& operations() noexcept {
     t.at[abi34::post_send] = any(data_path.post_send);
     t.at[abi34::post_srq_recv] = any(data_path.post_srq_recv);
     t.at[abi34::query_device_ex] = any(query_device_ex);
-    t.at[abi34::query_port] = any(query_port);
+    t.at[abi34::query_port] = any(shm::query_port);
     t.at[abi34::query_qp] = any(shm::query_qp);
     t.at[abi34::query_srq] = any(shm::query_srq);
     t.at[abi34::reg_mr] = any(reg_mr);
     t.at[abi34::req_notify_cq] = any(data_path.req_notify_cq);
     t.at[abi34::resize_cq] = any(shm::resize_cq);
     return t;
-  }();
-  return table;
+  };
+  static const abi34::operation_table ordinary = fill(false), playing = fill(true);
+  return played ? playing : ordinary;
 }
 
 }  // namespace penstock::nic::provider

@@ -7,8 +7,8 @@
 
 namespace penstock::nic::provider {
 
-/// The table for verbs_set_ops.
-const abi34::operation_table& operations() noexcept;
+/// The table for verbs_set_ops; played: of contexts that look at faults.
+const abi34::operation_table& operations(bool played) noexcept;
 
 // device.cpp
 void free_context(ibv_context*);

@@ -2,6 +2,8 @@
 // contexts.
 #include <infiniband/verbs.h>
 
+#include "lib/base/settings.hpp"
+#include "nic/choice.hpp"
 #include "nic/device.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/cq.hpp"
@@ -12,12 +14,12 @@
 namespace penstock::nic {
 namespace shm {
 
-void fill_operations(ibv_context_ops& ops) noexcept {
-  ops.poll_cq = poll_cq;
-  ops.req_notify_cq = req_notify_cq;
-  ops.post_srq_recv = post_srq_recv;
-  ops.post_send = post_send;
-  ops.post_recv = post_recv;
+void fill_operations(ibv_context_ops& ops, bool played) noexcept {
+  ops.poll_cq = played ? played_poll_cq : poll_cq;
+  ops.req_notify_cq = played ? played_req_notify_cq : req_notify_cq;
+  ops.post_srq_recv = played ? played_post_srq_recv : post_srq_recv;
+  ops.post_send = played ? played_post_send : post_send;
+  ops.post_recv = played ? played_post_recv : post_recv;
   // Memory windows are not supported; the inline calls for them go straight through the table.
   ops.alloc_mw = [](ibv_pd*, ibv_mw_type) -> ibv_mw* { return errno = EOPNOTSUPP, nullptr; };
   ops.bind_mw = [](ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; };
@@ -54,6 +56,14 @@ void ack_async_event(ibv_async_event* event) {
 }
 
 }  // namespace shm
+
+result<ibv_context*> open_shm(ibv_device* dev, const settings& s, std::string& says) {
+  const auto p = shm::parse_pretence(s.shm_personality, s.shm_fault);
+  if (!p) return p.error();
+  if (!p->plays.text.empty()) says += ", personality " + p->plays.text;
+  if (!p->faults.text.empty()) says += ", faults " + p->faults.text;
+  return shm::open_device_as(dev, *p);
+}
 
 const calls& shm_calls() noexcept {
   static constexpr calls table = {

@@ -1,18 +1,22 @@
 #include "nic/shm/context.hpp"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/base/settings.hpp"
 #include "nic/shm/counters.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -33,10 +37,11 @@ ibv_device& the_device() noexcept {
   return d.device;
 }
 
-int port_attributes(ibv_context*, std::uint8_t port, ibv_port_attr* attr,
+int port_attributes(ibv_context* c, std::uint8_t port, ibv_port_attr* attr,
                     std::size_t bytes) noexcept {
+  if (const int e = refusal(of(c), verb::query_port)) return e;
   if (port != 1) return EINVAL;
-  const ibv_port_attr a = shm::port_attributes();
+  const ibv_port_attr a = shm::port_attributes(of(c));
   std::memcpy(attr, &a, bytes < sizeof a ? bytes : sizeof a);
   return 0;
 }
@@ -76,9 +81,10 @@ bool fill_random(nonce& n) noexcept {
 
 }  // namespace
 
-ibv_port_attr port_attributes() noexcept {
+ibv_port_attr port_attributes(const context& c) noexcept {
+  const bool up = c.play == nullptr || !c.play->port_is_down();
   ibv_port_attr a{};
-  a.state = IBV_PORT_ACTIVE;
+  a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   a.max_mtu = a.active_mtu = IBV_MTU_4096;
   a.gid_tbl_len = 1;
   a.max_msg_sz = max_message_bytes;
@@ -86,7 +92,7 @@ ibv_port_attr port_attributes() noexcept {
   a.max_vl_num = 1;
   a.active_width = 2;
   a.active_speed = 32;
-  a.phys_state = 5;
+  a.phys_state = up ? 5 : 3;
   a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addressed by GID
   a.flags = IBV_QPF_GRH_REQUIRED;
   return a;
@@ -104,8 +110,31 @@ void free_device_list(ibv_device** list) { std::free(list); }
 
 const char* get_device_name(ibv_device* d) { return d->name; }
 
-std::unique_ptr<context> make_context() {
+result<pretence> parse_pretence(std::string_view personality, std::string_view faults) {
+  auto plays = parse_personality(personality);
+  if (!plays) return plays.error();
+  auto plan = parse_faults(faults);
+  if (!plan) return plan.error();
+  return pretence{*std::move(plays), *std::move(plan)};
+}
+
+result<pretence> pretence_of_environment() {
+  std::vector<const char*> ours;  // the others are not the device's concern
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at)
+    if (std::string_view(*at).starts_with("PENSTOCK_SHM_")) ours.push_back(*at);
+  if (ours.empty()) return pretence{};
+  const auto s = read_settings({}, ours);
+  if (!s) return s.error();
+  return parse_pretence(s->shm_personality, s->shm_fault);
+}
+
+std::unique_ptr<context> make_context(const pretence& p) {
   auto c = std::make_unique<context>();
+  c->plays = p.plays;
+  if (!p.faults.text.empty()) c->play = std::make_unique<faults>(*c, p.faults);
+  c->post = c->play ? played_post : post_held;
+  c->attempt = c->play ? played_attempt : attempt;
+  c->move = p.faults.any_order ? move_in_any_order : move_bytes;
   // QP numbers of two contexts differ as far as they can; see whose_qp().
   static std::atomic<std::uint32_t> contexts{0};
   c->qp_generations.assign(max_qps, contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251);
@@ -146,8 +175,15 @@ void stop_context(context& c) noexcept {
 }
 
 ibv_context* open_device(ibv_device* device) {
+  const auto p = pretence_of_environment();
+  if (p) return open_device_as(device, *p);
+  log(log_level::error, "shm0: %s", p.error().message().c_str());
+  return errno = EINVAL, nullptr;
+}
+
+ibv_context* open_device_as(ibv_device* device, const pretence& p) {
   if (device != &the_device()) return errno = ENODEV, nullptr;
-  auto c = make_context();
+  auto c = make_context(p);
   if (!c) return nullptr;
   c->handle.owner = c.get();
   verbs_context& v = c->handle.verbs;
@@ -160,7 +196,7 @@ ibv_context* open_device(ibv_device* device) {
   v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   v.context.ops._compat_query_port = compat_query_port;
   pthread_mutex_init(&v.context.mutex, nullptr);
-  fill_operations(v.context.ops);
+  fill_operations(v.context.ops, played(*c));
   return &c.release()->handle.verbs.context;
 }
 
@@ -174,6 +210,8 @@ int close_device(ibv_context* handle) {
 }
 
 int query_device(ibv_context* handle, ibv_device_attr* a) {
+  if (const int e = refusal(of(handle), verb::query_device)) return e;
+  const device_limits& most = of(handle).plays.limits;
   *a = {};
   std::strcpy(a->fw_ver, "1");
   std::memcpy(&a->node_guid, &of(handle).name.low, 8);
@@ -182,22 +220,22 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->page_size_cap = page_bytes();
   a->vendor_id = 0x70656e;  // "pen": nobody's
   a->vendor_part_id = a->hw_ver = 1;
-  a->max_qp = max_qps - first_qp;
-  a->max_qp_wr = max_queue_wr;
+  a->max_qp = static_cast<int>(most.qp);
+  a->max_qp_wr = static_cast<int>(most.qp_wr);
   a->device_cap_flags = IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_RC_RNR_NAK_GEN |
                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD;
   a->device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_SRQ_RESIZE);
-  a->max_sge = a->max_sge_rd = a->max_srq_sge = max_sges;
-  a->max_cq = max_cqs;
-  a->max_cqe = max_queue_cqe;
-  a->max_mr = max_mrs - 1;
+  a->max_sge = a->max_sge_rd = a->max_srq_sge = static_cast<int>(most.sge);
+  a->max_cq = static_cast<int>(most.cq);
+  a->max_cqe = static_cast<int>(most.cqe);
+  a->max_mr = static_cast<int>(most.mr);
   a->max_pd = 1 << 20;
-  a->max_qp_rd_atom = a->max_qp_init_rd_atom = max_reads;
-  a->max_res_rd_atom = max_reads * 1024;
+  a->max_qp_rd_atom = a->max_qp_init_rd_atom = static_cast<int>(most.reads);
+  a->max_res_rd_atom = static_cast<int>(most.reads) * 1024;
   a->atomic_cap = IBV_ATOMIC_GLOB;  // processor atomics: also against the program's own
   a->max_ah = 1 << 20;
-  a->max_srq = max_srqs;
-  a->max_srq_wr = max_queue_wr;
+  a->max_srq = static_cast<int>(most.srq);
+  a->max_srq_wr = static_cast<int>(most.srq_wr);
   a->max_pkeys = 1;
   a->phys_port_cnt = 1;
   return 0;

@@ -10,7 +10,9 @@
 
 #include "nic/shm/arena.hpp"
 #include "nic/shm/event_queue.hpp"
+#include "nic/shm/faults.hpp"
 #include "nic/shm/lock.hpp"
+#include "nic/shm/personality.hpp"
 #include "nic/shm/pusher.hpp"
 #include "nic/shm/region.hpp"
 #include "nic/shm/service.hpp"
@@ -39,8 +41,9 @@ struct context {
   event_queue<async_event> events;
   std::atomic<std::uint32_t> event_count{0};
   std::atomic<std::uint32_t> datagrams{0};
-  std::atomic<std::uint32_t> unfinished{0};  ///< QPs whose software send queue holds work
-  std::atomic<std::uint32_t> live{0};        ///< PDs, CQs, channels … that exist
+  std::atomic<std::uint32_t> unfinished{0};    ///< QPs whose software send queue holds work
+  std::atomic<std::uint32_t> live{0};          ///< PDs, CQs, channels … that exist
+  std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint32_t> next_pd{1};
   // Datagrams. A thread that polls takes them in itself where the context says so: that costs a
@@ -53,6 +56,14 @@ struct context {
   spin_lock datagram_lock;                           ///< who reads the socket
   std::atomic<bool> datagrams_polled{false};         ///< somebody has looked: the pusher need not
   std::atomic<bool> timed_bells{false};              ///< membarrier is missing here or at a peer
+
+  // What is pretended. Fixed before anything is made; where nothing is to go wrong, `play` is null
+  // and the three functions are the device's own.
+  personality plays;
+  std::unique_ptr<faults> play;
+  int (*post)(queue_pair&, ibv_send_wr*, ibv_send_wr** bad) noexcept;
+  outcome (*attempt)(queue_pair&, send_work&, ibv_wc_status* why) noexcept;
+  int (*move)(queue_pair&, const send_work&) noexcept;
 
   /// Lists of objects, for the two threads and for creating and destroying. Nothing that waits
   /// for a peer is done under it. Taken before every spin lock.
@@ -86,9 +97,20 @@ inline context& of(ibv_context* c) noexcept {
   return *reinterpret_cast<context::exposed*>(at)->owner;
 }
 
+/// What a context pretends.
+struct pretence {
+  personality plays;
+  fault_plan faults;
+};
+/// Of the settings' two texts.
+result<pretence> parse_pretence(std::string_view personality, std::string_view faults);
+/// Of the environment's settings, for contexts that are opened by a call of verbs.
+result<pretence> pretence_of_environment();
 /// A running context that no verbs_context leads to yet; null with errno. Whoever makes one puts
 /// its address into the `exposed` that holds his verbs_context.
-std::unique_ptr<context> make_context();
+std::unique_ptr<context> make_context(const pretence& p);
+/// The errno that faults want a call to end with, or 0.
+inline int refusal(context& c, verb v) noexcept { return c.play ? c.play->call(v) : 0; }
 /// Ends a context whose objects are gone, as far as its peers can tell; the caller deletes it.
 void stop_context(context& c) noexcept;
 /// Programs believe that a GID is the device's, and connect two contexts of theirs by the GID of
@@ -96,7 +118,7 @@ void stop_context(context& c) noexcept;
 /// does not; `named` itself where it does, is another process's, or nobody has.
 nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept;
 /// What query_port says.
-ibv_port_attr port_attributes() noexcept;
+ibv_port_attr port_attributes(const context& c) noexcept;
 
 /// Raises an asynchronous event on an object; `delivered` may be null (port and device events).
 void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) element,
@@ -107,13 +129,16 @@ ibv_device** get_device_list(int* count);
 void free_device_list(ibv_device** list);
 const char* get_device_name(ibv_device*);
 ibv_context* open_device(ibv_device*);
+ibv_context* open_device_as(ibv_device*, const pretence& p);
 int close_device(ibv_context*);
 int query_device(ibv_context*, ibv_device_attr*);
 int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*);
 int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*);
 int get_async_event(ibv_context*, ibv_async_event*);
 void ack_async_event(ibv_async_event*);
-/// Fills the data path's inline calls (data_path.cpp).
-void fill_operations(ibv_context_ops& ops) noexcept;
+/// Fills the data path's inline calls (calls.cpp); played: those that look at faults.
+void fill_operations(ibv_context_ops& ops, bool played) noexcept;
+/// Whether a context needs those.
+inline bool played(const context& c) noexcept { return c.play != nullptr || c.plays.overruns; }
 
 }  // namespace penstock::nic::shm

@@ -65,6 +65,7 @@ void purge(completion_queue& cq, const queue_pair& qp) noexcept {
 }
 
 ibv_comp_channel* create_comp_channel(ibv_context* handle) {
+  if (const int e = refusal(of(handle), verb::create_comp_channel)) return errno = e, nullptr;
   std::unique_ptr<completion_channel> ch(new (std::nothrow) completion_channel{});
   if (!ch) return errno = ENOMEM, nullptr;
   if (const int e = ch->events.open()) return errno = e, nullptr;
@@ -100,8 +101,13 @@ ibv_cq* create_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_chann
 ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel* channel,
                 channel_events* events, int vector) {
   context& c = of(handle);
-  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > max_queue_cqe || vector != 0)
+  if (const int e = refusal(c, verb::create_cq)) return errno = e, nullptr;
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > c.plays.limits.cqe || vector != 0)
     return errno = EINVAL, nullptr;
+  {
+    const std::lock_guard guard(c.objects);
+    if (c.cqs.size() >= c.plays.limits.cq) return errno = ENOMEM, nullptr;
+  }
   std::unique_ptr<completion_queue> cq(new (std::nothrow) completion_queue{});
   if (!cq) return errno = ENOMEM, nullptr;
   const int index = c.memory.take_entry(table::cq);
@@ -127,7 +133,7 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
 
 int resize_cq(ibv_cq* handle, int cqe) {
   completion_queue& cq = of(handle);
-  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > max_queue_cqe) return EINVAL;
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > cq.owner->plays.limits.cqe) return EINVAL;
   std::vector<completion> room;
   try {
     room.resize(static_cast<std::size_t>(cqe));

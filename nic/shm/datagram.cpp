@@ -117,6 +117,38 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 
 namespace {
 
+/// Delivers one datagram, or drops it. Under datagram_lock.
+void hand_over(context& c, const datagram_packet& d) noexcept {
+  queue_pair* to = nullptr;
+  {
+    const std::lock_guard guard(c.objects);
+    for (queue_pair* q : c.qps)
+      if (q->qp_num == d.head.to_qpn && q->qp_type == IBV_QPT_UD) to = q;
+  }
+  if (to == nullptr || to->qkey.load(std::memory_order_relaxed) != d.head.qkey) return;
+  const hold poll(of(to->recv_cq).poll);
+  deliver(c, *to, d);
+}
+
+/// Of faults: one that is to be overtaken is kept, and comes after the next one, or when none has
+/// come for a while. Under datagram_lock.
+void hand_over_in_turn(context& c, const datagram_packet* d) noexcept {
+  constexpr std::uint64_t patience_ns = 2'000'000;
+  auto& kept = c.play->overtaken;
+  if (d != nullptr && kept.bytes.empty() && c.play->happens(c.play->plan.overtaken)) {
+    const auto* first = reinterpret_cast<const std::byte*>(d);
+    kept.bytes.assign(first, first + sizeof d->head + d->head.bytes);
+    kept.until_ns = now_ns() + patience_ns;
+    return;
+  }
+  if (d != nullptr) hand_over(c, *d);
+  if (kept.bytes.empty() || (d == nullptr && now_ns() < kept.until_ns)) return;
+  datagram_packet late;
+  std::memcpy(&late, kept.bytes.data(), kept.bytes.size());
+  kept.bytes.clear();
+  hand_over(c, late);
+}
+
 /// One datagram. False: none is waiting. Under datagram_lock.
 bool receive_datagram(context& c, int socket) noexcept {
   datagram_packet d;
@@ -126,15 +158,7 @@ bool receive_datagram(context& c, int socket) noexcept {
                      d.head.version == arena_version &&
                      d.head.bytes == static_cast<std::size_t>(n) - sizeof d.head;
   if (!whole) return true;
-  queue_pair* to = nullptr;
-  {
-    const std::lock_guard guard(c.objects);
-    for (queue_pair* q : c.qps)
-      if (q->qp_num == d.head.to_qpn && q->qp_type == IBV_QPT_UD) to = q;
-  }
-  if (to == nullptr || to->qkey.load(std::memory_order_relaxed) != d.head.qkey) return true;
-  const hold poll(of(to->recv_cq).poll);
-  deliver(c, *to, d);
+  c.play != nullptr ? hand_over_in_turn(c, &d) : hand_over(c, d);
   return true;
 }
 
@@ -142,6 +166,7 @@ bool receive_datagram(context& c, int socket) noexcept {
 
 bool receive_datagrams(context& c, int most) noexcept {
   if (!c.datagram_lock.try_lock()) return true;
+  if (c.play != nullptr) hand_over_in_turn(c, nullptr);
   bool more = true;
   for (int i = 0; i < most && more; ++i) more = receive_datagram(c, c.pusher.datagram_socket());
   c.datagram_lock.unlock();
@@ -149,6 +174,7 @@ bool receive_datagrams(context& c, int most) noexcept {
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  if (const int e = refusal(of(pd->context), verb::create_ah)) return errno = e, nullptr;
   if (attr->is_global == 0 || attr->port_num != 1 || attr->grh.sgid_index != 0)
     return errno = EINVAL, nullptr;
   auto* ah = new (std::nothrow) address_handle{};

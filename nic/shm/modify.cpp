@@ -59,7 +59,7 @@ int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noex
   return EINVAL;
 }
 
-int check_values(const ibv_qp_attr& a, int mask) noexcept {
+int check_values(const ibv_qp_attr& a, int mask, std::uint32_t reads) noexcept {
   if ((mask & IBV_QP_PORT) != 0 && a.port_num != 1) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && a.pkey_index != 0) return EINVAL;
   if ((mask & IBV_QP_AV) != 0 && (a.ah_attr.is_global == 0 || a.ah_attr.grh.sgid_index != 0))
@@ -70,8 +70,8 @@ int check_values(const ibv_qp_attr& a, int mask) noexcept {
   if ((mask & IBV_QP_TIMEOUT) != 0 && a.timeout > 31) return EINVAL;
   if ((mask & IBV_QP_RETRY_CNT) != 0 && a.retry_cnt > 7) return EINVAL;
   if ((mask & IBV_QP_RNR_RETRY) != 0 && a.rnr_retry > 7) return EINVAL;
-  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && a.max_rd_atomic > max_reads) return EINVAL;
-  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && a.max_dest_rd_atomic > max_reads) return EINVAL;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && a.max_rd_atomic > reads) return EINVAL;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && a.max_dest_rd_atomic > reads) return EINVAL;
   return 0;
 }
 
@@ -144,6 +144,7 @@ int reset(queue_pair& qp) noexcept {
 
 int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   queue_pair& qp = of(handle);
+  if (const int e = refusal(*qp.owner, verb::modify_qp)) return e;
   const std::lock_guard guard(qp.control);
   const ibv_qp_state from = state_of(qp);
   if ((mask & IBV_QP_CUR_STATE) != 0 && a->cur_qp_state != from) return EINVAL;
@@ -152,7 +153,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
       IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
   if ((mask & unsupported) != 0) return EOPNOTSUPP;
   if (const int e = allowed(qp.qp_type, from, to, mask)) return e;
-  if (const int e = check_values(*a, mask)) return e;
+  if (const int e = check_values(*a, mask, qp.owner->plays.limits.reads)) return e;
   if (to == IBV_QPS_RESET) {
     const int e = from == IBV_QPS_RESET ? 0 : reset(qp);
     qp.state = to;

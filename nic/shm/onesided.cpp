@@ -67,29 +67,6 @@ std::byte* here(queue_pair& qp, const send_work& w) noexcept {
   return m->local + (w.remote - m->address);
 }
 
-int move_bytes(queue_pair& qp, const send_work& w) noexcept {
-  std::byte* target = here(qp, w);
-  std::uint64_t offset = 0;
-  int e = 0;
-  for (std::uint32_t i = 0; i < w.count && e == 0; offset += w.list[i++].length) {
-    const ibv_sge& s = w.list[i];
-    auto* own = reinterpret_cast<std::byte*>(s.addr);
-    if (s.length == 0) continue;
-    if (w.opcode == IBV_WR_RDMA_READ) {
-      if (target != nullptr)
-        std::memcpy(own, target + offset, s.length);
-      else
-        e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
-    } else {
-      if (target != nullptr)
-        std::memcpy(target + offset, own, s.length);
-      else
-        e = copy_to(qp, w.rkey, w.remote + offset, own, s.length);
-    }
-  }
-  return e;
-}
-
 /// The processor's atomics, so that the target's own program may take part. Memory that is not
 /// mapped is reached by the target's service thread, with the same instructions.
 int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept {
@@ -139,7 +116,7 @@ ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
     return scatter(qp, w.list, w.count, 0, reinterpret_cast<const std::byte*>(&old), sizeof old);
   }
   if (w.bytes == 0) return IBV_WC_SUCCESS;
-  return status_of(move_bytes(qp, w));
+  return status_of(qp.owner->move(qp, w));
 }
 
 /// The target's QP breaks too, and its program hears of it.
@@ -148,6 +125,29 @@ void report_misuse(const queue_pair& qp) noexcept {
 }
 
 }  // namespace
+
+int move_bytes(queue_pair& qp, const send_work& w) noexcept {
+  std::byte* target = here(qp, w);
+  std::uint64_t offset = 0;
+  int e = 0;
+  for (std::uint32_t i = 0; i < w.count && e == 0; offset += w.list[i++].length) {
+    const ibv_sge& s = w.list[i];
+    auto* own = reinterpret_cast<std::byte*>(s.addr);
+    if (s.length == 0) continue;
+    if (w.opcode == IBV_WR_RDMA_READ) {
+      if (target != nullptr)
+        std::memcpy(own, target + offset, s.length);
+      else
+        e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
+    } else {
+      if (target != nullptr)
+        std::memcpy(target + offset, own, s.length);
+      else
+        e = copy_to(qp, w.rkey, w.remote + offset, own, s.length);
+    }
+  }
+  return e;
+}
 
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (is_atomic(w) && w.bytes != 8) {

@@ -130,7 +130,8 @@ bool absorb_rings(completion_queue& cq) noexcept {
     c.qp = q;
     bool solicited = false;
     // What does not fit stays in the ring: a poller that sleeps too long overruns nothing.
-    while (cq.stored.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(cq.cqe) &&
+    while ((cq.owner->plays.overruns ||
+            cq.stored.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(cq.cqe)) &&
            receive_one(*q, c.wc, &solicited)) {
       store(cq, c, solicited);
       moved = true;
@@ -162,6 +163,14 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
     });
   cq.poll.unlock();
   return got;
+}
+
+int poll_stored(completion_queue& cq, int n, ibv_wc* wc) noexcept {
+  if (cq.poll.try_lock()) {
+    attend_held(cq);
+    cq.poll.unlock();
+  }
+  return drain(cq, n, wc);
 }
 
 bool attend(completion_queue& cq) noexcept {

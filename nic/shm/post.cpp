@@ -75,8 +75,9 @@ int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
   return datagram && wr.wr.ud.ah == nullptr ? EINVAL : 0;
 }
 
-/// The request as the device keeps it; the scatter list still lies with the caller.
-int read(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept {
+}  // namespace
+
+int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept {
   if (const int e = check(qp, wr)) return e;
   w.wr_id = wr.wr_id;
   w.opcode = wr.opcode;
@@ -105,8 +106,6 @@ int read(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept {
   return 0;
 }
 
-}  // namespace
-
 bool push_on(queue_pair& qp) noexcept {
   bool moved = false;
   while (!qp.works.idle()) {
@@ -117,10 +116,10 @@ bool push_on(queue_pair& qp) noexcept {
     if (state == IBV_QPS_ERR)
       why = qp.verdict.exchange(IBV_WC_WR_FLUSH_ERR, std::memory_order_relaxed);
     if (state == IBV_QPS_RTS) {
-      o = attempt(qp, w, &why);
+      o = qp.owner->attempt(qp, w, &why);
     } else if (state == IBV_QPS_SQD) {
       // Drained: what has begun is finished, what has not waits.
-      o = w.at == stage::fresh ? outcome::wait : attempt(qp, w, &why);
+      o = w.at <= stage::fresh ? outcome::wait : qp.owner->attempt(qp, w, &why);
     }
     if (o == outcome::wait) break;
     const send_work done = w;
@@ -130,7 +129,7 @@ bool push_on(queue_pair& qp) noexcept {
     if (o == outcome::failed && state != IBV_QPS_ERR && state != IBV_QPS_SQE) fail_sends(qp);
   }
   if (qp.tell_drained && state_of(qp) == IBV_QPS_SQD &&
-      (qp.works.idle() || qp.works.oldest().at == stage::fresh)) {
+      (qp.works.idle() || qp.works.oldest().at <= stage::fresh)) {
     qp.tell_drained = false;
     raise_qp(qp, IBV_EVENT_SQ_DRAINED);
   }
@@ -144,9 +143,6 @@ void announce_drained(queue_pair& qp, bool wanted) noexcept {
   push_on(qp);
 }
 
-namespace {
-
-/// post_send() under `sending`.
 int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   const ibv_qp_state state = state_of(qp);
   if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
@@ -156,7 +152,7 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   if (!qp.works.idle()) push_on(qp);
   for (; wr != nullptr; wr = wr->next) {
     send_work w;
-    int e = qp.works.full() ? ENOMEM : read(qp, *wr, w);
+    int e = qp.works.full() ? ENOMEM : read_request(qp, *wr, w);
     if (e != 0) {
       *bad = wr;
       return e;
@@ -179,8 +175,6 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   return 0;
 }
 
-}  // namespace
-
 int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
   queue_pair& qp = of(handle);
   const hold guard(qp.sending);
@@ -192,10 +186,10 @@ int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexc
   if (!qp.works.has_room(count)) return ENOMEM;
   for (const ibv_send_wr* wr = first; wr != nullptr && count > 1; wr = wr->next) {
     send_work w;
-    if (const int e = read(qp, *wr, w)) return e;
+    if (const int e = read_request(qp, *wr, w)) return e;
   }
   ibv_send_wr* bad = nullptr;
-  return post_held(qp, first, &bad);
+  return qp.owner->post(qp, first, &bad);
 }
 
 }  // namespace penstock::nic::shm

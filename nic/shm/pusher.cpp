@@ -107,6 +107,11 @@ void pusher_thread::remove_peer(peer& p) noexcept {
 /// How long to sleep, in milliseconds: for ever, unless some queue holds work that may become
 /// possible without anybody telling us.
 int pusher_thread::patience() noexcept {
+  // Sends wait for the clock, a datagram for the next one, or the device for its end.
+  if (context_.play != nullptr)
+    return context_.play->plays_a_link() && context_.unfinished.load(std::memory_order_relaxed) != 0
+               ? 0
+               : 1;
   if (!watching_.load(std::memory_order_relaxed)) return -1;
   const bool work = context_.unfinished.load(std::memory_order_relaxed) != 0 ||
                     context_.timed_bells.load(std::memory_order_relaxed) ||
@@ -144,7 +149,8 @@ void pusher_thread::run() noexcept {
         [[maybe_unused]] const auto r = ::read(kicks_, &count, sizeof count);
       }
     }
-    if (resting_.load(std::memory_order_relaxed)) take_datagrams();
+    if (context_.play != nullptr) context_.play->look_at_the_clock();
+    if (resting_.load(std::memory_order_relaxed) || context_.play != nullptr) take_datagrams();
     wait = look_after_queues() ? 0 : patience();
   }
 }

@@ -38,9 +38,10 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
   if (a.send_cq == nullptr || a.recv_cq == nullptr) return EINVAL;
   if (of(a.send_cq).owner != &c || of(a.recv_cq).owner != &c) return EINVAL;
   const ibv_qp_cap& cap = a.cap;
-  const bool bad = cap.max_send_wr > max_queue_wr || cap.max_recv_wr > max_queue_wr ||
-                   cap.max_send_sge > max_sges || cap.max_recv_sge > max_sges ||
-                   cap.max_inline_data > max_inline_bytes;
+  const device_limits& most = c.plays.limits;
+  const bool bad = cap.max_send_wr > most.qp_wr || cap.max_recv_wr > most.qp_wr ||
+                   cap.max_send_sge > most.sge || cap.max_recv_sge > most.sge ||
+                   cap.max_inline_data > most.inline_bytes;
   return bad ? EINVAL : 0;
 }
 
@@ -79,7 +80,12 @@ void publish_life(queue_pair& qp, qp_public s) noexcept {
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   context& c = of(pd->context);
+  if (const int e = refusal(c, verb::create_qp)) return errno = e, nullptr;
   if (const int e = check(c, *init)) return errno = e, nullptr;
+  {
+    const std::lock_guard guard(c.objects);
+    if (c.qps.size() >= c.plays.limits.qp) return errno = ENOMEM, nullptr;
+  }
   std::unique_ptr<queue_pair> qp(new (std::nothrow) queue_pair{});
   if (!qp) return errno = ENOMEM, nullptr;
   int index;
@@ -106,7 +112,10 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   // A number is not given to the next QP at once: its top byte counts the entry's users.
   qp->qp_num = qp->handle = (qp->generation & 0xff) << 16 | i;
   ibv_qp_cap& cap = init->cap;
-  cap.max_inline_data = std::max(cap.max_inline_data, static_cast<std::uint32_t>(slot_body));
+  // What fits a slot costs nothing more.
+  const auto free_inline =
+      std::min(static_cast<std::uint32_t>(slot_body), c.plays.limits.inline_bytes);
+  cap.max_inline_data = std::max(cap.max_inline_data, free_inline);
   cap.max_send_sge = std::max(cap.max_send_sge, 1u);
   cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
   cap.max_send_wr = std::max(cap.max_send_wr, 1u);
@@ -135,6 +144,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   c.live.fetch_add(1, std::memory_order_relaxed);
   join(of(init->send_cq), *qp);
   if (init->recv_cq != init->send_cq) join(of(init->recv_cq), *qp);
+  if (c.play) c.play->know(*qp);
   const std::lock_guard guard(c.objects);
   c.qps.push_back(qp.get());
   return qp.release();
@@ -143,6 +153,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
 int destroy_qp(ibv_qp* handle) {
   queue_pair& qp = of(handle);
   context& c = *qp.owner;
+  if (c.play) c.play->forget(qp);
   {
     const std::lock_guard guard(c.objects);
     c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));

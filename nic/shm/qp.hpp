@@ -145,11 +145,17 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Does what can be done of the stored work; flushes it in the error state. True if any finished.
 bool push_on(queue_pair& qp) noexcept;
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+/// post_send() under `sending`.
+int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
+/// The request as the device keeps it; the scatter list still lies with the caller. 0 or an errno.
+int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept;
 /// Posts all of a chain of `count` requests, or none of it: 0, or the errno of the first that
 /// cannot be posted.
 int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexcept;
 
 // onesided.cpp, datagram.cpp
+/// Copies the bytes of a WRITE or READ. 0 or an errno.
+int move_bytes(queue_pair& qp, const send_work& w) noexcept;
 /// WRITE, READ and atomics, done from here in the peer's memory.
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// The peer cannot be reached: wait, or RETRY_EXC_ERR when the request's transport timer has ended.

@@ -66,6 +66,7 @@ region_table::~region_table() { ::munmap(regions_, table_bytes); }
 
 ibv_pd* alloc_pd(ibv_context* handle) {
   context& c = of(handle);
+  if (const int e = refusal(c, verb::alloc_pd)) return errno = e, nullptr;
   auto* pd = new (std::nothrow) protection_domain{};
   if (pd == nullptr) return errno = ENOMEM, nullptr;
   pd->context = handle;
@@ -86,6 +87,7 @@ int dealloc_pd(ibv_pd* p) {
 ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   protection_domain& pd = of(p);
   context& c = of(pd.context);
+  if (const int e = refusal(c, verb::reg_mr)) return errno = e, nullptr;
   constexpr int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB;
   if ((access & ~(known | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return errno = EOPNOTSUPP, nullptr;
@@ -96,6 +98,7 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   if (bytes == 0 || address + bytes < address) return errno = EINVAL, nullptr;
   if (const int e = check_mapped(address, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
     return errno = e, nullptr;
+  if (c.mrs.load(std::memory_order_relaxed) >= c.plays.limits.mr) return errno = ENOMEM, nullptr;
   auto* mr = new (std::nothrow) memory_region{};
   if (mr == nullptr) return errno = ENOMEM, nullptr;
   constexpr int remote =
@@ -138,6 +141,7 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   mr->lkey = mr->rkey = key;
   mr->access = access;
   pd.users.fetch_add(1, std::memory_order_relaxed);
+  c.mrs.fetch_add(1, std::memory_order_relaxed);
   c.live.fetch_add(1, std::memory_order_relaxed);
   return mr;
 }
@@ -155,6 +159,7 @@ int dereg_mr(ibv_mr* mr) {
                        reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
   mine.length.store(mr->rkey >> region_table::index_bits, std::memory_order_relaxed);
   c.memory.free_entry(table::mr, i);
+  c.mrs.fetch_sub(1, std::memory_order_relaxed);
   of(mr->pd).users.fetch_sub(1, std::memory_order_release);
   c.live.fetch_sub(1, std::memory_order_release);
   delete static_cast<memory_region*>(mr);

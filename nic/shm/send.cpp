@@ -12,6 +12,7 @@
 // that came too late from being reported. Where (b) is not certain (longer than the smallest
 // receive posted), the request waits until the receiver has taken the message, and gets its
 // refusal.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -56,7 +57,8 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
 outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   const std::uint64_t now = now_ns();
   const std::uint64_t timer =
-      rnr_timer_ns(qp.to.remote->min_rnr_timer.load(std::memory_order_relaxed));
+      std::max(rnr_timer_ns(qp.to.remote->min_rnr_timer.load(std::memory_order_relaxed)),
+               qp.owner->play != nullptr ? qp.owner->play->plan.rnr_ns : 0);
   if (w.deadline != 0 && !w.unreachable && now < w.deadline) return outcome::wait;
   // One more attempt has found no receive.
   qp.owner->rnr_received.fetch_add(1, std::memory_order_relaxed);

@@ -22,6 +22,8 @@ namespace penstock::nic::shm {
 
 /// How far a request has come.
 enum class stage : std::uint8_t {
+  doomed,   ///< faults.hpp: it will fail with the status that `tries` holds
+  held,     ///< faults.hpp: nothing is done before `deadline`
   fresh,    ///< nothing done
   written,  ///< WRITE with immediate: the bytes are there, the receive is not claimed yet
   claimed,  ///< a receive at the peer is ours; pieces are being pushed

@@ -42,12 +42,21 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   context& c = of(pd->context);
-  if (init->attr.max_wr == 0 || init->attr.max_wr > max_queue_wr || init->attr.max_sge > max_sges)
+  const device_limits& most = c.plays.limits;
+  if (const int e = refusal(c, verb::create_srq)) return errno = e, nullptr;
+  if (most.srq == 0 || most.srq_wr == 0) return errno = EOPNOTSUPP, nullptr;
+  if (init->attr.max_wr == 0 || init->attr.max_wr > most.srq_wr || init->attr.max_sge > most.sge)
     return errno = EINVAL, nullptr;
+  if (c.srqs.fetch_add(1, std::memory_order_relaxed) >= most.srq) {
+    c.srqs.fetch_sub(1, std::memory_order_relaxed);
+    return errno = ENOMEM, nullptr;
+  }
   std::unique_ptr<shared_receive_queue> srq(new (std::nothrow) shared_receive_queue{});
-  if (!srq) return errno = ENOMEM, nullptr;
-  const int index = c.memory.take_entry(table::srq);
-  if (index < 0) return nullptr;
+  const int index = srq ? c.memory.take_entry(table::srq) : (errno = ENOMEM, -1);
+  if (index < 0) {
+    c.srqs.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
   srq->context = pd->context;
   srq->srq_context = init->srq_context;
   srq->pd = pd;
@@ -92,6 +101,7 @@ int destroy_srq(ibv_srq* handle) {
     pthread_cond_wait(&srq.cond, &srq.mutex);
   pthread_mutex_unlock(&srq.mutex);
   c.memory.free_entry(table::srq, srq.index);
+  c.srqs.fetch_sub(1, std::memory_order_relaxed);
   of(srq.pd).users.fetch_sub(1, std::memory_order_release);
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);

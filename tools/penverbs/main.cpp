@@ -128,6 +128,9 @@ int go(const options& o) {
                 has_rdma ? "has RDMA: its devices are hidden from the command" : "has no RDMA");
     std::printf("provider   %s/libpenstock-rdmav34.so\n", libraries.c_str());
     std::printf("device by  %s\n", chosen.c_str());
+    for (const char* name : {"PENSTOCK_SHM_PERSONALITY", "PENSTOCK_SHM_FAULT"})
+      if (const char* text = std::getenv(name); text != nullptr && *text != '\0')
+        std::printf("pretends   %s=%s\n", name, text);
     std::fflush(stdout);
   } else if (!w.leaves_something) {
     return become(o.command);

@@ -1,0 +1,41 @@
+// What the device pretends to be: limits smaller than its own, and manners of other adapters
+// (PENSTOCK_SHM_PERSONALITY). Decided when a context is opened; the names are in PERSONALITIES.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.hpp"
+#include "nic/shm/layout.hpp"
+#include "nic/shm/limits.hpp"
+
+namespace penstock::nic::shm {
+
+/// What query_device says and the control calls keep to.
+struct device_limits {
+  std::uint32_t qp = max_qps - first_qp;
+  std::uint32_t qp_wr = max_queue_wr;
+  std::uint32_t cq = max_cqs;
+  std::uint32_t cqe = max_queue_cqe;
+  std::uint32_t sge = max_sges;
+  std::uint32_t inline_bytes = max_inline_bytes;
+  std::uint32_t srq = max_srqs;  ///< 0: create_srq is refused
+  std::uint32_t srq_wr = max_queue_wr;
+  std::uint32_t mr = max_mrs - 1;
+  std::uint32_t reads = max_reads;
+};
+
+struct personality {
+  device_limits limits;
+  /// Messages come into the completion queue whether or not it has room, as on an adapter; else
+  /// they wait in their rings until there is some.
+  bool overruns = false;
+  std::string text;  ///< as it was asked for; empty: the device itself
+};
+
+/// Reads names and LIMIT=NUMBER, separated by commas; later ones count. The failure says what there
+/// is.
+result<personality> parse_personality(std::string_view text);
+
+}  // namespace penstock::nic::shm
