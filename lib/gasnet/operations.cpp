@@ -165,6 +165,8 @@ extern "C" {
 
 // ---- gasnet.h ----
 
+int GASNETC_(implicit_begun) = 0;
+
 int GASNETC_(try_handle)(gasnet_handle_t handle) {
   if (reap(handle, "gasnet_try_syncnb")) return GASNET_OK;
   (void)GASNETC_(poll)();

@@ -106,15 +106,9 @@ class thread_operations {
   }
 
   /// Where implicit operations count: in the access region, if one is open.
-  [[nodiscard]] op_counter& implicit_puts() noexcept {
-    return region_ != nullptr ? region_->pending : standing_.pending;
-  }
-  [[nodiscard]] op_counter& implicit_gets() noexcept {
-    return region_ != nullptr ? region_->gets : standing_.gets;
-  }
-  [[nodiscard]] op_counter& implicit_rmws() noexcept {
-    return region_ != nullptr ? region_->rmws : standing_.rmws;
-  }
+  [[nodiscard]] op_counter& implicit_puts() noexcept { return implicit().pending; }
+  [[nodiscard]] op_counter& implicit_gets() noexcept { return implicit().gets; }
+  [[nodiscard]] op_counter& implicit_rmws() noexcept { return implicit().rmws; }
   /// True if the standing operations of these kinds (GEX_EC_*) are complete. A put's source may be
   /// changed when the put is complete; messages have left when their calls return.
   [[nodiscard]] bool done(gex_EC_t kinds) const noexcept {
@@ -128,6 +122,11 @@ class thread_operations {
   gex_Event_t end_region(const char* call) noexcept;
 
  private:
+  operation& implicit() noexcept {
+    // relaxed: only this thread's own waits have to see it
+    std::atomic_ref(GASNETC_(implicit_begun)).store(1, std::memory_order_relaxed);
+    return region_ != nullptr ? *region_ : standing_;
+  }
   void refill() noexcept;
 
   const std::uint32_t tag_;

@@ -102,6 +102,9 @@ bool set_client_handler(std::uint8_t index, void (*f)());
 inline std::span<std::byte> client_segment(std::uint32_t rank) noexcept { return self.parts[rank]; }
 /// The same for who knows now: own puts and gets to its own part are copies from here on.
 void know_segment(std::uint32_t rank, std::span<std::byte> part) noexcept;
+/// Puts and gets to that memory of a rank are copies from here on; base is in its address space.
+void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
+                 std::uintptr_t here) noexcept;
 /// Where a rank's part lies here, if it can be reached by load and store; maps it if that has not
 /// been done yet, which may take a connection. Else null. Not from handlers.
 std::byte* map_segment(std::uint32_t rank) noexcept;

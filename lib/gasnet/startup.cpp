@@ -83,13 +83,17 @@ bool enter_table(gasnet_handlerentry_t* table, int count) {
   return true;
 }
 
+constexpr gasnetc_window nowhere{GASNETC_NOWHERE, 0, 0, 0};
+
 void open_windows() {
   const std::uint32_t n = self.engine->size();
-  auto* const w = new (std::align_val_t{cache_line}) gasnetc_window[n]();
+  auto* const w = new (std::align_val_t{cache_line}) gasnetc_window[n];
+  std::fill_n(w, n, nowhere);
   self.parts.resize(n);
   GASNETC_(windows) = w;
   if (self.everything)
-    w[self.engine->rank()].size = ~std::uintptr_t{0};  // its own memory needs no mapping
+    // Its own memory needs no mapping.
+    open_window(self.engine->rank(), 0, ~std::uintptr_t{0}, 0);
   else
     for (std::uint32_t r = 0; r < n; ++r)
       know_segment(r, self.engine->segment_of(r).subspan(front_bytes));
@@ -97,14 +101,24 @@ void open_windows() {
 
 }  // namespace
 
+void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
+                 std::uintptr_t here) noexcept {
+  gasnetc_window& w = GASNETC_(windows)[rank];
+  if (size < sizeof(std::uint64_t)) return;
+  // Threads may come here at once, all with the same values, which are written once.
+  std::atomic_ref(w.here).store(here, std::memory_order_relaxed);
+  std::atomic_ref(w.size).store(size, std::memory_order_relaxed);
+  std::atomic_ref(w.words).store(size - sizeof(std::uint64_t), std::memory_order_relaxed);
+  // W1 window  release base  -> W2 (gasnet_reach.h)
+  std::atomic_ref(w.base).store(base, std::memory_order_release);
+}
+
 void know_segment(std::uint32_t rank, std::span<std::byte> part) noexcept {
   self.parts[rank] = part;
-  gasnetc_window& w = GASNETC_(windows)[rank];
-  w.base = reinterpret_cast<std::uintptr_t>(part.data());
+  // Its own memory needs no mapping.
   if (rank != self.engine->rank()) return;
-  w.here = w.base;  // its own memory needs no mapping
-  // W1 window  release size  -> the acquire in gasnetc_reach
-  std::atomic_ref(w.size).store(part.size(), std::memory_order_release);
+  const auto base = reinterpret_cast<std::uintptr_t>(part.data());
+  open_window(rank, base, part.size(), base);
 }
 
 result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
@@ -138,10 +152,8 @@ result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_byt
 }
 
 void turn_off_in_child(void*) noexcept {
-  for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r) {
-    std::atomic_ref(GASNETC_(windows)[r].size).store(0, std::memory_order_relaxed);
-    GASNETC_(windows)[r].here = 0;
-  }
+  for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r)
+    std::atomic_ref(GASNETC_(windows)[r].base).store(GASNETC_NOWHERE, std::memory_order_relaxed);
   exit_news.store(1, std::memory_order_relaxed);
 }
 

@@ -5,6 +5,7 @@
 // When may the caller change the source (seed 002's table)? Only bulk puts and blocking ones
 // promise not to before they are synchronized; for the others the engine copies, or waits.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "lib/base/log.hpp"
@@ -18,11 +19,8 @@ std::byte* map_segment(std::uint32_t rank) noexcept {
   std::byte* const base = part.empty() ? nullptr : self.engine->segment_here(rank);
   if (base == nullptr) return nullptr;
   std::byte* const here = base + (part.data() - self.engine->segment_of(rank).data());
-  gasnetc_window& w = GASNETC_(windows)[rank];
-  // Threads may come here at once, all with the same value. W1 window  release size  -> the acquire
-  // in gasnetc_reach: here is there
-  std::atomic_ref(w.here).store(reinterpret_cast<std::uintptr_t>(here), std::memory_order_relaxed);
-  std::atomic_ref(w.size).store(part.size(), std::memory_order_release);
+  open_window(rank, reinterpret_cast<std::uintptr_t>(part.data()), part.size(),
+              reinterpret_cast<std::uintptr_t>(here));
   return here;
 }
 
@@ -73,7 +71,7 @@ bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
   std::memcpy(to, src, bytes);
-  GASNETC_WRITTEN();
+  std::atomic_thread_fence(std::memory_order_release);
   return true;
 }
 bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
@@ -82,7 +80,7 @@ bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes
   const char* const from = map_remote(node, src, bytes);
   if (from == nullptr) return false;
   std::memcpy(dest, from, bytes);
-  GASNETC_READ();
+  std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
@@ -91,7 +89,7 @@ bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
   std::memset(to, val, bytes);
-  GASNETC_WRITTEN();
+  std::atomic_thread_fence(std::memory_order_release);
   return true;
 }
 
@@ -124,6 +122,22 @@ void GASNETC_(memset)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if (memset_near(node, dest, val, nbytes)) return;
   blocking op;
   memset_far(node, dest, val, nbytes, op.pending);
+}
+
+gasnet_handle_t GASNETC_(put_small)(enum gasnetc_form form, gasnet_node_t node, void* dest,
+                                    uint64_t value, size_t nbytes) {
+  if (form == gasnetc_blocking)
+    GASNETC_(put)(node, dest, &value, nbytes);
+  else if (form == gasnetc_implicit)
+    GASNETC_(put_nbi)(node, dest, &value, nbytes, 0);
+  else
+    return GASNETC_(put_nb)(node, dest, &value, nbytes, 0);
+  return GASNET_INVALID_HANDLE;
+}
+uint64_t GASNETC_(get_small)(gasnet_node_t node, const void* src, size_t nbytes) {
+  uint64_t value = 0;
+  GASNETC_(get)(&value, node, src, nbytes);
+  return value;
 }
 
 gasnet_handle_t GASNETC_(put_nb)(gasnet_node_t node, void* dest, const void* src, size_t nbytes,

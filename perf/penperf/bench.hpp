@@ -69,6 +69,8 @@ std::unique_ptr<bench> make_atomic_rate(const options& o);
 std::string complete_gasnet(options& o);
 std::unique_ptr<bench> make_gasnet_lat(const options& o);
 std::unique_ptr<bench> make_barrier(const options& o);
+std::string complete_gasnet_rma(options& o);
+std::unique_ptr<bench> make_gasnet_rma(const options& o);
 std::string complete_strided(options& o);
 std::unique_ptr<bench> make_strided(const options& o);
 std::string complete_poll(options& o);

@@ -168,6 +168,47 @@ static void values(gasnet_node_t node, char* place) {
   }
 }
 
+/* Values of sizes that the compiler knows, at both ends of a node's memory: the last of each size
+ * ends where it ends. Forms are copies where memory is mapped, and calls where it is not. */
+#define AT_THE_ENDS(T)                                                   \
+  do {                                                                   \
+    char* const ends[2] = {place, place + area_bytes - sizeof(T)};       \
+    int e;                                                               \
+    for (e = 0; e < 2; ++e) {                                            \
+      T put = (T)0xA1B2C3D4E5F60718u, got = 0;                           \
+      gasnet_handle_t h;                                                 \
+      gasnet_put(node, ends[e], &put, sizeof(T));                        \
+      gasnet_get(&got, node, ends[e], sizeof(T));                        \
+      CHECK(got == put);                                                 \
+      put = (T)(put + 1);                                                \
+      h = gasnet_put_nb(node, ends[e], &put, sizeof(T));                 \
+      put = 0; /* may be reused at once */                               \
+      gasnet_wait_syncnb(h);                                             \
+      gasnet_wait_syncnb(gasnet_get_nb(&got, node, ends[e], sizeof(T))); \
+      CHECK(got == (T)((T)0xA1B2C3D4E5F60718u + 1));                     \
+      put = 5;                                                           \
+      gasnet_put_nbi(node, ends[e], &put, sizeof(T));                    \
+      put = 0;                                                           \
+      gasnet_wait_syncnbi_puts();                                        \
+      gasnet_get_nbi_bulk(&got, node, ends[e], sizeof(T));               \
+      gasnet_wait_syncnbi_gets();                                        \
+      CHECK(got == 5);                                                   \
+      gasnet_put_bulk(node, ends[e], &put, sizeof(T));                   \
+      CHECK(gasnet_get_val(node, ends[e], sizeof(T)) == 0);              \
+    }                                                                    \
+  } while (0)
+static void at_the_ends(gasnet_node_t node, char* place) {
+  const char five[5] = {1, 2, 3, 4, 5};
+  char back[5] = {0};
+  AT_THE_ENDS(uint8_t);
+  AT_THE_ENDS(uint16_t);
+  AT_THE_ENDS(uint32_t);
+  AT_THE_ENDS(uint64_t);
+  gasnet_put(node, place + area_bytes - 5, five, 5);
+  gasnet_get(back, node, place + area_bytes - 5, 5);
+  CHECK(memcmp(five, back, 5) == 0);
+}
+
 /* 65535 at once, explicit and implicit. */
 static void many(gasnet_node_t node, char* place) {
   enum { count = 65535 };
@@ -198,6 +239,7 @@ int main(int argc, char** argv) {
     explicit_handles(targets[t], area[targets[t]]);
     implicit(targets[t], area[targets[t]]);
     values(targets[t], area[targets[t]]);
+    at_the_ends(targets[t], area[targets[t]]);
     many(targets[t], area[targets[t]]);
     meet();
   }

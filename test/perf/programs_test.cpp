@@ -159,6 +159,13 @@ TEST_CASE("penperf measures puts, gets and fetch-adds of every place beside a tw
   }
 }
 
+TEST_CASE("penperf measures gasnet.h's and gasnetex.h's copies beside bare loops") {
+  for (const char* bench : {"gasnet_put", "gasnet_get_nbi", "gex_get", "gex_put_nbi", "gex_fadd"}) {
+    CAPTURE(bench);
+    check_figures(measured({bench}));
+  }
+}
+
 TEST_CASE("penperf's one-sided benchmarks have bare verbs as twin where nothing is mapped") {
   ::setenv("PENSTOCK_DIRECT", "0", 1);
   for (const char* bench : {"put_lat", "get_bw", "atomic_lat", "atomic_rate"})

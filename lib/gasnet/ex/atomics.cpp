@@ -92,7 +92,9 @@ void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
     fatal(1, "gex_AD_Create: operations %#x on type %#x: %#x are known", ops, dt, known);
   const bool device = detail::atomics_by_device(*self.engine, type_of(dt), engine_ops(ops)) &&
                       !all_near(tm, members);
-  *ad_p = new gasnetc_ad{tm, ops, device ? 0 : 1, dt, flags, nullptr};
+  auto* const ad = new gasnetc_ad{tm, ops, device ? 0 : 1, dt, flags, nullptr, {}};
+  if (!device) ad->gasnetc_here[type_of(dt)] = ops;
+  *ad_p = ad;
 }
 
 void GASNETC_(ad_destroy)(gex_AD_t ad) {

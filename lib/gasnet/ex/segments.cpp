@@ -185,7 +185,7 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
   if (part.empty()) return GASNET_ERR_RESOURCE;
   if (localaddr != nullptr) {
     const struct gasnetc_window& w = GASNETC_(windows)[node];
-    const bool mapped = __atomic_load_n(&w.size, __ATOMIC_ACQUIRE) != 0;
+    const bool mapped = __atomic_load_n(&w.base, __ATOMIC_ACQUIRE) != GASNETC_NOWHERE;
     if (node == GASNETC_(mynode))
       *localaddr = part.data();
     else if (mapped)

@@ -58,13 +58,14 @@ GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* de
 GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                          size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank);
-  char* const to = gasnetc_reach(node, dest, nbytes);
   (void)flags;
-  if_pt(to != NULL) {
-    memcpy(to, src, nbytes);
-    GASNETC_WRITTEN();
+  if_pt(gasnetc_put_here(node, dest, src, nbytes)) {
     gasnetc_locally_complete(lc_opt);
     return GEX_EVENT_INVALID;
+  }
+  if (GASNETC_IS_VALUE(nbytes)) {
+    gasnetc_locally_complete(lc_opt);
+    return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   }
   return GASNETC_(ex_put_nb)(node, dest, src, nbytes, lc_opt);
 }
@@ -84,11 +85,10 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* 
 GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                   size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank);
-  char* const to = gasnetc_reach(node, dest, nbytes);
   (void)flags;
-  if_pt(to != NULL) {
-    memcpy(to, src, nbytes);
-    GASNETC_WRITTEN();
+  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
+  if (GASNETC_IS_VALUE(nbytes)) {
+    (void)GASNETC_(put_small)(gasnetc_implicit, node, dest, gasnetc_value(src, nbytes), nbytes);
     return 0;
   }
   return GASNETC_(ex_put_nbi)(node, dest, src, nbytes, lc_opt);
@@ -135,11 +135,11 @@ GASNETC_INLINE gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t which)
 }
 GASNETC_INLINE int gex_NBI_Test(gex_EC_t mask, gex_Flags_t flags) {
   (void)flags;
-  return GASNETC_(nbi_test)(mask);
+  return GASNETC_NOTHING_IMPLICIT() ? GASNET_OK : GASNETC_(nbi_test)(mask);
 }
 GASNETC_INLINE void gex_NBI_Wait(gex_EC_t mask, gex_Flags_t flags) {
   (void)flags;
-  GASNETC_(nbi_wait)(mask);
+  if_pf(!GASNETC_NOTHING_IMPLICIT()) GASNETC_(nbi_wait)(mask);
 }
 GASNETC_INLINE void gex_NBI_BeginAccessRegion(gex_Flags_t flags) {
   (void)flags;

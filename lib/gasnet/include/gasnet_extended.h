@@ -2,28 +2,21 @@
  * thread information. Specification chapter 3.
  *
  * Where the other process's memory is mapped here, or is this process's own, a put or get is a
- * plain copy: the inline functions below do it, and it is complete when they return. All else is a
- * call. "Complete" orders copies as the machine orders its stores; a client that needs a put to be
- * globally visible before it loads something else uses gasnett_local_mb, or a barrier. */
+ * plain copy: inline functions do it (gasnet_reach.h), and it is complete when they return. All
+ * else is a call. Copies are not counted (PENSTOCK_COUNTERS): nothing travels. "Complete" orders
+ * copies as the machine orders its stores; a client that needs a put to be globally visible before
+ * it loads something else uses gasnett_local_mb, or a barrier. */
 #ifndef _IN_PENSTOCK_GASNET_EXTENDED_H
 #define _IN_PENSTOCK_GASNET_EXTENDED_H
 #ifndef _IN_PENSTOCK_GASNET_MODE_H
 #error include gasnet.h or gasnetex.h
 #endif
 
+#include <gasnet_reach.h>
+
 GASNETT_BEGIN_EXTERNC
 
 /* ---- what the library of this mode defines ---- */
-/* The part of a node's memory that this process can reach by load and store. size is 0 until it is
- * known (mapped on the first access), and is written last. */
-struct gasnetc_window {
-  uintptr_t base; /* in the node's own address space */
-  uintptr_t size;
-  uintptr_t here;   /* in this one; a number, as with segment everything both start at 0 */
-  uintptr_t unused; /* one entry never straddles two cache lines */
-};
-extern struct gasnetc_window* GASNETC_(windows);
-
 enum gasnetc_kind { gasnetc_puts = 1, gasnetc_gets = 2, gasnetc_all = 3 };
 
 extern void GASNETC_(put)(gasnet_node_t node, void* dest, const void* src, size_t nbytes);
@@ -45,6 +38,11 @@ extern int GASNETC_(try_handles)(gasnet_handle_t* handles, size_t count, int som
 extern void GASNETC_(wait_handles)(gasnet_handle_t* handles, size_t count, int some);
 extern int GASNETC_(try_implicit)(enum gasnetc_kind kind);
 extern void GASNETC_(wait_implicit)(enum gasnetc_kind kind);
+/* Not 0 from the first implicit operation on, of any thread, that was more than a copy. Who waits
+ * reads what its own thread has written. */
+extern int GASNETC_(implicit_begun);
+#define GASNETC_NOTHING_IMPLICIT() \
+  GASNETT_PREDICT_TRUE(__atomic_load_n(&GASNETC_(implicit_begun), __ATOMIC_RELAXED) == 0)
 extern void GASNETC_(begin_region)(void);
 extern gasnet_handle_t GASNETC_(end_region)(void);
 extern gasnet_register_value_t GASNETC_(wait_value)(gasnet_handle_t op);
@@ -55,47 +53,24 @@ extern int GASNETC_(barrier_try)(int id, int flags);
 extern int GASNETC_(barrier_result)(int* id);
 extern gasnet_threadinfo_t GASNETC_(threadinfo)(void);
 
-/* Where [addr, addr+nbytes) of node lies here, or NULL if it cannot be reached by load and store.
- */
-GASNETC_INLINE char* gasnetc_reach(gasnet_node_t node, const void* addr, size_t nbytes) {
-#if defined(GASNET_DEBUG)
-  GASNETC_(check_transfer)(node, addr, nbytes);
-#endif
-  const struct gasnetc_window* const w = &GASNETC_(windows)[node];
-  const uintptr_t size = __atomic_load_n(&w->size, __ATOMIC_ACQUIRE);
-  const uintptr_t offset = (uintptr_t)addr - w->base;
-  return GASNETT_PREDICT_TRUE(offset < size && nbytes <= size - offset)
-             ? (char*)(__atomic_load_n(&w->here, __ATOMIC_RELAXED) + offset)
-             : NULL;
-}
-/* Before the next store of this thread, all earlier ones are visible. */
-#define GASNETC_WRITTEN() __atomic_thread_fence(__ATOMIC_RELEASE)
-#define GASNETC_READ() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-
 /* ---- blocking (3.2) ---- */
 GASNETC_INLINE void gasnet_put(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
-  char* const to = gasnetc_reach(node, dest, nbytes);
-  if_pt(to != NULL) {
-    memcpy(to, src, nbytes);
-    GASNETC_WRITTEN();
-  }
-  else GASNETC_(put)(node, dest, src, nbytes);
+  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return;
+  if (GASNETC_IS_VALUE(nbytes))
+    (void)GASNETC_(put_small)(gasnetc_blocking, node, dest, gasnetc_value(src, nbytes), nbytes);
+  else
+    GASNETC_(put)(node, dest, src, nbytes);
 }
 GASNETC_INLINE void gasnet_get(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
-  const char* const from = gasnetc_reach(node, src, nbytes);
-  if_pt(from != NULL) {
-    memcpy(dest, from, nbytes);
-    GASNETC_READ();
-  }
-  else GASNETC_(get)(dest, node, src, nbytes);
+  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return;
+  if (GASNETC_IS_VALUE(nbytes)) {
+    const uint64_t value = GASNETC_(get_small)(node, src, nbytes);
+    memcpy(dest, &value, nbytes);
+  } else
+    GASNETC_(get)(dest, node, src, nbytes);
 }
 GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_t nbytes) {
-  char* const to = gasnetc_reach(node, dest, nbytes);
-  if_pt(to != NULL) {
-    memset(to, val, nbytes);
-    GASNETC_WRITTEN();
-  }
-  else GASNETC_(memset)(node, dest, val, nbytes);
+  if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset)(node, dest, val, nbytes);
 }
 #define gasnet_put_bulk(node, dest, src, nbytes) gasnet_put((node), (dest), (src), (nbytes))
 #define gasnet_get_bulk(dest, node, src, nbytes) gasnet_get((dest), (node), (src), (nbytes))
@@ -103,32 +78,19 @@ GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_
 /* ---- explicit handles (3.3.2) ---- */
 GASNETC_INLINE gasnet_handle_t gasnetc_put_nb(gasnet_node_t node, void* dest, const void* src,
                                               size_t nbytes, int bulk) {
-  char* const to = gasnetc_reach(node, dest, nbytes);
-  if_pt(to != NULL) {
-    memcpy(to, src, nbytes);
-    GASNETC_WRITTEN();
-    return GASNET_INVALID_HANDLE;
-  }
+  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return GASNET_INVALID_HANDLE;
+  if (GASNETC_IS_VALUE(nbytes))
+    return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   return GASNETC_(put_nb)(node, dest, src, nbytes, bulk);
 }
 GASNETC_INLINE gasnet_handle_t gasnet_get_nb(void* dest, gasnet_node_t node, const void* src,
                                              size_t nbytes) {
-  const char* const from = gasnetc_reach(node, src, nbytes);
-  if_pt(from != NULL) {
-    memcpy(dest, from, nbytes);
-    GASNETC_READ();
-    return GASNET_INVALID_HANDLE;
-  }
+  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
 GASNETC_INLINE gasnet_handle_t gasnet_memset_nb(gasnet_node_t node, void* dest, int val,
                                                 size_t nbytes) {
-  char* const to = gasnetc_reach(node, dest, nbytes);
-  if_pt(to != NULL) {
-    memset(to, val, nbytes);
-    GASNETC_WRITTEN();
-    return GASNET_INVALID_HANDLE;
-  }
+  if_pt(gasnetc_set_here(node, dest, val, nbytes)) return GASNET_INVALID_HANDLE;
   return GASNETC_(memset_nb)(node, dest, val, nbytes);
 }
 #define gasnet_put_nb(node, dest, src, nbytes) gasnetc_put_nb((node), (dest), (src), (nbytes), 0)
@@ -158,39 +120,34 @@ GASNETC_INLINE void gasnet_wait_syncnb_some(gasnet_handle_t* handles, size_t num
 /* ---- implicit handles and access regions (3.3.4 to 3.3.6) ---- */
 GASNETC_INLINE void gasnetc_put_nbi(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
                                     int bulk) {
-  char* const to = gasnetc_reach(node, dest, nbytes);
-  if_pt(to != NULL) {
-    memcpy(to, src, nbytes);
-    GASNETC_WRITTEN();
-  }
-  else GASNETC_(put_nbi)(node, dest, src, nbytes, bulk);
+  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return;
+  if (GASNETC_IS_VALUE(nbytes))
+    (void)GASNETC_(put_small)(gasnetc_implicit, node, dest, gasnetc_value(src, nbytes), nbytes);
+  else
+    GASNETC_(put_nbi)(node, dest, src, nbytes, bulk);
 }
 GASNETC_INLINE void gasnet_get_nbi(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
-  const char* const from = gasnetc_reach(node, src, nbytes);
-  if_pt(from != NULL) {
-    memcpy(dest, from, nbytes);
-    GASNETC_READ();
-  }
-  else GASNETC_(get_nbi)(dest, node, src, nbytes);
+  if_pf(!gasnetc_get_here(dest, node, src, nbytes)) GASNETC_(get_nbi)(dest, node, src, nbytes);
 }
 GASNETC_INLINE void gasnet_memset_nbi(gasnet_node_t node, void* dest, int val, size_t nbytes) {
-  char* const to = gasnetc_reach(node, dest, nbytes);
-  if_pt(to != NULL) {
-    memset(to, val, nbytes);
-    GASNETC_WRITTEN();
-  }
-  else GASNETC_(memset_nbi)(node, dest, val, nbytes);
+  if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset_nbi)(node, dest, val, nbytes);
 }
 #define gasnet_put_nbi(node, dest, src, nbytes) gasnetc_put_nbi((node), (dest), (src), (nbytes), 0)
 #define gasnet_put_nbi_bulk(node, dest, src, nbytes) \
   gasnetc_put_nbi((node), (dest), (src), (nbytes), 1)
 #define gasnet_get_nbi_bulk(dest, node, src, nbytes) gasnet_get_nbi((dest), (node), (src), (nbytes))
-#define gasnet_try_syncnbi_puts() GASNETC_(try_implicit)(gasnetc_puts)
-#define gasnet_try_syncnbi_gets() GASNETC_(try_implicit)(gasnetc_gets)
-#define gasnet_try_syncnbi_all() GASNETC_(try_implicit)(gasnetc_all)
-#define gasnet_wait_syncnbi_puts() GASNETC_(wait_implicit)(gasnetc_puts)
-#define gasnet_wait_syncnbi_gets() GASNETC_(wait_implicit)(gasnetc_gets)
-#define gasnet_wait_syncnbi_all() GASNETC_(wait_implicit)(gasnetc_all)
+GASNETC_INLINE int gasnetc_try_implicit(enum gasnetc_kind kind) {
+  return GASNETC_NOTHING_IMPLICIT() ? GASNET_OK : GASNETC_(try_implicit)(kind);
+}
+GASNETC_INLINE void gasnetc_wait_implicit(enum gasnetc_kind kind) {
+  if_pf(!GASNETC_NOTHING_IMPLICIT()) GASNETC_(wait_implicit)(kind);
+}
+#define gasnet_try_syncnbi_puts() gasnetc_try_implicit(gasnetc_puts)
+#define gasnet_try_syncnbi_gets() gasnetc_try_implicit(gasnetc_gets)
+#define gasnet_try_syncnbi_all() gasnetc_try_implicit(gasnetc_all)
+#define gasnet_wait_syncnbi_puts() gasnetc_wait_implicit(gasnetc_puts)
+#define gasnet_wait_syncnbi_gets() gasnetc_wait_implicit(gasnetc_gets)
+#define gasnet_wait_syncnbi_all() gasnetc_wait_implicit(gasnetc_all)
 #define gasnet_begin_nbi_accessregion() GASNETC_(begin_region)()
 #define gasnet_end_nbi_accessregion() GASNETC_(end_region)()
 
@@ -226,12 +183,8 @@ typedef struct {
 GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, const void* src,
                                                         size_t nbytes) {
   gasnet_valget_handle_t h = {0, GASNET_INVALID_HANDLE};
-  const char* const from = gasnetc_reach(node, src, nbytes);
-  if_pt(from != NULL) {
-    memcpy(GASNETC_LOW_BYTES(h.gasnetc_value, nbytes), from, nbytes);
-    GASNETC_READ();
-  }
-  else h.gasnetc_op = GASNETC_(get_value)(node, src, nbytes);
+  if_pf(!gasnetc_get_here(GASNETC_LOW_BYTES(h.gasnetc_value, nbytes), node, src, nbytes))
+      h.gasnetc_op = GASNETC_(get_value)(node, src, nbytes);
   return h;
 }
 GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_handle_t handle) {

@@ -25,6 +25,9 @@ struct gasnetc_ad {
   gex_DT_t gasnetc_dt;
   gex_Flags_t gasnetc_flags;
   const void* gasnetc_data;
+  /* What processors carry out, by type: the domain's operations for its own, none for the others.
+   * So one look says that an operation is the domain's, of its type, and not the device's. */
+  gex_OP_t gasnetc_here[6];
 };
 extern void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
                                 gex_Flags_t flags);
@@ -48,15 +51,14 @@ GASNETC_INLINE gex_OP_t gex_AD_QueryOps(gex_AD_t ad) { return ad->gasnetc_ops; }
 GASNETC_INLINE void gex_AD_SetCData(gex_AD_t ad, const void* val) { ad->gasnetc_data = val; }
 GASNETC_INLINE void* gex_AD_QueryCData(gex_AD_t ad) { return (void*)ad->gasnetc_data; }
 
-/* The word here, if this processor is to carry the operation out; else NULL. */
-GASNETC_INLINE void* gasnetc_ad_reach(gex_AD_t ad, gex_Rank_t tgt, void* tgt_addr, size_t size,
-                                      gex_DT_t dt, gex_OP_t op, gex_Flags_t flags) {
-  const int here = ad->gasnetc_by_processor && ad->gasnetc_dt == dt &&
-                   (op & ad->gasnetc_ops) != 0 && ((uintptr_t)tgt_addr & (size - 1)) == 0;
-  if_pf(!here) return NULL;
-  return gasnetc_reach(
+/* 1, and at *here the word, if this processor is to carry the operation out; else 0. The type is
+ * the i-th. */
+GASNETC_INLINE int gasnetc_ad_find(gex_AD_t ad, gex_Rank_t tgt, void* tgt_addr, size_t size,
+                                   unsigned int i, gex_OP_t op, gex_Flags_t flags, char** here) {
+  if_pf((op & ad->gasnetc_here[i]) == 0 || ((uintptr_t)tgt_addr & (size - 1)) != 0) return 0;
+  return gasnetc_find(
       (flags & GEX_FLAG_RANK_IS_JOBRANK) ? tgt : gasnetc_jobrank(ad->gasnetc_tm, tgt), tgt_addr,
-      size);
+      size, here);
 }
 
 /* ---- what one instruction does, on integers. 0: it is none of these ---- */
@@ -112,26 +114,27 @@ GASNETC_AD_HERE(U64, uint64_t)
 #define gasnetc_ad_here_FLT(at, result, op, op1, op2) (0)
 #define gasnetc_ad_here_DBL(at, result, op, op1, op2) (0)
 
-#define GASNETC_AD_FORM(name, T, form, what, done, rest)                                          \
+#define GASNETC_AD_FORM(i, name, T, form, what, done, rest)                                       \
   GASNETC_INLINE what(gex_AD_t ad, T* result, gex_Rank_t tgt, void* tgt_addr, gex_OP_t op, T op1, \
                       T op2, gex_Flags_t flags) {                                                 \
-    T* const at = (T*)gasnetc_ad_reach(ad, tgt, tgt_addr, sizeof(T), GEX_DT_##name, op, flags);   \
+    char* at;                                                                                     \
     uint64_t a = 0, b = 0;                                                                        \
-    if (GASNETT_PREDICT_TRUE(at != NULL) && gasnetc_ad_here_##name(at, result, op, op1, op2))     \
+    if (GASNETT_PREDICT_TRUE(gasnetc_ad_find(ad, tgt, tgt_addr, sizeof(T), i, op, flags, &at)) && \
+        gasnetc_ad_here_##name((T*)at, result, op, op1, op2))                                     \
       return done;                                                                                \
     memcpy(&a, &op1, sizeof op1);                                                                 \
     memcpy(&b, &op2, sizeof op2);                                                                 \
     rest GASNETC_(ad_op)(form, ad, result, tgt, tgt_addr, GEX_DT_##name, op, a, b, flags);        \
   }
-#define GASNETC_AD_FORMS(name, T)                                                         \
-  GASNETC_AD_FORM(name, T, 1, gex_Event_t gex_AD_OpNB_##name, GEX_EVENT_INVALID, return ) \
-  GASNETC_AD_FORM(name, T, 2, int gex_AD_OpNBI_##name, 0, return 0 !=)
-GASNETC_AD_FORMS(I32, int32_t)
-GASNETC_AD_FORMS(U32, uint32_t)
-GASNETC_AD_FORMS(I64, int64_t)
-GASNETC_AD_FORMS(U64, uint64_t)
-GASNETC_AD_FORMS(FLT, float)
-GASNETC_AD_FORMS(DBL, double)
+#define GASNETC_AD_FORMS(i, name, T)                                                         \
+  GASNETC_AD_FORM(i, name, T, 1, gex_Event_t gex_AD_OpNB_##name, GEX_EVENT_INVALID, return ) \
+  GASNETC_AD_FORM(i, name, T, 2, int gex_AD_OpNBI_##name, 0, return 0 !=)
+GASNETC_AD_FORMS(0, I32, int32_t)
+GASNETC_AD_FORMS(1, U32, uint32_t)
+GASNETC_AD_FORMS(2, I64, int64_t)
+GASNETC_AD_FORMS(3, U64, uint64_t)
+GASNETC_AD_FORMS(4, FLT, float)
+GASNETC_AD_FORMS(5, DBL, double)
 
 GASNETT_END_EXTERNC
 

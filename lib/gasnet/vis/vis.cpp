@@ -1,6 +1,7 @@
 #include "lib/gasnet/vis/vis.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -112,7 +113,7 @@ void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, op_c
     match(dst, src, [to](std::byte* d, const std::byte* s, std::size_t n) {
       std::memcpy(reach(to, d, n), s, n);
     });
-    GASNETC_WRITTEN();
+    std::atomic_thread_fence(std::memory_order_release);
   } else {
     match(dst, src, far_put(call, to, c));
   }
@@ -128,7 +129,7 @@ void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op
     match(dst, src, [from](std::byte* d, const std::byte* s, std::size_t n) {
       std::memcpy(d, reach(from, s, n), n);
     });
-    GASNETC_READ();
+    std::atomic_thread_fence(std::memory_order_acquire);
   } else {
     match(dst, src, far_get(call, from, c));
   }
@@ -230,7 +231,7 @@ void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdi
   const auto* const s = static_cast<const std::byte*>(src);
   if (std::byte* const here = grid_here(call, to, d, g.dst_extent())) {
     copy_grid(g, here, s);
-    GASNETC_WRITTEN();
+    std::atomic_thread_fence(std::memory_order_release);
     return;
   }
   far_put out(call, to, c);
@@ -247,7 +248,7 @@ void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides,
   auto* const s = const_cast<std::byte*>(static_cast<const std::byte*>(src));
   if (const std::byte* const here = grid_here(call, from, s, g.src_extent())) {
     copy_grid(g, d, here);
-    GASNETC_READ();
+    std::atomic_thread_fence(std::memory_order_acquire);
     return;
   }
   far_get in(call, from, c);
