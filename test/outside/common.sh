@@ -19,3 +19,24 @@ greeted() {  # PROCESSES PROGRAM
 needs() {  # PROGRAM LIBRARY: is it among what the program loads?
   readelf -d "$1" | grep "NEEDED.*\[$2\]" >/dev/null
 }
+
+exports() {  # MODE [SYMBOL;...]: a version script of what libpenstock-MODE offers, without these symbols
+  cat <<MAP
+PENSTOCK_0.1 {
+  global: extern "C++" { penstock::$1::*; penstock::describe*; penstock::failure::message*; }; gasnetc_$1_*; gasnet_*;
+          gasneti_*; gasnett_*; penstock_counter*; penstock_peer_counter*; penstock_thread_mode;
+  local: ${2:-} *;
+};
+MAP
+}
+
+relinked() {  # LIBRARY MAP [OBJECT...]: libpenstock-seq once more, of its archives, the objects and one function more
+  echo 'int penstock_newer(void); int penstock_newer(void) { return 2; }' >"$work/newer.c"
+  cc -fPIC -c "$work/newer.c" -o "$work/newer.o"
+  local -a archives=("${@:3}")
+  [ $# -gt 2 ] || archives=("$libdir/libpenstock-seq.a" "$libdir/libgasnet-penstock-seq.a")
+  rm -f "$1"
+  c++ -shared -o "$1" "$work/newer.o" -Wl,-soname,libpenstock-seq.so.0 -Wl,--version-script="$2" \
+    -Wl,-Bsymbolic-functions -Wl,--whole-archive "${archives[@]}" -Wl,--no-whole-archive \
+    $(pkg-config --libs libibverbs liburcu-memb liburcu-cds) -pthread
+}

@@ -1,5 +1,5 @@
-// Job program: puts and gets from blocks of the program's own malloc, of many sizes and several
-// threads. any_memory registered: with libpenstock-heap in the process no transfer has to
+// Job program: puts, gets and Longs from blocks of the program's own malloc, of many sizes and
+// several threads. any_memory registered: with libpenstock-heap in the process no transfer has to
 // look for a registration; any_memory cached: without it they do.
 #include <cstdlib>
 #include <cstring>
@@ -12,10 +12,23 @@
 
 using namespace penstock;
 
+namespace {
+struct mailbox {
+  std::size_t bytes = 0;
+  void on_long(token&, std::span<std::byte> payload) { bytes = payload.size(); }
+};
+}  // namespace
+
 int main(int argc, char** argv) {
   const bool registered = argc > 1 && std::string_view(argv[1]) == "registered";
   constexpr std::size_t most = 5 << 20;  // more than a chunk of that heap
-  auto j = test::job::start(2 * most);
+  auto w = world::join();
+  if (!w) fatal(3, "%s", w.error().message().c_str());
+  endpoint ep = test::open_endpoint(*w);
+  mailbox box;
+  const auto arrived = ep.add<&mailbox::on_long>(&box);
+  if (auto r = ep.start(2 * most); !r) fatal(3, "%s", r.error().message().c_str());
+  test::job j{std::move(*w), std::move(ep)};
   remote_memory m(j.ep);
   const rank_id to = (j.ep.rank() + 1) % j.ep.size();
   std::vector<std::byte*> blocks;
@@ -36,6 +49,15 @@ int main(int argc, char** argv) {
     std::memset(block.data(), 0, n);
     JOB_CHECK(m.get(block, to, j.at(to, 0)) == status::ok);
     JOB_CHECK(test::holds(block, seed));
+    // And as a Long, behind: the neighbour's arrives here, as long.
+    JOB_CHECK(j.ep.request_long(to, arrived, block, j.at(to, most)) == status::ok);
+    JOB_CHECK(j.ep.wait_until([&box, n] { return box.bytes == n; }) == status::ok);
+    j.meet();
+    box.bytes = 0;
+    const std::uint32_t from = (j.ep.rank() + j.ep.size() - 1) % j.ep.size();
+    const std::span<const std::byte> landed(j.at(j.ep.rank(), most), n);
+    JOB_CHECK(test::holds(landed, seed + from - j.ep.rank()));
+    j.meet();
   }
   const firehose::pool* const cache = j.ep.internals().one_sided().cache();
   if (cache == nullptr) fatal(9, "this job has no cache of registrations");
