@@ -212,8 +212,9 @@ const setting_row rows[] = {
 
     // barriers
     {"BARRIER", "GASNET_BARRIER", &s::barrier, 0, 0, u::none,
-     "Barrier algorithm; counter, for the processes of one host, is what auto takes where they "
-     "outnumber its cores."},
+     "Barrier algorithm. auto takes counter, which is for the processes of one host, where they "
+     "outnumber its cores; in a job of several hosts with several processes gasnet.h's barrier "
+     "then goes in stages, on each host and between them; elsewhere dissemination."},
     {"BARRIER_RADIX", "GASNET_GNI_CE_RADIX", &s::barrier_radix, 1, 64, u::none,
      "Children of a node of the tree barrier."},
     {"BARRIER_SHM", "GASNET_USE_CE_PSHM", &s::barrier_shm, 0, 0, u::none,

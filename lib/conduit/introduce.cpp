@@ -47,7 +47,8 @@ struct introduction {
   credit_numbers each_credit{};
   std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
   std::uint32_t segment_rkey = 0, map_rkey = 0;
-  std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0, unused = 0;
+  std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0;
+  std::uint32_t leader = 0;  ///< the first of those that it shares memory with
   std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
@@ -89,6 +90,7 @@ result<void> engine::introduce() {
   mine.each_credit = numbers_of(credit_config_);
   mine.direct = settings_.direct && settings_.am_oust_limit == 0;
   mine.supernode_size = settings_.supernode_size;
+  mine.leader = shares_memory_ ? neighbours_.front() : rank_;
   if (segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
     mine.segment_bytes = segment_->bytes();
@@ -138,6 +140,7 @@ result<void> engine::introduce() {
       return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
     if (his.domains != mine.domains)
       return disagree("PENSTOCK_DOMAIN_COUNT", mine.domains, his.domains);
+    if (his.leader == r) leaders_.push_back(r);
     for (std::uint32_t i = 0; i < domain_count_; ++i) {
       peer& p = domains_[i].peers[r];
       p.address = his.address;
@@ -154,6 +157,7 @@ result<void> engine::introduce() {
     }
     transfers_->agree(his.device_atomics != 0);
   }
+  if (leaders_.size() == 1 || leaders_.size() == size_) leaders_.clear();
   transfers_->know_segments();
   if (page.proof == 0) return {};
   auto shared = host_page::share(job_, page, std::move(page_));

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "lib/conduit/collective/counting.hpp"
 #include "lib/conduit/collective/dissemination.hpp"
+#include "lib/conduit/collective/staged.hpp"
 #include "lib/conduit/collective/tree.hpp"
 
 namespace {
@@ -167,6 +169,34 @@ TEST_CASE("tree: nobody passes early, all pass, all learn the same") {
     for (unsigned radix : {1u, 2u, 4u, 31u})
       for (std::uint32_t seed = 0; seed < 8; ++seed)
         check_shape<tree>(size, seed, [&](std::uint32_t r) { return tree(r, size, radix); });
+}
+
+// The same of hosts of these sizes; block: the ranks of a host follow each other, or go round.
+TEST_CASE("stages: nobody passes early, all pass, all learn the same") {
+  using sizes = std::vector<std::uint32_t>;
+  for (const sizes& hosts : {sizes{1}, sizes{3}, sizes{2, 2}, sizes{3, 1}, sizes{1, 4, 2},
+                             sizes{17, 40, 1, 2}, sizes{2, 2, 2, 2, 2}})
+    for (const bool block : {true, false}) {
+      std::vector<sizes> near(hosts.size());
+      std::vector<std::size_t> host_of;
+      for (sizes left = hosts; host_of.size() < std::accumulate(hosts.begin(), hosts.end(), 0u);)
+        for (std::size_t h = 0; h < left.size(); ++h)
+          for (; left[h] != 0; --left[h]) {
+            near[h].push_back(static_cast<std::uint32_t>(host_of.size()));
+            host_of.push_back(h);
+            if (!block) {
+              --left[h];
+              break;
+            }
+          }
+      sizes leaders;
+      for (const sizes& n : near) leaders.push_back(n.front());
+      std::sort(leaders.begin(), leaders.end());
+      const auto size = static_cast<std::uint32_t>(host_of.size());
+      for (std::uint32_t seed = 0; seed < 12; ++seed)
+        check_shape<staged>(size, seed,
+                            [&](std::uint32_t r) { return staged(r, near[host_of[r]], leaders); });
+    }
 }
 
 namespace {

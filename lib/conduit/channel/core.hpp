@@ -58,6 +58,11 @@ class core {
   [[nodiscard]] std::span<std::byte> segment() const noexcept {
     return segment_ ? std::span(segment_->base(), segment_->bytes()) : std::span<std::byte>();
   }
+  /// The ranks that share memory with this one, ascending, itself among them.
+  [[nodiscard]] std::span<const std::uint32_t> neighbours() const noexcept { return neighbours_; }
+  /// The first rank of each such group of the job, ascending; empty where there is one group, or
+  /// none of several ranks. After start().
+  [[nodiscard]] const std::vector<std::uint32_t>& leaders() const noexcept { return leaders_; }
   [[nodiscard]] const settings& options() const noexcept { return settings_; }
   [[nodiscard]] job::job& membership() noexcept { return job_; }
   [[nodiscard]] const nic::device& device() const noexcept { return device_; }
@@ -146,6 +151,7 @@ class core {
 
   // Those that share memory with this process, ascending, itself among them; the job's.
   std::span<const std::uint32_t> neighbours_;
+  std::vector<std::uint32_t> leaders_;
 
   // Read by every poll, or every look.
   const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device

@@ -34,6 +34,9 @@ void barrier::use_segment() noexcept {
   // Fresh pages of a segment are zero, which is what unwritten slots are.
   slots_ = std::launder(reinterpret_cast<barrier_slots*>(engine_.segment().data()));
   in_segment_ = true;
+  const std::vector<std::uint32_t>& leaders = engine_.leaders();
+  if (kind == barrier_kind::automatic && !leaders.empty() && leaders.size() <= staged::most_hosts)
+    logic_.emplace<staged>(engine_.rank(), engine_.neighbours(), leaders);
 }
 
 bool barrier::send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,

@@ -1,8 +1,8 @@
 // The barrier of an engine's processes: split-phase, named or anonymous; its shape is a setting.
-// Used by lib/gasnet. The words of dissemination.hpp and tree.hpp go by store where the partner's
-// slots are mapped here (one host), and otherwise by a put, or by Short if the setting says so; the
-// receiver looks at the same slot in all cases. On soft-RoCE, two processes: 152 us by puts, 224 us
-// by Shorts. The fastest is the default. Where the processes have a page of their host
+// Used by lib/gasnet. The words of dissemination.hpp, tree.hpp and staged.hpp go by store where the
+// partner's slots are mapped here (one host), and otherwise by a put, or by Short if the setting
+// says so; the receiver looks at the same slot in all cases. On soft-RoCE, two processes: 152 us by
+// puts, 224 us by Shorts. The fastest is the default. Where the processes have a page of their host
 // (host_page.hpp) the first barrier goes so, which connects them, and all later ones count arrivals
 // there.
 #pragma once
@@ -18,6 +18,7 @@
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/counting.hpp"
 #include "lib/conduit/collective/dissemination.hpp"
+#include "lib/conduit/collective/staged.hpp"
 #include "lib/conduit/collective/tree.hpp"
 #include "lib/conduit/engine.hpp"
 
@@ -76,7 +77,7 @@ class barrier {
   owner<build_mode> inside_;  // who may touch logic_, partners_ and passed_
   std::atomic<bool> relaying_{false};
   bool passed_ = true;
-  std::variant<dissemination, tree> logic_;
+  std::variant<dissemination, tree, staged> logic_;
   std::optional<counting> count_;  // from the second barrier on, if at all
   std::array<barrier_slots*, barrier_steps_max>
       partners_{};     // where to store; null: not mapped or not known

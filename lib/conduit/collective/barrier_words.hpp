@@ -1,5 +1,5 @@
 // What barriers are made of, whatever their shape: votes, the words that carry them, and the slots
-// that words are received in. Used by dissemination.hpp and tree.hpp.
+// that words are received in. Used by dissemination.hpp, tree.hpp and staged.hpp.
 //
 // A word carries its phase, so nothing has to be cleared. There are two sets of slots, by the
 // phase's parity; each shape argues why a word for phase p + 2 cannot arrive before the one for p

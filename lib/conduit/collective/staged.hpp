@@ -1,0 +1,120 @@
+// The logic of a split-phase barrier in stages, for jobs of several hosts with several processes
+// each: what a host's processes say goes up to the first of them, the hosts' first ones disseminate
+// it among themselves, and what all said comes down. barrier.hpp moves the words: between
+// processes of a host by stores, so that only the middle stage uses the device, with as many words
+// a host as its steps, however many processes a host has.
+//
+//   slot 0 … 15    step of the dissemination (dissemination.hpp), among the hosts' first ones
+//   slot 16 … 30   child in the tree of the host (tree.hpp)
+//   slot 31        parent in it
+//
+// Nobody passes phase p before all have notified it, and who passes p has read all its words for p:
+// so nobody sends for p + 2, which takes having passed p + 1 and thus all having notified p + 1,
+// before every slot's word for p has been read.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/conduit/collective/barrier_words.hpp"
+
+namespace penstock::conduit {
+
+/// One process's side; the same interface as dissemination.
+class staged {
+ public:
+  static constexpr unsigned most_steps = 16, radix = 15;
+  static constexpr unsigned first_child = most_steps, parent_link = barrier_steps_max - 1;
+  static_assert(first_child + radix == parent_link);
+  /// So many hosts can be.
+  static constexpr std::uint32_t most_hosts = 1u << most_steps;
+
+  /// near: the ranks of this process's host, ascending, its own among them; leaders: the first ones
+  /// of all hosts, ascending, at most most_hosts.
+  staged(std::uint32_t rank, std::span<const std::uint32_t> near,
+         std::vector<std::uint32_t> leaders, std::uint32_t passed = 0)
+      : near_(near.begin(), near.end()),
+        leaders_(std::move(leaders)),
+        place_(place_of(near_, rank)),
+        host_(place_of(leaders_, near_.front())),
+        phase_(passed & phase_mask) {
+    const std::uint64_t first = std::uint64_t{place_} * radix + 1;
+    if (first < near_.size())
+      children_ = static_cast<unsigned>(std::min<std::uint64_t>(radix, near_.size() - first));
+    while (place_ == 0 && (std::size_t{1} << steps_) < leaders_.size()) ++steps_;
+  }
+
+  void begin(const barrier_vote& own) noexcept {
+    phase_ = (phase_ + 1) & phase_mask;
+    known_ = own;
+    gathered_ = released_ = sent_ = received_ = 0;
+    reported_ = told_ = place_ == 0;
+  }
+
+  /// As dissemination::advance().
+  template <class Send>
+  bool advance(const barrier_slots& slots, Send&& send) noexcept {
+    const unsigned parity = phase_ & 1;
+    std::uint64_t w;
+    for (; gathered_ < children_; ++gathered_) {
+      if (!received(slots, first_child + gathered_, w)) return false;
+      known_ = combine(known_, vote_of(w));
+    }
+    if (!reported_) {
+      if (!send(parent_link, near_[(place_ - 1) / radix], parity,
+                first_child + (place_ - 1) % radix, pack_word(phase_, known_)))
+        return false;
+      reported_ = true;
+    }
+    for (; received_ < steps_; ++received_) {
+      if (sent_ == received_) {
+        if (!send(sent_, partner(sent_), parity, sent_, pack_word(phase_, known_))) return false;
+        ++sent_;
+      }
+      if (!received(slots, received_, w)) return false;
+      known_ = combine(known_, vote_of(w));
+    }
+    if (!told_) {
+      if (!received(slots, parent_link, w)) return false;
+      known_ = vote_of(w);
+      told_ = true;
+    }
+    for (; released_ < children_; ++released_)
+      if (!send(first_child + released_, near_[place_ * radix + 1 + released_], parity, parent_link,
+                pack_word(phase_, known_)))
+        return false;
+    return true;
+  }
+
+  [[nodiscard]] bool owes() const noexcept {
+    return !reported_ || sent_ < steps_ || released_ < children_;
+  }
+  [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
+
+ private:
+  using ranks = std::vector<std::uint32_t>;
+  static std::uint32_t place_of(const ranks& all, std::uint32_t rank) noexcept {
+    return static_cast<std::uint32_t>(std::lower_bound(all.begin(), all.end(), rank) - all.begin());
+  }
+  [[nodiscard]] std::uint32_t partner(unsigned step) const noexcept {
+    return leaders_[(host_ + (std::size_t{1} << step)) % leaders_.size()];
+  }
+  bool received(const barrier_slots& slots, unsigned slot, std::uint64_t& w) const noexcept {
+    w = slots.at[phase_ & 1][slot].read();
+    return phase_of(w) == phase_;
+  }
+
+  ranks near_, leaders_;
+  std::uint32_t place_, host_;  // in near_, and its host's in leaders_
+  std::uint32_t phase_;
+  unsigned children_ = 0, steps_ = 0;
+  unsigned gathered_ = 0, released_ = 0;  // children heard, children told
+  unsigned sent_ = 0, received_ = 0;      // steps
+  bool reported_ = true, told_ = true;    // to the parent, by the parent
+  barrier_vote known_;
+};
+
+}  // namespace penstock::conduit
