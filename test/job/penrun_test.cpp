@@ -124,6 +124,19 @@ TEST_CASE("a full standard output is told once and ends with a code, whatever it
   CHECK(run({"sh", "-c", PENRUN " -n 1 sh -c 'echo a; exit 5' >/dev/full"}).code == 5);
 }
 
+TEST_CASE("the time limit ends penrun though nobody reads what the job writes without end") {
+  // The reader's end is open and never read; sh prints the code when penrun has ended.
+  for (const char* both : {"", " 2>&3"}) {
+    CAPTURE(both);
+    const auto o = run({"bash", "-c",
+                        std::string("exec 3> >(exec sleep 40 >/dev/null 2>&1); " PENRUN
+                                    " -n 2 --timeout 1 yes >&3") +
+                            both + "; echo code $?; kill $!"});
+    CHECK(o.out == "code 124\n");
+    if (both[0] == 0) CHECK(o.err.find("the job's time is over") != o.err.npos);
+  }
+}
+
 TEST_CASE("a small stack is enough for penrun") {
   const auto o = run({"sh", "-c", "ulimit -s 64; exec " PENRUN " -n 2 " PROBE " exchange"});
   CAPTURE(o.err);

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,9 @@ using penstock::job::death;
 namespace {
 
 constexpr int timed_out = 124;  // as timeout(1)
+// How long after the time limit penrun itself ends at the latest, though it waits for who reads its
+// standard error: the stacks' 5 s, and what ends killed processes on this host, or on others.
+constexpr std::uint64_t after_limit_ns = 16'000'000'000, after_limit_far_ns = 30'000'000'000;
 // How long a host may take to say that all there has been killed.
 constexpr std::uint64_t unreachable_ns = 20'000'000'000;
 // How long a process may live after SIGKILL: one that waits in the kernel for a device may for
@@ -38,6 +42,22 @@ constexpr std::uint64_t unkillable_ns = 10'000'000'000;
 constexpr std::uint64_t between_looks_ns = 20'000'000;
 // How long after the job's end a process that does not notice it by itself is told by SIGQUIT.
 constexpr std::uint64_t quit_after_ns = 1'000'000'000;
+
+// The guard ends what is left.
+void end_late(int) { ::_exit(timed_out); }
+
+void end_at_the_latest_in(std::uint64_t ns) {
+  struct sigaction a {};
+  a.sa_handler = end_late;
+  ::sigaction(SIGALRM, &a, nullptr);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGALRM);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  itimerval t{};
+  t.it_value.tv_sec = static_cast<time_t>(ns / 1'000'000'000) + 1;
+  ::setitimer(ITIMER_REAL, &t, nullptr);
+}
 
 }  // namespace
 
@@ -99,7 +119,11 @@ int keeper::run() {
     std::fprintf(stderr, "penrun: %s\n", why.message().c_str());
     return 1;
   }
-  if (options_.timeout_ns != 0) limit_ns_ = now_ns() + options_.timeout_ns;
+  if (options_.timeout_ns != 0) {
+    limit_ns_ = now_ns() + options_.timeout_ns;
+    end_at_the_latest_in(options_.timeout_ns +
+                         (options_.hosts.empty() ? after_limit_ns : after_limit_far_ns));
+  }
   line_stream::give_up_at(limit_ns_);
   if (start_all())
     while (alive_ > 0) turn(wait_ms());

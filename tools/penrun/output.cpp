@@ -30,9 +30,9 @@ void line_stream::forward() {
     if (n > 0) {
       take({buffer, static_cast<std::size_t>(n)});
       if (broken_) close();
-      // A process that writes without end must not keep the others waiting.
-      if (static_cast<std::size_t>(n) < sizeof buffer) return;
-      continue;
+      // What is left is seen by the next poll: a process that writes without end keeps nobody
+      // waiting.
+      return;
     }
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
@@ -81,13 +81,14 @@ void line_stream::put_lines(std::string_view lines) {
 // False when it is not worth waiting for any longer.
 bool line_stream::wait_for_room() const {
   for (;;) {
+    const bool late = limit_ns != 0 && penstock::now_ns() > limit_ns;
     pollfd p{to_, POLLOUT, 0};
-    if (::poll(&p, 1, 100) != 0) return true;
+    if (::poll(&p, 1, late ? 0 : 100) != 0) return true;
+    if (late) return false;
     sigset_t waiting;
     sigpending(&waiting);
     for (const int ends : {SIGINT, SIGTERM, SIGQUIT, SIGHUP})
       if (sigismember(&waiting, ends) == 1) return false;
-    if (limit_ns != 0 && penstock::now_ns() > limit_ns) return false;
   }
 }
 
