@@ -56,14 +56,12 @@ class engine final : public channels {
   /// The files of the setting CREDIT_STATS; close() writes them. For a process that leaves
   /// otherwise: once, when it sends nothing more.
   void write_credit_statistics() noexcept;
-  /// Collective; waits (polling) for all, within the exit limit (departure.hpp). From here on every
-  /// call says that it is over.
+  /// Collective; waits for all, polling, within the exit limit. From here on all calls say so.
   void close() noexcept;
   /// Waits until what was sent has been sent, for limit_ns at most.
   void finish_sends(std::uint64_t limit_ns) noexcept;
-  /// Ends the progress thread, if there is one, waiting for a handler that it runs, for limit_ns at
-  /// most. False: it still runs. From a handler on that thread: it does not poll any more. From
-  /// here on others may leave.
+  /// Ends the progress thread, if any, waiting for a handler that it runs, for limit_ns at most.
+  /// False: it still runs. From a handler on it: it does not poll any more. Others may leave now.
   bool stop_progress(std::uint64_t limit_ns) noexcept;
   /// Ends the progress thread, and waits for a handler that it runs.
   void end_progress() noexcept;
@@ -71,15 +69,13 @@ class engine final : public channels {
   // Messages. Requests wait by polling; see endpoint. Replies do not wait.
   status request(rank_id to, const outgoing& m) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
-  /// reply() with a Short of a user's handler; the shortest way there is. args as in
-  /// request_short().
+  /// reply() with a Short of a user's handler, by the shortest way. args as in request_short().
   static status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs) noexcept;
   /// reply() with a Medium of a user's handler. args as in request_short().
   static status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs, const void* payload, std::size_t bytes) noexcept;
-  /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Waits for
-  /// nothing.
+  /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Never waits.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
   /// request() of a Short of a user's handler; the shortest way there is. args is read in pairs: it
   /// has room for an even number of words.
@@ -90,6 +86,12 @@ class engine final : public channels {
                         const void* payload, std::size_t bytes) noexcept;
   /// As request(), but answers status::no_credit and its kin instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
+  /// A request of m's kind, number of words and place, written in place (message/draft.hpp): null,
+  /// and why; sends it, as m, which ends d if it is ok; ends d. wait: request(), or try_request().
+  draft* reserve(rank_id to, const outgoing& m, std::size_t least, std::size_t most,
+                 status& why) noexcept;
+  status commit(draft& d, outgoing m, bool wait) noexcept;
+  void cancel(draft& d) noexcept;
 
   /// One round over all queues; adds the number of messages handled to *n, if that is asked for.
   status poll(unsigned* n = nullptr) noexcept;
@@ -130,12 +132,10 @@ class engine final : public channels {
   [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].path == way::rings; }
   /// True if processes that may (SUPERNODE_MAXSIZE) share memory; alike in all of the job.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
-  /// Where r's segment is mapped in this process (its own for itself), or null; connects when
-  /// needed.
+  /// Where r's segment is mapped here (its own for itself), or null; connects when needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
-  /// What report/ makes texts of. Any thread; counts of messages that are on their way may be a
-  /// moment old.
+  /// For report/. Any thread; counts of messages that are on their way may be a moment old.
   [[nodiscard]] endpoint_counters counters() const;
   /// Of all threads. Any thread.
   [[nodiscard]] std::uint64_t polls() const noexcept;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/message/draft.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -15,7 +16,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 template <class P>
 concept path = requires(P w, const P c, peer& p, domain& d, token_state& t, const outgoing& m,
                         const wire::header& h, ibv_qp_init_attr& init, ibv_comp_channel* bell,
-                        std::uint32_t tag) {
+                        std::uint32_t tag, draft& place, std::size_t bytes) {
   // What it has of its own: before peers are introduced; and when their queue pairs are gone.
   { w.open(bell) } -> std::same_as<result<void>>;
   { w.close() } -> std::same_as<void>;
@@ -23,6 +24,11 @@ concept path = requires(P w, const P c, peer& p, domain& d, token_state& t, cons
   { c.cost_of(m) } -> std::same_as<std::uint32_t>;
   // Sends m, which the handlers' table takes; ok, or what it is short of.
   { w.try_request(p, m) } -> std::same_as<status>;
+  // A request whose payload is written in place: finds a draft a place for the first number of
+  // bytes, or more, up to the second, or leaves it without one; takes its place back. What commits
+  // is try_request() of a message that names the draft: ok takes the place along.
+  { w.reserve(p, place, bytes, bytes) } -> std::same_as<void>;
+  { w.cancel(p, place) } -> std::same_as<void>;
   // Answers t, whose handler runs on this thread.
   { w.reply(t, m) } -> std::same_as<status>;
   // Handles what has come; how many messages that was. tag: the calling thread's.

@@ -60,6 +60,7 @@ template <words W>
     nic::shm::copy_words(fixed, m.args, m.nargs);
   else if (m.nargs != 0)
     std::memcpy(fixed, m.args, 4u * m.nargs);
+  if (W == words::exact && m.payload == payload) return;  // it was written in place
   if (const std::uint32_t n = m.carried(); n != 0) copy_few(payload, m.payload, n);
 }
 
@@ -124,6 +125,10 @@ struct packed {
   explicit constexpr packed(const wire::header& h) noexcept
       : packed(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)) {}
 
+  /// Where the payload of a message with such a fixed part begins.
+  static constexpr std::uint32_t payload_at(std::uint32_t fixed) noexcept {
+    return wire::packed_bytes(fixed, 1) - 1;
+  }
   /// The parts of a message that begins there.
   [[nodiscard]] parts find(std::byte* at) const noexcept {
     return {at + sizeof(wire::header), at + (bytes - carried)};

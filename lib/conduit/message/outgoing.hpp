@@ -16,6 +16,8 @@ using limits::max_medium;
 /// Largest payload of a Long.
 inline constexpr std::size_t max_long = 0x7fffffff;
 
+struct draft;
+
 /// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
 struct outgoing {
   wire::kind kind = wire::kind::short_;
@@ -27,6 +29,8 @@ struct outgoing {
   std::size_t bytes = 0;
   void* dest = nullptr;  ///< Longs: address in the target's segment
   bool async = false;    ///< LongAsync: payload stays untouched until the reply
+  /// What the payload was written in, if it was written in place.
+  draft* written = nullptr;
 
   /// Bytes of payload that travel with the header: a Long's own have gone ahead.
   [[nodiscard]] constexpr std::uint32_t carried() const noexcept {

@@ -31,6 +31,8 @@ class ring_path {
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
   status try_request(peer& p, const outgoing& m) noexcept;
+  void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
+  void cancel(peer&, draft&) noexcept {}
   status reply(token_state& t, const outgoing& m) noexcept;
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_requests(domain& d, std::uint32_t tag) noexcept;

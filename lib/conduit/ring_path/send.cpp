@@ -42,9 +42,10 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       s = status::no_space;
     } else {
       if (m.kind == wire::kind::long_ && m.bytes != 0)
-        std::memcpy(p.segment_here.load(std::memory_order_relaxed) +
-                        (static_cast<std::byte*>(m.dest) - p.segment_base),
-                    m.payload, m.bytes);
+        if (std::byte* const there = p.segment_here.load(std::memory_order_relaxed) +
+                                     (static_cast<std::byte*>(m.dest) - p.segment_base);
+            there != m.payload)
+          std::memcpy(there, m.payload, m.bytes);
       wire::header h;
       h.credit = c_.request_credit_byte(p, cost);
       p.request_tx->push(op_direct, ring_word(m, h), l.data_bytes,
@@ -61,6 +62,17 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
     c_.share_core(credit::lease_messages);
   return s;
+}
+
+// A Long is written where it goes. A Medium has no place here: in a ring it would keep all behind
+// it waiting.
+void ring_path::reserve(peer& p, draft& d, std::size_t, std::size_t most) noexcept {
+  if (d.dest == nullptr) return;
+  // A8 mapped  acquire p.segment_here  <- R8
+  std::byte* const base = p.segment_here.load(std::memory_order_acquire);
+  if (base == nullptr) return;
+  d.payload = base + (static_cast<std::byte*>(d.dest) - p.segment_base);
+  d.most = most;
 }
 
 status ring_path::reply(token_state& t, const outgoing& m) noexcept {

@@ -33,15 +33,17 @@ bool verbs_path::packs(const outgoing& m) const noexcept {
              c_.settings_.packed_long_cutover;
 }
 
-// Registers a Long's payload for one transfer, or finds it in the segment.
-result<std::uint32_t> verbs_path::key_for(const void* payload, std::size_t bytes,
+// Registers a Long's payload for one transfer, or finds it in the segment or a chunk.
+result<std::uint32_t> verbs_path::key_for(const peer& p, const outgoing& m,
                                           ibv_mr*& temporary) noexcept {
   temporary = nullptr;
+  if (m.written != nullptr && m.written->chunk != queues::no_chunk)
+    return p.home->queues->request_chunks->keys().lkey;
   const auto own = c_.segment();
   const auto at =
-      reinterpret_cast<std::uintptr_t>(payload) - reinterpret_cast<std::uintptr_t>(own.data());
-  if (at < own.size() && bytes <= own.size() - at) return c_.segment_->keys().lkey;
-  temporary = c_.device_.verbs->reg_mr(c_.pd_, const_cast<void*>(payload), bytes, 0);
+      reinterpret_cast<std::uintptr_t>(m.payload) - reinterpret_cast<std::uintptr_t>(own.data());
+  if (at < own.size() && m.bytes <= own.size() - at) return c_.segment_->keys().lkey;
+  temporary = c_.device_.verbs->reg_mr(c_.pd_, const_cast<void*>(m.payload), m.bytes, 0);
   if (temporary == nullptr)
     return failure{"ibv_reg_mr of the payload of a Long", errno, "raise ulimit -l"};
   return temporary->lkey;
@@ -51,7 +53,7 @@ result<std::uint32_t> verbs_path::key_for(const void* payload, std::size_t bytes
 status verbs_path::write_payload(peer& p, unsigned l, const outgoing& m,
                                  std::uint64_t& number) noexcept {
   ibv_mr* temporary = nullptr;
-  auto key = key_for(m.payload, m.bytes, temporary);
+  auto key = key_for(p, m, temporary);
   if (!key) {
     log(log_level::error, "%s", key.error().message().c_str());
     return status::device_error;
@@ -98,19 +100,19 @@ void verbs_path::long_went(const peer& p, std::uint64_t number) noexcept {
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
-// for it; inside request_out. copied: n <= short_inline_. before(): sends what has to be on its way
-// first, and sees that the request itself may be posted.
+// for it; inside request_out. copied: n <= short_inline_. held: the chunk, if there is one already.
+// before(): sends what has to be on its way first, and sees that the request itself may be posted.
 template <class Write, class Before>
 [[gnu::always_inline]] inline status verbs_path::post_request(peer& p, std::uint32_t tag,
                                                               unsigned l, std::uint32_t cost,
                                                               std::uint32_t n, bool copied,
-                                                              Write&& write,
+                                                              std::uint16_t held, Write&& write,
                                                               Before&& before) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
-  const std::optional<std::uint32_t> chunk = chunks.take();
+  const std::optional<std::uint32_t> chunk = held == queues::no_chunk ? chunks.take() : held;
   if (!chunk) return status::no_chunk;
   if (const status s = before(); s != status::ok) [[unlikely]] {
-    chunks.give(*chunk);
+    if (held == queues::no_chunk) chunks.give(*chunk);
     return s;
   }
   // What the device copies at once is built here: the chunk's lines were written by the peer, and
@@ -145,11 +147,32 @@ bool verbs_path::request_plain(peer& p, std::uint32_t tag, const outgoing& m) no
     return false;
   const auto before = [&p] { return may_request(p, lane_request); };
   const bool sent = p.credits.lease != 0 &&
-                    post_request(p, tag, lane_request, 1, l.bytes, true,
+                    post_request(p, tag, lane_request, 1, l.bytes, true, queues::no_chunk,
                                  packed_writer<codec::words::pairs>(m, l), before) == status::ok;
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   p.request_out.leave(tag);
   return sent;
+}
+
+// A chunk, behind room for the header and the words: the message is then sent from where it was
+// written. Drafts hold a quarter of a domain's chunks at most, so that other requests find some.
+void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept {
+  queues::chunk_pool& chunks = *p.home->queues->request_chunks;
+  const std::uint32_t at = codec::packed::payload_at(wire::fixed_bytes(d.kind, d.nargs));
+  const std::size_t room =
+      d.kind == wire::kind::medium ? std::size_t{max_medium} : chunks.chunk_bytes() - at;
+  if (least > room || drafts_.load(std::memory_order_relaxed) >= chunks.chunks() / 4) return;
+  const std::optional<std::uint32_t> chunk = chunks.take();
+  if (!chunk) return;
+  drafts_.fetch_add(1, std::memory_order_relaxed);
+  d.chunk = static_cast<std::uint16_t>(*chunk);
+  d.payload = chunks.at(*chunk) + at;
+  d.most = std::min(most, room);
+}
+
+void verbs_path::cancel(peer& p, draft& d) noexcept {
+  p.home->queues->request_chunks->give(std::exchange(d.chunk, queues::no_chunk));
+  drafts_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
@@ -171,8 +194,9 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
     c_.collect_returned(p, tag);
     s = c_.take_credits(p, cost);
   }
+  const std::uint16_t held = m.written == nullptr ? queues::no_chunk : m.written->chunk;
   if (s == status::ok)
-    s = post_request(p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_,
+    s = post_request(p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_, held,
                      packed_writer<codec::words::exact>(m, layout), [&] {
                        if (!separate) return may_request(p, l);
                        if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
@@ -188,7 +212,11 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
     c_.share_core(credit::lease_messages);
-  if (s == status::ok && separate && !m.async)
+  if (s == status::ok && held != queues::no_chunk) {
+    // The chunk is the request's now, and comes back with the answer.
+    m.written->chunk = queues::no_chunk;
+    drafts_.fetch_sub(1, std::memory_order_relaxed);
+  } else if (s == status::ok && separate && !m.async)
     await_sends(p, [&] { return p.lanes[l].completed(written); });
   return s;
 }

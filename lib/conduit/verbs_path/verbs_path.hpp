@@ -22,6 +22,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
+
 #include "lib/conduit/channel/path.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -37,6 +39,8 @@ class verbs_path {
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
   status try_request(peer& p, const outgoing& m) noexcept;
+  void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
+  void cancel(peer& p, draft& d) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_requests(domain& d, std::uint32_t tag) noexcept;
@@ -85,15 +89,15 @@ class verbs_path {
 
   // send.cpp
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
-  result<std::uint32_t> key_for(const void* payload, std::size_t bytes,
-                                ibv_mr*& temporary) noexcept;
+  result<std::uint32_t> key_for(const peer& p, const outgoing& m, ibv_mr*& temporary) noexcept;
   status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint64_t& number) noexcept;
   [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
   void long_went(const peer& p, std::uint64_t number) noexcept;
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
   template <class Write, class Before>
   status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
-                      std::uint32_t n, bool copied, Write&& write, Before&& before) noexcept;
+                      std::uint32_t n, bool copied, std::uint16_t held, Write&& write,
+                      Before&& before) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
 
@@ -123,9 +127,10 @@ class verbs_path {
 
   channels& c_;
   bool plain_ = false;
-  std::uint32_t max_inline_ = 0;        // bytes that queue pairs take inline
-  std::uint32_t short_inline_ = 0;      // the same, of messages that cost one credit
-  std::uint32_t unanswered_limit_ = 1;  // requests without reply that one message answers
+  std::uint32_t max_inline_ = 0;          // bytes that queue pairs take inline
+  std::uint32_t short_inline_ = 0;        // the same, of messages that cost one credit
+  std::uint32_t unanswered_limit_ = 1;    // requests without reply that one message answers
+  std::atomic<std::uint32_t> drafts_{0};  // chunks that drafts hold, of all domains
 };
 static_assert(path<verbs_path>);
 

@@ -1,0 +1,153 @@
+// Messages whose payload is written in place: reserve, commit and cancel, of the engine and of the
+// C++ interface (penstock/reserve.hpp). What a path does for them is the path's.
+#include "penstock/reserve.hpp"
+#include "lib/base/log.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/message/draft.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// The last draft that this thread has let go: a thread that sends one message after the other
+// allocates once.
+struct kept_draft {
+  draft* last = nullptr;
+  bool over = false;  // the thread ends
+  ~kept_draft() {
+    over = true;
+    delete std::exchange(last, nullptr);
+  }
+};
+thread_local kept_draft kept;
+
+// Why d is not sent as m, or null.
+const char* objection(const draft& d, const outgoing& m) noexcept {
+  if (d.tag != my_tag()) return "another thread has reserved it";
+  if (m.bytes > d.most) return "more bytes than are reserved";
+  if (m.kind != d.kind || m.nargs != d.nargs || (d.dest != nullptr && m.dest != d.dest))
+    return "of another kind, with other arguments, or for another place, than was reserved";
+  return nullptr;
+}
+
+}  // namespace
+
+draft* draft::take() noexcept {
+  if (draft* const d = std::exchange(kept.last, nullptr)) [[likely]]
+    return d;
+  return new (std::nothrow) draft;
+}
+
+void draft::let_go(draft& d) noexcept {
+  d.large.reset();
+  d.chunk = no_chunk;
+  if (kept.last != nullptr || kept.over) [[unlikely]]
+    delete &d;
+  else
+    kept.last = &d;
+}
+
+draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::size_t most,
+                       status& why) noexcept {
+  const bool is_long = m.kind == wire::kind::long_;
+  const std::size_t limit = is_long ? max_long : std::size_t{max_medium};
+  why = running != nullptr                   ? status::in_handler
+        : to >= size_                        ? status::bad_rank
+        : !started_                          ? over()
+        : most < least || m.nargs > max_args ? status::bad_arguments
+        : least > limit                      ? status::too_long
+                                             : status::ok;
+  if (why != status::ok) return nullptr;
+  const std::uint32_t tag = my_tag();
+  peer& p = channel(to, tag);
+  most = std::min(most, limit);
+  if (is_long && m.dest != nullptr) {
+    const std::span<std::byte> there = segment_of(to);
+    const auto at =
+        reinterpret_cast<std::uintptr_t>(m.dest) - reinterpret_cast<std::uintptr_t>(there.data());
+    if (at > there.size() || least > there.size() - at) {
+      why = status::out_of_segment;
+      return nullptr;
+    }
+    most = std::min(most, there.size() - at);
+  }
+  draft* const d = draft::take();
+  if (d == nullptr) return nullptr;
+  d->to = to;
+  d->kind = m.kind;
+  d->nargs = m.nargs;
+  d->dest = is_long ? m.dest : nullptr;
+  d->tag = tag;
+  d->payload = nullptr;
+  if (to != rank_) by_path(*this, p, [&](auto& path) { path.reserve(p, *d, least, most); });
+  if (d->payload == nullptr && !d->use_own(least, most)) [[unlikely]] {
+    draft::let_go(*d);
+    why = status::too_long;
+    return nullptr;
+  }
+  return d;
+}
+
+status engine::commit(draft& d, outgoing m, bool wait) noexcept {
+  if (const char* const no = objection(d, m); no != nullptr) [[unlikely]] {
+    log(log_level::error, "commit of a message to rank %u: %zu bytes of %zu: %s", d.to, m.bytes,
+        d.most, no);
+    return m.bytes > d.most ? status::too_long : status::bad_arguments;
+  }
+  m.payload = d.payload;
+  m.written = &d;
+  const status s = wait ? request(d.to, m) : try_request(d.to, m);
+  if (s == status::ok) [[likely]]
+    draft::let_go(d);
+  return s;
+}
+
+void engine::cancel(draft& d) noexcept {
+  if (d.chunk != draft::no_chunk)
+    by_path(*this, channel(d.to, d.tag), [&](auto& path) { path.cancel(channel(d.to, d.tag), d); });
+  draft::let_go(d);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
+
+namespace penstock::PENSTOCK_ABI::detail {
+
+reserved::reserved(endpoint& ep, rank_id to, std::uint8_t handler, unsigned nargs, bool is_long,
+                   std::size_t least, std::size_t most, void* dest) noexcept
+    : engine_(&ep.internals()), handler_(handler) {
+  conduit::outgoing m;
+  m.kind = is_long ? conduit::wire::kind::long_ : conduit::wire::kind::medium;
+  m.nargs = static_cast<std::uint8_t>(nargs);
+  m.dest = dest;
+  draft_ = engine_->reserve(to, m, least, most, why_);
+  if (draft_ != nullptr) payload_ = {draft_->payload, draft_->most};
+}
+
+status reserved::commit_raw(std::size_t bytes, const std::uint32_t* args, bool wait) noexcept {
+  if (draft_ == nullptr) {
+    log(log_level::error, "commit of a reservation that is empty: %s",
+        why_ == status::ok ? "it was committed, cancelled or moved from" : describe(why_));
+    return why_ == status::ok ? status::bad_arguments : why_;
+  }
+  const status s = engine_->commit(*draft_,
+                                   {.kind = draft_->kind,
+                                    .handler = handler_,
+                                    .nargs = draft_->nargs,
+                                    .args = args,
+                                    .bytes = bytes,
+                                    .dest = draft_->dest},
+                                   wait);
+  if (s == status::ok) [[likely]] {
+    draft_ = nullptr;
+    payload_ = {};
+  }
+  return s;
+}
+
+void reserved::cancel() noexcept {
+  if (draft_ == nullptr) return;
+  if (!is_forked()) engine_->cancel(*draft_);
+  draft_ = nullptr;
+  payload_ = {};
+}
+
+}  // namespace penstock::PENSTOCK_ABI::detail
