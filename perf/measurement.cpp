@@ -3,13 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "perf/json_line.hpp"
 
 namespace penstock::perf {
 
 namespace {
+
+constexpr std::size_t histogram_rows = 24;
 
 double tenths(double x) noexcept { return std::round(x * 10) / 10; }
 
@@ -32,7 +36,7 @@ double measurement::ratio() const noexcept {
   return twin_rate > 0 ? rate / twin_rate : 0;
 }
 
-std::string to_json(const measurement& m) {
+std::string to_json(const measurement& m, bool with_histogram) {
   json_line times;
   times.add("min", tenths(m.ns.min)).add("p50", tenths(m.ns.p50)).add("p90", tenths(m.ns.p90));
   times.add("p99", tenths(m.ns.p99)).add("p999", tenths(m.ns.p999)).add("max", tenths(m.ns.max));
@@ -44,6 +48,16 @@ std::string to_json(const measurement& m) {
   line.add("rate", std::round(m.rate)).add("bytes_per_s", std::round(m.bytes_per_s()));
   line.add("twin_ns", tenths(m.twin_ns)).add("twin_rate", std::round(m.twin_rate));
   line.add("ratio", std::round(m.ratio() * 1e4) / 1e4).add_list("probe_ns", probes);
+  if (with_histogram) {
+    std::vector<double> bounds;
+    std::vector<std::uint32_t> counts;
+    for (const distribution::part& p : m.ns.spread.histogram(histogram_rows)) {
+      if (bounds.empty()) bounds.push_back(tenths(p.from));
+      bounds.push_back(tenths(p.to));
+      counts.push_back(static_cast<std::uint32_t>(p.count));
+    }
+    line.add_list("histogram_ns", bounds).add_list("histogram_samples", counts);
+  }
   return line.text();
 }
 
@@ -61,6 +75,29 @@ std::string table_row(const measurement& m) {
                      time(m.ns.p999), time(m.ns.max), per_second(m.rate),
                      per_second(m.bytes_per_s()),
                      m.is_latency ? time(m.twin_ns) : per_second(m.twin_rate), m.ratio());
+}
+
+std::string histogram_of(const measurement& m) {
+  constexpr double bar = 40;
+  const auto parts = m.ns.spread.histogram(histogram_rows);
+  const auto all = static_cast<double>(m.ns.spread.count());
+  const auto twins = static_cast<double>(m.twin_spread.count());
+  std::uint64_t most = 1, seen = 0;
+  for (const auto& p : parts) most = std::max(most, p.count);
+  std::string out = fmt::format("{:>10}{:>10}{:>11}{:>9}{:>9}{:>9}\n", "from ns", "to", "samples",
+                                "%", "up to", "twin");
+  for (const auto& p : parts) {
+    seen += p.count;
+    std::uint64_t twin = 0;
+    for (const auto& t : m.twin_spread.parts()) twin += t.to <= p.to * 1.0001 ? t.count : 0;
+    out += fmt::format(
+        "{:>10}{:>10}{:>11}{:>9.3f}{:>9.3f}{:>9} {:#<{}}\n", time(p.from), time(p.to), p.count,
+        100 * static_cast<double>(p.count) / all, 100 * static_cast<double>(seen) / all,
+        twins > 0 ? fmt::format("{:.3f}", 100 * static_cast<double>(twin) / twins) : "-", "",
+        static_cast<int>(
+            std::ceil(bar * static_cast<double>(p.count) / static_cast<double>(most))));
+  }
+  return out;
 }
 
 std::string csv_head() {

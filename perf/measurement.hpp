@@ -19,6 +19,7 @@ struct measurement {
   summary ns;                        ///< per operation
   double rate = 0;                   ///< operations per second
   double twin_ns = 0;                ///< the twin's median
+  distribution twin_spread;          ///< of the twin's samples
   double twin_rate = 0;              ///< the twin's operations per second
   std::array<double, 2> probe_ns{};  ///< cache-line round trip before and after; 0: not possible
 
@@ -27,14 +28,18 @@ struct measurement {
   [[nodiscard]] double ratio() const noexcept;
 };
 
-/// One JSON object, no line end. Times to 0.1 ns, ratio to four digits.
-std::string to_json(const measurement& m);
+/// One JSON object, no line end. Times to 0.1 ns, ratio to four digits. with_histogram: and how
+/// our samples are spread, as the bounds of buckets in ns and what each holds.
+std::string to_json(const measurement& m, bool with_histogram = false);
 
 /// The table's two heading lines, with line ends: what is measured where, and the columns.
 std::string table_head(const measurement& m);
 /// One line of the table, with line end: at most 100 columns. Times in ns, but for those that name
 /// another unit.
 std::string table_row(const measurement& m);
+
+/// How the samples are spread, ours beside the twin's: lines of at most 100 columns.
+std::string histogram_of(const measurement& m);
 
 /// The same for programs that read tables, every field of the JSON; with line ends.
 std::string csv_head();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace penstock::perf {
 
@@ -20,12 +21,19 @@ summary summarize(std::span<std::uint64_t> samples, double unit) noexcept {
   const auto figure = [&](double fraction) {
     return static_cast<double>(at(samples, fraction)) * unit;
   };
+  distribution spread;
+  for (auto i = samples.begin(); i != samples.end();) {
+    const auto next = std::upper_bound(i, samples.end(), *i);
+    spread.add(static_cast<double>(*i) * unit, static_cast<std::uint64_t>(next - i));
+    i = next;
+  }
   return {static_cast<double>(samples.front()) * unit,
           figure(0.5),
           figure(0.9),
           figure(0.99),
           figure(0.999),
-          static_cast<double>(samples.back()) * unit};
+          static_cast<double>(samples.back()) * unit,
+          std::move(spread)};
 }
 
 std::uint64_t median(std::span<std::uint64_t> samples) noexcept {

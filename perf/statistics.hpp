@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <span>
 
+#include "perf/distribution.hpp"
+
 namespace penstock::perf {
 
 /// Order statistics of a set of samples, in the samples' unit.
 struct summary {
   double min = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
+  distribution spread{};  ///< all of them; empty where only a mean is known
 };
 
 /// Sorts samples in place. unit: what one sample count is worth (ns per tick, over operations per

@@ -1,5 +1,6 @@
-// penperf: becomes penperf-seq or penperf-par beside it, the same program linked with the library
-// for one thread or for many. The mode is looked for here; everything else is for them to read.
+// penperf: becomes penperf-seq, penperf-parsync or penperf-par beside it, the same program linked
+// with the library for one thread, for many that take turns, or for many. The mode is looked for
+// here; everything else is for them to read.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -19,8 +20,8 @@ int main(int argc, char** argv) {
     else
       args.emplace_back(a);
   }
-  if (mode != "seq" && mode != "par") {
-    std::fprintf(stderr, "penperf: --mode %s: seq or par is wanted\n", mode.c_str());
+  if (mode != "seq" && mode != "parsync" && mode != "par") {
+    std::fprintf(stderr, "penperf: --mode %s: seq, parsync or par is wanted\n", mode.c_str());
     return 2;
   }
   // In a build tree they lie beside this; installed, where nobody looks for programs.

@@ -96,7 +96,7 @@ options parse(int argc, char** argv) {
     benches += "  " + std::string(b.name) + ": " + b.help + "\n";
   line.footer(benches);
   std::string mode;
-  line.word("--mode", mode, {"seq", "par"}, "Thread mode of the library");
+  line.word("--mode", mode, {"seq", "parsync", "par"}, "Thread mode of the library");
   line.option("BENCH", "What to measure; see below",
               [&o](const std::string& name) {
                 o.bench = name;
@@ -134,14 +134,22 @@ options parse(int argc, char** argv) {
   line.text("--cpus", cpus, "Processors of the requester and of the target", {.type = "A,B"});
   line.flag("--json", o.json, "One JSON object on a line");
   line.flag("--csv", o.csv, "Comma-separated values, with a heading");
-  line.text("--svg", o.svg, "Also draw the figures of all sizes", {.type = "FILE"});
+  line.flag("--histogram", o.histogram, "How the samples are spread, beside the twin's");
+  line.text("--svg", o.svg, "Also draws latency or bandwidth by size (-a)", {.type = "FILE"});
+  line.text("--svg-rate", o.svg_rate, "Also draws operations a second by size (-a)",
+            {.type = "FILE"});
+  line.text("--svg-cdf", o.svg_cdf, "Also draws the share of samples up to each time",
+            {.type = "FILE"});
   line.flag("--counters", o.counters,
             "Both processes also print what they have counted, to stderr");
   line.parse(argc, argv);
   if (!read_cpus(cpus, o.cpus)) line.refuse("--cpus", cpus + ": two numbers are wanted, as in 0,1");
   if (o.json && o.csv) line.refuse("--csv", "--json says otherwise");
   if (o.all_sizes && o.size != 0) line.refuse("-s", "-a measures all sizes");
-  if (!o.svg.empty() && !o.all_sizes) line.refuse("--svg", "a picture of all sizes needs -a");
+  for (const char* by_size : {"--svg", "--svg-rate"})
+    if (line.given(by_size) && !o.all_sizes)
+      line.refuse(by_size, "a picture of all sizes needs -a");
+  if (o.histogram && o.csv) line.refuse("--histogram", "--csv has a row a size; say --json");
   if (line.given("-D") && o.iters != 0)
     line.refuse("-D", "-n says how many operations a round has");
   const std::string misplaced = not_for(o.bench, line);

@@ -45,7 +45,10 @@ struct options {
   std::vector<unsigned> cpus;  ///< of the requester and the target; empty: the first two
   bool json = false, csv = false;
   bool counters = false;  ///< both processes print what they have counted
-  std::string svg;        ///< a picture of all sizes
+  bool histogram = false;
+  std::string svg;       ///< a picture of all sizes: latency or bandwidth
+  std::string svg_rate;  ///< and of operations a second
+  std::string svg_cdf;   ///< how samples are spread
 };
 
 /// The sizes that o.all_sizes stands for.

@@ -1,8 +1,10 @@
-// penperf-seq and penperf-par: joins or starts a job of two processes, runs the rounds of one
-// benchmark and prints the median one.
+// penperf-seq, penperf-parsync and penperf-par: joins or starts a job of two processes, runs the
+// rounds of one benchmark and prints the median one.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.hpp"
@@ -59,6 +61,7 @@ perf::measurement one_round(rig& r, bench& b, perf::measurement m, bool raw_firs
   m.iters = ours.count;
   m.twin_ns = raw.ns.p50;
   m.twin_rate = raw.rate;
+  m.twin_spread = raw.ns.spread;
   return m;
 }
 
@@ -77,12 +80,21 @@ perf::measurement measure(rig& r, bench& b, const perf::measurement& head) {
 
 void print(const options& o, const perf::measurement& m, bool first) {
   if (o.json)
-    std::printf("%s\n", perf::to_json(m).c_str());
+    std::printf("%s\n", perf::to_json(m, o.histogram).c_str());
   else if (o.csv)
     std::printf("%s%s", first ? perf::csv_head().c_str() : "", perf::csv_row(m).c_str());
   else
     std::printf("%s%s", first ? perf::table_head(m).c_str() : "", perf::table_row(m).c_str());
+  if (o.histogram && !o.json) std::printf("%s", perf::histogram_of(m).c_str());
   std::fflush(stdout);
+}
+
+void draw_all(const options& o, std::span<const perf::measurement> all) {
+  const std::pair<const std::string&,
+                  bool (*)(std::span<const perf::measurement>, const std::string&)>
+      pictures[] = {{o.svg, &draw}, {o.svg_rate, &draw_rate}, {o.svg_cdf, &draw_spread}};
+  for (const auto& [path, make] : pictures)
+    if (!path.empty() && !make(all, path)) fatal(1, "cannot draw %s", path.c_str());
 }
 
 /// All rounds of one size. Collective; the requester's answer counts.
@@ -144,8 +156,7 @@ int run(int argc, char** argv) {
     all.push_back(at_size(w, o));
     if (w.rank() == requester_rank) print(o, all.back(), all.size() == 1);
   }
-  if (w.rank() == requester_rank && !o.svg.empty() && !draw(all, o.svg))
-    fatal(1, "--svg: cannot write %s", o.svg.c_str());
+  if (w.rank() == requester_rank) draw_all(o, all);
   return 0;
 }
 

@@ -7,10 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "lib/base/clock.hpp"
-#include "perf/patience.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/sampled.hpp"
 
 namespace penstock::penperf {
 
@@ -19,7 +18,7 @@ namespace {
 enum : gasnet_handler_t { on_unpack = 200, on_unpacked, on_finish };
 constexpr gasnet_node_t target = 1;
 constexpr std::size_t pieces = 1024;
-constexpr std::uint64_t few = 20, in_a_round = 2000;
+constexpr std::uint64_t in_a_round = 2000;
 
 void must_gasnet(int rc, const char* what) {
   if (rc != GASNET_OK) fatal(1, "%s: %s", what, gasnet_ErrorDesc(rc));
@@ -74,7 +73,7 @@ class strided final : public bench {
 
   figures ours(rig& r) override {
     return beside_target(r, [&] {
-      return measure([&] {
+      return sampled(samples_, 1, [&] {
         const std::size_t stride[] = {piece * 2}, count[] = {piece, pieces};
         gasnet_puts_bulk(target, there, stride, source_.data(), stride, count, 1);
       });
@@ -83,12 +82,12 @@ class strided final : public bench {
 
   figures raw(rig& r) override {
     return beside_target(r, [&] {
-      const figures a = measure([&] {
+      const figures a = sampled(samples_, 1, [&] {
         for (std::size_t i = 0; i < pieces; ++i)
           gasnet_put_nbi_bulk(target, there + i * piece * 2, source_.data() + i * piece * 2, piece);
         gasnet_wait_syncnbi_puts();
       });
-      const figures b = measure([&] {
+      const figures b = sampled(samples_, 1, [&] {
         for (std::size_t i = 0; i < pieces; ++i)
           std::memcpy(packed_.data() + i * piece, source_.data() + i * piece * 2, piece);
         gasnet_put_bulk(target, there + spread_bytes(), packed_.data(), packed_.size());
@@ -107,29 +106,6 @@ class strided final : public bench {
     const figures found = f();
     must_gasnet(gasnet_AMRequestShort0(target, on_finish), "the last request");
     return found;
-  }
-  template <class Op>
-  figures measure(Op&& op) {
-    const auto run = [&](std::span<std::uint64_t> samples) {
-      std::uint64_t before = ticks();
-      for (auto& s : samples) {
-        op();
-        const std::uint64_t now = ticks();
-        s = now - before;
-        before = now;
-      }
-    };
-    const std::span all(samples_);
-    settle([&] {
-      const auto some = all.first(std::min<std::size_t>(few, all.size()));
-      run(some);
-      return static_cast<double>(perf::median(some)) * ns_per_tick();
-    });
-    const std::uint64_t start = ticks();
-    run(all);
-    const double took = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
-    return {perf::summarize(all, ns_per_tick()), static_cast<double>(all.size()) / took,
-            all.size()};
   }
 
   std::vector<std::uint64_t> samples_;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
 
 using namespace penstock::perf;
 
@@ -73,6 +76,29 @@ TEST_CASE("The table names bench and device once, and a row has at most 100 colu
     CHECK(text.find('\n') == text.size() - 1);
     CHECK(text.size() <= 101);
   }
+}
+
+TEST_CASE("A histogram is said in bounds and counts, and has at most 100 columns") {
+  measurement m = example();
+  std::vector<std::uint64_t> samples(1000, 300);
+  samples.back() = 5'000'000'000;
+  m.ns = summarize(samples, 1);
+  const auto j = nlohmann::json::parse(to_json(m, true));
+  const auto &bounds = j["histogram_ns"], &counts = j["histogram_samples"];
+  REQUIRE(bounds.size() == counts.size() + 1);
+  CHECK(counts.size() > 2);
+  CHECK(counts.size() <= 24);
+  CHECK(counts.front() == 999);
+  CHECK(counts.back() == 1);
+  CHECK(bounds.front() <= 300);
+  CHECK(bounds.back() > 5e9);
+  const std::string table = histogram_of(m);
+  CHECK(std::count(table.begin(), table.end(), '\n') ==
+        static_cast<std::ptrdiff_t>(counts.size() + 1));
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  CHECK(table.find("100.000") != std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(to_json(m)).contains("histogram_ns"));
 }
 
 TEST_CASE("A row of comma-separated values has a value for each name") {

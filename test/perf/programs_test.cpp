@@ -93,7 +93,8 @@ TEST_CASE("ghost refuses what it cannot do, in every process") {
 }
 
 TEST_CASE("penperf makes its own job of two and measures a round trip beside its twin") {
-  for (const char* mode : {"seq", "par"}) {
+  std::istringstream modes(PENPERF_MODES);
+  for (std::string mode; std::getline(modes, mode, ',');) {
     const auto j = measured({"--mode", mode, "am_lat"});
     CHECK(j["bench"] == "am_lat");
     CHECK(j["kind"] == "short");
@@ -216,6 +217,8 @@ TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
       {"poll", "-D", "1"},
       {"am_lat", "--cpus", "0"},
       {"am_lat", "--svg", "x.svg"},
+      {"am_lat", "--svg-rate", "x.svg"},
+      {"am_lat", "--histogram", "--csv"},
       {"am_lat", "--json", "--csv"},
       {"--mode", "par", "am_lat", "--threads", "2"},
   };
@@ -251,6 +254,55 @@ TEST_CASE("penperf -a measures every size in one table, and draws it") {
   CHECK(lines_with(svg, "<circle") == 39);  // three curves
   CHECK(svg.ends_with("</svg>\n"));
   std::filesystem::remove(file);
+}
+
+TEST_CASE("penperf draws rates by size and the spread of samples, and counts them in a histogram") {
+  const auto file = [](const char* what) {
+    return (std::filesystem::temp_directory_path() /
+            ("penperf-" + std::to_string(::getpid()) + what + ".svg"))
+        .string();
+  };
+  const auto taken = [](const std::string& path) {
+    std::ifstream picture(path);
+    std::string svg((std::istreambuf_iterator<char>(picture)), {});
+    std::filesystem::remove(path);
+    CHECK(svg.ends_with("</svg>\n"));
+    return svg;
+  };
+  const outcome sizes = run({PENPERF, "am_rate", "--kind", "medium", "-a", "-n", "20", "--rounds",
+                             "1", "--svg-rate", file("rate"), "--svg-cdf", file("all")});
+  CAPTURE(sizes.err);
+  REQUIRE(sizes.code == 0);
+  CHECK(lines_with(taken(file("rate")), "<circle") == 26);   // ours and the twin, 13 sizes
+  CHECK(lines_with(taken(file("all")), "<polyline") == 13);  // a curve a size
+  const outcome one = run({PENPERF, "am_lat", "-n", "500", "--rounds", "1", "--histogram", "--json",
+                           "--svg-cdf", file("one")});
+  CAPTURE(one.err);
+  REQUIRE(one.code == 0);
+  const std::string svg = taken(file("one"));
+  CHECK(lines_with(svg, "<polyline") == 2);
+  CHECK(lines_with(svg, ">twin</text>") == 1);
+  const auto j = nlohmann::json::parse(one.out);
+  std::uint64_t samples = 0;
+  for (const auto& n : j["histogram_samples"]) samples += n.get<std::uint64_t>();
+  CHECK(samples == 500);
+  CHECK(j["histogram_ns"].front() <= j["ns"]["min"]);
+  CHECK(j["histogram_ns"].back() >= j["ns"]["max"]);
+}
+
+TEST_CASE("No line that penperf prints for people has more than 100 columns") {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"am_lat"}, {"credit_take_return"}, {"gasnet_put_nbi"}, {"put_bw", "-s", "8M"}}) {
+    std::vector<std::string> words = {PENPERF, "--histogram", "-n", "50", "--rounds", "1"};
+    words.insert(words.begin() + 1, more.begin(), more.end());
+    const outcome o = run(words);
+    CHECK(o.code == 0);
+    std::istringstream in(o.out);
+    for (std::string line; std::getline(in, line);) {
+      CAPTURE(line);
+      CHECK(line.size() <= 100);
+    }
+  }
 }
 
 TEST_CASE("penperf --counters prints what both processes have counted") {
