@@ -131,7 +131,7 @@ status endpoint::request_long_raw(rank_id to, std::uint8_t h, const std::uint32_
                                   bool async) noexcept {
   return engine_->request(to, {.kind = conduit::wire::kind::long_,
                                .handler = h,
-                               .nargs = static_cast<std::uint8_t>(n),
+                               .nargs = n,
                                .args = args,
                                .payload = payload,
                                .bytes = bytes,
@@ -155,7 +155,7 @@ status token::reply_long_raw(std::uint8_t index, const std::uint32_t* args, unsi
                              const void* payload, std::size_t bytes, void* dest) noexcept {
   return s_->engine->reply(*s_, {.kind = conduit::wire::kind::long_,
                                  .handler = index,
-                                 .nargs = static_cast<std::uint8_t>(nargs),
+                                 .nargs = nargs,
                                  .args = args,
                                  .payload = payload,
                                  .bytes = bytes,

@@ -34,18 +34,23 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
   return request_short_slow(to, handler, args, nargs);
 }
 
+// What does not go at once. A sender of a stream comes here once a lease: its stores have to wait
+// until those of the stream before them have left the core, so that few are made: what describes
+// the message stays in registers unless it goes the long way.
 status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                   unsigned nargs) noexcept {
-  const outgoing m = short_of(handler, args, nargs);
   if (to < size_ && running == nullptr) [[likely]] {
     const std::uint32_t tag = my_tag();
     peer& p = channel(to, tag);
-    if (p.path == way::verbs ? verbs_.request_plain(p, tag, m)
-                             : concurrent(build_mode) &&
-                                   ring_path::push_short<false>(handlers_, p, tag, m)) [[likely]]
+    const auto push = [&]() __attribute__((always_inline)) {
+      return ring_path::push_short<false>(handlers_, p, tag, short_of(handler, args, nargs));
+    };
+    if (p.path == way::verbs ? verbs_.request_short(p, tag, handler, args, nargs)
+                             : (concurrent(build_mode) && push()) ||
+                                   (quick_polls_ && rings_.renew(p, tag) && push())) [[likely]]
       return status::ok;
   }
-  return request(to, m);
+  return request(to, short_of(handler, args, nargs));
 }
 
 status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
@@ -61,16 +66,19 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
 status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                    unsigned nargs, const void* payload,
                                    std::size_t bytes) noexcept {
-  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
   if (to < size_ && running == nullptr) [[likely]] {
     const std::uint32_t tag = my_tag();
     peer& p = channel(to, tag);
-    if (p.path == way::verbs ? verbs_.request_plain(p, tag, m)
-                             : concurrent(build_mode) &&
-                                   ring_path::push_medium<false>(handlers_, p, tag, m)) [[likely]]
+    const auto push = [&]() __attribute__((always_inline)) {
+      return ring_path::push_medium<false>(handlers_, p, tag,
+                                           medium_of(handler, args, nargs, payload, bytes));
+    };
+    if (p.path == way::verbs ? verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes)
+                             : (concurrent(build_mode) && push()) ||
+                                   (quick_polls_ && rings_.renew(p, tag) && push())) [[likely]]
       return status::ok;
   }
-  return request(to, m);
+  return request(to, medium_of(handler, args, nargs, payload, bytes));
 }
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
@@ -196,8 +204,8 @@ status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint
 
 status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                 unsigned nargs) noexcept {
-  const outgoing m = short_of(handler, args, nargs);
-  return t.engine->verbs_.reply_plain(t, m) ? status::ok : t.engine->reply(t, m);
+  if (t.engine->verbs_.reply_short(t, handler, args, nargs)) return status::ok;
+  return t.engine->reply(t, short_of(handler, args, nargs));
 }
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
@@ -210,8 +218,8 @@ status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uin
 
 status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                                  unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  const outgoing m = medium_of(handler, args, nargs, payload, bytes);
-  return t.engine->verbs_.reply_plain(t, m) ? status::ok : t.engine->reply(t, m);
+  if (t.engine->verbs_.reply_medium(t, handler, args, nargs, payload, bytes)) return status::ok;
+  return t.engine->reply(t, medium_of(handler, args, nargs, payload, bytes));
 }
 
 status engine::reply(token_state& t, const outgoing& m) noexcept {

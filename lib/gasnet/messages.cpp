@@ -223,7 +223,7 @@ outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_hand
   outgoing m;
   m.kind = k;
   m.handler = handler;
-  m.nargs = static_cast<std::uint8_t>(n);
+  m.nargs = n;
   m.args = reinterpret_cast<const std::uint32_t*>(args);
   m.payload = payload;
   m.bytes = bytes;

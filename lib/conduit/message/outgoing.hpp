@@ -23,7 +23,7 @@ struct outgoing {
   wire::kind kind = wire::kind::short_;
   std::uint8_t handler = 0;
   std::uint8_t flags = 0;
-  std::uint8_t nargs = 0;
+  unsigned nargs = 0;
   const std::uint32_t* args = nullptr;
   const void* payload = nullptr;
   std::size_t bytes = 0;
@@ -44,17 +44,14 @@ struct outgoing {
 
 /// A Short of a user's handler.
 inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
-  return {.kind = wire::kind::short_,
-          .handler = handler,
-          .nargs = static_cast<std::uint8_t>(nargs),
-          .args = args};
+  return {.kind = wire::kind::short_, .handler = handler, .nargs = nargs, .args = args};
 }
 /// A Medium of a user's handler.
 inline outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                           const void* payload, std::size_t bytes) noexcept {
   return {.kind = wire::kind::medium,
           .handler = handler,
-          .nargs = static_cast<std::uint8_t>(nargs),
+          .nargs = nargs,
           .args = args,
           .payload = payload,
           .bytes = bytes};

@@ -51,6 +51,10 @@ class ring_path {
   template <bool quick>
   static bool push_medium(const handler_table& handlers, peer& p, std::uint32_t tag,
                           const outgoing& m) noexcept;
+  /// Takes the next lease for these two, where all is by rings: if the last one is spent, the next
+  /// message has nothing to say but what it costs, and the long way would neither look around nor
+  /// share the core. False: it finds out why.
+  bool renew(peer& p, std::uint32_t tag) noexcept;
   /// t.lane says that it may, and `running` that this is its handler.
   static status reply_short(token_state& t, const outgoing& m) noexcept;
   static status reply_medium(token_state& t, const outgoing& m) noexcept;

@@ -23,6 +23,24 @@ status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept
                          most_unanswered - std::min(most_unanswered, used + p.credits.lease));
 }
 
+bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
+  // A3 ready  acquire p.stream  <- R3 (below)
+  nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
+  if (tx == nullptr || p.wakes || c_.spins_before_yield_ == 1 || c_.attention_to_device() ||
+      !p.request_out.try_enter(tag)) [[unlikely]]
+    return false;
+  const std::uint32_t left = tx->recall();
+  p.credits.lease += left;
+  std::uint32_t allowed = 0;
+  if (left == 0 && (p.credits.lease != 0 || lease(p, 1, tag) == status::ok) &&
+      p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]] {
+    (void)tx->has_room(p.credits.lease, 0);
+    p.credits.lease -= allowed = tx->allow(p.credits.lease);
+  }
+  p.request_out.leave(tag);
+  return allowed != 0;
+}
+
 status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   if (!channels::is_ready(p, lane_request)) [[unlikely]]
     return c_.connect(p, lane_request);

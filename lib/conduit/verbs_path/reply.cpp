@@ -57,7 +57,8 @@ template <class Write>
   p.counts.replies.add(1);
 }
 
-bool verbs_path::reply_plain(token_state& t, const outgoing& m) noexcept {
+[[gnu::always_inline]] inline bool verbs_path::reply_plain(token_state& t,
+                                                           const outgoing& m) noexcept {
   if (t.reply_chunk == queues::no_chunk || t.replied || running != &t || !plain_ || !is_plain(m))
       [[unlikely]]
     return false;
@@ -73,6 +74,16 @@ bool verbs_path::reply_plain(token_state& t, const outgoing& m) noexcept {
   p.reply_out.leave(tag);
   t.replied = true;
   return true;
+}
+
+bool verbs_path::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs) noexcept {
+  return reply_plain(t, short_of(handler, args, nargs));
+}
+
+bool verbs_path::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                              unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  return reply_plain(t, medium_of(handler, args, nargs, payload, bytes));
 }
 
 status verbs_path::reply(token_state& t, const outgoing& original) noexcept {

@@ -135,7 +135,8 @@ template <class Write, class Before>
   return status::ok;
 }
 
-bool verbs_path::request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept {
+[[gnu::always_inline]] inline bool verbs_path::request_plain(peer& p, std::uint32_t tag,
+                                                             const outgoing& m) noexcept {
   if (!plain_ || !is_plain(m)) [[unlikely]]
     return false;
   const codec::packed l(m);
@@ -152,6 +153,17 @@ bool verbs_path::request_plain(peer& p, std::uint32_t tag, const outgoing& m) no
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   p.request_out.leave(tag);
   return sent;
+}
+
+bool verbs_path::request_short(peer& p, std::uint32_t tag, std::uint8_t handler,
+                               const std::uint32_t* args, unsigned nargs) noexcept {
+  return request_plain(p, tag, short_of(handler, args, nargs));
+}
+
+bool verbs_path::request_medium(peer& p, std::uint32_t tag, std::uint8_t handler,
+                                const std::uint32_t* args, unsigned nargs, const void* payload,
+                                std::size_t bytes) noexcept {
+  return request_plain(p, tag, medium_of(handler, args, nargs, payload, bytes));
 }
 
 // A chunk, behind room for the header and the words: the message is then sent from where it was

@@ -53,8 +53,14 @@ class verbs_path {
 
   /// A request, or reply, of a user's that costs one credit, when all it needs is at hand. False:
   /// nothing was done, and the long way finds out why.
-  bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
-  bool reply_plain(token_state& t, const outgoing& m) noexcept;
+  bool request_short(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
+                     unsigned nargs) noexcept;
+  bool request_medium(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
+                      unsigned nargs, const void* payload, std::size_t bytes) noexcept;
+  bool reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                   unsigned nargs) noexcept;
+  bool reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                    const void* payload, std::size_t bytes) noexcept;
   /// Whether there may be such: from when the engine has started, if messages never have to settle.
   void allow_plain(bool may) noexcept { plain_ = may; }
 
@@ -88,6 +94,7 @@ class verbs_path {
   static constexpr std::uint16_t polls_for_replies = 256, polls_of_one = 4;
 
   // send.cpp
+  bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
   result<std::uint32_t> key_for(const peer& p, const outgoing& m, ibv_mr*& temporary) noexcept;
   status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint64_t& number) noexcept;
@@ -102,6 +109,7 @@ class verbs_path {
   void await_sends(peer& p, Arrived&& arrived) noexcept;
 
   // reply.cpp
+  bool reply_plain(token_state& t, const outgoing& m) noexcept;
   template <class Write>
   void post_reply(token_state& t, std::uint32_t n, bool copied, Write&& write) noexcept;
   template <class Write>
