@@ -9,6 +9,7 @@
 #include "firehose/kernel_events.hpp"
 #include "lib/base/backoff.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/probes.hpp"
 #include "memreg/host_memory.hpp"
 
 namespace penstock::firehose {
@@ -153,6 +154,7 @@ status pool::acquire_slow(std::uint64_t addr, std::size_t len, purpose use, leas
   g.writable.store(w.writable ? 1 : 0, std::memory_order_relaxed);
   g.handle = r->handle;
   ++stats_.misses;
+  PENSTOCK_PROBE(firehose_miss, w.start, w.bytes());
   if (w.keep && (g.mark & note_doomed) == 0) {
     // V1 publish  store-release state  -> U2
     g.state.store(region_state::live, std::memory_order_release);

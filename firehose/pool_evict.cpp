@@ -8,6 +8,7 @@
 #include "firehose/kernel_events.hpp"
 #include "firehose/pool.hpp"
 #include "lib/base/assert.hpp"
+#include "lib/base/probes.hpp"
 
 namespace penstock::firehose {
 namespace {
@@ -28,6 +29,8 @@ void pool::on_change(std::uint64_t start, std::uint64_t end) noexcept {
     changed_.fetch_add(1, std::memory_order_release);
     if (s != region_state::live) return;
     ++stats_.invalidations;
+    PENSTOCK_PROBE(firehose_invalidation, r.start.load(std::memory_order_relaxed),
+                   r.bytes.load(std::memory_order_relaxed));
     kill(i);
   });
 }
@@ -135,7 +138,9 @@ std::uint32_t pool::evict(std::uint64_t bytes) {
       which[count++] = i;
     }
     count = close(which, count);
-    stats_.evictions += count > dead ? count - dead : 0;
+    const std::uint32_t evicted = count > dead ? count - dead : 0;
+    stats_.evictions += evicted;
+    if (evicted != 0) PENSTOCK_PROBE(firehose_eviction, evicted, bytes);
   }
   return retire(which, count);
 }

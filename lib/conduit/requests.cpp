@@ -114,7 +114,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   }
   if (!is_short(s)) return s;
   bool stalled = false;
-  waiting wait(channel(to, my_tag()).counts, reporter_.get());
+  waiting wait(channel(to, my_tag()).counts, to, reporter_.get());
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     wait.step(s);
     if (s == status::no_credit) {
@@ -177,6 +177,7 @@ status engine::request_self(const outgoing& m) noexcept {
   peer& self = channel(rank_, my_tag());
   self.counts.sent.note_shared(m.kind, m.bytes, m.system());
   count_shared(self.requests_sent, 1);
+  PENSTOCK_PROBE(request, rank_, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   const auto deliver = [this, &self](kept_message& c, bool is_request, kept_message* own_reply) {
     token_state t;
     t.engine = this;

@@ -16,6 +16,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
+#include "lib/base/probes.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/channel/channels.hpp"
 
@@ -116,9 +117,12 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if ((ready >> lane_request & 1) != 0)
     if (auto r = reached(p); !r) return r;
+  const auto fresh_ready =
+      static_cast<std::uint8_t>(ready & ~p.ready.load(std::memory_order_relaxed));
   // R2 ready  release p.ready  -> A2 (is_ready): the lanes' queue pairs and rings are there
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
+  if (fresh_ready != 0) PENSTOCK_PROBE(connection, p.rank, h.domain, fresh_ready);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
+#include "lib/base/probes.hpp"
 #include "lib/conduit/channel/channels.hpp"
 #include "lib/conduit/message/codec.hpp"
 
@@ -119,7 +120,10 @@ inline void core::call_handler(const handler_entry& e, token_state& t, const std
                                std::byte* payload, std::size_t bytes) noexcept {
   running = &t;
   token tok = t.make();
+  PENSTOCK_PROBE(handler_in, t.from != nullptr ? t.from->rank : rank_, t.header.handler,
+                 t.header.kind_args, bytes, t.request);
   e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(args), payload, bytes);
+  PENSTOCK_PROBE(handler_out, t.header.handler);
   running = nullptr;
   if (t.from != nullptr) told_peer(t.from);
 }

@@ -1,6 +1,7 @@
 // How credits move between the places of credit_places.hpp. credit/ledger.hpp holds the rules;
 // credit/DEADLOCK.md the argument.
 #include "lib/conduit/channel/credit_flow.hpp"
+#include "lib/base/probes.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -84,6 +85,8 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
   p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
   count_shared(p.counts.credits_lent, lent);
   count_shared(p.counts.credits_revoked, revoked);
+  if (lent != 0) PENSTOCK_PROBE(loan, p.rank, lent);
+  if (revoked != 0) PENSTOCK_PROBE(revoke, p.rank, revoked);
   if (lent != 0) credits_lent_.fetch_add(lent, std::memory_order_relaxed);
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/probes.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -61,6 +62,7 @@ unsigned transfers::reap(domain& d) noexcept {
   for (int i = 0; i < n; ++i) {
     peer& p = d.peers[wc[i].wr_id >> 32];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      PENSTOCK_PROBE(queue_pair_error, p.rank, engine_.device_.verbs->wc_status_str(wc[i].status));
       if (!engine_.closing_.load(std::memory_order_relaxed))
         engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
     }

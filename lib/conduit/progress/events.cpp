@@ -2,6 +2,7 @@
 // sees that something has happened; here a process decides to end.
 #include <poll.h>
 
+#include "lib/base/probes.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
@@ -66,6 +67,7 @@ bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r)
 
 // The end of one that has said that it leaves is no death.
 void engine::lost_contact(const peer& p, const char* how) noexcept {
+  PENSTOCK_PROBE(queue_pair_error, p.rank, how);
   if (!departure_->has_left(p.rank)) peer_failed(p, how);
   departure_->note_gone(p.rank);
 }

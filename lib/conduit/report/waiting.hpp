@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/probes.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/report/reporter.hpp"
@@ -17,8 +18,10 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 class waiting {
  public:
-  /// c: of the peer that the request goes to; outlives this. tell: who hears of it, or null.
-  waiting(peer_counts& c, reporter* tell) noexcept : counts_(c), tell_(tell) {}
+  /// c: of the peer that the request goes to, rank `to`; outlives this. tell: who hears of it, or
+  /// null.
+  waiting(peer_counts& c, std::uint32_t to, reporter* tell) noexcept
+      : counts_(c), to_(to), tell_(tell) {}
   ~waiting() {
     if (began_ != 0) end();
   }
@@ -27,7 +30,7 @@ class waiting {
 
   /// The request cannot go yet, for that reason.
   void step(status s) noexcept {
-    if (began_ == 0) begin();
+    if (began_ == 0) begin(s);
     if (++steps_ % steps_a_look == 0 && tell_ != nullptr && ticks() - began_ > long_ticks) {
       tell_->somebody_waits();
       tell_ = nullptr;
@@ -42,20 +45,23 @@ class waiting {
   static constexpr unsigned steps_a_look = 1024;
   static constexpr std::uint64_t long_ticks = std::uint64_t{1} << 31;  // about a second
 
-  void begin() noexcept {
+  void begin(status s) noexcept {
     began_ = ticks();
+    PENSTOCK_PROBE(stall_begin, to_, static_cast<unsigned>(s));
     count_shared(counts_.waits, 1);
     // relaxed, all of it: of several threads that wait for one peer the first one's time is shown
     if (counts_.waiters.fetch_add(1, std::memory_order_relaxed) == 0)
       counts_.waiting_since.store(began_, std::memory_order_relaxed);
   }
   void end() noexcept {
+    PENSTOCK_PROBE(stall_end, to_, static_cast<unsigned>(last_));
     count_shared(counts_.wait_ticks, ticks() - began_);
     if (counts_.waiters.fetch_sub(1, std::memory_order_relaxed) == 1)
       counts_.waiting_since.store(0, std::memory_order_relaxed);
   }
 
   peer_counts& counts_;
+  const std::uint32_t to_;
   reporter* tell_;
   unsigned steps_ = 0;
   std::uint64_t began_ = 0;

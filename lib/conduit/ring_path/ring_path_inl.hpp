@@ -64,6 +64,7 @@ template <bool quick, class Push>
     return false;
   const bool sent = push(*tx, wire::header{.credit = 1});
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
+  if (sent) PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   p.request_out.leave(tag);
   return sent;
 }

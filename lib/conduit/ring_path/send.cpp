@@ -69,6 +69,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       p.request_tx->push(op_direct, ring_word(m, h), l.data_bytes,
                          ring_writer<codec::words::exact>(m, l));
       p.counts.sent.note(m.kind, m.bytes, m.system());
+      PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.credits.lease -= cost;
       if (!p.wakes) [[likely]]

@@ -151,6 +151,7 @@ template <class Write, class Before>
                     post_request(p, tag, lane_request, 1, l.bytes, true, queues::no_chunk,
                                  packed_writer<codec::words::pairs>(m, l), before) == status::ok;
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
+  if (sent) PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   p.request_out.leave(tag);
   return sent;
 }
@@ -219,7 +220,10 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
                        await_sends(p, [&] { return may_request(p, l) == status::ok; });
                        return status::ok;
                      });
-  if (s == status::ok) p.counts.sent.note(m.kind, m.bytes, m.system());
+  if (s == status::ok) {
+    p.counts.sent.note(m.kind, m.bytes, m.system());
+    PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
+  }
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
