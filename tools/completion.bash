@@ -10,4 +10,4 @@ _penstock() {
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi
 }
-complete -F _penstock penrun penverbs peninfo penperf pencredit pentop creditsim
+complete -F _penstock penrun penverbs peninfo penperf pencredit pentop pentrace creditsim

@@ -155,6 +155,15 @@ const setting_row rows[] = {
      "Time for which a request waits before a line on stderr says for whom and for what; 0 says "
      "nothing."},
 
+    {"TRACE", "", &s::trace, 0, 0, u::none,
+     "File to which each process writes when its messages were sent and handled, what they waited "
+     "for and when connections were made, for Perfetto and chrome://tracing: 0 writes none, 1 "
+     "penstock_trace.RANK; in a path % stands for the rank, which else follows behind a dot. "
+     "pentrace puts the files of a job together. Messages take a longer way meanwhile."},
+    {"TRACE_EVENTS", "", &s::trace_events, 0, 1e12, u::none,
+     "Most events that a process writes to the file of TRACE, of about 250 bytes each; later ones "
+     "are only counted."},
+
     // put and get
     {"PUT_BOUNCE_LIMIT",
      "GASNET_PORTAL_PUT_BOUNCE_LIMIT GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER "

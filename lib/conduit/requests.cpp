@@ -97,6 +97,8 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
     return status::out_of_segment;
   if (transfers_->must_settle()) [[unlikely]]
     return status::busy;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_sending();
   return by_path(*this, p, [&](auto& path) { return path.try_request(p, m); });
 }
 
@@ -114,7 +116,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   }
   if (!is_short(s)) return s;
   bool stalled = false;
-  waiting wait(channel(to, my_tag()).counts, to, reporter_.get());
+  waiting wait(channel(to, my_tag()).counts, to, reporter_.get(), trace_.get());
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     wait.step(s);
     if (s == status::no_credit) {
@@ -230,6 +232,8 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     return status::not_in_handler;
   if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
     return s;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_sending();
   if (t.from == nullptr) {
     if (!t.own_reply->keep(m, segment())) return status::out_of_segment;
     peer& self = channel(rank_, my_tag());

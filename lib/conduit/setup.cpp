@@ -20,6 +20,7 @@
 #include "lib/conduit/progress/progress.hpp"
 #include "lib/conduit/report/open_engines.hpp"
 #include "lib/conduit/report/reporter.hpp"
+#include "lib/conduit/report/text.hpp"
 #include "memreg/memreg.hpp"
 #include "nic/shm/direct.hpp"
 
@@ -149,9 +150,12 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   }
   if (by_verbs_)
     if (auto r = transfers_->open(); !r) return r;
+  auto drawn = report::open_trace(settings_, rank_, first_file_);
+  if (!drawn) return drawn.error();
+  trace_ = std::move(*drawn);
   for (unsigned i = 0; i < user_handlers; ++i) {
     handler_entry& h = handlers_.user[i];
-    if (h.call == nullptr) continue;
+    if (h.call == nullptr || trace_ != nullptr) continue;
     constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
     const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
     if (h.payload != handler_entry::takes::payload) h.plain_words[0] = words;
@@ -268,9 +272,13 @@ std::byte* engine::segment_here(rank_id r) noexcept {
 
 void engine::write_credit_statistics() noexcept {
   reporter::write_counters(*this);
+  if (trace_ != nullptr) trace_->flush();
   write_statistics();
 }
-status engine::barrier() noexcept { return started_ ? meeting_->run() : over(); }
+status engine::barrier() noexcept {
+  const trace::lasting drawn(trace_.get(), "barrier");
+  return started_ ? meeting_->run() : over();
+}
 status engine::quiet() noexcept { return started_ ? quiescence_->wait() : over(); }
 std::uint32_t engine::barriers_begun() const noexcept { return meeting_->begun(); }
 void engine::end_progress() noexcept { progress_.reset(); }

@@ -1,7 +1,7 @@
 # What is installed beside the library: programs on the PATH, what they start themselves in libexec, man
 # pages, completion, documents, examples; and the Debian packages that cpack makes of it all.
 set(own_dir ${CMAKE_INSTALL_LIBEXECDIR}/penstock)
-set(on_path penrun penverbs peninfo penperf pencredit pentop creditsim)
+set(on_path penrun penverbs peninfo penperf pencredit pentop pentrace creditsim)
 install(TARGETS ${on_path} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 list(TRANSFORM PENSTOCK_MODES PREPEND penperf- OUTPUT_VARIABLE penperf_modes)
 install(TARGETS ${penperf_modes} ghost ghost-par threads barriers collectives

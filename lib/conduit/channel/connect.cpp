@@ -123,6 +123,8 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
   if (fresh_ready != 0) PENSTOCK_PROBE(connection, p.rank, h.domain, fresh_ready);
+  if (fresh_ready != 0 && trace_ != nullptr)
+    trace_->apart("connection", p.rank, p.awaited != 0 ? p.since_ns : 0);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
 }

@@ -79,4 +79,48 @@ void core::peer_failed(const peer& p, const char* how) noexcept {
   fatal(1, "lost rank %u: %s", p.rank, how);
 }
 
+// ---- the setting TRACE ----
+
+namespace {
+
+thread_local std::uint64_t sending_since = 0;
+
+const char* name_of(wire::kind k) noexcept {
+  return k == wire::kind::short_ ? "Short" : k == wire::kind::medium ? "Medium" : "Long";
+}
+
+}  // namespace
+
+void core::trace_sending() noexcept { sending_since = now_ns(); }
+
+// Inside what puts messages to p, or replies, in order.
+void core::trace_sent(const peer& p, const outgoing& m, std::uint32_t chunk, bool reply) noexcept {
+  trace_->sent({.from = rank_,
+                .to = p.rank,
+                .domain = p.home->index,
+                .chunk = chunk,
+                .reply = reply,
+                .kind = name_of(m.kind),
+                .handler = m.handler,
+                .own = m.system(),
+                .bytes = m.bytes},
+               sending_since);
+}
+
+void core::call_traced(const handler_entry& e, token_state& t, codec::parts at, std::size_t bytes,
+                       std::uint32_t chunk) noexcept {
+  const trace::message m{.from = t.from != nullptr ? t.from->rank : rank_,
+                         .to = rank_,
+                         .domain = t.from != nullptr ? t.from->home->index : 0,
+                         .chunk = chunk,
+                         .reply = !t.request,
+                         .kind = name_of(t.header.kind()),
+                         .handler = t.header.handler,
+                         .own = t.header.system(),
+                         .bytes = bytes};
+  const std::uint64_t flow = trace_->arrived(m), begun = now_ns();
+  call_handler(e, t, at.fixed, at.payload, bytes);
+  trace_->handled(m, flow, begun);
+}
+
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -15,6 +15,7 @@
 #include "lib/base/build_mode.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
+#include "lib/base/trace.hpp"
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/near_device.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -97,10 +98,18 @@ class core {
   void share_core(std::uint32_t messages) noexcept;
 
   // The parts lie in the queue; false: the bytes made no sense.
-  bool run_handler(token_state& t, codec::parts at) noexcept;
+  bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk = 0) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;
+
+  // The setting TRACE; asked only where trace_ is set, which also keeps messages off the shortest
+  // way: no handler is plain then. chunk: that a request went out with, by queue pairs.
+  static void trace_sending() noexcept;
+  [[gnu::cold]] void trace_sent(const peer& p, const outgoing& m, std::uint32_t chunk,
+                                bool reply) noexcept;
+  [[gnu::cold]] void call_traced(const handler_entry& e, token_state& t, codec::parts at,
+                                 std::size_t bytes, std::uint32_t chunk) noexcept;
 
   // What has happened. look_around() does what there is to do.
   [[nodiscard]] bool attention() noexcept;
@@ -127,6 +136,7 @@ class core {
   std::unique_ptr<near_device> near_;  // null: rings, if any, are of device_
   std::unique_ptr<memreg::registrar> registrar_;
   std::unique_ptr<memreg::segment> segment_;
+  std::unique_ptr<trace> trace_;  // null: none is written
 
   // What messages and polls read, together.
   const rank_id rank_, size_;

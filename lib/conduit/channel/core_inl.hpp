@@ -134,7 +134,8 @@ inline void core::count_run(const token_state& t, wire::kind k, std::size_t byte
   (t.request ? c.handled : c.answered).note_shared(k, bytes, t.header.system());
 }
 
-inline bool core::run_handler(token_state& t, codec::parts at) noexcept {
+// chunk: the request's, if it travels with one.
+inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk) noexcept {
   const wire::header h = t.header;
   const wire::kind k = h.kind();
   if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
@@ -174,7 +175,10 @@ inline bool core::run_handler(token_state& t, codec::parts at) noexcept {
   if (e.payload != handler_entry::takes::either &&
       (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
     return false;
-  call_handler(e, t, at.fixed, at.payload, bytes);
+  if (trace_ != nullptr) [[unlikely]]
+    call_traced(e, t, at, bytes, chunk);
+  else
+    call_handler(e, t, at.fixed, at.payload, bytes);
   count_run(t, k, bytes);
   return true;
 }

@@ -47,6 +47,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   peer_counts& counts = channel(to).counts;
   count_shared(counts.puts, 1);
   count_shared(counts.put_bytes, bytes);
+  if (engine_.trace_ != nullptr) engine_.trace_->event("put", "put", to, 0, bytes);
   if (bytes <= max_inline_ && !everything_) return put_inline(to, dest, src, bytes, c);
   // What is larger than a copy in a chunk leaves from its place; then a caller who wants the source
   // back at once waits for the whole operation, since a write has left when it has arrived.
@@ -106,6 +107,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   peer& p = channel(from);
   count_shared(p.counts.gets, 1);
   count_shared(p.counts.get_bytes, bytes);
+  if (engine_.trace_ != nullptr) engine_.trace_->event("get", "get", from, 0, bytes);
   auto at = reinterpret_cast<std::uintptr_t>(src);
   while (bytes != 0) {
     part local_part;

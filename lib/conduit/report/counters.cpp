@@ -7,6 +7,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/report/waiting.hpp"
 #include "nic/shm/counters.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -33,23 +34,6 @@ std::uint64_t port_counter(const nic::device& d, const char* name) {
                      "/hw_counters/" + name);
   std::uint64_t n = 0;
   return file >> n ? n : 0;
-}
-
-const char* name_of_wait(status s) noexcept {
-  switch (s) {
-    case status::no_credit:
-      return "credits";
-    case status::no_space:
-      return "room";
-    case status::no_chunk:
-      return "send buffers";
-    case status::not_ready:
-      return "connection";
-    case status::busy:
-      return "another thread";
-    default:
-      return "tickets";
-  }
 }
 
 }  // namespace

@@ -127,19 +127,6 @@ std::string base_name(const char* of_link) {
 
 constexpr const char* prometheus_ending = ".prom";
 
-// Where the counters go: the rank for each %, else behind a dot; then the endpoint's number.
-std::string counters_path(std::string path, std::uint32_t rank, unsigned nth) {
-  if (path == "1") path = "penstock_counters";
-  const bool prom = path.ends_with(prometheus_ending);
-  if (prom) path.resize(path.size() - std::strlen(prometheus_ending));
-  const std::string number = std::to_string(rank);
-  if (path.find('%') == std::string::npos) path += ".%";
-  for (std::size_t at = 0; (at = path.find('%', at)) != std::string::npos; at += number.size())
-    path.replace(at, 1, number);
-  if (nth != 0) path.append(".").append(std::to_string(nth + 1));
-  return prom ? path + prometheus_ending : path;
-}
-
 // In one step, so that who reads the file meanwhile sees the one before, or this.
 bool replace_file(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
@@ -174,7 +161,8 @@ void reporter::write_counters(const engine& e) {
     std::fputs(report::json(who, c).c_str(), to == "stdout" ? stdout : stderr);
     return;
   }
-  const std::string path = counters_path(to, e.rank_, e.first_file_);
+  const std::string path =
+      report::file_of(to, "penstock_counters", prometheus_ending, e.rank_, e.first_file_);
   if (!replace_file(path, path.ends_with(prometheus_ending) ? report::prometheus(who, c)
                                                             : report::json(who, c)))
     log(log_level::warning, "PENSTOCK_COUNTERS: cannot write %s: %s", path.c_str(),

@@ -1,6 +1,7 @@
 #include "lib/conduit/report/text.hpp"
 
 #include <cstdio>
+#include <cstring>
 
 #include "lib/base/counters_socket.hpp"
 
@@ -88,6 +89,24 @@ std::string prometheus(const identity& who, const endpoint_counters& c) {
     for (const peer_counters& p : c.peers) metric(out, name, labels(p), p.*row.field);
   }
   return out;
+}
+
+std::string file_of(std::string path, const char* by_default, const char* ending,
+                    std::uint32_t rank, unsigned nth) {
+  if (path == "1") path = by_default;
+  const bool ends = path.ends_with(ending);
+  if (ends) path.resize(path.size() - std::strlen(ending));
+  const std::string number = std::to_string(rank);
+  if (path.find('%') == std::string::npos) path += ".%";
+  for (std::size_t at = 0; (at = path.find('%', at)) != std::string::npos; at += number.size())
+    path.replace(at, 1, number);
+  if (nth != 0) path.append(".").append(std::to_string(nth + 1));
+  return ends ? path + ending : path;
+}
+
+result<std::unique_ptr<trace>> open_trace(const settings& s, std::uint32_t rank, unsigned nth) {
+  if (s.trace == "0") return std::unique_ptr<trace>();
+  return trace::open(file_of(s.trace, "penstock_trace", ".json", rank, nth), rank, s.trace_events);
 }
 
 std::string public_name(const std::string& job_name) {

@@ -10,18 +10,37 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/base/status.hpp"
+#include "lib/base/trace.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/report/reporter.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+/// What a request waits for that a path has refused so, for people.
+inline const char* name_of_wait(status s) noexcept {
+  switch (s) {
+    case status::no_credit:
+      return "credits";
+    case status::no_space:
+      return "room";
+    case status::no_chunk:
+      return "send buffers";
+    case status::not_ready:
+      return "connection";
+    case status::busy:
+      return "another thread";
+    default:
+      return "tickets";
+  }
+}
+
 class waiting {
  public:
   /// c: of the peer that the request goes to, rank `to`; outlives this. tell: who hears of it, or
   /// null.
-  waiting(peer_counts& c, std::uint32_t to, reporter* tell) noexcept
-      : counts_(c), to_(to), tell_(tell) {}
+  waiting(peer_counts& c, std::uint32_t to, reporter* tell, trace* drawn) noexcept
+      : counts_(c), to_(to), tell_(tell), drawn_(drawn) {}
   ~waiting() {
     if (began_ != 0) end();
   }
@@ -47,6 +66,8 @@ class waiting {
 
   void begin(status s) noexcept {
     began_ = ticks();
+    if (drawn_ != nullptr) [[unlikely]]
+      began_ns_ = now_ns();
     PENSTOCK_PROBE(stall_begin, to_, static_cast<unsigned>(s));
     count_shared(counts_.waits, 1);
     // relaxed, all of it: of several threads that wait for one peer the first one's time is shown
@@ -54,6 +75,8 @@ class waiting {
       counts_.waiting_since.store(began_, std::memory_order_relaxed);
   }
   void end() noexcept {
+    if (drawn_ != nullptr) [[unlikely]]
+      drawn_->event("stall", name_of_wait(last_), to_, began_ns_);
     PENSTOCK_PROBE(stall_end, to_, static_cast<unsigned>(last_));
     count_shared(counts_.wait_ticks, ticks() - began_);
     if (counts_.waiters.fetch_sub(1, std::memory_order_relaxed) == 1)
@@ -63,6 +86,8 @@ class waiting {
   peer_counts& counts_;
   const std::uint32_t to_;
   reporter* tell_;
+  trace* const drawn_;
+  std::uint64_t began_ns_ = 0;  // for drawn_
   unsigned steps_ = 0;
   std::uint64_t began_ = 0;
   status last_ = status::ok;

@@ -69,6 +69,8 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       p.request_tx->push(op_direct, ring_word(m, h), l.data_bytes,
                          ring_writer<codec::words::exact>(m, l));
       p.counts.sent.note(m.kind, m.bytes, m.system());
+      if (c_.trace_ != nullptr) [[unlikely]]
+        c_.trace_sent(p, m, 0, false);
       PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
       // What is left of the lease is for the Shorts that may follow (request_short).
       p.credits.lease -= cost;
@@ -111,6 +113,8 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
                    ring_writer<codec::words::exact>(m, l));
   p.counts.replied.note(m.kind, m.bytes, m.system());
+  if (c_.trace_ != nullptr) [[unlikely]]
+    c_.trace_sent(p, m, 0, true);
   note_replied(p, t);
   wake(p);
   return status::ok;

@@ -82,9 +82,10 @@ inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t
 }
 
 // The same of any other.
-void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n) noexcept {
+void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n,
+                           std::uint32_t chunk) noexcept {
   const codec::packed l(t.header);
-  if (l.bytes > n || !c_.run_handler(t, l.find(at))) [[unlikely]]
+  if (l.bytes > n || !c_.run_handler(t, l.find(at), chunk)) [[unlikely]]
     c_.peer_failed(*t.from, channels::malformed);
 }
 
@@ -100,14 +101,15 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
   if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
     c_.absorb_credits(p, h, h.chunk, tag, reply_side::outside);
   token_state t(c_.self_, p, h, false);
-  run_other(t, at, n);
+  const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
+  run_other(t, at, n, static_cast<std::uint32_t>(at - chunks.at(0)) / chunks.chunk_bytes());
   count(p.replies_handled);
 }
 
 // A request that is not plain. True: its sender waits.
 bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t n) noexcept {
   const bool urgent = c_.note_request(*t.from, t);
-  run_other(t, at, n);
+  run_other(t, at, n, t.header.chunk);
   return urgent;
 }
 

@@ -102,6 +102,8 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   if (s == status::ok) p.counts.replied.note(m.kind, m.bytes, m.system());
   if (s == status::ok)
     post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
+  if (s == status::ok && c_.trace_ != nullptr) [[unlikely]]
+    c_.trace_sent(p, m, t.header.chunk, true);
   p.reply_out.leave(tag);
   if (s != status::ok) return s;
   if (separate) await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });

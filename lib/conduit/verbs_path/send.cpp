@@ -201,6 +201,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   status s = status::ok;
   const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
   std::uint64_t written = 0;
+  std::uint32_t chunk = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const bool leases = p.credits.lease < cost;
   if (leases) {
@@ -209,19 +210,26 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   }
   const std::uint16_t held = m.written == nullptr ? queues::no_chunk : m.written->chunk;
   if (s == status::ok)
-    s = post_request(p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_, held,
-                     packed_writer<codec::words::exact>(m, layout), [&] {
-                       if (!separate) return may_request(p, l);
-                       if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
-                       const status w = write_payload(p, l, m, written);
-                       if (w != status::ok) return w;
-                       long_went(p, written);
-                       // The payload has gone: its header follows now, and not once more.
-                       await_sends(p, [&] { return may_request(p, l) == status::ok; });
-                       return status::ok;
-                     });
+    s = post_request(
+        p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_, held,
+        [&](std::byte* to, const wire::header& h) {
+          chunk = h.chunk;
+          packed_writer<codec::words::exact>(m, layout)(to, h);
+        },
+        [&] {
+          if (!separate) return may_request(p, l);
+          if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
+          const status w = write_payload(p, l, m, written);
+          if (w != status::ok) return w;
+          long_went(p, written);
+          // The payload has gone: its header follows now, and not once more.
+          await_sends(p, [&] { return may_request(p, l) == status::ok; });
+          return status::ok;
+        });
   if (s == status::ok) {
     p.counts.sent.note(m.kind, m.bytes, m.system());
+    if (c_.trace_ != nullptr) [[unlikely]]
+      c_.trace_sent(p, m, chunk, false);
     PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   }
   p.request_out.leave(tag);

@@ -120,7 +120,7 @@ class verbs_path {
   // receive.cpp
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   void run_plain(token_state& t, std::byte* at, std::uint32_t n) noexcept;
-  void run_other(token_state& t, std::byte* at, std::uint32_t n) noexcept;
+  void run_other(token_state& t, std::byte* at, std::uint32_t n, std::uint32_t chunk) noexcept;
   [[gnu::noinline]] void take_other_reply(peer& p, const wire::header& h, std::byte* at,
                                           std::uint32_t n, std::uint32_t tag) noexcept;
   [[gnu::noinline]] bool take_other_request(token_state& t, std::byte* at,

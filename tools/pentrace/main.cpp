@@ -1,0 +1,122 @@
+// pentrace: puts the trace files of a job's ranks (setting TRACE) together into one, for Perfetto
+// or chrome://tracing, and says what they have in common. Hosts have clocks of their own: the
+// tracks of another host than the first file's are moved by what their wall clocks said.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/base/command_line.hpp"
+
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& file, const char* why) {
+  fmt::print(stderr, "pentrace: {}: {}\n", file, why);
+  std::exit(1);
+}
+
+// What a file says of its rank's clock.
+struct clock_of_file {
+  std::string host;
+  double offset_us = 0;  // wall clock less the clock of its events
+};
+
+json read(const std::string& file, clock_of_file& clock) {
+  std::ifstream in(file);
+  if (!in) refuse(file, "cannot be read");
+  json events = json::parse(in, nullptr, false);
+  if (!events.is_array()) refuse(file, "is no trace of PENSTOCK_TRACE");
+  for (const json& e : events) {
+    if (!e.is_object() || e.value("name", "") != "penstock_clock") continue;
+    const json& a = e.value("args", json::object());
+    clock.host = a.value("host", "");
+    clock.offset_us = (a.value("real_ns", 0.0) - a.value("now_ns", 0.0)) / 1000;
+    return events;
+  }
+  refuse(file, "is no trace of PENSTOCK_TRACE");
+}
+
+// Messages whose both ends are in the files.
+struct sums {
+  std::uint64_t sent = 0, handled = 0, matched = 0, backwards = 0;
+  std::vector<double> us;
+};
+
+void count(const json& all, sums& s) {
+  std::map<std::string, double> sent;
+  for (const json& e : all)
+    if (e.value("ph", "") == "s") sent.emplace(e.value("id", ""), e.value("ts", 0.0)), ++s.sent;
+  for (const json& e : all) {
+    if (e.value("ph", "") != "f") continue;
+    ++s.handled;
+    const auto at = sent.find(e.value("id", ""));
+    if (at == sent.end()) continue;
+    ++s.matched;
+    s.us.push_back(e.value("ts", 0.0) - at->second);
+    if (s.us.back() < 0) ++s.backwards;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> files;
+  std::string out = "penstock_trace.json";
+  penstock::command_line line(
+      "pentrace",
+      "Puts the traces of a job's ranks (PENSTOCK_TRACE) together into one file, which\n"
+      "ui.perfetto.dev and chrome://tracing open, and says how long messages took.");
+  line.text("-o,--output", out, "The file to write", {.type = "FILE", .initial = out});
+  line.list("files", files, "The files of the ranks", {.required = true, .type = "FILE"});
+  line.parse(argc, argv);
+
+  json all = json::array();
+  clock_of_file first;
+  double earliest = std::numeric_limits<double>::max();
+  for (const std::string& file : files) {
+    clock_of_file clock;
+    json events = read(file, clock);
+    if (&file == files.data()) first = clock;
+    const double shift = clock.host == first.host ? 0 : clock.offset_us - first.offset_us;
+    for (json& e : events) {
+      if (e.contains("ts")) {
+        e["ts"] = e.value("ts", 0.0) + shift;
+        earliest = std::min(earliest, e.value("ts", 0.0));
+      }
+      all.push_back(std::move(e));
+    }
+  }
+  for (json& e : all)  // a viewer's time begins at 0
+    if (e.contains("ts")) e["ts"] = e.value("ts", 0.0) - earliest;
+
+  std::ofstream to(out);
+  to << "[\n";
+  for (const json& e : all)
+    to << e.dump(-1, ' ', false, json::error_handler_t::replace)
+       << (&e == &all.back() ? "\n" : ",\n");
+  to << "]\n";
+  if (!to.flush()) refuse(out, "cannot be written");
+
+  sums s;
+  count(all, s);
+  fmt::print(
+      "{}: {} ranks, {} events; {} messages sent, {} handled, {} of them found at their sender's\n",
+      out, files.size(), all.size(), s.sent, s.handled, s.matched);
+  if (!s.us.empty()) {
+    std::sort(s.us.begin(), s.us.end());
+    fmt::print("from sending to handler: {:.1f} us least, {:.1f} us median, {:.1f} us most\n",
+               s.us.front(), s.us[s.us.size() / 2], s.us.back());
+  }
+  if (s.backwards != 0)
+    fmt::print("{} were handled before they were sent: the hosts' clocks differ\n", s.backwards);
+  return 0;
+}
