@@ -152,8 +152,8 @@ const setting_row rows[] = {
     {"WATCH", "", &s::watch, 0, 0, u::none,
      "Lets pentop ask this process for its counters, and other ranks ask whether it polls."},
     {"WAIT_WARNING", "", &s::wait_warning_ns, 0, hour, u::seconds,
-     "Time for which a request waits before a line on stderr says for whom and for what; 0 says "
-     "nothing."},
+     "Time for which a call of the library waits before a line on stderr says for what and, where it "
+     "is known, for whom, and who has not polled meanwhile; 0 says nothing."},
 
     {"TRACE", "", &s::trace, 0, 0, u::none,
      "File to which each process writes when its messages were sent and handled, what they waited "

@@ -60,6 +60,7 @@ int GASNETC_(barrier_wait)(int id, int flags) {
   if (refused_in_handler("gasnet_barrier_wait")) return GASNET_ERR_BAD_ARG;
   must_be_notified("gasnet_barrier_wait");
   unsigned empty = 0;
+  const conduit::long_wait named(self.engine->waits(), conduit::in_a_barrier);
   if (self.barrier->polls_first()) [[unlikely]]
     gasnet::wait_step(empty);
   while (!self.barrier->try_pass_spinning(state.last)) gasnet::wait_step(empty);

@@ -148,6 +148,8 @@ bool reap(gex_Event_t& e, const char* call);
 
 /// Waits, polling, until op has nothing in flight.
 inline void wait_for(const operation& op) noexcept {
+  if (op.done()) return;
+  const conduit::long_wait named(self.engine->waits(), conduit::for_transfers);
   for (unsigned empty = 0; !op.done();) wait_step(empty);
 }
 

@@ -17,6 +17,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/base/trace.hpp"
 #include "lib/conduit/channel/domain.hpp"
+#include "lib/conduit/channel/long_wait.hpp"
 #include "lib/conduit/channel/near_device.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/poller.hpp"
@@ -67,6 +68,8 @@ class core {
   [[nodiscard]] const settings& options() const noexcept { return settings_; }
   [[nodiscard]] job::job& membership() noexcept { return job_; }
   [[nodiscard]] const nic::device& device() const noexcept { return device_; }
+  /// Where every wait of the library's names itself.
+  [[nodiscard]] long_waits& waits() noexcept { return waits_; }
 
  protected:
   friend class ring_path;
@@ -170,6 +173,7 @@ class core {
   std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
   std::atomic<bool> intents_{false};        // the ledger may have something to say
   std::atomic<bool> closing_{false};
+  long_waits waits_;
 
   std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
   peer* channels_of_[max_threads] = {};             // of a thread's domain, by thread

@@ -238,6 +238,9 @@ status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
 // (R-a): what is sent now may tell of a change of this process's memory. Every operation comes here
 // before it holds anything.
 status transfers::settle_changes() noexcept {
+  if (!must_settle()) [[likely]]
+    return status::ok;
+  const long_wait named(engine_.waits(), "for others to give back keys to changed memory");
   for (unsigned empty = 0; must_settle();) {
     progress();
     if (reap() != 0) continue;

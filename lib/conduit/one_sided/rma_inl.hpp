@@ -24,6 +24,9 @@ inline peer& transfers::channel(rank_id r) noexcept { return home().peers[r]; }
 template <class Try>
 status transfers::insist(Try&& attempt) noexcept {
   status s = attempt();
+  if (!is_short(s)) [[likely]]
+    return s;
+  const long_wait named(engine_.waits(), "for room for puts, gets or atomics");
   for (unsigned empty = 0; is_short(s); s = attempt()) {
     if (reap() != 0) continue;
     if (const status w = engine_.wait_step(empty); is_failure(w)) return w;

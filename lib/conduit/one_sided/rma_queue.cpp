@@ -92,6 +92,8 @@ void transfers::release(transfer_record& r) noexcept {
 }
 
 status transfers::wait(const op_counter& c) noexcept {
+  if (done(c)) return status::ok;
+  const long_wait named(engine_.waits(), for_transfers);
   for (unsigned empty = 0, looks = 0; !done(c);) {
     // Mostly the completion is what comes next: all the rest is looked at more seldom.
     if (reap() != 0 || ++looks % looks_a_step != 0) continue;

@@ -21,13 +21,10 @@
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/report/watching_socket.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
-
-constexpr std::uint64_t second_ns = 1'000'000'000;
-// For which a reporter waits while somebody reads or is asked: more than a loaded host needs.
-constexpr std::uint64_t patience_ns = 200'000'000;
 
 // ---- SIGUSR2 ----
 
@@ -68,54 +65,6 @@ void hear_no_signal(int bell) noexcept {
   }
 }
 
-// ---- the socket ----
-
-socklen_t address_of(const std::string& name, sockaddr_un& to) noexcept {
-  to = {};
-  to.sun_family = AF_UNIX;
-  const std::size_t n = std::min(name.size(), sizeof to.sun_path - 1);
-  std::memcpy(to.sun_path + 1, name.data(), n);
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
-}
-
-void limit_waits(int fd) noexcept {
-  const timeval t{0, patience_ns / 1000};
-  (void)::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-  (void)::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-}
-
-bool same_user(int fd) noexcept {
-  ucred peer{};
-  socklen_t n = sizeof peer;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
-}
-
-void send_all(int fd, const std::string& text) noexcept {
-  const std::uint64_t until = now_ns() + patience_ns;
-  for (std::size_t done = 0; done < text.size() && now_ns() < until;) {
-    const ssize_t n = ::send(fd, text.data() + done, text.size() - done, MSG_NOSIGNAL);
-    if (n <= 0) return;
-    done += static_cast<std::size_t>(n);
-  }
-}
-
-// What the process at that socket answers to that word, at most a few bytes; empty: nothing.
-std::string ask(const std::string& socket, const char* word) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return {};
-  limit_waits(fd);
-  sockaddr_un to;
-  const socklen_t n = address_of(socket, to);
-  char text[32] = {};
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&to), n) == 0 && same_user(fd)) {
-    send_all(fd, word);
-    if (::recv(fd, text, sizeof text - 1, MSG_WAITALL) < 0) text[0] = 0;
-  }
-  ::close(fd);
-  return text;
-}
-
 // ---- files ----
 
 std::string base_name(const char* of_link) {
@@ -152,6 +101,8 @@ report::identity reporter::identify(const engine& e) {
   return who;
 }
 
+reporter::reporter(engine& e) : engine_(e), waits_(e.waits()) {}
+
 void reporter::write_counters(const engine& e) {
   const std::string& to = e.settings_.counters;
   if (to == "0") return;
@@ -169,7 +120,7 @@ void reporter::write_counters(const engine& e) {
         std::strerror(errno));
 }
 
-std::unique_ptr<reporter> reporter::start(const engine& e) {
+std::unique_ptr<reporter> reporter::start(engine& e) {
   const settings& s = e.settings_;
   const bool files = s.counters != "0" || s.credit_stats != "0";
   if (!s.watch && s.wait_warning_ns == 0 && !files) return nullptr;
@@ -189,16 +140,17 @@ result<void> reporter::open() {
   if (engine_.settings_.watch) {
     socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockaddr_un at;
-    const socklen_t n =
-        address_of(report::socket_name(::geteuid(), report::public_name(engine_.job_.name()),
-                                       engine_.rank_, nth_),
-                   at);
+    const socklen_t n = report::address_of(
+        report::socket_name(::geteuid(), report::public_name(engine_.job_.name()), engine_.rank_,
+                            nth_),
+        at);
     if (socket_ < 0 || ::bind(socket_, reinterpret_cast<sockaddr*>(&at), n) != 0 ||
         ::listen(socket_, 16) != 0)
       return failure{"a socket for pentop", errno, what_to_raise(errno)};
   }
   if (engine_.settings_.counters != "0" && engine_.settings_.counters_interval_ns != 0)
     next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
+  waits_.ring_at(bell_);
   if (const int refused = start_quiet_thread(thread_, [this] { run(); }))
     return failure{"the thread that shows counters", refused, what_to_raise(refused)};
   pthread_setname_np(thread_.native_handle(), "penstock-seen");
@@ -206,6 +158,7 @@ result<void> reporter::open() {
 }
 
 reporter::~reporter() {
+  waits_.ring_at(-1);
   if (bell_ >= 0) hear_no_signal(bell_);
   if (thread_.joinable()) {
     // relaxed: the bell, whose read follows it in the thread, orders it
@@ -255,74 +208,15 @@ void reporter::write_files() noexcept {
 void reporter::answer() noexcept {
   const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) return;
-  limit_waits(fd);
+  report::limit_waits(fd);
   char word[16] = {};
-  if (same_user(fd) && ::recv(fd, word, sizeof word - 1, 0) > 0) {
+  if (report::same_user(fd) && ::recv(fd, word, sizeof word - 1, 0) > 0) {
     if (word == std::string_view(ask_for_polls))
-      send_all(fd, std::to_string(engine_.polls()));
+      report::send_all(fd, std::to_string(engine_.polls()));
     else if (word == std::string_view(ask_for_counters))
-      send_all(fd, report::json(identify(engine_), engine_.counters()));
+      report::send_all(fd, report::json(identify(engine_), engine_.counters()));
   }
   ::close(fd);
-}
-
-// ---- requests that wait ----
-
-// Each second while one waits: has its target polled meanwhile, and is it time for a line?
-void reporter::look_at_waits() noexcept {
-  const std::uint64_t limit = engine_.settings_.wait_warning_ns;
-  next_look_ns_ = 0;
-  if (limit == 0) return;
-  const double ns_a_tick = ns_per_tick();
-  for (std::uint32_t r = 0; r < engine_.size_; ++r) {
-    const peer_counters p = engine_.counters_of(r, ns_a_tick);
-    const auto at = std::find_if(watched_.begin(), watched_.end(),
-                                 [r](const watched& w) { return w.rank == r; });
-    if (p.waiting_ns == 0) {
-      if (at != watched_.end()) watched_.erase(at);
-      continue;
-    }
-    next_look_ns_ = now_ns() + second_ns;
-    watched& w = at != watched_.end() ? *at : watched_.emplace_back(watched{.rank = r});
-    if (p.waiting_ns < w.last_wait_ns) w.told_wait_ns = 0;  // another wait than the last time
-    w.last_wait_ns = p.waiting_ns;
-    const std::uint64_t quiet = quiet_for(r);
-    // Told again when it has lasted twice as long.
-    if (p.waiting_ns < std::max(limit, 2 * w.told_wait_ns)) continue;
-    w.told_wait_ns = p.waiting_ns;
-    tell_of_wait(p, quiet);
-  }
-}
-
-// How long the rank has not polled, as far as this reporter has seen; 0: it has, or is not here.
-std::uint64_t reporter::quiet_for(std::uint32_t rank) noexcept {
-  const auto& here = engine_.job_.host_ranks();
-  if (!engine_.settings_.watch || !std::binary_search(here.begin(), here.end(), rank)) return 0;
-  const std::string said =
-      ask(report::socket_name(::geteuid(), report::public_name(engine_.job_.name()), rank, nth_),
-          ask_for_polls);
-  watched& w = *std::find_if(watched_.begin(), watched_.end(),
-                             [rank](const watched& x) { return x.rank == rank; });
-  const std::uint64_t polls = said.empty() ? w.polls : std::strtoull(said.c_str(), nullptr, 10);
-  if (w.changed_ns == 0 || polls != w.polls) {
-    w.polls = polls;
-    w.changed_ns = now_ns();
-    return 0;
-  }
-  return now_ns() - w.changed_ns;
-}
-
-void reporter::tell_of_wait(const peer_counters& p, std::uint64_t quiet_ns) const noexcept {
-  const auto seconds = [](std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
-  const char* const what = p.waits_for;
-  const char* const of = std::strcmp(what, "connection") == 0 ? "to" : "of";
-  if (quiet_ns >= second_ns)
-    log(log_level::warning,
-        "rank %u has waited %.0f s for %s %s rank %u, which has not polled for %.0f s",
-        engine_.rank_, seconds(p.waiting_ns), what, of, p.rank, seconds(quiet_ns));
-  else
-    log(log_level::warning, "rank %u has waited %.0f s for %s %s rank %u", engine_.rank_,
-        seconds(p.waiting_ns), what, of, p.rank);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

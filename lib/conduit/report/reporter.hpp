@@ -1,6 +1,6 @@
 // The thread of an endpoint that tells others what the endpoint has counted: pentop, which asks at
 // a socket; files, written every PENSTOCK_COUNTERS_INTERVAL, on SIGUSR2 and at the end; and people,
-// by a line on stderr when a request has waited for PENSTOCK_WAIT_WARNING. The engine's.
+// by a line on stderr when the library has waited for PENSTOCK_WAIT_WARNING. The engine's.
 //
 // It sleeps until it is asked: nobody's poll does anything for it, and while nobody watches it
 // costs nothing but its stack. It reads counters, and writes none.
@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,12 +28,13 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
+class long_waits;
 
 class reporter {
  public:
   /// Starts the thread, if the settings want anything of it; null otherwise, or when the kernel
   /// refuses what it needs, which is logged: a program runs without it as well.
-  static std::unique_ptr<reporter> start(const engine& e);
+  static std::unique_ptr<reporter> start(engine& e);
   /// Ends the thread and waits for it.
   ~reporter();
   reporter(const reporter&) = delete;
@@ -46,30 +48,37 @@ class reporter {
   static void write_counters(const engine& e);
 
  private:
-  explicit reporter(const engine& e) : engine_(e) {}
+  explicit reporter(engine& e);
   void ring() noexcept;
   result<void> open();
   void run() noexcept;
   void answer() noexcept;
   void write_files() noexcept;
+  // waits.cpp
   void look_at_waits() noexcept;
-  void tell_of_wait(const peer_counters& p, std::uint64_t quiet_ns) const noexcept;
+  bool look_at_requests(std::uint64_t limit) noexcept;
+  bool look_at_others(std::uint64_t limit) noexcept;
   [[nodiscard]] std::uint64_t quiet_for(std::uint32_t rank) noexcept;
+  [[nodiscard]] std::string who_is_quiet() noexcept;
 
-  /// A rank for which a request waits, as it was seen before.
+  /// A wait, as it was seen before: of requests to a rank, or of a thread since that time.
   struct watched {
-    std::uint32_t rank = 0;
-    std::uint64_t polls = 0;         ///< of the rank, when it last answered
-    std::uint64_t changed_ns = 0;    ///< when they last grew; 0: it has never answered
-    std::uint64_t told_wait_ns = 0;  ///< how long the wait had lasted when a line was written
+    std::uint64_t which = 0;
+    std::uint64_t told_wait_ns = 0;  ///< how long it had lasted when a line was written
     std::uint64_t last_wait_ns = 0;  ///< and when it was last looked at
+  };
+  /// When a rank's number of polls last grew, as far as it was asked; 0: it has never answered.
+  struct polls_seen {
+    std::uint64_t polls = 0, changed_ns = 0;
   };
 
   const engine& engine_;
+  long_waits& waits_;
   unsigned nth_ = 0;  ///< of this process's endpoints
   int bell_ = -1, socket_ = -1;
   std::uint64_t next_file_ns_ = 0, next_look_ns_ = 0;  ///< 0: nothing is due
-  std::vector<watched> watched_;
+  std::vector<watched> requests_, others_;
+  std::map<std::uint32_t, polls_seen> seen_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -41,8 +41,10 @@ template <codec::words W>
 // thread may just be at the completion, and may need this core.
 template <class Arrived>
 void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
+  if (arrived()) return;
+  long_wait named(c_.waits(), "for completions of what was sent", p.rank);
   for (backoff b(64); !arrived();)
-    if (reap_sends(*p.home) == 0) b.idle();
+    if (reap_sends(*p.home) == 0) b.idle(), named.step();
 }
 
 // True for a Short or a Medium of a user that costs one credit, as its handler takes it.
