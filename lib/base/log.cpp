@@ -15,6 +15,7 @@ std::atomic<unsigned> rank_{0};
 std::atomic<unsigned> size_{0};
 std::atomic<int> threshold_{static_cast<int>(log_level::warning)};
 std::atomic<fatal_hook> hook_{nullptr};
+std::atomic<void (*)() noexcept> witness_{nullptr};
 
 void write_line(const char* tag, const char* format, va_list ap) noexcept {
   char line[1024];
@@ -53,11 +54,16 @@ void log(log_level level, const char* format, ...) noexcept {
 
 void set_fatal_hook(fatal_hook hook) noexcept { hook_.store(hook, std::memory_order_release); }
 
+void set_fatal_witness(void (*witness)() noexcept) noexcept {
+  witness_.store(witness, std::memory_order_release);
+}
+
 void fatal(int exit_code, const char* format, ...) noexcept {
   va_list ap;
   va_start(ap, format);
   write_line("fatal: ", format, ap);
   va_end(ap);
+  if (auto* witness = witness_.exchange(nullptr, std::memory_order_acq_rel)) witness();
   // A hook that itself fails fatally must not call itself again.
   if (auto* hook = hook_.exchange(nullptr, std::memory_order_acq_rel)) hook(exit_code);
   ::_exit(exit_code);

@@ -22,6 +22,8 @@ void log_threshold(log_level level) noexcept;
 /// code.
 using fatal_hook = void (*)(int exit_code) noexcept;
 void set_fatal_hook(fatal_hook hook) noexcept;
+/// What fatal() does between the line and the hook: shows where the program was. Once.
+void set_fatal_witness(void (*witness)() noexcept) noexcept;
 
 /// Prints one line naming this process, then ends it (through the hook, else _exit) with exit_code.
 [[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal(int exit_code, const char* format,

@@ -108,6 +108,10 @@ struct settings {
   std::uint64_t wait_warning_ns = 10'000'000'000;  ///< of a wait; 0: none
   std::string trace = "0";                 ///< "0": none, "1": penstock_trace.RANK, else a path
   std::uint64_t trace_events = 1'000'000;  ///< most that a process writes
+  std::string trace_mask = "*";            ///< letters of what is written
+  std::string trace_nodes = "*";           ///< ranks that write one
+  // of programs of gasnet.h
+  std::string stats_file = "0", stats_mask = "*", stats_nodes = "*";
 
   // put and get
   std::uint64_t put_bounce_limit = 2048;  ///< larger puts from outside the segment register memory

@@ -143,7 +143,7 @@ const setting_row rows[] = {
     {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
      "Writes credit statistics: 0 no, 1 to penstock_credits.RANK, else to that path with .RANK."},
 
-    {"COUNTERS", "GASNET_STATSFILE", &s::counters, 0, 0, u::none,
+    {"COUNTERS", "", &s::counters, 0, 0, u::none,
      "File to which each process writes what it has counted, at the end and on SIGUSR2: 0 writes "
      "none, 1 penstock_counters.RANK, - to stderr; in a path % stands for the rank, which else "
      "follows behind a dot. A name that ends in .prom gets Prometheus's format, any other JSON."},
@@ -152,10 +152,10 @@ const setting_row rows[] = {
     {"WATCH", "", &s::watch, 0, 0, u::none,
      "Lets pentop ask this process for its counters, and other ranks ask whether it polls."},
     {"WAIT_WARNING", "", &s::wait_warning_ns, 0, hour, u::seconds,
-     "Time for which a call of the library waits before a line on stderr says for what and, where it "
-     "is known, for whom, and who has not polled meanwhile; 0 says nothing."},
+     "Time for which a call of the library waits before a line on stderr says for what and, where "
+     "it is known, for whom, and who has not polled meanwhile; 0 says nothing."},
 
-    {"TRACE", "", &s::trace, 0, 0, u::none,
+    {"TRACE", "GASNET_TRACEFILE", &s::trace, 0, 0, u::none,
      "File to which each process writes when its messages were sent and handled, what they waited "
      "for and when connections were made, for Perfetto and chrome://tracing: 0 writes none, 1 "
      "penstock_trace.RANK; in a path % stands for the rank, which else follows behind a dot. "
@@ -163,6 +163,22 @@ const setting_row rows[] = {
     {"TRACE_EVENTS", "", &s::trace_events, 0, 1e12, u::none,
      "Most events that a process writes to the file of TRACE, of about 250 bytes each; later ones "
      "are only counted."},
+    {"TRACE_MASK", "GASNET_TRACEMASK", &s::trace_mask, 0, 0, u::none,
+     "Letters of what TRACE writes: A messages, P puts, G gets, B barriers, C connections, I "
+     "waits; other letters are ignored, and * is all."},
+    {"TRACE_NODES", "GASNET_TRACENODES", &s::trace_nodes, 0, 0, u::none,
+     "Ranks that write a file of TRACE, as in 0,4-7; * is all."},
+    {"STATS_FILE", "GASNET_STATSFILE", &s::stats_file, 0, 0, u::none,
+     "File to which each process of gasnet.h writes at its end, for people, what it has done: "
+     "puts, gets, barriers, messages; 0 writes none. A % stands for the rank, which else follows "
+     "behind a dot; - and stderr are stderr, stdout is stdout. Puts and gets of mapped memory take "
+     "a longer way "
+     "meanwhile."},
+    {"STATS_MASK", "GASNET_STATSMASK", &s::stats_mask, 0, 0, u::none,
+     "Letters of what STATS_FILE has: P puts, G gets, B barriers, A messages, C what the conduit "
+     "did; other letters are ignored, and * is all."},
+    {"STATS_NODES", "GASNET_STATSNODES", &s::stats_nodes, 0, 0, u::none,
+     "Ranks that write a file of STATS_FILE, as in 0,4-7; * is all."},
 
     // put and get
     {"PUT_BOUNCE_LIMIT",
@@ -261,7 +277,10 @@ const setting_row rows[] = {
      "Time that the survivors of a death or abort have to end by themselves."},
     {"RSH", "", &s::rsh, 0, 0, u::none,
      "How penrun --host reaches a host: words before HOST PROGRAM ARGUMENTS."},
-    {"LOG", "", &s::log, 0, 0, u::none, "How much is said on stderr."},
+    {"LOG", "", &s::log, 0, 0, u::none,
+     "What is said on stderr, one line a fact, with the rank and the time of day: error what "
+     "fails, warning also what slows it or was asked for in vain, info also which way was "
+     "chosen and why, debug also what was tried before."},
     {"VERBOSEENV", "GASNET_VERBOSEENV", &s::verbose_env, 0, 0, u::none,
      "Rank 0 prints the settings at start."},
     {"LAUNCH", "", &s::launch, 0, 0, u::none, "How penrun tells a process its place in the job.",

@@ -36,10 +36,10 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t word) noexcept {
 }  // namespace
 
 result<std::unique_ptr<trace>> trace::open(const std::string& path, std::uint32_t rank,
-                                           std::uint64_t events) {
+                                           std::uint64_t events, const std::string& mask) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return failure{"the trace file " + path, errno, what_to_raise(errno)};
-  std::unique_ptr<trace> t(new trace(fd, rank, events));
+  std::unique_ptr<trace> t(new trace(fd, rank, events, mask));
   char host[256] = {};
   (void)::gethostname(host, sizeof host - 1);
   timespec wall{};
@@ -73,7 +73,21 @@ trace::~trace() {
   ::close(fd_);
 }
 
+// By the letters of GASNet.
+bool trace::wants(const char* category) const noexcept {
+  static constexpr struct {
+    const char* category;
+    char letter;
+  } letters[] = {{"message", 'A'}, {"put", 'P'},        {"get", 'G'},
+                 {"barrier", 'B'}, {"connection", 'C'}, {"stall", 'I'}};
+  if (mask_.find('*') != std::string::npos) return true;
+  for (const auto& l : letters)
+    if (std::strcmp(l.category, category) == 0) return mask_.find(l.letter) != std::string::npos;
+  return true;
+}
+
 void trace::sent(const message& m, std::uint64_t begun) {
+  if (!wants("message")) return;
   const std::lock_guard hold(lock_);
   const std::uint64_t id = number(out_, m);
   if (!room()) return;
@@ -92,6 +106,7 @@ std::uint64_t trace::arrived(const message& m) {
 }
 
 void trace::handled(const message& m, std::uint64_t id, std::uint64_t begun) {
+  if (!wants("message")) return;
   const std::lock_guard hold(lock_);
   if (!room()) return;
   const std::uint64_t now = now_ns();
@@ -105,6 +120,7 @@ void trace::handled(const message& m, std::uint64_t id, std::uint64_t begun) {
 
 void trace::event(const char* category, const char* name, std::uint32_t peer, std::uint64_t begun,
                   std::size_t bytes) {
+  if (!wants(category)) return;
   const std::lock_guard hold(lock_);
   if (!room()) return;
   const std::uint64_t now = now_ns();
@@ -119,6 +135,7 @@ void trace::event(const char* category, const char* name, std::uint32_t peer, st
 }
 
 void trace::apart(const char* category, std::uint32_t peer, std::uint64_t begun) {
+  if (!wants(category)) return;
   const std::lock_guard hold(lock_);
   if (!room()) return;
   const std::uint64_t now = now_ns(), id = ++apart_;

@@ -37,9 +37,10 @@ class trace {
     std::size_t bytes = 0;
   };
 
-  /// Creates the file. events: most that are written; later ones are counted.
+  /// Creates the file. events: most that are written; later ones are counted. mask: letters of what
+  /// is written, as in the setting TRACE_MASK.
   static result<std::unique_ptr<trace>> open(const std::string& path, std::uint32_t rank,
-                                             std::uint64_t events);
+                                             std::uint64_t events, const std::string& mask = "*");
   /// Writes what there is to write.
   ~trace();
   trace(const trace&) = delete;
@@ -78,8 +79,9 @@ class trace {
   void flush();
 
  private:
-  trace(int fd, std::uint32_t rank, std::uint64_t events) noexcept
-      : fd_(fd), rank_(rank), left_(events) {}
+  trace(int fd, std::uint32_t rank, std::uint64_t events, const std::string& mask)
+      : fd_(fd), rank_(rank), mask_(mask), left_(events) {}
+  [[nodiscard]] bool wants(const char* category) const noexcept;
   using uses = std::unordered_map<std::uint64_t, std::uint64_t>;
   static std::uint64_t number(uses& of, const message& m);
   void head(const char* phase, const char* category, std::uint64_t at);
@@ -92,6 +94,7 @@ class trace {
 
   const int fd_;
   const std::uint32_t rank_;
+  const std::string mask_;
   std::mutex lock_;
   // under lock_
   std::uint64_t left_, dropped_ = 0;

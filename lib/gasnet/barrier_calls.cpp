@@ -1,7 +1,9 @@
 // The barrier of gasnet.h: its names and flags over the engine's barrier, and the rules of who may
 // call what when.
+#include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
+#include "lib/gasnet/statistics.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
@@ -60,10 +62,14 @@ int GASNETC_(barrier_wait)(int id, int flags) {
   if (refused_in_handler("gasnet_barrier_wait")) return GASNET_ERR_BAD_ARG;
   must_be_notified("gasnet_barrier_wait");
   unsigned empty = 0;
+  const trace::lasting drawn(self.engine->drawn(), "barrier");
+  const std::uint64_t begun = statistics::mine() != nullptr ? now_ns() : 0;
   const conduit::long_wait named(self.engine->waits(), conduit::in_a_barrier);
   if (self.barrier->polls_first()) [[unlikely]]
     gasnet::wait_step(empty);
   while (!self.barrier->try_pass_spinning(state.last)) gasnet::wait_step(empty);
+  if (begun != 0) [[unlikely]]
+    statistics::mine()->barrier(now_ns() - begun);
   return finish(id, flags);
 }
 

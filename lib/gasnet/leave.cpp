@@ -29,6 +29,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/leave_order.hpp"
 #include "lib/gasnet/process.hpp"
+#include "lib/gasnet/statistics.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
@@ -113,6 +114,7 @@ void start_timer() noexcept {
 // What is left when all have agreed: the engine is never closed, so its files are written here.
 void finish(int code) noexcept {
   if (self.attached) self.engine->write_credit_statistics();
+  if (statistics::mine() != nullptr) statistics::mine()->write();
   self.membership->finalize(code);
 }
 

@@ -60,8 +60,10 @@ struct process {
   std::uint64_t local_max = 0, global_max = 0;  // largest segments
   memreg::pin_budget segment_limit;             // which limit says so of local_max
   std::vector<gasnet_nodeinfo_t> nodes;
-  std::vector<std::span<std::byte>>
-      parts;                // of each rank's segment, the client's; its own address space
+  // Of each rank's segment, the client's part; its own address space.
+  std::vector<std::span<std::byte>> parts;
+  // What clients look at, unless they are to call (statistics.hpp).
+  gasnetc_window* windows = nullptr;
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;
   bool checked = false;  // the client was compiled with GASNET_DEBUG

@@ -15,6 +15,10 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 /// at.
 void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call);
 
+/// Where that memory lies here, or null if it is not mapped. As gasnetc_reach, also where clients
+/// are to call.
+char* reach_here(gasnet_node_t node, const void* addr, std::size_t bytes) noexcept;
+
 /// Where that memory lies here, mapping it if that has not been done yet; null if it cannot be
 /// mapped.
 char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes);

@@ -10,6 +10,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/process.hpp"
+#include "lib/gasnet/statistics.hpp"
 #include "lib/gasnet/tools_hooks.hpp"
 #include "lib/gasnet/vis/vis.hpp"
 
@@ -90,7 +91,11 @@ void open_windows() {
   auto* const w = new (std::align_val_t{cache_line}) gasnetc_window[n];
   std::fill_n(w, n, nowhere);
   self.parts.resize(n);
-  GASNETC_(windows) = w;
+  self.windows = GASNETC_(windows) = w;
+  if (watched()) {  // clients find nothing, and call
+    GASNETC_(windows) = new (std::align_val_t{cache_line}) gasnetc_window[n];
+    std::fill_n(GASNETC_(windows), n, nowhere);
+  }
   if (self.everything)
     // Its own memory needs no mapping.
     open_window(self.engine->rank(), 0, ~std::uintptr_t{0}, 0);
@@ -103,7 +108,7 @@ void open_windows() {
 
 void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
                  std::uintptr_t here) noexcept {
-  gasnetc_window& w = GASNETC_(windows)[rank];
+  gasnetc_window& w = self.windows[rank];
   if (size < sizeof(std::uint64_t)) return;
   // Threads may come here at once, all with the same values, which are written once.
   std::atomic_ref(w.here).store(here, std::memory_order_relaxed);
@@ -153,7 +158,7 @@ result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_byt
 
 void turn_off_in_child(void*) noexcept {
   for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r)
-    std::atomic_ref(GASNETC_(windows)[r].base).store(GASNETC_NOWHERE, std::memory_order_relaxed);
+    std::atomic_ref(self.windows[r].base).store(GASNETC_NOWHERE, std::memory_order_relaxed);
   exit_news.store(1, std::memory_order_relaxed);
 }
 
@@ -194,10 +199,12 @@ int GASNETC_(init)(int*, char***) {
   GASNETC_(mynode) = self.membership->rank();
   GASNETC_(nodes) = self.membership->size();
   set_speaker(self.membership->rank() == 0);
+  watch_faults(GASNETC_(mynode), GASNETC_(nodes));
   const unsigned beside = self.membership->host_size();
   self.segment_limit = conduit::engine::segment_budget(self.options, beside);
   self.local_max = page_floor(self.segment_limit.per_process);
   if (auto r = meet_others(); !r) return report(r.error());
+  statistics::begin();
   prepare_exit();
   describe_objects(nullptr, GEX_FLAG_USES_GASNET1);
   return GASNET_OK;

@@ -1,16 +1,31 @@
-// Backtraces and the wait for a debugger. Two mechanisms: glibc's backtrace(), and the client's own
-// if it defines gasnett_backtrace_user. GASNET_BACKTRACE_TYPE lists those to try, in order.
+// Backtraces and the wait for a debugger. Three mechanisms: gdb, which shows every thread, glibc's
+// backtrace(), which shows the calling one, and the client's own if it defines
+// gasnett_backtrace_user. GASNET_BACKTRACE_TYPE lists those to try, in order.
 #include <gasnet_tools.h>
 
 #include <execinfo.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
 #include <strings.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <string_view>
+
+#include "lib/base/log.hpp"
+#include "lib/base/rank_list.hpp"
+#include "lib/gasnet/tools_hooks.hpp"
+
+extern char** environ;
 
 namespace {
 
@@ -27,6 +42,67 @@ int by_execinfo(int fd) {
   return 0;
 }
 
+// What a debugger is given. Made beforehand for a crash: its cause may be the heap.
+struct errand {
+  posix_spawn_file_actions_t files;
+  char pid[16];
+  bool good;
+
+  explicit errand(int fd) {
+    std::snprintf(pid, sizeof pid, "%d", static_cast<int>(::getpid()));
+    good = posix_spawn_file_actions_init(&files) == 0 &&
+           posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO) == 0 &&
+           posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+           posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0;
+  }
+  ~errand() { posix_spawn_file_actions_destroy(&files); }
+  errand(const errand&) = delete;
+  errand& operator=(const errand&) = delete;
+};
+errand* for_crashes = nullptr;  // to stderr; of the process with that number
+
+// Waits as long as gdb needs for a large program's symbols, and no longer.
+int by_gdb(int fd) {
+  constexpr int patience_ms = 60'000, step_ms = 20;
+  errand* to = for_crashes;
+  char here[sizeof to->pid];
+  std::snprintf(here, sizeof here, "%d", static_cast<int>(::getpid()));
+  alignas(errand) char room[sizeof(errand)];
+  const bool made = fd != STDERR_FILENO || to == nullptr || std::strcmp(to->pid, here) != 0;
+  if (made) to = new (room) errand(fd);
+  int code = 1;
+  if (to->good) {
+    const char* const command[] = {"gdb",
+                                   "-nx",
+                                   "-batch",
+                                   "-ex",
+                                   "set pagination off",
+                                   "-ex",
+                                   "thread apply all backtrace 50",
+                                   "-p",
+                                   to->pid,
+                                   nullptr};
+    // The debugger is a child, which some kernels allow nothing.
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    pid_t child = 0;
+    if (posix_spawnp(&child, command[0], &to->files, nullptr, const_cast<char**>(command),
+                     environ) == 0) {
+      int status = 0;
+      pid_t ended = 0;
+      for (int ms = 0; ms < patience_ms && (ended = ::waitpid(child, &status, WNOHANG)) == 0;
+           ms += step_ms)
+        ::usleep(step_ms * 1000);
+      if (ended == 0) {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, &status, 0);
+      }
+      code = ended == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    }
+  }
+  if (made) to->~errand();
+  return code;
+}
+
 bool same_word(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -36,6 +112,7 @@ bool run(std::string_view name, int fd) {
   const auto& user = gasnett_backtrace_user;
   if (user.name != nullptr && user.fnp != nullptr && same_word(name, user.name))
     return user.fnp(fd) == 0;
+  if (same_word(name, "GDB")) return by_gdb(fd) == 0;
   if (same_word(name, "EXECINFO")) return by_execinfo(fd) == 0;
   return false;
 }
@@ -49,7 +126,88 @@ int print_if_enabled(int fd) {
   return gasnett_print_backtrace(fd);
 }
 
+// ---- faults ----
+
+constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+unsigned my_rank = 0, all_ranks = 1;
+
+void show() noexcept { gasnett_print_backtrace(STDERR_FILENO); }
+
+// GASNET_BACKTRACE_SIGNAL: the process goes on.
+void on_demand(int) {
+  const int error = errno;
+  show();
+  errno = error;
+}
+
+// A number, or a name as in "SIGUSR1" or "usr1"; 0: there is no such signal.
+int signal_of(std::string_view name) {
+  if (name.size() > 3 && same_word(name.substr(0, 3), "SIG")) name.remove_prefix(3);
+  for (int sig = 1; sig < NSIG; ++sig) {
+    const char* const abbreviation = ::sigabbrev_np(sig);
+    if (name == std::to_string(sig) || (abbreviation != nullptr && same_word(name, abbreviation)))
+      return sig;
+  }
+  return 0;
+}
+
+void show_on_demand() {
+  const char* const name = gasnett_getenv("GASNET_BACKTRACE_SIGNAL");
+  if (name == nullptr || *name == 0) return;
+  const int sig = signal_of(name);
+  struct sigaction before {};
+  if (sig == 0 || ::sigaction(sig, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) {
+    penstock::log(penstock::log_level::warning, "GASNET_BACKTRACE_SIGNAL=%s: %s", name,
+                  sig == 0 ? "there is no such signal" : "somebody handles this signal already");
+    return;
+  }
+  struct sigaction act {};
+  act.sa_handler = on_demand;
+  act.sa_flags = SA_RESTART;
+  ::sigaction(sig, &act, nullptr);
+}
+
+// The signal comes again when this returns, or at once, and then has its usual effect.
+void on_fault(int sig) {
+  const char* const name = ::sigabbrev_np(sig);
+  dprintf(STDERR_FILENO, "*** Caught a fatal signal: SIG%s(%d) on node %u/%u\n",
+          name != nullptr ? name : "", sig, my_rank, all_ranks);
+  show();
+  ::raise(sig);
+}
+
 }  // namespace
+
+void penstock::gasnet::watch_faults(unsigned rank, unsigned size) noexcept {
+  if (program().empty()) gasnett_backtrace_init(::program_invocation_name);
+  show_on_demand();
+  if (!gasnett_getenv_yesno_withdefault("GASNET_BACKTRACE", 0)) return;
+  if (const char* const nodes = gasnett_getenv("GASNET_BACKTRACE_NODES");
+      nodes != nullptr && !penstock::lists_rank(nodes, rank))
+    return;
+  my_rank = rank, all_ranks = size;
+  static errand made(STDERR_FILENO);
+  for_crashes = &made;
+  // A stack of its own: the thread's may be what has overflown.
+  static char stack[128 << 10];
+  stack_t other{};
+  ::sigaltstack(nullptr, &other);
+  if ((other.ss_flags & SS_DISABLE) != 0) {
+    other = {};
+    other.ss_sp = stack;
+    other.ss_size = sizeof stack;
+    ::sigaltstack(&other, nullptr);
+  }
+  for (const int sig : fatal_signals) {
+    struct sigaction before {};
+    if (::sigaction(sig, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
+    struct sigaction act {};
+    act.sa_handler = on_fault;
+    act.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
+    ::sigaction(sig, &act, nullptr);
+  }
+  penstock::set_fatal_witness(&show);
+}
 
 extern "C" {
 
@@ -69,7 +227,7 @@ int gasnett_print_backtrace(int fd) {
   std::string order;
   if (gasnett_backtrace_user.name != nullptr)
     order = std::string(gasnett_backtrace_user.name) + ",";
-  order += "EXECINFO";
+  order += "GDB,EXECINFO";
   const std::string wanted = gasnett_getenv_withdefault("GASNET_BACKTRACE_TYPE", order.c_str());
   dprintf(fd, "Backtrace of process %d (%s) on %s:\n", static_cast<int>(::getpid()),
           program().c_str(), gasnett_gethostname());

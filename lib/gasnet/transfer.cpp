@@ -11,6 +11,7 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/operations.hpp"
 #include "lib/gasnet/reach.hpp"
+#include "lib/gasnet/statistics.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
@@ -41,12 +42,28 @@ void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const
           addr, node, part.size(), static_cast<void*>(part.data()));
 }
 
+char* reach_here(gasnet_node_t node, const void* addr, std::size_t bytes) noexcept {
+  const gasnetc_window& w = self.windows[node];
+  // W3 reach  acquire base  <- W1 (startup.cpp): the rest is there
+  const std::uintptr_t base =
+      std::atomic_ref(const_cast<std::uintptr_t&>(w.base)).load(std::memory_order_acquire);
+  const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(addr) - base;
+  if (base == GASNETC_NOWHERE || offset >= w.size || bytes > w.size - offset) return nullptr;
+  return reinterpret_cast<char*>(w.here + offset);
+}
+
 char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes) {
   if (!self.everything && map_segment(node) == nullptr) return nullptr;
-  return gasnetc_reach(node, addr, bytes);
+  return reach_here(node, addr, bytes);
 }
 
 namespace {
+
+// A copy was made; the engine draws what goes to the device.
+void draw(const char* what, gasnet_node_t node, std::size_t bytes) {
+  if (trace* const t = self.engine->drawn(); t != nullptr) [[unlikely]]
+    t->event(what, what, node, 0, bytes);
+}
 
 void began(const char* call, status s) {
   if (s != status::ok) [[unlikely]]
@@ -68,27 +85,33 @@ void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_c
 bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
   check_remote(node, dest, bytes, "gasnet_put");
+  note_transfer(statistics::puts, bytes);
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
   std::memcpy(to, src, bytes);
+  draw("put", node, bytes);
   std::atomic_thread_fence(std::memory_order_release);
   return true;
 }
 bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
   check_remote(node, src, bytes, "gasnet_get");
+  note_transfer(statistics::gets, bytes);
   const char* const from = map_remote(node, src, bytes);
   if (from == nullptr) return false;
   std::memcpy(dest, from, bytes);
+  draw("get", node, bytes);
   std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
   if (bytes == 0) return true;
   check_remote(node, dest, bytes, "gasnet_memset");
+  note_transfer(statistics::memsets, bytes);
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
   std::memset(to, val, bytes);
+  draw("put", node, bytes);
   std::atomic_thread_fence(std::memory_order_release);
   return true;
 }

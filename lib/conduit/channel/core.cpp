@@ -74,6 +74,8 @@ void core::look_around_in_wait() noexcept {
 void core::peer_failed(const peer& p, const char* how) noexcept {
   // The launcher knows best whether it is dead; it says so within a moment.
   for (int i = 0; i < 50 && !job_.ended(); ++i) ::poll(nullptr, 0, 10);
+  if (job_.ended())
+    set_fatal_witness(nullptr);  // another rank's end says nothing of this one's calls
   if (const auto d = job_.ended_by())
     fatal(1, "lost rank %u (%s): %s", p.rank, how, d->text().c_str());
   fatal(1, "lost rank %u: %s", p.rank, how);

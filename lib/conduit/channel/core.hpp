@@ -68,6 +68,8 @@ class core {
   [[nodiscard]] const settings& options() const noexcept { return settings_; }
   [[nodiscard]] job::job& membership() noexcept { return job_; }
   [[nodiscard]] const nic::device& device() const noexcept { return device_; }
+  /// What is drawn of this endpoint (the setting TRACE), or null.
+  [[nodiscard]] trace* drawn() const noexcept { return trace_.get(); }
   /// Where every wait of the library's names itself.
   [[nodiscard]] long_waits& waits() noexcept { return waits_; }
 

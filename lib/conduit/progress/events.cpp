@@ -12,6 +12,7 @@ void engine::look_around() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
     const auto d = job_.ended_by();
     if (d && d->ordered) job_.end(d->code_or_signal);
+    set_fatal_witness(nullptr);  // where this rank was says nothing
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
   if (intents_.load(std::memory_order_relaxed)) follow_intents();

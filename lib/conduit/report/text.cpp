@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/counters_socket.hpp"
+#include "lib/base/rank_list.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI::report {
 namespace {
@@ -105,8 +106,11 @@ std::string file_of(std::string path, const char* by_default, const char* ending
 }
 
 result<std::unique_ptr<trace>> open_trace(const settings& s, std::uint32_t rank, unsigned nth) {
-  if (s.trace == "0") return std::unique_ptr<trace>();
-  return trace::open(file_of(s.trace, "penstock_trace", ".json", rank, nth), rank, s.trace_events);
+  if (s.trace == "0" || !lists_rank(s.trace_nodes, rank)) return std::unique_ptr<trace>();
+  // Nobody reads a trace on a terminal.
+  const bool terminal = s.trace == "-" || s.trace == "stderr" || s.trace == "stdout";
+  return trace::open(file_of(terminal ? "1" : s.trace, "penstock_trace", ".json", rank, nth), rank,
+                     s.trace_events, s.trace_mask);
 }
 
 std::string public_name(const std::string& job_name) {

@@ -184,7 +184,7 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
   if (node == GASNETC_(mynode) && own != nullptr) part = {own->base, own->bytes};
   if (part.empty()) return GASNET_ERR_RESOURCE;
   if (localaddr != nullptr) {
-    const struct gasnetc_window& w = GASNETC_(windows)[node];
+    const struct gasnetc_window& w = self.windows[node];
     const bool mapped = __atomic_load_n(&w.base, __ATOMIC_ACQUIRE) != GASNETC_NOWHERE;
     if (node == GASNETC_(mynode))
       *localaddr = part.data();

@@ -30,7 +30,7 @@ void began(const char* call, status s) {
 
 // Where a remote run lies here, or null.
 std::byte* reach(gasnet_node_t node, const void* at, std::size_t bytes) {
-  char* here = gasnetc_reach(node, at, bytes);
+  char* here = reach_here(node, at, bytes);
   if (here == nullptr) here = map_remote(node, at, bytes);
   return reinterpret_cast<std::byte*>(here);
 }
