@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 namespace penstock {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 // harmless.
 std::atomic<unsigned> rank_{0};
 std::atomic<unsigned> size_{0};
+std::atomic<long> east_of_utc_s_{0};
 std::atomic<int> threshold_{static_cast<int>(log_level::warning)};
 std::atomic<fatal_hook> hook_{nullptr};
 std::atomic<void (*)() noexcept> witness_{nullptr};
@@ -20,9 +22,14 @@ std::atomic<void (*)() noexcept> witness_{nullptr};
 void write_line(const char* tag, const char* format, va_list ap) noexcept {
   char line[1024];
   const unsigned size = size_.load(std::memory_order_relaxed);
-  int n = size == 0 ? std::snprintf(line, sizeof line, "penstock: %s", tag)
-                    : std::snprintf(line, sizeof line, "penstock[%u/%u]: %s",
-                                    rank_.load(std::memory_order_relaxed), size, tag);
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const long s = (now.tv_sec + east_of_utc_s_.load(std::memory_order_relaxed)) % 86'400;
+  int n = size == 0
+              ? std::snprintf(line, sizeof line, "penstock: %s", tag)
+              : std::snprintf(line, sizeof line, "penstock[%u/%u %02ld:%02ld:%02ld.%03ld]: %s",
+                              rank_.load(std::memory_order_relaxed), size, s / 3600, s / 60 % 60,
+                              s % 60, now.tv_nsec / 1'000'000, tag);
   const int room = static_cast<int>(sizeof line) - n - 1;
   const int body = std::vsnprintf(line + n, static_cast<std::size_t>(room), format, ap);
   n += body < room ? body : room - 1;
@@ -33,6 +40,11 @@ void write_line(const char* tag, const char* format, va_list ap) noexcept {
 }  // namespace
 
 void log_identity(unsigned rank, unsigned size) noexcept {
+  // Now, since a line may be written where localtime_r() must not be called.
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  if (::localtime_r(&now, &local) != nullptr)
+    east_of_utc_s_.store(local.tm_gmtoff, std::memory_order_relaxed);
   rank_.store(rank, std::memory_order_relaxed);
   size_.store(size, std::memory_order_relaxed);
 }

@@ -9,7 +9,8 @@ namespace penstock {
 /// How much is said. Set once at start from the setting PENSTOCK_LOG.
 enum class log_level : int { error = 0, warning = 1, info = 2, debug = 3 };
 
-/// Names this process in every line ("penstock[3/8] …"). Call once the rank is known.
+/// Names this process in every line, where the time of day stands beside it ("penstock[3/8
+/// 13:05:09.123]: …"). Call once the rank is known.
 void log_identity(unsigned rank, unsigned size) noexcept;
 void log_threshold(log_level level) noexcept;
 [[nodiscard]] bool log_enabled(log_level level) noexcept;

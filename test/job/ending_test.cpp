@@ -65,7 +65,8 @@ TEST_CASE("a death after leaving in good order is the job's code, and does not e
 TEST_CASE("an abort carries its code and its reason") {
   const auto o = run(penrun({"-n", "3", PROBE, "abort", "2", "23"}));
   CHECK(o.code == 23);
-  CHECK(count(o.err, "penstock[2/3]: error: told to abort") == 1);
+  CHECK(count(o.err, "penstock[2/3 ") == 1);
+  CHECK(count(o.err, "]: error: told to abort") == 1);
   CHECK(count(o.out, "saw: rank 2 ended with code 23") == 2);
 }
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t memory_ns = 10'000'000'000;
 constexpr std::size_t memory_lines = 256;
 constexpr std::size_t quoted = 64;
 
-// "penstock[3/8]: error: …" is the same from every rank.
+// "penstock[3/8 13:05:09.123]: error: …" is the same from every rank, and at any time.
 std::string words_of(std::string_view line) {
   constexpr std::string_view tag = "penstock[";
   std::string words(line.substr(0, line.find_last_not_of('\n') + 1));
