@@ -62,6 +62,7 @@ class sender {
   template <class R, class... A>
   void send(rank_id to, R& r, std::size_t bytes, std::uint32_t seed, A... args) {
     JOB_CHECK(r && r.payload().size() >= bytes);
+    JOB_CHECK(reinterpret_cast<std::uintptr_t>(r.payload().data()) % 16 == 0);
     test::fill(r.payload().first(bytes), seed);
     JOB_CHECK(r.commit(bytes, args...) == status::ok);
     JOB_CHECK(!r && r.payload().empty());

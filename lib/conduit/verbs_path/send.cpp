@@ -17,6 +17,17 @@ namespace {
                                                                                  : status::no_space;
 }
 
+// Where a message that is written in place begins in its chunk. A Medium surely fits behind it:
+// chunks have room for a packed Long's block.
+constexpr std::uint32_t begin_in_chunk(wire::kind k, unsigned nargs) noexcept {
+  const std::uint32_t at = codec::packed::payload_at(wire::fixed_bytes(k, nargs));
+  return (at + 15u) / 16 * 16 - at;
+}
+static_assert(begin_in_chunk(wire::kind::medium, max_args) +
+                  codec::packed::payload_at(wire::fixed_bytes(wire::kind::medium, max_args)) +
+                  max_medium <=
+              wire::full_bytes(max_medium));
+
 }  // namespace
 
 std::uint32_t verbs_path::cost_of(const outgoing& m) const noexcept {
@@ -106,19 +117,20 @@ template <class Write, class Before>
 [[gnu::always_inline]] inline status verbs_path::post_request(peer& p, std::uint32_t tag,
                                                               unsigned l, std::uint32_t cost,
                                                               std::uint32_t n, bool copied,
-                                                              std::uint16_t held, Write&& write,
+                                                              const held_chunk& held, Write&& write,
                                                               Before&& before) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
-  const std::optional<std::uint32_t> chunk = held == queues::no_chunk ? chunks.take() : held;
+  const bool take = held.chunk == queues::no_chunk;
+  const std::optional<std::uint32_t> chunk = take ? chunks.take() : held.chunk;
   if (!chunk) return status::no_chunk;
   if (const status s = before(); s != status::ok) [[unlikely]] {
-    if (held == queues::no_chunk) chunks.give(*chunk);
+    if (take) chunks.give(*chunk);
     return s;
   }
   // What the device copies at once is built here: the chunk's lines were written by the peer, and
   // will be again.
   alignas(16) std::byte here[wire::credit_bytes];
-  std::byte* const at = copied ? here : chunks.at(*chunk);
+  std::byte* const at = copied ? here : chunks.at(*chunk) + held.begin;
   wire::header h;
   h.credit = c_.request_credit_byte(p, cost);
   h.chunk = static_cast<std::uint16_t>(*chunk);
@@ -148,7 +160,7 @@ template <class Write, class Before>
     return false;
   const auto before = [&p] { return may_request(p, lane_request); };
   const bool sent = p.credits.lease != 0 &&
-                    post_request(p, tag, lane_request, 1, l.bytes, true, queues::no_chunk,
+                    post_request(p, tag, lane_request, 1, l.bytes, true, {},
                                  packed_writer<codec::words::pairs>(m, l), before) == status::ok;
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   if (sent) PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
@@ -171,7 +183,8 @@ bool verbs_path::request_medium(peer& p, std::uint32_t tag, std::uint8_t handler
 // written. Drafts hold a quarter of a domain's chunks at most, so that other requests find some.
 void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
-  const std::uint32_t at = codec::packed::payload_at(wire::fixed_bytes(d.kind, d.nargs));
+  const std::uint32_t at = begin_in_chunk(d.kind, d.nargs) +
+                           codec::packed::payload_at(wire::fixed_bytes(d.kind, d.nargs));
   const std::size_t room =
       d.kind == wire::kind::medium ? std::size_t{max_medium} : chunks.chunk_bytes() - at;
   if (least > room || drafts_.load(std::memory_order_relaxed) >= chunks.chunks() / 4) return;
@@ -208,7 +221,9 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
     c_.collect_returned(p, tag);
     s = c_.take_credits(p, cost);
   }
-  const std::uint16_t held = m.written == nullptr ? queues::no_chunk : m.written->chunk;
+  const held_chunk held = m.written == nullptr
+                              ? held_chunk{}
+                              : held_chunk{m.written->chunk, begin_in_chunk(m.kind, m.nargs)};
   if (s == status::ok)
     s = post_request(
         p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_, held,
@@ -236,7 +251,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
     c_.share_core(credit::lease_messages);
-  if (s == status::ok && held != queues::no_chunk) {
+  if (s == status::ok && held.chunk != queues::no_chunk) {
     // The chunk is the request's now, and comes back with the answer.
     m.written->chunk = queues::no_chunk;
     drafts_.fetch_sub(1, std::memory_order_relaxed);

@@ -93,6 +93,12 @@ class verbs_path {
   // request this thread polls for replies, else for requests, and for both once in so many polls.
   static constexpr std::uint16_t polls_for_replies = 256, polls_of_one = 4;
 
+  // The chunk that a request has already, and where in it the message begins: so that the payload
+  // that lies there has the alignment of any type.
+  struct held_chunk {
+    std::uint16_t chunk = queues::no_chunk;
+    std::uint32_t begin = 0;
+  };
   // send.cpp
   bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
@@ -103,7 +109,7 @@ class verbs_path {
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
   template <class Write, class Before>
   status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
-                      std::uint32_t n, bool copied, std::uint16_t held, Write&& write,
+                      std::uint32_t n, bool copied, const held_chunk& held, Write&& write,
                       Before&& before) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;

@@ -1,10 +1,12 @@
 // gasnetex.h's active messages with negotiated payload. What has been prepared is one of the
 // thread's two descriptors, since between Prepare and Commit or Cancel a thread does nothing else
 // that communicates: one for requests, and one for the replies of handlers that run while a Commit
-// waits.
+// waits. Requests without a buffer of the client's are written in place (message/draft.hpp).
 #include <memory>
+#include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/conduit/message/draft.hpp"
 #include "lib/gasnet/ex/send.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -23,10 +25,11 @@ struct descriptor : gasnetc_srcdesc {
   gex_Rank_t dest = 0;
   gex_Token_t token = nullptr;
   void* dest_addr = nullptr;
+  conduit::draft* written = nullptr;  ///< where it is written, of requests that are in place
   struct block {
     alignas(16) std::byte bytes[largest_own_buffer];
   };
-  std::unique_ptr<block> own;  ///< made when first needed
+  std::unique_ptr<block> own;  ///< for others without a client's buffer; made when first needed
 };
 
 descriptor& mine(int kind) noexcept {
@@ -42,6 +45,9 @@ struct wanted {
   unsigned numargs;
 };
 
+using sort = conduit::wire::kind;
+sort sort_of(int kind) noexcept { return (kind & long_kind) != 0 ? sort::long_ : sort::medium; }
+
 gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
   const char* const call = prepare_names[kind];
   const bool own = w.client_buf == nullptr;
@@ -53,13 +59,26 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
           d.dest, w.least, w.most, w.numargs, limit);
   if (own && w.lc_opt != nullptr)
     fatal(1, "%s to rank %u: lc_opt without a buffer of the client's", call, d.dest);
-  if (own && d.own == nullptr) d.own.reset(new descriptor::block);
+  // A Long to outside the segment is packed, so it is not written where it goes.
+  const bool in_place = own && (kind & reply_kind) == 0 && self.attached &&
+                        ((kind & long_kind) == 0 || !self.everything);
+  if (in_place) {
+    status why = status::ok;
+    d.written = self.engine->reserve(
+        d.dest, message(sort_of(kind), 0, w.numargs, nullptr, nullptr, 0, w.dest_addr), w.least,
+        std::min(w.most, limit), why);
+    if (d.written == nullptr) fatal(1, "%s to rank %u: %s", call, d.dest, describe(why));
+  } else if (own && d.own == nullptr) {
+    d.own.reset(new descriptor::block);
+  }
   d.in_use = true;
   d.kind = kind;
   d.numargs = w.numargs;
   d.dest_addr = w.dest_addr;
-  d.gasnetc_addr = own ? d.own->bytes : const_cast<void*>(w.client_buf);
-  d.gasnetc_size = std::min(w.most, limit);
+  d.gasnetc_addr = in_place ? d.written->payload
+                   : own    ? d.own->bytes
+                            : const_cast<void*>(w.client_buf);
+  d.gasnetc_size = in_place ? d.written->most : std::min(w.most, limit);
   // Copied by Commit, before anybody may look at the event.
   gasnetc_locally_complete(w.lc_opt);
   return &d;
@@ -118,9 +137,13 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
     fatal(1, "%s to rank %u: %u arguments where %u were prepared", call, d.dest, n, d.numargs);
   if (d.dest_addr != nullptr && d.dest_addr != dest_addr)
     fatal(1, "%s to rank %u: another destination than was prepared", call, d.dest);
-  using sort = conduit::wire::kind;
-  auto m = message((d.kind & long_kind) != 0 ? sort::long_ : sort::medium, handler, n, args,
-                   d.gasnetc_addr, nbytes, dest_addr);
+  auto m = message(sort_of(kind), handler, n, args, d.gasnetc_addr, nbytes, dest_addr);
+  if (d.written != nullptr) {
+    const bool wait = (flags & GEX_FLAG_IMMEDIATE) == 0;
+    const status s = self.engine->commit(*d.written, m, wait);
+    if (s == status::ok) d.written = nullptr, d.in_use = false;
+    return ex_sent(s, d.dest, flags, call);
+  }
   const int rc = (d.kind & reply_kind) != 0 ? ex_replied(send_reply(d.token, m), d.token, call)
                                             : ex_send(d.dest, m, flags, call);
   d.in_use = rc != 0;
@@ -128,7 +151,9 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
 }
 
 int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int kind, gex_Flags_t) {
-  prepared(sd, kind, "gex_AM_Cancel").in_use = false;
+  descriptor& d = prepared(sd, kind, "gex_AM_Cancel");
+  if (d.written != nullptr) self.engine->cancel(*std::exchange(d.written, nullptr));
+  d.in_use = false;
   return 0;
 }
 

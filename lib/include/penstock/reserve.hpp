@@ -51,7 +51,8 @@ class [[nodiscard]] reserved {
     if (draft_ != nullptr) cancel();
   }
 
-  /// Where to write: at least the bytes that were asked for. Empty when nothing is reserved.
+  /// Where to write: at least the bytes that were asked for, at an address that is a multiple of 16
+  /// (a Long's may be the place where it goes). Empty when nothing is reserved.
   [[nodiscard]] std::span<std::byte> payload() const noexcept { return payload_; }
   /// True while something is reserved.
   [[nodiscard]] explicit operator bool() const noexcept { return draft_ != nullptr; }
