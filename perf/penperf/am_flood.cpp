@@ -12,6 +12,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/thread_index.hpp"
 #include "perf/penperf/bench.hpp"
+#include "perf/penperf/loading.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/twin_ring.hpp"
 
@@ -46,7 +47,8 @@ class tally {
 class am_flood final : public bench {
  public:
   explicit am_flood(const options& o)
-      : kind_(o.kind),
+      : options_(o),
+        kind_(o.kind),
         size_(o.size),
         iters_(o.iters),
         threads_(o.threads),
@@ -150,21 +152,21 @@ class am_flood final : public bench {
   }
 
   void send(endpoint& ep, std::span<std::uint64_t> samples) {
+    loading load(options_, payload_);
     switch (kind_) {
       case am_kind::short_:
         return batches(
             samples, [&](std::uint64_t i) { return ep.request_short(target_rank, on_short_, i); });
       case am_kind::medium:
-        return batches(samples, [&](std::uint64_t i) {
-          return ep.request_medium(target_rank, on_loaded_, payload_.view(), i);
-        });
+        return batches(
+            samples, [&](std::uint64_t i) { return load.medium(ep, target_rank, on_loaded_, i); });
       case am_kind::long_:
         break;
     }
     std::byte* const there = ep.segment_of(target_rank).data();
     placement at(size_, placement_window(size_));
     batches(samples, [&](std::uint64_t i) {
-      return ep.request_long(target_rank, on_loaded_, payload_.view(), there + at.next(), i);
+      return load.long_to(ep, target_rank, on_loaded_, there + at.next(), i);
     });
   }
 
@@ -193,6 +195,7 @@ class am_flood final : public bench {
     }
   }
 
+  options options_;
   am_kind kind_;
   std::uint64_t size_, iters_;
   unsigned threads_;

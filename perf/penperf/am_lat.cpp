@@ -6,6 +6,7 @@
 #include "lib/base/log.hpp"
 #include "perf/patience.hpp"
 #include "perf/penperf/bench.hpp"
+#include "perf/penperf/loading.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/penperf/trip_samples.hpp"
 #include "perf/twin_ring.hpp"
@@ -24,7 +25,8 @@ class am_lat final : public bench {
         size_(o.size),
         reply_same_(o.reply == reply_kind::same),
         samples_(o),
-        payload_(size_) {}
+        payload_(size_),
+        load_(o, payload_) {}
 
   void add_handlers(endpoint& ep) override {
     on_ping_ = ep.add<&am_lat::ping>(this);
@@ -44,16 +46,15 @@ class am_lat final : public bench {
         return measure(ep,
                        [&](std::uint64_t i) { return ep.request_short(target_rank, on_ping_, i); });
       case am_kind::medium:
-        return measure(ep, [&](std::uint64_t i) {
-          return ep.request_medium(target_rank, on_loaded_ping_, payload_.view(), i);
-        });
+        return measure(
+            ep, [&](std::uint64_t i) { return load_.medium(ep, target_rank, on_loaded_ping_, i); });
       case am_kind::long_:
         break;
     }
     std::byte* const there = ep.segment_of(target_rank).data();
     placement at(size_, placement_window(size_));
     return measure(ep, [&](std::uint64_t i) {
-      return ep.request_long(target_rank, on_loaded_ping_, payload_.view(), there + at.next(), i);
+      return load_.long_to(ep, target_rank, on_loaded_ping_, there + at.next(), i);
     });
   }
 
@@ -128,6 +129,7 @@ class am_lat final : public bench {
   bool reply_same_;
   trip_samples samples_;
   payload_buffer payload_;
+  loading load_;
   short_handler<std::uint64_t> on_ping_, on_pong_;
   payload_handler<std::uint64_t> on_loaded_ping_, on_loaded_pong_;
   std::byte* back_ = nullptr;  ///< the requester's segment

@@ -21,6 +21,10 @@ const char* name_of(am_kind k) noexcept {
   return "long";
 }
 
+const char* suffix_of(payload_kind p) noexcept {
+  return p == payload_kind::ready ? "" : p == payload_kind::made ? "-made" : "-reserved";
+}
+
 const char* name_of(place_of p) noexcept {
   switch (p) {
     case place_of::segment:
@@ -59,6 +63,8 @@ std::string not_for(const std::string& bench, const command_line& line) {
   };
   if (line.given("--kind") && !is_message(bench)) return complain("--kind", "active messages");
   if (line.given("--reply") && bench != "am_lat") return complain("--reply", "am_lat");
+  if (line.given("--payload") && bench != "am_lat" && bench != "am_rate" && bench != "am_bw")
+    return complain("--payload", "am_lat, am_rate and am_bw");
   if (line.given("--memory") && !one_sided && !bench.starts_with("atomic_"))
     return complain("--memory", "puts, gets and atomics");
   if (line.given("--lookup") && bench != "reg") return complain("--lookup", "reg");
@@ -112,6 +118,13 @@ options parse(int argc, char** argv) {
       {{"auto", reply_kind::automatic}, {"same", reply_kind::same}, {"short", reply_kind::short_}},
       "am_lat: reply to Mediums and Longs in kind (same) or by a Short; auto: in kind up "
       "to 512 bytes");
+  line.choice("--payload", o.payload,
+              {{"ready", payload_kind::ready},
+               {"made", payload_kind::made},
+               {"reserved", payload_kind::reserved}},
+              "am_lat, am_rate, am_bw: payloads of Mediums and Longs lie ready; are made (copied) "
+              "in a buffer, which is sent; or are made where they are sent from, by reserve and "
+              "commit");
   line.choice("--memory", o.memory,
               {{"segment", place_of::segment},
                {"outside", place_of::outside},

@@ -14,6 +14,15 @@ const char* name_of(am_kind k) noexcept;
 /// What the replies to Mediums and Longs are.
 enum class reply_kind { automatic, same, short_ };
 
+/// How the payload of a Medium or Long comes to be.
+enum class payload_kind {
+  ready,     ///< it lies there
+  made,      ///< it is made for each message, in a buffer that is then sent
+  reserved,  ///< it is made where it is sent from (penstock/reserve.hpp)
+};
+/// What a table adds to the kind of message; nothing for ready.
+const char* suffix_of(payload_kind p) noexcept;
+
 /// Where the remote memory of puts and gets lies, and the local one.
 enum class place_of {
   segment,   ///< both in segments
@@ -32,6 +41,7 @@ struct options {
   am_kind kind = am_kind::short_;
   bool kind_given = false;
   reply_kind reply = reply_kind::automatic;
+  payload_kind payload = payload_kind::ready;
   place_of memory = place_of::segment;
   lookup_kind lookup = lookup_kind::hit;
   std::uint64_t size = 0;   ///< payload bytes of one operation

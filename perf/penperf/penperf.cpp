@@ -38,7 +38,7 @@ namespace {
 perf::measurement heading(const options& o, const bench_row& row, const world& w, const rig& r) {
   perf::measurement m;
   m.bench = o.bench;
-  m.kind = row.kind(o);
+  m.kind = std::string(row.kind(o)) + suffix_of(o.payload);
   m.device = r.device_name();
   m.mode = PENPERF_MODE;
   m.procs = w.size();

@@ -83,6 +83,7 @@ class payload_buffer {
     std::memset(lines_.data(), 1, lines_.size() * 64);
   }
   [[nodiscard]] const std::byte* data() const noexcept { return lines_.data()->bytes; }
+  [[nodiscard]] std::byte* data() noexcept { return lines_.data()->bytes; }
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return {data(), bytes_}; }
 
  private:
