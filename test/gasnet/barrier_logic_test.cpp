@@ -294,3 +294,35 @@ TEST_CASE("phases go on past the largest number a word can hold") {
             return barrier_vote{phase, true, false};
           }).value == phase);
 }
+
+TEST_CASE("a word of which some bytes have landed passes for none, whatever bytes they are") {
+  using penstock::conduit::barrier_slot;
+  using penstock::conduit::pack_word;
+  using penstock::conduit::seal_of;
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    const std::uint32_t phase = 3 + 2 * static_cast<std::uint32_t>(random() % 1000);
+    const auto vote = [&] {
+      return barrier_vote{.value = static_cast<std::uint32_t>(random() % 3 == 0 ? random() : 7),
+                          .named = random() % 2 == 0,
+                          .mismatch = false};
+    };
+    const std::uint64_t before = pack_word(phase - 2, vote()), after = pack_word(phase, vote());
+    std::uint64_t landed[2] = {before, seal_of(before)};
+    const std::uint64_t whole[2] = {after, seal_of(after)};
+    unsigned order[16];
+    for (unsigned i = 0; i < 16; ++i) order[i] = i;
+    std::shuffle(order, order + 16, random);
+    barrier_slot slot;
+    for (const unsigned byte : order) {
+      reinterpret_cast<unsigned char*>(landed)[byte] =
+          reinterpret_cast<const unsigned char*>(whole)[byte];
+      slot.word.store(landed[0], std::memory_order_relaxed);
+      slot.seal.store(landed[1], std::memory_order_relaxed);
+      std::uint64_t w = 0;
+      const bool there = slot.read(phase, w);
+      CHECK(there == (landed[0] == whole[0] && landed[1] == whole[1]));
+      if (there) CHECK(w == after);
+    }
+  }
+}

@@ -50,7 +50,7 @@ bool barrier::send(unsigned link, std::uint32_t to, unsigned parity, unsigned sl
   }
   if (by_put_) {
     auto* const far = reinterpret_cast<barrier_slots*>(engine_.segment_of(to).data());
-    const std::uint64_t whole[] = {word, ~word};
+    const std::uint64_t whole[] = {word, seal_of(word)};
     return engine_.one_sided().put(to, &far->at[parity][slot], whole, sizeof whole,
                                    reuse::on_return, puts_) == status::ok;
   }

@@ -30,36 +30,6 @@ constexpr barrier_vote combine(const barrier_vote& a, const barrier_vote& b) noe
   return a.named ? a : b;
 }
 
-/// A slot of the receiving side. One writer at a time (the sender, the handler that stands in for
-/// it, or the device), one reader. A cache line each: every slot has another writer. A device may
-/// write in pieces, in any order: a word counts when its complement is there too.
-struct alignas(cache_line) barrier_slot {
-  std::atomic<std::uint64_t> word{0};
-  std::atomic<std::uint64_t> complement{0};
-
-  void write(std::uint64_t w) noexcept {
-    complement.store(~w, std::memory_order_relaxed);
-    // B2 arrive  store-release word  -> B1: the complement too
-    word.store(w, std::memory_order_release);
-  }
-  /// The last word that is whole; 0 while one is being written.
-  [[nodiscard]] std::uint64_t read() const noexcept {
-    // B1 arrive  load-acquire word  <- B2: what the sender did before is visible
-    const std::uint64_t w = word.load(std::memory_order_acquire);
-    return complement.load(std::memory_order_relaxed) == ~w ? w : 0;
-  }
-};
-static_assert(sizeof(barrier_slot) == cache_line);
-
-/// Steps that 2^32 processes need.
-inline constexpr unsigned barrier_steps_max = 32;
-
-/// Where a process receives: by parity of the phase, then step. One page.
-struct barrier_slots {
-  barrier_slot at[2][barrier_steps_max];
-};
-static_assert(sizeof(barrier_slots) == 4096);
-
 // A word: phase 30 bits, mismatch 1, named 1, value 32. Phases start at 1; 0 is an unwritten
 // slot.
 inline constexpr std::uint32_t phase_mask = (1u << 30) - 1;
@@ -75,5 +45,44 @@ constexpr barrier_vote vote_of(std::uint64_t w) noexcept {
           .named = (w >> 32 & 1) != 0,
           .mismatch = (w >> 33 & 1) != 0};
 }
+
+/// What stands beside a word. Every bit of it depends on all of the word, so that bytes of two
+/// words and of their seals, in whatever mixture, do not pass for one (but for once in 2^64). 0 of
+/// 0.
+constexpr std::uint64_t seal_of(std::uint64_t w) noexcept {
+  w = (w ^ w >> 32) * 0x9e3779b97f4a7c15;
+  w = (w ^ w >> 29) * 0xbf58476d1ce4e5b9;
+  return w ^ w >> 32;
+}
+
+/// A slot of the receiving side. One writer at a time (the sender, the handler that stands in for
+/// it, or the device), one reader. A cache line each: every slot has another writer. A device may
+/// write byte by byte, in any order: a word counts when its seal is there too.
+struct alignas(cache_line) barrier_slot {
+  std::atomic<std::uint64_t> word{0};
+  std::atomic<std::uint64_t> seal{0};
+
+  void write(std::uint64_t w) noexcept {
+    seal.store(seal_of(w), std::memory_order_relaxed);
+    // B2 arrive  store-release word  -> B1: the seal too
+    word.store(w, std::memory_order_release);
+  }
+  /// The word of that phase, if it is there and whole.
+  [[nodiscard]] bool read(std::uint32_t phase, std::uint64_t& w) const noexcept {
+    // B1 arrive  load-acquire word  <- B2: what the sender did before is visible
+    w = word.load(std::memory_order_acquire);
+    return phase_of(w) == phase && seal.load(std::memory_order_relaxed) == seal_of(w);
+  }
+};
+static_assert(sizeof(barrier_slot) == cache_line);
+
+/// Steps that 2^32 processes need.
+inline constexpr unsigned barrier_steps_max = 32;
+
+/// Where a process receives: by parity of the phase, then step. One page.
+struct barrier_slots {
+  barrier_slot at[2][barrier_steps_max];
+};
+static_assert(sizeof(barrier_slots) == 4096);
 
 }  // namespace penstock::conduit

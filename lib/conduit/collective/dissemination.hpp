@@ -54,8 +54,8 @@ class dissemination {
         ++sent_;
       }
       if (received_ == steps_) return true;
-      const std::uint64_t w = slots.at[parity][received_].read();
-      if (phase_of(w) != phase_) return false;
+      std::uint64_t w = 0;
+      if (!slots.at[parity][received_].read(phase_, w)) return false;
       known_ = combine(known_, vote_of(w));
       ++received_;
     }

@@ -103,8 +103,7 @@ class staged {
     return leaders_[(host_ + (std::size_t{1} << step)) % leaders_.size()];
   }
   bool received(const barrier_slots& slots, unsigned slot, std::uint64_t& w) const noexcept {
-    w = slots.at[phase_ & 1][slot].read();
-    return phase_of(w) == phase_;
+    return slots.at[phase_ & 1][slot].read(phase_, w);
   }
 
   ranks near_, leaders_;

@@ -68,8 +68,7 @@ class tree {
 
  private:
   bool received(const barrier_slots& slots, unsigned slot, std::uint64_t& w) const noexcept {
-    w = slots.at[phase_ & 1][slot].read();
-    return phase_of(w) == phase_;
+    return slots.at[phase_ & 1][slot].read(phase_, w);
   }
 
   const std::uint32_t rank_;
