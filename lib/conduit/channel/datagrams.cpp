@@ -53,6 +53,15 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_chann
   init.sq_sig_all = 1;
   qp_ = v.create_qp(pd, &init);
   if (qp_ == nullptr) return failed("ibv_create_qp", errno);
+  return start();
+}
+
+result<void> datagrams::start() {
+  const nic::calls& v = *dev_->verbs;
+  const auto failed = [this](const char* what, int e) {
+    return failure{std::string(what) + " for connection set-up on " + dev_->name, e,
+                   "raise ulimit -l"};
+  };
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
   a.port_num = dev_->self.port;
@@ -61,7 +70,7 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_chann
   if (int e = v.modify_qp(qp_, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
       e != 0)
     return failed("ibv_modify_qp to INIT", e);
-  for (std::uint32_t i = 0; i < buffers; ++i) post(i);
+  for (std::uint32_t i = 0; i < buffers_; ++i) post(i);
   a.qp_state = IBV_QPS_RTR;
   if (int e = v.modify_qp(qp_, &a, IBV_QP_STATE); e != 0) return failed("ibv_modify_qp to RTR", e);
   a.qp_state = IBV_QPS_RTS;
@@ -69,6 +78,27 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_chann
   if (int e = v.modify_qp(qp_, &a, IBV_QP_STATE | IBV_QP_SQ_PSN); e != 0)
     return failed("ibv_modify_qp to RTS", e);
   return {};
+}
+
+// An error stops the queue pair, and then nobody is connected any more. What it held is lost, as
+// datagrams may be: hellos are repeated.
+void datagrams::start_again(const char* why) noexcept {
+  const nic::calls& v = *dev_->verbs;
+  log(log_level::info, "connection set-up on %s starts again: %s", dev_->name.c_str(), why);
+  ibv_qp_attr a{};
+  ibv_wc wc[sends];
+  a.qp_state = IBV_QPS_ERR;
+  [[maybe_unused]] const int stopped = v.modify_qp(qp_, &a, IBV_QP_STATE);
+  for (ibv_cq* cq : {send_cq_, recv_cq_})
+    while (ibv_poll_cq(cq, sends, wc) > 0) {
+    }
+  a.qp_state = IBV_QPS_RESET;
+  const int e = v.modify_qp(qp_, &a, IBV_QP_STATE);
+  const auto started = e == 0 ? start() : failure{"ibv_modify_qp to RESET", e, ""};
+  if (!started)
+    fatal(1, "connection set-up on %s failed (%s), and does not start again: %s",
+          dev_->name.c_str(), why, started.error().message().c_str());
+  free_sends_ = sends;
 }
 
 datagrams::~datagrams() {
@@ -79,6 +109,12 @@ datagrams::~datagrams() {
   if (recv_cq_ != nullptr) v.destroy_cq(recv_cq_);
   if (mr_ != nullptr) v.dereg_mr(mr_);
   if (memory_ != nullptr) munmap(memory_, memory_bytes_);
+}
+
+int datagrams::poll(ibv_cq* cq, int most, ibv_wc* wc) noexcept {
+  const int n = ibv_poll_cq(cq, most, wc);
+  if (n < 0) fatal(1, "ibv_poll_cq of connection set-up failed on %s", dev_->name.c_str());
+  return n;
 }
 
 void datagrams::post(std::uint32_t i) noexcept {
@@ -93,8 +129,13 @@ void datagrams::post(std::uint32_t i) noexcept {
 void datagrams::send(std::uint32_t rank, const nic::address& to, std::uint32_t qpn,
                      const void* bytes, std::size_t n) noexcept {
   ibv_wc wc[sends];
-  if (const int done = ibv_poll_cq(send_cq_, sends, wc); done > 0)
-    free_sends_ += static_cast<std::uint32_t>(done);
+  const int done = poll(send_cq_, sends, wc);
+  free_sends_ += static_cast<std::uint32_t>(done);
+  for (int i = 0; i < done; ++i)
+    if (wc[i].status != IBV_WC_SUCCESS) {
+      start_again(dev_->verbs->wc_status_str(wc[i].status));
+      break;
+    }
   ibv_ah*& ah = handles_[rank];
   if (ah == nullptr) {
     ibv_ah_attr path = dev_->path_to(to, nic::flow_of(qp_->qp_num, qpn));
@@ -124,14 +165,17 @@ void datagrams::send(std::uint32_t rank, const nic::address& to, std::uint32_t q
 
 bool datagrams::receive(std::byte* bytes, std::size_t& n) noexcept {
   ibv_wc wc;
-  if (ibv_poll_cq(recv_cq_, 1, &wc) != 1) return false;
+  if (poll(recv_cq_, 1, &wc) != 1) return false;
   const auto i = static_cast<std::uint32_t>(wc.wr_id);
   n = 0;
   if (wc.status == IBV_WC_SUCCESS && wc.byte_len >= grh && wc.byte_len <= grh + max_bytes) {
     n = wc.byte_len - grh;
     std::memcpy(bytes, memory_ + i * (grh + max_bytes) + grh, n);
   }
-  if (wc.status != IBV_WC_WR_FLUSH_ERR) post(i);
+  if (wc.status == IBV_WC_SUCCESS)
+    post(i);
+  else
+    start_again(dev_->verbs->wc_status_str(wc.status));
   return true;
 }
 

@@ -35,6 +35,10 @@ class datagrams {
  private:
   datagrams() = default;
   result<void> set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_channel* channel);
+  /// From RESET to RTS, with every buffer posted.
+  result<void> start();
+  void start_again(const char* why) noexcept;
+  int poll(ibv_cq* cq, int most, ibv_wc* wc) noexcept;
   void post(std::uint32_t buffer) noexcept;
 
   static constexpr std::size_t grh = 40;
