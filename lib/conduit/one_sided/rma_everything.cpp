@@ -141,6 +141,8 @@ void everywhere::receive() noexcept {
   if (!receiving_.try_enter(tag)) return;
   ibv_wc wc[4];
   const int n = ibv_poll_cq(cq_, 4, wc);
+  if (n < 0) [[unlikely]]
+    fatal(1, "ibv_poll_cq of remote firehose failed on %s", engine_.device_.name.c_str());
   for (int i = 0; i < n; ++i) {
     const auto rank = static_cast<std::uint32_t>(wc[i].wr_id >> 8);
     const auto buffer = static_cast<std::uint32_t>(wc[i].wr_id & 0xff);

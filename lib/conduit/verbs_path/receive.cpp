@@ -131,6 +131,8 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   const unsigned limit = std::min(c_.safe_limit_, completions_a_poll);
   const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) {
+    if (n < 0) [[unlikely]]
+      fatal(1, "ibv_poll_cq of replies failed on %s", c_.device_.name.c_str());
     if (mine.late_receives >= queues::dimensions::late_receives / 2) [[unlikely]]
       put_receives_back(d, mine, 0, false);
     return 0;
@@ -221,9 +223,10 @@ void verbs_path::lay_down(domain& d, poller& mine) noexcept {
   const unsigned limit = std::min(c_.am_limit_, completions_a_poll);
   ibv_wc wc;
   unsigned n = 0;
+  int got = 0;
   const bool kept = mine.equipped();
   while (n < limit && (mine.equipped() || equip(d, mine)) &&
-         ibv_poll_cq(d.queues->am_cq, 1, &wc) == 1) {
+         (got = ibv_poll_cq(d.queues->am_cq, 1, &wc)) == 1) {
     ++n;
     const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
     if (rank >= c_.size_) [[unlikely]]
@@ -261,6 +264,8 @@ void verbs_path::lay_down(domain& d, poller& mine) noexcept {
     if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
       c_.peer_failed(p, "ibv_post_srq_recv failed");
   }
+  if (got < 0) [[unlikely]]
+    fatal(1, "ibv_poll_cq of requests failed on %s", c_.device_.name.c_str());
   if (n != 0) d.ledger->count_requests(n);
   if (n != 0 || !kept) lay_down(d, mine);
   return n;
