@@ -26,6 +26,12 @@ const char* wc_status_str(ibv_wc_status status) {
       return "transport retry counter exceeded";
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return "receiver-not-ready retry counter exceeded";
+    case IBV_WC_BAD_RESP_ERR:
+      return "bad response";
+    case IBV_WC_REM_ABORT_ERR:
+      return "remote abort";
+    case IBV_WC_RESP_TIMEOUT_ERR:
+      return "response timeout";
     case IBV_WC_FATAL_ERR:
       return "fatal error";
     case IBV_WC_GENERAL_ERR:
@@ -43,6 +49,12 @@ const char* event_type_str(ibv_event_type type) {
       return "QP fatal error";
     case IBV_EVENT_QP_ACCESS_ERR:
       return "QP access error";
+    case IBV_EVENT_DEVICE_FATAL:
+      return "device fatal error";
+    case IBV_EVENT_PORT_ERR:
+      return "port error";
+    case IBV_EVENT_PORT_ACTIVE:
+      return "port active";
     case IBV_EVENT_SQ_DRAINED:
       return "send queue drained";
     case IBV_EVENT_SRQ_ERR:
