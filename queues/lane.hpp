@@ -26,11 +26,12 @@
 namespace penstock::queues::PENSTOCK_ABI {
 
 inline constexpr std::uint16_t no_chunk = 0xffff;
+inline constexpr std::uint16_t no_source = 0xffff;
 
 /// What a slot of the send queue holds until its work request has completed.
 struct holding {
-  std::uint16_t chunk = no_chunk;  ///< a reply chunk
-  ibv_mr* mr = nullptr;            ///< a temporary registration
+  std::uint16_t chunk = no_chunk;    ///< a reply chunk
+  std::uint16_t source = no_source;  ///< the caller's name for memory that the device reads
 };
 
 struct lane {
@@ -74,7 +75,7 @@ struct lane {
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint64_t number = posted() + 1;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
-    const bool holds = h.chunk != no_chunk || h.mr != nullptr;
+    const bool holds = h.chunk != no_chunk || h.source != no_source;
     if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
     if (signal || holds || (number & (signal_every_ - 1)) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;

@@ -41,6 +41,7 @@ engine::engine(job::job& j, const settings& s) : channels(*this, j, s) {
   departure_ = std::make_unique<departure>(*this);
   quiescence_ = std::make_unique<quiescence>(*this);
   transfers_ = std::make_unique<transfers>(*this);
+  sources_ = transfers_.get();
 }
 
 result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {

@@ -15,6 +15,25 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 struct hello;
 
+/// Memory of a Long's payload that leaves from its place.
+struct long_source {
+  std::size_t bytes = 0;  ///< what of the payload has this key
+  std::uint32_t lkey = 0;
+  std::uint16_t held = queues::no_source;  ///< to be released when its last write has completed
+};
+
+/// Who knows the keys of memory outside the segment: the one-sided floor. Any thread, also in a
+/// handler; neither waits for anything.
+class long_sources {
+ public:
+  /// False: no key can be had now, and the payload is copied.
+  virtual bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept = 0;
+  virtual void release_source(std::uint16_t held) noexcept = 0;
+
+ protected:
+  ~long_sources() = default;
+};
+
 class channels : public credit_flow {
  protected:
   friend class ring_path;
@@ -51,6 +70,7 @@ class channels : public credit_flow {
   std::uint64_t job_secret_ = 0;
   std::unique_ptr<datagrams> datagram_port_;
   std::unique_ptr<connector> connector_;
+  long_sources* sources_ = nullptr;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -43,8 +43,10 @@
 
 #include "firehose/firehose.hpp"
 #include "lib/base/build_mode.hpp"
+#include "lib/base/index_pool.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
+#include "lib/conduit/channel/channels.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/one_sided/rma_ops.hpp"
@@ -67,7 +69,7 @@ enum class reuse : std::uint8_t {
 /// The device's atomics on 64-bit integers.
 enum class device_atomic : std::uint8_t { fetch_add, compare_swap };
 
-class transfers {
+class transfers final : public long_sources {
  public:
   explicit transfers(engine& e) noexcept;
   ~transfers();
@@ -137,6 +139,8 @@ class transfers {
   void give(transfer_op& op) noexcept { ops_[op.owner - 1]->give(op, thread_tag()); }
   /// malloc over registered memory, for the program; made by the first call. Any thread.
   result<memreg::lasting_heap*> heap(memreg::heap_maker make);
+  bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept override;
+  void release_source(std::uint16_t held) noexcept override;
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
   /// The rights to others' memory, with segment everything; else null.
@@ -222,6 +226,12 @@ class transfers {
   std::unique_ptr<memreg::arena> memory_;
   std::unique_ptr<memreg::temporary_pool> temporaries_;
   std::unique_ptr<firehose::pool> pool_;
+  struct held_source {
+    firehose::lease lease;
+    memreg::temporary registration;
+  };
+  std::unique_ptr<held_source[]> held_;  // of Longs that are on their way
+  std::unique_ptr<index_pool<build_mode>> held_free_;
   std::unique_ptr<everywhere> everywhere_;
   std::unique_ptr<memreg::program_heap> program_heap_;  // null: malloc's memory is like any other
   std::atomic<const memreg::lasting_heap*> heap_seen_{nullptr};

@@ -12,6 +12,8 @@ namespace {
 
 // Gets and atomics whose bytes land in memory of ours first: how many at a time.
 constexpr std::uint32_t slot_count = 512;
+// Registrations that Longs on their way have a hold of; the payloads of more are copied.
+constexpr std::uint32_t most_held = 256;
 // Reads that one queue pair has in flight; more only cost the target's device memory.
 constexpr int most_reads = 16;
 
@@ -55,6 +57,7 @@ void transfers::close() noexcept {
   everywhere_.reset();
   slots_.reset();
   memory_.reset();
+  held_.reset();
   pool_.reset();
   temporaries_.reset();
   heap_seen_.store(nullptr, std::memory_order_relaxed);
@@ -108,6 +111,8 @@ result<void> transfers::open() {
 
   program_heap_ = memreg::program_heap::create(*e.registrar_);
   temporaries_ = std::make_unique<memreg::temporary_pool>(*e.registrar_, e.settings_.tmpmd_limit);
+  held_ = std::make_unique<held_source[]>(most_held);
+  held_free_ = std::make_unique<index_pool<build_mode>>(most_held);
   if (e.settings_.use_firehose) {
     firehose::pool_settings f;
     f.max_bytes = e.settings_.firehose_maxvictim_m;

@@ -115,6 +115,32 @@ status transfers::registered(const void* at, std::size_t bytes, firehose::purpos
   return s == status::ok ? s : status::unsupported;
 }
 
+// A Long's payload, likewise; what holds its registration is named by a number.
+bool transfers::hold_source(const void* at, std::size_t bytes, long_source& out) noexcept {
+  out.held = queues::no_source;
+  if (const std::uint32_t* key = own_key(at, out.bytes = bytes)) {
+    out.lkey = *key;
+    return true;
+  }
+  const auto h = held_free_->take();
+  if (!h) return false;
+  part p;
+  if (registered(at, bytes, firehose::purpose::source, p) != status::ok) {
+    held_free_->give(*h);
+    return false;
+  }
+  held_[*h].lease = std::move(p.hold.lease);
+  held_[*h].registration = std::move(p.hold.registration);
+  out = {p.bytes, p.lkey, static_cast<std::uint16_t>(*h)};
+  return true;
+}
+
+void transfers::release_source(std::uint16_t held) noexcept {
+  held_[held].lease.reset();
+  held_[held].registration.reset();
+  held_free_->give(held);
+}
+
 status transfers::chunk(std::size_t bytes, part& out) noexcept {
   const auto c = chunks().take();
   if (!c) return status::no_chunk;

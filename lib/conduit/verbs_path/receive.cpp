@@ -48,7 +48,8 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
                                   [this, &d](queues::holding h) {
                                     if (h.chunk != queues::no_chunk)
                                       d.queues->reply_chunks->give(h.chunk);
-                                    if (h.mr != nullptr) c_.device_.verbs->dereg_mr(h.mr);
+                                    if (h.source != queues::no_source)
+                                      c_.sources_->release_source(h.source);
                                   });
   }
   if (n == 0) c_.look_around_in_wait();

@@ -41,7 +41,7 @@ template <class Write>
   wr.wr.rdma.remote_addr =
       p.reply_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
   wr.wr.rdma.rkey = p.reply_rkey;
-  const queues::holding h{copied ? queues::no_chunk : static_cast<std::uint16_t>(chunk), nullptr};
+  const queues::holding h{copied ? queues::no_chunk : static_cast<std::uint16_t>(chunk)};
   if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
     c_.peer_failed(p, std::strerror(e));
 }
@@ -95,18 +95,20 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
     return status::out_of_segment;
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
-  std::uint64_t written = 0;
-  const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
-  const status s = separate ? write_payload(p, lane_reply, m, written) : status::ok;
+  written w;
+  if (m.kind == wire::kind::long_ && m.bytes != 0) {
+    const queues::chunk_pool& chunks = *p.home->queues->reply_chunks;
+    w = write_payload(p, lane_reply, m, {chunks.at(t.reply_chunk), chunks.keys().lkey});
+    // The header may be built in the chunk, and the chunk is another message's next.
+    await_sends(p, [&] { return p.lanes[lane_reply].completed(w.by_chunk); });
+  }
   const codec::packed l(m);
-  if (s == status::ok) p.counts.replied.note(m.kind, m.bytes, m.system());
-  if (s == status::ok)
-    post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
-  if (s == status::ok && c_.trace_ != nullptr) [[unlikely]]
+  p.counts.replied.note(m.kind, m.bytes, m.system());
+  post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
+  if (c_.trace_ != nullptr) [[unlikely]]
     c_.trace_sent(p, m, t.header.chunk, true);
   p.reply_out.leave(tag);
-  if (s != status::ok) return s;
-  if (separate) await_sends(p, [&] { return p.lanes[lane_reply].completed(written); });
+  if (w.in_place) await_sends(p, [&] { return p.lanes[lane_reply].completed(w.last); });
   t.replied = true;
   return status::ok;
 }

@@ -1,6 +1,5 @@
 // What goes out by queue pairs: requests, and the payloads of Longs.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "lib/base/backoff.hpp"
@@ -44,55 +43,60 @@ bool verbs_path::packs(const outgoing& m) const noexcept {
              c_.settings_.packed_long_cutover;
 }
 
-// Registers a Long's payload for one transfer, or finds it in the segment or a chunk.
-result<std::uint32_t> verbs_path::key_for(const peer& p, const outgoing& m,
-                                          ibv_mr*& temporary) noexcept {
-  temporary = nullptr;
-  if (m.written != nullptr && m.written->chunk != queues::no_chunk)
-    return p.home->queues->request_chunks->keys().lkey;
-  const auto own = c_.segment();
-  const auto at =
-      reinterpret_cast<std::uintptr_t>(m.payload) - reinterpret_cast<std::uintptr_t>(own.data());
-  if (at < own.size() && m.bytes <= own.size() - at) return c_.segment_->keys().lkey;
-  temporary = c_.device_.verbs->reg_mr(c_.pd_, const_cast<void*>(m.payload), m.bytes, 0);
-  if (temporary == nullptr)
-    return failure{"ibv_reg_mr of the payload of a Long", errno, "raise ulimit -l"};
-  return temporary->lkey;
-}
-
-// Posts the payload of a Long in pieces that the device takes; inside request_out or reply_out.
-status verbs_path::write_payload(peer& p, unsigned l, const outgoing& m,
-                                 std::uint64_t& number) noexcept {
-  ibv_mr* temporary = nullptr;
-  auto key = key_for(p, m, temporary);
-  if (!key) {
-    log(log_level::error, "%s", key.error().message().c_str());
-    return status::device_error;
-  }
-  const std::size_t piece = std::min<std::size_t>(c_.device_.max_message(), std::size_t{1} << 30);
+// Posts the payload of a Long; inside request_out or reply_out. A small one that its sender wants
+// back at once is copied, as a put's. Waits for completions of what was sent only, which need
+// nothing that is held here.
+verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoing& m,
+                                              chunk_place chunk) noexcept {
+  queues::lane& lane = p.lanes[l];
   const auto share = l == lane_reply ? queues::room_share::all : queues::room_share::requests;
-  for (std::size_t done = 0; done < m.bytes;) {
-    const std::size_t n = std::min(piece, m.bytes - done);
-    const bool last = done + n == m.bytes;
-    await_sends(p, [&] {
-      return p.lanes[l].has_room(2) && p.home->queues->admits(p.lanes[l], last, share);
+  const std::size_t most = std::min<std::size_t>(c_.device_.max_message(), std::size_t{1} << 30);
+  const std::size_t copied =
+      m.async ? 0 : std::min<std::size_t>(c_.settings_.put_bounce_limit, sizes().chunk_bytes);
+  const auto* const from = static_cast<const std::byte*>(m.payload);
+  written w;
+  std::size_t done = 0;
+  const auto post = [&](const void* at, std::size_t n, std::uint32_t key, unsigned flags,
+                        bool awaited, std::uint16_t held = queues::no_source) noexcept {
+    const bool signal = awaited || held != queues::no_source || done + n == m.bytes;
+    await_sends(p, [&]() noexcept {
+      return lane.has_room(2) && p.home->queues->admits(lane, signal, share);
     });
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(m.payload) + done, static_cast<std::uint32_t>(n),
-                *key};
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), static_cast<std::uint32_t>(n), key};
     ibv_send_wr wr{};
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = flags;
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(m.dest) + done;
     wr.wr.rdma.rkey = p.segment_rkey;
-    if (const int e = p.lanes[l].post(wr, identity(p.rank, l),
-                                      {queues::no_chunk, last ? temporary : nullptr}, last);
-        e != 0)
+    if (const int e = lane.post(wr, identity(p.rank, l), {queues::no_chunk, held}, signal); e != 0)
       c_.peer_failed(p, std::strerror(e));
     done += n;
+    w.last = lane.posted();
+  };
+  while (done < m.bytes) {
+    const std::size_t left = m.bytes - done;
+    long_source s;
+    if (left <= max_inline_) {
+      post(from + done, left, 0, IBV_SEND_INLINE, false);
+    } else if (chunk.has_payload) {
+      post(from + done, left, chunk.lkey, 0, false);
+    } else if (left > copied && c_.sources_->hold_source(from + done, left, s)) {
+      w.in_place = true;
+      for (std::size_t n; s.bytes != 0; s.bytes -= n) {
+        n = std::min(s.bytes, most);
+        post(from + done, n, s.lkey, 0, false, n == s.bytes ? s.held : queues::no_source);
+      }
+    } else {
+      await_sends(p, [&]() noexcept { return lane.completed(w.by_chunk); });
+      const std::size_t n = std::min<std::size_t>(left, sizes().chunk_bytes);
+      std::memcpy(chunk.at, from + done, n);
+      post(chunk.at, n, chunk.lkey, 0, true);
+      w.by_chunk = w.last;
+    }
   }
-  number = p.lanes[l].posted();
-  return status::ok;
+  return w;
 }
 
 // The setting LONG_DEPTH: payloads of Longs to a peer that may be on their way. Inside request_out;
@@ -112,7 +116,8 @@ void verbs_path::long_went(const peer& p, std::uint64_t number) noexcept {
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
 // for it; inside request_out. copied: n <= short_inline_. held: the chunk, if there is one already.
-// before(): sends what has to be on its way first, and sees that the request itself may be posted.
+// before(chunk): sends what has to be on its way first, and sees that the request itself may be
+// posted.
 template <class Write, class Before>
 [[gnu::always_inline]] inline status verbs_path::post_request(peer& p, std::uint32_t tag,
                                                               unsigned l, std::uint32_t cost,
@@ -123,7 +128,7 @@ template <class Write, class Before>
   const bool take = held.chunk == queues::no_chunk;
   const std::optional<std::uint32_t> chunk = take ? chunks.take() : held.chunk;
   if (!chunk) return status::no_chunk;
-  if (const status s = before(); s != status::ok) [[unlikely]] {
+  if (const status s = before(*chunk); s != status::ok) [[unlikely]] {
     if (take) chunks.give(*chunk);
     return s;
   }
@@ -158,7 +163,7 @@ template <class Write, class Before>
     return false;
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return false;
-  const auto before = [&p] { return may_request(p, lane_request); };
+  const auto before = [&p](std::uint32_t) { return may_request(p, lane_request); };
   const bool sent = p.credits.lease != 0 &&
                     post_request(p, tag, lane_request, 1, l.bytes, true, {},
                                  packed_writer<codec::words::pairs>(m, l), before) == status::ok;
@@ -213,8 +218,8 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
     return status::busy;
   status s = status::ok;
   const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
-  std::uint64_t written = 0;
-  std::uint32_t chunk = 0;
+  written w;
+  std::uint32_t sent_chunk = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const bool leases = p.credits.lease < cost;
   if (leases) {
@@ -224,27 +229,31 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const held_chunk held = m.written == nullptr
                               ? held_chunk{}
                               : held_chunk{m.written->chunk, begin_in_chunk(m.kind, m.nargs)};
+  const bool copied = layout.bytes <= short_inline_;
   if (s == status::ok)
     s = post_request(
-        p, tag, l, cost, layout.bytes, layout.bytes <= short_inline_, held,
+        p, tag, l, cost, layout.bytes, copied, held,
         [&](std::byte* to, const wire::header& h) {
-          chunk = h.chunk;
+          sent_chunk = h.chunk;
           packed_writer<codec::words::exact>(m, layout)(to, h);
         },
-        [&] {
+        [&](std::uint32_t chunk) {
           if (!separate) return may_request(p, l);
           if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
-          const status w = write_payload(p, l, m, written);
-          if (w != status::ok) return w;
-          long_went(p, written);
+          const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
+          w = write_payload(p, l, m,
+                            {chunks.at(chunk), chunks.keys().lkey, held.chunk != queues::no_chunk});
+          long_went(p, w.last);
           // The payload has gone: its header follows now, and not once more.
-          await_sends(p, [&] { return may_request(p, l) == status::ok; });
+          await_sends(p, [&] {
+            return (copied || p.lanes[l].completed(w.by_chunk)) && may_request(p, l) == status::ok;
+          });
           return status::ok;
         });
   if (s == status::ok) {
     p.counts.sent.note(m.kind, m.bytes, m.system());
     if (c_.trace_ != nullptr) [[unlikely]]
-      c_.trace_sent(p, m, chunk, false);
+      c_.trace_sent(p, m, sent_chunk, false);
     PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   }
   p.request_out.leave(tag);
@@ -255,8 +264,9 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
     // The chunk is the request's now, and comes back with the answer.
     m.written->chunk = queues::no_chunk;
     drafts_.fetch_sub(1, std::memory_order_relaxed);
-  } else if (s == status::ok && separate && !m.async)
-    await_sends(p, [&] { return p.lanes[l].completed(written); });
+  } else if (s == status::ok && w.in_place && !m.async) {
+    await_sends(p, [&] { return p.lanes[l].completed(w.last); });
+  }
   return s;
 }
 

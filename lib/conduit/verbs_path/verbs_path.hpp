@@ -6,7 +6,9 @@
 //   request   SEND of header, fixed part, payload; small lane up to 256 bytes, else the bulk lane
 //   Long      RDMA WRITE of the payload, then the header's SEND on the same queue pair. A reliable
 //             connection delivers in order, so the header's completion says that the payload is in
-//             place: no second event, and nothing to match.
+//             place: no second event, and nothing to match. The payload leaves from its place where
+//             that has a key, as a put's does (one_sided/); else piece by piece from the chunk that
+//             the message holds anyway, so that nothing else has to be waited for.
 //   reply     RDMA WRITE with immediate: reply_word | chunk
 //   credits   the same, with a list of the chunks that it frees
 //
@@ -102,8 +104,19 @@ class verbs_path {
   // send.cpp
   bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
-  result<std::uint32_t> key_for(const peer& p, const outgoing& m, ibv_mr*& temporary) noexcept;
-  status write_payload(peer& p, unsigned lane, const outgoing& m, std::uint64_t& number) noexcept;
+  // A chunk that a payload may leave from, piece by piece.
+  struct chunk_place {
+    std::byte* at;
+    std::uint32_t lkey;
+    bool has_payload = false;  // it was written there: it leaves from its place
+  };
+  // What of a payload was posted: numbers of work requests, which have a completion each.
+  struct written {
+    std::uint64_t last = 0;      // the last one
+    std::uint64_t by_chunk = 0;  // the last one that left from the chunk
+    bool in_place = false;       // one left from the payload's place
+  };
+  written write_payload(peer& p, unsigned lane, const outgoing& m, chunk_place chunk) noexcept;
   [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
   void long_went(const peer& p, std::uint64_t number) noexcept;
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
