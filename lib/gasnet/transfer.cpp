@@ -147,6 +147,11 @@ void GASNETC_(memset)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   memset_far(node, dest, val, nbytes, op.pending);
 }
 
+int GASNETC_(may_start)(gasnet_node_t node) {
+  return !self.attached || penstock::is_forked() ||
+         !is_short(self.engine->one_sided().room_for_one(node));
+}
+
 gasnet_handle_t GASNETC_(put_small)(enum gasnetc_form form, gasnet_node_t node, void* dest,
                                     uint64_t value, size_t nbytes) {
   if (form == gasnetc_blocking)

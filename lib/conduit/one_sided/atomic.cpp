@@ -150,10 +150,11 @@ status by_message(conduit::engine& e, const atomic_call& c, op_counter& count) n
   std::memcpy(args, &r, sizeof r);
   // relaxed: the message carries the order to whoever completes it
   count.fetch_add(1, std::memory_order_relaxed);
-  const status s = e.request(c.to, {.handler = conduit::rma_atomic,
-                                    .flags = conduit::wire::flag_system,
-                                    .nargs = words<request_args>,
-                                    .args = args});
+  const conduit::outgoing m{.handler = conduit::rma_atomic,
+                            .flags = conduit::wire::flag_system,
+                            .nargs = words<request_args>,
+                            .args = args};
+  const status s = c.at_once ? e.try_request(c.to, m) : e.request(c.to, m);
   if (s != status::ok) count.fetch_sub(1, std::memory_order_relaxed);
   return s;
 }
@@ -161,6 +162,8 @@ status by_message(conduit::engine& e, const atomic_call& c, op_counter& count) n
 status by_device(conduit::engine& e, const atomic_call& c, op_counter& count) noexcept {
   auto& t = e.one_sided();
   auto* const old = static_cast<std::uint64_t*>(c.old);
+  if (c.at_once)
+    if (const status s = t.room_for_one(c.to); s != status::ok) return s;
   using conduit::device_atomic;
   const auto add = [&](std::uint64_t v) {
     return t.atomic(c.to, device_atomic::fetch_add, c.word, v, 0, old, count);

@@ -97,6 +97,11 @@ class transfers final : public long_sources {
   status atomic(rank_id to, device_atomic op, void* dest, std::uint64_t a, std::uint64_t b,
                 std::uint64_t* old, op_counter& c) noexcept;
 
+  /// ok if one of these to `to` finds room at this moment, else what it is short of: who must not
+  /// wait asks first. A hint: other threads may take the room, and registrations may wait for
+  /// theirs. Does what makes room, and runs no handler.
+  status room_for_one(rank_id to) noexcept;
+
   /// Waits, polling, until c is zero. What was fetched is visible then.
   status wait(const op_counter& c) noexcept;
   /// As wait(), for a counter that is about to go: only completion ends it.

@@ -48,6 +48,20 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   return s;
 }
 
+status transfers::room_for_one(rank_id to) noexcept {
+  if (running != nullptr || to >= engine_.size_ || !engine_.started_) return status::ok;
+  if (to == engine_.rank_ || engine_.peers_[to].path == way::rings) return status::ok;
+  peer& p = channel(to);
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp)
+  if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
+    return engine_.connect(p, lane_rma);
+  const auto room = [&] {
+    return p.transfers->has_room() && (!shares_tickets_ || p.home->transfer_room.free() > 0);
+  };
+  if (!room()) (void)reap();
+  return room() ? status::ok : status::no_space;
+}
+
 unsigned transfers::reap() noexcept { return reap(home()); }
 
 unsigned transfers::reap(domain& d) noexcept {

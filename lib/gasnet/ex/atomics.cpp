@@ -115,6 +115,7 @@ gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
   c.type = type_of(dt);
   c.size = size_of(dt);
   c.device = ad->gasnetc_by_processor == 0;
+  c.at_once = (flags & GEX_FLAG_IMMEDIATE) != 0;
   c.to = to;
   c.word = tgt_addr;
   c.a = op1;
@@ -126,6 +127,10 @@ gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
   gasnet::operation* const op_event = form == 1 ? &my_operations().take() : nullptr;
   const status s = conduit::begin_atomic(*self.engine, c,
                                          op_event != nullptr ? op_event->pending : implicit(op));
+  if (c.at_once && is_short(s)) {
+    if (op_event != nullptr) (void)event_or_done(*op_event);
+    return GEX_EVENT_NO_OP;
+  }
   if (s != status::ok) fatal(1, "%s to rank %u: %s", call, to, describe(s));
   return op_event != nullptr ? event_or_done(*op_event) : GEX_EVENT_INVALID;
 }

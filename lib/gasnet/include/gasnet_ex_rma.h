@@ -29,19 +29,31 @@ GASNETC_INLINE void gasnetc_locally_complete(gex_Event_t* lc_opt) {
   if ((uintptr_t)lc_opt > (uintptr_t)GEX_EVENT_GROUP) *lc_opt = GEX_EVENT_INVALID;
 }
 
-/* ---- blocking. They return 0: GEX_FLAG_IMMEDIATE may be heeded, and is not ---- */
+/* ---- GEX_FLAG_IMMEDIATE: where a copy does not do, the library is asked first whether there is
+ * room. If there is none nothing is started, and the call says so: GASNET_ERR_NOT_READY, or
+ * GEX_EVENT_NO_OP. ---- */
+extern int GASNETC_(may_start)(gex_Rank_t node);
+#define GASNETC_NOT_AT_ONCE(flags, node) \
+  (GASNETT_PREDICT_FALSE(((flags)&GEX_FLAG_IMMEDIATE) != 0) && !GASNETC_(may_start)(node))
+
+/* ---- blocking. They return 0 but for that ---- */
 GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                        size_t nbytes, gex_Flags_t flags) {
-  (void)flags;
-  gasnet_put(gasnetc_jobrank(tm, rank), dest, src, nbytes);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
+  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  gasnetc_put_far(node, dest, src, nbytes);
   return 0;
 }
 GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                        size_t nbytes, gex_Flags_t flags) {
-  (void)flags;
-  gasnet_get(dest, gasnetc_jobrank(tm, rank), src, nbytes);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
+  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  gasnetc_get_far(dest, node, src, nbytes);
   return 0;
 }
+/* It has no way to say that nothing was started. */
 GASNETC_INLINE gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* src,
                                                       size_t nbytes, gex_Flags_t flags) {
   (void)flags;
@@ -49,20 +61,18 @@ GASNETC_INLINE gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t ra
 }
 GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                           gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
-  (void)flags;
-  gasnet_put_val(gasnetc_jobrank(tm, rank), dest, (gasnet_register_value_t)value, nbytes);
-  return 0;
+  return gex_RMA_PutBlocking(tm, rank, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes, flags);
 }
 
 /* ---- explicit events ---- */
 GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                          size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank);
-  (void)flags;
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) {
     gasnetc_locally_complete(lc_opt);
     return GEX_EVENT_INVALID;
   }
+  if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
   if (GASNETC_IS_VALUE(nbytes)) {
     gasnetc_locally_complete(lc_opt);
     return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
@@ -71,22 +81,24 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* des
 }
 GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                          size_t nbytes, gex_Flags_t flags) {
-  (void)flags;
-  return gasnet_get_nb(dest, gasnetc_jobrank(tm, rank), src, nbytes);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GEX_EVENT_INVALID;
+  if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
+  return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
 GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                             gex_RMA_Value_t value, size_t nbytes,
                                             gex_Flags_t flags) {
-  (void)flags;
-  return gasnet_put_nb_val(gasnetc_jobrank(tm, rank), dest, (gasnet_register_value_t)value, nbytes);
+  return gex_RMA_PutNB(tm, rank, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes, GEX_EVENT_NOW,
+                       flags);
 }
 
 /* ---- implicit operations ---- */
 GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                   size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank);
-  (void)flags;
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
+  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
   if (GASNETC_IS_VALUE(nbytes)) {
     (void)GASNETC_(put_small)(gasnetc_implicit, node, dest, gasnetc_value(src, nbytes), nbytes);
     return 0;
@@ -95,15 +107,16 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
 }
 GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                   size_t nbytes, gex_Flags_t flags) {
-  (void)flags;
-  gasnet_get_nbi(dest, gasnetc_jobrank(tm, rank), src, nbytes);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
+  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  GASNETC_(get_nbi)(dest, node, src, nbytes);
   return 0;
 }
 GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                      gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
-  (void)flags;
-  gasnet_put_nbi_val(gasnetc_jobrank(tm, rank), dest, (gasnet_register_value_t)value, nbytes);
-  return 0;
+  return gex_RMA_PutNBI(tm, rank, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes, GEX_EVENT_NOW,
+                        flags);
 }
 
 /* ---- events: any thread may test them and wait for them, once each ---- */

@@ -54,20 +54,26 @@ extern int GASNETC_(barrier_result)(int* id);
 extern gasnet_threadinfo_t GASNETC_(threadinfo)(void);
 
 /* ---- blocking (3.2) ---- */
-GASNETC_INLINE void gasnet_put(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
-  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return;
+GASNETC_INLINE void gasnetc_put_far(gasnet_node_t node, void* dest, const void* src,
+                                    size_t nbytes) {
   if (GASNETC_IS_VALUE(nbytes))
     (void)GASNETC_(put_small)(gasnetc_blocking, node, dest, gasnetc_value(src, nbytes), nbytes);
   else
     GASNETC_(put)(node, dest, src, nbytes);
 }
-GASNETC_INLINE void gasnet_get(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
-  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return;
+GASNETC_INLINE void gasnetc_get_far(void* dest, gasnet_node_t node, const void* src,
+                                    size_t nbytes) {
   if (GASNETC_IS_VALUE(nbytes)) {
     const uint64_t value = GASNETC_(get_small)(node, src, nbytes);
     memcpy(dest, &value, nbytes);
   } else
     GASNETC_(get)(dest, node, src, nbytes);
+}
+GASNETC_INLINE void gasnet_put(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
+  if_pf(!gasnetc_put_here(node, dest, src, nbytes)) gasnetc_put_far(node, dest, src, nbytes);
+}
+GASNETC_INLINE void gasnet_get(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
+  if_pf(!gasnetc_get_here(dest, node, src, nbytes)) gasnetc_get_far(dest, node, src, nbytes);
 }
 GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset)(node, dest, val, nbytes);

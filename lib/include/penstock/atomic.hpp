@@ -161,6 +161,7 @@ struct atomic_call {
   std::uint32_t type = 0;
   std::uint32_t size = 8;
   bool device = false;
+  bool at_once = false;  ///< rather not at all than wait: what it is short of is the answer
   rank_id to = 0;
   void* word = nullptr;
   std::uint64_t a = 0, b = 0;
