@@ -254,7 +254,8 @@ const setting_row rows[] = {
      "and with few copies above."},
     {"COLL_LARGE", "", &s::coll_large, 0, gib, u::bytes,
      "Broadcasts go along a tree below so many bytes, and from there on straight from the root on "
-     "one host, in pieces beyond."},
+     "one host, in pieces beyond. Reductions of so many bytes are done in pieces, one by each "
+     "process."},
     {"VIS_PACK_LIMIT", "", &s::vis_pack_limit, 0, mib, u::bytes,
      "Pieces of a put or get of many that are shorter are packed into messages; 0 is 512, and half "
      "a Medium on devices of the kernel."},

@@ -5,8 +5,9 @@
 //
 // reduce_all   8 bytes, added up; twin: a bare exchange of words in shared memory between two
 //              processes, and the barrier of gasnet.h between any number
-// broadcast    1 MB from segment to segment; twin: as many plain copies of a megabyte as the job
-// has
+// reduce_all   1 MB of words, added up; twin: the same sums by as many processes as there are, each
+//              of its own megabyte and another, and a barrier
+// broadcast    1 MB from segment to segment; twin: the plain copies of a megabyte that the job has
 //              to make, by as many processes as have cores
 // exchange     the same, 1 MB to each
 //
@@ -89,6 +90,17 @@ class job {
     coll::wait(done);
     must(sum == std::uint64_t{size_} * (size_ + 1) / 2, "the sum");
   }
+  void reduce_large() {
+    coll::op_counter done{0};
+    coll::reduce_all(coll::world(), to_, from_, megabyte / 8, how_, coll::own_buffers, done);
+    coll::wait(done);
+  }
+  void bare_sum() {
+    auto* const left = reinterpret_cast<std::uint64_t*>(to_);
+    const auto* const right = reinterpret_cast<const std::uint64_t*>(from_);
+    for (std::size_t i = 0; i < megabyte / 8; ++i) left[i] += right[i];
+    barrier();
+  }
   [[nodiscard]] bool has_twin() const { return size_ == 2 && memory_; }
   void bare_exchange() {
     auto* const words = reinterpret_cast<word*>(memory_.data());
@@ -152,7 +164,7 @@ int main(int argc, char** argv) {
   must(gasnet_attach(nullptr, 0, 2 * megabyte * w.size(), 0) == GASNET_OK, "gasnet_attach");
   gasnet_coll_init(nullptr, 0, nullptr, 0, 0);
   job j(w);
-  figures reduction, barrier, broadcast, exchange;
+  figures reduction, barrier, sums, broadcast, exchange;
   // As many of each as fill a round, by what rank 0 found.
   double first[2] = {j.time(1000, [&] { j.reduce_all(); }), j.time(10, [&] { j.exchange(); })};
   gasnet_coll_broadcast(GASNET_TEAM_ALL, first, 0, first, sizeof first, flags);
@@ -163,6 +175,7 @@ int main(int argc, char** argv) {
     const double r = j.time(small, [&] { j.reduce_all(); });
     if (j.has_twin()) reduction.add(r, j.time(small, [&] { j.bare_exchange(); }));
     barrier.add(r, j.time(small, [&] { j.barrier(); }));
+    sums.add(j.time(large, [&] { j.reduce_large(); }), j.time(large, [&] { j.bare_sum(); }));
     broadcast.add(j.time(large, [&] { j.broadcast(); }), j.time(large, [&] { j.bare_copies(1); }));
     exchange.add(j.time(large, [&] { j.exchange(); }),
                  j.time(large, [&] { j.bare_copies(w.size()); }));
@@ -171,6 +184,7 @@ int main(int argc, char** argv) {
     std::printf("%u processes\n", w.size());
     if (j.has_twin()) reduction.print("reduce_all 8 B", "bare exchange");
     barrier.print("reduce_all 8 B", "gasnet_barrier");
+    sums.print("reduce_all 1 MB", "a sum each, and a barrier");
     broadcast.print("broadcast 1 MB", "a copy each, and a barrier");
     exchange.print("exchange 1 MB", "its copies, and a barrier");
   }

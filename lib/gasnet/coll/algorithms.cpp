@@ -6,7 +6,8 @@
 //   scatter, gather, exchange   straight between the two, all at once
 //   gather_all      dissemination (each step doubles what one has) while it is small, else straight
 //   reduce          binomial tree; from rank 0 up in order where the order matters
-//   reduce_all      recursive doubling while it is small, else a reduce and a broadcast
+//   reduce_all      recursive doubling while it is small; then a reduce and a broadcast
+//   both, large     in pieces: each process puts one piece together, which the root, or all, get
 //
 // Tags name what a message is for: two processes never exchange two of one tag in an operation.
 #include "lib/gasnet/coll/algorithms.hpp"
@@ -288,10 +289,54 @@ struct planner {
     p.next_round();
   }
 
+  // Large ones: each process puts together the piece of its rank, from everybody's, in order.
+  [[nodiscard]] bool in_pieces() const noexcept {
+    return n > 1 && bytes >= self.options.coll_large && elements() >= n;
+  }
+  [[nodiscard]] std::size_t elements() const noexcept { return bytes / o.how().element_bytes; }
+  [[nodiscard]] std::size_t piece_begin(std::uint32_t r) const noexcept {
+    const std::size_t each = elements() / n, more = elements() % n;
+    return (each * r + std::min<std::size_t>(r, more)) * o.how().element_bytes;
+  }
+  [[nodiscard]] std::size_t piece_bytes(std::uint32_t r) const noexcept {
+    return piece_begin(r + 1) - piece_begin(r);
+  }
+  void reduce_piece(std::byte* acc) {
+    std::vector<std::byte*> his(n);
+    p.next_round();
+    for (std::uint32_t k = 1; k < n; ++k) {
+      p.send(up(k), piece_tags, acc + piece_begin(up(k)), piece_bytes(up(k)));
+      his[down(k)] = p.scratch(piece_bytes(me));
+      p.receive(down(k), piece_tags, his[down(k)], piece_bytes(me));
+    }
+    p.next_round();
+    std::byte* const piece = acc + piece_begin(me);
+    for (std::uint32_t r = me; r-- > 0;) p.combine_right(piece, his[r], piece_bytes(me));
+    for (std::uint32_t r = me + 1; r < n; ++r) p.combine_left(piece, his[r], piece_bytes(me));
+    p.next_round();
+  }
+  void collect_pieces(std::uint32_t at, std::byte* acc) {
+    if (me != at) p.send(at, piece_tags + 1, acc + piece_begin(me), piece_bytes(me));
+    for (std::uint32_t k = 1; k < n && me == at; ++k)
+      p.receive(up(k), piece_tags + 1, acc + piece_begin(up(k)), piece_bytes(up(k)));
+    p.next_round();
+  }
+  void share_pieces(std::byte* acc) {
+    for (std::uint32_t k = 1; k < n; ++k) {
+      p.send(up(k), piece_tags + 1, acc + piece_begin(me), piece_bytes(me));
+      p.receive(down(k), piece_tags + 1, acc + piece_begin(down(k)), piece_bytes(down(k)));
+    }
+    p.next_round();
+  }
+
   void reduce() {
     std::byte* const dst = me == root ? mine[root_image].dst : nullptr;
     std::byte* const acc = dst != nullptr ? dst : p.scratch(bytes);
     reduce_images(acc);
+    if (in_pieces()) {
+      reduce_piece(acc);
+      return collect_pieces(root, acc);
+    }
     if (o.how().commutative) return climb(root, acc);
     climb(0, acc);
     if (root == 0) return;
@@ -305,6 +350,9 @@ struct planner {
     reduce_images(acc);
     if (bytes <= self.options.coll_small) {
       reduce_doubling(acc);
+    } else if (in_pieces()) {
+      reduce_piece(acc);
+      share_pieces(acc);
     } else {
       climb(0, acc);
       spread(0, acc, bytes);
