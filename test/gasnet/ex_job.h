@@ -6,17 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "must.h"
 
-#define MUST(call)                                                       \
-  do {                                                                   \
-    const int must_rc = (call);                                          \
-    if (must_rc != GASNET_OK) {                                          \
-      fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call, \
-              gasnet_ErrorName(must_rc), gasnet_ErrorDesc(must_rc));     \
-      gasnet_exit(2);                                                    \
-    }                                                                    \
-  } while (0)
 #define HANDLER(f) (gex_AM_Fn_t)(f)
 
 enum { most_nodes = 64, segment_bytes = 1 << 20 };
@@ -29,11 +20,6 @@ static char* area[most_nodes]; /* of each rank, in its own address space */
 
 /* Handlers change it on whichever thread polls; waits read it. */
 static volatile int answers = 0;
-
-static void meet(void) {
-  gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
-  MUST(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS));
-}
 
 GASNETT_INLINE(join_job) void join_job(const char* name, gex_Flags_t flags) {
   MUST(gex_Client_Init(&client, &ep, &tm, name, NULL, NULL, flags));

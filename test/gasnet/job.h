@@ -6,28 +6,13 @@
 
 #include <stdlib.h>
 
-#include "check.h"
-
-#define MUST(call)                                                       \
-  do {                                                                   \
-    const int must_rc = (call);                                          \
-    if (must_rc != GASNET_OK) {                                          \
-      fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call, \
-              gasnet_ErrorName(must_rc), gasnet_ErrorDesc(must_rc));     \
-      gasnet_exit(2);                                                    \
-    }                                                                    \
-  } while (0)
+#include "must.h"
 
 #if GASNET_USE_STRICT_PROTOTYPES
 #define HANDLER(f) (void*)(f)
 #else
 #define HANDLER(f) (void (*)())(f)
 #endif
-
-static void meet(void) {
-  gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
-  MUST(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS));
-}
 
 /* Handlers change these on whichever thread polls; waits read them. */
 static volatile int answers = 0;
