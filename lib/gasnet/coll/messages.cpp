@@ -118,10 +118,13 @@ void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t
   hand_over(a);
 }
 // The bytes of a loan have arrived, or are on their way in copies.
+void close(const loan& l) noexcept {
+  // F1 free  release lent  -> F2 (operation.cpp): the bytes may be written again
+  l.owner->lent.fetch_sub(1, std::memory_order_release);
+}
 void on_thanks(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   const std::unique_ptr<loan> l(reinterpret_cast<loan*>(reader{args}.two()));
-  // F1 free  release lent  -> F2 (operation.cpp): the bytes may be written again
-  l->owner->lent.fetch_sub(1, std::memory_order_release);
+  close(*l);
 }
 void on_bytes(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   reader r{args};
@@ -197,7 +200,7 @@ void give(const arrival& a, std::uint32_t to) {
     must(self.engine->request_medium(to, on_coll_bytes, w.at, w.n, l->at + at,
                                      put ? 0 : std::min(l->bytes - at, eager_bytes)));
   }
-  l->owner->lent.fetch_sub(1, std::memory_order_release);
+  close(*l);
 }
 
 bool reachable(std::uint32_t rank, std::uint64_t at, std::size_t bytes) noexcept {
