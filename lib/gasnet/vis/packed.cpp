@@ -1,5 +1,6 @@
 #include "lib/gasnet/vis/packed.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "lib/base/log.hpp"
@@ -33,28 +34,34 @@ void count_up(op_counter& c) noexcept { c.fetch_add(1, std::memory_order_relaxed
 // P1 complete  release counter  -> P2 (operations.hpp): the bytes fetched are there
 void count_down(op_counter& c) noexcept { c.fetch_sub(1, std::memory_order_release); }
 
-// Calls visit(address, bytes) for the runs of n rows that lie at `from`, as they were packed.
+// Calls visit(row) for the n rows that lie at `from`, as they were packed.
 template <class Visit>
-void each_run(const std::byte* from, std::uint32_t n, Visit&& visit) {
+void each_row(const std::byte* from, std::uint32_t n, Visit&& visit) {
   for (std::uint32_t i = 0; i < n; ++i) {
     row r;
     std::memcpy(&r, from + i * sizeof r, sizeof r);
-    for (std::uint32_t k = 0; k < r.count; ++k, r.at += static_cast<std::uint64_t>(r.stride))
-      visit(reinterpret_cast<std::byte*>(r.at), std::size_t{r.bytes});
+    if (r.bytes != 0 && r.count != 0) visit(r);
   }
 }
+std::byte* begin_of(const row& r) noexcept { return reinterpret_cast<std::byte*>(r.at); }
+std::size_t total(const row& r) noexcept { return std::size_t{r.bytes} * r.count; }
 
 [[noreturn]] void makes_no_sense(const char* what) {
   fatal(1, "pieces to %s that rank %u sent make no sense", what, running->source());
 }
 
-// A run that a peer named lies in the client's part of this node's segment.
-bool own(const std::byte* at, std::size_t bytes) {
+// The runs that a peer named lie in the client's part of this node's segment: the first and the
+// last one do, and the way from one to the other is not longer than numbers are.
+bool own(const row& r) {
   if (self.everything) return true;
   const auto part = client_segment(GASNETC_(mynode));
-  const auto offset =
-      reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(part.data());
-  return offset <= part.size() && bytes <= part.size() - offset;
+  const auto has = [&](std::uint64_t at) {
+    const std::uint64_t offset = at - reinterpret_cast<std::uintptr_t>(part.data());
+    return offset <= part.size() && r.bytes <= part.size() - offset;
+  };
+  std::int64_t span = 0;
+  return !__builtin_mul_overflow(r.stride, std::int64_t{r.count} - 1, &span) && has(r.at) &&
+         has(r.at + static_cast<std::uint64_t>(span));
 }
 
 // args: counter, rows.
@@ -63,10 +70,10 @@ void handle_put(void*, token&, const std::uint32_t* args, std::byte* payload, st
   if (table > bytes) makes_no_sense("put");
   const std::byte* from = payload;
   const std::byte* const end = payload + (bytes - table);
-  each_run(end, args[2], [&](std::byte* at, std::size_t n) {
-    if (n > static_cast<std::size_t>(end - from) || !own(at, n)) makes_no_sense("put");
-    std::memcpy(at, from, n);
-    from += n;
+  each_row(end, args[2], [&](const row& r) {
+    if (total(r) > static_cast<std::size_t>(end - from) || !own(r)) makes_no_sense("put");
+    copy_runs({begin_of(r), r.stride, from, r.bytes, r.bytes, r.count});
+    from += total(r);
   });
   began("the answer to a put of pieces",
         conduit::engine::reply_short(*running, on_pieces_put, args, 2));
@@ -80,10 +87,10 @@ void handle_get(void*, token&, const std::uint32_t* args, std::byte* payload, st
   if (std::size_t{args[2]} * sizeof(row) > bytes) makes_no_sense("get");
   alignas(8) std::byte data[conduit::max_medium];
   std::size_t used = 0;
-  each_run(payload, args[2], [&](const std::byte* at, std::size_t n) {
-    if (n > sizeof data - used || !own(at, n)) makes_no_sense("get");
-    std::memcpy(data + used, at, n);
-    used += n;
+  each_row(payload, args[2], [&](const row& r) {
+    if (total(r) > sizeof data - used || !own(r)) makes_no_sense("get");
+    copy_runs({data + used, r.bytes, begin_of(r), r.stride, r.bytes, r.count});
+    used += total(r);
   });
   began("the answer to a get of pieces",
         conduit::engine::reply_medium(*running, on_pieces_got, args, 2, data, used));
@@ -91,10 +98,10 @@ void handle_get(void*, token&, const std::uint32_t* args, std::byte* payload, st
 void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   const std::unique_ptr<awaited> here(pointer_in<awaited>(args));
   if (here->bytes != bytes) makes_no_sense("get");
-  each_run(reinterpret_cast<const std::byte*>(here->where.data()), here->where.count(),
-           [&](std::byte* at, std::size_t n) {
-             std::memcpy(at, payload, n);
-             payload += n;
+  each_row(reinterpret_cast<const std::byte*>(here->where.data()), here->where.count(),
+           [&](const row& r) {
+             copy_runs({begin_of(r), r.stride, payload, r.bytes, r.bytes, r.count});
+             payload += total(r);
            });
   count_down(*here->counter);
 }
@@ -107,6 +114,25 @@ void put_packer::add(std::byte* remote, const std::byte* local, std::size_t byte
   (void)where_.add(remote, bytes);
   std::memcpy(data_ + used_, local, bytes);
   used_ += bytes;
+}
+
+void put_packer::add(runs r) {
+  while (r.count != 0) {
+    const std::size_t taken = used_ + 8 + where_.bytes() + sizeof(row);
+    const std::size_t room = taken < sizeof data_ ? (sizeof data_ - taken) / r.bytes : 0;
+    if (room == 0) {
+      flush();
+      continue;
+    }
+    runs some = r;
+    some.count = std::min(r.count, room);
+    (void)where_.add(r.to, r.to_stride, r.bytes, some.count);
+    some.to = data_ + used_;
+    some.to_stride = static_cast<std::ptrdiff_t>(r.bytes);
+    copy_runs(some);
+    used_ += r.bytes * some.count;
+    r.skip(some.count);
+  }
 }
 
 void put_packer::flush() {
@@ -126,17 +152,30 @@ void put_packer::flush() {
   used_ = 0;
 }
 
-void get_packer::add(std::byte* local, const std::byte* remote, std::size_t bytes) {
-  if (here_ && here_->bytes + bytes > conduit::max_medium) flush();
-  if (!here_) here_ = std::make_unique<awaited>();
+void get_packer::make_room(std::size_t bytes) {
   // Either list may be full.
-  if (where_.count() == rows::most || here_->where.count() == rows::most) {
+  if (here_ && (here_->bytes + bytes > conduit::max_medium || where_.count() == rows::most ||
+                here_->where.count() == rows::most))
     flush();
-    here_ = std::make_unique<awaited>();
-  }
+  if (!here_) here_ = std::make_unique_for_overwrite<awaited>();
+}
+
+void get_packer::add(std::byte* local, const std::byte* remote, std::size_t bytes) {
+  make_room(bytes);
   (void)where_.add(remote, bytes);
   (void)here_->where.add(local, bytes);
   here_->bytes += bytes;
+}
+
+void get_packer::add(runs r) {
+  while (r.count != 0) {
+    make_room(r.bytes);
+    const std::size_t n = std::min(r.count, (conduit::max_medium - here_->bytes) / r.bytes);
+    (void)where_.add(r.from, r.from_stride, r.bytes, n);
+    (void)here_->where.add(r.to, r.to_stride, r.bytes, n);
+    here_->bytes += r.bytes * n;
+    r.skip(n);
+  }
 }
 
 void get_packer::flush() {

@@ -5,7 +5,7 @@
 //   get   rows                                                  answered with the bytes
 //
 // A row is a number of runs of one length at one distance, so a regular array takes a row or few.
-// What a peer asks for is checked run by run: it lies in this node's segment or the job ends.
+// What a peer asks for is checked row by row: it lies in this node's segment or the job ends.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/outgoing.hpp"
 #include "lib/gasnet/process.hpp"
+#include "lib/gasnet/vis/runs.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::vis {
 
@@ -56,6 +57,25 @@ class rows {
     row_[count_++] = {where, 0, n, 1};
     return true;
   }
+  /// Adds `count` runs, `stride` apart, as more of the last row or as one; neighbours are one run.
+  bool add(const void* at, std::ptrdiff_t stride, std::size_t bytes, std::size_t count) noexcept {
+    if (count == 1 || stride == static_cast<std::ptrdiff_t>(bytes)) return add(at, bytes * count);
+    const auto where = reinterpret_cast<std::uintptr_t>(at);
+    const auto n = static_cast<std::uint32_t>(bytes), more = static_cast<std::uint32_t>(count);
+    if (count_ != 0) {
+      row& last = row_[count_ - 1];
+      const auto ahead = static_cast<std::int64_t>(where - last.at);
+      if (last.bytes == n && (last.count == 1 || last.stride == stride) &&
+          ahead == stride * last.count) {
+        last.stride = stride;
+        last.count += more;
+        return true;
+      }
+    }
+    if (count_ == most) return false;
+    row_[count_++] = {where, stride, n, more};
+    return true;
+  }
   void clear() noexcept { count_ = 0; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
@@ -82,6 +102,8 @@ class put_packer {
   put_packer& operator=(const put_packer&) = delete;
 
   void add(std::byte* remote, const std::byte* local, std::size_t bytes);
+  /// From here to there.
+  void add(runs r);
   /// What has been collected goes out.
   void flush();
 
@@ -110,9 +132,14 @@ class get_packer {
   get_packer& operator=(const get_packer&) = delete;
 
   void add(std::byte* local, const std::byte* remote, std::size_t bytes);
+  /// From there to here.
+  void add(runs r);
   void flush();
 
  private:
+  /// For a run, and for a row on either side.
+  void make_room(std::size_t bytes);
+
   const char* const call_;
   const gasnet_node_t from_;
   op_counter& counter_;

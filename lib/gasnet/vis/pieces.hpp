@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/gasnet/vis/runs.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::vis {
@@ -95,13 +96,8 @@ class grid {
   }
 
   [[nodiscard]] bool empty() const noexcept { return run_ == 0; }
-  /// Bytes of each run, and how many runs there are.
+  /// Bytes of each run.
   [[nodiscard]] std::size_t run() const noexcept { return run_; }
-  [[nodiscard]] std::size_t runs() const noexcept {
-    std::size_t n = 1;
-    for (unsigned i = 0; i < dims_; ++i) n *= dim_[i].count;
-    return n;
-  }
 
   /// From the address of element 0: the lowest byte touched, and one past the highest.
   struct extent {
@@ -110,16 +106,14 @@ class grid {
   [[nodiscard]] extent dst_extent() const noexcept { return extent_of(&dimension::dst); }
   [[nodiscard]] extent src_extent() const noexcept { return extent_of(&dimension::src); }
 
-  /// Calls move(to, from) for every run, of run() bytes, the innermost dimension first.
-  template <class Move>
-  void each(std::byte* dst, const std::byte* src, Move&& move) const {
+  /// Calls copy(runs) for every row of the innermost dimension.
+  template <class Copy>
+  void each_row(std::byte* dst, const std::byte* src, Copy&& copy) const {
     if (run_ == 0) return;
     std::size_t at[most] = {};
     const dimension inner = dims_ != 0 ? dim_[0] : dimension{1, 0, 0};
     while (true) {
-      for (std::size_t k = 0; k < inner.count; ++k)
-        move(dst + static_cast<std::ptrdiff_t>(k) * inner.dst,
-             src + static_cast<std::ptrdiff_t>(k) * inner.src);
+      copy(runs{dst, inner.dst, src, inner.src, run_, inner.count});
       unsigned i = 1;
       for (; i < dims_; ++i) {
         dst += dim_[i].dst, src += dim_[i].src;

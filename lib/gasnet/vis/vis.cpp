@@ -48,6 +48,10 @@ class far_put {
       began(call_, self.engine->one_sided().put(to_, dst, src, bytes, conduit::reuse::on_completion,
                                                 counter_));
   }
+  void operator()(runs r) {
+    if (r.bytes < limit_) return packer_.add(r);
+    for (; r.count != 0; r.skip(1)) (*this)(r.to, r.from, r.bytes);
+  }
 
  private:
   const char* const call_;
@@ -67,6 +71,10 @@ class far_get {
       packer_.add(dst, src, bytes);
     else
       began(call_, self.engine->one_sided().get(dst, from_, src, bytes, counter_));
+  }
+  void operator()(runs r) {
+    if (r.bytes < limit_) return packer_.add(r);
+    for (; r.count != 0; r.skip(1)) (*this)(r.to, r.from, r.bytes);
   }
 
  private:
@@ -155,32 +163,6 @@ void check_lengths(const char* call, std::size_t dst_count, std::size_t dst_byte
 
 // ---- grids ----
 
-template <std::size_t Bytes>
-void copy_runs(const grid& g, std::byte* dst, const std::byte* src) {
-  g.each(dst, src, [](std::byte* d, const std::byte* s) { std::memcpy(d, s, Bytes); });
-}
-
-void copy_grid(const grid& g, std::byte* dst, const std::byte* src) {
-  switch (g.run()) {
-    case 1:
-      return copy_runs<1>(g, dst, src);
-    case 2:
-      return copy_runs<2>(g, dst, src);
-    case 4:
-      return copy_runs<4>(g, dst, src);
-    case 8:
-      return copy_runs<8>(g, dst, src);
-    case 16:
-      return copy_runs<16>(g, dst, src);
-    case 32:
-      return copy_runs<32>(g, dst, src);
-    case 64:
-      return copy_runs<64>(g, dst, src);
-    default:
-      g.each(dst, src, [n = g.run()](std::byte* d, const std::byte* s) { std::memcpy(d, s, n); });
-  }
-}
-
 // Checks the remote side of a grid; where it lies here: the address of element 0, or null.
 std::byte* grid_here(const char* call, gasnet_node_t node, std::byte* at, grid::extent e) {
   const auto bytes = static_cast<std::size_t>(e.high - e.low);
@@ -230,12 +212,12 @@ void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdi
   auto* const d = static_cast<std::byte*>(dst);
   const auto* const s = static_cast<const std::byte*>(src);
   if (std::byte* const here = grid_here(call, to, d, g.dst_extent())) {
-    copy_grid(g, here, s);
+    g.each_row(here, s, copy_runs);
     std::atomic_thread_fence(std::memory_order_release);
     return;
   }
   far_put out(call, to, c);
-  g.each(d, s, [&out, n = g.run()](std::byte* a, const std::byte* b) { out(a, b, n); });
+  g.each_row(d, s, out);
 }
 
 void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides, gasnet_node_t from,
@@ -247,12 +229,12 @@ void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides,
   auto* const d = static_cast<std::byte*>(dst);
   auto* const s = const_cast<std::byte*>(static_cast<const std::byte*>(src));
   if (const std::byte* const here = grid_here(call, from, s, g.src_extent())) {
-    copy_grid(g, d, here);
+    g.each_row(d, here, copy_runs);
     std::atomic_thread_fence(std::memory_order_acquire);
     return;
   }
   far_get in(call, from, c);
-  g.each(d, s, [&in, n = g.run()](std::byte* a, const std::byte* b) { in(a, b, n); });
+  g.each_row(d, s, in);
 }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI::vis
