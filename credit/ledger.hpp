@@ -16,7 +16,7 @@
 // Who with whom: in PAR any thread may call anything at any time; in PARSYNC one at a time; in SEQ
 //   one. Every call is lock-free: a thread stopped anywhere stops no other. At worst it keeps the
 //   credits it is just moving, or the peers it has taken off a list, until it goes on.
-// Invariants (numbers as in DEADLOCK.md):
+// Invariants (claims 1 to 3 of DEADLOCK.md; the last: claim 7), I2 of lib/README.md:
 //   (C-1) Lender: bank + Σ loans (+ what a thread is moving between two words) = total.
 //   (C-2) Borrower: credits + owed + grants in flight + returns in flight = the peer's loan.
 //   (C-3) in use ≤ credits + owed, so messages in flight never exceed the loan.
@@ -141,7 +141,7 @@ class ledger {
   [[nodiscard]] std::uint32_t early_want(std::uint32_t peer) noexcept;
 
   /// A request that had called note_stall has its credits now, or was given up. Until then what was
-  /// granted for it is kept from REVOKEs. Cost: one load, seldom 1 RMW.
+  /// granted for it is kept from REVOKEs (claim 10). Cost: one load, seldom 1 RMW.
   void end_stall(std::uint32_t peer) noexcept;
 
   /// The client names peer as one it will soon send to, with `wanted` credits in flight. Answers
@@ -212,6 +212,7 @@ class ledger {
   /// bank is low (or somebody waits). Passes over peers as the note says: a system message in
   /// flight, no more than the minimum lent, answered 0 in this epoch, asked for more lately. Cost:
   /// at most max_visits peers that stay on the list, 2 to 3 RMWs each, and those that leave it.
+  /// That who waits is served is claim 9; that the exchange ends, claim 12.
   [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
 
   /// A REVOKE cannot be sent after all: takes back its marks. Cost: 1 RMW.

@@ -245,7 +245,7 @@ bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
       out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
       return true;
     }
-    wait_list_.push_front(p, waiting_links());
+    wait_list_.push_front(p, waiting_links());  // claim 11
     // R2 bank  add of 0, acq_rel, bank  <-> R1 (fill_bank): either these credits are seen here, or
     //          who brought them finds p on the list. While p was in hand he found nobody.
     if (bank_.fetch_add(0, std::memory_order_acq_rel) < wish) return false;

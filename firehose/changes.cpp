@@ -74,7 +74,7 @@ const std::atomic<gate>* gate_word() noexcept {
 }
 
 void set_gate(gate g) noexcept {
-  // E1 store-release gate -> the lookup's load-acquire: what the events changed is seen when it
+  // E1 open  store-release gate  -> E2 (pool.hpp): what the events changed is seen when it
   // opens.
   if (auto* w = word.load(std::memory_order_acquire); w != nullptr)
     w->store(g, std::memory_order_release);

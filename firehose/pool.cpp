@@ -156,7 +156,7 @@ status pool::acquire_slow(std::uint64_t addr, std::size_t len, purpose use, leas
   ++stats_.misses;
   PENSTOCK_PROBE(firehose_miss, w.start, w.bytes());
   if (w.keep && (g.mark & note_doomed) == 0) {
-    // V1 publish  store-release state  -> U2
+    // V1 publish  store-release state  -> U2 (region_table.hpp)
     g.state.store(region_state::live, std::memory_order_release);
     replace_neighbours(i);
   } else {

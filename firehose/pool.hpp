@@ -71,7 +71,7 @@ class pool final : private change_listener {
   /// A lease if a registration is there already. About 10 ns; takes no lock, writes no line that
   /// another thread reads.
   bool try_hit(const void* addr, std::size_t len, purpose use, lease& out) noexcept {
-    // E2 load-acquire gate  <- E1   changes that an event reported are in the table
+    // E2 look  load-acquire gate  <- E1: changes that an event reported are in the table
     if (gate_->load(std::memory_order_acquire) != changes::gate::open) [[unlikely]]
       return false;
     return table_.hit(0, reinterpret_cast<std::uint64_t>(addr), len, use, out);
@@ -106,7 +106,8 @@ class pool final : private change_listener {
   [[nodiscard]] bool changed(const lease& l) const noexcept;
   /// Moves whenever changed() turns true of some region. A load.
   [[nodiscard]] std::uint64_t changed_count() const noexcept {
-    return changed_.load(std::memory_order_acquire);  // S2 <- S1
+    // S2 look  load-acquire changed_  <- S1 (pool_evict.cpp)
+    return changed_.load(std::memory_order_acquire);
   }
 
   [[nodiscard]] pool_statistics statistics() const;

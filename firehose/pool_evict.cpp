@@ -25,7 +25,7 @@ void pool::on_change(std::uint64_t start, std::uint64_t end) noexcept {
     // A region that was replaced by a larger one may still be leased to a peer, which must learn of
     // it.
     r.mark |= note_changed;
-    // S1 store-release changed_  -> S2: who sees the count finds the note, under the lock
+    // S1 changed  store-release changed_  -> S2 (pool.hpp): who sees the count finds the note
     changed_.fetch_add(1, std::memory_order_release);
     if (s != region_state::live) return;
     ++stats_.invalidations;

@@ -207,7 +207,8 @@ inline bool region_table::hit(std::uint32_t space, std::uint64_t addr, std::size
         return false;
       use_counts::take(mine, i);  // U1
       light_barrier();
-      // U2 check  load-acquire state  <- V1   keys and range are those of the live region
+      // U2 check  load-acquire state  <- V1 (pool.cpp, remote.cpp): keys and range are those of the
+      // live region
       const bool live = r.state.load(std::memory_order_acquire) == region_state::live;
       const std::uint64_t offset = addr - r.start.load(std::memory_order_relaxed);
       const std::uint64_t bytes = r.bytes.load(std::memory_order_relaxed);

@@ -212,7 +212,7 @@ void remote_firehoses::on_answer(unsigned peer, const message& m) {
   r.writable.store(m.writable != 0 ? 1 : 0, std::memory_order_relaxed);
   r.taken_then = table_.uses(i).taken;
   ++stats_.granted;
-  // V1 publish  store-release state  -> U2
+  // V1 publish  store-release state  -> U2 (region_table.hpp)
   r.state.store(region_state::live, std::memory_order_release);
 }
 

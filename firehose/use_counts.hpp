@@ -98,8 +98,8 @@ class use_counts {
     auto& w = b->use(region);
     w.store(w.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
-  // G1 give  store-release own word  -> R2: what was done under the lease is done before the region
-  // goes.
+  // G1 give  store-release own word  -> R2 (use_counts.cpp): what was done under the lease is done
+  // before the region goes.
   static void add_release(block* b, std::uint32_t region, std::uint64_t n) noexcept {
     auto& w = b->use(region);
     w.store(w.load(std::memory_order_relaxed) + n, std::memory_order_release);

@@ -1,6 +1,7 @@
 // The room of a completion queue of sends, as tickets: each signalled work request takes one before
 // it is posted, and whoever takes completions out of the queue gives as many back. So the queue
-// holds every completion that can come, however long nobody looks at it (invariant 3 of README.md).
+// holds every completion that can come, however long nobody looks at it (I6; claim 14 of
+// credit/DEADLOCK.md).
 //
 //   free_: tickets that nobody holds; below zero for a moment while a refused taker puts its own
 //   back

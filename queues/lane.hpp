@@ -2,7 +2,7 @@
 // holds until it has completed, and which are signalled. Posting needs the caller's exclusion (the
 // engine's queue owners); completions may be reported by any thread.
 //
-// Capacity (invariant 3 of README.md): posted - done <= depth, so the send queue cannot overflow.
+// Capacity (I6): posted - done <= depth, so the send queue cannot overflow.
 // One work request in signal_every is signalled, and each that holds something or is waited for;
 // each of these brings a ticket of the completion queue (completion_room.hpp). As a completion
 // covers all before it, at most signal_every - 1 slots linger unseen.

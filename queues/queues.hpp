@@ -2,14 +2,14 @@
 // seeds.
 //
 //   SAFE_EQ  send_cq (completions of what was sent), reply_cq (replies and system messages):
-//            polled any time, their handling waits for nothing            (invariant 3)
+//            polled any time, their handling waits for nothing                     (I3)
 //   AM_EQ    am_cq (requests): polled only by who holds a reply chunk and a spare of either size
 //   SYS_EQ   the UD queue pair's queue (lib/conduit/channel/datagrams.hpp)
 //   ReqSB    request_chunks; a request's chunk receives its reply by RDMA write with immediate
 //   RplSB    reply_chunks
 //   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue
 //            pairs
-// Capacity (invariant 3 of README.md): am_cq holds a completion for every posted buffer, reply_cq
+// Capacity (I6): am_cq holds a completion for every posted buffer, reply_cq
 // for every receive of the reply SRQ, send_cq one for each ticket of send_room.
 #pragma once
 

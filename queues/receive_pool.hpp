@@ -1,7 +1,7 @@
 // ReqRB on verbs: receive buffers of one size behind a shared receive queue, more than there are
 // credits for this size by the spares.
 //
-// Invariant 1: at least as many buffers are posted, or filled and not yet taken, as there are
+// (I1), claim 4: at least as many buffers are posted, or filled and not yet taken, as there are
 // credits. A thread takes a request only with a spare in hand, the right to hold so many buffers
 // back, and posts them again before it takes one more: so the reply, which brings the credit back,
 // need not wait for that, and one post serves several. Each post moves lines between the thread and

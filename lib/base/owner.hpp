@@ -59,7 +59,7 @@ class owner {
   /// Ends what try_enter began, on the same thread.
   void leave([[maybe_unused]] std::uint32_t tag) noexcept {
     if constexpr (concurrent(M)) {
-      // R1 leave  store-release busy_ or lock_  -> A1: what was written inside is visible
+      // R1 leave  store-release busy_ or lock_  -> A1, A2: what was written inside is visible
       if (lock_.load(std::memory_order_relaxed) == tag)
         lock_.store(0, std::memory_order_release);
       else
@@ -82,7 +82,7 @@ class owner {
       if (needed_ < 1u << 24) needed_ *= 2;
       FenceAll();
     }
-    // A2 outside  acquire busy_  <- R1 of the thread that had the bias
+    // A2 outside  acquire busy_  <- R1: of the thread that had the bias
     if (bias_.load(std::memory_order_relaxed) != 0 ||
         busy_[slot_].load(std::memory_order_acquire) != 0) {
       lock_.store(0, std::memory_order_release);

@@ -82,7 +82,7 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
 }
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
-  if (running != nullptr) [[unlikely]]
+  if (running != nullptr) [[unlikely]]  // (I5)
     return status::in_handler;
   if (to >= size_) [[unlikely]]
     return status::bad_rank;
@@ -242,7 +242,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     t.replied = true;
     return status::ok;
   }
-  // (R-a of firehose/remote.hpp) The handler may have changed memory that a peer holds a key to.
+  // (R-a of firehose/remote.hpp, claim 20) The handler may have changed memory that a peer holds a key to.
   // The key comes back by control messages and completions, for which no handler has to run.
   while (transfers_->must_settle()) [[unlikely]] {
       transfers_->progress();

@@ -40,7 +40,7 @@ struct alignas(64) gasnetc_op {
   gasnetc_op* first = nullptr;           ///< another one that is complete before this one is
   gasnet_register_value_t value = 0;     ///< of a value get; written before pending drops
 
-  /// Nothing is in flight. P2 test  acquire c  <- P1 (whoever saw the completion)
+  /// Nothing is in flight. P2 test  acquire c  <- P1 (vis/packed.cpp), or whoever else saw the completion
   [[nodiscard]] static bool zero(const counter& c) noexcept {
     return c.load(std::memory_order_acquire) == 0;
   }

@@ -115,7 +115,7 @@ failure fence_given_up() {
 }
 
 std::optional<death> job::ended_by() const noexcept {
-  // J2, as in ended()
+  // J2 poll  load-acquire own_ended_  <- J1: as in ended()
   return unpack(ended_->load(std::memory_order_acquire));
 }
 

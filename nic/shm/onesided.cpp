@@ -42,7 +42,7 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
   if (is_atomic(w) && w.remote % 8 != 0) return IBV_WC_REM_INV_REQ_ERR;
   if (w.bytes == 0) return IBV_WC_SUCCESS;  // no key is looked at
   const auto* r = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
-  // M2 valid?  load-acquire key, before (and, by T2, after) the fields  <- M1
+  // M2 valid?  load-acquire key, before (and, by T2, after) the fields  <- M1 (region.cpp)
   if (r == nullptr || w.rkey == 0 || r->key.load(std::memory_order_acquire) != w.rkey)
     return IBV_WC_REM_ACCESS_ERR;
   const std::uint64_t first = r->address.load(std::memory_order_relaxed);
@@ -158,7 +158,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     // T1 touch  store touching, light fence  -> T4
     qp.shown->touching.store(w.rkey, std::memory_order_relaxed);
     light_fence();
-    *why = check(qp, w);  // T2  <- T3
+    *why = check(qp, w);  // T2 valid?  load key  <-> T3
     if (*why == IBV_WC_SUCCESS) *why = perform(qp, w);
     // T5 let go  store-release touching  -> T4: the bytes are written and read
     qp.shown->touching.store(0, std::memory_order_release);
@@ -175,7 +175,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 }
 
 void wait_untouched(context& c, std::uint32_t rkey) noexcept {
-  heavy_fence();  // T3 is before it; see above
+  heavy_fence();  // T3 gone  store key, before this fence  <-> T2; see above
   std::vector<std::pair<std::shared_ptr<peer>, const qp_entry*>> users;
   {
     // The service thread copies under this lock: it has finished.

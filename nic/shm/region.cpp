@@ -130,7 +130,8 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   mine.moved.store(mr->moved.moved, std::memory_order_relaxed);
   shown.mappable.store(mr->moved.moved || find_shared(address, bytes) ? 1 : 0,
                        std::memory_order_relaxed);
-  // M4, M1 valid  store-release key  -> M3, M2: the fields are written
+  // M4 valid  store-release mine.key  -> M3 (region.hpp): the fields are written
+  // M1 valid  store-release shown.key  -> M2 (onesided.cpp): the same for peers
   mine.key.store(key, std::memory_order_release);
   shown.key.store(key, std::memory_order_release);
   mr->context = pd.context;

@@ -308,7 +308,7 @@ class ring_tx {
                std::uint8_t op) noexcept {
     const std::uint64_t tail = tail_;
     s.header = header;
-    // R1 publish  store-release slot.state  -> A1: body and data are visible
+    // R1 publish  store-release slot.state  -> A1, A7: body and data are visible
     s.state.store(ring_slot::filled(tail, data_bytes, op), std::memory_order_release);
     std::atomic_ref(tail_).store(tail + 1, std::memory_order_relaxed);  // pushed() may look
     // A stream's next lines are fetched for writing ahead of time: the stores that follow would
@@ -327,7 +327,7 @@ class ring_tx {
            m_.geometry.data_bytes;
   }
   void refresh() noexcept {
-    // A2 room  load-acquire head, data_head  <- R2: the consumer no longer reads what lies before
+    // A2 room  load-acquire head, data_head  <- R2, R9: the consumer no longer reads what lies before
     const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
     const std::uint64_t data = m_.shared->data_head.load(std::memory_order_acquire);
     // Rubbish from the other side may only make the ring look full: what lies outside the window,

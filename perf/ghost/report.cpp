@@ -54,7 +54,8 @@ status report::gather(const share& mine, const field& f, std::uint32_t step, boo
   if (is_failure(s) || ep_.rank() != 0) return s;
   const std::uint64_t cells = want_slice ? std::uint64_t{edge_} * edge_ : 0;
   return ep_.wait_until([&] {
-    // S2 load-acquire <- S1; S4 load-acquire <- S3
+    // S2 load-acquire  <- S1
+    // S4 load-acquire  <- S3
     return shares_here_.load(std::memory_order_acquire) == ep_.size() &&
            cells_here_.load(std::memory_order_acquire) == cells;
   });

@@ -119,7 +119,8 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
     if (auto r = reached(p); !r) return r;
   const auto fresh_ready =
       static_cast<std::uint8_t>(ready & ~p.ready.load(std::memory_order_relaxed));
-  // R2 ready  release p.ready  -> A2 (is_ready): the lanes' queue pairs and rings are there
+  // R2 ready  release p.ready  -> A2 (channels.hpp, connector.cpp, peer.hpp, rma_queue.cpp): the
+  // lanes' queue pairs and rings are there
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
   if (fresh_ready != 0) PENSTOCK_PROBE(connection, p.rank, h.domain, fresh_ready);
@@ -135,7 +136,7 @@ result<void> channels::connect_self(peer& p) noexcept {
   if (auto r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
       !r)
     return r;
-  // R2 ready  release p.ready  -> A2 (rma.cpp)
+  // R2 ready  release p.ready  -> A2 (rma_queue.cpp)
   p.ready.store(1u << lane_rma, std::memory_order_release);
   return {};
 }

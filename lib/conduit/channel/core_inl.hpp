@@ -116,6 +116,7 @@ inline constexpr std::size_t cheap_medium =
     wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
 static_assert(cheap_medium % 8 == 0);
 
+// Inside an end that nobody waits for, or inside none (I4).
 inline void core::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                                std::byte* payload, std::size_t bytes) noexcept {
   running = &t;

@@ -73,7 +73,7 @@ void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_side at) noe
 void credit_flow::give_back_lease(peer& p) noexcept {
   const std::uint32_t tag = thread_tag();
   if (!p.request_out.try_enter(tag)) return;
-  // A3 ready  acquire p.stream  <- R3 (ring_path)
+  // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (auto* const tx = p.stream.load(std::memory_order_acquire)) p.credits.lease += tx->recall();
   if (p.credits.lease != 0) p.home->ledger->give_back(p.rank, std::exchange(p.credits.lease, 0));
   p.request_out.leave(tag);
@@ -91,7 +91,7 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }
 
-// A request to p waits for credits: tells the ledger, and asks for what it names.
+// A request to p waits for credits: tells the ledger, and asks for what it names (claim 8).
 void credit_flow::stall(peer& p, std::uint32_t cost, bool first) noexcept {
   if (first) {
     p.credit_stalls.fetch_add(1, std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 //   records_[number & mask_]: of the work requests done_+1 … posted_
 //
 // Who with whom: one thread at a time posts (peer::transfer_out), one at a time completes
-// (transfers::reaping_). Capacity (invariant 3 of queues/README.md): posted_ - done_ <= depth, so
+// (transfers::reaping_). Capacity (I6): posted_ - done_ <= depth, so
 // the send queue cannot overflow; nor can the completion queue, which has depth entries for each
 // peer, or whose entries are tickets (domain::transfer_room). Every work request is signalled: each
 // has somebody who waits for it.

@@ -184,7 +184,7 @@ void ring_path::attached(peer& p) noexcept {
 result<void> ring_path::reached(peer& p) noexcept {
   if (p.segment_bytes != 0 && p.segment_here.load(std::memory_order_relaxed) == nullptr)
     if (auto r = map_segment(p); !r) return r;
-  // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp)
+  // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp, credit_flow.cpp)
   p.stream.store(p.request_tx, std::memory_order_release);
   return {};
 }

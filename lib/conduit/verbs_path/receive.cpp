@@ -190,7 +190,7 @@ bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t 
   return true;
 }
 
-// Takes what mine lacks; false: something is short.
+// Takes what mine lacks (I3, claim 17); false: something is short.
 bool verbs_path::equip(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
   if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();

@@ -12,7 +12,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 inline constexpr std::uint32_t imm_system = 1u << 31, imm_epoch = 1u << 30, imm_urgent = 1u << 29;
 inline constexpr std::uint32_t imm_op_shift = 16, imm_op = 15, imm_count = 0xffff;
 
-/// Enters when the thread inside has left; that one waits for nobody.
+/// Enters when the thread inside has left; that one waits for no thread (claim 18).
 inline void enter(queue_owner& o, std::uint32_t tag) noexcept {
   backoff b(64);
   while (!o.try_enter(tag)) b.idle();
@@ -37,7 +37,7 @@ template <codec::words W>
   };
 }
 
-// Waits for what completions of p's domain bring. No handler runs, and none is waited for: another
+// Waits for what completions of p's domain bring (claim 15). No handler runs, and none is waited for: another
 // thread may just be at the completion, and may need this core.
 template <class Arrived>
 void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {

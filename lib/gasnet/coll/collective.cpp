@@ -131,7 +131,7 @@ void wait(const op_counter& done) noexcept {
   constexpr unsigned looks = 16;
   unsigned empty = 0;
   const conduit::long_wait named(self.engine->waits(), conduit::in_a_collective);
-  // C2 complete  acquire done  <- C1 (operation.cpp)
+  // C2 completed  acquire done  <- C1 (operation.cpp)
   for (unsigned i = 0; done.load(std::memory_order_acquire) != 0; ++i)
     if (i % looks == 0 && i != 0)
       gasnet::wait_step(empty);

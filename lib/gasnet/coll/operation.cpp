@@ -193,7 +193,7 @@ bool operation::advance_shared() {
 bool operation::advance() {
   if (turn_ != 0) return advance_shared();
   while (true) {
-    // F2 fetched  acquire fetching, lent  <- whoever counts down: the bytes are there, or free
+    // F2 fetched  acquire fetching, lent  <- F1 (messages.cpp): the bytes are there, or free
     if (fetching.load(std::memory_order_acquire) != 0) return false;
     if (!fetched_.empty()) say_fetched();
     if (missing_ != 0 || lent.load(std::memory_order_acquire) != 0) return false;
@@ -208,7 +208,7 @@ bool operation::finish() {
   if (!early_.empty()) disagree(*early_.front(), 0);
   plan.clear();
   for (const buffers& b : images_)
-    // C1 complete  release done  -> who waits for it: the results are there
+    // C1 complete  release done  -> C2 (collective.cpp): the results are there
     b.done->fetch_sub(1, std::memory_order_release);
   complete = true;
   return true;

@@ -60,7 +60,7 @@ GASNETC_INLINE int gasnetc_find(gasnet_node_t node, const void* addr, size_t nby
   GASNETC_(check_transfer)(node, addr, nbytes);
 #endif
   const struct gasnetc_window* const w = &GASNETC_(windows)[node];
-  /* W2 reach  acquire base  <- W1 (startup.cpp, transfer.cpp): the rest is there */
+  /* W2 reach  acquire base  <- W1 (startup.cpp): the rest is there */
   const uintptr_t offset = (uintptr_t)addr - GASNETC_BASE(w);
   __atomic_signal_fence(__ATOMIC_ACQUIRE);
   if (GASNETC_IS_VALUE(nbytes)) {

@@ -210,7 +210,7 @@ class remote_memory {
       return nullptr;
     const detail::window& w = windows_[r];
     const std::size_t at = reinterpret_cast<std::uintptr_t>(addr) - w.base;
-    // W2 reach  acquire bytes  <- W1 (remote_memory.cpp): here is there
+    // W2 reach  acquire bytes  <- W1 (rma_setup.cpp): here is there
     const std::size_t all = w.bytes.load(std::memory_order_acquire);
     if (at > all || bytes > all - at) [[unlikely]]
       return nullptr;
