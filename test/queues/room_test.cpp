@@ -60,6 +60,7 @@ ibv_device_attr roomy() {
   a.max_cqe = 1 << 16;
   a.max_srq_wr = 1 << 15;
   a.max_qp_wr = 1 << 14;
+  a.max_srq = 1 << 10;
   return a;
 }
 
@@ -96,6 +97,12 @@ TEST_CASE("a device too small for a queue is refused by name, and only sends hav
   refused = d.fit(few, "dev0");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message().find("the completion queue of replies") == 0);
+
+  few = roomy();
+  few.max_srq = 2;
+  refused = d.fit(few, "dev0");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message().find("dev0 allows 2 shared receive queues") == 0);
 
   few = roomy();
   few.max_qp_wr = 63;

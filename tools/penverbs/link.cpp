@@ -23,6 +23,7 @@ std::string lock_file() { return folder + "/users"; }
 bool take_lock() {
   for (int i = 0; i < 100; ++i) {
     folder = runtime_folder();
+    if (folder.empty() && errno == ENOENT) continue;
     if (folder.empty()) return false;
     const int fd = ::open(lock_file().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0 && errno == ENOENT) continue;

@@ -83,9 +83,8 @@ bool furnish(const std::string& folder) {
 }  // namespace
 
 bool enter_namespace(way& w, std::string& why) {
-  const std::string mine = runtime_folder();
-  std::string folder = mine + "/XXXXXX";
-  if (mine.empty() || ::mkdtemp(folder.data()) == nullptr) {
+  const std::string folder = make_own_folder();
+  if (folder.empty()) {
     why = std::string("no run-time folder: ") + std::strerror(errno);
     return false;
   }
@@ -97,8 +96,7 @@ bool enter_namespace(way& w, std::string& why) {
     ::umount2(folder.c_str(), MNT_DETACH);
     ok = false;
   }
-  ::rmdir(folder.c_str());
-  ::rmdir(mine.c_str());  // if nobody else uses it
+  remove_own_folder(folder);
   if (!ok) return false;
   w.tree = "/dev/infiniband/sys";
   return true;

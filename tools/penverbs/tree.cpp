@@ -56,10 +56,24 @@ std::string runtime_folder() {
   return mine;
 }
 
+std::string make_own_folder() {
+  for (;;) {
+    const std::string mine = runtime_folder();
+    if (mine.empty() && errno != ENOENT) return {};
+    std::string own = mine + "/XXXXXX";
+    if (!mine.empty() && ::mkdtemp(own.data()) != nullptr) return own;
+    if (errno != ENOENT) return {};  // else another command has just removed the run-time folder
+  }
+}
+
+void remove_own_folder(const std::string& own) {
+  ::rmdir(own.c_str());
+  ::rmdir(fs::path(own).parent_path().c_str());  // if nobody else uses it
+}
+
 bool make_tree(way& w, std::string& why) {
-  const std::string mine = runtime_folder();
-  std::string folder = mine + "/XXXXXX";
-  if (mine.empty() || ::mkdtemp(folder.data()) == nullptr || !write_tree(folder)) {
+  const std::string folder = make_own_folder();
+  if (folder.empty() || !write_tree(folder)) {
     why = std::string("no run-time folder: ") + std::strerror(errno);
     return false;
   }
@@ -71,7 +85,7 @@ bool make_tree(way& w, std::string& why) {
 void remove_tree(const way& w) {
   std::error_code e;
   fs::remove_all(w.tree, e);
-  ::rmdir(fs::path(w.tree).parent_path().c_str());  // if nobody else uses it
+  remove_own_folder(w.tree);
 }
 
 }  // namespace penverbs

@@ -23,8 +23,13 @@ bool write_tree(const std::string& folder);
 /// are; it goes with the last of them. False: the kernel does not allow it, `why` says what.
 bool enter_namespace(way& w, std::string& why);
 
-/// The user's own run-time folder (made if need be), or empty with errno.
+/// The user's own run-time folder (made if need be), or empty with errno; ENOENT: another command
+/// has just removed it.
 std::string runtime_folder();
+/// A new folder in it, for this command alone, or empty with errno.
+std::string make_own_folder();
+/// Removes that folder, which is empty, and the run-time folder if no other command uses it.
+void remove_own_folder(const std::string& own);
 
 /// A link in /dev, for who may write there, and the tree in the run-time folder; shared with the
 /// user's other commands. False: it is not possible, `why` says what.
