@@ -44,7 +44,8 @@ class in_order {
     std::uint64_t seen = seen_.load(std::memory_order_relaxed);
     do {
       if (number <= seen) return;
-      // S1 seen  seq_cst seen_, then busy_  <-> S2, A2: its holder sees the number, or we see it gone
+      // S1 seen  seq_cst seen_, then busy_  <-> S2, A2: its holder sees the number, or we see it
+      // gone
     } while (!seen_.compare_exchange_weak(seen, number, std::memory_order_seq_cst,
                                           std::memory_order_relaxed));
     while (done_.load(std::memory_order_relaxed) != seen_.load(std::memory_order_seq_cst)) {

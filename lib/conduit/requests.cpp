@@ -1,11 +1,8 @@
 // The door: requests and replies of every kind come here, are checked, and go by the path of their
 // peer; what they are short of is waited for. How messages travel is the paths'.
-#include <sched.h>
-
 #include <cstring>
 
 #include "lib/base/assert.hpp"
-#include "lib/base/backoff.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/collective/departure.hpp"
@@ -242,12 +239,8 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     t.replied = true;
     return status::ok;
   }
-  // (R-a of firehose/remote.hpp, claim 20) The handler may have changed memory that a peer holds a key to.
-  // The key comes back by control messages and completions, for which no handler has to run.
-  while (transfers_->must_settle()) [[unlikely]] {
-      transfers_->progress();
-      if (transfers_->reap() == 0) sched_yield();
-    }
+  if (transfers_->must_settle()) [[unlikely]]
+    transfers_->settle_in_handler();  // (R-a of firehose/remote.hpp, claim 20)
   return by_path(*this, *t.from, [&](auto& path) { return path.reply(t, m); });
 }
 

@@ -266,7 +266,7 @@ std::byte* engine::segment_here(rank_id r) noexcept {
   peer& p = peers_[r];
   if (r == rank_ || p.path == way::verbs || p.segment_bytes == 0)
     return p.segment_here.load(std::memory_order_relaxed);
-  const long_wait named(waits_, "for a connection", r);
+  const long_wait named(waits_, wait_for::connection, r);
   for (unsigned empty = 0; !is_ready(p, lane_request);)
     if (is_failure(connect(p, lane_request)) || is_failure(wait_step(empty))) return nullptr;
   return p.segment_here.load(std::memory_order_relaxed);

@@ -64,7 +64,7 @@ int GASNETC_(barrier_wait)(int id, int flags) {
   unsigned empty = 0;
   const trace::lasting drawn(self.engine->drawn(), "barrier");
   const std::uint64_t begun = statistics::mine() != nullptr ? now_ns() : 0;
-  const conduit::long_wait named(self.engine->waits(), conduit::in_a_barrier);
+  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::barrier);
   if (self.barrier->polls_first()) [[unlikely]]
     gasnet::wait_step(empty);
   while (!self.barrier->try_pass_spinning(state.last)) gasnet::wait_step(empty);

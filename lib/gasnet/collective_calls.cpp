@@ -246,7 +246,7 @@ int GASNETC_(coll_try)(gasnet_coll_handle_t* handles, size_t count, int some) {
 
 void GASNETC_(coll_wait)(gasnet_coll_handle_t* handles, size_t count, int some) {
   const penstock::conduit::long_wait named(penstock::gasnet::self.engine->waits(),
-                                           penstock::conduit::in_a_collective);
+                                           penstock::conduit::wait_for::collective);
   for (unsigned empty = 0; !look(handles, count, some != 0);) gasnet::wait_step(empty);
 }
 

@@ -84,14 +84,14 @@ T* or_out_of_memory(T* made) noexcept {
 }
 
 void wait_events(gex_Event_t* events, std::size_t count, bool some, const char* call) {
-  const conduit::long_wait named(self.engine->waits(), conduit::for_transfers);
+  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::transfers);
   for (unsigned empty = 0; !scan(events, count, call).enough(some);) gasnet::wait_step(empty);
 }
 
 void wait_event(gex_Event_t e, const char* call) {
   operation& op = checked(e, call);
   const leaf part = leaf_of(e);
-  const conduit::long_wait named(self.engine->waits(), conduit::for_transfers);
+  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::transfers);
   for (unsigned empty = 0; part == leaf::all ? !op.done() : !leaf_done(op, part);)
     gasnet::wait_step(empty);
   if (part == leaf::all) let_go(op);
@@ -250,7 +250,7 @@ int GASNETC_(nbi_test)(gex_EC_t mask) {
 void GASNETC_(nbi_wait)(gex_EC_t mask) {
   const thread_operations& mine = my_operations();
   const penstock::conduit::long_wait named(penstock::gasnet::self.engine->waits(),
-                                           penstock::conduit::for_transfers);
+                                           penstock::conduit::wait_for::transfers);
   for (unsigned empty = 0; !mine.done(mask);) penstock::gasnet::wait_step(empty);
 }
 void GASNETC_(ex_begin_region)(void) { my_operations().begin_region("gex_NBI_BeginAccessRegion"); }

@@ -40,7 +40,8 @@ struct alignas(64) gasnetc_op {
   gasnetc_op* first = nullptr;           ///< another one that is complete before this one is
   gasnet_register_value_t value = 0;     ///< of a value get; written before pending drops
 
-  /// Nothing is in flight. P2 test  acquire c  <- P1 (vis/packed.cpp), or whoever else saw the completion
+  /// Nothing is in flight. P2 test  acquire c  <- P1 (vis/packed.cpp), or whoever else saw the
+  /// completion
   [[nodiscard]] static bool zero(const counter& c) noexcept {
     return c.load(std::memory_order_acquire) == 0;
   }
@@ -149,7 +150,7 @@ bool reap(gex_Event_t& e, const char* call);
 /// Waits, polling, until op has nothing in flight.
 inline void wait_for(const operation& op) noexcept {
   if (op.done()) return;
-  const conduit::long_wait named(self.engine->waits(), conduit::for_transfers);
+  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::transfers);
   for (unsigned empty = 0; !op.done();) wait_step(empty);
 }
 

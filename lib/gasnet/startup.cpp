@@ -114,7 +114,7 @@ void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
   std::atomic_ref(w.here).store(here, std::memory_order_relaxed);
   std::atomic_ref(w.size).store(size, std::memory_order_relaxed);
   std::atomic_ref(w.words).store(size - sizeof(std::uint64_t), std::memory_order_relaxed);
-  // W1 window  release base  -> W2 (gasnet_reach.h)
+  // W1 window  release base  -> W2 (gasnet_reach.h), W3 (transfer.cpp)
   std::atomic_ref(w.base).store(base, std::memory_order_release);
 }
 

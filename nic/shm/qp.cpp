@@ -74,7 +74,8 @@ void say_taken(queue_pair& qp) noexcept {
 }
 
 void publish_life(queue_pair& qp, qp_public s) noexcept {
-  // L1 life  store-release life  -> L2 (link.cpp, send.cpp): what the entry says belongs to this life
+  // L1 life  store-release life  -> L2 (link.cpp, send.cpp): what the entry says belongs to this
+  // life
   qp.shown->life.store(life_word(qp.generation, s), std::memory_order_release);
 }
 

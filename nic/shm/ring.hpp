@@ -327,7 +327,8 @@ class ring_tx {
            m_.geometry.data_bytes;
   }
   void refresh() noexcept {
-    // A2 room  load-acquire head, data_head  <- R2, R9: the consumer no longer reads what lies before
+    // A2 room  load-acquire head, data_head  <- R2, R9: the consumer no longer reads what lies
+    // before
     const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
     const std::uint64_t data = m_.shared->data_head.load(std::memory_order_acquire);
     // Rubbish from the other side may only make the ring look full: what lies outside the window,

@@ -59,7 +59,8 @@ void connector::ring() noexcept {
 
 status connector::want(peer& p, unsigned lane) noexcept {
   const auto bit = static_cast<std::uint8_t>(1u << lane);
-  // A2 ready  acquire p.ready  <- R2 (connect.cpp): so the caller finds the lane when it looks again
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp): so the caller finds the lane when it looks
+  // again
   if ((p.ready.load(std::memory_order_acquire) & bit) != 0) return status::busy;
   if (p.refused.load(std::memory_order_relaxed) &&
       p.refused.exchange(false, std::memory_order_relaxed))

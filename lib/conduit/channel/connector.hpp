@@ -13,12 +13,12 @@
 //
 // Beside that it looks at the rings of the direct path, once a second (ring_watch.cpp).
 //
-// Waits (claim 19): it sleeps in poll(2) until a datagram, a wish or the end comes; the way out of every sleep
-// is its bell. A peer that has not answered is told again, at growing intervals, and waited for
-// without limit: whether it lives is the launcher's and the device's knowledge, whose news end the
-// job in a poll (events.cpp). It is warned of once, after PENSTOCK_CONNECT_TIMEOUT. A question to
-// the device of a peer that was stopped in the middle of its answer holds the thread for the
-// device's time limit, and is put again when that peer speaks again.
+// Waits (claim 19): it sleeps in poll(2) until a datagram, a wish or the end comes; the way out of
+// every sleep is its bell. A peer that has not answered is told again, at growing intervals, and
+// waited for without limit: whether it lives is the launcher's and the device's knowledge, whose
+// news end the job in a poll (events.cpp). It is warned of once, after PENSTOCK_CONNECT_TIMEOUT. A
+// question to the device of a peer that was stopped in the middle of its answer holds the thread
+// for the device's time limit, and is put again when that peer speaks again.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -7,8 +7,8 @@
 //     │                                                    v
 //   returned <═══ reply, or a message of credits ═══     owed, grant
 //
-// Invariant (I2), for one pair (and claim 6: they come back). Of the credits that a lender has lent to a borrower, each is in one
-// of these at any moment:
+// Invariant (I2), for one pair (and claim 6: they come back). Of the credits that a lender has lent
+// to a borrower, each is in one of these at any moment:
 //   at the borrower   ledger: free, or to be given back | lease | ring limit | returned
 //   on the way        request | reply, message of credits | system message
 //   at the lender     token.cost, token.grant | owed | grant

@@ -9,17 +9,13 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/conduit/channel/waits.hpp"
 #include "penstock/mode.hpp"
 #include "penstock/penstock.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
 class long_wait;
-
-/// What several places wait for, as people are told it.
-inline constexpr const char* in_a_barrier = "in a barrier";
-inline constexpr const char* for_transfers = "for puts, gets or atomics to complete";
-inline constexpr const char* in_a_collective = "in a collective";
 
 /// The innermost wait of this thread, or null.
 extern thread_local constinit long_wait* innermost_wait __attribute__((tls_model("initial-exec")));
@@ -28,7 +24,7 @@ extern thread_local constinit long_wait* innermost_wait __attribute__((tls_model
 class long_waits {
  public:
   struct entry {
-    const char* what = "";
+    wait_for what{};
     rank_id peer = 0;
     std::uint64_t since_ns = 0;  ///< when it was first noticed; no two of a thread have the same
   };
@@ -47,9 +43,8 @@ class long_waits {
 class long_wait {
  public:
   static constexpr rank_id anybody = ~rank_id{0};
-  /// what: such as "in a barrier", for as long as the process lives. peer: who is waited for, if
-  /// that is one rank.
-  long_wait(long_waits& all, const char* what, rank_id peer = anybody) noexcept
+  /// peer: who is waited for, if that is one rank.
+  long_wait(long_waits& all, wait_for what, rank_id peer = anybody) noexcept
       : all_(all), what_(what), peer_(peer), outer_(innermost_wait) {
     innermost_wait = this;
   }
@@ -74,7 +69,7 @@ class long_wait {
   [[gnu::cold]] void forget() noexcept;
 
   long_waits& all_;
-  const char* const what_;
+  const wait_for what_;
   const rank_id peer_;
   long_wait* const outer_;
   unsigned steps_ = 0;

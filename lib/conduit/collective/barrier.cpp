@@ -129,7 +129,7 @@ bool barrier::try_pass_spinning(barrier_vote& outcome) noexcept {
 }
 
 status barrier::pass(barrier_vote& outcome) noexcept {
-  const long_wait named(engine_.waits(), in_a_barrier);
+  const long_wait named(engine_.waits(), wait_for::barrier);
   for (unsigned empty = 0; !try_pass_spinning(outcome);)
     if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
   return status::ok;

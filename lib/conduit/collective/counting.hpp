@@ -13,9 +13,9 @@
 // (C2) A rank writes came[r] = p after it has counted itself. So who sees p or p + 1 of all ranks
 // sees a word that is complete, or one that somebody has written over.
 //
-// An arrival needs nobody else (claim 13). Nothing that a peer writes is trusted: by C1 and C2 every wrong word but one that says "complete"
-// too early is found by somebody, when it arrives or while it waits; and that one by the next to
-// arrive.
+// An arrival needs nobody else (claim 13). Nothing that a peer writes is trusted: by C1 and C2
+// every wrong word but one that says "complete" too early is found by somebody, when it arrives or
+// while it waits; and that one by the next to arrive.
 #pragma once
 
 #include <atomic>

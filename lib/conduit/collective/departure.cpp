@@ -110,6 +110,7 @@ bool departure::tell_some() noexcept {
 // For who does not come back here.
 void departure::tell_all() noexcept {
   const std::uint64_t until = now_ns() + telling_ns;
+  const long_wait named(engine_.waits(), wait_for::departure);
   for (unsigned empty = 0; tell_some() && now_ns() < until;)
     if (is_failure(engine_.wait_step(empty))) break;
 }
@@ -154,6 +155,7 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool tell) noexce
   constexpr unsigned quick_steps = 256, steps_a_look = 16;
   const std::uint64_t begin = now_ns();
   bool told = false;
+  const long_wait named(engine_.waits(), wait_for::departure);
   for (unsigned step = 1, empty = 0;; ++step) {
     if (is_failure(engine_.wait_step(empty))) return meeting_end::failed;
     if (empty < quick_steps && step % steps_a_look != 0) continue;
@@ -177,6 +179,7 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
     // single poll may look at one completion queue only, or at some peers.
     const unsigned quiet = 64 + engine_.size();
     const std::uint64_t until = now_ns() + limit_ns;
+    const long_wait named(engine_.waits(), wait_for::departure);
     for (unsigned empty = 0; empty < quiet && now_ns() < until;)
       if (is_failure(engine_.wait_step(empty))) break;
     engine_.finish_sends(limit_ns);

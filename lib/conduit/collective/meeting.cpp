@@ -37,7 +37,7 @@ status meeting::run() noexcept {
         s != status::ok)
       return s;
     const rank_id from = (engine_.rank() + engine_.size() - step % engine_.size()) % engine_.size();
-    const long_wait named(engine_.waits(), in_a_barrier, from);
+    const long_wait named(engine_.waits(), wait_for::barrier, from);
     unsigned empty = 0;
     // A1 met  acquire arrived_  <- R1
     while (static_cast<std::int32_t>(arrived_[k].load(std::memory_order_acquire) - generation) <
@@ -56,7 +56,7 @@ status meeting::run() noexcept {
 status meeting::run_counted(std::uint32_t generation) noexcept {
   bool credible = count_->arrive({});
   barrier_vote all;
-  const long_wait named(engine_.waits(), in_a_barrier);
+  const long_wait named(engine_.waits(), wait_for::barrier);
   for (unsigned empty = 0; credible;) {
     // Who comes last polls too: messages are handled by who does nothing but barriers.
     if (const status s = engine_.wait_step(empty); s != status::ok) return s;

@@ -79,7 +79,7 @@ status quiescence::ask_until_handled(questions& all) noexcept {
     for (std::uint32_t i = 0; i < all.count; ++i) {
       question& q = all.of[i];
       std::uint64_t handled = 0;
-      const long_wait named(engine_.waits(), "in quiet()", q.rank);
+      const long_wait named(engine_.waits(), wait_for::quiet, q.rank);
       // A1 answered  acquire answer  <- R1
       for (unsigned empty = 0;
            (handled = q.answer.load(std::memory_order_acquire)) == question::none;) {

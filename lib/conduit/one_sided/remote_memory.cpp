@@ -183,7 +183,7 @@ status wait_some(std::span<operation> ops) noexcept {
   if (s != status::pending) return s;
   const auto of =
       std::find_if(ops.begin(), ops.end(), [](const operation& o) { return o.op_ != nullptr; });
-  const conduit::long_wait named(of->engine_->waits(), conduit::for_transfers);
+  const conduit::long_wait named(of->engine_->waits(), conduit::wait_for::transfers);
   for (unsigned empty = 0; s == status::pending; s = try_some(ops))
     for (const operation& o : ops)
       if (o.op_ != nullptr) {

@@ -121,6 +121,8 @@ class transfers final : public long_sources {
   [[nodiscard]] bool must_settle() const noexcept {
     return remote_ != nullptr && remote_->must_settle();
   }
+  /// Waits until that is over, where no handler may run. Any thread.
+  void settle_in_handler() noexcept;
   /// What remote firehoses say to each other. Any thread, any time; runs no handler.
   void progress() noexcept;
 

@@ -9,6 +9,7 @@
 #include <initializer_list>
 
 #include "firehose/firehose.hpp"
+#include "lib/base/backoff.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
 #include "nic/shm/direct.hpp"
 
@@ -242,13 +243,23 @@ status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
 status transfers::settle_changes() noexcept {
   if (!must_settle()) [[likely]]
     return status::ok;
-  const long_wait named(engine_.waits(), "for others to give back keys to changed memory");
+  const long_wait named(engine_.waits(), wait_for::old_keys);
   for (unsigned empty = 0; must_settle();) {
     progress();
     if (reap() != 0) continue;
     if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
   }
   return status::ok;
+}
+
+// The same for a reply: its handler may have changed memory that a peer holds a key to. The key
+// comes back by control messages and completions, for which no handler has to run.
+void transfers::settle_in_handler() noexcept {
+  long_wait named(engine_.waits(), wait_for::old_keys);
+  for (backoff b(64); must_settle();) {
+    progress();
+    if (reap() == 0) b.idle(), named.step();
+  }
 }
 
 // The key for as much of local's piece as a segment or a remote firehose covers; unsupported: the

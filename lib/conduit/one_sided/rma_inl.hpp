@@ -26,7 +26,7 @@ status transfers::insist(Try&& attempt) noexcept {
   status s = attempt();
   if (!is_short(s)) [[likely]]
     return s;
-  const long_wait named(engine_.waits(), "for room for puts, gets or atomics");
+  const long_wait named(engine_.waits(), wait_for::transfer_room);
   for (unsigned empty = 0; is_short(s); s = attempt()) {
     if (reap() != 0) continue;
     if (const status w = engine_.wait_step(empty); is_failure(w)) return w;

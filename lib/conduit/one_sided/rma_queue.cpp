@@ -1,9 +1,8 @@
 // The queues of one-sided operations: posting, completions, and the waits for them.
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/backoff.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
 
@@ -21,8 +20,10 @@ status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
     return insist([&]() noexcept { return try_push(p, wr, r); });
   // (W-b) With a peer's key in hand no handler runs: completions alone make room.
   status s = try_push(p, wr, r);
-  for (unsigned empty = 0; is_short(s); s = try_push(p, wr, r))
-    if (reap() == 0 && ++empty > 64) sched_yield();
+  if (!is_short(s)) return s;
+  long_wait named(engine_.waits(), wait_for::sends, p.rank);
+  for (backoff b(64); is_short(s); s = try_push(p, wr, r))
+    if (reap() == 0) b.idle(), named.step();
   return s;
 }
 
@@ -107,7 +108,7 @@ void transfers::release(transfer_record& r) noexcept {
 
 status transfers::wait(const op_counter& c) noexcept {
   if (done(c)) return status::ok;
-  const long_wait named(engine_.waits(), for_transfers);
+  const long_wait named(engine_.waits(), wait_for::transfers);
   for (unsigned empty = 0, looks = 0; !done(c);) {
     // Mostly the completion is what comes next: all the rest is looked at more seldom.
     if (reap() != 0 || ++looks % looks_a_step != 0) continue;

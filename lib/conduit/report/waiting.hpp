@@ -12,28 +12,31 @@
 #include "lib/base/status.hpp"
 #include "lib/base/trace.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
+#include "lib/conduit/channel/waits.hpp"
 #include "lib/conduit/report/reporter.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// What a request waits for that a path has refused so, for people.
-inline const char* name_of_wait(status s) noexcept {
+/// The row of what a request waits for that a path has refused so.
+constexpr wait_for wait_of(status s) noexcept {
   switch (s) {
     case status::no_credit:
-      return "credits";
+      return wait_for::credits;
     case status::no_space:
-      return "room";
+      return wait_for::room;
     case status::no_chunk:
-      return "send buffers";
+      return wait_for::send_buffers;
     case status::not_ready:
-      return "connection";
+      return wait_for::connection;
     case status::busy:
-      return "another thread";
+      return wait_for::another_thread;
     default:
-      return "tickets";
+      return wait_for::transfer_room;
   }
 }
+/// Its name, for people.
+constexpr const char* name_of_wait(status s) noexcept { return row_of(wait_of(s)).name; }
 
 class waiting {
  public:

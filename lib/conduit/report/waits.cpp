@@ -91,12 +91,13 @@ bool reporter::look_at_others(std::uint64_t limit) noexcept {
     const std::string quiet = one ? quiet_text(quiet_for(e.peer)) : who_is_quiet();
     if (lasted < std::max(limit, 2 * w.told_wait_ns)) continue;
     w.told_wait_ns = lasted;
+    const char* const told = row_of(e.what).told;
     if (one)
       log(log_level::warning, "rank %u has waited %.0f s %s, for rank %u%s", engine_.rank_,
-          seconds(lasted), e.what, e.peer, quiet.c_str());
+          seconds(lasted), told, e.peer, quiet.c_str());
     else
       log(log_level::warning, "rank %u has waited %.0f s %s%s", engine_.rank_, seconds(lasted),
-          e.what, quiet.c_str());
+          told, quiet.c_str());
   }
   return !others_.empty();
 }

@@ -15,8 +15,8 @@ std::uint32_t cost_of_request(const wire::header& h) noexcept {
 
 }  // namespace
 
-// Looks how many requests of p may be taken now (claim 16): for each, the reply ring has room for the longest
-// reply, and for what the engine itself may say. False: none.
+// Looks how many requests of p may be taken now (claim 16): for each, the reply ring has room for
+// the longest reply, and for what the engine itself may say. False: none.
 bool ring_path::find_reply_room(peer& p) noexcept {
   const auto there_is = [&p](std::uint32_t replies) {
     return p.reply_tx->has_room_for(reply_slots + replies,

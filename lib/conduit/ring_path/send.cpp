@@ -205,7 +205,7 @@ result<void> ring_path::map_segment(peer& p) noexcept {
 
 // For a reply that must be written now. A peer that is stopped is waited for. Any thread.
 std::byte* ring_path::segment_for_reply(peer& p) noexcept {
-  while (true) {
+  for (long_wait named(c_.waits(), wait_for::mapping, p.rank);; named.step()) {
     const auto mapped = map_segment(p);
     if (mapped) return p.segment_here.load(std::memory_order_relaxed);
     if (mapped.error().code != ETIMEDOUT) c_.peer_failed(p, mapped.error().message().c_str());

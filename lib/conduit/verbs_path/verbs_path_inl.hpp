@@ -37,12 +37,12 @@ template <codec::words W>
   };
 }
 
-// Waits for what completions of p's domain bring (claim 15). No handler runs, and none is waited for: another
-// thread may just be at the completion, and may need this core.
+// Waits for what completions of p's domain bring (claim 15). No handler runs, and none is waited
+// for: another thread may just be at the completion, and may need this core.
 template <class Arrived>
 void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   if (arrived()) return;
-  long_wait named(c_.waits(), "for completions of what was sent", p.rank);
+  long_wait named(c_.waits(), wait_for::sends, p.rank);
   for (backoff b(64); !arrived();)
     if (reap_sends(*p.home) == 0) b.idle(), named.step();
 }

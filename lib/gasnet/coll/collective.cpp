@@ -130,7 +130,7 @@ void wait(const op_counter& done) noexcept {
   // About as long as a poll: what is on its way comes sooner than that ends.
   constexpr unsigned looks = 16;
   unsigned empty = 0;
-  const conduit::long_wait named(self.engine->waits(), conduit::in_a_collective);
+  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::collective);
   // C2 completed  acquire done  <- C1 (operation.cpp)
   for (unsigned i = 0; done.load(std::memory_order_acquire) != 0; ++i)
     if (i % looks == 0 && i != 0)
