@@ -23,8 +23,12 @@ void distribution::add(double value, std::uint64_t times) {
 }
 
 void distribution::add(const distribution& other) {
-  for (const auto& [bucket, n] : other.counts_) counts_[bucket] += n;
-  count_ += other.count_;
+  for (const auto& [bucket, n] : other.counts_) add_bucket(bucket, n);
+}
+
+void distribution::add_bucket(int bucket, std::uint64_t times) {
+  counts_[bucket] += times;
+  count_ += times;
 }
 
 double distribution::at(double fraction) const noexcept {

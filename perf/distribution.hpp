@@ -20,6 +20,9 @@ class distribution {
   /// A value at or below 0 counts as the smallest that there is.
   void add(double value, std::uint64_t times = 1);
   void add(const distribution& other);
+  /// For those who carry a distribution elsewhere: its buckets, and one of another's.
+  [[nodiscard]] const std::map<int, std::uint64_t>& buckets() const noexcept { return counts_; }
+  void add_bucket(int bucket, std::uint64_t times);
 
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   /// The value that this share of the samples does not exceed, to 1 %; 0 when there are none.

@@ -29,6 +29,11 @@ std::string time(double ns) {
   return fmt::format("{:.1f}", ns);
 }
 
+std::string ratio_text(double r) {
+  if (r >= 99999) return fmt::format("{:.0e}", r);
+  return r >= 100 ? fmt::format("{:.0f}", r) : fmt::format("{:.3f}", r);
+}
+
 }  // namespace
 
 double measurement::ratio() const noexcept {
@@ -48,6 +53,9 @@ std::string to_json(const measurement& m, bool with_histogram) {
   line.add("rate", std::round(m.rate)).add("bytes_per_s", std::round(m.bytes_per_s()));
   line.add("twin_ns", tenths(m.twin_ns)).add("twin_rate", std::round(m.twin_rate));
   line.add("ratio", std::round(m.ratio() * 1e4) / 1e4).add_list("probe_ns", probes);
+  if (m.pairs > 1) line.add("pairs", m.pairs);
+  if (m.both) line.add("both", true);
+  if (m.window != 0) line.add("window", m.window);
   if (with_histogram) {
     std::vector<double> bounds;
     std::vector<std::uint32_t> counts;
@@ -62,19 +70,26 @@ std::string to_json(const measurement& m, bool with_histogram) {
 }
 
 std::string table_head(const measurement& m) {
+  std::string more;
+  const auto say = [&more](const std::string& what) { more += (more.empty() ? "" : ", ") + what; };
+  if (m.pairs > 1) say(fmt::format("{} pairs at once, rates of all together", m.pairs));
+  if (m.both) say("both ways, rates of both together");
+  if (m.window != 0) say(fmt::format("a window of {}", m.window));
+  if (!more.empty()) more += "\n";
   return fmt::format("{} {}, {}, {}, {} processes; a cache line there and back takes {:.0f} ns\n",
                      m.bench, m.kind, m.device, m.mode, m.procs, m.probe_ns[0]) +
+         more +
          fmt::format("{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>7}\n", "bytes",
                      "min ns", "p50", "p90", "p99", "p99.9", "max", "ops/s", "bytes/s",
                      m.is_latency ? "twin p50" : "twin op/s", "ratio");
 }
 
 std::string table_row(const measurement& m) {
-  return fmt::format("{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>7.3f}\n", m.size,
-                     time(m.ns.min), time(m.ns.p50), time(m.ns.p90), time(m.ns.p99),
-                     time(m.ns.p999), time(m.ns.max), per_second(m.rate),
-                     per_second(m.bytes_per_s()),
-                     m.is_latency ? time(m.twin_ns) : per_second(m.twin_rate), m.ratio());
+  return fmt::format(
+      "{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10} {:>6}\n", m.size, time(m.ns.min),
+      time(m.ns.p50), time(m.ns.p90), time(m.ns.p99), time(m.ns.p999), time(m.ns.max),
+      per_second(m.rate), per_second(m.bytes_per_s()),
+      m.is_latency ? time(m.twin_ns) : per_second(m.twin_rate), ratio_text(m.ratio()));
 }
 
 std::string histogram_of(const measurement& m) {
@@ -102,16 +117,17 @@ std::string histogram_of(const measurement& m) {
 
 std::string csv_head() {
   return "bench,kind,device,mode,procs,threads,size,iters,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,"
-         "max_ns,rate,bytes_per_s,twin_ns,twin_rate,ratio,probe_before_ns,probe_after_ns\n";
+         "max_ns,rate,bytes_per_s,twin_ns,twin_rate,ratio,probe_before_ns,probe_after_ns,pairs,"
+         "both,window\n";
 }
 
 std::string csv_row(const measurement& m) {
   return fmt::format(
       "{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{:.0f},{:.0f},{:.1f},"
-      "{:.0f},{:.4f},{:.1f},{:.1f}\n",
+      "{:.0f},{:.4f},{:.1f},{:.1f},{},{},{}\n",
       m.bench, m.kind, m.device, m.mode, m.procs, m.threads, m.size, m.iters, m.ns.min, m.ns.p50,
       m.ns.p90, m.ns.p99, m.ns.p999, m.ns.max, m.rate, m.bytes_per_s(), m.twin_ns, m.twin_rate,
-      m.ratio(), m.probe_ns[0], m.probe_ns[1]);
+      m.ratio(), m.probe_ns[0], m.probe_ns[1], m.pairs, m.both ? 1 : 0, m.window);
 }
 
 }  // namespace penstock::perf

@@ -13,6 +13,9 @@ namespace penstock::perf {
 struct measurement {
   std::string bench, kind, device, mode;
   unsigned procs = 0, threads = 1;
+  unsigned pairs = 1;                ///< measured at the same time; rates are of all together
+  bool both = false;                 ///< both ways at the same time; so are they then
+  std::uint64_t window = 0;          ///< operations in flight; 0: as many as there may be
   std::uint64_t size = 0;            ///< payload bytes of one operation
   std::uint64_t iters = 0;           ///< operations in the reported round
   bool is_latency = true;            ///< ratio from the medians; else from the rates
@@ -32,7 +35,8 @@ struct measurement {
 /// our samples are spread, as the bounds of buckets in ns and what each holds.
 std::string to_json(const measurement& m, bool with_histogram = false);
 
-/// The table's two heading lines, with line ends: what is measured where, and the columns.
+/// The table's heading lines, with line ends: what is measured where, what is out of the ordinary
+/// if anything is, and the columns.
 std::string table_head(const measurement& m);
 /// One line of the table, with line end: at most 100 columns. Times in ns, but for those that name
 /// another unit.

@@ -285,14 +285,14 @@ result<void> verbs_twin::latency(one_sided op, std::uint32_t bytes, std::uint64_
 }
 
 result<twin_rate> verbs_twin::rate(one_sided op, std::uint32_t bytes, std::uint64_t count,
-                                   std::uint32_t window) {
+                                   std::uint32_t window, bool both) {
   if (op == one_sided::fetch_add) bytes = 8;
   if (auto fits = p_->check(bytes); !fits) return fits.error();
   lane l(p_->device, p_->pd, p_->memory, p_->options.timeout_ns);
   if (auto opened = l.open(p_->shape(64), p_->swap); !opened) return opened.error();
   bool good = true;
   twin_rate r;
-  if (p_->leader) {
+  if (p_->leader || both) {
     ibv_send_wr wr;
     ibv_sge sge;
     l.prepare(wr, sge, bytes);
@@ -307,8 +307,12 @@ result<twin_rate> verbs_twin::rate(one_sided op, std::uint32_t bytes, std::uint6
       good = l.post(wr, signalled) && (l.in_flight() < most || drain(l, most - period));
     }
     good = good && drain(l, 0);
+    if (both) {
+      good = good && say_done(l) && await(l, 1);
+      count *= 2;
+    }
     r = {to_ns(ticks() - start), count, bytes};
-    good = good && say_done(l);
+    if (!both) good = good && say_done(l);
   } else {
     good = await(l, 1);
   }

@@ -68,9 +68,10 @@ class verbs_twin {
                        std::span<std::uint64_t> samples);
 
   /// `count` operations with at most `window` in flight (0: as many as the queue or the device's
-  /// limit on outstanding reads takes), signalled selectively.
+  /// limit on outstanding reads takes), signalled selectively. both: the other process does as many
+  /// at the same time; counted are those of both, until both are complete.
   result<twin_rate> rate(one_sided op, std::uint32_t bytes, std::uint64_t count,
-                         std::uint32_t window = 0);
+                         std::uint32_t window = 0, bool both = false);
 
  private:
   struct impl;

@@ -20,6 +20,9 @@ command_line::command_line(const std::string& name, const std::string& about)
   parts_->app.description(about);
   parts_->app.set_version_flag("--version", name + " (Penstock) " PENSTOCK_VERSION,
                                "what this is, and which version");
+  parts_->app.failure_message([](const CLI::App* app, const CLI::Error& e) {
+    return app->get_name() + ": " + e.what() + " (--help says more)\n";
+  });
 }
 command_line::~command_line() = default;
 

@@ -1,7 +1,9 @@
 // am_rate and am_bw: requests in one direction as fast as they go. Counted are requests whose
 // handler has run: a last request asks the target for its count, and time runs until the count is
 // complete. The handlers of Mediums read their payload; Longs are placed, which is all that is
-// asked of them.
+// asked of them. With a window it waits for the count after so many. With both ways the target
+// sends as many at the same time, and time runs until both counts are complete and the target has
+// said so: until then the requester polls, and answers.
 #include <algorithm>
 #include <atomic>
 #include <latch>
@@ -53,9 +55,12 @@ class am_flood final : public bench {
         iters_(o.iters),
         threads_(o.threads),
         seconds_(o.seconds),
+        window_(o.window),
+        both_(o.both),
         payload_(size_) {
     // A batch is one sample; in shared memory some ten microseconds of traffic.
     batch_ = std::clamp<std::uint64_t>(65536 / std::max<std::uint64_t>(size_, 64), 1, o.chunk);
+    if (window_ != 0) batch_ = window_;
     if (iters_ != 0) batch_ = std::min(batch_, iters_);
   }
 
@@ -64,6 +69,15 @@ class am_flood final : public bench {
     on_loaded_ = ep.add<&am_flood::loaded>(this);
     on_ask_ = ep.add<&am_flood::asked>(this);
     on_told_ = ep.add<&am_flood::told>(this);
+    on_done_ = ep.add<&am_flood::done>(this);
+  }
+
+  void start(world&, rig& r) override {
+    other_ = r.other();
+    r.at_target([this, &r](std::uint64_t batches) {
+      send_all(r.ep(), batches);
+      must(r.ep().request_short(other_, on_done_), "the end of the target's flood");
+    });
   }
 
   std::size_t segment_bytes() const override {
@@ -72,16 +86,17 @@ class am_flood final : public bench {
 
   figures ours(rig& r) override {
     if (threads_ > 1) r.pollers(true);
-    const figures f = round(ours_, [&](std::uint64_t batches) { return flood(r.ep(), batches); });
+    const figures f = round(r, ours_, [&](std::uint64_t batches) { return flood(r, batches); });
     if (threads_ > 1) r.pollers(false);
     return f;
   }
 
   figures raw(rig& r) override {
     const leg one_way{size_, kind_ == am_kind::long_};
-    return round(raw_, [&](std::uint64_t batches) {
+    const manner how{both_, static_cast<std::uint32_t>(window_)};
+    return round(r, raw_, [&](std::uint64_t batches) {
       samples_.resize(batches);
-      return r.raw_flood(one_way, batch_, samples_);
+      return r.raw_flood(one_way, how, batch_, samples_);
     });
   }
 
@@ -92,24 +107,27 @@ class am_flood final : public bench {
   };
 
   template <class Flood>
-  figures round(length& l, Flood&& flood_of) {
+  figures round(rig& r, length& l, Flood&& flood_of) {
+    const std::uint64_t warm_up = (warm_up_operations + batch_ - 1) / batch_;
     if (iters_ != 0) {
-      flood_of(1);
+      flood_of(std::max<std::uint64_t>(1, warm_up));
+      r.meet();
       return flood_of(std::max<std::uint64_t>(1, iters_ / batch_));
     }
     if (l.batches == 0) {
       double rate = 0;
-      std::uint64_t batches = 16;
-      settle([&] {
-        rate = flood_of(batches).rate;
+      std::uint64_t batches = warm_up != 0 ? warm_up : 16;
+      settle(batches * batch_, [&] {
+        rate = flood_of(batches).rate / (both_ ? 2 : 1);
         // The next try is long enough to say something: a fortieth of a second.
-        batches = batches_in(0.025, rate);
+        if (warm_up == 0) batches = batches_in(0.025, rate);
         return rate;
       });
       l.batches = batches_in(seconds_, rate);
     } else {
-      flood_of(l.batches / 16 + 1);
+      flood_of(warm_up != 0 ? warm_up : l.batches / 16 + 1);
     }
+    r.meet();
     return flood_of(l.batches);
   }
   [[nodiscard]] std::uint64_t batches_in(double seconds, double rate) const {
@@ -117,19 +135,30 @@ class am_flood final : public bench {
         static_cast<std::uint64_t>(seconds * rate / static_cast<double>(batch_)), 4, 1u << 22);
   }
 
-  // At the target.
+  // At the target; with both ways, at both.
   void arrived(token&, std::uint64_t) { tally_.count(0); }
   void loaded(token&, std::span<std::byte> payload, std::uint64_t) {
     tally_.count(kind_ == am_kind::medium ? perf::read_all(payload.data(), payload.size()) : 0);
   }
   void asked(token& t) { must(t.reply_short(on_told_, tally_.total()), "the target's count"); }
-  // At the requester.
   void told(token&, std::uint64_t handled) {
     handled_.store(handled, std::memory_order_relaxed);
     answers_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  figures flood(endpoint& ep, std::uint64_t batches) {
+  /// The target's half of a flood both ways.
+  void send_all(endpoint& ep, std::uint64_t batches) {
+    samples_.resize(batches);
+    send(ep, samples_);
+    if (window_ == 0) sent_ += batch_ * batches;
+    confirm(ep);
+  }
+
+  // At the requester, from the target.
+  void done(token&) { done_.fetch_add(1, std::memory_order_relaxed); }
+
+  figures flood(rig& r, std::uint64_t batches) {
+    endpoint& ep = r.ep();
     const std::uint64_t each = std::max<std::uint64_t>(1, batches / threads_);
     samples_.resize(each * threads_);
     std::latch ready(static_cast<std::ptrdiff_t>(threads_));
@@ -141,11 +170,18 @@ class am_flood final : public bench {
       });
     if (threads_ > 1) ready.arrive_and_wait();
     const std::uint64_t start = ticks();
+    const std::uint64_t ended = done_.load(std::memory_order_relaxed);
+    if (both_) r.call_target(batches);
     send(ep, std::span(samples_).first(each));
     others.clear();
-    const std::uint64_t count = batch_ * each * threads_;
-    sent_ += count;
+    std::uint64_t count = batch_ * each * threads_;
+    if (window_ == 0) sent_ += count;
     confirm(ep);
+    if (both_) {
+      must(ep.wait_until([&] { return done_.load(std::memory_order_relaxed) != ended; }),
+           "the target's flood");
+      count *= 2;
+    }
     const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
     return {perf::summarize(samples_, ns_per_tick() / static_cast<double>(batch_)),
             static_cast<double>(count) / seconds, count};
@@ -155,26 +191,30 @@ class am_flood final : public bench {
     loading load(options_, payload_);
     switch (kind_) {
       case am_kind::short_:
-        return batches(
-            samples, [&](std::uint64_t i) { return ep.request_short(target_rank, on_short_, i); });
+        return batches(ep, samples,
+                       [&](std::uint64_t i) { return ep.request_short(other_, on_short_, i); });
       case am_kind::medium:
-        return batches(
-            samples, [&](std::uint64_t i) { return load.medium(ep, target_rank, on_loaded_, i); });
+        return batches(ep, samples,
+                       [&](std::uint64_t i) { return load.medium(ep, other_, on_loaded_, i); });
       case am_kind::long_:
         break;
     }
-    std::byte* const there = ep.segment_of(target_rank).data();
+    std::byte* const there = ep.segment_of(other_).data();
     placement at(size_, placement_window(size_));
-    batches(samples, [&](std::uint64_t i) {
-      return load.long_to(ep, target_rank, on_loaded_, there + at.next(), i);
+    batches(ep, samples, [&](std::uint64_t i) {
+      return load.long_to(ep, other_, on_loaded_, there + at.next(), i);
     });
   }
 
   template <class Send>
-  void batches(std::span<std::uint64_t> samples, Send&& send_one) {
+  void batches(endpoint& ep, std::span<std::uint64_t> samples, Send&& send_one) {
     std::uint64_t before = ticks();
     for (auto& s : samples) {
       for (std::uint64_t i = 0; i < batch_; ++i) must(send_one(i), "a flood's request");
+      if (window_ != 0) {
+        sent_ += batch_;
+        confirm(ep);
+      }
       const std::uint64_t now = ticks();
       s = now - before;
       before = now;
@@ -185,7 +225,7 @@ class am_flood final : public bench {
   void confirm(endpoint& ep) {
     while (handled_.load(std::memory_order_relaxed) != sent_) {
       const std::uint64_t before = answers_.load(std::memory_order_relaxed);
-      must(ep.request_short(target_rank, on_ask_), "asking for the target's count");
+      must(ep.request_short(other_, on_ask_), "asking for the target's count");
       must(ep.wait_until([&] { return answers_.load(std::memory_order_relaxed) != before; }),
            "the target's count");
       if (handled_.load(std::memory_order_relaxed) > sent_)
@@ -201,15 +241,18 @@ class am_flood final : public bench {
   unsigned threads_;
   std::uint64_t batch_ = 1;
   double seconds_;  ///< of a round
+  std::uint64_t window_;
+  bool both_;
+  rank_id other_ = target_rank;
   length ours_, raw_;
   payload_buffer payload_;
   std::vector<std::uint64_t> samples_;
   short_handler<std::uint64_t> on_short_, on_told_;
   payload_handler<std::uint64_t> on_loaded_;
-  short_handler<> on_ask_;
+  short_handler<> on_ask_, on_done_;
   tally tally_;
   std::uint64_t sent_ = 0;
-  std::atomic<std::uint64_t> handled_{0}, answers_{0};
+  std::atomic<std::uint64_t> handled_{0}, answers_{0}, done_{0};
 };
 
 }  // namespace

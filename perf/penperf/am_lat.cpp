@@ -41,20 +41,20 @@ class am_lat final : public bench {
 
   figures ours(rig& r) override {
     endpoint& ep = r.ep();
+    const rank_id target = r.other();
     switch (kind_) {
       case am_kind::short_:
-        return measure(ep,
-                       [&](std::uint64_t i) { return ep.request_short(target_rank, on_ping_, i); });
+        return measure(r, [&](std::uint64_t i) { return ep.request_short(target, on_ping_, i); });
       case am_kind::medium:
         return measure(
-            ep, [&](std::uint64_t i) { return load_.medium(ep, target_rank, on_loaded_ping_, i); });
+            r, [&](std::uint64_t i) { return load_.medium(ep, target, on_loaded_ping_, i); });
       case am_kind::long_:
         break;
     }
-    std::byte* const there = ep.segment_of(target_rank).data();
+    std::byte* const there = ep.segment_of(target).data();
     placement at(size_, placement_window(size_));
-    return measure(ep, [&](std::uint64_t i) {
-      return load_.long_to(ep, target_rank, on_loaded_ping_, there + at.next(), i);
+    return measure(r, [&](std::uint64_t i) {
+      return load_.long_to(ep, target, on_loaded_ping_, there + at.next(), i);
     });
   }
 
@@ -62,7 +62,9 @@ class am_lat final : public bench {
     const bool placed = kind_ == am_kind::long_;
     const leg there{size_, placed}, back = reply_same_ ? there : leg{};
     double median = 0;
-    settle([&] { return median = r.raw_trips(there, back, 0, samples_.few()).ns.p50; });
+    settle(samples_.few().size(),
+           [&] { return median = r.raw_trips(there, back, 0, samples_.few()).ns.p50; });
+    r.meet();
     return r.raw_trips(there, back, samples_.chunk(), samples_.in_a_round(median));
   }
 
@@ -81,7 +83,7 @@ class am_lat final : public bench {
   }
   std::byte* back(token& t) {
     if (back_ == nullptr) [[unlikely]]
-      back_ = t.at().segment_of(requester_rank).data();
+      back_ = t.at().segment_of(t.source()).data();
     return back_;
   }
   // At the requester.
@@ -109,14 +111,16 @@ class am_lat final : public bench {
   }
 
   template <class Send>
-  figures measure(endpoint& ep, Send&& send) {
+  figures measure(rig& r, Send&& send) {
+    endpoint& ep = r.ep();
     const std::span few = samples_.few();
     double median = 0;
-    settle([&] {
+    settle(few.size(), [&] {
       trips(ep, send, few);
       return median = static_cast<double>(perf::median(few)) * ns_per_tick();
     });
     const std::span samples = samples_.in_a_round(median);
+    r.meet();
     const std::uint64_t start = ticks();
     trips(ep, send, samples);
     const double took = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;

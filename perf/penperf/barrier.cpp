@@ -74,7 +74,7 @@ class barrier_bench final : public bench {
       meet(samples);
     };
     const std::span few = all.first(std::min<std::size_t>(chunk, all.size()));
-    settle([&] {
+    settle(few.size(), [&] {
       run(few);
       return static_cast<double>(perf::median(few)) * ns_per_tick();
     });

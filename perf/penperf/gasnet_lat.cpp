@@ -63,7 +63,7 @@ class gasnet_lat final : public bench {
   figures measure(Trips&& go) {
     const std::span few = samples_.few();
     double median = 0;
-    settle([&] {
+    settle(few.size(), [&] {
       go(few);
       return median = static_cast<double>(perf::median(few)) * ns_per_tick();
     });

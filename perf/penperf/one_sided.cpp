@@ -65,8 +65,8 @@ void places::start(world& w, rig& r) {
   whereabouts mine{static_cast<std::uint64_t>(getpid()), private_};
   const auto all = w.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) fatal(1, "%s", all.error().message().c_str());
-  if (w.rank() <= target_rank) {
-    const rank_id other = w.rank() == requester_rank ? target_rank : requester_rank;
+  if (pair_place(w.rank(), r.opts().pairs).measures()) {
+    const rank_id other = r.other();
     whereabouts his;
     std::memcpy(&his, (*all)[other].data(), sizeof his);
     find(r, other, his.memory, static_cast<int>(his.pid));

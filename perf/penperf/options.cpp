@@ -1,11 +1,14 @@
 // See options.hpp.
 #include "perf/penperf/options.hpp"
 
-#include <cstdio>
+#include <charconv>
+#include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "lib/base/command_line.hpp"
 #include "perf/penperf/bench.hpp"
+#include "perf/penperf/settle.hpp"
 
 namespace penstock::penperf {
 
@@ -58,6 +61,8 @@ bool is_message(const std::string& bench) { return bench.starts_with("am_"); }
 // An option that says nothing to that benchmark would be believed to have said something.
 std::string not_for(const std::string& bench, const command_line& line) {
   const bool one_sided = bench.starts_with("put_") || bench.starts_with("get_");
+  const bool atomic = bench.starts_with("atomic_");
+  const bench_row& row = *find_bench(bench);
   const auto complain = [&](const char* option, const char* of) {
     return std::string(option) + " is for " + of;
   };
@@ -65,21 +70,42 @@ std::string not_for(const std::string& bench, const command_line& line) {
   if (line.given("--reply") && bench != "am_lat") return complain("--reply", "am_lat");
   if (line.given("--payload") && bench != "am_lat" && bench != "am_rate" && bench != "am_bw")
     return complain("--payload", "am_lat, am_rate and am_bw");
-  if (line.given("--memory") && !one_sided && !bench.starts_with("atomic_"))
+  if (line.given("--memory") && !one_sided && !atomic)
     return complain("--memory", "puts, gets and atomics");
   if (line.given("--lookup") && bench != "reg") return complain("--lookup", "reg");
-  if (line.given("-D") && !find_bench(bench)->timed_rounds)
+  for (const char* of_rates : {"-b", "--window"})
+    if (line.given(of_rates) && row.is_latency)
+      return complain(of_rates, "benchmarks of rates: am_rate, am_bw, put_bw, get_bw, atomic_rate");
+  if (line.given("-p") && !is_message(bench) && !one_sided && !atomic)
+    return complain("-p", "active messages, puts, gets and atomics");
+  if (line.given("--warm-up") && bench == "reg")
+    return complain("--warm-up", "benchmarks that warm up; reg does not");
+  if (line.given("-D") && !row.timed_rounds)
     return complain("-D", "benchmarks whose rounds are timed; say -n");
   return {};
 }
 
-bool read_cpus(const std::string& text, std::vector<unsigned>& out) {
-  unsigned a = 0, b = 0;
-  char rest = 0;
+/// Numbers between commas, as many as there are processes.
+bool read_cpus(const std::string& text, std::size_t wanted, std::vector<unsigned>& out) {
   if (text.empty()) return true;
-  if (std::sscanf(text.c_str(), "%u,%u%c", &a, &b, &rest) != 2) return false;
-  out = {a, b};
-  return true;
+  std::istringstream in(text);
+  for (std::string one; std::getline(in, one, ',');) {
+    unsigned cpu = 0;
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), cpu);
+    if (error != std::errc() || end != one.data() + one.size()) return false;
+    out.push_back(cpu);
+  }
+  return out.size() == wanted && text.back() != ',';
+}
+
+// What is out of the ordinary has one thread, and two hosts have a pair.
+std::string not_together(const options& o) {
+  const bool alone = !o.server && o.peer.empty();
+  if (o.server && !o.peer.empty()) return "--server waits for a client; the client names the host";
+  if (!alone && o.pairs > 1) return "-p: start several pairs on two hosts with penrun --host";
+  if (o.threads > 1 && (o.both || o.window != 0 || o.pairs > 1))
+    return "--threads: -b, --window and -p are measured with one thread";
+  return {};
 }
 
 }  // namespace
@@ -110,6 +136,8 @@ options parse(int argc, char** argv) {
                                                    : "no benchmark is called " + name;
               },
               {.required = true, .type = ""});
+  line.text("HOST", o.peer, "Where penperf --server waits; without it both processes start here",
+            {.type = ""});
   line.choice("--kind", o.kind,
               {{"short", am_kind::short_}, {"medium", am_kind::medium}, {"long", am_kind::long_}},
               "Active message");
@@ -140,11 +168,20 @@ options parse(int argc, char** argv) {
   line.number("--rounds", o.rounds, "Rounds; the median one is reported (5; off shm0 41, if timed)",
               1, 101);
   line.number("--threads", o.threads, "Threads in each process (par; am_rate, am_bw, reg)", 1, 64);
+  line.number("-p,--pairs", o.pairs, "Pairs of processes that measure at the same time", 1, 1024);
+  line.flag("-b,--both", o.both, "Rates: both ways at the same time");
+  line.number("--window", o.window, "Rates: operations in flight; messages wait for an answer then",
+              1, 65536);
+  line.number("--warm-up", warm_up_operations,
+              "Operations before each measurement, instead of until the rate has settled", 1);
   line.flag("-a,--all", o.all_sizes, "Each power of 2, up to what the kind takes, instead of -s");
   line.number("-D,--duration", o.seconds, "Seconds of a round, instead of -n", 0.001, 3600.0);
   line.text("-d,--device", o.device, "Device, as in PENSTOCK_DEVICE");
   std::string cpus;
-  line.text("--cpus", cpus, "Processors of the requester and of the target", {.type = "A,B"});
+  line.text("--cpus", cpus, "Processors of the requester and of the target (-p: of all)",
+            {.type = "A,B"});
+  line.flag("--server", o.server, "Waits for penperf on another host, told the same and this one");
+  line.number("--port", o.port, "Where the server waits (0: any)", 0, 65535);
   line.flag("--json", o.json, "One JSON object on a line");
   line.flag("--csv", o.csv, "Comma-separated values, with a heading");
   line.flag("--histogram", o.histogram, "How the samples are spread, beside the twin's");
@@ -156,7 +193,11 @@ options parse(int argc, char** argv) {
   line.flag("--counters", o.counters,
             "Both processes also print what they have counted, to stderr");
   line.parse(argc, argv);
-  if (!read_cpus(cpus, o.cpus)) line.refuse("--cpus", cpus + ": two numbers are wanted, as in 0,1");
+  if (!read_cpus(cpus, 2 * std::size_t{o.pairs}, o.cpus))
+    line.refuse("--cpus", cpus + ": " + std::to_string(2 * o.pairs) +
+                              " numbers are wanted, as in 0,1; requesters first");
+  if (line.given("--port") && !o.server && o.peer.empty())
+    line.refuse("--port", "it is for --server, or for HOST");
   if (o.json && o.csv) line.refuse("--csv", "--json says otherwise");
   if (o.all_sizes && o.size != 0) line.refuse("-s", "-a measures all sizes");
   for (const char* by_size : {"--svg", "--svg-rate"})
@@ -165,7 +206,8 @@ options parse(int argc, char** argv) {
   if (o.histogram && o.csv) line.refuse("--histogram", "--csv has a row a size; say --json");
   if (line.given("-D") && o.iters != 0)
     line.refuse("-D", "-n says how many operations a round has");
-  const std::string misplaced = not_for(o.bench, line);
+  std::string misplaced = not_for(o.bench, line);
+  if (misplaced.empty()) misplaced = not_together(o);
   if (!misplaced.empty()) line.refuse(o.bench, misplaced);
   constexpr std::string_view own_mode = PENPERF_MODE;
   if (!mode.empty() && mode != own_mode)
@@ -181,6 +223,20 @@ options parse(int argc, char** argv) {
     line.refuse("-a", o.bench + " of that kind has one size");
   if (!complaint.empty()) line.refuse(o.bench, complaint);
   return o;
+}
+
+std::string agreement(const options& o) {
+  std::ostringstream text;
+  text << o.bench << ' ' << name_of(o.kind) << suffix_of(o.payload) << " of ";
+  if (o.all_sizes)
+    text << "all sizes";
+  else
+    text << o.size << " bytes";
+  text << ", reply " << static_cast<int>(o.reply) << ", memory " << name_of(o.memory) << ", lookup "
+       << name_of(o.lookup) << ", " << o.threads << " threads, -n " << o.iters << ", -D "
+       << o.seconds << ", --rounds " << o.rounds << ", --window " << o.window << ", --warm-up "
+       << warm_up_operations << (o.both ? ", both ways" : "") << ", " PENPERF_MODE;
+  return text.str();
 }
 
 void set_pace(options& o, bool many_short) noexcept {

@@ -50,9 +50,15 @@ struct options {
   double seconds = 0;       ///< of a round whose operations are not told; 0: chosen (set_pace)
   std::uint64_t chunk = 0;  ///< operations between two looks at whether the rate has settled
   unsigned threads = 1;
+  unsigned pairs = 1;        ///< requester i with target i + pairs, all at the same time
+  bool both = false;         ///< the target does as the requester does, at the same time
+  std::uint64_t window = 0;  ///< operations in flight
+  bool server = false;       ///< waits for a client
+  std::string peer;          ///< where a server waits
+  unsigned port = 18515;     ///< perftest's
   std::string device;
   bool all_sizes = false;      ///< powers of 2, from 1 byte to what the kind takes
-  std::vector<unsigned> cpus;  ///< of the requester and the target; empty: the first two
+  std::vector<unsigned> cpus;  ///< of the requesters, then of the targets; empty: the first ones
   bool json = false, csv = false;
   bool counters = false;  ///< both processes print what they have counted
   bool histogram = false;
@@ -63,6 +69,9 @@ struct options {
 
 /// The sizes that o.all_sizes stands for.
 std::vector<std::uint64_t> sizes_of(const options& o);
+
+/// What two sides that nobody has launched together must have been told alike.
+std::string agreement(const options& o);
 
 /// Fills in how long and how many rounds are, once the device is known. Where the kernel is the
 /// device what is measured wanders from moment to moment, ours and the twin's alike: there many

@@ -10,9 +10,11 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "perf/measurement.hpp"
+#include "perf/pairs.hpp"
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/chart.hpp"
 #include "perf/penperf/launch.hpp"
+#include "perf/penperf/meet.hpp"
 #include "perf/penperf/or_die.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/rounds.hpp"
@@ -21,17 +23,17 @@ namespace penstock::penperf {
 
 namespace {
 
-/// A job of one process becomes a job of two of the same command line.
-[[noreturn]] void launch_two(int argc, char** argv) {
+/// A job of one process becomes a job of two of the same command line, or of several pairs.
+[[noreturn]] void launch(unsigned processes, int argc, char** argv) {
   const std::string here = own_folder();
   const std::string self = here + "/penperf-" PENPERF_MODE;
-  std::vector<std::string> args = {"penrun", "-n", "2", "--", self};
+  std::vector<std::string> args = {"penrun", "-n", std::to_string(processes), "--", self};
   args.insert(args.end(), argv + 1, argv + argc);
   if (setenv("PENPERF_LAUNCHED", "1", 0) != 0 || own_folder().empty()) std::exit(1);
   // In a build tree all programs lie together; installed, penrun is on the PATH and this is not.
   const std::string why =
       become({here + "/penrun", here + "/" PENPERF_BIN "/penrun", "penrun"}, args);
-  std::fprintf(stderr, "penperf: cannot start two processes: %s\n", why.c_str());
+  std::fprintf(stderr, "penperf: cannot start the processes: %s\n", why.c_str());
   std::exit(1);
 }
 
@@ -43,6 +45,9 @@ perf::measurement heading(const options& o, const bench_row& row, const world& w
   m.mode = PENPERF_MODE;
   m.procs = w.size();
   m.threads = o.threads;
+  m.pairs = o.pairs;
+  m.both = o.both;
+  m.window = o.window;
   m.size = o.size;
   m.is_latency = row.is_latency;
   return m;
@@ -51,6 +56,7 @@ perf::measurement heading(const options& o, const bench_row& row, const world& w
 /// One round: the twin right before or right after ours, in turn, and the probes around both.
 perf::measurement one_round(rig& r, bench& b, perf::measurement m, bool raw_first) {
   figures raw;
+  r.meet();
   m.probe_ns[0] = r.probe();
   if (raw_first) raw = b.raw(r);
   const figures ours = b.ours(r);
@@ -65,16 +71,24 @@ perf::measurement one_round(rig& r, bench& b, perf::measurement m, bool raw_firs
   return m;
 }
 
-perf::measurement measure(rig& r, bench& b, const perf::measurement& head) {
-  perf::round_keeper keeper(r.opts().rounds);
+std::vector<perf::measurement> measure(rig& r, bench& b, const perf::measurement& head) {
+  const options& o = r.opts();
+  perf::round_keeper keeper(o.rounds);
   std::vector<perf::measurement> rounds;
-  while (!keeper.enough()) {
+  // Several pairs stay in step, so none of their rounds is repeated.
+  while (o.pairs > 1 ? rounds.size() < o.rounds : !keeper.enough()) {
     rounds.push_back(one_round(r, b, head, rounds.size() % 2 == 0));
     keeper.add({rounds.back().probe_ns, rounds.back().ratio()});
   }
-  if (keeper.taken() > r.opts().rounds)
+  if (keeper.taken() > o.rounds)
     std::fprintf(stderr, "penperf: %zu rounds for %u: the placement probes disagreed\n",
-                 keeper.taken(), r.opts().rounds);
+                 keeper.taken(), o.rounds);
+  return rounds;
+}
+
+perf::measurement median_of(const std::vector<perf::measurement>& rounds) {
+  perf::round_keeper keeper(rounds.size());
+  for (const perf::measurement& m : rounds) keeper.add({m.probe_ns, m.ratio()});
   return rounds[keeper.median_round()];
 }
 
@@ -121,32 +135,44 @@ perf::measurement at_size(world& w, options o) {
   if (!started) fatal(1, "%s", started.error().message().c_str());
   b->start(w, r);
   r.start(o.size, b->bare_verbs());
-  perf::measurement m;
-  if (w.rank() == requester_rank) {
-    m = measure(r, *b, heading(o, row, w, r));
+  const pair_place place(w.rank(), o.pairs);
+  std::vector<perf::measurement> rounds;
+  if (place.measures() && place.requests()) {
+    rounds = measure(r, *b, heading(o, row, w, r));
     r.quit();
-  } else if (w.rank() == target_rank) {
+  } else if (place.measures()) {
     r.serve();
   }
   // Who had no part sleeps there meanwhile, and needs no core.
-  (void)or_die(w.exchange({}));
+  std::vector<std::byte> mine;
+  if (o.pairs > 1) mine = perf::packed(rounds);
+  const auto all = or_die(w.exchange(mine));
   must(ep.barrier(), "the last barrier");
-  return m;
+  if (w.rank() != requester_rank) return {};
+  if (o.pairs > 1) rounds = perf::combined(rounds, std::span(all).first(o.pairs));
+  return median_of(rounds);
 }
 
 int run(int argc, char** argv) {
   options o = parse(argc, argv);
+  if (o.server || !o.peer.empty()) meet({o.peer, static_cast<std::uint16_t>(o.port), agreement(o)});
   world w = or_die(world::join());
   if (w.size() == 1) {
     if (std::getenv("PENPERF_LAUNCHED") != nullptr) fatal(1, "penrun made no job of two");
-    launch_two(argc, argv);
+    launch(2 * o.pairs, argc, argv);
   }
+  if (o.pairs > 1 && w.size() != 2 * o.pairs)
+    fatal(2, "-p %u needs a job of %u processes, and this one has %u", o.pairs, 2 * o.pairs,
+          w.size());
   if (o.bench == "barrier" && w.size() != 2)  // the others would be waited for
     fatal(2,
           "barrier measures two processes, and this job has %u: the program barriers measures more",
           w.size());
-  if (!o.cpus.empty() && w.rank() <= target_rank) {
+  if (!o.cpus.empty() && w.rank() < 2 * o.pairs) {
     if (!pin_to_cpu(o.cpus[w.rank()])) fatal(2, "--cpus: there is no CPU %u", o.cpus[w.rank()]);
+  } else if (o.pairs > 1) {  // the two of a pair on neighbours
+    const pair_place place(w.rank(), o.pairs);
+    pin_to_core(2 * place.number() + (place.requests() ? 0 : 1));
   } else {
     pin_to_core(w.rank());
   }

@@ -12,7 +12,7 @@ rig::rig(world& w, endpoint& ep, const options& o)
     : world_(w),
       ep_(ep),
       options_(o),
-      requester_(w.rank() == requester_rank),
+      place_(w.rank(), o.pairs),
       command_(ep.add<&rig::on_command>(this)),
       blob_(ep.add<&rig::on_blob>(this)) {}
 
@@ -28,16 +28,18 @@ bool rig::is_direct() const {
 
 void rig::start(std::size_t size, bool bare_verbs) {
   const std::size_t window = placement_window(size);
-  const bool measured = world_.rank() <= target_rank;
-  memory_ = pair_memory::share(world_, sizeof(perf::probe_line) + ring_twin_bytes(window));
-  if (memory_ && measured) line_ = reinterpret_cast<perf::probe_line*>(memory_.data());
-  if (!measured) return;
+  const std::size_t each =
+      (sizeof(perf::probe_line) + ring_twin_bytes(window) + 4095) / 4096 * 4096;
+  memory_ = pair_memory::share(world_, each * options_.pairs, 2 * options_.pairs);
+  if (!place_.measures()) return;
+  std::byte* const ours = memory_ ? memory_.data() + each * place_.number() : nullptr;
+  if (memory_) line_ = reinterpret_cast<perf::probe_line*>(ours);
   if (device_name() == "shm0" && !bare_verbs) {
-    if (memory_) twin_ = make_ring_twin(memory_.data() + sizeof *line_, requester_, window);
+    if (memory_) twin_ = make_ring_twin(ours + sizeof *line_, requests(), window);
   } else {
     twin_ = make_verbs_twin(
         device_name(), [this](const void* mine, void* theirs) { return swap_blobs(mine, theirs); },
-        requester_, window);
+        requests(), window);
   }
 }
 
@@ -48,7 +50,7 @@ void rig::on_command(token&, command c) {
 }
 
 void rig::tell(const command& c) {
-  must(ep_.request_short(target_rank, command_, c), "a command to the target");
+  must(ep_.request_short(other(), command_, c), "a command to the target");
 }
 
 double rig::probe() {
@@ -60,27 +62,39 @@ double rig::probe() {
 figures rig::raw_trips(leg there, leg back, std::uint64_t warm_up,
                        std::span<std::uint64_t> samples) {
   if (!twin_) return {};
-  tell({order::trips, (there.placed ? 1u : 0u) | (back.placed ? 2u : 0u), there.bytes, back.bytes,
-        warm_up, samples.size()});
+  tell({order::trips,
+        (there.placed ? 1u : 0u) | (back.placed ? 2u : 0u),
+        {},
+        there.bytes,
+        back.bytes,
+        warm_up,
+        samples.size()});
   return twin_->trips(there, back, warm_up, samples);
 }
 
-figures rig::raw_flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) {
+figures rig::raw_flood(leg one_way, manner how, std::uint64_t batch,
+                       std::span<std::uint64_t> samples) {
   if (!twin_) return {};
-  tell({order::flood, one_way.placed ? 1u : 0u, one_way.bytes, 0, batch, samples.size()});
-  return twin_->flood(one_way, batch, samples);
+  tell({order::flood, one_way.placed ? 1u : 0u, how, one_way.bytes, 0, batch, samples.size()});
+  return twin_->flood(one_way, how, batch, samples);
 }
 
 figures rig::raw_accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples) {
   if (!twin_) return {};
-  tell({order::accesses, static_cast<std::uint32_t>(what), bytes, 0, 0, samples.size()});
+  tell({order::accesses, static_cast<std::uint32_t>(what), {}, bytes, 0, 0, samples.size()});
   return twin_->accesses(what, bytes, samples);
 }
 
-figures rig::raw_stream(access what, std::uint64_t bytes, std::uint64_t count) {
+figures rig::raw_stream(access what, manner how, std::uint64_t bytes, std::uint64_t count) {
   if (!twin_) return {};
-  tell({order::stream, static_cast<std::uint32_t>(what), bytes, 0, 0, count});
-  return twin_->stream(what, bytes, count);
+  tell({order::stream, static_cast<std::uint32_t>(what), how, bytes, 0, 0, count});
+  return twin_->stream(what, how, bytes, count);
+}
+
+void rig::meet() {
+  if (options_.pairs == 1) return;
+  tell({.what = order::meet});
+  must(ep_.barrier(), "the requesters' barrier");
 }
 
 void rig::pollers(bool on) { tell({.what = order::pollers, .count = on}); }
@@ -120,20 +134,23 @@ bool rig::obey(const command& c) {
       return true;
     case order::flood:
       scratch_.resize(c.count);
-      twin_->flood(there, c.warm_up, scratch_);
+      twin_->flood(there, c.how, c.warm_up, scratch_);
       return true;
     case order::accesses:
       scratch_.resize(c.count);
       twin_->accesses(static_cast<access>(c.placed), c.there, scratch_);
       return true;
     case order::stream:
-      twin_->stream(static_cast<access>(c.placed), c.there, c.count);
+      twin_->stream(static_cast<access>(c.placed), c.how, c.there, c.count);
       return true;
     case order::pollers:
       pollers_on_.store(c.count != 0, std::memory_order_relaxed);
       return true;
     case order::call:
       called_(c.count);
+      return true;
+    case order::meet:
+      must(ep_.barrier(), "the requesters' barrier");
       return true;
     case order::quit:
       break;
@@ -165,8 +182,7 @@ void rig::on_blob(token&, blob b) {
 bool rig::swap_blobs(const void* mine, void* theirs) {
   blob b;
   std::memcpy(b.data(), mine, b.size());
-  if (is_failure(ep_.request_short(requester_ ? target_rank : requester_rank, blob_, b)))
-    return false;
+  if (is_failure(ep_.request_short(other(), blob_, b))) return false;
   const status s = ep_.wait_until([&] {
     const std::lock_guard guard(lock_);
     if (blobs_.empty()) return false;

@@ -15,12 +15,30 @@
 #include "penstock/penstock.hpp"
 #include "perf/penperf/options.hpp"
 #include "perf/penperf/pair_memory.hpp"
+#include "perf/penperf/settle.hpp"
 #include "perf/penperf/twin.hpp"
 #include "perf/probe.hpp"
 
 namespace penstock::penperf {
 
+/// The two ranks of a job of two, and of the first pair of more.
 inline constexpr rank_id requester_rank = 0, target_rank = 1;
+
+/// Which ranks measure: the first half of those in pairs requests, each from its target in the
+/// second half.
+class pair_place {
+ public:
+  pair_place(rank_id rank, unsigned pairs) noexcept : rank_(rank), pairs_(pairs) {}
+  [[nodiscard]] bool measures() const noexcept { return rank_ < 2 * pairs_; }
+  [[nodiscard]] bool requests() const noexcept { return rank_ < pairs_; }
+  [[nodiscard]] rank_id number() const noexcept { return requests() ? rank_ : rank_ - pairs_; }
+  [[nodiscard]] rank_id other() const noexcept {
+    return requests() ? rank_ + pairs_ : rank_ - pairs_;
+  }
+
+ private:
+  rank_id rank_, pairs_;
+};
 
 /// Ends the job with a message if s is a failure.
 inline void must(status s, const char* what) {
@@ -38,6 +56,8 @@ class rig {
 
   [[nodiscard]] endpoint& ep() noexcept { return ep_; }
   [[nodiscard]] const options& opts() const noexcept { return options_; }
+  [[nodiscard]] rank_id other() const noexcept { return place_.other(); }
+  [[nodiscard]] bool requests() const noexcept { return place_.requests(); }
   [[nodiscard]] std::string device_name() const;
   /// The library reaches the other process through its memory, not through verbs calls.
   [[nodiscard]] bool is_direct() const;
@@ -47,9 +67,11 @@ class rig {
   double probe();
   /// As in twin; zeros where there is no twin between these processes.
   figures raw_trips(leg there, leg back, std::uint64_t warm_up, std::span<std::uint64_t> samples);
-  figures raw_flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples);
+  figures raw_flood(leg one_way, manner how, std::uint64_t batch, std::span<std::uint64_t> samples);
   figures raw_accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples);
-  figures raw_stream(access what, std::uint64_t bytes, std::uint64_t count);
+  figures raw_stream(access what, manner how, std::uint64_t bytes, std::uint64_t count);
+  /// Waits until the requesters of all pairs have come here; nothing with one pair.
+  void meet();
   /// Lets the target's additional threads poll (--threads), or stops them.
   void pollers(bool on);
   /// Runs the function given to at_target() there, with this number; does not wait for its end.
@@ -62,10 +84,21 @@ class rig {
   void serve();
 
  private:
-  enum class order : std::uint32_t { probe, trips, flood, accesses, stream, pollers, call, quit };
+  enum class order : std::uint32_t {
+    probe,
+    trips,
+    flood,
+    accesses,
+    stream,
+    pollers,
+    call,
+    meet,
+    quit
+  };
   struct command {
     order what = order::quit;
     std::uint32_t placed = 0;  ///< bit 0: there, bit 1: back; or the kind of access
+    manner how{};
     std::uint64_t there = 0, back = 0, warm_up = 0, count = 0;
   };
   using blob = std::array<std::byte, 64>;
@@ -80,7 +113,7 @@ class rig {
   world& world_;
   endpoint& ep_;
   const options& options_;
-  bool requester_;
+  pair_place place_;
   short_handler<command> command_;
   short_handler<blob> blob_;
   // Handlers may run on a poller's thread.
@@ -95,17 +128,5 @@ class rig {
   std::vector<std::uint64_t> scratch_;
   std::function<void(std::uint64_t)> called_;
 };
-
-/// Repeats chunk(), which answers the median of a chunk of operations, until two chunks in a row
-/// differ by less than a twentieth; at most 20 times.
-template <class Chunk>
-void settle(Chunk&& chunk) {
-  double before = 0;
-  for (int i = 0; i < 20; ++i) {
-    const double now = chunk();
-    if (now > 0.95 * before && now < 1.05 * before) return;
-    before = now;
-  }
-}
 
 }  // namespace penstock::penperf

@@ -41,6 +41,26 @@ class ends {
     for (; n > piece; n -= piece, from += piece) out_.push(from, piece);
     out_.push(from, n);
   }
+  /// give() and take() of `count` messages each way, a ring's fill of them in turn: all but what a
+  /// consumer may have freed and not said yet.
+  void swap(leg l, std::uint64_t count, const std::byte* from, placement& at) noexcept {
+    const std::uint64_t n = l.placed ? 8 : l.bytes;
+    if (n > piece) {  // longer than a ring may be: piece by piece
+      for (; count > 0; --count)
+        for (std::uint64_t rest = n; rest > 0; rest -= std::min<std::uint64_t>(rest, piece)) {
+          const leg part{std::min<std::uint64_t>(rest, piece)};
+          give(part, from, at);
+          take<0>(part);
+        }
+      return;
+    }
+    const std::uint64_t most = std::max<std::uint64_t>(1, (Lines - Lines / 16) / (n / 64 + 2));
+    for (std::uint64_t some; count > 0; count -= some) {
+      some = std::min(count, most);
+      for (std::uint64_t i = 0; i < some; ++i) give(l, from, at);
+      for (std::uint64_t i = 0; i < some; ++i) take<0>(l);
+    }
+  }
   template <unsigned Pauses>
   void take(leg l) noexcept {
     std::uint64_t n = l.placed ? 8 : l.bytes;
@@ -71,26 +91,37 @@ class ring_twin final : public twin {
                : trips(far_, there, back, warm_up, samples);
   }
 
-  figures flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) override {
+  figures flood(leg one_way, manner how, std::uint64_t batch,
+                std::span<std::uint64_t> samples) override {
     const std::uint64_t count = batch * samples.size();
+    const bool both = how.both != 0, windowed = how.window != 0;
     placement at(one_way.bytes, window_);
-    if (!requester_) {
-      for (std::uint64_t i = 0; i < count; ++i) far_.take<0>(one_way);
+    if (!requester_ && !both) {
+      for (std::uint64_t s = 0; s < samples.size(); ++s) {
+        for (std::uint64_t i = 0; i < batch; ++i) far_.take<0>(one_way);
+        if (windowed) far_.give({}, payload_.data(), at);
+      }
       far_.give({}, payload_.data(), at);
       return {};
     }
     const std::uint64_t start = ticks();
     std::uint64_t before = start;
     for (auto& s : samples) {
-      for (std::uint64_t i = 0; i < batch; ++i) far_.give(one_way, payload_.data(), at);
+      if (both)
+        far_.swap(one_way, batch, payload_.data(), at);
+      else
+        for (std::uint64_t i = 0; i < batch; ++i) far_.give(one_way, payload_.data(), at);
+      if (windowed && both) far_.swap({}, 1, payload_.data(), at);
+      if (windowed && !both) far_.take<0>({});
       const std::uint64_t now = ticks();
       s = now - before;
       before = now;
     }
-    far_.take<0>({});
+    both ? far_.swap({}, 1, payload_.data(), at) : far_.take<0>({});
     const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
+    const std::uint64_t all = both ? 2 * count : count;
     return {perf::summarize(samples, ns_per_tick() / static_cast<double>(batch)),
-            static_cast<double>(count) / seconds, count};
+            static_cast<double>(all) / seconds, all};
   }
 
  private:

@@ -18,23 +18,24 @@ class rma_lat final : public one_sided_bench {
 
   figures ours(rig& r) override {
     remote_memory& m = places_.remote();
+    const rank_id target = r.other();
     placement at = places_.round();
     switch (what_) {
       case access::put:
         return measure(
-            [&] { must(m.put(target_rank, places_.there(at.next()), places_.local()), "put"); });
+            r, [&] { must(m.put(target, places_.there(at.next()), places_.local()), "put"); });
       case access::get:
         return measure(
-            [&] { must(m.get(places_.local(), target_rank, places_.there(at.next())), "get"); });
+            r, [&] { must(m.get(places_.local(), target, places_.there(at.next())), "get"); });
       case access::fetch_add:
         break;
     }
     using word = std::uint64_t;
     atomic_domain<word> d(m, atomic_ops::add | atomic_ops::get);
-    auto* const there = reinterpret_cast<word*>(r.ep().segment_of(target_rank).data());
-    return measure([&] {
+    auto* const there = reinterpret_cast<word*>(r.ep().segment_of(target).data());
+    return measure(r, [&] {
       word old;
-      must(d.fetch_add(target_rank, there, 1, old), "fetch_add");
+      must(d.fetch_add(target, there, 1, old), "fetch_add");
     });
   }
 
@@ -43,11 +44,12 @@ class rma_lat final : public one_sided_bench {
       length(50'000);  // a twin in a guest may be slow; ours has measured already in every round
       const std::span few =
           std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk_));
-      settle([&] { return r.raw_accesses(what_, places_.size(), few).ns.p50; });
+      settle(few.size(), [&] { return r.raw_accesses(what_, places_.size(), few).ns.p50; });
+      r.meet();
       return r.raw_accesses(what_, places_.size(), samples_);
     }
     placement at = places_.round();
-    return measure([&] { places_.bare(at.next()); });
+    return measure(r, [&] { places_.bare(at.next()); });
   }
 
  private:
@@ -66,14 +68,15 @@ class rma_lat final : public one_sided_bench {
   }
 
   template <class Op>
-  figures measure(Op&& op) {
+  figures measure(rig& r, Op&& op) {
     if (samples_.empty()) {
       std::vector<std::uint64_t> look(64);
       length(timed(places_.alone() ? 16 : 1, look, op).ns.p50);
     }
     const std::span few =
         std::span(samples_).first(std::min<std::size_t>(samples_.size(), chunk_ / batch_ + 10));
-    settle([&] { return timed(batch_, few, op).ns.p50; });
+    settle(batch_ * few.size(), [&] { return timed(batch_, few, op).ns.p50; });
+    r.meet();
     return timed(batch_, samples_, op);
   }
 

@@ -24,7 +24,7 @@ figures sampled(std::span<std::uint64_t> samples, std::uint64_t batch, Batch&& o
     }
   };
   const std::span few = samples.first(std::min<std::size_t>(samples.size(), 100));
-  settle([&] {
+  settle(batch * few.size(), [&] {
     take(few);
     return static_cast<double>(perf::median(few));
   });

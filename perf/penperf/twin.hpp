@@ -24,6 +24,12 @@ struct leg {
 /// A one-sided operation; fetch_add is of 8 bytes.
 enum class access { put, get, fetch_add };
 
+/// How a flood or a stream goes, if not one way and as fast as it can.
+struct manner {
+  std::uint32_t both = 0;    ///< 1: the target sends as many, at the same time
+  std::uint32_t window = 0;  ///< not 0: waits for an answer after so many, or has so many in flight
+};
+
 /// What was found, at the requester; empty at the target.
 struct figures {
   perf::summary ns;  ///< per operation
@@ -38,12 +44,14 @@ class twin {
   /// Round trips, one a sample: `there` from the requester, then `back`.
   virtual figures trips(leg there, leg back, std::uint64_t warm_up,
                         std::span<std::uint64_t> samples) = 0;
-  /// batches * batch messages one way, confirmed by one message back; a sample a batch.
-  virtual figures flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) = 0;
+  /// batches * batch messages one way, confirmed by one message back; a sample a batch. The rate is
+  /// that of both ways together if there are two. A window is a batch.
+  virtual figures flood(leg one_way, manner how, std::uint64_t batch,
+                        std::span<std::uint64_t> samples) = 0;
   /// One-sided operations: one at a time, a sample each; or count of them, as many in flight as
   /// there may be. Nothing where bare memory serves instead (one_sided.hpp).
   virtual figures accesses(access, std::uint64_t, std::span<std::uint64_t>) { return {}; }
-  virtual figures stream(access, std::uint64_t, std::uint64_t) { return {}; }
+  virtual figures stream(access, manner, std::uint64_t, std::uint64_t) { return {}; }
 };
 
 /// The bare rings in memory that both map, ring_twin_bytes(window) long, zero, on a cache line.

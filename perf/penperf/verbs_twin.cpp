@@ -29,14 +29,16 @@ class verbs_twin final : public twin {
     return {ns, total > 0 ? static_cast<double>(samples.size()) * 1e9 / total : 0, samples.size()};
   }
 
-  figures flood(leg one_way, std::uint64_t batch, std::span<std::uint64_t> samples) override {
+  // Both ways, or with a window, WRITEs stand for messages too.
+  figures flood(leg one_way, manner how, std::uint64_t batch,
+                std::span<std::uint64_t> samples) override {
     const std::uint64_t count = batch * samples.size();
     const auto bytes = static_cast<std::uint32_t>(one_way.bytes);
     const perf::twin_rate r =
-        or_die(one_way.placed ? twin_.rate(perf::one_sided::write, bytes, count)
-                              : twin_.send_rate(bytes, count));
-    const double each = count == 0 ? 0 : static_cast<double>(r.ns) / static_cast<double>(count);
-    return {{each, each, each, each, each, each}, r.per_second(), count};
+        or_die(one_way.placed || how.both != 0 || how.window != 0
+                   ? twin_.rate(perf::one_sided::write, bytes, count, how.window, how.both != 0)
+                   : twin_.send_rate(bytes, count));
+    return of(r);
   }
 
   figures accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples) override {
@@ -47,14 +49,16 @@ class verbs_twin final : public twin {
     return {ns, total > 0 ? static_cast<double>(samples.size()) * 1e9 / total : 0, samples.size()};
   }
 
-  figures stream(access what, std::uint64_t bytes, std::uint64_t count) override {
-    const perf::twin_rate r =
-        or_die(twin_.rate(operation_of(what), static_cast<std::uint32_t>(bytes), count));
-    const double each = count == 0 ? 0 : static_cast<double>(r.ns) / static_cast<double>(count);
-    return {{each, each, each, each, each, each}, r.per_second(), count};
+  figures stream(access what, manner how, std::uint64_t bytes, std::uint64_t count) override {
+    return of(or_die(twin_.rate(operation_of(what), static_cast<std::uint32_t>(bytes), count,
+                                how.window, how.both != 0)));
   }
 
  private:
+  static figures of(const perf::twin_rate& r) {
+    const double each = r.count == 0 ? 0 : static_cast<double>(r.ns) / static_cast<double>(r.count);
+    return {{each, each, each, each, each, each}, r.per_second(), r.count};
+  }
   static perf::one_sided operation_of(access a) noexcept {
     return a == access::put   ? perf::one_sided::write
            : a == access::get ? perf::one_sided::read

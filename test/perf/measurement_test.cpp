@@ -70,7 +70,7 @@ TEST_CASE("The table names bench and device once, and a row has at most 100 colu
   CHECK(table_row(m).find("1.500") != std::string::npos);
   m.size = 1 << 26;
   m.ns = {99999.9, 999999.9, 999999.9, 3e9, 3e9, 9e10};
-  m.rate = 12345, m.twin_ns = 999999;
+  m.rate = 12345, m.twin_ns = 0.001;
   for (const std::string& text :
        {head.substr(0, head.find('\n') + 1), head.substr(head.find('\n') + 1), table_row(m)}) {
     CHECK(text.find('\n') == text.size() - 1);
@@ -99,6 +99,20 @@ TEST_CASE("A histogram is said in bounds and counts, and has at most 100 columns
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
   CHECK(table.find("100.000") != std::string::npos);
   CHECK_FALSE(nlohmann::json::parse(to_json(m)).contains("histogram_ns"));
+}
+
+TEST_CASE(
+    "What is out of the ordinary is said, in JSON behind the rest, and in a line of its own") {
+  measurement m = example();
+  m.pairs = 4, m.both = true, m.window = 64;
+  const auto j = nlohmann::json::parse(to_json(m));
+  CHECK(j["pairs"] == 4);
+  CHECK(j["both"] == true);
+  CHECK(j["window"] == 64);
+  CHECK(table_head(m).find("\n4 pairs at once, rates of all together, both ways") !=
+        std::string::npos);
+  CHECK(csv_row(m).ends_with(",4,1,64\n"));
+  CHECK(csv_row(example()).ends_with(",1,0,0\n"));
 }
 
 TEST_CASE("A row of comma-separated values has a value for each name") {

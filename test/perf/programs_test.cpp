@@ -1,8 +1,10 @@
 // hello, ghost and penperf as a user starts them.
 #include <doctest/doctest.h>
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -221,6 +223,18 @@ TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
       {"am_lat", "--histogram", "--csv"},
       {"am_lat", "--json", "--csv"},
       {"--mode", "par", "am_lat", "--threads", "2"},
+      {"am_lat", "-b"},
+      {"put_lat", "--window", "4"},
+      {"am_rate", "--window", "0"},
+      {"barrier", "-p", "2"},
+      {"gasnet_put", "-p", "2"},
+      {"reg", "--warm-up", "5"},
+      {"--mode", "par", "am_rate", "--threads", "2", "-b"},
+      {"am_lat", "--cpus", "0,1", "-p", "2"},
+      {"am_lat", "--cpus", "0,1,"},
+      {"am_lat", "--port", "5"},
+      {"am_lat", "--server", "localhost"},
+      {"am_lat", "--server", "-p", "2"},
   };
   for (std::vector<std::string> arguments : wrong) {
     arguments.insert(arguments.begin(), PENPERF);
@@ -229,6 +243,7 @@ TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
     CHECK(o.code == 2);
     CHECK_FALSE(o.err.empty());
     CHECK(o.out.empty());
+    CHECK(std::count(o.err.begin(), o.err.end(), '\n') == 1);
   }
 }
 
@@ -303,6 +318,153 @@ TEST_CASE("No line that penperf prints for people has more than 100 columns") {
       CHECK(line.size() <= 100);
     }
   }
+}
+
+TEST_CASE("penperf -b measures both ways at once, beside a twin that does") {
+  for (const char* direct : {"1", "0"}) {
+    ::setenv("PENSTOCK_DIRECT", direct, 1);
+    for (const std::vector<std::string>& bench :
+         std::vector<std::vector<std::string>>{{"am_rate"},
+                                               {"am_bw"},
+                                               {"am_bw", "--kind", "long"},
+                                               {"put_bw"},
+                                               {"get_bw", "--memory", "outside"},
+                                               {"atomic_rate"}}) {
+      CAPTURE(direct);
+      CAPTURE(bench[0]);
+      std::vector<std::string> words = bench;
+      words.emplace_back("-b");
+      const auto j = measured(words);
+      CHECK(j["both"] == true);
+      CHECK(j["iters"].get<int>() >= 2 * 160);  // whole batches, of both
+      check_figures(j);
+      words.insert(words.end(), {"--window", "5"});
+      check_figures(measured(words));
+    }
+  }
+  ::unsetenv("PENSTOCK_DIRECT");
+}
+
+TEST_CASE("penperf --window keeps so many in flight: messages are answered after so many") {
+  const auto sent = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {PENPERF,    "am_rate", "-n",        "200",
+                                      "--rounds", "1",       "--counters"};
+    words.insert(words.end(), more.begin(), more.end());
+    const outcome o = run(words);
+    CAPTURE(o.err);
+    REQUIRE(o.code == 0);
+    std::uint64_t most = 0;
+    for (const pid_t n : numbers_after(o.err, "\"requests_sent\":{\"shorts\":"))
+      most = std::max(most, static_cast<std::uint64_t>(n));
+    return most;
+  };
+  CHECK(sent({"--window", "1"}) >= 400);  // each is followed by a question
+  CHECK(sent({"--warm-up", "20000"}) >= 20'200);
+  for (const char* bench : {"am_bw", "put_bw", "get_bw", "atomic_rate"}) {
+    const auto j = measured({bench, "--window", "7"});
+    CHECK(j["window"] == 7);
+    check_figures(j);
+  }
+  ::setenv("PENSTOCK_DIRECT", "0", 1);
+  for (const char* bench : {"am_rate", "put_bw"}) check_figures(measured({bench, "--window", "7"}));
+  ::unsetenv("PENSTOCK_DIRECT");
+}
+
+TEST_CASE(
+    "penperf --warm-up says how many operations go before, in every benchmark that has some") {
+  for (const char* bench : {"am_lat", "am_bw", "gasnet_lat", "barrier", "poll", "strided",
+                            "gasnet_put", "put_lat", "get_bw", "atomic_rate", "credit_take_return"})
+    check_figures(measured({bench, "--warm-up", "150"}));
+}
+
+TEST_CASE("penperf -p measures several pairs at once and adds their rates") {
+  for (const char* bench : {"am_lat", "am_rate", "put_lat", "get_bw", "atomic_lat"}) {
+    CAPTURE(bench);
+    std::vector<std::string> words = {PENPERF, bench,      "-p", "2",     "-n",
+                                      "200",   "--rounds", "2",  "--json"};
+    const outcome o = run(words);
+    CAPTURE(o.err);
+    REQUIRE(o.code == 0);
+    REQUIRE(lines_with(o.out, "{") == 1);
+    const auto j = nlohmann::json::parse(o.out);
+    CHECK(j["procs"] == 4);
+    CHECK(j["pairs"] == 2);
+    CHECK(j["iters"].get<int>() >= 2 * 192);
+    CHECK(j["ns"]["p50"] > 0);
+    CHECK(j["twin_rate"] > 0);
+    CHECK(j["ratio"] > 0);
+  }
+  const outcome odd = run(penrun({"-n", "3", PENPERF, "am_lat", "-p", "2"}));
+  CHECK(odd.code == 2);
+  CHECK(odd.err.find("needs a job of 4 processes") != std::string::npos);
+}
+
+namespace {
+/// The port that a penperf --server says it waits on.
+std::string port_of(running& server) {
+  REQUIRE(server.wait_for("on port "));
+  REQUIRE(server.wait_for("\n"));
+  const std::string& out = server.out();
+  const auto at = out.find("on port ") + 8;
+  return out.substr(at, out.find('\n', at) - at);
+}
+}  // namespace
+
+TEST_CASE("penperf --server and penperf with its name make a job of two without a launcher") {
+  for (const char* direct : {"1", "0"}) {
+    ::setenv("PENSTOCK_DIRECT", direct, 1);
+    running server({PENPERF, "put_bw", "-n", "200", "--rounds", "1", "--server", "--port", "0"});
+    const outcome o = run({PENPERF, "put_bw", "localhost", "--port", port_of(server), "-n", "200",
+                           "--rounds", "1", "--json"});
+    CAPTURE(o.err);
+    CHECK(o.code == 0);
+    const outcome s = server.wait();
+    CAPTURE(s.err);
+    CHECK(s.code == 0);
+    CHECK(lines_with(s.out, "{") == 0);
+    REQUIRE(lines_with(o.out, "{") == 1);
+    check_figures(nlohmann::json::parse(o.out));
+  }
+  ::unsetenv("PENSTOCK_DIRECT");
+}
+
+TEST_CASE(
+    "penperf's two sides refuse to measure different things, and a server that is not there") {
+  running server({PENPERF, "am_lat", "-n", "50", "--server", "--port", "0"});
+  const std::string port = port_of(server);
+  const outcome o = run({PENPERF, "am_lat", "-n", "60", "localhost", "--port", port});
+  CHECK(o.code == 2);
+  CHECK(o.err.find("-n 60") != std::string::npos);
+  CHECK(o.err.find("-n 50") != std::string::npos);
+  CHECK(server.wait().code == 2);
+  const outcome none = run({PENPERF, "am_lat", "localhost", "--port", port});
+  CHECK(none.code == 1);
+  CHECK(none.err.find("penperf --server waits there") != std::string::npos);
+}
+
+TEST_CASE("When one side of penperf is killed the other ends, and nothing is left") {
+  running server({PENPERF, "am_lat", "-D", "1000", "--server", "--port", "0"});
+  running client({PENPERF, "am_lat", "-D", "1000", "localhost", "--port", port_of(server)});
+  const auto children = [](pid_t parent) {
+    std::ifstream in("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) +
+                     "/children");
+    pid_t child = 0;
+    in >> child;
+    return child;
+  };
+  pid_t of_server = 0, of_client = 0;
+  for (int i = 0; i < 600 && (of_server == 0 || of_client == 0); ++i) {
+    ::usleep(50'000);
+    of_server = children(server.pid());
+    of_client = children(client.pid());
+  }
+  REQUIRE(of_server != 0);
+  REQUIRE(of_client != 0);
+  ::usleep(300'000);
+  ::kill(of_server, SIGKILL);
+  CHECK(server.wait().code == 128 + SIGKILL);
+  CHECK(client.wait().code > 0);
+  CHECK(all_end({of_server, of_client}));
 }
 
 TEST_CASE("penperf --counters prints what both processes have counted") {

@@ -1,0 +1,29 @@
+// How a measurement warms up.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock::penperf {
+
+/// Operations that go before each measurement (--warm-up); 0: until the rate has settled. Set once,
+/// before anything is measured.
+inline std::uint64_t warm_up_operations = 0;
+
+/// Repeats chunk(), which carries out so many operations and answers their median time or rate:
+/// until two chunks in a row differ by less than a twentieth, at most 20 times, or until the
+/// operations are as many as --warm-up says.
+template <class Chunk>
+void settle(std::uint64_t operations, Chunk&& chunk) {
+  if (warm_up_operations != 0) {
+    for (std::uint64_t done = 0; done < warm_up_operations; done += operations) chunk();
+    return;
+  }
+  double before = 0;
+  for (int i = 0; i < 20; ++i) {
+    const double now = chunk();
+    if (now > 0.95 * before && now < 1.05 * before) return;
+    before = now;
+  }
+}
+
+}  // namespace penstock::penperf
