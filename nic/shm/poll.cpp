@@ -157,8 +157,8 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (got < n)
     scan(cq, [&](queue_pair* q) {
       bool solicited = false;
-      for (int i = 0; i < burst && got < n && receive_one(*q, wc[got], &solicited); ++i)
-        announce(cq, solicited || wc[got++].status != IBV_WC_SUCCESS);
+      for (int i = 0; i < burst && got < n && receive_one(*q, wc[got], &solicited); ++i, ++got)
+        announce(cq, solicited || wc[got].status != IBV_WC_SUCCESS);
       return got < n;
     });
   cq.poll.unlock();

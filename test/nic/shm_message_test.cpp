@@ -25,6 +25,16 @@ TEST_CASE("a short message arrives in the posted receive, with its numbers") {
   CHECK(p.b.memory[106] == std::byte{0});
 }
 
+TEST_CASE("a solicited message is found by a poll, as any other") {
+  pair p;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    REQUIRE(p.b.receive(i, 0, 64) == 0);
+    REQUIRE(p.a.send(i, 0, 9, IBV_SEND_SOLICITED | IBV_SEND_SIGNALED) == 0);
+    CHECK(p.a.sent().wr_id == i);
+    CHECK(p.b.received().wr_id == i);
+  }
+}
+
 TEST_CASE("messages of every size around the limits arrive whole and in order") {
   rig::options o;
   o.memory = 4 << 20;
