@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""perf/compare: who is named as ahead, and a run over Penstock alone. compare_test.py COMPARE PROGRAMS"""
+import importlib.machinery
+import importlib.util
+import subprocess
+import sys
+
+compare, programs = sys.argv[1:]
+loader = importlib.machinery.SourceFileLoader("compare", compare)
+loader_spec = importlib.util.spec_from_loader("compare", loader)
+c = importlib.util.module_from_spec(loader_spec)
+sys.dont_write_bytecode = True
+loader.exec_module(c)
+
+rings, verbs = "Penstock, rings", "Penstock, verbs"
+medians = {c.SHORT: {rings: 80.0, verbs: 200.0, "bare memory": 50.0, "UCX, memory": 100.0, "UCX, rc_verbs": 150.0},
+           c.RATE: {rings: 20.0, "UCX, memory": 10.0, "Open MPI, memory": 25.0},
+           c.PUT: {rings: 2.0, "UCX, memory": 55.0}}
+assert c.ahead(c.SHORT, medians[c.SHORT]) == [("UCX, rc_verbs", verbs, 200 / 150)]  # verbs beside verbs, and no twin
+assert c.ahead(c.RATE, medians[c.RATE]) == [("Open MPI, memory", rings, 1.25)]  # more is better
+assert c.ahead(c.PUT, medians[c.PUT]) == []
+lines = c.table(medians, [rings, "UCX, memory", "Open MPI, memory"]).splitlines()
+assert lines[:3] == ["Short, 8 B: UCX, rc_verbs is ahead of Penstock, verbs, by 1.33",
+                     "Short rate: Open MPI, memory is ahead of Penstock, rings, by 1.25", ""], lines
+assert [line.split(" (")[0] for line in lines[5:]] == ["| Short, 8 B", "| Short rate", "| put, 8 B"], lines
+assert lines[-1] == "| put, 8 B (ns) | 2.0 | 55.0 | - |", lines
+
+run = subprocess.run([compare, programs, "--rounds", "1", "--seconds", "0.02", "--only", "rings", "--row", "put", "--row", "8 B"],
+                     capture_output=True, text=True, timeout=100)
+assert run.returncode == 0, run
+for row in [c.SHORT, c.PUT, c.GET]:
+    assert f"| {row} (ns) | " in run.stdout and rings in run.stdout and "bare memory" in run.stdout, run
+print(run.stdout)
