@@ -21,6 +21,12 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_
   if (const int e = shm::query_device(c, &a.orig_attr)) return e;
   a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
   a.phys_port_cnt_ex = 1;
+  // Nothing is pinned; what is registered IBV_ACCESS_ON_DEMAND need not even be there.
+  a.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  auto& odp = a.odp_caps.per_transport_caps;
+  odp.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  odp.uc_odp_caps = odp.ud_odp_caps | IBV_ODP_SUPPORT_WRITE;
+  odp.rc_odp_caps = odp.uc_odp_caps | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   std::memcpy(static_cast<void*>(to), &a, bytes < sizeof a ? bytes : sizeof a);
   return 0;
 }
@@ -49,9 +55,7 @@ const abi34::operation_table& operations(bool played) noexcept {
     ibv_context_ops data_path{};
     shm::fill_operations(data_path, looks_at_faults);
     abi34::operation_table t{};
-    // A refusal of our own, so that its place can be checked (device.cpp).
-    t.at[abi34::advise_mr] = any(+[](ibv_pd*, ibv_advise_mr_advice, std::uint32_t, ibv_sge*,
-                                     std::uint32_t) { return EOPNOTSUPP; });
+    t.at[abi34::advise_mr] = any(shm::advise_mr);
     t.at[abi34::alloc_mw] = any(data_path.alloc_mw);
     t.at[abi34::alloc_pd] = any(shm::alloc_pd);
     t.at[abi34::bind_mw] = any(data_path.bind_mw);
@@ -81,6 +85,7 @@ const abi34::operation_table& operations(bool played) noexcept {
     t.at[abi34::query_srq] = any(shm::query_srq);
     t.at[abi34::reg_mr] = any(reg_mr);
     t.at[abi34::req_notify_cq] = any(data_path.req_notify_cq);
+    t.at[abi34::rereg_mr] = any(shm::rereg_mr);
     t.at[abi34::resize_cq] = any(shm::resize_cq);
     return t;
   };

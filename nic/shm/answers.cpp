@@ -90,6 +90,10 @@ void service_thread::help(int socket, const visitor& v, const request& q,
     } else if (qp == nullptr ||
                !context_.regions.allows(q.rkey, qp->pd_number, q.address, length, need)) {
       a.error = EACCES;
+    } else if (context_.regions.allows(q.rkey, qp->pd_number, q.address, length,
+                                       IBV_ACCESS_ON_DEMAND) &&
+               check_mapped(q.address, length, !read) != 0) {
+      a.error = EFAULT;
     } else if (read) {
       std::memcpy(payload_.get(), at, out = length);
     } else if (write) {

@@ -28,8 +28,17 @@ shared_parts& parts() {
   return *p;
 }
 
-/// Registered memory must exist, as on an adapter, which pins it: every page mapped (looked up
-/// without touching it), the ends accessible in the way that is asked for.
+}  // namespace
+
+region_table::region_table() {
+  void* p = ::mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  regions_ = static_cast<region*>(p);  // all zero: no key is valid
+}
+
+region_table::~region_table() { ::munmap(regions_, table_bytes); }
+
 int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexcept {
   const std::uint64_t first = address & ~(page_bytes() - 1);
   const std::uint64_t last = (address + bytes - 1) & ~(page_bytes() - 1);
@@ -53,17 +62,6 @@ int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexce
   return 0;
 }
 
-}  // namespace
-
-region_table::region_table() {
-  void* p = ::mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) throw std::bad_alloc();
-  regions_ = static_cast<region*>(p);  // all zero: no key is valid
-}
-
-region_table::~region_table() { ::munmap(regions_, table_bytes); }
-
 ibv_pd* alloc_pd(ibv_context* handle) {
   context& c = of(handle);
   if (const int e = refusal(c, verb::alloc_pd)) return errno = e, nullptr;
@@ -84,86 +82,166 @@ int dealloc_pd(ibv_pd* p) {
   return 0;
 }
 
+namespace {
+
+constexpr int remote_rights =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+/// Whether that memory may be registered with those rights: 0 or an errno.
+int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept {
+  constexpr int known =
+      IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
+  if ((access & ~(known | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EOPNOTSUPP;
+  // Remote writers write locally in the end.
+  const bool remote_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (remote_write && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;
+  if (bytes == 0 || address + bytes < address) return EINVAL;
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;  // it need not be there yet
+  return check_mapped(address, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+}
+
+/// Moves the memory where peers can map it. What is paged on demand may be replaced by the program
+/// at any time, and stays where it is.
+moved_memory::hold move(const context& c, std::uint64_t address, std::size_t bytes,
+                        int access) noexcept {
+  if (!c.moves_memory || (access & remote_rights) == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0)
+    return {};
+  return moved_memory::take(address, bytes);
+}
+
+/// The next key of an entry, which is none of its last 16,383.
+std::uint32_t next_key(std::uint32_t i, std::uint64_t last_generation) noexcept {
+  const std::uint32_t generation = (static_cast<std::uint32_t>(last_generation) & 0x3fff) + 1;
+  const std::uint32_t key = (generation << region_table::index_bits) | i;
+  return key >> region_table::index_bits != 0 ? key : key | 1u << region_table::index_bits;
+}
+
+/// Enters mr's memory and rights under that key, here and for peers.
+void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
+  const std::uint32_t i = mr.handle;
+  auto& mine = c.regions.at(i);
+  auto& shown = c.memory.entry<mr_entry>(table::mr, i);
+  const auto rights = static_cast<std::uint32_t>(mr.access);
+  const auto address = reinterpret_cast<std::uint64_t>(mr.addr);
+  const std::uint32_t pd = of(mr.pd).number;
+  mine.pd.store(pd, std::memory_order_relaxed);
+  mine.access.store(rights, std::memory_order_relaxed);
+  mine.address.store(address, std::memory_order_relaxed);
+  mine.length.store(mr.length, std::memory_order_relaxed);
+  shown.pd.store(pd, std::memory_order_relaxed);
+  shown.access.store(rights, std::memory_order_relaxed);
+  shown.address.store(address, std::memory_order_relaxed);
+  shown.length.store(mr.length, std::memory_order_relaxed);
+  mine.moved.store(mr.moved.moved, std::memory_order_relaxed);
+  shown.mappable.store(mr.moved.moved || find_shared(address, mr.length) ? 1 : 0,
+                       std::memory_order_relaxed);
+  // M4 valid  store-release mine.key  -> M3 (region.hpp): the fields are written
+  // M1 valid  store-release shown.key  -> M2 (onesided.cpp): the same for peers
+  mine.key.store(key, std::memory_order_release);
+  shown.key.store(key, std::memory_order_release);
+  mr.lkey = mr.rkey = key;
+}
+
+/// Its key is no longer valid, and when this returns no peer touches its memory.
+void hide(context& c, memory_region& mr) noexcept {
+  const std::uint32_t i = mr.handle;
+  c.regions.at(i).key.store(0, std::memory_order_release);
+  c.memory.entry<mr_entry>(table::mr, i).key.store(0, std::memory_order_release);
+  if ((mr.access & remote_rights) != 0) wait_untouched(c, mr.rkey);
+}
+
+}  // namespace
+
 ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   protection_domain& pd = of(p);
   context& c = of(pd.context);
   if (const int e = refusal(c, verb::reg_mr)) return errno = e, nullptr;
-  constexpr int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB;
-  if ((access & ~(known | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return errno = EOPNOTSUPP, nullptr;
-  // Remote writers write locally in the end.
-  const bool remote_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  if (remote_write && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return errno = EINVAL, nullptr;
   const auto address = reinterpret_cast<std::uint64_t>(addr);
-  if (bytes == 0 || address + bytes < address) return errno = EINVAL, nullptr;
-  if (const int e = check_mapped(address, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
-    return errno = e, nullptr;
+  if (const int e = check_region(address, bytes, access)) return errno = e, nullptr;
   if (c.mrs.load(std::memory_order_relaxed) >= c.plays.limits.mr) return errno = ENOMEM, nullptr;
   auto* mr = new (std::nothrow) memory_region{};
   if (mr == nullptr) return errno = ENOMEM, nullptr;
-  constexpr int remote =
-      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-  if (c.moves_memory && (access & remote) != 0) mr->moved = moved_memory::take(address, bytes);
+  mr->moved = move(c, address, bytes, access);
   const int index = c.memory.take_entry(table::mr);
   if (index < 0) {
     moved_memory::let_go(mr->moved, address, bytes);
     delete mr;
     return nullptr;
   }
-  const auto i = static_cast<std::uint32_t>(index);
-  auto& mine = c.regions.at(i);
-  auto& shown = c.memory.entry<mr_entry>(table::mr, i);
-  // The generation lies where only the owner of a free entry looks: in the private length.
-  const std::uint32_t generation =
-      (static_cast<std::uint32_t>(mine.length.load(std::memory_order_relaxed)) & 0x3fff) + 1;
-  std::uint32_t key = (generation << region_table::index_bits) | i;
-  if (key >> region_table::index_bits == 0) key |= 1u << region_table::index_bits;
-  const auto rights = static_cast<std::uint32_t>(access);
-  mine.pd.store(pd.number, std::memory_order_relaxed);
-  mine.access.store(rights, std::memory_order_relaxed);
-  mine.address.store(address, std::memory_order_relaxed);
-  mine.length.store(bytes, std::memory_order_relaxed);
-  shown.pd.store(pd.number, std::memory_order_relaxed);
-  shown.access.store(rights, std::memory_order_relaxed);
-  shown.address.store(address, std::memory_order_relaxed);
-  shown.length.store(bytes, std::memory_order_relaxed);
-  mine.moved.store(mr->moved.moved, std::memory_order_relaxed);
-  shown.mappable.store(mr->moved.moved || find_shared(address, bytes) ? 1 : 0,
-                       std::memory_order_relaxed);
-  // M4 valid  store-release mine.key  -> M3 (region.hpp): the fields are written
-  // M1 valid  store-release shown.key  -> M2 (onesided.cpp): the same for peers
-  mine.key.store(key, std::memory_order_release);
-  shown.key.store(key, std::memory_order_release);
   mr->context = pd.context;
   mr->pd = p;
   mr->addr = addr;
   mr->length = bytes;
-  mr->handle = i;
-  mr->lkey = mr->rkey = key;
+  mr->handle = static_cast<std::uint32_t>(index);
   mr->access = access;
+  // The last generation lies where only the owner of a free entry looks: in the private length.
+  show(c, *mr,
+       next_key(mr->handle, c.regions.at(mr->handle).length.load(std::memory_order_relaxed)));
   pd.users.fetch_add(1, std::memory_order_relaxed);
   c.mrs.fetch_add(1, std::memory_order_relaxed);
   c.live.fetch_add(1, std::memory_order_relaxed);
   return mr;
 }
 
-int dereg_mr(ibv_mr* mr) {
+int rereg_mr(ibv_mr* handle, int flags, ibv_pd*, void*, std::size_t, int access) {
+  auto& mr = *static_cast<memory_region*>(handle);
+  context& c = of(mr.context);
+  const auto fails = [](int e) { return errno = e; };
+  if (const int e = refusal(c, verb::reg_mr)) return fails(e);
+  // Other memory or another domain would take away what a receive was posted with, and a SEND that
+  // is done already could not be told.
+  if (flags != IBV_REREG_MR_CHANGE_ACCESS ||
+      ((access ^ mr.access) & static_cast<int>(IBV_ACCESS_ON_DEMAND)) != 0)
+    return fails(EOPNOTSUPP);
+  const auto address = reinterpret_cast<std::uint64_t>(mr.addr);
+  if (const int e = check_region(address, mr.length, access)) return fails(e);
+  const std::uint32_t key = mr.rkey;
+  hide(c, mr);
+  mr.access = access;
+  // What was moved stays so: peers keep their mappings by key.
+  if (!mr.moved.held) mr.moved = move(c, address, mr.length, access);
+  show(c, mr, key);
+  return 0;
+}
+
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
+              std::uint32_t count) {
+  const context& c = of(pd->context);
+  const bool to_write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && !to_write &&
+      advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+    return EOPNOTSUPP;
+  if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) return EINVAL;
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (!c.regions.allows(list[i].lkey, of(pd).number, list[i].addr, list[i].length,
+                          to_write ? IBV_ACCESS_LOCAL_WRITE : 0))
+      return EINVAL;
+  if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (list[i].length == 0) continue;
+    const std::uint64_t first = list[i].addr & ~(page_bytes() - 1);
+    const int e = ::madvise(reinterpret_cast<void*>(first), list[i].addr + list[i].length - first,
+                            to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0
+                      ? 0
+                      : errno;
+    // Advice is kept where it can be; memory that is not there is an error all the same.
+    if (e == ENOMEM || e == EFAULT) return EFAULT;
+  }
+  return 0;
+}
+
+int dereg_mr(ibv_mr* handle) {
+  auto* mr = static_cast<memory_region*>(handle);
   context& c = of(mr->context);
-  const std::uint32_t i = mr->handle;
-  auto& mine = c.regions.at(i);
-  mine.key.store(0, std::memory_order_release);
-  c.memory.entry<mr_entry>(table::mr, i).key.store(0, std::memory_order_release);
-  constexpr std::uint32_t remote =
-      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-  if ((mine.access.load(std::memory_order_relaxed) & remote) != 0) wait_untouched(c, mr->rkey);
-  moved_memory::let_go(static_cast<memory_region*>(mr)->moved,
-                       reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
-  mine.length.store(mr->rkey >> region_table::index_bits, std::memory_order_relaxed);
-  c.memory.free_entry(table::mr, i);
+  hide(c, *mr);
+  moved_memory::let_go(mr->moved, reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
+  c.regions.at(mr->handle)
+      .length.store(mr->rkey >> region_table::index_bits, std::memory_order_relaxed);
+  c.memory.free_entry(table::mr, mr->handle);
   c.mrs.fetch_sub(1, std::memory_order_relaxed);
   of(mr->pd).users.fetch_sub(1, std::memory_order_release);
   c.live.fetch_sub(1, std::memory_order_release);
-  delete static_cast<memory_region*>(mr);
+  delete mr;
   return 0;
 }
 

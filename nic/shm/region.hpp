@@ -76,6 +76,10 @@ class region_table {
 /// The declared file behind [address, address + bytes), if it is one part (see declare_shared).
 std::optional<shared_part> find_shared(std::uint64_t address, std::uint64_t bytes);
 
+/// Registered memory must exist, as on an adapter, which pins it: every page mapped (looked up
+/// without touching it), the ends accessible in the way that is asked for. 0 or an errno.
+int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexcept;
+
 /// Waits until no peer is in the middle of an access under rkey, whose table entry is invalid
 /// already.
 void wait_untouched(context& c, std::uint32_t rkey) noexcept;
@@ -84,5 +88,9 @@ ibv_pd* alloc_pd(ibv_context*);
 int dealloc_pd(ibv_pd*);
 ibv_mr* reg_mr(ibv_pd*, void* addr, std::size_t bytes, int access);
 int dereg_mr(ibv_mr*);
+/// Other rights, under the same keys (IBV_REREG_MR_CHANGE_ACCESS); nothing else is changed. What
+/// was allowed before is as after dereg_mr. An error, also in errno, leaves the region as it was.
+int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* addr, std::size_t bytes, int access);
+int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*, std::uint32_t count);
 
 }  // namespace penstock::nic::shm

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <chrono>
@@ -18,7 +19,7 @@ constexpr std::uint64_t operations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_W
                                      IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
                                      IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-constexpr unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+constexpr unsigned rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 /// One end: a context with an extended CQ and QP.
@@ -61,7 +62,7 @@ struct side {
     REQUIRE(qp != nullptr);
     qpx = ibv_qp_to_qp_ex(qp);
     REQUIRE(qpx != nullptr);
-    mr = ibv_reg_mr(pd, memory.data(), memory.size(), access);
+    mr = ibv_reg_mr(pd, memory.data(), memory.size(), rights);
     REQUIRE(mr != nullptr);
     REQUIRE(ibv_query_gid(context, 1, 0, &gid) == 0);
   }
@@ -79,7 +80,7 @@ struct side {
     ibv_qp_attr a{};
     a.qp_state = IBV_QPS_INIT;
     a.port_num = 1;
-    a.qp_access_flags = access & ~unsigned{IBV_ACCESS_LOCAL_WRITE};
+    a.qp_access_flags = rights & ~unsigned{IBV_ACCESS_LOCAL_WRITE};
     REQUIRE(ibv_modify_qp(
                 qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
     a.qp_state = IBV_QPS_RTR;
@@ -280,6 +281,78 @@ TEST_CASE("a breach of access rights is an asynchronous event at the target") {
   CHECK(e.event_type == IBV_EVENT_QP_ACCESS_ERR);
   CHECK(e.element.qp == d.b.qp);
   ibv_ack_async_event(&e);
+}
+
+TEST_CASE("a region is registered again with other rights, and with nothing else") {
+  duo d;
+  const auto write = [&](std::uint64_t id) {
+    ibv_wr_start(d.a.qpx);
+    d.a.qpx->wr_id = id;
+    d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(d.a.qpx, d.b.mr->rkey, d.b.at(64));
+    ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 5);
+    REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  };
+  std::memcpy(d.a.memory.data(), "bytes", 5);
+  const std::uint32_t key = d.b.mr->rkey;
+  const auto other_rights = [&](int r) {
+    return ibv_rereg_mr(d.b.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, r);
+  };
+  CHECK(ibv_rereg_mr(d.b.mr, IBV_REREG_MR_CHANGE_PD, d.b.pd, nullptr, 0, 0) ==
+        IBV_REREG_MR_ERR_CMD);
+  CHECK(errno == EOPNOTSUPP);
+  CHECK(other_rights(IBV_ACCESS_REMOTE_WRITE) != 0);  // without local ones
+  CHECK(errno == EINVAL);
+  write(1);
+  CHECK(d.a.done() == 1);
+  REQUIRE(other_rights(IBV_ACCESS_LOCAL_WRITE) == 0);
+  REQUIRE(other_rights(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == 0);
+  CHECK(d.b.mr->rkey == key);
+  std::memcpy(d.a.memory.data(), "other", 5);
+  write(2);
+  CHECK(d.a.done() == 2);
+  CHECK(std::memcmp(d.b.memory.data() + 64, "other", 5) == 0);
+  REQUIRE(other_rights(IBV_ACCESS_LOCAL_WRITE) == 0);
+  write(3);
+  REQUIRE(d.a.poll_begins());
+  CHECK(d.a.cq->status == IBV_WC_REM_ACCESS_ERR);
+  ibv_end_poll(d.a.cq);
+}
+
+TEST_CASE("memory that is registered on demand may be replaced, and fetched ahead") {
+  ibv_device_attr_ex a{};
+  duo d;
+  REQUIRE(ibv_query_device_ex(d.a.context, nullptr, &a) == 0);
+  CHECK((a.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0);
+  CHECK((a.odp_caps.per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_WRITE) != 0);
+  constexpr std::size_t bytes = 1 << 20;
+  const auto fresh = [](void* at) {
+    return ::mmap(at, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | (at != nullptr ? MAP_FIXED : 0), -1, 0);
+  };
+  void* memory = fresh(nullptr);
+  REQUIRE(memory != MAP_FAILED);
+  ibv_mr* mr = ibv_reg_mr(d.b.pd, memory, bytes, rights | IBV_ACCESS_ON_DEMAND);
+  REQUIRE(mr != nullptr);
+  std::memcpy(d.a.memory.data(), "demand", 6);
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    REQUIRE(fresh(memory) == memory);
+    ibv_wr_start(d.a.qpx);
+    d.a.qpx->wr_id = round;
+    d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(d.a.qpx, mr->rkey, reinterpret_cast<std::uint64_t>(memory) + 5000);
+    ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 6);
+    REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+    CHECK(d.a.done() == round);
+    CHECK(std::memcmp(static_cast<char*>(memory) + 5000, "demand", 6) == 0);
+  }
+  ibv_sge piece{reinterpret_cast<std::uint64_t>(memory) + 100, 20'000, mr->lkey};
+  for (const auto advice : {IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE})
+    CHECK(ibv_advise_mr(d.b.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, &piece, 1) == 0);
+  piece.length = bytes;
+  CHECK(ibv_advise_mr(d.b.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &piece, 1) == EINVAL);
+  CHECK(ibv_dereg_mr(mr) == 0);
+  CHECK(::munmap(memory, bytes) == 0);
 }
 
 TEST_CASE("queries say what the device is, and what it lacks is refused") {
