@@ -174,9 +174,8 @@ int answer(status s, const char* call, sizes n = {}) {
     case status::bad_handler:
       fatal(1, "%s: the handler is not registered", call);
     case status::too_long:
-      log(log_level::warning, "%s: a payload of %zu bytes, and %zu is the most", call, n.bytes,
-          n.most);
-      return GASNET_ERR_BAD_ARG;
+      // An error that is not looked at would be a message that never comes.
+      fatal(1, "%s: a payload of %zu bytes, and %zu is the most", call, n.bytes, n.most);
     case status::bad_rank:
     case status::bad_arguments:
     case status::out_of_segment:

@@ -35,8 +35,8 @@ int main(int argc, char** argv) {
   call = argv[1];
   if (strcmp(call, "too_long") == 0) {
     static char text[1 << 20];
-    CHECK(gasnet_AMRequestMedium0(0, act_index, text, gasnet_AMMaxMedium() + 1) ==
-          GASNET_ERR_BAD_ARG);
+    (void)gasnet_AMRequestMedium0(0, act_index, text, gasnet_AMMaxMedium() + 1);
+    CHECK(!"it has returned");
   }
   if (strcmp(call, "count") == 0 && gasnet_mynode() == 1) {
     MUST(gasnet_AMRequestShort0(0, act_index));
