@@ -22,6 +22,7 @@ std::vector<long_waits::entry> long_waits::read() const {
 void long_wait::look() noexcept {
   constexpr std::uint64_t second_ns = 1'000'000'000;
   const std::uint64_t now = now_ns();
+  steps_ = 0;
   if (since_ns_ == 0) {
     const std::lock_guard hold(all_.lock_);
     since_ns_ = now;

@@ -1,7 +1,7 @@
 // What threads of this process wait for, so that people are told of waits that last: each wait of
 // the library but a request's (report/waiting.hpp) names itself while it lasts, and nothing is
-// counted or looked at by the clock before it has taken a thousand fruitless steps. Used by whoever
-// waits; read by the reporter.
+// counted or looked at by the clock before it has taken a thousand fruitless steps, or has given
+// the core away sixteen times. Used by whoever waits; read by the reporter.
 #pragma once
 
 #include <atomic>
@@ -57,14 +57,16 @@ class long_wait {
   long_wait& operator=(const long_wait&) = delete;
 
   /// Nothing has come. Every step of the engine's waits says so; other loops do it themselves.
-  void step() noexcept {
-    if (++steps_ % steps_a_look == 0) [[unlikely]]
+  /// yields: the step gives the core away, which takes milliseconds where many share it.
+  void step(bool yields = true) noexcept {
+    steps_ += yields ? yield_weight : 1;
+    if (steps_ >= steps_a_look) [[unlikely]]
       look();
   }
 
  private:
   friend class long_waits;
-  static constexpr unsigned steps_a_look = 1024;
+  static constexpr unsigned steps_a_look = 1024, yield_weight = 64;
   [[gnu::cold]] void look() noexcept;
   [[gnu::cold]] void forget() noexcept;
 

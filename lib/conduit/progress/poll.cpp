@@ -149,7 +149,7 @@ status engine::wait_step(unsigned& empty) noexcept {
     return status::ok;
   }
   ++empty;
-  if (innermost_wait != nullptr) innermost_wait->step();
+  if (innermost_wait != nullptr) innermost_wait->step(empty > spins_before_yield_);
   if (empty <= spins_before_yield_) return status::ok;
   if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
     return status::ok;

@@ -64,7 +64,7 @@ class waiting {
   }
 
  private:
-  static constexpr unsigned steps_a_look = 1024;
+  static constexpr unsigned steps_a_look = 64;
   static constexpr std::uint64_t long_ticks = std::uint64_t{1} << 31;  // about a second
 
   void begin(status s) noexcept {

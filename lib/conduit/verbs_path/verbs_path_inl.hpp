@@ -44,7 +44,7 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   if (arrived()) return;
   long_wait named(c_.waits(), wait_for::sends, p.rank);
   for (backoff b(64); !arrived();)
-    if (reap_sends(*p.home) == 0) b.idle(), named.step();
+    if (reap_sends(*p.home) == 0) b.idle(), named.step(true);
 }
 
 // True for a Short or a Medium of a user that costs one credit, as its handler takes it.
