@@ -159,6 +159,13 @@ TEST_CASE("a signal is heard while processes are being started") {
   CHECK(lines(o.out).size() < 1000);
 }
 
+TEST_CASE("the time limit counts while processes are being started") {
+  const auto o = run(penrun({"-n", "1000", "--timeout", "0.05", "-q", "sleep", "100"}));
+  CHECK(o.code == 124);
+  CHECK(o.err.find(" of 1000 processes had not ended") != o.err.npos);
+  CHECK(o.err.find("1000 of 1000") == o.err.npos);
+}
+
 TEST_CASE("who starts an MPI program by penrun is told what to use") {
   const auto o = run(penrun({"-n", "2", "/bin/true"}));
   CHECK(o.err.empty());
