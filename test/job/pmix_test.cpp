@@ -93,3 +93,13 @@ TEST_CASE("a setting that cannot be ends the job at once, with its line") {
   CHECK(o.code == 1);
   CHECK(count(o.err, "there is no device mlx99; there is: ") >= 1);
 }
+
+TEST_CASE("both paths are in one job that mpirun started, and their counters are right") {
+  const auto o = mpirun("4", {"-x", "PENSTOCK_DEVICE=shm0", "-x", "PENSTOCK_SUPERNODE_MAXSIZE=2",
+                              "-x", "PENSTOCK_MEMORY_REPORT=yes", COUNTED, "300"});
+  CAPTURE(o.err);
+  CHECK(o.code == 0);
+  CHECK(count(o.out, "counted\n") == 1);
+  CHECK((o.out + o.err).find("by rings, in shared memory: ranks 1\n") != std::string::npos);
+  CHECK((o.out + o.err).find("by queue pairs of shm0: ranks 2 to 3\n") != std::string::npos);
+}
