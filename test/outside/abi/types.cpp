@@ -3,6 +3,7 @@
 #include <penstock/atomic.hpp>
 #include <penstock/heap.hpp>
 #include <penstock/penstock.hpp>
+#include <penstock/reserve.hpp>
 #include <penstock/rma.hpp>
 
 using namespace penstock;
@@ -11,4 +12,5 @@ extern "C" void types(status, failure&, result<void>&, world&, endpoint&, token&
                       endpoint_statistics&, remote_access, short_handler<int>, payload_handler<int>,
                       detail::raw_handler, remote_memory&, operation&, registered_heap&,
                       source_reuse, detail::window&, atomic_ops, atomic_path,
-                      atomic_domain<std::uint64_t>&, atomic_domain<float>&, detail::atomic_call&) {}
+                      atomic_domain<std::uint64_t>&, atomic_domain<float>&, detail::atomic_call&,
+                      reservation<int>&) {}
