@@ -1,13 +1,11 @@
-// Probing for limits.hpp, and the account's cold part.
+// Probing for limits.hpp.
 #include "memreg/limits.hpp"
 
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 
 namespace penstock::memreg {
 namespace {
@@ -34,12 +32,6 @@ std::uint64_t raised_memlock() {
   return r.rlim_cur == RLIM_INFINITY ? unlimited : r.rlim_cur;
 }
 
-// The handle of an accounted registration.
-struct accounted {
-  registration inner;
-  std::uint64_t bytes;
-};
-
 }  // namespace
 
 pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host, bool device_pins) {
@@ -65,45 +57,6 @@ pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host,
     b.hint = "raise GASNET_PHYSMEM_MAX, or run fewer processes on this host";
   }
   return b;
-}
-
-bool pin_account::try_take(std::uint64_t bytes) noexcept {
-  std::uint64_t now = taken_.load(std::memory_order_relaxed);
-  do {
-    if (now > budget_.per_process || bytes > budget_.per_process - now) return false;
-  } while (!taken_.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed,
-                                         std::memory_order_relaxed));
-  return true;
-}
-
-void pin_account::give(std::uint64_t bytes) noexcept {
-  taken_.fetch_sub(bytes, std::memory_order_relaxed);
-}
-
-failure pin_account::refusal(std::uint64_t bytes) const {
-  return {"pinning " + human_bytes(bytes) + ": " + human_bytes(taken()) +
-              " are pinned, the limit is " + human_bytes(budget_.per_process) + " by " +
-              budget_.binding,
-          ENOMEM, budget_.hint};
-}
-
-result<registration> accounted_registrar::reg(void* addr, std::size_t bytes, unsigned access_bits) {
-  if (!account_.try_take(bytes)) return account_.refusal(bytes);
-  auto r = device_.reg(addr, bytes, access_bits);
-  if (!r) {
-    failure e = r.error();
-    account_.give(bytes);
-    if (e.code == ENOMEM && e.hint.empty()) e.hint = account_.budget().hint;
-    return e;
-  }
-  return registration{r->lkey, r->rkey, new accounted{*r, bytes}};
-}
-
-void accounted_registrar::dereg(registration r) noexcept {
-  const std::unique_ptr<accounted> a(static_cast<accounted*>(r.handle));
-  if (a == nullptr) return;
-  device_.dereg(a->inner);
-  account_.give(a->bytes);
 }
 
 }  // namespace penstock::memreg

@@ -9,12 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <thread>
-#include <vector>
-
-#include "test/memreg/fake_registrar.hpp"
-
 using namespace penstock;
 using namespace penstock::memreg;
 
@@ -73,69 +67,6 @@ TEST_CASE("with a device that pins nothing the locked-memory limit does not bind
            b.binding.find("ulimit") == std::string::npos;
   });
   CHECK(code == 0);
-}
-
-TEST_CASE("an account keeps to its budget and its refusal names the limit") {
-  pin_budget b;
-  b.per_process = 100;
-  b.binding = "ulimit -l (100 bytes)";
-  b.hint = "raise ulimit -l";
-  pin_account a(b);
-  CHECK(a.try_take(60));
-  CHECK_FALSE(a.try_take(41));
-  CHECK_FALSE(a.try_take(UINT64_MAX));
-  CHECK(a.try_take(40));
-  const failure e = a.refusal(1);
-  CHECK(e.code == ENOMEM);
-  CHECK(e.message().find("ulimit -l (100 bytes)") != std::string::npos);
-  a.give(100);
-  CHECK(a.taken() == 0);
-}
-
-TEST_CASE("an account never exceeds its budget under contention") {
-  pin_budget b;
-  b.per_process = 10;
-  pin_account a(b);
-  std::atomic<int> inside{0}, worst{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&] {
-      for (int i = 0; i < 5000; ++i) {
-        if (!a.try_take(4)) continue;
-        const int now = inside.fetch_add(1, std::memory_order_relaxed) + 1;
-        int seen = worst.load(std::memory_order_relaxed);
-        while (now > seen && !worst.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
-        }
-        inside.fetch_sub(1, std::memory_order_relaxed);
-        a.give(4);
-      }
-    });
-  for (auto& t : threads) t.join();
-  CHECK(worst.load(std::memory_order_relaxed) <= 2);
-  CHECK(a.taken() == 0);
-}
-
-TEST_CASE("an accounted registrar refuses early, counts, and gives back") {
-  fake_registrar device;
-  pin_budget b;
-  b.per_process = 10'000;
-  b.hint = "raise ulimit -l";
-  pin_account account(b);
-  accounted_registrar accounted(device, account);
-  char memory[1];
-  auto first = accounted.reg(memory, 8000, access::all);
-  REQUIRE(first);
-  CHECK(account.taken() == 8000);
-  CHECK(!accounted.reg(memory, 4000, access::all));
-  CHECK(device.registered == 1);
-  accounted.dereg(*first);
-  CHECK(account.taken() == 0);
-  CHECK(device.live().empty());
-  device.refuse = true;
-  const auto refused = accounted.reg(memory, 4000, access::all);
-  REQUIRE(!refused);
-  CHECK(refused.error().hint == "raise ulimit -l");
-  CHECK(account.taken() == 0);
 }
 
 TEST_CASE("sizes are written for people") {
