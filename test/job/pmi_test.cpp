@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "test/job/run.hpp"
@@ -97,7 +98,8 @@ TEST_CASE("a rank that leaves early waits for the others no longer than the exit
     CAPTURE(o.err);
     CHECK(o.code == 5);
     CHECK(count(o.err, "penstock[1/3 ") == 1);
-    CHECK(count(o.err, "]: warning: leaving without the others") == 1);
+    CHECK(std::regex_search(
+        o.err, std::regex(R"(penstock\[1/3 [^\n]*\]: warning: leaving without the others)")));
   }
 }
 
