@@ -18,14 +18,14 @@ namespace penstock {
 
 /// What this thread has done so far with the buffer that begins at `at` (or, for a peer, with what
 /// came from it) that process may answer.
-inline void told_peer([[maybe_unused]] const void* at) noexcept {
+inline void tsan_tell_peer([[maybe_unused]] const void* at) noexcept {
 #ifdef PENSTOCK_TSAN
   __tsan_release(const_cast<void*>(at));
 #endif
 }
 
-/// The peer's answer has come: what was done before told_peer(at) is over.
-inline void peer_answered([[maybe_unused]] const void* at) noexcept {
+/// The peer's answer has come: what was done before tsan_tell_peer(at) is over.
+inline void tsan_hear_peer([[maybe_unused]] const void* at) noexcept {
 #ifdef PENSTOCK_TSAN
   __tsan_acquire(const_cast<void*>(at));
 #endif

@@ -209,7 +209,7 @@ class engine final : public channels {
   void lane_made(peer& p, unsigned lane) noexcept override;
   void attached(peer& p) noexcept override;
   result<void> reached(peer& p) noexcept override;
-  void look_around() noexcept override;
+  void slow_progress() noexcept override;
   void hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
                   std::atomic<std::uint32_t>& taken) noexcept;
   bool has_left(rank_id r) const noexcept override;

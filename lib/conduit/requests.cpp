@@ -101,9 +101,9 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
 
 status engine::request(rank_id to, const outgoing& m) noexcept {
   if (quick_polls_ && running == nullptr && attention_to_device()) [[unlikely]]
-    look_around();
+    slow_progress();
   else if (!quick_polls_ && running == nullptr)
-    look_around_in_wait();  // who only speaks to itself waits for nothing
+    slow_progress_in_wait();  // who only speaks to itself waits for nothing
   status s = try_request(to, m);
   if (s == status::ok) [[likely]]
     return s;

@@ -47,7 +47,7 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
     }
     const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
     std::memcpy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now);
-    told_peer(reinterpret_cast<const void*>(s.addr));
+    tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
     to += now;
     n -= now;
     offset = 0;

@@ -102,7 +102,7 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   if (p.bound == 0) {  // no request can come before the lanes are bound, so nobody reads them yet
     p.reply_base = h.reply_base;
     p.reply_rkey = h.reply_rkey;
-    told_peer(&p.reply_base);  // -> write_reply (verbs_path/reply.cpp)
+    tsan_tell_peer(&p.reply_base);  // -> write_reply (verbs_path/reply.cpp)
   }
   const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)

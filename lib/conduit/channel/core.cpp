@@ -67,8 +67,8 @@ bool core::attention_to_kernel() noexcept {
 
 // For the waits for completions of what was sent, which no handler may interrupt: only the job's
 // end and the device's troubles count there.
-void core::look_around_in_wait() noexcept {
-  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) look_around();
+void core::slow_progress_in_wait() noexcept {
+  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) slow_progress();
 }
 
 void core::peer_failed(const peer& p, const char* how) noexcept {

@@ -116,13 +116,13 @@ class core {
   [[gnu::cold]] void call_traced(const handler_entry& e, token_state& t, codec::parts at,
                                  std::size_t bytes, std::uint32_t chunk) noexcept;
 
-  // What has happened. look_around() does what there is to do.
+  // What has happened. slow_progress() does what there is to do.
   [[nodiscard]] bool attention() noexcept;
   [[nodiscard]] bool attention_to_device() const noexcept;
   [[nodiscard]] bool attention_to_kernel() noexcept;
   [[nodiscard]] bool attention_to_near() const noexcept;
-  virtual void look_around() noexcept = 0;
-  void look_around_in_wait() noexcept;
+  virtual void slow_progress() noexcept = 0;
+  void slow_progress_in_wait() noexcept;
   // It has said that it leaves.
   [[nodiscard]] virtual bool has_left(rank_id r) const noexcept = 0;
   virtual void lost_contact(const peer& p, const char* how) noexcept = 0;

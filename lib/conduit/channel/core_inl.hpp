@@ -40,7 +40,7 @@ inline bool core::attention_to_near() const noexcept {
          near_->events_seen.load(std::memory_order_relaxed);
 }
 
-/// True if look_around() has something to do. A few loads of lines that seldom change.
+/// True if slow_progress() has something to do. A few loads of lines that seldom change.
 inline bool core::attention() noexcept {
   if (near_ != nullptr && attention_to_near()) [[unlikely]]
     return true;
@@ -126,7 +126,7 @@ inline void core::call_handler(const handler_entry& e, token_state& t, const std
   e.call(e.context, tok, reinterpret_cast<const std::uint32_t*>(args), payload, bytes);
   PENSTOCK_PROBE(handler_out, t.header.handler);
   running = nullptr;
-  if (t.from != nullptr) told_peer(t.from);
+  if (t.from != nullptr) tsan_tell_peer(t.from);
 }
 
 /// A handler that is not plain has run; its message was of that kind.
@@ -161,7 +161,7 @@ inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chu
         return false;
       if (lb.bytes != 0) {
         if (t.from != nullptr)
-          peer_answered(t.from);  // it knows that what it put there before has been read
+          tsan_hear_peer(t.from);  // it knows that what it put there before has been read
         std::memcpy(place, at.payload, lb.bytes);
       }
     }

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "lib/base/build_mode.hpp"
+#include "lib/base/event_counter.hpp"
 #include "lib/base/owner.hpp"
-#include "lib/base/tally.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
@@ -71,7 +71,8 @@ struct alignas(cache_line) peer {
   bool wakes = false;  // by rings: it has a progress thread, which sleeps until it is woken
   std::uint32_t rank = 0;
   domain* home = nullptr;
-  std::atomic<std::uint64_t> rest_until{0};  // ticks; requests are not looked for before; 0: are
+  std::atomic<std::uint64_t> back_off_until{
+      0};  // ticks; requests are not looked for before; 0: are
   credit_places credits;
 
   alignas(cache_line) queue_owner request_out;
@@ -83,10 +84,10 @@ struct alignas(cache_line) peer {
   std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
   std::uint32_t streak = 0;       // (request_in) requests from it since one went to it
 
-  tally requests_sent;     // (request_out)
-  tally requests_handled;  // (request_in) by rings
-  tally replies_handled;   // (reply_in) by rings
-  tally credit_messages;   // (reply_out)
+  event_counter requests_sent;     // (request_out)
+  event_counter requests_handled;  // (request_in) by rings
+  event_counter replies_handled;   // (reply_in) by rings
+  event_counter credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "lib/base/build_mode.hpp"
+#include "lib/base/event_counter.hpp"
 #include "lib/base/mode.hpp"
-#include "lib/base/tally.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "penstock/counters.hpp"
 #include "penstock/mode.hpp"
@@ -19,7 +19,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 /// Adds to what several threads may count at once; in SEQ and PARSYNC there is only one.
-inline void count_shared(tally& t, std::uint64_t n) noexcept {
+inline void count_shared(event_counter& t, std::uint64_t n) noexcept {
   if constexpr (concurrent(build_mode))
     t.add_shared(n);
   else
@@ -28,7 +28,7 @@ inline void count_shared(tally& t, std::uint64_t n) noexcept {
 
 /// Messages of one direction that are not Shorts of the user's.
 struct kind_counts {
-  tally mediums, medium_bytes, longs, long_bytes, own;
+  event_counter mediums, medium_bytes, longs, long_bytes, own;
 
   /// A Medium of a user's handler; by the owner of the end.
   [[gnu::always_inline]] void medium(std::size_t bytes) noexcept {
@@ -37,7 +37,7 @@ struct kind_counts {
   }
   /// A message of any kind; by the owner of the end. own: its handler is the engine's.
   void note(wire::kind k, std::size_t bytes, bool of_engine) noexcept {
-    note_by([](tally& t, std::uint64_t n) { t.add(n); }, k, bytes, of_engine);
+    note_by([](event_counter& t, std::uint64_t n) { t.add(n); }, k, bytes, of_engine);
   }
   /// The same where several threads may be there.
   void note_shared(wire::kind k, std::size_t bytes, bool of_engine) noexcept {
@@ -73,16 +73,16 @@ struct peer_counts {
   alignas(cache_line) kind_counts sent;      // (request_out)
   alignas(cache_line) kind_counts handled;   // (request_in) by rings; by verbs any thread
   alignas(cache_line) kind_counts replied;   // (request_in) by rings; by verbs (reply_out)
-  tally replies;                             // (reply_out) by verbs: all that are sent
-  tally words;                               // (request_in) by rings: words of the engine
+  event_counter replies;                     // (reply_out) by verbs: all that are sent
+  event_counter words;                       // (request_in) by rings: words of the engine
   alignas(cache_line) kind_counts answered;  // (reply_in) by rings; by verbs any thread
-  alignas(cache_line) tally puts;            // any thread, as all that follow
-  tally put_bytes, gets, get_bytes, atomics;
-  tally waits, wait_ticks;
+  alignas(cache_line) event_counter puts;    // any thread, as all that follow
+  event_counter put_bytes, gets, get_bytes, atomics;
+  event_counter waits, wait_ticks;
   std::atomic<std::uint64_t> waiting_since{0};  ///< ticks; 0: nobody waits
   std::atomic<std::uint8_t> waits_for{0};       ///< the status that the last step of a wait had
   std::atomic<std::uint32_t> waiters{0};
-  tally credits_lent, credits_revoked;
+  event_counter credits_lent, credits_revoked;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -24,7 +24,9 @@ struct poller {
   queues::held_back held[2];
   std::uint32_t late_receives = 0;  ///< for replies, yet to be put back
 
-  [[nodiscard]] bool equipped() const noexcept { return reply_chunk && spare[0] && spare[1]; }
+  [[nodiscard]] bool holds_reply_resources() const noexcept {
+    return reply_chunk && spare[0] && spare[1];
+  }
   std::uint32_t busy = 0;       ///< messages sent and handled in this turn
   bool keeps = false;           ///< what it holds, whatever others lack: the progress thread
   std::uint64_t probed_ns = 0;  ///< when it last asked whether peers are still reached
@@ -39,7 +41,7 @@ struct poller {
 
 /// Polls of a thread, on a line of its own.
 struct alignas(cache_line) poll_count {
-  tally polls;
+  event_counter polls;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -62,7 +62,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   status s = status::ok;
   while (bytes != 0) {
     part local_part;
-    s = insist([&]() noexcept { return source(from, bytes, r, local_part); });
+    s = retry([&]() noexcept { return source(from, bytes, r, local_part); });
     if (s == status::ok) s = move(p, IBV_WR_RDMA_WRITE, at, local_part, count);
     if (s == status::unsupported) {  // the peer cannot let others write there
       local_part.bytes = std::min<std::size_t>(bytes, max_medium);
@@ -111,7 +111,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   auto at = reinterpret_cast<std::uintptr_t>(src);
   while (bytes != 0) {
     part local_part;
-    status s = insist([&]() noexcept { return destination(to, bytes, local_part); });
+    status s = retry([&]() noexcept { return destination(to, bytes, local_part); });
     if (s == status::ok) s = move(p, IBV_WR_RDMA_READ, at, local_part, c);
     if (s == status::unsupported) {
       local_part.bytes = std::min<std::size_t>(bytes, max_medium);
@@ -133,7 +133,7 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
   }
   if (!everything_ && bytes <= engine_.verbs_.sizes().chunk_bytes) {
     part filled;
-    status s = insist([&]() noexcept { return chunk(bytes, filled); });
+    status s = retry([&]() noexcept { return chunk(bytes, filled); });
     if (s != status::ok) return s;
     std::memset(reinterpret_cast<void*>(filled.at), value, bytes);
     return move(channel(to), IBV_WR_RDMA_WRITE, reinterpret_cast<std::uintptr_t>(dest), filled, c);
@@ -171,7 +171,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
     return status::ok;
   }
   transfer_record r;
-  const status s = insist([&]() noexcept {
+  const status s = retry([&]() noexcept {
     const auto slot = slots_->take();
     if (!slot) return status::no_chunk;
     r.slot = static_cast<std::uint16_t>(*slot);

@@ -215,7 +215,7 @@ class transfers final : public long_sources {
   status try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
   void release(transfer_record& r) noexcept;
   template <class Try>
-  status insist(Try&& attempt) noexcept;
+  status retry(Try&& attempt) noexcept;
   static void on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
   static void on_done(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 

@@ -268,7 +268,7 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
                       std::uint32_t& rkey) noexcept {
   if (engine::in_segment(p, reinterpret_cast<void*>(remote), local.bytes)) return status::ok;
   if (remote_ == nullptr) return status::unsupported;
-  status s = insist([&]() noexcept {
+  status s = retry([&]() noexcept {
     // A2 ready  acquire p.ready  <- R2 (connect.cpp)
     return (p.ready.load(std::memory_order_acquire) >> lane_rma & 1) != 0
                ? status::ok
@@ -277,7 +277,7 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
   if (s != status::ok) return s;
   const auto use =
       opcode == IBV_WR_RDMA_READ ? firehose::purpose::source : firehose::purpose::destination;
-  s = insist([&]() noexcept {
+  s = retry([&]() noexcept {
     const status t = remote_->try_acquire(p.rank, remote, local.bytes, use, local.hold.remote);
     if (t == status::ok || t == status::device_error) return t;
     progress();
@@ -296,7 +296,7 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
 status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes,
                            bool write, op_counter& c) noexcept {
   peer& p = engine_.peers_[to];
-  const status s = insist([&]() noexcept {
+  const status s = retry([&]() noexcept {
     return (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0
                ? status::ok
                : engine_.connect(p, lane_request);

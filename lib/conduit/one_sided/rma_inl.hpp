@@ -22,7 +22,7 @@ inline peer& transfers::channel(rank_id r) noexcept { return home().peers[r]; }
 
 // Repeats what is short of something, polling in between.
 template <class Try>
-status transfers::insist(Try&& attempt) noexcept {
+status transfers::retry(Try&& attempt) noexcept {
   status s = attempt();
   if (!is_short(s)) [[likely]]
     return s;

@@ -17,7 +17,7 @@ constexpr unsigned looks_a_step = 8;
 
 status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
   if (!r.remote) [[likely]]
-    return insist([&]() noexcept { return try_push(p, wr, r); });
+    return retry([&]() noexcept { return try_push(p, wr, r); });
   // (W-b) With a peer's key in hand no handler runs: completions alone make room.
   status s = try_push(p, wr, r);
   if (!is_short(s)) return s;
@@ -93,7 +93,7 @@ unsigned transfers::reap(domain& d) noexcept {
     });
   }
   d.reaping.leave(tag);
-  if (n == 0) engine_.look_around_in_wait();
+  if (n == 0) engine_.slow_progress_in_wait();
   return static_cast<unsigned>(n);
 }
 

@@ -8,7 +8,7 @@
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-void engine::look_around() noexcept {
+void engine::slow_progress() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
     const auto d = job_.ended_by();
     if (d && d->ordered) job_.end(d->code_or_signal);

@@ -16,7 +16,7 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   if (by_rings_) {
     // Where there are queue pairs, too, their look at what may wait is often enough.
     if (!by_verbs_ && attention()) [[unlikely]]
-      look_around();
+      slow_progress();
     n = rings_.poll(d, tag);
   }
   return by_verbs_ ? n + poll_queues(d, tag) : n;
@@ -33,7 +33,7 @@ unsigned engine::poll_queues(domain& d, std::uint32_t tag) noexcept {
   }
   // Requests wait, since their handlers reply, until no peer has a key to changed memory.
   if (attention()) [[unlikely]]
-    look_around();
+    slow_progress();
   return verbs_.poll_replies(d, tag) + transfers_->reap();
 }
 
@@ -42,7 +42,7 @@ status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept 
   unsigned n = verbs_.poll(d, tag, due);
   if (due) [[unlikely]] {
     if (attention()) [[unlikely]]
-      look_around();
+      slow_progress();
     (void)verbs_.reap_sends(d);
     n += transfers_->reap(d);
     if (n == 0) verbs_.return_idle_credits(d, tag);

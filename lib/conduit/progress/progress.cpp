@@ -123,7 +123,7 @@ void progress::run() noexcept {
   // A1 stop  acquire stopping_  <- R1
   while (!stopping_.load(std::memory_order_acquire)) {
     const std::uint64_t began = now_ns();
-    engine_.look_around();
+    engine_.slow_progress();
     const std::uint32_t before = seen;
     seen = attended();
     const bool polled = seen != before;

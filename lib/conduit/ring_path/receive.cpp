@@ -86,26 +86,27 @@ bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t
 // caught up looks away for a moment, and then finds several. Who sends to p meanwhile waits for its
 // answer, and goes on looking. Nothing waits for the rest to be over but polls: the progress thread
 // looks all the same before it goes to sleep (progress::waiting).
-inline void ring_path::rest_in_stream(peer& p, unsigned n) noexcept {
+inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
   constexpr std::uint32_t stream = 16;  // requests
   const std::uint64_t sent = p.request_tx->pushed();
   const bool one_way = sent == p.sent_before && p.credits.due() != 0;
   p.sent_before = sent;
   p.streak = one_way ? p.streak + n : 0;
-  if (p.streak >= stream) p.rest_until.store(ticks() + rest_ticks, std::memory_order_relaxed);
+  if (p.streak >= stream)
+    p.back_off_until.store(ticks() + back_off_ticks, std::memory_order_relaxed);
 }
 
 [[gnu::always_inline]] inline unsigned ring_path::take_requests(peer& p,
                                                                 std::uint32_t tag) noexcept {
   if (!p.request_in.try_enter(tag)) return 0;
   nic::shm::ring_rx& rx = *p.request_rx;
-  const unsigned limit = p.rest_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
+  const unsigned limit = p.back_off_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
   unsigned n = 0;
   for (; n < limit; ++n) {
     const nic::shm::ring_slot* s;
     const auto seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::nothing) {
-      if (n != 0) rest_in_stream(p, n);
+      if (n != 0) back_off_in_stream(p, n);
       break;
     }
     if (p.reply_room == 0 && !find_reply_room(p)) [[unlikely]]
@@ -274,7 +275,7 @@ status ring_path::poll_replies_news(unsigned* n, peer& p, std::uint32_t first) n
 status ring_path::poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
   const unsigned got = take_requests(p, my_tag());
   if (c_.attention_to_device()) [[unlikely]]
-    c_.look_around();
+    c_.slow_progress();
   return poll_behind(n, p, first, got);
 }
 [[gnu::always_inline]] inline status ring_path::poll_behind(unsigned* n, peer& p,

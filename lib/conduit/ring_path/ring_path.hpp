@@ -96,7 +96,7 @@ class ring_path {
                                             std::uint64_t word) noexcept;
   [[gnu::noinline]] void take_other_reply(peer& p, nic::shm::ring_rx& rx,
                                           std::uint64_t word) noexcept;
-  static void rest_in_stream(peer& p, unsigned n) noexcept;
+  static void back_off_in_stream(peer& p, unsigned n) noexcept;
   unsigned take_requests(peer& p, std::uint32_t tag) noexcept;
   unsigned take_replies(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_requests_of(peer& p, std::uint32_t tag) noexcept;

@@ -16,7 +16,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 using nic::shm::op_direct;
 
 // How long a stream's requests may pile up: 100 to 200 ns, what a line takes from far away.
-inline constexpr std::uint64_t rest_ticks = 400;
+inline constexpr std::uint64_t back_off_ticks = 400;
 
 // Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
 inline constexpr std::uint32_t reply_slots = 8;
@@ -105,7 +105,7 @@ inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
 template <class Push>
 [[gnu::always_inline]] inline status ring_path::push_reply(token_state& t, Push&& push) noexcept {
   peer& p = *t.from;
-  told_peer(&p);
+  tsan_tell_peer(&p);
   push(*t.lane, returning(p.credits.due() + t.cost));
   note_replied(p, t);
   return status::ok;
@@ -134,14 +134,14 @@ inline void ring_path::wake(peer& p) noexcept {
     nic::shm::direct_wake(p.lanes[lane_request].qp);
 }
 
-// True while requests of p are better left to pile up (rest_in_stream). A counter that has gone
+// True while requests of p are better left to pile up (back_off_in_stream). A counter that has gone
 // back, as on another core or host, ends it, too.
 inline bool rests(peer& p) noexcept {
-  const std::uint64_t until = p.rest_until.load(std::memory_order_relaxed);
+  const std::uint64_t until = p.back_off_until.load(std::memory_order_relaxed);
   if (until == 0) [[likely]]
     return false;
-  if (const std::uint64_t left = until - ticks(); left != 0 && left <= rest_ticks) return true;
-  p.rest_until.store(0, std::memory_order_relaxed);
+  if (const std::uint64_t left = until - ticks(); left != 0 && left <= back_off_ticks) return true;
+  p.back_off_until.store(0, std::memory_order_relaxed);
   return false;
 }
 

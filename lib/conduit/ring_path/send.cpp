@@ -107,7 +107,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
       base = segment_for_reply(p);
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
-  told_peer(&p);
+  tsan_tell_peer(&p);
   const codec::in_slot l(m);
   const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
   p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
@@ -209,7 +209,7 @@ std::byte* ring_path::segment_for_reply(peer& p) noexcept {
     const auto mapped = map_segment(p);
     if (mapped) return p.segment_here.load(std::memory_order_relaxed);
     if (mapped.error().code != ETIMEDOUT) c_.peer_failed(p, mapped.error().message().c_str());
-    c_.look_around_in_wait();
+    c_.slow_progress_in_wait();
   }
 }
 

@@ -21,7 +21,7 @@ bool find_header(const std::byte* at, std::uint32_t n, wire::header& h) noexcept
 }
 
 // Counts what any thread may handle.
-void count(tally& n) noexcept {
+void count(event_counter& n) noexcept {
   if constexpr (concurrent(build_mode))
     n.add_shared(1);
   else
@@ -52,7 +52,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
                                       c_.sources_->release_source(h.source);
                                   });
   }
-  if (n == 0) c_.look_around_in_wait();
+  if (n == 0) c_.slow_progress_in_wait();
   return static_cast<unsigned>(n);
 }
 
@@ -138,7 +138,7 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
       put_receives_back(d, mine, 0, false);
     return 0;
   }
-  put_receives_back(d, mine, static_cast<std::uint32_t>(n), mine.equipped());
+  put_receives_back(d, mine, static_cast<std::uint32_t>(n), mine.holds_reply_resources());
   for (int i = 0; i < n; ++i) {
     const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
     if (rank >= c_.size_) [[unlikely]]
@@ -160,7 +160,7 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
       c_.peer_failed(p, channels::malformed);
     wire::header h;
     std::byte* const at = d.queues->request_chunks->at(chunk);
-    peer_answered(at);
+    tsan_hear_peer(at);
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       c_.peer_failed(p, channels::malformed);
@@ -184,23 +184,23 @@ bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t 
     std::uint16_t c;
     std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
     if (!p.home->queues->request_chunks->settle(c, p.rank)) return false;
-    peer_answered(p.home->queues->request_chunks->at(c));
+    tsan_hear_peer(p.home->queues->request_chunks->at(c));
     p.home->queues->request_chunks->give(c);
   }
   return true;
 }
 
 // Takes what mine lacks (I3, claim 17); false: something is short.
-bool verbs_path::equip(domain& d, poller& mine) noexcept {
+bool verbs_path::acquire_reply_resources(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
   if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
   if (!mine.spare[1]) mine.spare[1] = d.queues->bulk->take_spare();
-  return mine.equipped();
+  return mine.holds_reply_resources();
 }
 
 // Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
 // pool fills it again, so that threads which do not poll for long can keep nobody from polling.
-void verbs_path::lay_down(domain& d, poller& mine) noexcept {
+void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
   if (mine.keeps) return;
   if (mine.reply_chunk && d.queues->reply_chunks->empty()) {
     d.queues->reply_chunks->give(*mine.reply_chunk);
@@ -225,8 +225,8 @@ void verbs_path::lay_down(domain& d, poller& mine) noexcept {
   ibv_wc wc;
   unsigned n = 0;
   int got = 0;
-  const bool kept = mine.equipped();
-  while (n < limit && (mine.equipped() || equip(d, mine)) &&
+  const bool kept = mine.holds_reply_resources();
+  while (n < limit && (mine.holds_reply_resources() || acquire_reply_resources(d, mine)) &&
          (got = ibv_poll_cq(d.queues->am_cq, 1, &wc)) == 1) {
     ++n;
     const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
@@ -268,7 +268,7 @@ void verbs_path::lay_down(domain& d, poller& mine) noexcept {
   if (got < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of requests failed on %s", c_.device_.name.c_str());
   if (n != 0) d.ledger->count_requests(n);
-  if (n != 0 || !kept) lay_down(d, mine);
+  if (n != 0 || !kept) release_reply_resources(d, mine);
   return n;
 }
 
@@ -301,7 +301,7 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
 }
 
 bool verbs_path::room_for_replies(domain& d, std::uint32_t tag) noexcept {
-  return equip(d, c_.my_poller(tag, d));
+  return acquire_reply_resources(d, c_.my_poller(tag, d));
 }
 bool verbs_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
   return room_for_replies(*p.home, tag);

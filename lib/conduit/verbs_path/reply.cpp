@@ -25,7 +25,7 @@ template <class Write>
   queues::lane& lane = p.lanes[lane_reply];
   if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) [[unlikely]]
     await_reply_room(p, !copied);
-  peer_answered(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
+  tsan_hear_peer(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* at = here;
   std::uint32_t key = 0;
@@ -66,7 +66,7 @@ template <class Write>
   if (l.bytes > short_inline_) [[unlikely]]
     return false;
   peer& p = *t.from;
-  told_peer(&p);
+  tsan_tell_peer(&p);
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
   post_reply(t, l.bytes, true, packed_writer<codec::words::pairs>(m, l));
@@ -87,7 +87,7 @@ bool verbs_path::reply_medium(token_state& t, std::uint8_t handler, const std::u
 }
 
 status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
-  told_peer(t.from);
+  tsan_tell_peer(t.from);
   peer& p = *t.from;
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;

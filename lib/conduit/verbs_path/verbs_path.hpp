@@ -149,8 +149,8 @@ class verbs_path {
   unsigned take_requests(domain& d, poller& mine, std::uint32_t tag) noexcept;
   [[noreturn, gnu::cold]] void receives_failed() noexcept;
   void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
-  [[nodiscard]] bool equip(domain& d, poller& mine) noexcept;
-  void lay_down(domain& d, poller& mine) noexcept;
+  [[nodiscard]] bool acquire_reply_resources(domain& d, poller& mine) noexcept;
+  void release_reply_resources(domain& d, poller& mine) noexcept;
 
   channels& c_;
   bool plain_ = false;

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-class tally {
+class event_counter {
  public:
   /// By whoever has the exclusion that belongs to the count.
   void add(std::uint64_t n) noexcept {
