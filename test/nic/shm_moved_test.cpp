@@ -98,7 +98,8 @@ TEST_CASE("memory from malloc is mapped by peers while it is registered, and pri
   const std::vector<std::byte> before = p.b.memory;
   REQUIRE(p.b.v.dereg_mr(p.b.mr) == 0);
   p.b.mr = nullptr;
-  CHECK_FALSE(moved(p.b.memory.data(), 1));
+  // Not its first page, which malloc may have shared with memory that is still registered.
+  CHECK_FALSE(moved(p.b.memory.data() + 2 * 4096, 1));
   CHECK(p.b.memory == before);
 }
 
