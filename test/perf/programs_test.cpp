@@ -443,8 +443,10 @@ TEST_CASE(
 }
 
 TEST_CASE("When one side of penperf is killed the other ends, and nothing is left") {
-  running server({PENPERF, "am_lat", "-D", "1000", "--server", "--port", "0"});
-  running client({PENPERF, "am_lat", "-D", "1000", "localhost", "--port", port_of(server)});
+  // A round is at most some million round trips, so there are many.
+  running server({PENPERF, "am_lat", "-D", "1000", "--rounds", "101", "--server", "--port", "0"});
+  running client(
+      {PENPERF, "am_lat", "-D", "1000", "--rounds", "101", "localhost", "--port", port_of(server)});
   const auto children = [](pid_t parent) {
     std::ifstream in("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) +
                      "/children");
