@@ -67,6 +67,7 @@ void log(log_level level, const char* format, ...) noexcept {
 void set_fatal_hook(fatal_hook hook) noexcept { hook_.store(hook, std::memory_order_release); }
 
 void set_fatal_witness(void (*witness)() noexcept) noexcept {
+  // W1 witness  release witness_  -> W2: what it needs is set up
   witness_.store(witness, std::memory_order_release);
 }
 
@@ -75,6 +76,7 @@ void fatal(int exit_code, const char* format, ...) noexcept {
   va_start(ap, format);
   write_line("fatal: ", format, ap);
   va_end(ap);
+  // W2 witness  acq_rel witness_  <- W1: one thread calls it, once
   if (auto* witness = witness_.exchange(nullptr, std::memory_order_acq_rel)) witness();
   // A hook that itself fails fatally must not call itself again.
   if (auto* hook = hook_.exchange(nullptr, std::memory_order_acq_rel)) hook(exit_code);

@@ -1,7 +1,8 @@
 // The table of waits: all that a thread inside the engine can wait for, who brings it, what the
-// thread polls meanwhile, and the way out. Every loop that waits names its row (long_wait.hpp, or
-// report/waiting.hpp for requests), so that a wait that lasts can be told. Used by whoever waits,
-// and by the reporter. It stands on the floor of channels, since the paths wait, too.
+// thread polls meanwhile, and the way out. Every loop that may last names its row (long_wait.hpp,
+// or report/waiting.hpp for requests), so that the reporter can tell of it; one that only waits
+// until another thread leaves an end has a row (an_end) and is not told. Used by whoever waits, and
+// by the reporter. The table stands on the floor of channels, since the paths wait, too.
 #pragma once
 
 #include <cstdint>
