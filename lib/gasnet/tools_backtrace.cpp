@@ -1,6 +1,6 @@
-// Backtraces and the wait for a debugger. Three mechanisms: gdb, which shows every thread, glibc's
-// backtrace(), which shows the calling one, and the client's own if it defines
-// gasnett_backtrace_user. GASNET_BACKTRACE_TYPE lists those to try, in order.
+// Backtraces, on demand and when a process comes to a fatal end. Three mechanisms: gdb, which shows
+// every thread, glibc's backtrace(), which shows the calling one, and the client's own if it
+// defines gasnett_backtrace_user. GASNET_BACKTRACE_TYPE lists those to try, in order.
 #include <gasnet_tools.h>
 
 #include <execinfo.h>
@@ -131,7 +131,15 @@ int print_if_enabled(int fd) {
 constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 unsigned my_rank = 0, all_ranks = 1;
 
+bool shows_faults = false;
+
 void show() noexcept { gasnett_print_backtrace(STDERR_FILENO); }
+
+// A debugger that is wanted sees the process before anything else has run in it.
+void on_fatal_error() noexcept {
+  penstock::gasnet::freeze_on_error();
+  if (shows_faults) show();
+}
 
 // GASNET_BACKTRACE_SIGNAL: the process goes on.
 void on_demand(int) {
@@ -140,39 +148,12 @@ void on_demand(int) {
   errno = error;
 }
 
-// A number, or a name as in "SIGUSR1" or "usr1"; 0: there is no such signal.
-int signal_of(std::string_view name) {
-  if (name.size() > 3 && same_word(name.substr(0, 3), "SIG")) name.remove_prefix(3);
-  for (int sig = 1; sig < NSIG; ++sig) {
-    const char* const abbreviation = ::sigabbrev_np(sig);
-    if (name == std::to_string(sig) || (abbreviation != nullptr && same_word(name, abbreviation)))
-      return sig;
-  }
-  return 0;
-}
-
-void show_on_demand() {
-  const char* const name = gasnett_getenv("GASNET_BACKTRACE_SIGNAL");
-  if (name == nullptr || *name == 0) return;
-  const int sig = signal_of(name);
-  struct sigaction before {};
-  if (sig == 0 || ::sigaction(sig, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) {
-    penstock::log(penstock::log_level::warning, "GASNET_BACKTRACE_SIGNAL=%s: %s", name,
-                  sig == 0 ? "there is no such signal" : "somebody handles this signal already");
-    return;
-  }
-  struct sigaction act {};
-  act.sa_handler = on_demand;
-  act.sa_flags = SA_RESTART;
-  ::sigaction(sig, &act, nullptr);
-}
-
 // The signal comes again when this returns, or at once, and then has its usual effect.
 void on_fault(int sig) {
   const char* const name = ::sigabbrev_np(sig);
   dprintf(STDERR_FILENO, "*** Caught a fatal signal: SIG%s(%d) on node %u/%u\n",
           name != nullptr ? name : "", sig, my_rank, all_ranks);
-  show();
+  on_fatal_error();
   ::raise(sig);
 }
 
@@ -180,11 +161,12 @@ void on_fault(int sig) {
 
 void penstock::gasnet::watch_faults(unsigned rank, unsigned size) noexcept {
   if (program().empty()) gasnett_backtrace_init(::program_invocation_name);
-  show_on_demand();
-  if (!gasnett_getenv_yesno_withdefault("GASNET_BACKTRACE", 0)) return;
-  if (const char* const nodes = gasnett_getenv("GASNET_BACKTRACE_NODES");
-      nodes != nullptr && !penstock::lists_rank(nodes, rank))
-    return;
+  watch_signal("GASNET_BACKTRACE_SIGNAL", &on_demand);
+  prepare_freezing();
+  const char* const nodes = gasnett_getenv("GASNET_BACKTRACE_NODES");
+  shows_faults = gasnett_getenv_yesno_withdefault("GASNET_BACKTRACE", 0) != 0 &&
+                 (nodes == nullptr || penstock::lists_rank(nodes, rank));
+  if (!shows_faults && !freezes_on_error()) return;
   my_rank = rank, all_ranks = size;
   static errand made(STDERR_FILENO);
   for_crashes = &made;
@@ -206,7 +188,7 @@ void penstock::gasnet::watch_faults(unsigned rank, unsigned size) noexcept {
     act.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
     ::sigaction(sig, &act, nullptr);
   }
-  penstock::set_fatal_witness(&show);
+  penstock::set_fatal_witness(&on_fatal_error);
 }
 
 extern "C" {
@@ -238,23 +220,6 @@ int gasnett_print_backtrace(int fd) {
   }
   dprintf(fd, "no backtrace: none of \"%s\" works here\n", wanted.c_str());
   return 1;
-}
-
-void gasnett_freezeForDebuggerNow(volatile int* flag, const char* flagsymname) {
-  std::fprintf(
-      stderr,
-      "Process %d on %s is frozen for a debugger. Attach, then set %s to 0 (or not 0 if it "
-      "is 0) to go on.\n",
-      static_cast<int>(::getpid()), gasnett_gethostname(), flagsymname);
-  std::fflush(stderr);
-  const int start = *flag;
-  while (*flag == start) ::sleep(1);
-}
-
-void gasnett_freezeForDebuggerErr(void) {
-  static volatile int gasnet_frozen = 1;
-  if (gasnett_getenv_yesno_withdefault("GASNET_FREEZE_ON_ERROR", 0))
-    gasnett_freezeForDebuggerNow(&gasnet_frozen, "gasnet_frozen");
 }
 
 }  // extern "C"
