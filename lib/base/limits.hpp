@@ -9,13 +9,16 @@
 
 namespace penstock::limits {
 
-/// Largest payload of a Medium; settable when the library is built (PENSTOCK_MAX_MEDIUM).
+/// Largest payload of a Medium that travels with its header, and of a Long that is packed; settable
+/// when the library is built (PENSTOCK_MAX_MEDIUM).
 #ifndef PENSTOCK_MAX_MEDIUM  // a build setting, see tools/cmake/penstock.cmake
-inline constexpr std::uint32_t max_medium = 4032;
+inline constexpr std::uint32_t max_eager = 4032;
 #else
-inline constexpr std::uint32_t max_medium = PENSTOCK_MAX_MEDIUM;
+inline constexpr std::uint32_t max_eager = PENSTOCK_MAX_MEDIUM;
 #endif
-static_assert(max_medium >= 512 && max_medium <= 65024 && max_medium % 64 == 0,
+/// Largest payload of a Medium.
+inline constexpr std::uint32_t max_medium = max_eager;
+static_assert(max_eager >= 512 && max_eager <= 65024 && max_eager % 64 == 0,
               "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
 
 /// Bytes of receive space that one credit stands for.
@@ -25,7 +28,7 @@ inline constexpr std::uint32_t credit_bytes = 256;
 inline constexpr std::uint32_t max_front = 8 + 16 + 16 * 4;
 static_assert(max_front % 8 == 0);
 /// The longest message, in whole lines.
-inline constexpr std::uint32_t longest_message = (max_front + max_medium + 63) & ~63u;
+inline constexpr std::uint32_t longest_message = (max_front + max_eager + 63) & ~63u;
 /// Most credits one message can cost.
 inline constexpr std::uint32_t highest_cost = (longest_message + credit_bytes - 1) / credit_bytes;
 

@@ -39,7 +39,7 @@ credit_numbers numbers_of(const credit::config& c) noexcept {
 /// What each process tells all others at start, as bytes; checked by every receiver.
 struct introduction {
   std::uint32_t version = wire_version;
-  std::uint32_t max_medium_bytes = max_medium;
+  std::uint32_t max_eager_bytes = max_eager;
   nic::address address, near_address;
   std::uint32_t datagram_qp = 0;
   std::uint32_t handlers = 0;  ///< fingerprint of the handler table
@@ -121,8 +121,8 @@ result<void> engine::introduce() {
     std::memcpy(&his, (*all)[r].data(), sizeof his);
     if (r == 0) page = his.page;
     if (his.version != mine.version) return disagree("the wire version", mine.version, his.version);
-    if (his.max_medium_bytes != max_medium)
-      return disagree("PENSTOCK_MAX_MEDIUM of the build", max_medium, his.max_medium_bytes);
+    if (his.max_eager_bytes != max_eager)
+      return disagree("PENSTOCK_MAX_MEDIUM of the build", max_eager, his.max_eager_bytes);
     if (his.handlers != mine.handlers)
       return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
     for (std::size_t i = 0; i < std::size(credit_names); ++i)

@@ -210,7 +210,7 @@ status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std:
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (t.lane == nullptr || running != &t || bytes > max_medium || payload == nullptr ||
+  if (t.lane == nullptr || running != &t || bytes > max_eager || payload == nullptr ||
       !t.engine->handlers_.takes(wire::kind::medium, handler, nargs)) [[unlikely]]
     return reply_medium_slow(t, handler, args, nargs, payload, bytes);
   return ring_path::reply_medium(t, medium_of(handler, args, nargs, payload, bytes));

@@ -65,9 +65,9 @@ constexpr std::uintptr_t any_type = alignof(std::max_align_t);
 
 void run_with_payload(client_function f, token_state& t, std::byte* p, std::size_t n,
                       const std::uint32_t* args, unsigned nargs) {
-  if ((reinterpret_cast<std::uintptr_t>(p) & (any_type - 1)) != 0 && n <= conduit::max_medium)
+  if ((reinterpret_cast<std::uintptr_t>(p) & (any_type - 1)) != 0 && n <= conduit::max_eager)
       [[unlikely]] {
-    alignas(any_type) std::byte copy[conduit::max_medium];
+    alignas(any_type) std::byte copy[conduit::max_eager];
     if (n != 0) std::memcpy(copy, p, n);
     payload_callers[nargs](f, handle_of(t), copy, n, args);
     return;
@@ -116,14 +116,14 @@ struct long_anywhere {
   std::uint16_t spare = 0;
   std::uint32_t args[max_args] = {};
 };
-constexpr std::size_t longest_anywhere = conduit::max_medium - sizeof(long_anywhere);
+constexpr std::size_t longest_anywhere = conduit::max_eager - sizeof(long_anywhere);
 static_assert(longest_anywhere >= 512 - sizeof(long_anywhere));
 
 struct packed_anywhere {
   long_anywhere head;
   std::byte data[longest_anywhere];
 };
-static_assert(sizeof(packed_anywhere) <= conduit::max_medium + alignof(packed_anywhere));
+static_assert(sizeof(packed_anywhere) <= conduit::max_eager + alignof(packed_anywhere));
 
 void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, std::size_t bytes) {
   token_state& t = *running;

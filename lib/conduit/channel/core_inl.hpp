@@ -168,7 +168,7 @@ inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chu
     at.payload = place;
     bytes = lb.bytes;
   } else if (k == wire::kind::medium) {
-    if (h.length > max_medium) [[unlikely]]
+    if (h.length > max_eager) [[unlikely]]
       return false;
   } else {
     bytes = 0;

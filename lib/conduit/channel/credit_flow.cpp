@@ -27,7 +27,7 @@ credit::overrides credit_settings(const settings& s) {
   // No more requests are in flight than there are credits; a full message must have enough.
   if (s.am_oust_pp != 0)
     o.max_per_peer =
-        std::min(s.max_cred_per_node, std::max(s.am_oust_pp, wire::full_cost(max_medium)));
+        std::min(s.max_cred_per_node, std::max(s.am_oust_pp, wire::full_cost(max_eager)));
   o.lender_limit = s.lender_limit;
   o.revoke_limit = s.revoke_limit;
   o.epoch_requests = s.epoch_duration;

@@ -52,7 +52,7 @@ struct draft {
 
  private:
   std::unique_ptr<std::byte[]> large;
-  alignas(64) std::byte block[max_medium];
+  alignas(64) std::byte block[max_eager];
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

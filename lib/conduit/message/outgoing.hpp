@@ -11,7 +11,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Largest payload of a Medium.
+/// Largest payload of a Medium; and of one that travels with its header.
+using limits::max_eager;
 using limits::max_medium;
 /// Largest payload of a Long.
 inline constexpr std::size_t max_long = 0x7fffffff;

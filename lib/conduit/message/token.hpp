@@ -19,7 +19,7 @@ struct peer;
 /// A message from a process to itself, packed, kept until its handler runs. Large: on the stack of
 /// one call only.
 struct kept_message {
-  alignas(16) std::byte bytes[wire::full_bytes(max_medium)];
+  alignas(16) std::byte bytes[wire::full_bytes(max_eager)];
   /// Encodes m; a Long's payload goes to its place. False: that lies outside the segment.
   bool keep(const outgoing& m, std::span<std::byte> segment) noexcept;
 };

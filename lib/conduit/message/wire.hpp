@@ -100,13 +100,13 @@ inline constexpr std::uint32_t max_fixed = sizeof(long_block) + 16 * 4;
 
 /// Sizes of the two sorts of posted receive buffers, and what a message in each costs.
 using limits::credit_bytes;
-constexpr std::uint32_t full_bytes(std::uint32_t max_medium) noexcept {
-  return (packed_bytes(max_fixed, max_medium) + 63u) & ~63u;
+constexpr std::uint32_t full_bytes(std::uint32_t max_eager) noexcept {
+  return (packed_bytes(max_fixed, max_eager) + 63u) & ~63u;
 }
-constexpr std::uint32_t full_cost(std::uint32_t max_medium) noexcept {
-  return (full_bytes(max_medium) + credit_bytes - 1) / credit_bytes;
+constexpr std::uint32_t full_cost(std::uint32_t max_eager) noexcept {
+  return (full_bytes(max_eager) + credit_bytes - 1) / credit_bytes;
 }
-static_assert(full_bytes(limits::max_medium) == limits::longest_message);
-static_assert(full_cost(limits::max_medium) == limits::highest_cost);
+static_assert(full_bytes(limits::max_eager) == limits::longest_message);
+static_assert(full_cost(limits::max_eager) == limits::highest_cost);
 
 }  // namespace penstock::conduit::wire

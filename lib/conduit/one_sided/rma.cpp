@@ -65,7 +65,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
     s = retry([&]() noexcept { return source(from, bytes, r, local_part); });
     if (s == status::ok) s = move(p, IBV_WR_RDMA_WRITE, at, local_part, count);
     if (s == status::unsupported) {  // the peer cannot let others write there
-      local_part.bytes = std::min<std::size_t>(bytes, max_medium);
+      local_part.bytes = std::min<std::size_t>(bytes, max_eager);
       s = put_by_message(to, at, from, local_part.bytes, count);
     }
     if (s != status::ok) break;
@@ -114,7 +114,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
     status s = retry([&]() noexcept { return destination(to, bytes, local_part); });
     if (s == status::ok) s = move(p, IBV_WR_RDMA_READ, at, local_part, c);
     if (s == status::unsupported) {
-      local_part.bytes = std::min<std::size_t>(bytes, max_medium);
+      local_part.bytes = std::min<std::size_t>(bytes, max_eager);
       s = get_by_message(from, at, to, local_part.bytes, c);
     }
     if (s != status::ok) return s;

@@ -25,7 +25,7 @@ std::uint64_t address(const void* p) noexcept { return reinterpret_cast<std::uin
 status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byte* from,
                                  std::size_t bytes, op_counter& c) noexcept {
   while (bytes != 0) {
-    const std::size_t n = std::min<std::size_t>(bytes, max_medium);
+    const std::size_t n = std::min<std::size_t>(bytes, max_eager);
     std::uint32_t args[4];
     pack(args, {there, address(&c)});
     outgoing m{.kind = wire::kind::medium,
@@ -49,7 +49,7 @@ status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byt
 status transfers::get_by_message(rank_id from, std::uint64_t there, std::byte* to,
                                  std::size_t bytes, op_counter& c) noexcept {
   while (bytes != 0) {
-    const std::uint64_t n = std::min<std::size_t>(bytes, max_medium);
+    const std::uint64_t n = std::min<std::size_t>(bytes, max_eager);
     std::uint32_t args[8];
     pack(args, {there, address(to), n, address(&c)});
     // relaxed: as above
@@ -89,7 +89,7 @@ void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte*
 void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   auto& t = *static_cast<transfers*>(self);
   const auto bytes = word_pair(args, 4);
-  if (!t.everything_ || bytes > max_medium) [[unlikely]]
+  if (!t.everything_ || bytes > max_eager) [[unlikely]]
     fatal(1, "rank %u gets from outside this segment", running->source());
   std::uint32_t back[4];
   pack(back, {word_pair(args, 2), word_pair(args, 6)});

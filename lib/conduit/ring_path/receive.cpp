@@ -38,7 +38,7 @@ bool ring_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
 // lies there otherwise than it should, and nothing was done.
 inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept {
   const wire::header h = t.header;
-  if (h.length > max_medium) [[unlikely]]
+  if (h.length > max_eager) [[unlikely]]
     return false;
   const auto l = codec::in_slot::fitting(h.nargs(), h.length);
   const auto m = rx.front_of(op_direct, l.data_bytes);

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t back_off_ticks = 400;
 
 // Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
 inline constexpr std::uint32_t reply_slots = 8;
-inline constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_medium).data_bytes;
+inline constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_eager).data_bytes;
 
 // Most credits in use of a peer: as many requests at least have not been answered, or their answers
 // not been taken. All of these fit the reply ring, with what the consumer has taken and not yet

@@ -73,7 +73,7 @@ inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t
 [[gnu::always_inline]] inline void verbs_path::run_plain(token_state& t, std::byte* at,
                                                          std::uint32_t n) noexcept {
   const codec::packed l(t.header);
-  if (l.bytes > n || l.carried > max_medium) [[unlikely]]
+  if (l.bytes > n || l.carried > max_eager) [[unlikely]]
     c_.peer_failed(*t.from, channels::malformed);
   const codec::parts where = l.find(at);
   c_.call_handler(c_.handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);

@@ -24,8 +24,8 @@ constexpr std::uint32_t begin_in_chunk(wire::kind k, unsigned nargs) noexcept {
 }
 static_assert(begin_in_chunk(wire::kind::medium, max_args) +
                   codec::packed::payload_at(wire::fixed_bytes(wire::kind::medium, max_args)) +
-                  max_medium <=
-              wire::full_bytes(max_medium));
+                  max_eager <=
+              wire::full_bytes(max_eager));
 
 }  // namespace
 
@@ -38,7 +38,7 @@ std::uint32_t verbs_path::cost_of(const outgoing& m) const noexcept {
 
 // True for a Long whose payload travels with its header.
 bool verbs_path::packs(const outgoing& m) const noexcept {
-  return c_.settings_.packed_long && m.bytes <= max_medium &&
+  return c_.settings_.packed_long && m.bytes <= max_eager &&
          m.bytes + wire::fixed_bytes(m.kind, m.nargs) + sizeof(wire::header) <=
              c_.settings_.packed_long_cutover;
 }
@@ -191,7 +191,7 @@ void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most)
   const std::uint32_t at = begin_in_chunk(d.kind, d.nargs) +
                            codec::packed::payload_at(wire::fixed_bytes(d.kind, d.nargs));
   const std::size_t room =
-      d.kind == wire::kind::medium ? std::size_t{max_medium} : chunks.chunk_bytes() - at;
+      d.kind == wire::kind::medium ? std::size_t{max_eager} : chunks.chunk_bytes() - at;
   if (least > room || drafts_.load(std::memory_order_relaxed) >= chunks.chunks() / 4) return;
   const std::optional<std::uint32_t> chunk = chunks.take();
   if (!chunk) return;

@@ -27,9 +27,9 @@ queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell) co
   const auto planned = credit::plan(ranks, 0, credit_settings(s));
   d.credits = std::max(planned ? planned->total_credits() : c_.credit_config_.total_credits(), 1u);
   d.spares = s.am_spares != 0 ? s.am_spares : concurrent(build_mode) ? 4 : 2;
-  d.full_bytes = wire::full_bytes(max_medium);
-  d.full_cost = wire::full_cost(max_medium);
-  d.chunk_bytes = wire::full_bytes(max_medium);
+  d.full_bytes = wire::full_bytes(max_eager);
+  d.full_cost = wire::full_cost(max_eager);
+  d.chunk_bytes = wire::full_bytes(max_eager);
   // A request holds a chunk until it is answered, a reply until it has left.
   d.request_chunks = std::min(s.sb_chunks, s.msg_limit);
   if (s.am_oust_limit != 0) d.request_chunks = std::min(d.request_chunks, s.am_oust_limit);

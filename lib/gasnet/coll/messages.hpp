@@ -18,7 +18,7 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
-inline constexpr std::size_t eager_bytes = conduit::max_medium;
+inline constexpr std::size_t eager_bytes = conduit::max_eager;
 
 /// Which message of which operation.
 struct envelope {

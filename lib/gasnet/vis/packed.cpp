@@ -85,7 +85,7 @@ void handle_put_done(void*, token&, const std::uint32_t* args, std::byte*, std::
 // args: what awaits it, rows.
 void handle_get(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   if (std::size_t{args[2]} * sizeof(row) > bytes) makes_no_sense("get");
-  alignas(8) std::byte data[conduit::max_medium];
+  alignas(8) std::byte data[conduit::max_eager];
   std::size_t used = 0;
   each_row(payload, args[2], [&](const row& r) {
     if (total(r) > sizeof data - used || !own(r)) makes_no_sense("get");
@@ -154,7 +154,7 @@ void put_packer::flush() {
 
 void get_packer::make_room(std::size_t bytes) {
   // Either list may be full.
-  if (here_ && (here_->bytes + bytes > conduit::max_medium || where_.count() == rows::most ||
+  if (here_ && (here_->bytes + bytes > conduit::max_eager || where_.count() == rows::most ||
                 here_->where.count() == rows::most))
     flush();
   if (!here_) here_ = std::make_unique_for_overwrite<awaited>();
@@ -170,7 +170,7 @@ void get_packer::add(std::byte* local, const std::byte* remote, std::size_t byte
 void get_packer::add(runs r) {
   while (r.count != 0) {
     make_room(r.bytes);
-    const std::size_t n = std::min(r.count, (conduit::max_medium - here_->bytes) / r.bytes);
+    const std::size_t n = std::min(r.count, (conduit::max_eager - here_->bytes) / r.bytes);
     (void)where_.add(r.from, r.from_stride, r.bytes, n);
     (void)here_->where.add(r.to, r.to_stride, r.bytes, n);
     here_->bytes += r.bytes * n;

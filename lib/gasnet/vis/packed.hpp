@@ -32,7 +32,7 @@ static_assert(sizeof(row) == 24);
 /// Runs in order, as rows.
 class rows {
  public:
-  static constexpr std::uint32_t most = conduit::max_medium / sizeof(row);
+  static constexpr std::uint32_t most = conduit::max_eager / sizeof(row);
 
   /// Adds a run. False: there is no room.
   bool add(const void* at, std::size_t bytes) noexcept {
@@ -91,7 +91,7 @@ class rows {
 };
 
 /// A run must be shorter than this to be packed.
-inline constexpr std::size_t longest_packed = conduit::max_medium / 2;
+inline constexpr std::size_t longest_packed = conduit::max_eager / 2;
 
 /// Collects the runs of one put. Large: on the stack of one call.
 class put_packer {
@@ -113,7 +113,7 @@ class put_packer {
   op_counter& counter_;
   rows where_;
   std::size_t used_ = 0;
-  alignas(8) std::byte data_[conduit::max_medium];
+  alignas(8) std::byte data_[conduit::max_eager];
 };
 
 /// A part of a get that is in flight: where its bytes go. Its reply ends it.
