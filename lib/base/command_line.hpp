@@ -95,6 +95,15 @@ void command_line::choice(const std::string& names, T& to,
          {.type = list});
 }
 
+namespace detail {
+/// A number as people write it: 0.5 and not 0.500000.
+template <class T>
+std::string as_written(T value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+}  // namespace detail
+
 template <class T>
 requires std::is_arithmetic_v<T>
 void command_line::number(const std::string& names, T& to, const std::string& help,
@@ -103,8 +112,8 @@ void command_line::number(const std::string& names, T& to, const std::string& he
   const bool bounded =
       low != std::numeric_limits<T>::lowest() || high != std::numeric_limits<T>::max();
   const std::string range = high == std::numeric_limits<T>::max()
-                                ? std::to_string(low) + " or more"
-                                : std::to_string(low) + " to " + std::to_string(high);
+                                ? detail::as_written(low) + " or more"
+                                : detail::as_written(low) + " to " + detail::as_written(high);
   option(names, help,
          [&to, low, high, bounded, range](const std::string& given) {
            T value{};
@@ -116,7 +125,7 @@ void command_line::number(const std::string& names, T& to, const std::string& he
          },
          {.required = required,
           .type = bounded ? range : "NUMBER",
-          .initial = required || !(to > T{}) ? std::string() : std::to_string(to)});
+          .initial = required || !(to > T{}) ? std::string() : detail::as_written(to)});
 }
 
 }  // namespace penstock

@@ -12,7 +12,7 @@
 namespace penstock::penperf {
 namespace {
 
-constexpr double left = 80, right = 840, bottom_room = 60, inner_height = 300;
+constexpr double left = 96, right = 856, bottom_room = 60, inner_height = 300;
 constexpr const char *our_colour = "#c0392b", *tail_colour = "#e59866", *twin_colour = "#2471a3";
 
 struct curve {
@@ -97,7 +97,7 @@ std::string line_between(double x1, double y1, double x2, double y2) {
 }
 
 struct picture {
-  std::string title, across;
+  std::string title, across, up;  ///< across and up name the axes
   axis x, y;
   std::vector<curve> curves;
   bool dots = true;
@@ -124,13 +124,16 @@ struct picture {
         points += cx + "," + cy + " ";
         if (dots) circles += "<circle r=\"2.5\" cx=\"" + cx + "\" cy=\"" + cy + "\"/>\n";
       }
+      const double name_x = left + 130 * static_cast<double>(i % names_in_a_row),
+                   name_y = 42 + 16 * static_cast<double>(i / names_in_a_row);
       out += "<polyline fill=\"none\" stroke=\"" + c.colour + "\" points=\"" + points +
-             "\"/>\n<g fill=\"" + c.colour + "\">\n" + circles +
-             svg::text_at(left + 130 * static_cast<double>(i % names_in_a_row),
-                          42 + 16 * static_cast<double>(i / names_in_a_row), c.name) +
-             "</g>\n";
+             "\"/>\n<g fill=\"" + c.colour + "\">\n<rect x=\"" + svg::number(name_x) + "\" y=\"" +
+             svg::number(name_y - 5) + "\" width=\"14\" height=\"3\"/>\n" + circles +
+             svg::text_at(name_x + 18, name_y, c.name) + "</g>\n";
     }
-    out += svg::text_at((left + right) / 2, bottom + 40, across, "middle") + "</svg>\n";
+    out += svg::text_at((left + right) / 2, bottom + 40, across, "middle") +
+           "<g transform=\"translate(16 " + svg::number((top + bottom) / 2) + ") rotate(-90)\">" +
+           svg::text_at(0, 0, up, "middle") + "</g>\n</svg>\n";
     std::ofstream file(path);
     file << out;
     return static_cast<bool>(file.flush());
@@ -142,8 +145,8 @@ std::string heading(const perf::measurement& m, const std::string& what) {
 }
 
 /// Curves by size; their points are sizes and values, both above 0.
-bool draw_by_size(const std::string& title, std::vector<curve> curves, std::string (*name)(double),
-                  const std::string& path) {
+bool draw_by_size(const std::string& title, const std::string& up, std::vector<curve> curves,
+                  std::string (*name)(double), const std::string& path) {
   double least = 1e300, most = 0, small = 1e300, large = 0;
   for (const curve& c : curves)
     for (const auto& [size, value] : c.points) {
@@ -153,7 +156,11 @@ bool draw_by_size(const std::string& title, std::vector<curve> curves, std::stri
   if (most == 0) return false;
   for (curve& c : curves)
     for (auto& [size, value] : c.points) size = std::log2(size), value = std::log10(value);
-  return picture{title, "bytes", size_axis(small, large), decimal_axis(least, most, name),
+  return picture{title,
+                 "payload of an operation, bytes",
+                 up,
+                 size_axis(small, large),
+                 decimal_axis(least, most, name),
                  std::move(curves)}
       .write(path);
 }
@@ -163,11 +170,11 @@ bool draw_by_size(const std::string& title, std::vector<curve> curves, std::stri
 bool draw(std::span<const perf::measurement> all, const std::string& path) {
   if (all.empty()) return false;
   const bool latency = all.front().is_latency;
-  std::vector<curve> curves = latency
-                                  ? std::vector<curve>{{"median", our_colour},
-                                                       {"99th percentile", tail_colour},
-                                                       {"twin's median", twin_colour}}
-                                  : std::vector<curve>{{"ours", our_colour}, {"twin", twin_colour}};
+  std::vector<curve> curves =
+      latency ? std::vector<curve>{{"Penstock's median", our_colour},
+                                   {"its 99th percentile", tail_colour},
+                                   {"twin's median", twin_colour}}
+              : std::vector<curve>{{"Penstock", our_colour}, {"twin", twin_colour}};
   for (const perf::measurement& m : all) {
     const auto size = static_cast<double>(m.size);
     const double values[] = {latency ? m.ns.p50 : m.bytes_per_s(),
@@ -175,21 +182,22 @@ bool draw(std::span<const perf::measurement> all, const std::string& path) {
     for (std::size_t i = 0; i < curves.size(); ++i)
       if (size > 0 && values[i] > 0) curves[i].points.emplace_back(size, values[i]);
   }
-  return draw_by_size(heading(all.front(), latency ? "time of an operation" : "bytes a second"),
-                      std::move(curves), latency ? &time : &rounded, path);
+  const std::string what = latency ? "time of an operation" : "bytes a second";
+  return draw_by_size(heading(all.front(), what + ", by size"), what, std::move(curves),
+                      latency ? &time : &rounded, path);
 }
 
 bool draw_rate(std::span<const perf::measurement> all, const std::string& path) {
   if (all.empty()) return false;
-  std::vector<curve> curves{{"ours", our_colour}, {"twin", twin_colour}};
+  std::vector<curve> curves{{"Penstock", our_colour}, {"twin", twin_colour}};
   for (const perf::measurement& m : all) {
     const double values[] = {m.rate, m.twin_rate};
     for (std::size_t i = 0; i < curves.size(); ++i)
       if (m.size > 0 && values[i] > 0)
         curves[i].points.emplace_back(static_cast<double>(m.size), values[i]);
   }
-  return draw_by_size(heading(all.front(), "operations a second"), std::move(curves), &rounded,
-                      path);
+  return draw_by_size(heading(all.front(), "operations a second, by size"), "operations a second",
+                      std::move(curves), &rounded, path);
 }
 
 bool draw_spread(std::span<const perf::measurement> all, const std::string& path) {
@@ -217,17 +225,18 @@ bool draw_spread(std::span<const perf::measurement> all, const std::string& path
   for (std::size_t i = 0; i < all.size(); ++i) {
     const perf::measurement& m = all[i];
     if (all.size() == 1) {
-      add("ours", our_colour, m.ns.spread);
+      add("Penstock", our_colour, m.ns.spread);
       add("twin", twin_colour, m.twin_spread);
     } else {
       const double hue = 300 * static_cast<double>(i) / static_cast<double>(all.size());
-      add(bytes(static_cast<double>(m.size)) + " bytes", "hsl(" + svg::number(hue) + ",70%,40%)",
-          m.ns.spread);
+      add(bytes(static_cast<double>(m.size)) + (m.size == 1 ? " byte" : " bytes"),
+          "hsl(" + svg::number(hue) + ",70%,40%)", m.ns.spread);
     }
   }
   if (curves.empty()) return false;
-  return picture{heading(all.front(), "share of samples up to each time"),
+  return picture{heading(all.front(), "share of the samples that took at most a time"),
                  "time of an operation",
+                 "share of the samples",
                  decimal_axis(least, most, &time),
                  share_axis(2 * samples),
                  std::move(curves),

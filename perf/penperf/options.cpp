@@ -66,22 +66,23 @@ std::string not_for(const std::string& bench, const command_line& line) {
   const auto complain = [&](const char* option, const char* of) {
     return std::string(option) + " is for " + of;
   };
-  if (line.given("--kind") && !is_message(bench)) return complain("--kind", "active messages");
+  constexpr const char *messages = "am_lat, am_rate and am_bw",
+                       *transfers = "put_lat, get_lat, put_bw, get_bw, atomic_lat and atomic_rate";
+  if (line.given("--kind") && !is_message(bench)) return complain("--kind", messages);
   if (line.given("--reply") && bench != "am_lat") return complain("--reply", "am_lat");
   if (line.given("--payload") && bench != "am_lat" && bench != "am_rate" && bench != "am_bw")
-    return complain("--payload", "am_lat, am_rate and am_bw");
-  if (line.given("--memory") && !one_sided && !atomic)
-    return complain("--memory", "puts, gets and atomics");
+    return complain("--payload", messages);
+  if (line.given("--memory") && !one_sided && !atomic) return complain("--memory", transfers);
   if (line.given("--lookup") && bench != "reg") return complain("--lookup", "reg");
   for (const char* of_rates : {"-b", "--window"})
     if (line.given(of_rates) && row.is_latency)
-      return complain(of_rates, "benchmarks of rates: am_rate, am_bw, put_bw, get_bw, atomic_rate");
+      return complain(of_rates, "am_rate, am_bw, put_bw, get_bw and atomic_rate");
   if (line.given("-p") && !is_message(bench) && !one_sided && !atomic)
-    return complain("-p", "active messages, puts, gets and atomics");
+    return complain("-p", "benchmarks whose names begin with am_, put_, get_ or atomic_");
   if (line.given("--warm-up") && bench == "reg")
-    return complain("--warm-up", "benchmarks that warm up; reg does not");
+    return complain("--warm-up", "benchmarks that warm up, which reg does not");
   if (line.given("-D") && !row.timed_rounds)
-    return complain("-D", "benchmarks whose rounds are timed; say -n");
+    return complain("-D", "benchmarks whose rounds are timed; -n is for this one, too");
   return {};
 }
 
@@ -101,10 +102,12 @@ bool read_cpus(const std::string& text, std::size_t wanted, std::vector<unsigned
 // What is out of the ordinary has one thread, and two hosts have a pair.
 std::string not_together(const options& o) {
   const bool alone = !o.server && o.peer.empty();
-  if (o.server && !o.peer.empty()) return "--server waits for a client; the client names the host";
-  if (!alone && o.pairs > 1) return "-p: start several pairs on two hosts with penrun --host";
+  if (o.server && !o.peer.empty())
+    return "--server waits for a client, and HOST makes this process the client";
+  if (!alone && o.pairs > 1)
+    return "-p needs penrun on two hosts: penrun --host A,B -n 8 penperf ... -p 4";
   if (o.threads > 1 && (o.both || o.window != 0 || o.pairs > 1))
-    return "--threads: -b, --window and -p are measured with one thread";
+    return "--threads does not go with -b, --window or -p, which are measured with one thread";
   return {};
 }
 
@@ -122,96 +125,113 @@ options parse(int argc, char** argv) {
   options o;
   command_line line(
       "penperf",
-      "Measures one operation between two pinned processes, and beside it its raw twin.");
+      "Measures one operation between two pinned processes, and beside it its raw twin: the\n"
+      "same exchange without Penstock, in the same run.");
   std::string benches = "What to measure:\n";
   for (const bench_row& b : benches_table())
     benches += "  " + std::string(b.name) + ": " + b.help + "\n";
   line.footer(benches);
   std::string mode;
-  line.word("--mode", mode, {"seq", "parsync", "par"}, "Thread mode of the library");
-  line.option("BENCH", "What to measure; see below",
+  line.word("--mode", mode, {"seq", "parsync", "par"}, "Thread mode of the library [seq]");
+  line.option("BENCH", "What to measure, see below",
               [&o](const std::string& name) {
                 o.bench = name;
                 return find_bench(name) != nullptr ? std::string()
                                                    : "no benchmark is called " + name;
               },
               {.required = true, .type = ""});
-  line.text("HOST", o.peer, "Where penperf --server waits; without it both processes start here",
+  line.text("HOST", o.peer,
+            "The host where penperf --server waits; without HOST both processes start here",
             {.type = ""});
   line.choice("--kind", o.kind,
               {{"short", am_kind::short_}, {"medium", am_kind::medium}, {"long", am_kind::long_}},
-              "Active message");
+              "Kind of active message");
   line.choice(
       "--reply", o.reply,
       {{"auto", reply_kind::automatic}, {"same", reply_kind::same}, {"short", reply_kind::short_}},
-      "am_lat: reply to Mediums and Longs in kind (same) or by a Short; auto: in kind up "
-      "to 512 bytes");
+      "am_lat: Mediums and Longs are answered by one of the same kind and size (same) or by a "
+      "Short (short); auto answers in kind up to 512 bytes");
   line.choice("--payload", o.payload,
               {{"ready", payload_kind::ready},
                {"made", payload_kind::made},
                {"reserved", payload_kind::reserved}},
-              "am_lat, am_rate, am_bw: payloads of Mediums and Longs lie ready; are made (copied) "
-              "in a buffer, which is sent; or are made where they are sent from, by reserve and "
-              "commit");
+              "am_lat, am_rate, am_bw: the payload lies ready, or is made (by a copy) in a buffer "
+              "that is then sent, or is made where it is sent from (reserved: by reserve and "
+              "commit)");
   line.choice("--memory", o.memory,
               {{"segment", place_of::segment},
                {"outside", place_of::outside},
                {"private", place_of::private_}},
-              "put, get: memory of both sides in segments; the local one outside; or neither in "
-              "any (private)");
+              "put, get: memory of both sides lies in segments, or the local side's outside, or "
+              "that of neither side in any (private)");
   line.choice(
       "--lookup", o.lookup,
       {{"hit", lookup_kind::hit}, {"miss", lookup_kind::miss}, {"evict", lookup_kind::evict}},
-      "reg: hit, miss, or a miss that evicts");
+      "reg: the look-up finds a registration (hit), makes one (miss), or makes one for which "
+      "another must go (evict)");
   line.bytes("-s,--size", o.size, "Payload bytes of one operation");
   line.number("-n,--iters", o.iters, "Operations in a round", 1);
-  line.number("--rounds", o.rounds, "Rounds; the median one is reported (5; off shm0 41, if timed)",
-              1, 101);
-  line.number("--threads", o.threads, "Threads in each process (par; am_rate, am_bw, reg)", 1, 64);
+  line.number("--rounds", o.rounds,
+              "Rounds, of which the median one is reported [5; 41 timed ones off shm0]", 1, 101);
+  line.number("--threads", o.threads,
+              "Threads in each process: am_rate and am_bw with --mode par, reg", 1, 64);
   line.number("-p,--pairs", o.pairs, "Pairs of processes that measure at the same time", 1, 1024);
-  line.flag("-b,--both", o.both, "Rates: both ways at the same time");
-  line.number("--window", o.window, "Rates: operations in flight; messages wait for an answer then",
-              1, 65536);
-  line.number("--warm-up", warm_up_operations,
-              "Operations before each measurement, instead of until the rate has settled", 1);
-  line.flag("-a,--all", o.all_sizes, "Each power of 2, up to what the kind takes, instead of -s");
-  line.number("-D,--duration", o.seconds, "Seconds of a round, instead of -n", 0.001, 3600.0);
-  line.text("-d,--device", o.device, "Device, as in PENSTOCK_DEVICE");
+  line.flag("-b,--both", o.both, "Rates: both processes send at the same time");
+  line.number(
+      "--window", o.window,
+      "Rates: messages and transfers sent before an answer is waited for; atomics in flight", 1,
+      65536);
+  line.number(
+      "--warm-up", warm_up_operations,
+      "Operations before each measurement; without it they go on until the rate has settled", 1);
+  line.flag("-a,--all", o.all_sizes,
+            "Instead of -s: every power of 2 up to the largest payload of the kind");
+  line.number("-D,--duration", o.seconds, "Seconds that a round lasts, instead of -n", 0.001,
+              3600.0);
+  line.text("-d,--device", o.device, "The device, as in the setting PENSTOCK_DEVICE");
   std::string cpus;
-  line.text("--cpus", cpus, "Processors of the requester and of the target (-p: of all)",
+  line.text("--cpus", cpus,
+            "Processors of the requester and of the target; with -p of all requesters, then of "
+            "all targets",
             {.type = "A,B"});
-  line.flag("--server", o.server, "Waits for penperf on another host, told the same and this one");
-  line.number("--port", o.port, "Where the server waits (0: any)", 0, 65535);
-  line.flag("--json", o.json, "One JSON object on a line");
-  line.flag("--csv", o.csv, "Comma-separated values, with a heading");
-  line.flag("--histogram", o.histogram, "How the samples are spread, beside the twin's");
-  line.text("--svg", o.svg, "Also draws latency or bandwidth by size (-a)", {.type = "FILE"});
-  line.text("--svg-rate", o.svg_rate, "Also draws operations a second by size (-a)",
+  line.flag("--server", o.server,
+            "Waits for a penperf on another host that is told the same, and this host's name");
+  line.number("--port", o.port, "TCP port at which the server waits; 0 takes a free one", 0, 65535);
+  line.flag("--json", o.json, "Prints one JSON object on a line instead of a table");
+  line.flag("--csv", o.csv, "Prints comma-separated values with a heading instead of a table");
+  line.flag("--histogram", o.histogram,
+            "Also prints how many samples took how long, beside the twin's");
+  line.text("--svg", o.svg, "With -a: also draws latency or bandwidth by size", {.type = "FILE"});
+  line.text("--svg-rate", o.svg_rate, "With -a: also draws operations a second by size",
             {.type = "FILE"});
-  line.text("--svg-cdf", o.svg_cdf, "Also draws the share of samples up to each time",
-            {.type = "FILE"});
-  line.flag("--counters", o.counters,
-            "Both processes also print what they have counted, to stderr");
+  line.text(
+      "--svg-cdf", o.svg_cdf,
+      "Also draws the cumulative distribution: which share of the samples took at most a time",
+      {.type = "FILE"});
+  line.flag("--counters", o.counters, "Both processes also print their counters, to stderr");
   line.parse(argc, argv);
   if (!read_cpus(cpus, 2 * std::size_t{o.pairs}, o.cpus))
     line.refuse("--cpus", cpus + ": " + std::to_string(2 * o.pairs) +
-                              " numbers are wanted, as in 0,1; requesters first");
+                              " numbers are wanted, as in 0,1; the requesters' come first");
   if (line.given("--port") && !o.server && o.peer.empty())
-    line.refuse("--port", "it is for --server, or for HOST");
-  if (o.json && o.csv) line.refuse("--csv", "--json says otherwise");
-  if (o.all_sizes && o.size != 0) line.refuse("-s", "-a measures all sizes");
+    line.refuse("--port", "it goes with --server or with HOST");
+  if (o.json && o.csv) line.refuse("--csv", "it does not go with --json");
+  if (o.all_sizes && o.size != 0)
+    line.refuse("-s", "it does not go with -a, which measures all sizes");
   for (const char* by_size : {"--svg", "--svg-rate"})
     if (line.given(by_size) && !o.all_sizes)
-      line.refuse(by_size, "a picture of all sizes needs -a");
-  if (o.histogram && o.csv) line.refuse("--histogram", "--csv has a row a size; say --json");
+      line.refuse(by_size, "it draws all sizes, and needs -a");
+  if (o.histogram && o.csv)
+    line.refuse("--histogram",
+                "it goes with --json, and not with --csv, which has one row for a size");
   if (line.given("-D") && o.iters != 0)
-    line.refuse("-D", "-n says how many operations a round has");
+    line.refuse("-D", "it does not go with -n, which says how many operations a round has");
   std::string misplaced = not_for(o.bench, line);
   if (misplaced.empty()) misplaced = not_together(o);
   if (!misplaced.empty()) line.refuse(o.bench, misplaced);
   constexpr std::string_view own_mode = PENPERF_MODE;
   if (!mode.empty() && mode != own_mode)
-    line.refuse("--mode", "start penperf itself to choose the mode");
+    line.refuse("--mode", "start penperf itself, which chooses the program of that mode");
   if (o.threads > 1 && own_mode != "par" && o.bench != "reg")
     line.refuse("--threads", "more than one thread needs --mode par");
   o.kind_given = line.given("--kind");
@@ -220,7 +240,7 @@ options parse(int argc, char** argv) {
   const std::string complaint = find_bench(o.bench)->complete(o);
   // gasnet.h is attached once in a process.
   if (any_size && (!complaint.empty() || o.size != 1 || o.bench == "strided"))
-    line.refuse("-a", o.bench + " of that kind has one size");
+    line.refuse("-a", o.bench + " of that kind has one size only");
   if (!complaint.empty()) line.refuse(o.bench, complaint);
   return o;
 }

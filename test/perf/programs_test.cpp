@@ -288,7 +288,9 @@ TEST_CASE("penperf draws rates by size and the spread of samples, and counts the
                              "1", "--svg-rate", file("rate"), "--svg-cdf", file("all")});
   CAPTURE(sizes.err);
   REQUIRE(sizes.code == 0);
-  CHECK(lines_with(taken(file("rate")), "<circle") == 26);   // ours and the twin, 13 sizes
+  const std::string rates = taken(file("rate"));
+  CHECK(lines_with(rates, "<circle") == 26);  // ours and the twin, 13 sizes
+  CHECK(lines_with(rates, ">operations a second</text>") == 1);
   CHECK(lines_with(taken(file("all")), "<polyline") == 13);  // a curve a size
   const outcome one = run({PENPERF, "am_lat", "-n", "500", "--rounds", "1", "--histogram", "--json",
                            "--svg-cdf", file("one")});
