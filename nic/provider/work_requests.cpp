@@ -153,6 +153,17 @@ void fill(ibv_qp_ex& qp, std::uint64_t wanted) noexcept {
   if ((wanted & IBV_QP_EX_WITH_SEND) != 0) qp.wr_send = [](ibv_qp_ex* q) { begin(q, IBV_WR_SEND); };
   if ((wanted & IBV_QP_EX_WITH_SEND_WITH_IMM) != 0)
     qp.wr_send_imm = [](ibv_qp_ex* q, std::uint32_t imm) { begin(q, IBV_WR_SEND_WITH_IMM, imm); };
+  if ((wanted & IBV_QP_EX_WITH_SEND_WITH_INV) != 0)
+    qp.wr_send_inv = [](ibv_qp_ex* q, std::uint32_t rkey) { begin(q, IBV_WR_SEND_WITH_INV, rkey); };
+  if ((wanted & IBV_QP_EX_WITH_LOCAL_INV) != 0)
+    qp.wr_local_inv = [](ibv_qp_ex* q, std::uint32_t rkey) { begin(q, IBV_WR_LOCAL_INV, rkey); };
+  if ((wanted & IBV_QP_EX_WITH_BIND_MW) != 0)
+    qp.wr_bind_mw = [](ibv_qp_ex* q, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* to) {
+      begin(q, IBV_WR_BIND_MW);
+      collect(q, [&](batch& b) {
+        if (!b.requests.empty()) b.requests.back().bind_mw = {mw, rkey, *to};
+      });
+    };
   if ((wanted & IBV_QP_EX_WITH_RDMA_WRITE) != 0)
     qp.wr_rdma_write = [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address) {
       begin(q, IBV_WR_RDMA_WRITE, 0, address, rkey);
@@ -184,8 +195,10 @@ std::uint64_t possible(ibv_qp_type type) noexcept {
   constexpr std::uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
   constexpr std::uint64_t answered = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  constexpr std::uint64_t windows = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
   if (type == IBV_QPT_UD) return sends;
-  return type == IBV_QPT_UC ? sends | writes : sends | writes | answered;
+  if (type == IBV_QPT_UC) return sends | writes | windows;
+  return sends | writes | windows | answered | IBV_QP_EX_WITH_SEND_WITH_INV;
 }
 
 }  // namespace

@@ -13,6 +13,17 @@
 #include "nic/shm/service.hpp"
 
 namespace penstock::nic::shm {
+namespace {
+
+/// A window of type 2 is open to one QP.
+bool open_to(context& c, std::uint32_t rkey, const queue_pair& qp) noexcept {
+  const std::uint32_t qpn =
+      c.regions.at(region_table::index_of(rkey)).qpn.load(std::memory_order_relaxed);
+  return qpn == 0 || qpn == qp.qp_num;
+}
+
+}  // namespace
+
 void service_thread::answer(int socket, const visitor& v, const request& q,
                             std::size_t bytes) noexcept {
   switch (q.kind) {
@@ -54,7 +65,8 @@ void service_thread::hand_file(int socket, const visitor& v, const request& q) n
   const std::uint64_t address = r.address.load(std::memory_order_relaxed);
   const std::uint64_t length = r.length.load(std::memory_order_relaxed);
   std::optional<shared_part> part;
-  if (qp != nullptr && context_.regions.allows(q.rkey, qp->pd_number, address, length, 0))
+  if (qp != nullptr && context_.regions.allows(q.rkey, qp->pd_number, address, length, 0) &&
+      open_to(context_, q.rkey, *qp))
     part = r.moved.load(std::memory_order_relaxed)
                ? shared_part{address, length, address, moved_memory::file()}
                : find_shared(address, length);
@@ -75,6 +87,8 @@ void service_thread::help(int socket, const visitor& v, const request& q,
   std::size_t out = 0;
   {
     const std::lock_guard guard(context_.objects);
+    serving_.store(q.rkey, std::memory_order_relaxed);
+    light_fence();  // T1, as a peer's touching: whoever closes a window waits for this
     const queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
     const bool read = q.kind == request_kind::copy_out, write = q.kind == request_kind::copy_in;
     const std::uint32_t need = read    ? IBV_ACCESS_REMOTE_READ
@@ -88,7 +102,8 @@ void service_thread::help(int socket, const visitor& v, const request& q,
         (!read && !write && q.address % 8 != 0)) {
       a.error = EINVAL;
     } else if (qp == nullptr ||
-               !context_.regions.allows(q.rkey, qp->pd_number, q.address, length, need)) {
+               !context_.regions.allows(q.rkey, qp->pd_number, q.address, length, need) ||
+               !open_to(context_, q.rkey, *qp)) {
       a.error = EACCES;
     } else if (context_.regions.allows(q.rkey, qp->pd_number, q.address, length,
                                        IBV_ACCESS_ON_DEMAND) &&
@@ -107,6 +122,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
         word.compare_exchange_strong(a.value, q.swap, std::memory_order_acq_rel,
                                      std::memory_order_acquire);
     }
+    serving_.store(0, std::memory_order_release);
   }
   [[maybe_unused]] const int e = send_packet(socket, &a, sizeof a, payload_.get(), out, -1);
 }

@@ -10,6 +10,7 @@
 #include "nic/shm/names.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
+#include "nic/shm/window.hpp"
 
 namespace penstock::nic {
 namespace shm {
@@ -20,10 +21,9 @@ void fill_operations(ibv_context_ops& ops, bool played) noexcept {
   ops.post_srq_recv = played ? played_post_srq_recv : post_srq_recv;
   ops.post_send = played ? played_post_send : post_send;
   ops.post_recv = played ? played_post_recv : post_recv;
-  // Memory windows are not supported; the inline calls for them go straight through the table.
-  ops.alloc_mw = [](ibv_pd*, ibv_mw_type) -> ibv_mw* { return errno = EOPNOTSUPP, nullptr; };
-  ops.bind_mw = [](ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; };
-  ops.dealloc_mw = [](ibv_mw*) { return EOPNOTSUPP; };
+  ops.alloc_mw = alloc_mw;
+  ops.bind_mw = bind_mw;
+  ops.dealloc_mw = dealloc_mw;
 }
 
 void ack_async_event(ibv_async_event* event) {

@@ -222,13 +222,14 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->vendor_part_id = a->hw_ver = 1;
   a->max_qp = static_cast<int>(most.qp);
   a->max_qp_wr = static_cast<int>(most.qp_wr);
-  a->device_cap_flags = IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_RC_RNR_NAK_GEN |
-                        IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD;
-  a->device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_SRQ_RESIZE);
+  a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+                        IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_MEM_WINDOW |
+                        IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   a->max_sge = a->max_sge_rd = a->max_srq_sge = static_cast<int>(most.sge);
   a->max_cq = static_cast<int>(most.cq);
   a->max_cqe = static_cast<int>(most.cqe);
   a->max_mr = static_cast<int>(most.mr);
+  a->max_mw = a->max_mr;
   a->max_pd = 1 << 20;
   a->max_qp_rd_atom = a->max_qp_init_rd_atom = static_cast<int>(most.reads);
   a->max_res_rd_atom = static_cast<int>(most.reads) * 1024;

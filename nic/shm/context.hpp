@@ -46,6 +46,7 @@ struct context {
   std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint32_t> next_pd{1};
+  spin_lock windows;  ///< who is bound to what (window.hpp); taken last
   // Datagrams. A thread that polls takes them in itself where the context says so: that costs a
   // system call for each look, which only who lives on datagrams wants to pay.
   bool polls_datagrams = false;  ///< fixed before the first QP

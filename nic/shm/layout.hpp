@@ -101,6 +101,8 @@ struct mr_entry {
   alignas(cache_line) std::atomic<std::uint32_t> key;
   std::atomic<std::uint32_t> pd, access, mappable;
   std::atomic<std::uint64_t> address, length;
+  std::atomic<std::uint32_t> qpn;    ///< the only QP of the owner that it is open to; 0: any
+  std::atomic<std::uint32_t> epoch;  ///< how often it was made valid: a mapping is of one epoch
 };
 static_assert(sizeof(qp_entry) == 4 * cache_line && sizeof(mr_entry) == cache_line);
 

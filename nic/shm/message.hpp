@@ -9,6 +9,8 @@ namespace penstock::nic::shm {
 inline constexpr std::uint8_t kind_mask = 0x07;
 inline constexpr std::uint8_t kind_send = 1;       ///< a SEND or a piece of one
 inline constexpr std::uint8_t kind_write_imm = 2;  ///< the end of a WRITE with immediate; no bytes
+inline constexpr std::uint8_t kind_send_inv =
+    3;  ///< a SEND; in the immediate's place a key to close
 inline constexpr std::uint8_t flag_imm = 0x08;
 inline constexpr std::uint8_t flag_solicited = 0x10;
 inline constexpr std::uint8_t flag_more = 0x20;  ///< further pieces follow

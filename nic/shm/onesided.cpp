@@ -51,14 +51,20 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
       r->pd.load(std::memory_order_relaxed) == target.pd.load(std::memory_order_relaxed) &&
       (r->access.load(std::memory_order_relaxed) & need) != 0 && w.remote >= first &&
       w.bytes <= length && w.remote - first <= length - w.bytes;
+  const std::uint32_t only = r->qpn.load(std::memory_order_relaxed);
+  if (only != 0 && only != peer_qpn(qp)) [[unlikely]]
+    return IBV_WC_REM_ACCESS_ERR;
   return ok ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
 }
 
 /// The region's bytes here, or null.
 std::byte* here(queue_pair& qp, const send_work& w) noexcept {
-  if (qp.near_key != w.rkey) {
+  const auto* shown = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
+  const std::uint32_t epoch = shown->epoch.load(std::memory_order_relaxed);
+  if (qp.near_key != w.rkey || qp.near_epoch != epoch) {
     qp.near = map_region(qp, w.rkey);
     qp.near_key = w.rkey;
+    qp.near_epoch = epoch;
   }
   const peer::mapping* m = qp.near.get();
   if (m == nullptr || w.remote < m->address || w.bytes > m->bytes ||

@@ -66,8 +66,11 @@ struct peer {
   std::mutex ways;
   bool tried_file = false;
   int memory_fd = -1;  ///< /proc/PID/mem, or -1: the peer's service thread copies
-  std::unordered_map<std::uint32_t, std::shared_ptr<mapping>>
-      mappings;  ///< by rkey; null: cannot be
+  struct answered_mapping {
+    std::shared_ptr<mapping> at;  ///< null: it cannot be mapped
+    std::uint32_t epoch = 0;      ///< of the region when it was asked for
+  };
+  std::unordered_map<std::uint32_t, answered_mapping> mappings;  ///< by rkey
 
  private:
   std::mutex talk_;

@@ -3,6 +3,7 @@
 
 #include "nic/shm/context.hpp"
 #include "nic/shm/qp.hpp"
+#include "nic/shm/window.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -28,6 +29,12 @@ void finish(queue_pair& qp, const send_work& w, std::uint64_t slot, ibv_wc_statu
       break;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       c.wc.opcode = IBV_WC_FETCH_ADD;
+      break;
+    case IBV_WR_BIND_MW:
+      c.wc.opcode = IBV_WC_BIND_MW;
+      break;
+    case IBV_WR_LOCAL_INV:
+      c.wc.opcode = IBV_WC_LOCAL_INV;
       break;
     default:
       c.wc.opcode = IBV_WC_SEND;
@@ -69,6 +76,16 @@ int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       if (qp.qp_type != IBV_QPT_RC || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
       break;
+    case IBV_WR_SEND_WITH_INV:
+      if (qp.qp_type != IBV_QPT_RC) return EINVAL;
+      break;
+    case IBV_WR_BIND_MW:
+      if (wr.bind_mw.mw == nullptr) return EINVAL;
+      if ((wr.bind_mw.bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0) return EOPNOTSUPP;
+      [[fallthrough]];
+    case IBV_WR_LOCAL_INV:
+      if (datagram) return EINVAL;
+      break;
     default:
       return EOPNOTSUPP;
   }
@@ -85,6 +102,13 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
   w.imm = wr.imm_data;
   w.list = wr.sg_list;
   w.count = static_cast<std::uint32_t>(wr.num_sge);
+  if (wr.opcode == IBV_WR_BIND_MW || wr.opcode == IBV_WR_LOCAL_INV) [[unlikely]] {
+    w.count = 0;
+    w.flags &= ~static_cast<unsigned>(IBV_SEND_INLINE);
+    w.rkey = wr.invalidate_rkey;
+    if (wr.opcode == IBV_WR_BIND_MW) store_window_request(w, wr);
+    return 0;
+  }
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < w.count; ++i) bytes += wr.sg_list[i].length;
   if (bytes > max_message_bytes) return EINVAL;
@@ -99,7 +123,8 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
     w.rkey = wr.wr.atomic.rkey;
     w.operand = wr.wr.atomic.compare_add;
     w.swap = wr.wr.atomic.swap;
-  } else if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
+  } else if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM &&
+             wr.opcode != IBV_WR_SEND_WITH_INV) {
     w.remote = wr.wr.rdma.remote_addr;
     w.rkey = wr.wr.rdma.rkey;
   }

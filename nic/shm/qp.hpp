@@ -73,8 +73,8 @@ struct queue_pair : ibv_qp {
   std::atomic<bool> unfinished{false};  ///< works holds some
   std::uint64_t transport_ns = 0;       ///< how long an unreachable peer is tried; 0: for ever
   std::uint32_t rnr_retry = 0;
-  std::uint32_t near_key = 0;                        ///< rkey of the mapping used last
-  std::shared_ptr<peer::mapping> near;               ///< null: it cannot be mapped
+  std::uint32_t near_key = 0, near_epoch = 0;  ///< rkey of the mapping used last, and its epoch
+  std::shared_ptr<peer::mapping> near;         ///< null: it cannot be mapped
   std::vector<std::shared_ptr<peer::mapping>> kept;  ///< what map_remote gave out
   /// What the oldest request ends with once the QP is broken from outside; then the rest is
   /// flushed.

@@ -12,6 +12,7 @@
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
+#include "nic/shm/window.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -82,14 +83,14 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
     const std::uint8_t kind = in.op & kind_mask;
     const auto total = static_cast<std::uint32_t>(in.slot->header);
     const auto imm = static_cast<std::uint32_t>(in.slot->header >> 32);
-    if (in.op == 255 || (kind != kind_send && kind != kind_write_imm)) [[unlikely]] {
+    if (in.op == 255 || kind < kind_send || kind > kind_send_inv) [[unlikely]] {
       // Rubbish, or a message of the direct path before the user has taken over the ring.
       if (in.op != 0 && state_of(qp) != IBV_QPS_ERR) enter_error(qp, IBV_WC_REM_INV_REQ_ERR);
       return false;
     }
     if (!m.active && !begin(qp, total)) return false;
     *solicited = (in.op & flag_solicited) != 0;
-    if (kind == kind_send) {
+    if (kind != kind_write_imm) {
       const std::byte* from = in.data != nullptr ? in.data : in.slot->body;
       const std::uint32_t left = m.bytes - m.offset;
       const std::uint32_t piece = in.data != nullptr ? in.data_bytes : left;
@@ -105,18 +106,25 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
                status == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
         return true;
       }
+      const bool more = (in.op & flag_more) != 0 && m.offset + piece < m.bytes;
+      if (kind == kind_send_inv && !more && !close_window_for_peer(qp, imm)) [[unlikely]] {
+        refuse(qp, wc, IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR);
+        return true;
+      }
       m.offset += piece;
-      const bool more = (in.op & flag_more) != 0;
       const bool tell = (in.op & flag_tell) != 0;
       const bool with_imm = (in.op & flag_imm) != 0;
       qp.rx.pop(in);
       if (tell) qp.rx.publish();
-      if (more && m.offset < m.bytes) continue;
+      if (more) continue;
       fill(qp, wc, IBV_WC_SUCCESS);
       wc.byte_len = m.offset;
       if (with_imm) {
         wc.wc_flags = IBV_WC_WITH_IMM;
         wc.imm_data = imm;
+      } else if (kind == kind_send_inv) {
+        wc.wc_flags = IBV_WC_WITH_INV;
+        wc.invalidated_rkey = imm;
       }
     } else {
       qp.rx.pop(in);

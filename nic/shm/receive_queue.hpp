@@ -60,6 +60,8 @@ class receive_queue {
     return true;
   }
   void clear() noexcept { head_ = tail_; }
+  /// Nothing is known of the receives any more: no message certainly fits.
+  void doubt() noexcept { floor_ = 0; }
 
   [[nodiscard]] std::uint32_t size() const noexcept {
     return static_cast<std::uint32_t>(tail_ - head_);

@@ -12,6 +12,8 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/fence.hpp"
+#include "nic/shm/qp.hpp"
+#include "nic/shm/srq.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -62,6 +64,11 @@ int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexce
   return 0;
 }
 
+std::uint32_t next_key(std::uint32_t i, std::uint64_t last_generation) noexcept {
+  const std::uint32_t generation = (static_cast<std::uint32_t>(last_generation) + 1) & 0x3fff;
+  return region_table::key_of(i, generation != 0 ? generation : 1);
+}
+
 ibv_pd* alloc_pd(ibv_context* handle) {
   context& c = of(handle);
   if (const int e = refusal(c, verb::alloc_pd)) return errno = e, nullptr;
@@ -89,8 +96,8 @@ constexpr int remote_rights =
 
 /// Whether that memory may be registered with those rights: 0 or an errno.
 int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept {
-  constexpr int known =
-      IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
+  constexpr int known = IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_HUGETLB |
+                        IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND;
   if ((access & ~(known | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EOPNOTSUPP;
   // Remote writers write locally in the end.
   const bool remote_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
@@ -104,16 +111,9 @@ int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept 
 /// at any time, and stays where it is.
 moved_memory::hold move(const context& c, std::uint64_t address, std::size_t bytes,
                         int access) noexcept {
-  if (!c.moves_memory || (access & remote_rights) == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0)
-    return {};
+  const bool reached = (access & (remote_rights | IBV_ACCESS_MW_BIND)) != 0;
+  if (!c.moves_memory || !reached || (access & IBV_ACCESS_ON_DEMAND) != 0) return {};
   return moved_memory::take(address, bytes);
-}
-
-/// The next key of an entry, which is none of its last 16,383.
-std::uint32_t next_key(std::uint32_t i, std::uint64_t last_generation) noexcept {
-  const std::uint32_t generation = (static_cast<std::uint32_t>(last_generation) & 0x3fff) + 1;
-  const std::uint32_t key = (generation << region_table::index_bits) | i;
-  return key >> region_table::index_bits != 0 ? key : key | 1u << region_table::index_bits;
 }
 
 /// Enters mr's memory and rights under that key, here and for peers.
@@ -121,7 +121,7 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
   const std::uint32_t i = mr.handle;
   auto& mine = c.regions.at(i);
   auto& shown = c.memory.entry<mr_entry>(table::mr, i);
-  const auto rights = static_cast<std::uint32_t>(mr.access);
+  const auto rights = static_cast<std::uint32_t>(mr.access) | region_table::local_use;
   const auto address = reinterpret_cast<std::uint64_t>(mr.addr);
   const std::uint32_t pd = of(mr.pd).number;
   mine.pd.store(pd, std::memory_order_relaxed);
@@ -135,6 +135,9 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
   mine.moved.store(mr.moved.moved, std::memory_order_relaxed);
   shown.mappable.store(mr.moved.moved || find_shared(address, mr.length) ? 1 : 0,
                        std::memory_order_relaxed);
+  mine.qpn.store(0, std::memory_order_relaxed);
+  shown.qpn.store(0, std::memory_order_relaxed);
+  shown.epoch.fetch_add(1, std::memory_order_relaxed);
   // M4 valid  store-release mine.key  -> M3 (region.hpp): the fields are written
   // M1 valid  store-release shown.key  -> M2 (onesided.cpp): the same for peers
   mine.key.store(key, std::memory_order_release);
@@ -183,24 +186,63 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   return mr;
 }
 
-int rereg_mr(ibv_mr* handle, int flags, ibv_pd*, void*, std::size_t, int access) {
+namespace {
+
+/// Receives that are posted may name memory that is no longer theirs. Whether a message fits one is
+/// not certain any more: its sender waits until it has been placed.
+void doubt_receives(context& c) noexcept {
+  const std::lock_guard guard(c.objects);
+  const auto doubt = [](auto& queue, auto& shown) {
+    const hold lock(queue.lock);
+    queue.doubt();
+    shown.floor.store(0, std::memory_order_release);
+  };
+  for (queue_pair* q : c.qps) {
+    if (q->shared_receives != nullptr)
+      doubt(q->shared_receives->works, *q->shared_receives->shown);
+    else
+      doubt(q->receives, *q->shown);
+  }
+}
+
+}  // namespace
+
+int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes, int access) {
   auto& mr = *static_cast<memory_region*>(handle);
   context& c = of(mr.context);
   const auto fails = [](int e) { return errno = e; };
   if (const int e = refusal(c, verb::reg_mr)) return fails(e);
-  // Other memory or another domain would take away what a receive was posted with, and a SEND that
-  // is done already could not be told.
-  if (flags != IBV_REREG_MR_CHANGE_ACCESS ||
-      ((access ^ mr.access) & static_cast<int>(IBV_ACCESS_ON_DEMAND)) != 0)
+  const bool other_memory = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool other_rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  const bool other_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  constexpr int known =
+      IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_PD;
+  if (flags == 0 || (flags & ~known) != 0 || (other_pd && p == nullptr)) return fails(EINVAL);
+  if (!other_rights) access = mr.access;
+  if (!other_memory) addr = mr.addr, bytes = mr.length;
+  if (other_rights && ((access ^ mr.access) & static_cast<int>(IBV_ACCESS_ON_DEMAND)) != 0)
     return fails(EOPNOTSUPP);
-  const auto address = reinterpret_cast<std::uint64_t>(mr.addr);
-  if (const int e = check_region(address, mr.length, access)) return fails(e);
+  const auto address = reinterpret_cast<std::uint64_t>(addr);
+  if (const int e = check_region(address, bytes, access)) return fails(e);
+  if (mr.windows.load(std::memory_order_acquire) != 0) return fails(EBUSY);
   const std::uint32_t key = mr.rkey;
   hide(c, mr);
+  const moved_memory::hold before = mr.moved;
+  const auto last_address = reinterpret_cast<std::uint64_t>(mr.addr);
+  const std::size_t last_bytes = mr.length;
   mr.access = access;
-  // What was moved stays so: peers keep their mappings by key.
-  if (!mr.moved.held) mr.moved = move(c, address, mr.length, access);
+  mr.addr = addr;
+  mr.length = bytes;
+  // What was moved stays so while the memory is the same.
+  if (other_memory || !before.held) mr.moved = move(c, address, bytes, access);
+  if (other_memory) moved_memory::let_go(before, last_address, last_bytes);
+  if (other_pd) {
+    of(p).users.fetch_add(1, std::memory_order_relaxed);
+    of(mr.pd).users.fetch_sub(1, std::memory_order_release);
+    mr.pd = p;
+  }
   show(c, mr, key);
+  if (other_memory || other_pd) doubt_receives(c);
   return 0;
 }
 
@@ -213,8 +255,9 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
     return EOPNOTSUPP;
   if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) return EINVAL;
   for (std::uint32_t i = 0; i < count; ++i)
-    if (!c.regions.allows(list[i].lkey, of(pd).number, list[i].addr, list[i].length,
-                          to_write ? IBV_ACCESS_LOCAL_WRITE : 0))
+    if (!c.regions.allows(
+            list[i].lkey, of(pd).number, list[i].addr, list[i].length,
+            to_write ? std::uint32_t{IBV_ACCESS_LOCAL_WRITE} : region_table::local_use))
       return EINVAL;
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -233,10 +276,11 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 int dereg_mr(ibv_mr* handle) {
   auto* mr = static_cast<memory_region*>(handle);
   context& c = of(mr->context);
+  if (mr->windows.load(std::memory_order_acquire) != 0) return errno = EBUSY;
   hide(c, *mr);
   moved_memory::let_go(mr->moved, reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
   c.regions.at(mr->handle)
-      .length.store(mr->rkey >> region_table::index_bits, std::memory_order_relaxed);
+      .length.store(region_table::generation_of(mr->rkey), std::memory_order_relaxed);
   c.memory.free_entry(table::mr, mr->handle);
   c.mrs.fetch_sub(1, std::memory_order_relaxed);
   of(mr->pd).users.fetch_sub(1, std::memory_order_release);

@@ -27,7 +27,8 @@ inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protectio
 struct memory_region : ibv_mr {
   std::int32_t kind = 0;  ///< 0: ordinary memory
   std::int32_t access = 0;
-  moved_memory::hold moved;  ///< see context::moves_memory
+  moved_memory::hold moved;               ///< see context::moves_memory
+  std::atomic<std::uint32_t> windows{0};  ///< that are bound to it
 };
 
 /// A part of memory that maps a file, so that peers may map it too.
@@ -36,18 +37,30 @@ struct shared_part {
   int fd = -1;
 };
 
-/// The private table behind lkeys and rkeys. A key is generation << 18 | index, and never 0.
+struct memory_window;
+
+/// The private table behind lkeys and rkeys. A key is 6 bits of a generation, 18 of an index, 8 of
+/// the generation, which are the user's in the key of a window; and never 0.
 class region_table {
  public:
   struct region {
     std::atomic<std::uint32_t> key{0}, pd{0}, access{0};
     std::atomic<std::uint64_t> address{0}, length{0};
-    std::atomic<bool> moved{false};  ///< it lies in moved_memory's file
+    std::atomic<bool> moved{false};     ///< it lies in moved_memory's file
+    std::atomic<std::uint32_t> qpn{0};  ///< of a window: the only QP that it is open to, or 0
+    memory_window* window = nullptr;    ///< whose entry this is, under context::windows; or null
   };
-  static constexpr std::uint32_t index_bits = 18;
   static constexpr std::uint32_t index_of(std::uint32_t key) noexcept {
-    return key & ((1u << index_bits) - 1);
+    return key >> 8 & (max_mrs - 1);
   }
+  static constexpr std::uint32_t generation_of(std::uint32_t key) noexcept {
+    return (key >> 26) << 8 | (key & 0xff);
+  }
+  static constexpr std::uint32_t key_of(std::uint32_t index, std::uint32_t generation) noexcept {
+    return (generation >> 8) << 26 | index << 8 | (generation & 0xff);
+  }
+  /// Said of regions, never of windows, in `access`: it serves as an lkey.
+  static constexpr std::uint32_t local_use = 1u << 30;
 
   region_table();
   ~region_table();
@@ -73,6 +86,9 @@ class region_table {
   region* regions_ = nullptr;  // max_mrs entries, touched as used
 };
 
+/// The next key of an entry, which is none of its last 16,382.
+std::uint32_t next_key(std::uint32_t index, std::uint64_t last_generation) noexcept;
+
 /// The declared file behind [address, address + bytes), if it is one part (see declare_shared).
 std::optional<shared_part> find_shared(std::uint64_t address, std::uint64_t bytes);
 
@@ -88,8 +104,10 @@ ibv_pd* alloc_pd(ibv_context*);
 int dealloc_pd(ibv_pd*);
 ibv_mr* reg_mr(ibv_pd*, void* addr, std::size_t bytes, int access);
 int dereg_mr(ibv_mr*);
-/// Other rights, under the same keys (IBV_REREG_MR_CHANGE_ACCESS); nothing else is changed. What
-/// was allowed before is as after dereg_mr. An error, also in errno, leaves the region as it was.
+/// Other rights, other memory, another domain, under the same keys. What was allowed before is as
+/// after dereg_mr. With other memory or domain, messages to receives of the context complete at
+/// their senders only when they have been placed: what is posted may no longer be right. An error,
+/// also in errno, leaves the region as it was.
 int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* addr, std::size_t bytes, int access);
 int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*, std::uint32_t count);
 

@@ -78,8 +78,13 @@ int file_copy(std::uint64_t address, std::size_t n, Io io) noexcept {
 std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) noexcept {
   peer& p = *qp.remote;
   const std::lock_guard guard(p.ways);
-  if (const auto known = p.mappings.find(rkey); known != p.mappings.end()) return known->second;
   const auto* shown = p.entry<mr_entry>(table::mr, region_table::index_of(rkey));
+  // The region may have been registered again, with other memory; while we touch it it stays.
+  const std::uint32_t epoch = shown != nullptr ? shown->epoch.load(std::memory_order_relaxed) : 0;
+  if (const auto known = p.mappings.find(rkey); known != p.mappings.end()) {
+    if (known->second.epoch == epoch) return known->second.at;
+    p.mappings.erase(known);
+  }
   std::shared_ptr<peer::mapping> m;
   if (shown != nullptr && shown->mappable.load(std::memory_order_relaxed) != 0) {
     request q = p.make(request_kind::memory_file, peer_qpn(qp), qp.qp_num);
@@ -97,7 +102,7 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
     const auto* e = p.entry<mr_entry>(table::mr, region_table::index_of(old.first));
     return e == nullptr || e->key.load(std::memory_order_relaxed) != old.first;
   });
-  p.mappings.emplace(rkey, m);
+  p.mappings[rkey] = {m, epoch};
   return m;
 }
 

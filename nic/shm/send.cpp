@@ -24,6 +24,7 @@
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
+#include "nic/shm/window.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -155,8 +156,9 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
                        w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   for (std::uint32_t i = 0; i < w.count; ++i)
     if (w.list[i].length != 0 &&
-        !qp.owner->regions.allows(w.list[i].lkey, qp.pd_number, w.list[i].addr, w.list[i].length,
-                                  written ? IBV_ACCESS_LOCAL_WRITE : 0))
+        !qp.owner->regions.allows(
+            w.list[i].lkey, qp.pd_number, w.list[i].addr, w.list[i].length,
+            written ? std::uint32_t{IBV_ACCESS_LOCAL_WRITE} : region_table::local_use))
       return false;
   return true;
 }
@@ -183,8 +185,10 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
   }
   if (w.at == stage::claimed) {
     const bool no_bytes = w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;  // they have been written
-    const bool fits = no_bytes || unanswered(qp) || w.bytes <= qp.to.floor;
-    std::uint8_t op = no_bytes ? kind_write_imm : kind_send;
+    // What closes a window is done when it has been closed.
+    const bool closes = w.opcode == IBV_WR_SEND_WITH_INV;
+    const bool fits = no_bytes || unanswered(qp) || (w.bytes <= qp.to.floor && !closes);
+    std::uint8_t op = no_bytes ? kind_write_imm : closes ? kind_send_inv : kind_send;
     if (w.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
     if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
     if (!fits) op |= flag_tell;
@@ -211,6 +215,10 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
     return outcome::failed;
   }
   if (qp.qp_type == IBV_QPT_UD) return send_datagram(qp, w, why);
+  if (w.opcode == IBV_WR_BIND_MW || w.opcode == IBV_WR_LOCAL_INV) [[unlikely]] {
+    *why = w.opcode == IBV_WR_BIND_MW ? bind_window(qp, w) : close_window(qp, w.rkey);
+    return *why == IBV_WC_SUCCESS ? outcome::done : outcome::failed;
+  }
   link& l = qp.to;
   if (l.ready == 0 && !attach(qp, false)) [[unlikely]]
     return unreachable(qp, w, why);
@@ -227,7 +235,9 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
     *why = static_cast<ibv_wc_status>(nak);
     return outcome::failed;
   }
-  if (w.opcode == IBV_WR_SEND || w.opcode == IBV_WR_SEND_WITH_IMM) return send_message(qp, w, why);
+  if (w.opcode == IBV_WR_SEND || w.opcode == IBV_WR_SEND_WITH_IMM ||
+      w.opcode == IBV_WR_SEND_WITH_INV)
+    return send_message(qp, w, why);
   return access_remote(qp, w, why);
 }
 

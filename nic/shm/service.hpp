@@ -23,6 +23,10 @@ class service_thread {
   /// Binds the context's socket and starts the thread. 0 or an errno.
   int start();
   void stop() noexcept;
+  /// Whether it is at work on memory of that key. After a heavy fence, as of qp_entry::touching.
+  [[nodiscard]] bool serves(std::uint32_t rkey) const noexcept {
+    return serving_.load(std::memory_order_acquire) == rkey;
+  }
 
  private:
   struct visitor {
@@ -40,6 +44,7 @@ class service_thread {
   void help(int socket, const visitor& v, const request& q, std::size_t bytes) noexcept;
 
   context& context_;
+  std::atomic<std::uint32_t> serving_{0};
   int epoll_ = -1, listener_ = -1, stop_ = -1;
   std::unordered_map<int, visitor> visitors_;  // the thread's own
   std::unique_ptr<std::byte[]> payload_;       // the thread's own, wire_payload bytes

@@ -283,7 +283,7 @@ TEST_CASE("a breach of access rights is an asynchronous event at the target") {
   ibv_ack_async_event(&e);
 }
 
-TEST_CASE("a region is registered again with other rights, and with nothing else") {
+TEST_CASE("a region is registered again with other rights") {
   duo d;
   const auto write = [&](std::uint64_t id) {
     ibv_wr_start(d.a.qpx);
@@ -298,9 +298,6 @@ TEST_CASE("a region is registered again with other rights, and with nothing else
   const auto other_rights = [&](int r) {
     return ibv_rereg_mr(d.b.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, r);
   };
-  CHECK(ibv_rereg_mr(d.b.mr, IBV_REREG_MR_CHANGE_PD, d.b.pd, nullptr, 0, 0) ==
-        IBV_REREG_MR_ERR_CMD);
-  CHECK(errno == EOPNOTSUPP);
   CHECK(other_rights(IBV_ACCESS_REMOTE_WRITE) != 0);  // without local ones
   CHECK(errno == EINVAL);
   write(1);
@@ -372,7 +369,9 @@ TEST_CASE("queries say what the device is, and what it lacks is refused") {
   std::uint16_t key = 0;
   CHECK(ibv_query_pkey(s.context, 1, 0, &key) == 0);
   CHECK(key == 0xffff);
-  CHECK(ibv_alloc_mw(s.pd, IBV_MW_TYPE_1) == nullptr);
+  ibv_alloc_dm_attr some{};
+  some.length = 64;
+  CHECK(ibv_alloc_dm(s.context, &some) == nullptr);
   CHECK(errno == EOPNOTSUPP);
   ibv_xrcd_init_attr x{};
   CHECK(ibv_open_xrcd(s.context, &x) == nullptr);
