@@ -139,6 +139,33 @@ result<settings> read_settings(std::span<const setting_override> overrides) {
   return read_settings(overrides, std::span<const char* const>(environ, n));
 }
 
+namespace {
+
+// In lines of at most 100 columns, with four spaces before each.
+std::string indented(const std::string& text) {
+  constexpr std::size_t columns = 100, margin = 4;
+  std::string out;
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const bool fits = used != 0 && used + 1 + (end - at) <= columns;
+    if (!fits) {
+      if (used != 0) out += '\n';
+      out.append(margin, ' ');
+      used = margin;
+    } else {
+      out += ' ';
+      ++used;
+    }
+    out.append(text, at, end - at);
+    used += end - at;
+    at = end + 1;
+  }
+  return out + '\n';
+}
+
+}  // namespace
+
 std::string settings_text(const settings& s) {
   const auto rows = settings_table();
   const settings defaults;
@@ -160,8 +187,8 @@ std::string settings_text(const settings& s) {
     if (row.internal) continue;
     line(std::string(prefix) + row.name, format_setting(row, s), format_setting(row, defaults),
          i < s.sources.size() ? s.sources[i] : "default");
-    out += std::string("    ") + row.help + " [" + allowed_values(row) + "]\n";
-    if (row.aliases[0] != '\0') out += std::string("    Also: ") + row.aliases + "\n";
+    out += indented(std::string(row.help) + " [" + allowed_values(row) + "]");
+    if (row.aliases[0] != '\0') out += indented(std::string("Also: ") + row.aliases);
   }
   out += "\nNot applicable, and what replaces them:\n";
   for (const auto& gone : settings_not_applicable()) {

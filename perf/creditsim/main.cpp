@@ -40,47 +40,59 @@ class progress_bar {
 void declare(command_line& line, options& o) {
   line.word("--pattern", o.work.pattern, pattern_names(), "Who sends to whom");
   line.number("--nodes", o.work.nodes, "Processes in the job", 2, 1'000'000);
-  line.number("--seed", o.work.seed, "Of random and hotspot");
-  line.text("--script", o.work.script, "The pattern script: flows, as in script.hpp",
+  line.number("--seed", o.work.seed, "Seed of the patterns random and hotspot");
+  line.text("--script", o.work.script,
+            "Flows of the pattern script, written as in perf/creditsim/script.hpp",
             {.type = "FLOWS"});
-  line.flag("--json", o.json, "One JSON object instead of text");
+  line.flag("--json", o.json, "Prints one JSON object instead of text");
   line.text("--svg", o.svg,
-            "Write PREFIX-heat.svg, PREFIX-convergence.svg and, with --rivals, PREFIX-rivals.svg",
+            "Writes PREFIX-heat.svg, PREFIX-convergence.svg and, with --rivals, PREFIX-rivals.svg",
             {.type = "PREFIX"});
-  line.flag("--rivals", o.rivals,
-            "Also: fixed credits, a shared queue that refuses (RNR), one that stops all (PAUSE)");
-  line.number("--fixed-credits", o.rival.fixed_each, "Of --rivals: for each pair", 1);
-  line.number("--rnr-steps", o.rival.rnr_steps, "Of --rivals: from a refusal to the next try", 1,
-              1'000'000);
-  line.number("--adversary", o.adversary, "Search so many scripts for the ten that we lose most by",
-              1, 10'000'000);
+  line.flag(
+      "--rivals", o.rivals,
+      "Also runs fixed credits, a shared queue that refuses (RNR), and one that stops all (PAUSE)");
+  line.number("--fixed-credits", o.rival.fixed_each, "With --rivals: fixed credits of each pair",
+              1);
+  line.number("--rnr-steps", o.rival.rnr_steps,
+              "With --rivals: steps from a refusal to the next try", 1, 1'000'000);
+  line.number("--adversary", o.adversary,
+              "Number of scripts that are searched for the ten worst for us", 1, 10'000'000);
   line.word("--beside", o.beside, {"online", "clairvoyant"},
-            "Of --adversary: the allocator that we are compared with");
-  line.number("--messages", o.work.messages, "Per node and step of the pattern; 0: its default");
-  line.number("--iterations", o.work.iterations, "Steps or moves of the pattern; 0: its default");
+            "With --adversary: the allocator that we are compared with");
+  line.number("--messages", o.work.messages,
+              "Messages per node and step of the pattern; 0 is the pattern's default");
+  line.number("--iterations", o.work.iterations,
+              "Steps or moves of the pattern; 0 is the pattern's default");
   line.number("--latency", o.net.latency, "Steps that a message takes; a node sends one a step", 1,
               10000);
   line.number("--service", o.net.service, "Requests that a node handles in a step", 1, 1000);
-  line.number("--cores", o.net.cores, "Nodes that run at a time, in turn; 0: all");
+  line.number("--cores", o.net.cores, "Nodes that run at a time, in turn; 0 is all");
   line.number("--slice", o.net.slice, "With --cores: the longest turn, in steps", 1, 1'000'000'000);
-  line.flag("--batches", o.net.batches, "Leases, and returns without replies, as the engine's");
+  line.flag("--batches", o.net.batches,
+            "Takes credits in leases and returns them without replies, as the engine does");
   line.flag("--early", o.net.early,
             "Asks when half of a small loan is in use, which the engine does not yet");
-  line.number("--medium-cost", o.net.medium_cost, "Credits of a Medium; 17: a whole buffer", 2,
-              credit::max_cost);
+  line.number("--medium-cost", o.net.medium_cost,
+              "Credits that a Medium costs; 17 is a whole buffer", 2, credit::max_cost);
   line.number("--stretch", o.net.stretch,
-              "Steps that some nodes do before others; 0: the latency. Changes the speed alone");
+              "Steps by which some nodes may be simulated ahead of others; 0 is the latency; the "
+              "results stay the same");
   credit::overrides& c = o.net.credits;
-  line.number("--cred-per-node", c.credits_per_peer, "Lent to each at start; 0: from the table");
-  line.number("--banked", c.bank, "In the bank at start; 0: from the table");
-  line.number("--max-cred-per-node", c.max_per_peer, "");
-  line.number("--lender-limit", c.lender_limit, "");
-  line.number("--revoke-limit", c.revoke_limit, "");
-  line.number("--epoch", c.epoch_requests, "Requests in an epoch");
-  line.number("--num-scavenge", c.num_scavenge, "");
+  line.number("--cred-per-node", c.credits_per_peer,
+              "Credits lent to each peer at start; 0 takes them from the table");
+  line.number("--banked", c.bank, "Credits in the bank at start; 0 takes them from the table");
+  line.number("--max-cred-per-node", c.max_per_peer, "Most credits lent to one peer");
+  line.number("--lender-limit", c.lender_limit, "Most credits lent to one peer within an epoch");
+  line.number("--revoke-limit", c.revoke_limit,
+              "Most credits given back to one lender within an epoch");
+  line.number("--epoch", c.epoch_requests, "Requests received in an epoch");
+  line.number("--num-scavenge", c.num_scavenge,
+              "Peers asked to give credits back when the bank runs low");
   line.flag("--static", o.static_credits, "Credits stay where they were at start");
-  line.word("--decay", o.fade, {"shift", "last-curr"}, "");
-  line.word("--revoked-at", o.revoked, {"borrower", "lender"}, "Who counts credits given back");
+  line.word("--decay", o.fade, {"shift", "last-curr"},
+            "How statistics decay at the end of an epoch");
+  line.word("--revoked-at", o.revoked, {"borrower", "lender"},
+            "Who counts the credits that were given back");
 }
 
 /// One run of the pattern from its beginning.
@@ -154,8 +166,8 @@ int main(int argc, char** argv) {
       "Simulates the credit system: stalls, throughput, moves, memory and fairness.\n"
       "Moves are counted per lender: credits_moved_last_epoch is the most by any lender in\n"
       "its last whole epoch, epochs_to_settle the latest epoch in which credits moved,\n"
-      "counted from the pattern's last change. regret is the share of our time that an allocator\n"
-      "would save that knows all demand, with the same memory and latency.");
+      "counted from the pattern's last change. regret is the share of the run's time that an\n"
+      "allocator would save that knows all demand and has the same memory and latency.");
   declare(line, o);
   line.parse(argc, argv);
   o.net.credits.dynamic = !o.static_credits;

@@ -40,17 +40,21 @@ void must(status s, const char* what) {
 options parse(int argc, char** argv) {
   options o;
   command_line line("ghost",
-                    "Heat in a cube, five variables a cell, cut among the processes of the job. "
+                    "Solves a heat equation in a cube, five variables a cell, cut among the "
+                    "processes of the job. "
                     "Start it with penrun -n N.");
   line.number("--cells", o.cells, "Cells along each edge of the whole cube", width, 4096);
   line.number("--steps", o.steps, "Steps in time", 1, 1'000'000'000);
-  line.option("--picture", "Writes a slice as FILE.png or FILE.ppm", [&o](const std::string& name) {
-    o.picture = name;
-    return is_picture_name(name) ? std::string() : name + " ends neither in .png nor in .ppm";
-  });
-  line.text("--device", o.device, "Device, as in PENSTOCK_DEVICE");
-  line.flag("--verify", o.verify, "Rank 0 computes all alone too, and compares every bit");
-  line.flag("--json", o.json, "One JSON object on a line");
+  line.option("--picture", "Writes a slice of the cube as FILE.png or FILE.ppm",
+              [&o](const std::string& name) {
+                o.picture = name;
+                return is_picture_name(name) ? std::string()
+                                             : name + " ends neither in .png nor in .ppm";
+              });
+  line.text("--device", o.device, "The device, as in the setting PENSTOCK_DEVICE");
+  line.flag("--verify", o.verify,
+            "Rank 0 also computes the whole cube alone, and compares every bit");
+  line.flag("--json", o.json, "Prints one JSON object on a line instead of text");
   line.parse(argc, argv);
   return o;
 }

@@ -125,8 +125,8 @@ options parse(int argc, char** argv) {
   options o;
   command_line line(
       "penperf",
-      "Measures one operation between two pinned processes, and beside it its raw twin: the\n"
-      "same exchange without Penstock, in the same run.");
+      "Measures one operation between two pinned processes, and beside it its raw twin.\n"
+      "The twin is the same exchange without Penstock, in the same run.");
   std::string benches = "What to measure:\n";
   for (const bench_row& b : benches_table())
     benches += "  " + std::string(b.name) + ": " + b.help + "\n";

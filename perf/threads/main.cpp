@@ -146,12 +146,14 @@ int main(int argc, char** argv) {
   unsigned threads = 2, domains = 0;
   double seconds = 1;
   bool one_way = false;
-  command_line options("threads", "Messages and puts a second of all threads of a job.");
-  options.number("--threads", threads, "threads of each process", 1, 64);
-  options.number("--domains", domains, "sets of queues they are spread over; 0: one for each", 0,
-                 64);
-  options.number("--seconds", seconds, "of each measurement", 0.01, 600);
-  options.flag("--one-way", one_way, "only processes of even rank put; no messages");
+  command_line options("threads",
+                       "Measures messages and puts a second of all threads of a job. Start it with "
+                       "penrun -n N, N even.");
+  options.number("--threads", threads, "Threads of each process", 1, 64);
+  options.number("--domains", domains,
+                 "Domains that they are spread over; 0 is one for each thread", 0, 64);
+  options.number("--seconds", seconds, "Seconds that each measurement lasts", 0.01, 600);
+  options.flag("--one-way", one_way, "Only processes of even rank put, and nobody sends messages");
   options.parse(argc, argv);
   if (domains == 0) domains = threads;
 

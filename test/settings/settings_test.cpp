@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cctype>
 #include <initializer_list>
 #include <set>
 
@@ -168,11 +169,17 @@ TEST_CASE("every row prints its default and reads it back") {
   }
 }
 
-TEST_CASE("every row has help, and no uniform name occurs twice") {
+TEST_CASE("every row has help in whole sentences, and no uniform name occurs twice") {
   std::set<std::string> names;
   for (const auto& row : settings_table()) {
     CAPTURE(row.name);
-    CHECK(std::string(row.help).size() > 10);
+    const std::string help = row.help;
+    CHECK(help.size() > 20);
+    CHECK(help.ends_with('.'));
+    // A sentence begins with a capital letter, or with a value or a program that it speaks of.
+    CHECK((std::isupper(static_cast<unsigned char>(help[0])) || help.starts_with("yes ") ||
+           help.starts_with("shm0 ") || help.starts_with("penrun ")));
+    CHECK(help.find("so many") == help.npos);
     CHECK(names.insert(row.name).second);
   }
 }

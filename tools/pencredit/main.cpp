@@ -132,13 +132,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> files;
   std::string svg;
   std::size_t top = 40;
-  penstock::command_line line(
-      "pencredit",
-      "Shows who lends credits to whom, from the files that processes write when the\n"
-      "setting CREDIT_STATS is on. Pairs that are as they were at start are left out.");
-  line.list("files", files, "One file a process", {.required = true, .type = "FILE"});
-  line.text("--svg", svg, "Also write a heat map", {.type = "FILE"});
-  line.number("--top", top, "Pairs to list, largest loans first");
+  penstock::command_line line("pencredit",
+                              "Shows who lends credits to whom.\n"
+                              "It reads the files that processes write when the setting "
+                              "PENSTOCK_CREDIT_STATS is on. Pairs whose\n"
+                              "loan is that of the start are left out.");
+  line.list("files", files, "The files, one of each process", {.required = true, .type = "FILE"});
+  line.text("--svg", svg, "Also writes a heat map", {.type = "FILE"});
+  line.number("--top", top, "Number of pairs to list, largest loans first");
   line.parse(argc, argv);
   job j;
   int bad = 0;

@@ -80,13 +80,15 @@ int main(int argc, char** argv) {
   bool settings = false, memory = false;
   std::uint32_t processes = 0;
   penstock::command_line line(
-      "peninfo", "Lists devices, ports, addresses and limits; with --settings every setting.");
+      "peninfo", "Lists devices, ports, addresses and limits, and says what a program would use.");
   line.flag(
       "--memory", memory,
-      "what a process pins in jobs of 2, 32 and 10000; under a launcher, what each does in this "
-      "job, and by which path it reaches each other");
-  line.number("-n,--np", processes, "with --memory: in a job of so many", 0, 10'000'000);
-  line.flag("--settings", settings, "name, value, default, source and help of every setting");
+      "Prints what a process pins in jobs of 2, 32 and 10000; in a job of several, prints what "
+      "each process pins there, and by which path it reaches each other one");
+  line.number("-n,--np", processes, "With --memory: the number of processes of the job", 0,
+              10'000'000);
+  line.flag("--settings", settings,
+            "Prints name, value, default, source and help of every setting");
   line.parse(argc, argv);
   if (settings) return print_settings();
   if (memory || processes != 0) return print_memory(processes);

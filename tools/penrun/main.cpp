@@ -36,25 +36,30 @@ int main(int argc, char** argv) {
   penstock::command_line line(
       "penrun",
       "Starts N processes of a program as one job, on this host or on those of --host.\n"
-      "Exit code: the first that is not zero, 128 + signal for a death, 124 for --timeout.\n"
-      "mpirun's spellings of these options are taken too: -np, -H, -host, -hostfile, -wd, ...");
-  line.number("-n,--np", o.processes, "number of processes", 1, 100000, true);
-  line.list("-x", exported,
-            "NAME=VALUE for the environment of the processes, or NAME, which other hosts get too; "
-            "may be repeated");
-  line.text("--host", hosts, "HOST,... or HOST:PROCESSES,...: where to start them, by ssh");
+      "The exit code is the first that is not zero, 128 + signal for a death, 124 for --timeout.\n"
+      "mpirun's spellings of these options are accepted too: -np, -H, -host, -hostfile, -wd, ...");
+  line.number("-n,--np", o.processes, "Number of processes", 1, 100000, true);
+  line.list(
+      "-x", exported,
+      "Puts NAME=VALUE into the environment of the processes; NAME alone also passes its value "
+      "on to other hosts; may be repeated");
+  line.text("--host", hosts,
+            "Hosts to start the processes on, by ssh: HOST,... or HOST:PROCESSES,...");
   line.text("--hostfile", hostfile,
-            "a file that names a host in each line: HOST, HOST:PROCESSES "
+            "File that names a host in each line: HOST, HOST:PROCESSES "
             "or HOST slots=PROCESSES");
-  line.text("--wdir", folder, "folder in which the processes start");
-  line.text("--rsh", rsh,
-            "in place of ssh: a command that runs COMMAND HOST PROGRAM... (PENSTOCK_RSH)");
+  line.text("--wdir", folder, "Folder in which the processes start");
+  line.text(
+      "--rsh", rsh,
+      "Command that takes the place of ssh, started as COMMAND HOST PROGRAM... (PENSTOCK_RSH)");
   line.word("--bind-to", o.bind, {"none", "core", "hwthread", "numa", "socket"},
-            "each process to one of these of its host, in turn");
-  line.number("--timeout", timeout, "seconds after which the job is killed, saying where it was");
-  line.number("--grace", grace, "seconds that survivors of a death have (PENSTOCK_DEATH_GRACE)");
-  line.flag("-l,--label", o.label, "puts [rank] before each line of output");
-  line.flag("-q,--quiet", o.quiet, "says nothing about deaths");
+            "Binds each process to one of these of its host, in turn");
+  line.number("--timeout", timeout,
+              "Seconds after which penrun says where each process is, and kills the job");
+  line.number("--grace", grace,
+              "Seconds after a death before the other processes are killed (PENSTOCK_DEATH_GRACE)");
+  line.flag("-l,--label", o.label, "Puts [rank] before each line of output");
+  line.flag("-q,--quiet", o.quiet, "Says nothing about deaths");
   line.rest(o.command);
   const auto words = penrun::in_our_words({argv + 1, argv + argc});
   if (!words) return complain(words.error());

@@ -94,18 +94,22 @@ int watch(const options& o) {
 
 int main(int argc, char** argv) {
   options o;
-  penstock::command_line line(
-      "pentop",
-      "Shows what a running job of yours does: who talks to whom, who waits for what, rates and\n"
-      "credits, of the ranks that run on this host. Ends with the job, or by Ctrl-C.");
-  line.text("job", o.job, "The job, as --list names it; not needed where only one runs here",
+  penstock::command_line line("pentop",
+                              "Shows what the ranks of a running job of yours do on this host.\n"
+                              "It says who talks to whom and who waits for what, and shows rates "
+                              "and credits. It ends with the\n"
+                              "job, or by Ctrl-C.");
+  line.text("job", o.job,
+            "The job, as --list names it; where only one job runs here, it need not be named",
             {.type = "JOB"});
-  line.flag("--list", o.list, "List the jobs that can be watched");
-  line.flag("--once", o.once, "Show one interval, and end");
-  line.flag("--json", o.json, "Print one JSON object a line instead of tables");
+  line.flag("--list", o.list, "Lists the jobs that can be watched");
+  line.flag("--once", o.once, "Shows one interval, and ends");
+  line.flag("--json", o.json,
+            "Prints one JSON object on a line for each interval, instead of tables");
   line.number("--interval", o.interval, "Seconds between two looks", 0.01, 3600.0);
-  line.number("--patience", o.answer_ms, "Milliseconds to wait for a rank's answer", 1u, 60000u);
-  line.number("--top", o.top, "Pairs of ranks to show");
+  line.number("--patience", o.answer_ms, "Milliseconds to wait for the answer of a rank", 1u,
+              60000u);
+  line.number("--top", o.top, "Number of pairs of ranks to show");
   line.parse(argc, argv);
   std::signal(SIGPIPE, SIG_DFL);
   return o.list ? list() : watch(o);

@@ -73,10 +73,12 @@ int main(int argc, char** argv) {
   std::string out = "penstock_trace.json";
   penstock::command_line line(
       "pentrace",
-      "Puts the traces of a job's ranks (PENSTOCK_TRACE) together into one file, which\n"
-      "ui.perfetto.dev and chrome://tracing open, and says how long messages took.");
+      "Puts the traces of a job's ranks together into one file.\n"
+      "ui.perfetto.dev and chrome://tracing open it. The ranks write traces when the setting\n"
+      "PENSTOCK_TRACE is on. It also says how long messages took.");
   line.text("-o,--output", out, "The file to write", {.type = "FILE", .initial = out});
-  line.list("files", files, "The files of the ranks", {.required = true, .type = "FILE"});
+  line.list("files", files, "The files that the ranks have written",
+            {.required = true, .type = "FILE"});
   line.parse(argc, argv);
 
   json all = json::array();

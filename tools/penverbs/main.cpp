@@ -148,14 +148,15 @@ int go(const options& o) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--probe") == 0) return penverbs::probe();
   penverbs::options o;
-  penstock::command_line line(
-      "penverbs",
-      "Runs a program with shm0 as a device of the system's libibverbs: without RDMA hardware,\n"
-      "without a kernel module, without root. Commands of one user meet on it.");
+  penstock::command_line line("penverbs",
+                              "Runs a program with shm0 as a device of the system's libibverbs.\n"
+                              "This needs no RDMA hardware, no kernel module and no root. Commands "
+                              "of one user reach each other\n"
+                              "through the device.");
   line.flag("--check", o.check,
-            "says what is found here and which way would be gone; runs nothing");
+            "Says what is found here, and which of the ways --way would take; runs nothing");
   line.word("--way", o.way, {"auto", "namespace", "link", "preload"},
-            "how the device is shown; auto tries them in this order");
+            "How the device is shown to libibverbs; auto tries the others in this order");
   line.rest(o.command);
   line.footer(
       "Example, in two terminals:\n"
