@@ -1,7 +1,7 @@
-// Remote atomics of the C++ interface: operations on single words in segments, each as a whole. Who
-// carries them out is decided once for a domain, from its type and operations, and alike on all
-// ranks: this process itself where the segment is mapped, the device, or the target's processor by
-// active message; never two of them that could tear each other on one word.
+// Remote atomics of the C++ interface: indivisible operations on single words in segments. A
+// domain's type and operations decide once, and alike on all ranks, who carries them out: this
+// process itself where the segment is mapped, the device, or the target's processor by active
+// message. It is never two that do not exclude each other on one word.
 //
 //   atomic_domain<std::uint64_t> counters(mem, atomic_ops::add | atomic_ops::get);
 //   std::uint64_t old;
@@ -18,7 +18,8 @@
 
 namespace penstock::PENSTOCK_ABI {
 
-/// The operations, a bit each. inc and dec are add and sub of 1; and, or, xor for integers only.
+/// The operations, a bit each. inc and dec are add and sub of 1; bit_and, bit_or and bit_xor are
+/// for integers only.
 enum class atomic_ops : std::uint32_t {
   get = 1u << 0,
   set = 1u << 1,
@@ -46,8 +47,8 @@ concept atomic_type = std::same_as<T, std::int32_t> || std::same_as<T, std::uint
 
 /// Who may carry out a domain's operations.
 enum class atomic_path : std::uint8_t {
-  automatic,  ///< the device where it can; then nobody else may touch the words meanwhile
-  processor,  ///< never the device: the target's program may use std::atomic_ref on the words too
+  automatic,  ///< the device if it can; then nothing but the domain may touch the words meanwhile
+  processor,  ///< never the device; the target's program may use std::atomic_ref on the words, too
 };
 
 namespace detail {
@@ -174,21 +175,21 @@ status run_atomic(conduit::engine& e, const atomic_call& c) noexcept;
 
 }  // namespace detail
 
-/// A set of operations on words of one type. Made alike on every rank that uses the words: same
-/// type, operations and path; no communication. All access to a word that may be concurrent goes
-/// through domains that agree in this. Words lie in segments, aligned to their size.
+/// A set of operations on words of one type. Every rank that uses the words makes a domain with the
+/// same type, operations and path; that takes no communication. All access to a word that may be
+/// concurrent must go through such domains. Words lie in segments, aligned to their size.
 ///
-/// Every operation is complete at the target when the call returns, and ordered for the caller with
-/// what comes before and after it. Failures: as remote_memory's; misaligned;
-/// unsupported (an operation that is not in the domain). A mapped word costs one locked
-/// instruction.
+/// An operation is complete at the target when the call returns, and is ordered for the caller with
+/// what comes before and after it. Failures are those of remote_memory, misaligned, and unsupported
+/// (the operation is not in the domain). Thread rules are those of endpoint. Cost: one locked
+/// instruction on a mapped word, otherwise a round trip of the device or of a message.
 template <class T>
 class atomic_domain {
   static_assert(atomic_type<T>, "32- and 64-bit integers, float and double");
 
  public:
-  /// mem: of the endpoint whose segments hold the words; ops: all that will be used; path: who
-  /// carries them out.
+  /// mem is of the endpoint whose segments hold the words, and is copied. ops has every operation
+  /// that will be used. path says who may carry them out.
   atomic_domain(remote_memory& mem, atomic_ops ops,
                 atomic_path path = atomic_path::automatic) noexcept
       : mem_(mem),
@@ -196,28 +197,29 @@ class atomic_domain {
         device_(path == atomic_path::automatic &&
                 detail::atomics_by_device(mem.internals(), detail::atomic_type_number<T>, ops)) {}
 
-  /// True: the device carries the operations out.
+  /// True if the device carries the operations out.
   [[nodiscard]] bool by_device() const noexcept { return device_; }
 
   /// Reads the word at rank r into value.
   status get(rank_id r, const T* word, T& value) noexcept {
     return run<atomic_ops::get>(r, const_cast<T*>(word), T{}, T{}, &value);
   }
-  /// Stores v.
+  /// Stores v in the word at rank r.
   status set(rank_id r, T* word, T v) noexcept { return run<atomic_ops::set>(r, word, v); }
-  /// Stores v; old: what the word was.
+  /// Stores v, and writes the former value to old.
   status swap(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::swap>(r, word, v, T{}, &old);
   }
-  /// Stores desired if the word is expected, bit by bit; old: what it was.
+  /// Stores desired if the word equals expected bit by bit, and writes the former value to old.
   status cas(rank_id r, T* word, T expected, T desired, T& old) noexcept {
     return run<atomic_ops::cas>(r, word, expected, desired, &old);
   }
-  /// The same without an answer.
+  /// The same without the former value.
   status cas(rank_id r, T* word, T expected, T desired) noexcept {
     return run<atomic_ops::cas>(r, word, expected, desired);
   }
-  /// Changes the word at rank r by v (inc, dec: by 1), without an answer. Integers wrap around.
+  /// Change the word at rank r by v, or by 1 (inc, dec), without returning its value. Integers wrap
+  /// around.
   ///@{
   status add(rank_id r, T* word, T v) noexcept { return run<atomic_ops::add>(r, word, v); }
   status sub(rank_id r, T* word, T v) noexcept { return run<atomic_ops::sub>(r, word, v); }
@@ -236,7 +238,7 @@ class atomic_domain {
     return run<atomic_ops::bit_xor>(r, word, v);
   }
   ///@}
-  /// The same, with the former value in old.
+  /// The same, and write the former value to old.
   ///@{
   status fetch_add(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::add>(r, word, v, T{}, &old);
@@ -270,8 +272,9 @@ class atomic_domain {
   }
   ///@}
 
-  /// Any of the above with an explicit handle: a and b as there; old (may be null) is written
-  /// before the operation is complete, and must stay until then.
+  /// Any of the above with an explicit handle. a and b are the operands as above (of cas: expected
+  /// and desired). old may be null; it is written before the operation is complete, and must live
+  /// until then.
   template <atomic_ops Op>
   operation start(rank_id r, T* word, T a, T b = T{}, T* old = nullptr) noexcept {
     if (T* const here = reach<Op>(r, word)) [[likely]] {

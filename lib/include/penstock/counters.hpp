@@ -1,7 +1,7 @@
-// What an endpoint has counted for each of the other ranks, as endpoint::counters() answers it, and
-// the tables of the counters' names, from which every text is written: the files of
+// What an endpoint has counted for each of the other ranks, as endpoint::counters() returns it, and
+// the tables of the counters' names. Every text is written from these tables: the files of
 // PENSTOCK_COUNTERS, what pentop shows, and the C interface. All counts start at 0 with start() and
-// only grow, but for those that their text calls "now".
+// only grow, except those whose text begins with "now".
 #pragma once
 
 #include <cstdint>
@@ -10,69 +10,69 @@
 
 namespace penstock {
 
-/// Messages of one direction. Bytes are those of payloads: a Short has none.
+/// Messages of one direction. Bytes are those of payloads; a Short has none.
 struct message_counters {
-  /// Counted by kind; payload bytes.
+  /// Messages of user handlers by kind, and their payload bytes.
   ///@{
   std::uint64_t shorts = 0, mediums = 0, longs = 0;
   std::uint64_t medium_bytes = 0, long_bytes = 0;
   ///@}
-  std::uint64_t own = 0;  ///< of the library itself: barriers, atomics that travel as messages
+  std::uint64_t own = 0;  ///< messages of the library itself, such as barriers and atomics
 };
 
 /// One other rank, or this process itself.
 struct peer_counters {
-  std::uint32_t rank = 0;  ///< the other one
+  std::uint32_t rank = 0;  ///< its rank
   const char* path = "";   ///< "rings", "verbs", "self"
-  /// Messages by direction.
+  /// Messages to and from it.
   ///@{
   message_counters requests_sent, requests_handled, replies_sent, replies_handled;
   ///@}
-  /// One-sided operations that went to the device. Those on memory that is mapped here are copies,
-  /// which nothing counts.
+  /// One-sided operations on its memory that went to the device. Operations on memory that is
+  /// mapped here are plain copies, which are not counted.
   ///@{
   std::uint64_t puts = 0, put_bytes = 0, gets = 0, get_bytes = 0, device_atomics = 0;
   ///@}
   std::uint64_t stalls = 0;           ///< requests that waited for credits
   std::uint64_t waits = 0;            ///< requests that waited for anything
-  std::uint64_t wait_ns = 0;          ///< how long they waited together, ended waits only
-  std::uint64_t waiting_ns = 0;       ///< now: how long the current wait has lasted; 0: none
-  const char* waits_for = "";         ///< now: what it waits for
+  std::uint64_t wait_ns = 0;          ///< how long they waited in all, in waits that have ended
+  std::uint64_t waiting_ns = 0;       ///< now: how long the current wait has lasted; 0 if none
+  const char* waits_for = "";         ///< now: what the current wait is for
   std::uint64_t credit_messages = 0;  ///< messages that carried nothing but credits
-  std::uint64_t credits_lent = 0;     ///< on demand, to that rank
-  std::uint64_t credits_revoked = 0;  ///< that it gave back
+  std::uint64_t credits_lent = 0;     ///< credits lent to it on demand
+  std::uint64_t credits_revoked = 0;  ///< credits that it gave back
   std::uint64_t loan = 0;             ///< now: credits lent to it
   std::uint64_t holds = 0;            ///< now: credits lent by it that are free
-  std::uint64_t most_in_use = 0;      ///< high-water mark of its credits, as epochs remember it
-  std::uint64_t ring_most = 0;  ///< high-water mark of the ring of requests, as looks at it saw
-  std::uint64_t transfers_most = 0;  ///< most one-sided operations in the device's hands at a time
+  std::uint64_t most_in_use = 0;      ///< most of its credits in use, as epochs remember it
+  std::uint64_t ring_most = 0;        ///< most requests seen at a time in the ring to it
+  std::uint64_t transfers_most = 0;   ///< most one-sided operations that the device had at a time
 };
 
 /// One endpoint of this process.
 struct endpoint_counters {
-  /// What they count stands in endpoint_counter_rows.
+  /// endpoint_counter_rows says what these count.
   ///@{
   std::uint64_t polls = 0;
   std::uint64_t connections = 0;
-  std::uint64_t credits = 0, bank = 0, epochs = 0;  ///< of all domains; bank: now
+  std::uint64_t credits = 0, bank = 0, epochs = 0;  ///< of all domains; bank is that of now
   std::uint64_t registration_hits = 0, registrations = 0, evictions = 0, invalidations = 0;
   ///@}
-  std::uint64_t bytes_registered = 0;  ///< now, by the cache of registrations
-  /// Rights to other ranks' memory, with segment everything: found, and asked for.
+  std::uint64_t bytes_registered = 0;  ///< now: bytes in the cache of registrations
+  /// With segment everything: rights to other ranks' memory that were found, or asked for.
   ///@{
   std::uint64_t remote_hits = 0, remote_asks = 0;
   ///@}
-  /// Completions of sends awaited at a time, by queue pairs: the most in one domain, and how many
-  /// it has room for.
+  /// Of queue pairs: the most completions of sends that one domain awaited at a time, and the
+  /// number that it has room for.
   ///@{
   std::uint64_t sends_most = 0, sends_room = 0;
   ///@}
-  /// Of the whole port, since it came up; 0 where the device has no such counters.
+  /// What the whole port has counted since it came up; 0 where the device has no such counters.
   ///@{
   std::uint64_t retransmissions = 0, receiver_not_ready = 0;
   ///@}
-  std::vector<peer_counters>
-      peers;  ///< of ranks that a message or an operation went to or came from
+  /// The ranks that a message or an operation went to or came from, in order.
+  std::vector<peer_counters> peers;
 };
 
 /// A counter's name in texts, what it counts, and where it lies.

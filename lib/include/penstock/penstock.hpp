@@ -1,8 +1,8 @@
 // The C++20 interface of Penstock: processes of a job exchange active messages through endpoints.
-// Link with penstock-seq (one thread), penstock-parsync (one at a time) or penstock-par (any
-// number) and compile with PENSTOCK_MODE=seq, parsync or par, which CMake and pkg-config define;
-// all that is here lies in an inline namespace of that name, so that only the library of that mode
-// links. GASNet programs use gasnet.h instead.
+// Programs link penstock-seq (one thread), penstock-parsync (one thread at a time) or penstock-par
+// (any number of threads), and are compiled with PENSTOCK_MODE=seq, parsync or par, which CMake and
+// pkg-config define. Everything here lies in an inline namespace of that name, so that only the
+// library of that mode links. GASNet programs use gasnet.h instead.
 //
 //   auto w = penstock::world::join();                     // who is in the job
 //   auto ep = penstock::endpoint::open(*w);               // a device, queues, credits
@@ -42,7 +42,7 @@ namespace penstock::PENSTOCK_ABI {
 /// Number of a process in its job, 0 … size-1.
 using rank_id = std::uint32_t;
 
-/// Most 32-bit argument words of one message.
+/// The largest number of 32-bit argument words of one message.
 inline constexpr unsigned max_args = 16;
 
 class token;
@@ -98,18 +98,23 @@ struct payload_handler {
   std::uint8_t index = 0;  ///< in the table that all ranks have alike
 };
 
-/// The running handler's view of its message; valid only inside the handler, on its thread.
+/// The running handler's view of its message. It is valid only inside the handler, on the thread
+/// that runs it; no call on it waits.
 class token {
  public:
   /// The rank that sent the message.
   [[nodiscard]] rank_id source() const noexcept;
   /// True in the handler of a request, which may reply once; false in the handler of a reply.
   [[nodiscard]] bool is_request() const noexcept;
-  /// The endpoint the message came to. Requests may not be sent on it from a handler.
+  /// The endpoint that the message came to. A handler must not send requests on it.
   [[nodiscard]] endpoint& at() const noexcept;
 
-  /// Replies; at most once, from the handler of a request. Never waits: the room was taken
-  /// beforehand. The payload may be reused on return.
+  /// Sends the reply: at most once, and only in the handler of a request. It never waits, since the
+  /// room for it was taken before the handler began. args go to the handler h at the requester;
+  /// payload has at most endpoint::max_medium() bytes, and may be reused on return. ok: the reply
+  /// is on its way. Otherwise nothing was sent: not_in_handler, replied_twice, bad_handler,
+  /// too_long, bad_arguments, peer_dead or device_error. Source: GASNet specification 2.3,
+  /// gasnet_AMReply.
   ///@{
   template <detail::argument... A>
   status reply_short(short_handler<A...> h, std::type_identity_t<A>... args) {
@@ -124,7 +129,9 @@ class token {
                             payload.size());
   }
   ///@}
-  /// Puts payload at dest, an address in the requester's segment, then runs the handler there.
+  /// Puts payload at dest, an address in the requester's segment, and then runs the handler there.
+  /// As reply_short, with at most endpoint::max_long() bytes; out_of_segment: dest and payload do
+  /// not lie in the requester's segment.
   template <detail::argument... A>
   status reply_long(payload_handler<A...> h, std::span<const std::byte> payload, void* dest,
                     std::type_identity_t<A>... args) {
@@ -211,14 +218,18 @@ struct handler_traits<void (C::*)(token&, std::span<std::byte>, A...)> {
 
 }  // namespace detail
 
-/// Settings by name (PENSTOCK_… or GASNET_…) that win over the environment.
+/// Settings by name (PENSTOCK_… or GASNET_…), which take precedence over the environment.
 using setting_overrides = std::vector<std::pair<std::string, std::string>>;
 
-/// The job this process is part of. Joined from what penrun or PMIx left in the environment; a
-/// process started by itself is a job of one. Join once per process; outlives its endpoints.
+/// The job that this process is part of. penrun, PMIx or PMI say in the environment which job that
+/// is; a process that was started by itself is a job of one. A process joins once, and the world
+/// must live longer than its endpoints. One thread at a time may call its functions, but exit(),
+/// which any thread may call.
 class world {
  public:
-  /// overrides win over the environment. Fails where a launcher's variables make no sense.
+  /// Joins the job. overrides take precedence over the environment. It fails where a setting is
+  /// wrong, where the launcher cannot be reached, or where its variables make no sense. It waits
+  /// for nobody but the launcher.
   static result<world> join(const setting_overrides& overrides = {});
   /// Move only.
   ///@{
@@ -230,10 +241,12 @@ class world {
   [[nodiscard]] rank_id rank() const noexcept;
   /// Processes of the job.
   [[nodiscard]] rank_id size() const noexcept;
-  /// Ends every process of the job: this one at once, the others when they next poll, or are killed
-  /// when the grace (PENSTOCK_DEATH_GRACE) is over. The job's code is exactly code (0 to 255).
+  /// Ends every process of the job: this one at once, the others when they next poll, or by a kill
+  /// when the grace (PENSTOCK_DEATH_GRACE) is over. The job's exit code is code (0 to 255).
   [[noreturn]] void exit(int code) noexcept;
-  /// Allgather of one blob per rank through the launcher. Collective; slow; for set-up.
+  /// Gives every rank the bytes of all ranks, in the order of ranks, through the launcher. It is
+  /// collective, slow (milliseconds), meant for set-up, and does not poll: no handler runs while it
+  /// waits.
   result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine);
 
   struct impl;
@@ -263,62 +276,76 @@ enum class remote_access : std::uint8_t {
   everything,  ///< any memory: on a network device by registrations made on demand at the other end
 };
 
-/// A process's place in the exchange of active messages. Several may be open in one process. Move
-/// only. Thread rules: in penstock-par any thread may call anything but open, add, start and the
-/// destructor at any time; in penstock-parsync one at a time; in penstock-seq one thread only.
-/// Requests wait (polling, which runs handlers) while credits, tickets or buffers are short. A
-/// child made by fork() may exec or end: its calls fail with shut_down, its objects' destructors do
-/// nothing, and its end is no news to the job.
+/// A process's place in the exchange of active messages. A process may open several. Endpoints are
+/// move only.
+///
+/// Threads: in penstock-par any thread may call anything at any time, but open, add, start and the
+/// destructor; in penstock-parsync one thread at a time; in penstock-seq one thread only. Requests
+/// wait while credits, tickets or buffers are short; while they wait they poll, which runs
+/// handlers.
+///
+/// A child made by fork() may exec or end. Its calls fail with shut_down, the destructors of its
+/// objects do nothing, and the job does not notice its end.
 class endpoint {
  public:
-  /// Opens a device and makes the queues. Collective: all ranks open their endpoints in the same
-  /// order.
+  /// Opens a device and makes the queues. It is collective: all ranks open their endpoints in the
+  /// same order. overrides take precedence over the environment. A failure says what was asked for,
+  /// what there is, and what the user can do.
   static result<endpoint> open(world& w, const setting_overrides& overrides = {});
-  /// Move only; not while calls are in progress.
+  /// An endpoint must not be moved while calls on it are in progress.
   ///@{
   endpoint(endpoint&&) noexcept;
   endpoint& operator=(endpoint&&) noexcept;
   ///@}
-  /// Collective: all ranks destroy their endpoints after the same barriers, in the same order.
-  /// Waits, polling, until all do: what was sent before is then handled. A rank that destroys its
-  /// endpoint early (return from main, an exception) ends nobody by that: it waits for the exit
-  /// limit (PENSTOCK_EXITTIMEOUT, 2 s and more by default) and leaves without the others. Their
-  /// barriers that it has not begun fail at once with peer_dead, requests to it when it has gone,
-  /// and so does a wait that hears nothing from any rank for the exit limit after that.
+  /// The destructor is collective: all ranks destroy their endpoints after the same barriers, in
+  /// the same order. It waits, polling, until all ranks do, so that everything sent before has been
+  /// handled. A rank that destroys its endpoint early (by a return from main, or an exception) ends
+  /// no other rank by that: it waits for the exit limit (PENSTOCK_EXITTIMEOUT, 2 s and more by
+  /// default) and leaves without the others. Their barriers that it has not begun fail at once with
+  /// peer_dead. Requests to it fail so when it has gone, and so does a wait that then hears nothing
+  /// from any rank for the exit limit.
   ~endpoint();
 
   /// Registers a handler: a function void(token&, A...) for Shorts, or void(token&,
-  /// std::span<std::byte>, A...) for Mediums and Longs; or such a member function with its object.
-  /// Before start(); the same handlers in the same order on every rank. At most 255. The payload
-  /// may be changed in place, and is gone when the handler returns (Medium).
+  /// std::span<std::byte>, A...) for Mediums and Longs. Handlers are added before start(), the same
+  /// ones in the same order on every rank, and at most 255. A handler may change its payload in
+  /// place; a Medium's is gone when the handler returns, a Long's stays in the segment.
   template <auto F>
   requires std::same_as < typename detail::handler_traits<decltype(F)>::context,
   void > auto add() { return enter<F>(nullptr); }
-  /// The same for a member function; object must stay while the endpoint is open.
+  /// The same for a member function of object, which must live as long as the endpoint is open.
   template <auto F>
   auto add(typename detail::handler_traits<decltype(F)>::context* object) {
     return enter<F>(object);
   }
 
-  /// Registers the segment, checks that all ranks agree, and lets messages flow. Collective.
-  /// segment_bytes: this rank's share of remotely accessible memory, rounded up to pages; may be 0.
-  /// access: the same on all ranks.
+  /// Registers the segment, checks that all ranks agree on the handlers, and lets messages flow. It
+  /// is collective. segment_bytes is the size of this rank's segment, the memory that others may
+  /// reach; it is rounded up to pages and may be 0 or differ from other ranks'. The endpoint owns
+  /// the segment. access must be the same on all ranks.
   result<void> start(std::size_t segment_bytes = 0, remote_access access = remote_access::segments);
 
   /// This process's number in the job.
   [[nodiscard]] rank_id rank() const noexcept;
   /// Processes of the job.
   [[nodiscard]] rank_id size() const noexcept;
-  /// This rank's segment.
+  /// This rank's segment; the endpoint owns it.
   [[nodiscard]] std::span<std::byte> segment() const noexcept;
-  /// Where rank's segment lies in rank's own address space: for destinations of Longs.
+  /// Where rank's segment lies in rank's own address space: addresses in it are the destinations of
+  /// Longs, puts and gets. It must not be dereferenced here.
   [[nodiscard]] std::span<std::byte> segment_of(rank_id rank) const noexcept;
   /// Largest payload of a Medium, in bytes.
   [[nodiscard]] std::size_t max_medium() const noexcept;
-  /// Largest payload of a Long.
+  /// Largest payload of a Long, in bytes.
   [[nodiscard]] std::size_t max_long() const noexcept;
 
-  /// Sends a request. ok: the payload may be reused. Failures leave nothing sent.
+  /// Sends a request to rank `to` (0 to size()-1, this rank included), where the handler h runs
+  /// with args. payload has at most max_medium() bytes. It waits, polling, while credits, room or
+  /// the connection are short. ok: the request is on its way, and the payload may be reused. After
+  /// a failure nothing was sent: bad_rank, bad_handler, bad_arguments, too_long, in_handler (a
+  /// handler must not send requests), peer_dead, device_error or shut_down. Cost of a Short: by
+  /// rings one store of a cache line, by queue pairs one post. Source: GASNet specification 2.3,
+  /// gasnet_AMRequest.
   ///@{
   template <detail::argument... A>
   status request_short(rank_id to, short_handler<A...> h, std::type_identity_t<A>... args) {
@@ -333,7 +360,9 @@ class endpoint {
                               payload.size());
   }
   ///@}
-  /// Puts payload at dest, an address in the target's segment, then runs the handler there.
+  /// Puts payload at dest, an address in the target's segment, and then runs the handler there. As
+  /// request_medium, with at most max_long() bytes; out_of_segment: dest and payload do not lie in
+  /// the target's segment.
   template <detail::argument... A>
   status request_long(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
                       void* dest, std::type_identity_t<A>... args) {
@@ -341,7 +370,7 @@ class endpoint {
     return request_long_raw(to, h.index, p.w.data(), detail::total_words<A...>, payload.data(),
                             payload.size(), dest, false);
   }
-  /// As request_long, but payload must stay unchanged until the reply's handler runs.
+  /// As request_long, but the payload must stay unchanged until the handler of the reply runs.
   template <detail::argument... A>
   status request_long_async(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
                             void* dest, std::type_identity_t<A>... args) {
@@ -350,40 +379,47 @@ class endpoint {
                             payload.size(), dest, true);
   }
 
-  /// A hint that changes speed only: this process will soon have up to `messages` Mediums of
-  /// `bytes` each on their way to that rank at a time. Connects to it and asks for the credits that
-  /// this takes, so that they are there before the first message. What the other can lend it lends
-  /// (at most LENDER_LIMIT in an epoch; repeat the hint for more). Never waits. Not from a handler.
+  /// A hint, which changes nothing but speed: this process will soon have up to `messages` Mediums
+  /// of `bytes` bytes each on their way to that rank at a time. It starts a connection and asks for
+  /// the credits that these need, so that they are there before the first message. The other rank
+  /// lends what it can, at most LENDER_LIMIT in an epoch; a program that needs more repeats the
+  /// hint. It never waits, and must not be called in a handler.
   status expect(rank_id to, std::uint32_t messages, std::size_t bytes) noexcept;
 
-  /// Moves messages and runs handlers; never waits. Not from a handler.
+  /// Takes the messages that have arrived, runs their handlers, and returns; it never waits. It
+  /// must not be called in a handler. ok, or why messages can no longer flow (peer_dead,
+  /// device_error, shut_down). Cost when nothing has come: about one load for each connected peer.
   status poll() noexcept;
-  /// Polls, giving the core away when nothing comes, until done() is true.
+  /// Polls until done() is true, and gives the core away while nothing comes. ok, or the first
+  /// failure of a poll. done() is called between polls, by the calling thread.
   template <class Done>
   status wait_until(Done&& done) {
     for (unsigned empty = 0; !done();)
       if (const status s = poll_once(empty); is_failure(s)) return s;
     return status::ok;
   }
-  /// Returns when the handlers of all requests that this process sent before have run, whether they
-  /// reply or not; not those of their replies. Waits for what other threads of this process send
-  /// meanwhile, too. Polls; the others poll, and call nothing. Not from a handler. Cost: a round
-  /// trip to each rank that a request has gone to, or two. peer_dead: one of them has gone.
+  /// Returns when the handlers of all requests that this process sent before have run at their
+  /// targets, whether they reply or not. It does not wait for the handlers of replies, but does
+  /// wait for requests that other threads of this process send meanwhile. It polls; the targets
+  /// have to poll, too, and need no call of their own. It must not be called in a handler.
+  /// peer_dead: a target has gone. Cost: one or two round trips to each rank that a request has
+  /// gone to.
   status quiet() noexcept;
-  /// Returns when every rank has called it, which says nothing of messages: see quiet().
-  /// Collective; handlers run meanwhile. Not from a handler.
-  /// peer_dead: a rank has left and never comes; nor does any later barrier complete.
+  /// Returns when every rank has called it. That says nothing of messages, for which quiet() is
+  /// there. It is collective, polls, and must not be called in a handler. peer_dead: a rank has
+  /// left and will never come, so that no later barrier completes either.
   status barrier() noexcept;
 
-  /// What was counted since start(), all ranks together. Any thread.
+  /// What was counted since start(), for all ranks together. Any thread may call it.
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
-  /// The same by rank, kind and path, with bytes and waits (penstock/counters.hpp). Any thread;
-  /// counts of messages that are on their way may be a moment old. Cost: a walk over the ranks.
+  /// The same by rank, kind and path, with bytes and waits (penstock/counters.hpp). Any thread may
+  /// call it, while messages flow; its figures need not be of one moment. Cost: a walk over the
+  /// ranks.
   [[nodiscard]] endpoint_counters counters() const;
-  /// Bytes pinned, by purpose, as a table for people. for_ranks computes it for another job size
-  /// (0: this).
+  /// A table for people of the bytes that this process pins, by purpose. for_ranks computes it for
+  /// a job of that many processes; 0 is the job that this is.
   [[nodiscard]] std::string memory_report(std::size_t for_ranks = 0) const;
-  /// The device in use and why it was chosen, one line.
+  /// One line about the device in use, and why it was chosen.
   [[nodiscard]] std::string device() const;
 
   /// The library's own use.

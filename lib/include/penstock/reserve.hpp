@@ -1,6 +1,6 @@
 // Requests whose payload is written in place: where it will be sent from, or, for a Long to a
-// process of the same host, where it will be read. So a payload that is put together piece by piece
-// is not put together in a buffer first, and copied then.
+// process of the same host, where it will be read. So a program that puts a payload together piece
+// by piece needs no buffer of its own, and no copy from it.
 //
 //   auto m = penstock::reserve_medium(ep, to, handler, 100, 4096);  // 100 bytes or more
 //   std::size_t n = put_together(m.payload());                      // at most m.payload().size()
@@ -23,10 +23,10 @@ namespace penstock::PENSTOCK_ABI {
 
 namespace detail {
 
-/// A reservation but for its arguments' types.
+/// What reservations of all argument types have in common.
 class [[nodiscard]] reserved {
  public:
-  /// Move only: the other becomes empty; what this one held before is cancelled.
+  /// Move only: the other one becomes empty, and what this one held before is cancelled.
   ///@{
   reserved(reserved&& o) noexcept
       : engine_(o.engine_),
@@ -46,19 +46,20 @@ class [[nodiscard]] reserved {
     return *this;
   }
   ///@}
-  /// Cancels what was not committed.
+  /// Cancels the reservation if it was not committed.
   ~reserved() {
     if (draft_ != nullptr) cancel();
   }
 
-  /// Where to write: at least the bytes that were asked for, at an address that is a multiple of 16
-  /// (a Long's may be the place where it goes). Empty when nothing is reserved.
+  /// Where the program writes the payload: at least as many bytes as were asked for, at an address
+  /// that is a multiple of 16, or for a Long perhaps at its destination. Empty when nothing is
+  /// reserved.
   [[nodiscard]] std::span<std::byte> payload() const noexcept { return payload_; }
   /// True while something is reserved.
   [[nodiscard]] explicit operator bool() const noexcept { return draft_ != nullptr; }
-  /// Why nothing was reserved; ok if it was.
+  /// Why nothing was reserved; ok if something was.
   [[nodiscard]] status why() const noexcept { return why_; }
-  /// Gives the place back; nothing is sent. Any thread. Does nothing when nothing is reserved.
+  /// Gives the place back and sends nothing. Any thread may call it, also when nothing is reserved.
   void cancel() noexcept;
 
  protected:
@@ -79,22 +80,23 @@ class [[nodiscard]] reserved {
 
 }  // namespace detail
 
-/// Room for the payload of one request that is sent by commit(). Move only; destruction cancels. It
-/// holds no credits and no queue: other messages go, to the same rank too, and polls run handlers,
-/// while it is held. Must be gone before its endpoint is destroyed.
+/// Room for the payload of one request, which commit() sends. It is move only; its destruction
+/// cancels it. It holds no credits and no queue: while it is held, other messages go, to the same
+/// rank too, and polls run handlers. It must be gone before its endpoint is destroyed.
 template <detail::argument... A>
 class [[nodiscard]] reservation : public detail::reserved {
  public:
-  /// Sends the first `bytes` of payload(), and args to the handler; waits, polling, as any request
-  /// does. By the thread that has reserved, and not from a handler. ok: the payload is gone, and
-  /// payload() empty. Anything else sends nothing, and leaves the reservation as it is: too_long
-  /// (more bytes than reserved) and bad_arguments (by another thread, or nothing is reserved) also
-  /// log a line that says so; otherwise as endpoint::request_medium and request_long.
+  /// Sends the request with the first `bytes` bytes of payload(), and with args for the handler. It
+  /// waits, polling, as any request does. Only the thread that has reserved may call it, and not in
+  /// a handler. ok: the payload has gone, and payload() is empty. Any other status sends nothing
+  /// and leaves the reservation as it is: too_long (more bytes than were reserved) and
+  /// bad_arguments (another thread's reservation, or none), which also log a line, or a failure of
+  /// endpoint::request_medium or request_long.
   status commit(std::size_t bytes, std::type_identity_t<A>... args) noexcept {
     const detail::packed<A...> p(args...);
     return commit_raw(bytes, p.w.data(), true);
   }
-  /// As commit(), but answers what it is short of (is_short) instead of waiting.
+  /// As commit(), but where that would wait it returns what it is short of (is_short).
   status try_commit(std::size_t bytes, std::type_identity_t<A>... args) noexcept {
     const detail::packed<A...> p(args...);
     return commit_raw(bytes, p.w.data(), false);
@@ -110,20 +112,21 @@ class [[nodiscard]] reservation : public detail::reserved {
   using detail::reserved::reserved;
 };
 
-/// Reserves room for a Medium of at least `least` bytes (at most endpoint::max_medium()), and up to
-/// `most` where that costs nothing more. Never waits, whatever is short: credits are asked for when
-/// it is committed. An empty reservation says why(): bad_rank, bad_arguments (most < least),
-/// too_long (least above the maximum), in_handler, shut_down. Any thread; not from a handler. Cost:
-/// two RMWs on a network device, none among processes of a host.
+/// Reserves room for a Medium of at least `least` bytes, which is at most endpoint::max_medium(),
+/// and of up to `most` bytes where that costs nothing more. It never waits; credits are taken when
+/// the reservation is committed. why() of an empty reservation is bad_rank, bad_arguments (most <
+/// least), too_long (least is above the maximum), in_handler or shut_down. Any thread may call it,
+/// but not in a handler. Cost: two atomic read-modify-writes on a network device, none among
+/// processes of a host.
 template <detail::argument... A>
 reservation<A...> reserve_medium(endpoint& ep, rank_id to, payload_handler<A...> h,
                                  std::size_t least, std::size_t most) noexcept {
   return {ep, to, h.index, detail::total_words<A...>, false, least, most, nullptr};
 }
 
-/// The same of a Long that goes to dest, an address in the target's segment, of which at least
-/// `least` bytes must be left (out_of_segment). What is written may lie at dest at once: from now
-/// until the handler runs, and after a cancel, the bytes there are undefined.
+/// The same for a Long that goes to dest, an address in the target's segment, in which at least
+/// `least` bytes must follow (else out_of_segment). The payload may be written directly to dest:
+/// from this call until the handler runs, and after a cancel, the bytes there are undefined.
 template <detail::argument... A>
 reservation<A...> reserve_long(endpoint& ep, rank_id to, payload_handler<A...> h, std::size_t least,
                                std::size_t most, void* dest) noexcept {

@@ -1,5 +1,5 @@
-// What a set-up call answers: a value, or an error that says what failed and what the user can do.
-// Whoever decides the error logs it, once; the data path uses status.hpp instead.
+// What a set-up call returns: a value, or an error that says what failed and what the user can do.
+// The caller decides whether to print it. Calls of the data path return a status (status.hpp).
 #pragma once
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ struct failure {
   [[nodiscard]] std::string message() const;
 };
 
-/// A value or an error. Cost: one branch; no exception is thrown.
+/// A value or an error. It costs one branch, and throws no exception.
 template <class T>
 class [[nodiscard]] result {
  public:
@@ -29,13 +29,13 @@ class [[nodiscard]] result {
   result(failure e) : v_(std::in_place_index<1>, std::move(e)) {}    // NOLINT: implicit on purpose
 
   ///@}
-  /// True: there is a value.
+  /// True if there is a value.
   ///@{
   explicit operator bool() const noexcept { return v_.index() == 0; }
   [[nodiscard]] bool has_value() const noexcept { return v_.index() == 0; }
   ///@}
 
-  /// The value; only after operator bool said true.
+  /// The value; only if there is one.
   ///@{
   T& operator*() & { return *std::get_if<0>(&v_); }
   const T& operator*() const& { return *std::get_if<0>(&v_); }
@@ -44,26 +44,26 @@ class [[nodiscard]] result {
   const T* operator->() const { return std::get_if<0>(&v_); }
   ///@}
 
-  /// The error; only after operator bool said false.
+  /// The error; only if there is one.
   [[nodiscard]] const failure& error() const { return *std::get_if<1>(&v_); }
 
  private:
   std::variant<T, failure> v_;
 };
 
-/// result of a call that yields nothing.
+/// The result of a call that has no value.
 template <>
 class [[nodiscard]] result<void> {
  public:
   result() = default;  ///< success
-  /// Implicit on purpose, as the other's.
+  /// Implicit on purpose, as in result<T>.
   result(failure e) : e_(std::move(e)), ok_(false) {}  // NOLINT: implicit on purpose
-  /// True: the call did not fail.
+  /// True if the call did not fail.
   ///@{
   explicit operator bool() const noexcept { return ok_; }
   [[nodiscard]] bool has_value() const noexcept { return ok_; }
   ///@}
-  /// The error; only after operator bool said false.
+  /// The error; only if there is one.
   [[nodiscard]] const failure& error() const { return e_; }
 
  private:

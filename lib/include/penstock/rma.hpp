@@ -1,6 +1,6 @@
 // Put and get of the C++ interface: one-sided operations between this process's memory and the
-// segments of an endpoint's ranks. Segments that are mapped here (same host) are reached by the
-// inline functions of this header without a call; all else by the device.
+// segments of an endpoint's ranks. The inline functions of this header reach segments that are
+// mapped here (those of the same host) without a call; the device reaches all others.
 //
 //   penstock::remote_memory mem(ep);                  // after ep.start()
 //   mem.put(1, ep.segment_of(1).data(), bytes);       // complete at rank 1 when it returns
@@ -30,15 +30,15 @@ namespace detail {
 
 struct atomic_call;
 
-/// The part of a rank's memory that this process reaches by load and store. bytes is 0 until it is
-/// known (mapped on the first access), and is written last.
+/// The part of a rank's memory that this process reaches by load and store. bytes is 0 until the
+/// part is mapped, which the first access does, and is written last.
 struct alignas(32) window {
   std::uintptr_t base = 0;  ///< in the rank's own address space
   std::atomic<std::size_t> bytes{0};
   std::atomic<std::byte*> here{nullptr};
 };
 
-/// memcpy that does not call for the sizes of single values.
+/// memcpy that makes no call for the sizes of single values.
 inline void copy_bytes(void* to, const void* from, std::size_t n) noexcept {
   if (n == 8)
     std::memcpy(to, from, 8);
@@ -53,21 +53,22 @@ inline void copy_bytes(void* to, const void* from, std::size_t n) noexcept {
 /// When the source of a put may be changed.
 enum class source_reuse : std::uint8_t {
   on_return,      ///< when the call returns
-  on_completion,  ///< when the operation is complete (GASNet's bulk): may save a copy or a wait
+  on_completion,  ///< when the operation is complete (GASNet's bulk); may save a copy or a wait
 };
 
-/// An operation that may still be in flight. Move only; a moved-from, default-made or waited-for
-/// one is complete. Any thread may wait for it, one at a time. Destruction waits.
+/// A handle of an operation that may still be in flight. It is move only. A handle that was moved
+/// from, made by default, or waited for is complete. Any thread may wait for it, but only one at a
+/// time. Its destruction waits.
 class [[nodiscard]] operation {
  public:
   operation() = default;
-  /// The other becomes complete.
+  /// The other handle becomes complete.
   operation(operation&& o) noexcept
       : op_(std::exchange(o.op_, nullptr)),
         engine_(o.engine_),
         generation_(o.generation_),
         result_(o.result_) {}
-  /// The two change places.
+  /// The two handles change places.
   operation& operator=(operation&& o) noexcept {
     std::swap(op_, o.op_);
     std::swap(engine_, o.engine_);
@@ -80,11 +81,12 @@ class [[nodiscard]] operation {
       (void)sync(true);
   }
 
-  /// Waits, polling, which runs handlers. ok, or why the operation failed or could not be started.
+  /// Waits until the operation is complete. It polls, which runs handlers. ok, or why the operation
+  /// failed or could not be started.
   status wait() noexcept { return op_ == nullptr ? result_ : sync(true); }
-  /// Looks once; pending if it is still in flight.
+  /// Polls once. pending if the operation is still in flight, else as wait().
   status try_wait() noexcept { return op_ == nullptr ? result_ : sync(false); }
-  /// False once a wait has found it complete.
+  /// True until a wait has found the operation complete.
   [[nodiscard]] bool in_flight() const noexcept { return op_ != nullptr; }
 
  private:
@@ -104,29 +106,33 @@ class [[nodiscard]] operation {
   status result_ = status::ok;
 };
 
-/// Waits for all; the first failure, else ok.
+/// Waits for all operations. The first failure, or ok.
 status wait_all(std::span<operation> ops) noexcept;
-/// Waits until at least one that was in flight is complete (or none was in flight).
+/// Waits until at least one operation that was in flight is complete; returns at once if none was.
 status wait_some(std::span<operation> ops) noexcept;
-/// ok when all are complete, else pending. Looks once.
+/// Polls once. ok if all operations are complete, else pending.
 status try_all(std::span<operation> ops) noexcept;
-/// ok when at least one that was in flight is complete now, or none was in flight; else pending.
+/// Polls once. ok if an operation that was in flight is complete now, or none was in flight; else
+/// pending.
 status try_some(std::span<operation> ops) noexcept;
 
-/// The one-sided operations of an endpoint. A cheap handle: copy it, one a thread or one for all.
+/// The one-sided operations of an endpoint. Copies are cheap; threads may share one object or have
+/// one each.
 ///
-/// Remote addresses are in the remote rank's address space and must lie in its segment
-/// (endpoint::segment_of); local memory may be anywhere, also read-only for puts; the two must not
-/// overlap. Waiting calls poll, which runs handlers; none of these may be called from a handler,
-/// but for those on mapped memory. Threads: as endpoint. Failures, as values:
+/// A remote address is one of the remote rank's address space, and must lie in its segment
+/// (endpoint::segment_of). Local memory may lie anywhere; that of puts may be read-only. The two
+/// must not overlap. Calls that wait poll, which runs handlers. No function may be called in a
+/// handler unless it concerns mapped memory. The thread rules are those of endpoint. Failures are
+/// returned:
 ///   bad_rank, out_of_segment, in_handler, shut_down   nothing was done
-///   device_error, peer_dead                           part of it may have been done
+///   device_error, peer_dead                           part of the operation may have been done
 class remote_memory {
  public:
-  /// ep must have been started, and outlives this and all operations.
+  /// ep must have been started, and must live longer than this object and all operations.
   explicit remote_memory(endpoint& ep) noexcept;
 
-  /// Blocking: complete at both ends on return. Mapped: a copy, about a nanosecond for 8 bytes.
+  /// Blocking: the operation is complete at both ends when the call returns. Cost: to mapped memory
+  /// that of a copy, about a nanosecond for 8 bytes; otherwise a round trip of the device.
   ///@{
   status put(rank_id to, void* dest, std::span<const std::byte> src) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
@@ -139,7 +145,7 @@ class remote_memory {
     return get_slow(dest, from, src);
   }
   ///@}
-  /// One value of up to 8 bytes, blocking.
+  /// Blocking, for one value of up to 8 bytes.
   ///@{
   template <detail::argument T>
   requires(sizeof(T) <= 8) status put_value(rank_id to, T* dest, const T& value)
@@ -148,12 +154,13 @@ class remote_memory {
   requires(sizeof(T) <= 8) status get_value(T& value, rank_id from, const T* src)
   noexcept { return get(std::as_writable_bytes(std::span<T, 1>(&value, 1)), from, src); }
   ///@}
-  /// Sets each of bytes bytes at dest to value, blocking.
+  /// Blocking: sets `bytes` bytes at dest to value.
   status set(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept {
     return set_nb(to, dest, value, bytes).wait();
   }
 
-  /// With an explicit handle: the operation is complete when it has been waited for.
+  /// With an explicit handle: the operation is complete when the handle has been waited for. src
+  /// must stay unchanged as long as r says, and dest of a get untouched until then.
   ///@{
   operation put_nb(rank_id to, void* dest, std::span<const std::byte> src,
                    source_reuse r = source_reuse::on_return) noexcept {
@@ -169,7 +176,7 @@ class remote_memory {
   operation set_nb(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
 
   ///@}
-  /// With an implicit handle: waited for together, each thread its own.
+  /// With an implicit handle: each thread waits for all of its own together (wait_implicit).
   ///@{
   status put_nbi(rank_id to, void* dest, std::span<const std::byte> src,
                  source_reuse r = source_reuse::on_return) noexcept {
@@ -184,27 +191,28 @@ class remote_memory {
   }
   status set_nbi(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
   ///@}
-  /// Wait for this thread's implicit puts and sets; gets; both. Not those of an access region.
+  /// Wait for this thread's implicit puts and sets, for its gets, or for both, but not for those of
+  /// an access region. ok, or the first failure.
   ///@{
   status wait_puts() noexcept { return wait_implicit(true, false); }
   status wait_gets() noexcept { return wait_implicit(false, true); }
   status wait_implicit() noexcept { return wait_implicit(true, true); }
   ///@}
-  /// The same, looking once: ok or pending.
+  /// Poll once. ok if they are complete, else pending.
   ///@{
   status try_puts() noexcept { return try_implicit(true, false); }
   status try_gets() noexcept { return try_implicit(false, true); }
   status try_implicit() noexcept { return try_implicit(true, true); }
 
   ///@}
-  /// Until end_region(), this thread's implicit operations belong to one handle. Regions do not
-  /// nest: false if one is open.
+  /// Begins an access region: until end_region(), this thread's implicit operations belong to one
+  /// handle. Regions do not nest; false if one is open already.
   [[nodiscard]] bool begin_region() noexcept;
-  /// The handle of all since begin_region(); complete if there was none.
+  /// Ends the access region. The handle of all its operations; complete if there were none.
   operation end_region() noexcept;
 
-  /// Where [addr, addr+bytes) of a rank's segment lies here; null if it cannot be reached by load
-  /// and store, or has not been yet.
+  /// Where [addr, addr+bytes) of a rank's segment lies in this process. Null if loads and stores
+  /// cannot reach it, or if no operation has mapped it yet. Cost: a few loads.
   [[nodiscard]] std::byte* reach(rank_id r, const void* addr, std::size_t bytes) const noexcept {
     if (r >= size_) [[unlikely]]
       return nullptr;
