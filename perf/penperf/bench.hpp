@@ -37,7 +37,7 @@ struct bench_row {
   const char* name;
   const char* help;
   bool is_latency;
-  bool timed_rounds;  ///< a round is as long as options::seconds, not so many operations
+  bool timed_rounds;  ///< a round lasts options::seconds, and has no fixed number of operations
   /// What the report calls the kind of it.
   const char* (*kind)(const options& o);
   /// Fills in what the command line left open; an English complaint if the rest makes no sense.

@@ -26,8 +26,9 @@ enum class access { put, get, fetch_add };
 
 /// How a flood or a stream goes, if not one way and as fast as it can.
 struct manner {
-  std::uint32_t both = 0;    ///< 1: the target sends as many, at the same time
-  std::uint32_t window = 0;  ///< not 0: waits for an answer after so many, or has so many in flight
+  std::uint32_t both = 0;  ///< 1: the target sends as many, at the same time
+  std::uint32_t window =
+      0;  ///< not 0: after this many it waits for an answer, or this many are in flight
 };
 
 /// What was found, at the requester; empty at the target.

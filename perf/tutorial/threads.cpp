@@ -10,7 +10,7 @@ using namespace penstock;
 
 constexpr unsigned senders = 3, messages = 1000;
 
-struct tally {
+struct hit_counter {
   short_handler<unsigned> hit;
   std::atomic<unsigned> hits{0};  // handlers of one rank may run on several threads at once
 
@@ -23,8 +23,8 @@ int main() {
   result<endpoint> ep = endpoint::open(*job);
   if (!ep) return std::fprintf(stderr, "%s\n", ep.error().message().c_str()), 1;
 
-  tally t;
-  t.hit = ep->add<&tally::on_hit>(&t);
+  hit_counter t;
+  t.hit = ep->add<&hit_counter::on_hit>(&t);
   if (const auto started = ep->start(); !started)
     return std::fprintf(stderr, "%s\n", started.error().message().c_str()), 1;
 

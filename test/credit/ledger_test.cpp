@@ -111,7 +111,7 @@ TEST_CASE("static credits do not move") {
   CHECK(l.bank() == 100);
 }
 
-TEST_CASE("an epoch ends after so many requests, and is told to each peer once") {
+TEST_CASE("an epoch ends after its number of requests, and is told to each peer once") {
   seq_ledger l(planned(3, 0, small(4, 100, 4)));
   CHECK_FALSE(l.take_epoch_mark(1));
   for (int i = 0; i < 4; ++i) static_cast<void>(l.on_request(1, 1, 0, false));

@@ -347,7 +347,7 @@ TEST_CASE("penperf -b measures both ways at once, beside a twin that does") {
   ::unsetenv("PENSTOCK_DIRECT");
 }
 
-TEST_CASE("penperf --window keeps so many in flight: messages are answered after so many") {
+TEST_CASE("penperf --window N keeps N in flight: messages are answered after every N") {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> words = {PENPERF,    "am_rate", "-n",        "200",
                                       "--rounds", "1",       "--counters"};

@@ -7,7 +7,7 @@
 
 using namespace penstock::perf;
 
-TEST_CASE("Percentiles are the smallest samples that so many do not exceed") {
+TEST_CASE("A percentile is the smallest sample that its share of the samples does not exceed") {
   std::vector<std::uint64_t> samples(1000);
   std::iota(samples.rbegin(), samples.rend(), 1u);  // 1000 … 1
   const summary s = summarize(samples, 2.0);
