@@ -11,11 +11,10 @@
 
 GASNETT_BEGIN_EXTERNC
 
-/* ---- what the library of this mode defines. args: n of them, n at most 16, and room for an even
- * number. The payload may be
- * reused when a function returns, but for an asynchronous Long, whose payload must stay until its
- * reply's handler runs. Requests wait, polling, while resources are short; replies do not.
- * GASNET_OK or an error ---- */
+/* ---- what the library of this mode defines. args has n arguments, n is at most 16, and there is
+ * room for an even number. The payload may be reused when a function returns; only that of an
+ * asynchronous Long must stay until the handler of its reply runs. Requests wait, polling, while
+ * resources are short; replies do not wait. They return GASNET_OK or an error ---- */
 extern int GASNETC_(request_short)(gasnet_node_t dest, gasnet_handler_t handler, unsigned n,
                                    const gasnet_handlerarg_t* args);
 extern int GASNETC_(request_medium)(gasnet_node_t dest, gasnet_handler_t handler,
@@ -32,7 +31,7 @@ extern int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler
 extern int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                                 size_t nbytes, void* dest_addr, unsigned n,
                                 const gasnet_handlerarg_t* args);
-/* Ends the program: the number of arguments given is not the number announced. */
+/* Ends the program, since the number of arguments given is not the number announced. */
 extern void GASNETC_(bad_argument_count)(const char* function, int announced,
                                          int given) GASNETT_NORETURN;
 

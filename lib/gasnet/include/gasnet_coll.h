@@ -1,9 +1,9 @@
-/* Collective operations and teams. Includes gasnet.h, which includes it.
+/* Collective operations and teams. This header and gasnet.h include each other.
  *
- * An image is a thread that takes part: one for each process, or, in PAR, as many as
- * gasnet_coll_init was told of. Calls over one team come in the same order on all its images. Each
- * operation exists blocking and with a handle (_nb), and with lists of addresses (M): one for each
- * image of this process (LOCAL), or for every image of the team (SINGLE). */
+ * An image is a thread that takes part. A process has one, or, in PAR, as many as gasnet_coll_init
+ * was told. All images of a team make their calls over it in the same order. Each operation exists
+ * in a blocking form and in one with a handle (_nb), and both also with lists of addresses (M): one
+ * address for each image of this process (LOCAL), or for every image of the team (SINGLE). */
 #ifndef _INCLUDED_GASNET_H
 #include <gasnet.h> /* and through it this header */
 #endif
@@ -20,7 +20,7 @@
 #define GASNET_COLL_SYNC_FLAG_MASK 0x3f
 #define GASNET_COLL_SINGLE (1 << 6)
 #define GASNET_COLL_LOCAL (1 << 7)
-/* Taken, and not needed. */
+/* These flags are accepted, and change nothing. */
 #define GASNET_COLL_SRC_IN_SEGMENT (1 << 8)
 #define GASNET_COLL_DST_IN_SEGMENT (1 << 9)
 #define GASNET_COLL_FIXED_THREADS_PER_NODE (1 << 11)
@@ -32,10 +32,10 @@
 #define GASNET_COLL_REDUCE_OP_CUSTOM (1 << 17)
 #define GASNET_COLL_INCLUSIVE_SCAN (1 << 18)
 #define GASNET_COLL_EXCLUSIVE_SCAN (1 << 19)
-/* Refused: no handle stands for several operations. */
+/* This flag is refused: no handle stands for several operations. */
 #define GASNET_COLL_AGGREGATE (1 << 10)
 
-/* ---- of functions: where they may run, and that their order matters ---- */
+/* ---- flags of functions: where they may run, and whether their order matters ---- */
 #define GASNET_COLL_AMSAFE (1 << 0)
 #define GASNET_COLL_NONCOMM (1 << 1)
 
@@ -77,7 +77,7 @@ GASNETT_BEGIN_EXTERNC
 /* ---- what the library of this mode defines ---- */
 extern void GASNETC_(coll_init)(const gasnet_image_t images[], gasnet_image_t my_image,
                                 const gasnet_coll_fn_entry_t fn_tbl[], size_t fn_count);
-/* dst and src: addresses, or lists where the operation's M form takes lists. */
+/* dst and src are addresses, or lists where the operation's M form takes lists. */
 extern void GASNETC_(coll_move)(gasnet_coll_optype_t op, gasnet_team_handle_t team, const void* dst,
                                 gasnet_image_t root, const void* src, size_t nbytes, int flags);
 extern gasnet_coll_handle_t GASNETC_(coll_move_nb)(gasnet_coll_optype_t op,
@@ -110,8 +110,8 @@ extern int GASNETC_(team_wait)(gasnet_team_handle_t team, int id, int flags);
 extern int GASNETC_(team_try)(gasnet_team_handle_t team, int id, int flags);
 extern int GASNETC_(team_result)(gasnet_team_handle_t team, int* id);
 
-/* ---- start: collective over all images, each once, after gasnet_attach. images: NULL, or how many
- * images each process has. Blocking. ---- */
+/* ---- start. It is collective over all images, each of which calls it once after gasnet_attach,
+ * and blocks. images is NULL, or has the number of images of each process ---- */
 #define gasnet_coll_init(images, my_image, fn_tbl, fn_count, init_flags) \
   ((void)(init_flags), GASNETC_(coll_init)((images), (my_image), (fn_tbl), (size_t)(fn_count)))
 
@@ -136,7 +136,7 @@ GASNETC_INLINE void gasnet_coll_wait_sync_some(gasnet_coll_handle_t* handles, si
 }
 
 /* ---- moving blocks of nbytes ---- */
-/* Root's src to every dst. */
+/* Copies root's src to every dst. */
 GASNETC_INLINE void gasnet_coll_broadcast(gasnet_team_handle_t team, void* dst,
                                           gasnet_image_t srcimage, void* src, size_t nbytes,
                                           int flags) {
@@ -159,7 +159,7 @@ GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcastM_nb(gasnet_team_handle
   return GASNETC_(coll_move_nb)(GASNET_COLL_BROADCASTM_OP, team, dstlist, srcimage, src, nbytes,
                                 flags);
 }
-/* Block i of root's src to the dst of image i. */
+/* Copies block i of root's src to the dst of image i. */
 GASNETC_INLINE void gasnet_coll_scatter(gasnet_team_handle_t team, void* dst,
                                         gasnet_image_t srcimage, void* src, size_t nbytes,
                                         int flags) {
@@ -182,7 +182,7 @@ GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatterM_nb(gasnet_team_handle_t
   return GASNETC_(coll_move_nb)(GASNET_COLL_SCATTERM_OP, team, dstlist, srcimage, src, nbytes,
                                 flags);
 }
-/* The src of image i to block i of root's dst. */
+/* Copies the src of image i to block i of root's dst. */
 GASNETC_INLINE void gasnet_coll_gather(gasnet_team_handle_t team, gasnet_image_t dstimage,
                                        void* dst, void* src, size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
@@ -204,7 +204,7 @@ GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gatherM_nb(gasnet_team_handle_t 
   return GASNETC_(coll_move_nb)(GASNET_COLL_GATHERM_OP, team, dst, dstimage, srclist, nbytes,
                                 flags);
 }
-/* The src of image i to block i of every dst. */
+/* Copies the src of image i to block i of every dst. */
 GASNETC_INLINE void gasnet_coll_gather_all(gasnet_team_handle_t team, void* dst, void* src,
                                            size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
@@ -224,7 +224,7 @@ GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_allM_nb(gasnet_team_handl
   return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_ALLM_OP, team, dstlist, 0, srclist, nbytes,
                                 flags);
 }
-/* Block j of image i's src to block i of image j's dst. */
+/* Copies block j of image i's src to block i of image j's dst. */
 GASNETC_INLINE void gasnet_coll_exchange(gasnet_team_handle_t team, void* dst, void* src,
                                          size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
@@ -244,8 +244,8 @@ GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchangeM_nb(gasnet_team_handle_
   return GASNETC_(coll_move_nb)(GASNET_COLL_EXCHANGEM_OP, team, dstlist, 0, srclist, nbytes, flags);
 }
 
-/* ---- reductions: elem_count elements of each image become as many at root's dst. src_blksz and
- * src_offset are 0. ---- */
+/* ---- reductions: elem_count elements of each image are combined to elem_count elements at root's
+ * dst. src_blksz and src_offset must be 0. ---- */
 GASNETC_INLINE void gasnet_coll_reduce(gasnet_team_handle_t team, gasnet_image_t dstimage,
                                        void* dst, void* src, size_t src_blksz, size_t src_offset,
                                        size_t elem_size, size_t elem_count,
@@ -294,16 +294,16 @@ gasnet_coll_reduceM_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void*
                              elem_size, elem_count, func, func_arg, flags)                         \
   (GASNETC_(coll_no_scan)(), GASNET_COLL_INVALID_HANDLE)
 
-/* ---- teams: of the nodes that give the same color, relrank their rank there. Collective over
- * parent, by one thread of each node. ---- */
+/* ---- teams: nodes that give the same color form one, in which relrank is their rank. The call is
+ * collective over parent, by one thread of each node. ---- */
 #define gasnet_coll_team_split(parent, color, relrank, clientdata) \
   ((void)(clientdata), GASNETC_(team_split)((parent), (color), (relrank)))
 #define gasnet_coll_team_size(team) GASNETC_(team_size)(team)
 #define gasnet_coll_team_rank2node(team, rank) GASNETC_(team_rank2node)((team), (rank))
 #define gasnet_coll_team_node2rank(team, node) GASNETC_(team_node2rank)((team), (node))
 
-/* ---- barriers over a team: by one thread of each node, or with GASNET_BARRIERFLAG_IMAGES by all
- * images ---- */
+/* ---- barriers over a team: one thread of each node calls them, or with GASNET_BARRIERFLAG_IMAGES
+ * all images ---- */
 #define gasnet_coll_barrier_notify(team, id, flags) GASNETC_(team_notify)((team), (id), (flags))
 #define gasnet_coll_barrier_wait(team, id, flags) GASNETC_(team_wait)((team), (id), (flags))
 #define gasnet_coll_barrier_try(team, id, flags) GASNETC_(team_try)((team), (id), (flags))
@@ -313,7 +313,7 @@ GASNETC_INLINE int gasnet_coll_barrier(gasnet_team_handle_t team, int id, int fl
   return GASNETC_(team_wait)(team, id, flags);
 }
 
-/* ---- tuning: there is nothing to tune by these ---- */
+/* ---- tuning: these calls change nothing ---- */
 #define gasnet_coll_dumpTuningState(file, team) ((void)(file), (void)(team))
 #define gasnet_coll_dumpProfile(file, team) ((void)(file), (void)(team))
 #define gasnet_coll_loadTuningState(file, team) ((void)(file), (void)(team))

@@ -61,10 +61,11 @@ extern gasnet_node_t GASNETC_(mynode), GASNETC_(nodes);
 extern size_t GASNETC_(max_medium);
 extern size_t GASNETC_(max_long)[2]; /* [1]: segment everything */
 extern int GASNETC_(init)(int* argc, char*** argv);
-/* For clients compiled with GASNET_DEBUG: the same, and from here on more is checked. */
+/* The same for clients compiled with GASNET_DEBUG: from here on more is checked. */
 extern int GASNETC_(init_checked)(int* argc, char*** argv);
-/* Ends the job where a put or get may not be, such as in a handler; they never come to the library
- * otherwise where memory is mapped. */
+/* Ends the job where a put or get must not be made, such as in a handler. Clients compiled with
+ * GASNET_DEBUG call it before each one, since copies to mapped memory do not come to the library.
+ */
 extern void GASNETC_(check_transfer)(gasnet_node_t node, const void* addr, size_t nbytes);
 extern int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t segsize,
                             uintptr_t minheapoffset, int everything);
@@ -75,8 +76,8 @@ extern int GASNETC_(segment_info)(gasnet_seginfo_t* table, int numentries);
 extern int GASNETC_(node_info)(gasnet_nodeinfo_t* table, int numentries);
 extern int GASNETC_(set_waitmode)(int mode);
 extern int GASNETC_(poll)(void);
-/* One step of a wait: polls, and gives the core away when nothing has come for a while. *empty
- * counts the fruitless polls, from 0. */
+/* Does one step of a wait: it polls, and gives the core away when nothing has come for a while.
+ * *empty counts the polls that found nothing, and begins with 0. */
 extern void GASNETC_(wait_step)(unsigned* empty);
 extern int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex);
 extern void GASNETC_(lock_failed)(int error) GASNETT_NORETURN;
@@ -103,7 +104,7 @@ extern void (*GASNETC_(attach_hook))(void* base, uintptr_t size);
 #define gasnet_getSegmentInfo(table, numentries) GASNETC_(segment_info)((table), (numentries))
 #define gasnet_getNodeInfo(table, numentries) GASNETC_(node_info)((table), (numentries))
 
-/* A function of the client's that is called with its segment, once that is attached; or NULL. */
+/* The client's function that is called with its segment when that is attached; NULL if none is. */
 #define gasnet_client_attach_hook GASNETC_(attach_hook)
 
 /* ---- polling and waiting (2.3.5, 3.6.2) ---- */
@@ -113,7 +114,8 @@ GASNETC_INLINE int gasnet_AMPoll(void) { return GASNETC_(poll)(); }
 #define GASNET_WAIT_BLOCK 1
 #define GASNET_WAIT_SPINBLOCK 2
 #define gasnet_set_waitmode(wait_mode) GASNETC_(set_waitmode)(wait_mode)
-/* Polls until cond holds. What handlers wrote before they made it true is visible afterwards. */
+/* Polls until cond holds. Afterwards everything is visible that handlers wrote before they made it
+ * true. */
 #define GASNET_BLOCKUNTIL(cond)                          \
   do {                                                   \
     unsigned gasnetc_empty = 0;                          \
@@ -121,13 +123,12 @@ GASNETC_INLINE int gasnet_AMPoll(void) { return GASNETC_(poll)(); }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);             \
   } while (0)
 
-/* ---- no-interrupt sections (2.4.2): handlers run in polls only, so there is nothing to hold ----
- */
+/* ---- no-interrupt sections (2.4.2) do nothing, since handlers run in polls only ---- */
 #define gasnet_hold_interrupts() ((void)0)
 #define gasnet_resume_interrupts() ((void)0)
 
-/* ---- handler-safe locks (2.4.4). With one thread, handlers run only where that thread polls,
- * which it may not do while it holds one: nothing to keep out ---- */
+/* ---- handler-safe locks (2.4.4). In SEQ they do nothing: handlers run only where the one thread
+ * polls, and it must not poll while it holds a lock ---- */
 #if GASNET_SEQ
 typedef struct {
   char gasnetc_none;

@@ -38,7 +38,7 @@ extern gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep);
 extern gex_EP_t GASNETC_(ep_of_team)(gex_TM_t tm);
 extern gex_Flags_t GASNETC_(ex_team_flags)(gex_TM_t tm);
 
-/* A word of the client's own on each object: where it is. */
+/* Where the client's own word on each object lies (SetCData, QueryCData). */
 extern const void** GASNETC_(client_data)(gex_Client_t client);
 extern const void** GASNETC_(segment_data)(gex_Segment_t segment);
 extern const void** GASNETC_(ep_data)(gex_EP_t ep);
@@ -50,7 +50,7 @@ extern size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_
                                        gex_EP_Location_t* members, size_t member_count,
                                        gex_Addr_t* scratch, size_t scratch_size, gex_Flags_t flags);
 extern int GASNETC_(ex_team_destroy)(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flags_t flags);
-/* Of teams that are not the world, and of pairs. */
+/* For teams other than the team of all, and for pairs. */
 extern gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank);
 extern gex_Rank_t GASNETC_(rank_of_jobrank)(gex_TM_t tm, gex_Rank_t jobrank);
 extern gex_Rank_t GASNETC_(ex_team_rank)(gex_TM_t tm);
@@ -71,7 +71,8 @@ GASNETC_INLINE gex_Rank_t gasnetc_jobrank(gex_TM_t tm, gex_Rank_t rank) {
   return GASNETT_PREDICT_TRUE(tm == GASNETC_(world)) ? rank : GASNETC_(jobrank)(tm, rank);
 }
 
-/* ---- clients. Collective over the job, once; everybody is there when it returns ---- */
+/* ---- clients. gex_Client_Init is collective over the job and is called once; when it returns, all
+ * processes have called it ---- */
 GASNETC_INLINE int gex_Client_Init(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p,
                                    const char* name, int* argc, char*** argv, gex_Flags_t flags) {
   return GASNETC_(client_init)(client_p, ep_p, tm_p, name, argc, argv, flags, GASNETC_EVERYTHING);
@@ -90,11 +91,13 @@ GASNETC_INLINE void* gex_Client_QueryCData(gex_Client_t client) {
 }
 
 /* ---- segments ---- */
-/* Collective over all processes, once: this process's segment, of its own size. */
+/* Makes this process's segment, whose size may differ from others'. It is collective over all
+ * processes and is called once. */
 GASNETC_INLINE int gex_Segment_Attach(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t size) {
   return GASNETC_(segment_attach)(segment_p, tm, size);
 }
-/* Not collective. The memory is the library's; of the client's own: GASNET_ERR_RESOURCE. */
+/* Makes a segment of the library's memory; it is not collective. For memory of the client's own it
+ * returns GASNET_ERR_RESOURCE. */
 GASNETC_INLINE int gex_Segment_Create(gex_Segment_t* segment_p, gex_Client_t client,
                                       gex_Addr_t address, uintptr_t length, gex_MK_t kind,
                                       gex_Flags_t flags) {
@@ -153,8 +156,8 @@ GASNETC_INLINE gex_Flags_t gex_EP_QueryFlags(gex_EP_t ep) {
 }
 GASNETC_INLINE void gex_EP_SetCData(gex_EP_t ep, const void* val) { *GASNETC_(ep_data)(ep) = val; }
 GASNETC_INLINE void* gex_EP_QueryCData(gex_EP_t ep) { return (void*)*GASNETC_(ep_data)(ep); }
-/* Answered from a table: complete on return. With GEX_FLAG_IMMEDIATE: not if the answer to
- * localaddr takes a connection that has not been made. */
+/* Answers from a table, so that it is complete on return. With GEX_FLAG_IMMEDIATE it returns
+ * GEX_EVENT_NO_OP where localaddr needs a connection that has not been made. */
 GASNETC_INLINE gex_Event_t gex_EP_QueryBoundSegmentNB(gex_TM_t tm, gex_Rank_t rank,
                                                       void** owneraddr, void** localaddr,
                                                       uintptr_t* size, gex_Flags_t flags) {
@@ -164,7 +167,8 @@ GASNETC_INLINE gex_Event_t gex_EP_QueryBoundSegmentNB(gex_TM_t tm, gex_Rank_t ra
   if (size != NULL) *size = 0;
   return GEX_EVENT_INVALID;
 }
-/* Local: the client sees to it that nobody sends before the target has registered. */
+/* Registers handlers in this process only: the client sees to it that nobody sends to a handler
+ * before the target has registered it. */
 GASNETC_INLINE int gex_EP_RegisterHandlers(gex_EP_t ep, gex_AM_Entry_t* table, size_t count) {
   return GASNETC_(register_handlers)(ep, table, count);
 }
@@ -215,7 +219,8 @@ GASNETC_INLINE int gex_TM_Destroy(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flag
   return GASNETC_(ex_team_destroy)(tm, scratch_p, flags);
 }
 
-/* ---- the job. NULL: not wanted; the tables are the library's ---- */
+/* ---- the job. Where a pointer is NULL that answer is not wanted; the library owns the tables ----
+ */
 #define gex_System_QueryJobRank() ((gex_Rank_t)GASNETC_(mynode))
 #define gex_System_QueryJobSize() ((gex_Rank_t)GASNETC_(nodes))
 GASNETC_INLINE void gex_System_QueryNbrhdInfo(gex_RankInfo_t** info, gex_Rank_t* count,

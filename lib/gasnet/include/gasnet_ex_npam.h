@@ -1,6 +1,6 @@
-/* Active messages of gasnetex.h whose payload is negotiated: Prepare says how large a payload may
- * be and where it is put together, Commit sends it, Cancel gives up. Between the two the thread
- * makes no other call that communicates. */
+/* Active messages of gasnetex.h whose payload is negotiated: Prepare says how large the payload may
+ * be and where the client writes it, Commit sends it, and Cancel gives it up. Between Prepare and
+ * the other two the thread must make no call that communicates. */
 #ifndef _IN_PENSTOCK_GASNET_EX_NPAM_H
 #define _IN_PENSTOCK_GASNET_EX_NPAM_H
 #ifndef _GASNETEX_H
@@ -13,12 +13,12 @@
 GASNETT_BEGIN_EXTERNC
 
 /* ---- what the library of this mode defines ---- */
-/* What a gex_AM_SrcDesc_t begins with. */
+/* A gex_AM_SrcDesc_t begins with these members. */
 struct gasnetc_srcdesc {
   void* gasnetc_addr;
   size_t gasnetc_size;
 };
-/* is_long: 0 a Medium. */
+/* is_long is 0 for a Medium. */
 extern gex_AM_SrcDesc_t GASNETC_(prepare_request)(gex_TM_t tm, gex_Rank_t rank, int is_long,
                                                   const void* client_buf, size_t least, size_t most,
                                                   void* dest_addr, gex_Event_t* lc_opt,
@@ -27,7 +27,8 @@ extern gex_AM_SrcDesc_t GASNETC_(prepare_reply)(gex_Token_t token, int is_long,
                                                 const void* client_buf, size_t least, size_t most,
                                                 void* dest_addr, gex_Event_t* lc_opt,
                                                 gex_Flags_t flags, unsigned int numargs);
-/* kind: 0 request and Medium, 1 request and Long, 2 and 3 the replies. */
+/* kind is 0 for a Medium request, 1 for a Long request, 2 for a Medium reply, 3 for a Long reply.
+ */
 extern int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size_t nbytes,
                             void* dest_addr, gex_Flags_t flags, unsigned n,
                             const gex_AM_Arg_t* args);

@@ -22,7 +22,8 @@ enum gasnetc_kind { gasnetc_puts = 1, gasnetc_gets = 2, gasnetc_all = 3 };
 extern void GASNETC_(put)(gasnet_node_t node, void* dest, const void* src, size_t nbytes);
 extern void GASNETC_(get)(void* dest, gasnet_node_t node, const void* src, size_t nbytes);
 extern void GASNETC_(memset)(gasnet_node_t node, void* dest, int val, size_t nbytes);
-/* bulk: src may not be changed until the synchronization; else it may be when the call returns. */
+/* With bulk, src must not be changed until the synchronization, without it until the call returns.
+ */
 extern gasnet_handle_t GASNETC_(put_nb)(gasnet_node_t node, void* dest, const void* src,
                                         size_t nbytes, int bulk);
 extern gasnet_handle_t GASNETC_(get_nb)(void* dest, gasnet_node_t node, const void* src,
@@ -38,8 +39,8 @@ extern int GASNETC_(try_handles)(gasnet_handle_t* handles, size_t count, int som
 extern void GASNETC_(wait_handles)(gasnet_handle_t* handles, size_t count, int some);
 extern int GASNETC_(try_implicit)(enum gasnetc_kind kind);
 extern void GASNETC_(wait_implicit)(enum gasnetc_kind kind);
-/* Not 0 from the first implicit operation on, of any thread, that was more than a copy. Who waits
- * reads what its own thread has written. */
+/* Not 0 after the first implicit operation of any thread that was more than a copy. A thread that
+ * waits has to see only what it has written itself. */
 extern int GASNETC_(implicit_begun);
 #define GASNETC_NOTHING_IMPLICIT() \
   GASNETT_PREDICT_TRUE(__atomic_load_n(&GASNETC_(implicit_begun), __ATOMIC_RELAXED) == 0)
@@ -181,7 +182,7 @@ GASNETC_INLINE gasnet_register_value_t gasnet_get_val(gasnet_node_t node, const 
   gasnet_get(GASNETC_LOW_BYTES(value, nbytes), node, src, nbytes);
   return value;
 }
-/* op is NULL when the value is there already. */
+/* The operation is invalid when the value is there already. */
 typedef struct {
   gasnet_register_value_t gasnetc_value;
   gasnet_handle_t gasnetc_op;
@@ -198,12 +199,12 @@ GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_h
   return GASNETC_(wait_value)(handle.gasnetc_op);
 }
 
-/* ---- barriers (3.5). notify and wait may differ in flags: an anonymous side matches any name ----
- */
+/* ---- barriers (3.5). The flags of notify and wait may differ: an anonymous side matches any name.
+ * They must not be called in a handler ---- */
 #define GASNET_BARRIERFLAG_ANONYMOUS 1
 #define GASNET_BARRIERFLAG_MISMATCH 2
 #define GASNET_BARRIERFLAG_IMAGES 4
-/* A promise beyond anonymous: nobody names this barrier, nor asks for its result. */
+/* Beyond anonymous it promises that nobody names this barrier or asks for its result. */
 #define GASNET_BARRIERFLAG_UNNAMED (GASNET_BARRIERFLAG_ANONYMOUS | 8)
 GASNETC_INLINE void gasnet_barrier_notify(int id, int flags) {
   GASNETC_(barrier_notify)(id, flags);
@@ -214,15 +215,17 @@ GASNETC_INLINE int gasnet_barrier_wait(int id, int flags) {
 GASNETC_INLINE int gasnet_barrier_try(int id, int flags) {
   return GASNETC_(barrier_try)(id, flags);
 }
-/* Both in one. */
+/* Notify and wait in one call. */
 GASNETC_INLINE int gasnet_barrier(int id, int flags) {
   GASNETC_(barrier_notify)(id, flags);
   return GASNETC_(barrier_wait)(id, flags);
 }
-/* The name of the barrier passed last, in *id and 0; not 0 if all were anonymous. */
+/* Writes the name of the barrier passed last to *id and returns 0; returns another number if all
+ * sides were anonymous. */
 GASNETC_INLINE int gasnet_barrier_result(int* id) { return GASNETC_(barrier_result)(id); }
 
-/* ---- threads (3.6.1): the library finds its thread's data as fast by itself ---- */
+/* ---- threads (3.6.1): posting is accepted, but the library finds a thread's data as fast without
+ * ---- */
 #define GASNET_GET_THREADINFO() GASNETC_(threadinfo)()
 #define GASNET_POST_THREADINFO(info) \
   const gasnet_threadinfo_t gasnetc_posted __attribute__((__unused__)) = (info)

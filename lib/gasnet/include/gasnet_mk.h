@@ -1,5 +1,5 @@
-/* Kinds of memory with the names of gasnetex.h. There is host memory only: gex_MK_Create answers
- * GASNET_ERR_RESOURCE for every other class, and the macros say so. */
+/* Kinds of memory with the names of gasnetex.h. There is host memory only: gex_MK_Create
+ * returns GASNET_ERR_RESOURCE for every other class, and the macros say so. */
 #ifndef _GASNET_MK_H
 #define _GASNET_MK_H
 

@@ -1,6 +1,7 @@
 /* Remote atomics with the names of gasnetex.h. A domain (gex_AD_t) says which operations on words
- * of which type may be concurrent, and with it who carries them out, for all of them alike: the
- * devices, or processors: this one where the word is mapped here, else the target's. */
+ * of which type may be concurrent. That decides, for all of them alike, who carries them out: the
+ * devices, or the processors. This process's processor does it where the word is mapped here, and
+ * the target's elsewhere. */
 #ifndef _GASNET_RATOMIC_H
 #define _GASNET_RATOMIC_H
 
@@ -11,7 +12,8 @@
 #define GEX_FLAG_AD_ACQ ((gex_Flags_t)1 << 6)
 #define GEX_FLAG_AD_MY_RANK ((gex_Flags_t)1 << 7)
 #define GEX_FLAG_AD_MY_NBRHD ((gex_Flags_t)1 << 8)
-#define GEX_FLAG_AD_FAVOR_MY_RANK ((gex_Flags_t)1 << 0) /* hints at creation, not needed here */
+#define GEX_FLAG_AD_FAVOR_MY_RANK \
+  ((gex_Flags_t)1 << 0) /* hints at creation, which change nothing here */
 #define GEX_FLAG_AD_FAVOR_MY_NBRHD ((gex_Flags_t)1 << 1)
 #define GEX_FLAG_AD_FAVOR_REMOTE ((gex_Flags_t)1 << 2)
 
@@ -25,15 +27,16 @@ struct gasnetc_ad {
   gex_DT_t gasnetc_dt;
   gex_Flags_t gasnetc_flags;
   const void* gasnetc_data;
-  /* What processors carry out, by type: the domain's operations for its own, none for the others.
-   * So one look says that an operation is the domain's, of its type, and not the device's. */
+  /* The operations that processors carry out, by type: those of the domain for its own type, none
+   * for the others. So one look tells that an operation and its type are the domain's, and that the
+   * device does not carry it out. */
   gex_OP_t gasnetc_here[6];
 };
 extern void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
                                 gex_Flags_t flags);
 extern void GASNETC_(ad_destroy)(gex_AD_t ad);
-/* Any operation on any type: its operands as they lie in a word of 8 bytes. form: 1 with an event,
- * 2 with the implicit operations. */
+/* Begins any operation on any type. The operands are the bits of the type in words of 8 bytes. form
+ * is 1 for an operation with an event, and 2 for an implicit one. */
 extern gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
                                    void* tgt_addr, gex_DT_t dt, gex_OP_t op, uint64_t op1,
                                    uint64_t op2, gex_Flags_t flags);
@@ -51,8 +54,8 @@ GASNETC_INLINE gex_OP_t gex_AD_QueryOps(gex_AD_t ad) { return ad->gasnetc_ops; }
 GASNETC_INLINE void gex_AD_SetCData(gex_AD_t ad, const void* val) { ad->gasnetc_data = val; }
 GASNETC_INLINE void* gex_AD_QueryCData(gex_AD_t ad) { return (void*)ad->gasnetc_data; }
 
-/* 1, and at *here the word, if this processor is to carry the operation out; else 0. The type is
- * the i-th. */
+/* Returns 1, and the word in *here, if this processor carries the operation out, else 0. i is the
+ * number of the type. */
 GASNETC_INLINE int gasnetc_ad_find(gex_AD_t ad, gex_Rank_t tgt, void* tgt_addr, size_t size,
                                    unsigned int i, gex_OP_t op, gex_Flags_t flags, char** here) {
   if_pf((op & ad->gasnetc_here[i]) == 0 || ((uintptr_t)tgt_addr & (size - 1)) != 0) return 0;

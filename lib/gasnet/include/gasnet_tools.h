@@ -6,8 +6,8 @@
 #define _GASNET_TOOLS_H
 #define _INCLUDED_GASNET_TOOLS_H
 
-/* Threaded or not: by the mode of gasnet.h where that is used; else by the client's word; else by
- * whether threads are in sight. */
+/* The tools are those for threads or those without. The mode of gasnet.h decides where that is
+ * used, else the client's define, else whether the compiler is told of threads. */
 #if defined(GASNET_SEQ) && !defined(GASNETT_THREAD_SAFE)
 #define GASNETI_TOOLS_THREADS 0
 #elif defined(GASNET_PAR) || defined(GASNET_PARSYNC) || defined(GASNETT_THREAD_SAFE)
@@ -89,7 +89,10 @@ extern void gasnett_flush_streams(void);
 extern void gasnett_close_streams(void);
 typedef void (*gasnett_sighandlerfn_t)(int);
 extern gasnett_sighandlerfn_t gasnett_reghandler(int sig, gasnett_sighandlerfn_t handler);
+/* Sets *flag to 1, prints a line with this process's number and flagsymname, and waits until a
+ * debugger sets *flag to 0 or the process gets SIGCONT. May be called in a signal handler. */
 extern void gasnett_freezeForDebuggerNow(volatile int* flag, const char* flagsymname);
+/* The same with the flag gasnet_frozen, if GASNET_FREEZE_ON_ERROR says so. */
 extern void gasnett_freezeForDebuggerErr(void);
 
 /* ---- backtraces ---- */
@@ -122,17 +125,17 @@ extern void* gasnett_mmap(uintptr_t bytes); /* anonymous pages; MAP_FAILED if th
 
 /* ---- bytes ---- */
 extern uint64_t gasnett_checksum(const void* p, int bytes); /* quick, not secure */
-/* How many bytes are 0. */
+/* The number of bytes that are 0. */
 extern int gasnett_count0s_uint32_t(uint32_t x);
 extern int gasnett_count0s_uint64_t(uint64_t x);
 extern int gasnett_count0s_uintptr_t(uintptr_t x);
 extern size_t gasnett_count0s(const void* p, size_t bytes);
-/* The same of src, copying it to dst, which does not overlap it. */
+/* The same for the bytes of src, which it also copies to dst; the two do not overlap. */
 extern size_t gasnett_count0s_copy(void* GASNETT_RESTRICT dst, const void* GASNETT_RESTRICT src,
                                    size_t bytes);
 
-/* ---- the arguments of vector, indexed and strided operations as text. *_bufsz says how large buf
- * must be; what the arguments cover is returned ---- */
+/* ---- the arguments of vector, indexed and strided operations as text. *_bufsz returns the size
+ * that buf must have; the others return what the arguments cover ---- */
 typedef struct {
   size_t minsz;
   size_t maxsz;
@@ -182,7 +185,8 @@ extern const char* gasnett_release_version_str(void);
 #define GASNETT_MAX_THREADS 256
 #endif
 
-/* ---- tracing and statistics of the other implementation: accepted, and do nothing ---- */
+/* ---- calls for tracing and statistics of GASNet's own library: they are accepted and do nothing
+ * ---- */
 __attribute__((__unused__, __format__(__printf__, 1, 2))) static void gasneti_trace_nothing(
     const char* format, ...) {
   (void)format;

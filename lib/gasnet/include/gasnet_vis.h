@@ -1,11 +1,12 @@
 /* Put and get of many pieces at once: lists of pieces of any lengths (v), lists of pieces of one
- * length (i), and regular arrays of pieces (s). Each blocking (_bulk), with a handle (_nb_bulk) and
- * with implicit handle (_nbi_bulk). Includes gasnet.h.
+ * length (i), and regular arrays of pieces (s). Each exists in a blocking form (_bulk), with a
+ * handle
+ * (_nb_bulk) and with an implicit handle (_nbi_bulk). This header includes gasnet.h.
  *
- * Both sides describe the same number of bytes, in an order: the first byte goes to the first, and
- * so on; where the pieces end is each side's own affair. Pieces of the remote side lie in that
- * node's segment. Destinations do not overlap each other, nor the source. Lists may be of nothing.
- * They stay as they are until the operation is synchronized, and so do the bytes. */
+ * Both sides describe the same number of bytes in an order: the first byte goes to the first, and
+ * so on. The pieces of the two sides may end at different bytes. Pieces of the remote side lie in
+ * that node's segment. Destinations overlap neither each other nor the source. Lists may be empty.
+ * The lists and the bytes must stay unchanged until the operation is synchronized. */
 #ifndef _GASNET_VIS_H
 #define _GASNET_VIS_H
 
@@ -13,7 +14,7 @@
 
 GASNETT_BEGIN_EXTERNC
 
-/* how: 0 waits until it is complete, 1 returns a handle, 2 counts with the implicit ones. */
+/* how is 0 to wait until the operation is complete, 1 for a handle, 2 for an implicit handle. */
 extern gasnet_handle_t GASNETC_(putv)(int how, gasnet_node_t dstnode, size_t dstcount,
                                       gasnet_memvec_t const dstlist[], size_t srccount,
                                       gasnet_memvec_t const srclist[]);
