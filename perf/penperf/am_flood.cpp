@@ -25,7 +25,7 @@ namespace {
 constexpr bool many_threads = std::string_view(PENPERF_MODE) == "par";
 
 /// Requests whose handlers have run, by the thread that ran them: no two write one line.
-class tally {
+class arrival_counter {
  public:
   void count(std::uint64_t read) noexcept {
     slot& s = slots_[many_threads ? thread_tag() : 0];
@@ -136,11 +136,11 @@ class am_flood final : public bench {
   }
 
   // At the target; with both ways, at both.
-  void arrived(token&, std::uint64_t) { tally_.count(0); }
+  void arrived(token&, std::uint64_t) { arrivals_.count(0); }
   void loaded(token&, std::span<std::byte> payload, std::uint64_t) {
-    tally_.count(kind_ == am_kind::medium ? perf::read_all(payload.data(), payload.size()) : 0);
+    arrivals_.count(kind_ == am_kind::medium ? perf::read_all(payload.data(), payload.size()) : 0);
   }
-  void asked(token& t) { must(t.reply_short(on_told_, tally_.total()), "the target's count"); }
+  void asked(token& t) { must(t.reply_short(on_told_, arrivals_.total()), "the target's count"); }
   void told(token&, std::uint64_t handled) {
     handled_.store(handled, std::memory_order_relaxed);
     answers_.fetch_add(1, std::memory_order_relaxed);
@@ -250,7 +250,7 @@ class am_flood final : public bench {
   short_handler<std::uint64_t> on_short_, on_told_;
   payload_handler<std::uint64_t> on_loaded_;
   short_handler<> on_ask_, on_done_;
-  tally tally_;
+  arrival_counter arrivals_;
   std::uint64_t sent_ = 0;
   std::atomic<std::uint64_t> handled_{0}, answers_{0}, done_{0};
 };

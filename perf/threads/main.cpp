@@ -32,7 +32,7 @@ void must(status s, const char* what) {
 }
 
 /// Counts by the thread that counts: no two write one line.
-struct alignas(line) tally {
+struct alignas(line) padded_counter {
   std::atomic<std::uint64_t> n{0};
   void add(std::uint64_t more) noexcept {
     n.store(n.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
@@ -63,7 +63,7 @@ class measurement {
         },
         [this] {
           std::uint64_t n = 0;
-          for (const tally& t : handled_) n += t.n.load(std::memory_order_relaxed);
+          for (const padded_counter& t : handled_) n += t.n.load(std::memory_order_relaxed);
           return n;
         });
   }
@@ -81,7 +81,7 @@ class measurement {
         },
         [this] {
           std::uint64_t n = 0;
-          for (const tally& t : done_) n += t.n.load(std::memory_order_relaxed);
+          for (const padded_counter& t : done_) n += t.n.load(std::memory_order_relaxed);
           return n;
         });
   }
@@ -133,7 +133,7 @@ class measurement {
   unsigned threads_;
   bool works_;
   std::uint64_t ns_;
-  std::vector<tally> handled_, done_;
+  std::vector<padded_counter> handled_, done_;
   short_handler<> on_message_;
   short_handler<double> on_total_;
   std::atomic<double> sum_{0};
