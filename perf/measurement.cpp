@@ -99,8 +99,8 @@ std::string histogram_of(const measurement& m) {
   const auto twins = static_cast<double>(m.twin_spread.count());
   std::uint64_t most = 1, seen = 0;
   for (const auto& p : parts) most = std::max(most, p.count);
-  std::string out = fmt::format("{:>10}{:>10}{:>11}{:>9}{:>9}{:>9}\n", "from ns", "to", "samples",
-                                "%", "up to", "twin");
+  std::string out = fmt::format("{:>10}{:>10}{:>11}{:>9}{:>9}{:>9}\n", "from ns", "to ns",
+                                "samples", "%", "% so far", "twin's");
   for (const auto& p : parts) {
     seen += p.count;
     std::uint64_t twin = 0;
