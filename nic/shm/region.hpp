@@ -72,7 +72,7 @@ class region_table {
   [[nodiscard]] bool allows(std::uint32_t key, std::uint32_t pd, std::uint64_t address,
                             std::uint64_t bytes, std::uint32_t access) const noexcept {
     const region& r = regions_[index_of(key)];
-    // M3 local check  load-acquire region.key  <- M4
+    // M3 local check  load-acquire region.key  <- M4 (region.cpp)
     if (key == 0 || r.key.load(std::memory_order_acquire) != key) return false;
     const std::uint64_t first = r.address.load(std::memory_order_relaxed);
     const std::uint64_t length = r.length.load(std::memory_order_relaxed);

@@ -20,7 +20,7 @@ constexpr std::uint32_t window_rights =
 /// Nobody new comes in by its key. Under context::windows; true if it was bound.
 bool shut(context& c, memory_window& w) noexcept {
   if (w.region == nullptr) return false;
-  // M3, T3 gone  store key  <-> T2, as of a region (region.cpp)
+  // The keys go as a region's do (region.cpp, before the fence of onesided.cpp).
   c.regions.at(w.handle).key.store(0, std::memory_order_release);
   c.memory.entry<mr_entry>(table::mr, w.handle).key.store(0, std::memory_order_release);
   w.region->windows.fetch_sub(1, std::memory_order_release);
@@ -105,7 +105,7 @@ ibv_wc_status bind_window(queue_pair& qp, const send_work& work) noexcept {
   shown.mappable.store(base.mappable.load(std::memory_order_relaxed), std::memory_order_relaxed);
   shown.qpn.store(qpn, std::memory_order_relaxed);
   shown.epoch.fetch_add(1, std::memory_order_relaxed);
-  // M4 valid, M1 valid: as of a region (region.cpp)
+  // The fields first, then the keys, as a region's (region.cpp).
   mine.key.store(r.key, std::memory_order_release);
   shown.key.store(r.key, std::memory_order_release);
   return IBV_WC_SUCCESS;
