@@ -33,6 +33,8 @@ bool fits(const verbs_context& v, const abi34::operation_table& ours) noexcept {
          same(c.post_recv, abi34::post_recv) && same(c.post_srq_recv, abi34::post_srq_recv) &&
          same(c.alloc_mw, abi34::alloc_mw) && same(c.bind_mw, abi34::bind_mw) &&
          same(c.dealloc_mw, abi34::dealloc_mw) && same(v.create_qp_ex, abi34::create_qp_ex) &&
+         same(v.open_xrcd, abi34::open_xrcd) && same(v.close_xrcd, abi34::close_xrcd) &&
+         same(v.create_srq_ex, abi34::create_srq_ex) && same(v.get_srq_num, abi34::get_srq_num) &&
          same(v.query_device_ex, abi34::query_device_ex) && same(v.advise_mr, abi34::advise_mr);
 }
 

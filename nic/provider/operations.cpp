@@ -10,6 +10,7 @@
 #include "nic/shm/qp.hpp"
 #include "nic/shm/region.hpp"
 #include "nic/shm/srq.hpp"
+#include "nic/shm/xrc.hpp"
 
 namespace penstock::nic::provider {
 namespace {
@@ -27,6 +28,7 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_
   odp.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   odp.uc_odp_caps = odp.ud_odp_caps | IBV_ODP_SUPPORT_WRITE;
   odp.rc_odp_caps = odp.uc_odp_caps | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  a.xrc_odp_caps = odp.rc_odp_caps;
   std::memcpy(static_cast<void*>(to), &a, bytes < sizeof a ? bytes : sizeof a);
   return 0;
 }
@@ -59,12 +61,14 @@ const abi34::operation_table& operations(bool played) noexcept {
     t.at[abi34::alloc_mw] = any(data_path.alloc_mw);
     t.at[abi34::alloc_pd] = any(shm::alloc_pd);
     t.at[abi34::bind_mw] = any(data_path.bind_mw);
+    t.at[abi34::close_xrcd] = any(shm::close_xrcd);
     t.at[abi34::create_ah] = any(shm::create_ah);
     t.at[abi34::create_cq] = any(create_cq);
     t.at[abi34::create_cq_ex] = any(create_cq_ex);
     t.at[abi34::create_qp] = any(shm::create_qp);
     t.at[abi34::create_qp_ex] = any(create_qp_ex);
     t.at[abi34::create_srq] = any(shm::create_srq);
+    t.at[abi34::create_srq_ex] = any(shm::create_srq_ex);
     t.at[abi34::dealloc_mw] = any(data_path.dealloc_mw);
     t.at[abi34::dealloc_pd] = any(shm::dealloc_pd);
     t.at[abi34::dereg_mr] = any(shm::dereg_mr);
@@ -73,8 +77,10 @@ const abi34::operation_table& operations(bool played) noexcept {
     t.at[abi34::destroy_qp] = any(shm::destroy_qp);
     t.at[abi34::destroy_srq] = any(shm::destroy_srq);
     t.at[abi34::free_context] = any(free_context);
+    t.at[abi34::get_srq_num] = any(shm::get_srq_num);
     t.at[abi34::modify_qp] = any(shm::modify_qp);
     t.at[abi34::modify_srq] = any(shm::modify_srq);
+    t.at[abi34::open_xrcd] = any(shm::open_xrcd);
     t.at[abi34::poll_cq] = any(data_path.poll_cq);
     t.at[abi34::post_recv] = any(data_path.post_recv);
     t.at[abi34::post_send] = any(data_path.post_send);

@@ -9,6 +9,7 @@
 
 #include "nic/provider/operations.hpp"
 #include "nic/shm/qp.hpp"
+#include "nic/shm/xrc.hpp"
 
 namespace penstock::nic::provider {
 namespace {
@@ -150,6 +151,12 @@ void fill(ibv_qp_ex& qp, std::uint64_t wanted) noexcept {
       ud.remote_qkey = qkey;
     });
   };
+  qp.wr_set_xrc_srqn = [](ibv_qp_ex* q, std::uint32_t number) {
+    collect(q, [&](batch& b) {
+      if (b.requests.empty()) return void(b.error = EINVAL);
+      b.requests.back().qp_type.xrc.remote_srqn = number;
+    });
+  };
   if ((wanted & IBV_QP_EX_WITH_SEND) != 0) qp.wr_send = [](ibv_qp_ex* q) { begin(q, IBV_WR_SEND); };
   if ((wanted & IBV_QP_EX_WITH_SEND_WITH_IMM) != 0)
     qp.wr_send_imm = [](ibv_qp_ex* q, std::uint32_t imm) { begin(q, IBV_WR_SEND_WITH_IMM, imm); };
@@ -203,7 +210,12 @@ std::uint64_t possible(ibv_qp_type type) noexcept {
 
 }  // namespace
 
-ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
+  if (init->qp_type == IBV_QPT_XRC_RECV) {
+    if (init->comp_mask != IBV_QP_INIT_ATTR_XRCD) return errno = EINVAL, nullptr;
+    return shm::create_xrc_receiver(context, reinterpret_cast<ibv_qp_init_attr*>(init),
+                                    shm::of(init->xrcd));
+  }
   constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) return errno = EINVAL, nullptr;
   if ((init->comp_mask & ~known) != 0) return errno = EOPNOTSUPP, nullptr;

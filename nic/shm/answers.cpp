@@ -15,6 +15,12 @@
 namespace penstock::nic::shm {
 namespace {
 
+/// The domain that a peer's requests through this QP reach. A request through XRC names no queue
+/// here; programs give all of them one domain.
+std::uint32_t reached_pd(const queue_pair& qp) noexcept {
+  return qp.domain != nullptr ? qp.domain->pd_number.load(std::memory_order_relaxed) : qp.pd_number;
+}
+
 /// A window of type 2 is open to one QP.
 bool open_to(context& c, std::uint32_t rkey, const queue_pair& qp) noexcept {
   const std::uint32_t qpn =
@@ -65,7 +71,7 @@ void service_thread::hand_file(int socket, const visitor& v, const request& q) n
   const std::uint64_t address = r.address.load(std::memory_order_relaxed);
   const std::uint64_t length = r.length.load(std::memory_order_relaxed);
   std::optional<shared_part> part;
-  if (qp != nullptr && context_.regions.allows(q.rkey, qp->pd_number, address, length, 0) &&
+  if (qp != nullptr && context_.regions.allows(q.rkey, reached_pd(*qp), address, length, 0) &&
       open_to(context_, q.rkey, *qp))
     part = r.moved.load(std::memory_order_relaxed)
                ? shared_part{address, length, address, moved_memory::file()}
@@ -102,10 +108,10 @@ void service_thread::help(int socket, const visitor& v, const request& q,
         (!read && !write && q.address % 8 != 0)) {
       a.error = EINVAL;
     } else if (qp == nullptr ||
-               !context_.regions.allows(q.rkey, qp->pd_number, q.address, length, need) ||
+               !context_.regions.allows(q.rkey, reached_pd(*qp), q.address, length, need) ||
                !open_to(context_, q.rkey, *qp)) {
       a.error = EACCES;
-    } else if (context_.regions.allows(q.rkey, qp->pd_number, q.address, length,
+    } else if (context_.regions.allows(q.rkey, reached_pd(*qp), q.address, length,
                                        IBV_ACCESS_ON_DEMAND) &&
                check_mapped(q.address, length, !read) != 0) {
       a.error = EFAULT;

@@ -16,6 +16,7 @@
 #include "nic/shm/pusher.hpp"
 #include "nic/shm/region.hpp"
 #include "nic/shm/service.hpp"
+#include "nic/shm/xrc.hpp"
 
 namespace penstock::nic::shm {
 
@@ -72,6 +73,7 @@ struct context {
   std::vector<queue_pair*> qps;
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
+  std::vector<std::unique_ptr<xrc_domain>> xrc_domains;
   std::vector<std::uint32_t> qp_generations;  ///< of each entry; begins elsewhere in each context
 
   /// Rings of QPs that are gone while their peer may still write to them. Under objects.

@@ -20,6 +20,8 @@ namespace penstock::nic::shm {
 
 struct context;
 struct queue_pair;
+struct shared_receive_queue;
+struct xrc_domain;
 
 struct completion_queue;
 
@@ -58,6 +60,8 @@ struct completion_queue : ibv_cq {
   std::uint32_t turn = 0;            // under poll: who comes first, hot rings or window
   std::uint32_t cursor = 0;          // under poll: where the rotating window starts
   std::vector<queue_pair*> hot;      // under poll: QPs that delivered lately, newest first
+  std::vector<xrc_domain*> domains;  // under poll: whose receives complete here (xrc.hpp)
+  std::vector<shared_receive_queue*> selectable;  // under poll, of a domain's own: its queues
 
   std::atomic<std::uint32_t> datagram_qps{0};  ///< UD QPs that receive here
   std::atomic<std::uint32_t> unfinished{0};    ///< QPs sending here that have work waiting
@@ -80,6 +84,9 @@ inline completion_queue& of(ibv_cq* c) noexcept { return *static_cast<completion
 /// Stores a completion and wakes the sleeper it is for. Full: the queue overruns, IBV_EVENT_CQ_ERR
 /// is raised once, and the QP whose completion is lost goes to the error state.
 void store(completion_queue& cq, const completion& c, bool solicited) noexcept;
+inline bool full(const completion_queue& cq) noexcept {
+  return cq.stored.load(std::memory_order_relaxed) >= static_cast<std::uint32_t>(cq.cqe);
+}
 /// For a completion handed straight out: the wake-up that store() would have done.
 void announce(completion_queue& cq, bool solicited) noexcept;
 /// Flushes QPs that broke, and does what can be done of the sends that wait. True if any moved.

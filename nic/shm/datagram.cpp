@@ -65,10 +65,10 @@ void deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
   }
   wc.status = wc.byte_len > m.work.room
                   ? IBV_WC_LOC_LEN_ERR
-                  : scatter(qp, m.list, m.work.count, 0, reinterpret_cast<const std::byte*>(&grh),
-                            sizeof grh);
+                  : scatter(qp, qp.pd_number, m.list, m.work.count, 0,
+                            reinterpret_cast<const std::byte*>(&grh), sizeof grh);
   if (wc.status == IBV_WC_SUCCESS && d.head.bytes != 0)
-    wc.status = scatter(qp, m.list, m.work.count, sizeof grh, d.body, d.head.bytes);
+    wc.status = scatter(qp, qp.pd_number, m.list, m.work.count, sizeof grh, d.body, d.head.bytes);
   store(of(qp.recv_cq), done, d.head.solicited != 0);
   if (wc.status != IBV_WC_SUCCESS) enter_error(qp);
 }

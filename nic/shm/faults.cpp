@@ -49,16 +49,16 @@ void faults::plan_send(const queue_pair& qp, send_work& w) noexcept {
   }
   if (plan.delay_ns == 0 && plan.ns_per_byte == 0) return;
   // The link carries one message after the other; what comes back crosses it, too.
-  const bool answered = qp.qp_type == IBV_QPT_RC && w.opcode != IBV_WR_SEND &&
-                        w.opcode != IBV_WR_SEND_WITH_IMM && w.opcode != IBV_WR_RDMA_WRITE &&
-                        w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM;
+  const bool comes_back = answered(qp) && w.opcode != IBV_WR_SEND &&
+                          w.opcode != IBV_WR_SEND_WITH_IMM && w.opcode != IBV_WR_RDMA_WRITE &&
+                          w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM;
   const auto busy = static_cast<std::uint64_t>(w.bytes * plan.ns_per_byte);
   const std::uint64_t now = now_ns();
   std::uint64_t free = link_free_ns_.load(std::memory_order_relaxed), end;
   do end = std::max(free, now) + busy;
   while (!link_free_ns_.compare_exchange_weak(free, end, std::memory_order_relaxed));
   w.at = stage::held;
-  w.deadline = end + plan.delay_ns * (answered ? 2 : 1);
+  w.deadline = end + plan.delay_ns * (comes_back ? 2 : 1);
 }
 
 void faults::look_at_the_clock() noexcept {

@@ -75,6 +75,7 @@ struct qp_entry {
   std::atomic<std::uint32_t> recv_cq;  ///< index of its receive CQ
   std::atomic<std::uint32_t> pd, access, min_rnr_timer, reads_allowed;
   std::atomic<std::uint32_t> written;  ///< set by the peer: it has taken hold of the ring
+  std::atomic<std::uint32_t> domain;   ///< of an XRC_RECV QP: its domain's number; else 0
   // Receives posted to the QP's own queue since creation: the sender claims against this.
   alignas(cache_line) std::atomic<std::uint64_t> posted;
   std::atomic<std::uint32_t> floor;  ///< bytes of the smallest receive posted so far
@@ -88,6 +89,8 @@ struct srq_entry {
   /// Posted receives nobody has claimed. The owner adds, senders of all peers take.
   alignas(cache_line) std::atomic<std::int64_t> available;
   std::atomic<std::uint32_t> floor;
+  std::atomic<std::uint32_t> domain,
+      pd;  ///< of an XRC queue: its domain's number and its pd; else 0
 };
 
 /// Whether a CQ's owner wants to be woken: 0 no, 1 yes, 2 somebody has rung (by compare-and-swap).

@@ -113,6 +113,15 @@ void disconnect(queue_pair& qp) noexcept {
         qp.shared_receives->shown->available.fetch_add(static_cast<std::int64_t>(lost),
                                                        std::memory_order_release);
     }
+    if (qp.selected != nullptr && writer != nullptr &&
+        writer->producing.load(std::memory_order_acquire) == ring) {
+      // The same; a sender that goes on from queue to queue is taken to have meant the last one.
+      const std::uint64_t lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
+      if (lost <= qp.selected->works.capacity())
+        qp.selected->shown->available.fetch_add(static_cast<std::int64_t>(lost),
+                                                std::memory_order_release);
+    }
+    qp.selected = nullptr;
     qp.message.active = false;
     qp.srq_taken = 0;
     qp.last_wqe = false;

@@ -11,6 +11,8 @@ inline constexpr std::uint8_t kind_send = 1;       ///< a SEND or a piece of one
 inline constexpr std::uint8_t kind_write_imm = 2;  ///< the end of a WRITE with immediate; no bytes
 inline constexpr std::uint8_t kind_send_inv =
     3;  ///< a SEND; in the immediate's place a key to close
+/// No message: the next one is for the shared receive queue whose number is the header.
+inline constexpr std::uint8_t kind_select = 4;
 inline constexpr std::uint8_t flag_imm = 0x08;
 inline constexpr std::uint8_t flag_solicited = 0x10;
 inline constexpr std::uint8_t flag_more = 0x20;  ///< further pieces follow

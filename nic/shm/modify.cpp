@@ -49,6 +49,15 @@ int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noex
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return mask == 0 ? 0 : EINVAL;
   for (const transition& t : transitions) {
     if (t.from != from || t.to != to) continue;
+    if (type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV) {
+      // As RC; each end may leave out what concerns the other alone.
+      constexpr int of_one_end = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
+                                 IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+      const int needs = t.rc_needs & ~of_one_end;
+      const int may = t.rc_may | t.rc_needs;
+      if (t.rc_needs == never) return EINVAL;
+      return (mask & needs) == needs && (mask & ~may) == 0 ? 0 : EINVAL;
+    }
     const int needs = type == IBV_QPT_RC   ? t.rc_needs
                       : type == IBV_QPT_UC ? t.uc_needs
                                            : t.ud_needs;

@@ -47,10 +47,11 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
     return IBV_WC_REM_ACCESS_ERR;
   const std::uint64_t first = r->address.load(std::memory_order_relaxed);
   const std::uint64_t length = r->length.load(std::memory_order_relaxed);
-  const bool ok =
-      r->pd.load(std::memory_order_relaxed) == target.pd.load(std::memory_order_relaxed) &&
-      (r->access.load(std::memory_order_relaxed) & need) != 0 && w.remote >= first &&
-      w.bytes <= length && w.remote - first <= length - w.bytes;
+  const std::uint32_t pd =
+      (qp.qp_type == IBV_QPT_XRC_SEND ? qp.to.srq->pd : target.pd).load(std::memory_order_relaxed);
+  const bool ok = r->pd.load(std::memory_order_relaxed) == pd &&
+                  (r->access.load(std::memory_order_relaxed) & need) != 0 && w.remote >= first &&
+                  w.bytes <= length && w.remote - first <= length - w.bytes;
   const std::uint32_t only = r->qpn.load(std::memory_order_relaxed);
   if (only != 0 && only != peer_qpn(qp)) [[unlikely]]
     return IBV_WC_REM_ACCESS_ERR;
@@ -119,7 +120,8 @@ ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
   if (is_atomic(w)) {
     std::uint64_t old = 0;
     if (const int e = change_word(qp, w, &old)) return status_of(e);
-    return scatter(qp, w.list, w.count, 0, reinterpret_cast<const std::byte*>(&old), sizeof old);
+    return scatter(qp, qp.pd_number, w.list, w.count, 0, reinterpret_cast<const std::byte*>(&old),
+                   sizeof old);
   }
   if (w.bytes == 0) return IBV_WC_SUCCESS;
   return status_of(qp.owner->move(qp, w));

@@ -130,10 +130,9 @@ bool absorb_rings(completion_queue& cq) noexcept {
     c.qp = q;
     bool solicited = false;
     // What does not fit stays in the ring: a poller that sleeps too long overruns nothing.
-    while ((cq.owner->plays.overruns ||
-            cq.stored.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(cq.cqe)) &&
-           receive_one(*q, c.wc, &solicited)) {
-      store(cq, c, solicited);
+    if (xrc_receiver(*q)) c.qp = nullptr;
+    while ((cq.owner->plays.overruns || !full(cq)) && receive_one(*q, c.wc, &solicited)) {
+      store(destination(*q), c, solicited);
       moved = true;
     }
   }
@@ -153,6 +152,8 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (cq.attention.load(std::memory_order_relaxed) ||
       cq.unfinished.load(std::memory_order_relaxed) != 0)
     attend_held(cq);
+  if (!cq.domains.empty()) [[unlikely]]
+    gather(cq);
   int got = drain(cq, n, wc);
   if (got < n)
     scan(cq, [&](queue_pair* q) {
@@ -217,11 +218,13 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
       cq.armed.store(wanted, std::memory_order_relaxed);
     cq.bell->bell.store(bell_armed, std::memory_order_relaxed);
   }
+  arm_domains(cq);
   heavy_fence();  // F1
   if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0) {
     cq.owner->datagrams_polled.store(false, std::memory_order_relaxed);
     cq.owner->pusher.look_at_datagrams();
   }
+  look_at_domains(cq);
   {
     const hold guard(cq.poll);
     if (!any_ready(cq)) {

@@ -62,6 +62,8 @@ void note_unfinished(queue_pair& qp, bool some) noexcept {
 
 int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.works.sges()) return EINVAL;
+  if (xrc_receiver(qp)) [[unlikely]]
+    return EINVAL;
   const bool datagram = !connected(qp);
   switch (wr.opcode) {
     case IBV_WR_SEND:
@@ -74,10 +76,10 @@ int check(const queue_pair& qp, const ibv_send_wr& wr) noexcept {
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      if (qp.qp_type != IBV_QPT_RC || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
+      if (!answered(qp) || (wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
       break;
     case IBV_WR_SEND_WITH_INV:
-      if (qp.qp_type != IBV_QPT_RC) return EINVAL;
+      if (!answered(qp)) return EINVAL;
       break;
     case IBV_WR_BIND_MW:
       if (wr.bind_mw.mw == nullptr) return EINVAL;
@@ -128,6 +130,8 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
     w.remote = wr.wr.rdma.remote_addr;
     w.rkey = wr.wr.rdma.rkey;
   }
+  if (qp.qp_type == IBV_QPT_XRC_SEND) [[unlikely]]
+    w.datagram_qpn = wr.qp_type.xrc.remote_srqn;
   return 0;
 }
 

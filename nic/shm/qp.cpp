@@ -33,8 +33,10 @@ void leave(completion_queue& cq, queue_pair& qp) noexcept {
 
 /// 0 or the errno that the limits demand.
 int check(const context& c, const ibv_qp_init_attr& a) noexcept {
-  if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UC && a.qp_type != IBV_QPT_UD)
+  const bool xrc = a.qp_type == IBV_QPT_XRC_SEND || a.qp_type == IBV_QPT_XRC_RECV;
+  if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UC && a.qp_type != IBV_QPT_UD && !xrc)
     return EOPNOTSUPP;
+  if (xrc && a.srq != nullptr) return EINVAL;
   if (a.send_cq == nullptr || a.recv_cq == nullptr) return EINVAL;
   if (of(a.send_cq).owner != &c || of(a.recv_cq).owner != &c) return EINVAL;
   const ibv_qp_cap& cap = a.cap;
@@ -80,7 +82,21 @@ void publish_life(queue_pair& qp, qp_public s) noexcept {
 }
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  context& c = of(pd->context);
+  if (init->qp_type == IBV_QPT_XRC_RECV) return errno = EINVAL, nullptr;
+  if (init->qp_type == IBV_QPT_XRC_SEND) init->recv_cq = init->send_cq;  // nothing is received
+  return make_qp(of(pd->context), pd->context, pd, init, nullptr);
+}
+
+ibv_qp* create_xrc_receiver(ibv_context* handle, ibv_qp_init_attr* init, xrc_domain& domain) {
+  ibv_qp_init_attr a = *init;
+  a.send_cq = a.recv_cq = domain.rings;
+  a.cap = {};
+  a.srq = nullptr;
+  return make_qp(of(handle), handle, nullptr, &a, &domain);
+}
+
+ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* init,
+                xrc_domain* domain) {
   if (const int e = refusal(c, verb::create_qp)) return errno = e, nullptr;
   if (const int e = check(c, *init)) return errno = e, nullptr;
   {
@@ -94,7 +110,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   while (index >= 0 && static_cast<std::uint32_t>(index) < first_qp);  // 0 and 1 stay taken
   if (index < 0) return nullptr;
   const auto i = static_cast<std::uint32_t>(index);
-  qp->context = pd->context;
+  qp->context = handle;
   qp->qp_context = init->qp_context;
   qp->pd = pd;
   qp->send_cq = init->send_cq;
@@ -104,7 +120,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->owner = &c;
   qp->index = i;
   qp->shown = &c.memory.entry<qp_entry>(table::qp, i);
-  qp->pd_number = of(pd).number;
+  qp->pd_number = pd != nullptr ? of(pd).number : 0;
+  qp->domain = domain;
   qp->signal_all = init->sq_sig_all != 0;
   {
     const std::lock_guard guard(c.objects);
@@ -128,6 +145,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->shown->qpn.store(qp->qp_num, std::memory_order_relaxed);
   qp->shown->recv_cq.store(of(init->recv_cq).index, std::memory_order_relaxed);
   qp->shown->pd.store(qp->pd_number, std::memory_order_relaxed);
+  qp->shown->domain.store(domain != nullptr ? domain->number : 0, std::memory_order_relaxed);
   qp->shown->srq.store(init->srq != nullptr ? of(init->srq).index + 1 : 0,
                        std::memory_order_relaxed);
   if (init->srq != nullptr) qp->shared_receives = &of(init->srq);
@@ -138,7 +156,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   }
   pthread_mutex_init(&qp->mutex, nullptr);
   pthread_cond_init(&qp->cond, nullptr);
-  of(pd).users.fetch_add(1, std::memory_order_relaxed);
+  if (pd != nullptr) of(pd).users.fetch_add(1, std::memory_order_relaxed);
+  if (domain != nullptr) domain->users.fetch_add(1, std::memory_order_relaxed);
   of(init->send_cq).users.fetch_add(1, std::memory_order_relaxed);
   of(init->recv_cq).users.fetch_add(1, std::memory_order_relaxed);
   if (init->srq != nullptr) of(init->srq).users.fetch_add(1, std::memory_order_relaxed);
@@ -172,11 +191,12 @@ int destroy_qp(ibv_qp* handle) {
     pthread_cond_wait(&qp.cond, &qp.mutex);
   pthread_mutex_unlock(&qp.mutex);
   c.memory.free_entry(table::qp, qp.index);
-  of(qp.pd).users.fetch_sub(1, std::memory_order_release);
+  if (qp.pd != nullptr) of(qp.pd).users.fetch_sub(1, std::memory_order_release);
   of(qp.send_cq).users.fetch_sub(1, std::memory_order_release);
   of(qp.recv_cq).users.fetch_sub(1, std::memory_order_release);
   if (qp.shared_receives != nullptr)
     qp.shared_receives->users.fetch_sub(1, std::memory_order_release);
+  if (qp.domain != nullptr) qp.domain->users.fetch_sub(1, std::memory_order_release);
   c.live.fetch_sub(1, std::memory_order_release);
   pthread_cond_destroy(&qp.cond);
   pthread_mutex_destroy(&qp.mutex);
@@ -202,7 +222,7 @@ void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
 }
 
 void fail_sends(queue_pair& qp) noexcept {
-  if (qp.qp_type == IBV_QPT_RC) return enter_error(qp);
+  if (answered(qp)) return enter_error(qp);
   ibv_qp_state state = IBV_QPS_RTS;
   qp.now.compare_exchange_strong(state, IBV_QPS_SQE, std::memory_order_acq_rel,
                                  std::memory_order_acquire);

@@ -86,7 +86,9 @@ struct queue_pair : ibv_qp {
   receive_queue receives;
   assembly message;
   shared_receive_queue* shared_receives = nullptr;
-  std::uint64_t ring = 0;  ///< offset of our receive ring
+  shared_receive_queue* selected = nullptr;  ///< of XRC_RECV: whom the current message is for
+  xrc_domain* domain = nullptr;              ///< of XRC_RECV
+  std::uint64_t ring = 0;                    ///< offset of our receive ring
   std::uint64_t srq_taken = 0;
   bool closed = false;    ///< broken, and what had arrived was delivered: the ring is dead
   bool last_wqe = false;  ///< LAST_WQE_REACHED was raised
@@ -98,6 +100,11 @@ inline queue_pair& of(ibv_qp* q) noexcept { return *static_cast<queue_pair*>(q);
 
 /// RC and UC: a ring of its own, one peer.
 inline bool connected(const queue_pair& q) noexcept { return q.qp_type != IBV_QPT_UD; }
+/// RC and the sending side of XRC: requests that the peer answers.
+inline bool answered(const queue_pair& q) noexcept {
+  return q.qp_type == IBV_QPT_RC || q.qp_type == IBV_QPT_XRC_SEND;
+}
+inline bool xrc_receiver(const queue_pair& q) noexcept { return q.qp_type == IBV_QPT_XRC_RECV; }
 /// UC: nobody answers its requests, so whatever goes wrong at the peer is a lost message.
 inline bool unanswered(const queue_pair& q) noexcept { return q.qp_type == IBV_QPT_UC; }
 
@@ -169,14 +176,20 @@ bool receive_datagrams(context& c, int most) noexcept;
 // receive.cpp: the receiving side, under the receive CQ's `poll`.
 /// Takes messages from the ring until one completion is made. False: nothing (more) to take.
 bool receive_one(queue_pair& qp, ibv_wc& out, bool* solicited) noexcept;
+/// Where the receive that receive_one() has just completed belongs: XRC has one for each queue.
+completion_queue& destination(queue_pair& qp) noexcept;
 /// In the error state: delivers what has arrived, then flushes every posted receive.
 void flush_receives(queue_pair& qp) noexcept;
-/// Copies n bytes into a scatter list at an offset, checking keys. IBV_WC_SUCCESS or the error.
-ibv_wc_status scatter(const queue_pair& qp, const ibv_sge* list, std::uint32_t count,
-                      std::uint64_t offset, const std::byte* from, std::uint32_t n) noexcept;
+/// Copies n bytes into a scatter list at an offset, checking keys against that domain.
+/// IBV_WC_SUCCESS or the error.
+ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* list,
+                      std::uint32_t count, std::uint64_t offset, const std::byte* from,
+                      std::uint32_t n) noexcept;
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
 
 ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*);
+/// create_qp() of any type; without a pd: of an XRC domain.
+ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd*, ibv_qp_init_attr*, xrc_domain*);
 int modify_qp(ibv_qp*, ibv_qp_attr*, int mask);
 int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
 int destroy_qp(ibv_qp*);

@@ -20,8 +20,14 @@ namespace {
 /// Takes the receive for a message that begins.
 bool begin(queue_pair& qp, std::uint32_t bytes) noexcept {
   assembly& m = qp.message;
-  if (qp.shared_receives != nullptr) {
-    if (!take(*qp.shared_receives, m.work, m.list)) return false;
+  shared_receive_queue* shared = qp.shared_receives;
+  if (xrc_receiver(qp)) [[unlikely]] {
+    // Which queue it is for has been said; what its completion queue has no room for waits.
+    shared = qp.selected;
+    if (shared == nullptr || (!qp.owner->plays.overruns && full(*shared->cq))) return false;
+  }
+  if (shared != nullptr) {
+    if (!take(*shared, m.work, m.list)) return false;
     ++qp.srq_taken;
   } else {
     const hold guard(qp.receives.lock);
@@ -55,15 +61,16 @@ void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remot
 
 }  // namespace
 
-ibv_wc_status scatter(const queue_pair& qp, const ibv_sge* list, std::uint32_t count,
-                      std::uint64_t offset, const std::byte* from, std::uint32_t n) noexcept {
+ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* list,
+                      std::uint32_t count, std::uint64_t offset, const std::byte* from,
+                      std::uint32_t n) noexcept {
   for (std::uint32_t i = 0; i < count && n != 0; ++i) {
     const ibv_sge& s = list[i];
     if (offset >= s.length) {
       offset -= s.length;
       continue;
     }
-    if (!qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, IBV_ACCESS_LOCAL_WRITE))
+    if (!qp.owner->regions.allows(s.lkey, pd, s.addr, s.length, IBV_ACCESS_LOCAL_WRITE))
       return IBV_WC_LOC_PROT_ERR;
     const std::uint32_t here = s.length - static_cast<std::uint32_t>(offset);
     const std::uint32_t now = n < here ? n : here;
@@ -75,6 +82,10 @@ ibv_wc_status scatter(const queue_pair& qp, const ibv_sge* list, std::uint32_t c
   return n == 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
 }
 
+completion_queue& destination(queue_pair& qp) noexcept {
+  return qp.selected != nullptr ? *qp.selected->cq : of(qp.recv_cq);
+}
+
 bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
   assembly& m = qp.message;
   for (;;) {
@@ -84,6 +95,15 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
     const auto total = static_cast<std::uint32_t>(in.slot->header);
     const auto imm = static_cast<std::uint32_t>(in.slot->header >> 32);
     if (in.op == 255 || kind < kind_send || kind > kind_send_inv) [[unlikely]] {
+      if (kind == kind_select && xrc_receiver(qp) && !m.active) {
+        qp.selected = select_queue(qp, total);
+        if (qp.selected == nullptr) {
+          enter_error(qp, IBV_WC_REM_INV_REQ_ERR);
+          return false;
+        }
+        qp.rx.pop(in);
+        continue;
+      }
       // Rubbish, or a message of the direct path before the user has taken over the ring.
       if (in.op != 0 && state_of(qp) != IBV_QPS_ERR) enter_error(qp, IBV_WC_REM_INV_REQ_ERR);
       return false;
@@ -100,7 +120,8 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       else if (piece > left || (in.data == nullptr && piece > slot_body))
         status = IBV_WC_LOC_QP_OP_ERR;  // pieces that do not add up: a sender gone mad
       else if (piece != 0)
-        status = scatter(qp, m.list, m.work.count, m.offset, from, piece);
+        status = scatter(qp, qp.selected != nullptr ? qp.selected->pd_number : qp.pd_number, m.list,
+                         m.work.count, m.offset, from, piece);
       if (status != IBV_WC_SUCCESS) [[unlikely]] {
         refuse(qp, wc, status,
                status == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
@@ -143,7 +164,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
 void flush_receives(queue_pair& qp) noexcept {
   completion_queue& cq = of(qp.recv_cq);
   completion c;
-  c.qp = &qp;
+  c.qp = xrc_receiver(qp) ? nullptr : &qp;
   bool solicited = false;
   // What arrived before the error was acknowledged to its sender and is delivered. The fence pairs
   // with the sender's F2 between its push and its second look at our state: a message pushed too
@@ -152,7 +173,7 @@ void flush_receives(queue_pair& qp) noexcept {
   if (connected(qp) && !qp.direct.load(std::memory_order_relaxed) && !qp.closed) {
     for (std::uint32_t i = 0; i < qp.rx.memory().geometry.slots; ++i) {
       if (!receive_one(qp, c.wc, &solicited)) break;
-      store(cq, c, solicited);
+      store(destination(qp), c, solicited);
     }
     qp.rx.publish();
     qp.closed = true;
@@ -160,8 +181,9 @@ void flush_receives(queue_pair& qp) noexcept {
   if (qp.message.active) {
     qp.message.active = false;
     fill(qp, c.wc, IBV_WC_WR_FLUSH_ERR);
-    store(cq, c, false);
+    store(destination(qp), c, false);
   }
+  if (xrc_receiver(qp)) return;
   if (qp.shared_receives != nullptr) {
     if (!qp.last_wqe) raise_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
     qp.last_wqe = true;
@@ -179,7 +201,9 @@ void flush_receives(queue_pair& qp) noexcept {
 
 int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   queue_pair& qp = of(handle);
-  int e = qp.shared_receives != nullptr || state_of(qp) == IBV_QPS_RESET ? EINVAL : 0;
+  const bool none = qp.shared_receives != nullptr || xrc_receiver(qp) ||
+                    qp.qp_type == IBV_QPT_XRC_SEND || state_of(qp) == IBV_QPS_RESET;
+  int e = none ? EINVAL : 0;
   if (e != 0) {
     *bad = wr;
     return e;

@@ -107,9 +107,30 @@ bool claim(queue_pair& qp) noexcept {
   return false;
 }
 
+/// XRC: which queue the message is for. False when the ring is full.
+bool push_selection(queue_pair& qp, send_work& w) noexcept {
+  if (w.datagram_qkey == 0 &&
+      qp.tx.try_push(kind_select, w.datagram_qpn, 0, [](std::byte*, std::byte*) {}))
+    w.datagram_qkey = 1;
+  return w.datagram_qkey != 0;
+}
+
+/// XRC: claims are made from the queue that the request names.
+bool turn_to_queue(queue_pair& qp, const send_work& w) noexcept {
+  auto* e = qp.remote->entry<srq_entry>(table::srq, w.datagram_qpn - 1);
+  if (e == nullptr || e->domain.load(std::memory_order_acquire) == 0 ||
+      e->domain.load(std::memory_order_relaxed) !=
+          qp.to.remote->domain.load(std::memory_order_relaxed))
+    return false;
+  qp.to.srq = e;
+  return true;
+}
+
 /// Pushes what is left of the message. False when the ring is full.
 bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
   const std::uint64_t header = message_header(w.bytes, w.imm);
+  if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
+    return false;
   if (w.bytes <= slot_body)
     return qp.tx.try_push(op, header, 0,
                           [&](std::byte* body, std::byte*) { gather(w, 0, body, w.bytes); });
@@ -192,9 +213,12 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     if (w.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
     if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
     if (!fits) op |= flag_tell;
-    const bool all = no_bytes ? qp.tx.try_push(op, message_header(w.bytes, w.imm), 0,
-                                               [](std::byte*, std::byte*) {})
-                              : push(qp, w, op);
+    bool all;
+    if (!no_bytes)
+      all = push(qp, w, op);
+    else
+      all = (qp.qp_type != IBV_QPT_XRC_SEND || push_selection(qp, w)) &&
+            qp.tx.try_push(op, message_header(w.bytes, w.imm), 0, [](std::byte*, std::byte*) {});
     ring_bell(qp);
     if (!all) return stuck(qp, w);
     w.at = stage::pushed;
@@ -233,6 +257,11 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
     if (unanswered(qp) || (w.at == stage::pushed && qp.tx.passed(w.position))) return outcome::done;
     if (!broke) return unreachable(qp, w, why);
     *why = static_cast<ibv_wc_status>(nak);
+    return outcome::failed;
+  }
+  if (qp.qp_type == IBV_QPT_XRC_SEND && w.at < stage::claimed && !turn_to_queue(qp, w))
+      [[unlikely]] {
+    *why = IBV_WC_REM_INV_REQ_ERR;
     return outcome::failed;
   }
   if (w.opcode == IBV_WR_SEND || w.opcode == IBV_WR_SEND_WITH_IMM ||

@@ -41,7 +41,8 @@ struct send_work {
   std::uint32_t rkey = 0;
   std::uint64_t remote = 0, operand = 0, swap = 0;
   nonce datagram_to;
-  std::uint32_t datagram_qpn = 0, datagram_qkey = 0;
+  std::uint32_t datagram_qpn = 0;   ///< of XRC: the shared receive queue's number
+  std::uint32_t datagram_qkey = 0;  ///< of XRC: 1 when the peer has been told that number
 
   stage at = stage::fresh;
   std::uint32_t offset = 0;    ///< bytes pushed so far

@@ -64,6 +64,7 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   srq->owner = &c;
   srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
   srq->shown->available.store(0, std::memory_order_relaxed);
+  srq->shown->domain.store(0, std::memory_order_relaxed);
   srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
   init->attr.max_sge = srq->works.sges();
   pthread_mutex_init(&srq->mutex, nullptr);
@@ -95,6 +96,7 @@ int destroy_srq(ibv_srq* handle) {
   shared_receive_queue& srq = of(handle);
   context& c = *srq.owner;
   if (srq.users.load(std::memory_order_acquire) != 0) return EBUSY;
+  if (srq.domain != nullptr) forget_queue(srq);
   c.events.withdraw([&](const async_event& e) { return e.delivered == &srq.async_delivered; });
   pthread_mutex_lock(&srq.mutex);
   while (srq.events_completed != srq.async_delivered.load(std::memory_order_relaxed))

@@ -12,6 +12,8 @@
 namespace penstock::nic::shm {
 
 struct context;
+struct completion_queue;
+struct xrc_domain;
 
 struct shared_receive_queue : ibv_srq {
   shm::context* owner;
@@ -19,6 +21,10 @@ struct shared_receive_queue : ibv_srq {
   srq_entry* shown;  ///< in our arena: what senders claim from
   receive_queue works;
   std::uint32_t limit = 0;  // under works.lock
+  // Of an XRC queue (xrc.hpp), fixed.
+  xrc_domain* domain = nullptr;
+  completion_queue* cq = nullptr;  ///< where its receives complete
+  std::uint32_t pd_number = 0;
   std::atomic<std::uint32_t> users{0};
   std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
 };
