@@ -58,8 +58,6 @@ class engine final : public channels {
   void write_credit_statistics() noexcept;
   /// Collective; waits for all, polling, within the exit limit. From here on all calls say so.
   void close() noexcept;
-  /// Waits until what was sent has been sent, for limit_ns at most.
-  void finish_sends(std::uint64_t limit_ns) noexcept;
   /// Ends the progress thread, if any, waiting for a handler that it runs, for limit_ns at most.
   /// False: it still runs. From a handler on it: it does not poll any more. Others may leave now.
   bool stop_progress(std::uint64_t limit_ns) noexcept;

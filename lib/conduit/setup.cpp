@@ -222,18 +222,6 @@ status engine::over() noexcept {
   return status::shut_down;
 }
 
-void engine::finish_sends(std::uint64_t limit_ns) noexcept {
-  const std::uint64_t until = now_ns() + limit_ns;
-  for (std::uint32_t i = 0; i < domain_count_ && by_verbs_; ++i) {
-    domain& d = domains_[i];
-    backoff b(64);
-    while (!job_.ended() && now_ns() < until && !verbs_.sent_all(d))
-      if (verbs_.reap_sends(d) == 0) b.idle();
-    while (!job_.ended() && now_ns() < until && !transfers_->drained(d))
-      if (transfers_->reap(d) == 0) b.idle();
-  }
-}
-
 engine::~engine() {
   close();
   listed_.reset();

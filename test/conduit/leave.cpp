@@ -71,6 +71,15 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
       if (me.send(next, 3000) != status::ok) return 3;
     return 5;
   }
+  if (how ==
+      "c++after") {  // the next one leaves after the actor, and is no loss to the rest either
+    if (acts) return 0;
+    if (ep.rank() != next) return left("a request", me.flood(next));
+    status s = status::ok;
+    for (; s == status::ok; usleep(1000)) s = me.send(actor, 100);
+    usleep(300'000);  // the launcher knows by now, and its fence fails
+    return left("a request", s);
+  }
   if (how == "c++compute") {  // away for longer than whoever leaves stays
     if (acts) return 5;
     if (ep.rank() == next) usleep(3'000'000);

@@ -170,9 +170,34 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool tell) noexce
   }
 }
 
+// Until what was sent has been sent, for limit_ns at most. Others are served meanwhile: they may
+// wait for an answer, or want to say that they leave. What goes to one that is gone is not waited
+// for.
+void departure::finish_sends(std::uint64_t limit_ns) noexcept {
+  if (!engine_.by_verbs_) return;
+  const std::uint64_t until = now_ns() + limit_ns;
+  const auto finish = [&](auto&& over, auto&& reap) {
+    const long_wait named(engine_.waits(), wait_for::departure);
+    for (unsigned empty = 0; !over() && !engine_.membership().ended() && now_ns() < until;)
+      if (reap() == 0 && is_failure(engine_.wait_step(empty))) sched_yield();
+  };
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
+    domain& d = engine_.domains_[i];
+    finish(
+        [&] {
+          for (std::uint32_t k = 0, all = d.verbs.count(); k < all; ++k)
+            if (!is_gone(d.verbs[k].rank) && !verbs_path::sent_all(d.verbs[k])) return false;
+          return true;
+        },
+        [&] { return engine_.verbs_.reap_sends(d); });
+    finish([&] { return engine_.transfers_->drained(d); },
+           [&] { return engine_.transfers_->reap(d); });
+  }
+}
+
 void departure::leave(std::uint64_t limit_ns) noexcept {
   engine_.expect_ends();
-  engine_.finish_sends(limit_ns);
+  finish_sends(limit_ns);
   meeting_end end = meet(limit_ns, true);
   if (end == meeting_end::all) {
     // All that was sent is here. Who is quick may send still more, in handlers: not without end. A
@@ -182,15 +207,19 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
     const long_wait named(engine_.waits(), wait_for::departure);
     for (unsigned empty = 0; empty < quiet && now_ns() < until;)
       if (is_failure(engine_.wait_step(empty))) break;
-    engine_.finish_sends(limit_ns);
+    finish_sends(limit_ns);
     engine_.end_progress();
     end = meet(limit_ns, false);
   }
-  if (end != meeting_end::alone || engine_.membership().ended()) return;
-  log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
-      static_cast<double>(limit_ns) * 1e-9);
+  if (end == meeting_end::all || engine_.membership().ended()) return;
+  // Also where the launcher's fence has failed since another one has left before: those who stay
+  // hear of that one only by itself, and would take this end for a death.
+  if (end == meeting_end::alone)
+    log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
+        static_cast<double>(limit_ns) * 1e-9);
   pass_on(engine_.rank(), engine_.barriers_begun(), true);
   tell_all();
+  finish_sends(telling_ns);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -10,8 +10,9 @@
 // begun, to those that it is connected to and to those that wait for it in barriers. Whoever is in
 // a later barrier, which can never complete, fails with an error that names it, and tells its own
 // partners, so that all learn of it. When the exit limit is over it leaves without the others, and
-// says so. Its end is then no death to them: requests to it fail, and a wait that hears nothing
-// from anybody for the exit limit fails, too, since what it waits for may never come.
+// says so, as does one whose fence fails since another has left before. Its end is then no death to
+// them: requests to it fail, and a wait that hears nothing from anybody for the exit limit fails,
+// too, since what it waits for may never come.
 #pragma once
 
 #include <atomic>
@@ -64,6 +65,7 @@ class departure {
   void pass_on(std::uint32_t r, std::uint32_t barriers, bool gone);
   bool tell_some() noexcept;
   void tell_all() noexcept;
+  void finish_sends(std::uint64_t limit_ns) noexcept;
 
   engine& engine_;
   enum state : std::uint8_t { stays = 0, leaves, is_away };

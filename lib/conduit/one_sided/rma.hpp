@@ -155,6 +155,7 @@ class transfers final : public long_sources {
 
  private:
   friend class engine;
+  friend class departure;
   // Whose queue pairs the calling thread uses: with segment everything those of the first domain,
   // whose lines remote firehoses speak on.
   [[nodiscard]] domain& home() noexcept;

@@ -7,19 +7,6 @@
 #include "lib/conduit/verbs_path/verbs_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-namespace {
-
-bool all_sent_to(const peer& p) noexcept {
-  // A7 made  acquire p.made  <- R7 (connect.cpp): a lane that another process asks for may just be
-  // on its way
-  const std::uint8_t made = p.made.load(std::memory_order_acquire);
-  for (unsigned l = 0; l < lane_count; ++l)
-    if ((made >> l & 1) != 0 && !p.lanes[l].drained()) return false;
-  return true;
-}
-
-}  // namespace
-
 queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell) const {
   const settings& s = c_.settings_;
   queues::dimensions d;
@@ -69,10 +56,12 @@ void verbs_path::describe_lane(peer& p, unsigned l, ibv_qp_init_attr& init) noex
 
 void verbs_path::attached(peer& p) noexcept { p.home->verbs.add(p); }
 
-bool verbs_path::sent_all(domain& d) noexcept {
-  const std::uint32_t all = d.verbs.count();
-  for (std::uint32_t i = 0; i < all; ++i)
-    if (!all_sent_to(d.verbs[i])) return false;
+bool verbs_path::sent_all(const peer& p) noexcept {
+  // A7 made  acquire p.made  <- R7 (connect.cpp): a lane that another process asks for may just be
+  // on its way
+  const std::uint8_t made = p.made.load(std::memory_order_acquire);
+  for (unsigned l = 0; l < lane_count; ++l)
+    if ((made >> l & 1) != 0 && !p.lanes[l].drained()) return false;
   return true;
 }
 

@@ -75,7 +75,8 @@ class verbs_path {
   void return_idle_credits(domain& d, std::uint32_t tag) noexcept;
   /// For a wait that has lasted: asks whether the peers are still reached.
   void probe_peers() noexcept;
-  [[nodiscard]] bool sent_all(domain& d) noexcept;
+  /// True if nothing is on its way to p.
+  [[nodiscard]] static bool sent_all(const peer& p) noexcept;
   bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
 
   /// Sizes of what each domain has; after open().
