@@ -287,7 +287,8 @@ const setting_row rows[] = {
     // job
     {"EXITTIMEOUT", "GASNET_EXITTIMEOUT", &s::exit_timeout_ns, 0, hour, u::seconds,
      "This is the limit of a graceful exit; 0 is EXITTIMEOUT_MIN + processes * EXITTIMEOUT_FACTOR, "
-     "and at most EXITTIMEOUT_MAX."},
+     "and at most EXITTIMEOUT_MAX. While messages still arrive an exit may take five times as "
+     "long."},
     {"EXITTIMEOUT_MIN", "GASNET_EXITTIMEOUT_MIN", &s::exit_timeout_min_ns, ms, hour, u::seconds,
      "This is the fixed part of the limit of a graceful exit."},
     {"EXITTIMEOUT_MAX", "GASNET_EXITTIMEOUT_MAX", &s::exit_timeout_max_ns, ms, hour, u::seconds,

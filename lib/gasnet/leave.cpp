@@ -27,6 +27,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/conduit/collective/patience.hpp"
 #include "lib/gasnet/leave_order.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/statistics.hpp"
@@ -51,6 +52,9 @@ std::atomic<int> last_code{0};
 // handler of the client's, may call gasnet_exit, too.
 enum class stage : std::uint8_t { agreeing, at_fence, done };
 constinit stage now_at = stage::agreeing;
+// What has been heard at the fence, and when the timer was started, for the timer.
+constinit conduit::patience waiting;
+std::atomic<std::uint64_t> limit_began{0};
 pid_t joined_as = 0;  // children made by fork are not of the job
 
 // Everybody is at the end. Those who still send to this process, or wait for what it would lend or
@@ -62,6 +66,7 @@ void meet_at_fence(bool polling) noexcept {
   constexpr unsigned steps_a_look = 16;
   for (unsigned step = 1, empty = 0;; ++step) {
     if (polling && is_failure(self.engine->wait_step(empty))) polling = false;
+    if (polling && empty == 0) waiting.heard_at(now_ns());
     if (polling && step % steps_a_look != 0) continue;
     // It fails if a process has ended already: then there is none to wait for.
     if (const auto over = self.membership->fence_is_over(); !over || *over) return;
@@ -86,6 +91,9 @@ void agree_to_leave(int code) noexcept {
 void tell_client();
 
 void time_is_up(int) {
+  if (!waiting.over(limit_began.load(std::memory_order_relaxed),
+                    self.options.exit_limit_ns(self.membership->size()), now_ns()))
+    return;  // the timer asks again
   // As in abort(3): nothing else can be relied on any more.
   const int code = last_code.load(std::memory_order_relaxed);
   last_resort = true;
@@ -95,9 +103,15 @@ void time_is_up(int) {
   self.membership->abort(code, nullptr);
 }
 
+timeval interval(std::uint64_t ns) noexcept {
+  return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000u),
+          .tv_usec = static_cast<suseconds_t>(ns % 1'000'000'000u / 1000u)};
+}
+
 void start_timer() noexcept {
   struct sigaction act {};
   act.sa_handler = &time_is_up;
+  act.sa_flags = SA_RESTART;
   sigemptyset(&act.sa_mask);
   ::sigaction(SIGALRM, &act, nullptr);
   sigset_t alarm_only;
@@ -105,9 +119,10 @@ void start_timer() noexcept {
   sigaddset(&alarm_only, SIGALRM);
   ::pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
   const std::uint64_t limit = self.options.exit_limit_ns(self.membership->size());
-  itimerval t{};
-  t.it_value.tv_sec = static_cast<time_t>(limit / 1'000'000'000u);
-  t.it_value.tv_usec = static_cast<suseconds_t>(limit % 1'000'000'000u / 1000u);
+  limit_began.store(now_ns(), std::memory_order_relaxed);
+  constexpr std::uint64_t least_ns = 1'000'000;
+  const itimerval t{.it_interval = interval(limit / conduit::patience::parts + least_ns),
+                    .it_value = interval(limit + least_ns)};
   ::setitimer(ITIMER_REAL, &t, nullptr);
 }
 

@@ -71,19 +71,31 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
       if (me.send(next, 3000) != status::ok) return 3;
     return 5;
   }
-  if (how ==
-      "c++after") {  // the next one leaves after the actor, and is no loss to the rest either
+  if (how == "c++after") {  // the next one leaves after the actor, and is no loss to the rest
     if (acts) return 0;
-    if (ep.rank() != next) return left("a request", me.flood(next));
-    status s = status::ok;
-    for (; s == status::ok; usleep(1000)) s = me.send(actor, 100);
-    usleep(300'000);  // the launcher knows by now, and its fence fails
-    return left("a request", s);
+    const penstock::rank_id to = ep.rank() == next ? actor : next;
+    status s = status::ok;  // so seldom that the actor does not wait for more
+    for (; s == status::ok; usleep(1'300'000))
+      if ((s = me.send(to, 100)) == status::ok) s = ep.quiet();
+    return left("quiet", s);  // the launcher knows by now that the actor has gone: its fence fails
   }
   if (how == "c++compute") {  // away for longer than whoever leaves stays
     if (acts) return 5;
     if (ep.rank() == next) usleep(3'000'000);
     return left("a barrier", ep.barrier());
+  }
+  if (how == "c++trickle") {  // those who leave wait for longer than their limit while it comes
+    constexpr unsigned messages = 60;
+    if (acts)
+      for (unsigned i = 0; i < messages; ++i) {
+        for (penstock::rank_id to = 0; to < ep.size(); ++to)
+          if (to != actor && me.send(to, 64) != status::ok) return 3;
+        usleep(50'000);
+      }
+    { const penstock::endpoint closing = std::move(ep); }
+    if (acts || handled == messages) return 0;
+    std::fprintf(stderr, "%u messages were handled\n", handled);
+    return 3;
   }
   if (how == "c++behind") {  // what was sent before leaving is handled
     constexpr unsigned messages = 20000;

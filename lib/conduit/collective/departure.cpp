@@ -2,6 +2,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/conduit/collective/patience.hpp"
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -146,25 +147,32 @@ status departure::in_wait(bool heard) noexcept {
   return status::peer_dead;
 }
 
-// At the launcher's fence, polling. tell: others that do not come are told that this process does.
-departure::meeting_end departure::meet(std::uint64_t limit_ns, bool tell) noexcept {
+// At the launcher's fence, polling. first: others that do not come are told that this process does,
+// and where the fence fails, since one has left, what still arrives is waited for all the same.
+departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexcept {
   job::job& j = engine_.membership();
   // Some launchers' fence is over for good where somebody has left: then only the time is waited.
   const bool fenced = j.outlives_leavers() || away_.load(std::memory_order_relaxed) == ~0u;
-  if (fenced && !j.begin_fence()) return meeting_end::failed;
+  bool failed = fenced && !j.begin_fence(), told = false, heard = failed;
   constexpr unsigned quick_steps = 256, steps_a_look = 16;
   const std::uint64_t begin = now_ns();
-  bool told = false;
+  patience waiting;
   const long_wait named(engine_.waits(), wait_for::departure);
   for (unsigned step = 1, empty = 0;; ++step) {
+    if (failed && (!first || j.ended())) return meeting_end::failed;
     if (is_failure(engine_.wait_step(empty))) return meeting_end::failed;
+    heard |= empty == 0;
     if (empty < quick_steps && step % steps_a_look != 0) continue;
-    const auto over = fenced ? j.fence_is_over() : result<bool>(false);
-    if (!over) return meeting_end::failed;
-    if (*over) return meeting_end::all;
+    if (fenced && !failed) {
+      const auto over = j.fence_is_over();
+      if (over && *over) return meeting_end::all;
+      heard |= failed = !over;
+    }
     const std::uint64_t now = now_ns();
-    if (now - begin > limit_ns) return meeting_end::alone;
-    if (!tell || now - begin < alone_ns) continue;
+    if (std::exchange(heard, false)) waiting.heard_at(now);
+    if (failed && waiting.silent(begin, limit_ns, now)) return meeting_end::failed;
+    if (!failed && waiting.over(begin, limit_ns, now)) return meeting_end::alone;
+    if (!first || now - begin < alone_ns) continue;
     if (!std::exchange(told, true)) pass_on(engine_.rank(), engine_.barriers_begun(), false);
     (void)tell_some();
   }
@@ -196,6 +204,7 @@ void departure::finish_sends(std::uint64_t limit_ns) noexcept {
 }
 
 void departure::leave(std::uint64_t limit_ns) noexcept {
+  const std::uint64_t begin = now_ns();
   engine_.expect_ends();
   finish_sends(limit_ns);
   meeting_end end = meet(limit_ns, true);
@@ -216,7 +225,7 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
   // hear of that one only by itself, and would take this end for a death.
   if (end == meeting_end::alone)
     log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
-        static_cast<double>(limit_ns) * 1e-9);
+        static_cast<double>(now_ns() - begin) * 1e-9);
   pass_on(engine_.rank(), engine_.barriers_begun(), true);
   tell_all();
   finish_sends(telling_ns);

@@ -61,7 +61,7 @@ class departure {
   static void on_word(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
   void note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcept;
   enum class meeting_end : std::uint8_t { all, alone, failed };
-  meeting_end meet(std::uint64_t limit_ns, bool tell) noexcept;
+  meeting_end meet(std::uint64_t limit_ns, bool first) noexcept;
   void pass_on(std::uint32_t r, std::uint32_t barriers, bool gone);
   bool tell_some() noexcept;
   void tell_all() noexcept;
