@@ -1,6 +1,8 @@
 # The smallest and the largest Medium of a build (lib/base/limits.hpp): every room that derives its sizes from it
 # is compiled again for each, with what it takes to run a few jobs, and these run by rings and by verbs.
-# Without optimization: what is tested is arithmetic, and the check has to be short.
+# Without optimization: what is tested is arithmetic, and the check has to be short; not among the quick tests, since
+# most of the library is compiled twice more for it.
+set(job_labels job)
 
 # A folder's target once more, as penstock_NAME_BYTES, linked with the others of that size.
 function(sized_folder name bytes)
@@ -44,3 +46,4 @@ foreach(bytes 512 65024)
            -x PENSTOCK_BANKED_CREDITS=260)
   job_test(sizes.${bytes}.hello 4 hello_${bytes})
 endforeach()
+set(job_labels "job;quick")
