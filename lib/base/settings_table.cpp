@@ -244,7 +244,8 @@ const setting_row rows[] = {
     {"WAIT_MODE", "", &s::wait, 0, 0, u::none,
      "This is how a call waits: spin polls, spinblock polls and then sleeps, block sleeps."},
     {"SPIN_COUNT", "", &s::spin_count, 0, 1 << 30, u::none,
-     "After this many polls that found nothing spinblock sleeps."},
+     "After this many polls that found nothing spinblock sleeps, and at once where another program "
+     "keeps the core at each yield."},
     {"DOMAIN_COUNT", "GASNET_DOMAIN_COUNT", &s::domain_count, 1, 64, u::none,
      "The threads of a process are spread over this many sets of queues and credits (PAR)."},
     {"THREADS_PER_DOMAIN", "GASNET_GNI_PTHREADS_PER_DOMAIN", &s::threads_per_domain, 1, 65536,

@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "lib/base/clock.hpp"
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
@@ -133,6 +134,30 @@ unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
   return n;
 }
 
+namespace {
+
+// Naps that still stand in for yields: of the process, since the host is what is crowded. relaxed:
+// one more or less does not matter.
+std::atomic<std::uint32_t> naps_left{0};
+
+bool yields_are_short() noexcept {
+  const std::uint32_t left = naps_left.load(std::memory_order_relaxed);
+  if (left != 0) naps_left.store(left - 1, std::memory_order_relaxed);
+  return left == 0;
+}
+
+// Gives the core away. Who computes keeps it for all its turn, some milliseconds, at every yield;
+// but whoever wakes from a nap has it at once, so the next waits nap.
+void give_core_away() noexcept {
+  constexpr std::uint64_t long_ns = 1'000'000;
+  constexpr std::uint32_t naps = 128;
+  const std::uint64_t begin = now_ns();
+  sched_yield();
+  if (now_ns() - begin > long_ns) naps_left.store(naps, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 status engine::wait_step(unsigned& empty) noexcept {
   // relaxed: a hint; who sees it late sees it in the next step
   if (wait_news_->load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -155,8 +180,9 @@ status engine::wait_step(unsigned& empty) noexcept {
     return status::ok;
   constexpr unsigned steps_a_probe = 1024;
   if (by_verbs_ && empty % steps_a_probe == 0) verbs_.probe_peers();
-  if (settings_.wait == wait_mode::spin || empty <= spins_before_yield_ + settings_.spin_count) {
-    sched_yield();
+  if (settings_.wait == wait_mode::spin ||
+      (empty <= spins_before_yield_ + settings_.spin_count && yields_are_short())) {
+    give_core_away();
     return status::ok;
   }
   // Asleep for a moment only: whatever comes meanwhile is found by the next poll, so that no
