@@ -67,6 +67,7 @@ std::unique_ptr<bench> make_put_bw(const options& o);
 std::unique_ptr<bench> make_get_bw(const options& o);
 std::unique_ptr<bench> make_atomic_rate(const options& o);
 std::string complete_gasnet(options& o);
+std::string complete_gasnet_lat(options& o);
 std::unique_ptr<bench> make_gasnet_lat(const options& o);
 std::unique_ptr<bench> make_barrier(const options& o);
 std::string complete_gasnet_rma(options& o);

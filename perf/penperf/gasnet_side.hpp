@@ -3,17 +3,28 @@
 // interface's, whose job it shares.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+
+#include "perf/penperf/options.hpp"
 
 namespace penstock::penperf::gasnet_side {
 
 /// Collective. device: as --device; empty: the default.
 void start(const std::string& device);
 
-/// The requester: round trips of a Short without arguments and its reply, a sample each, in ticks.
-void trips(std::span<std::uint64_t> samples);
+/// What goes there and is answered by a Short, both without arguments.
+struct exchange {
+  bool ex = false;      ///< by gasnetex.h, else by gasnet.h
+  bool medium = false;  ///< else a Short
+  payload_kind payload = payload_kind::ready;
+  std::span<const std::byte> from;  ///< the payload, or what it is made of
+};
+
+/// The requester: round trips, a sample each, in ticks.
+void trips(const exchange& what, std::span<std::uint64_t> samples);
 /// Meanwhile the target polls, until the requester says that it has finished.
 void serve();
 void finish();

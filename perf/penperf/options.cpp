@@ -66,12 +66,13 @@ std::string not_for(const std::string& bench, const command_line& line) {
   const auto complain = [&](const char* option, const char* of) {
     return std::string(option) + " is for " + of;
   };
-  constexpr const char *messages = "am_lat, am_rate and am_bw",
+  const bool by_gasnet = bench == "gasnet_lat" || bench == "gex_lat";
+  constexpr const char *messages = "am_lat, am_rate, am_bw, gasnet_lat and gex_lat",
                        *transfers = "put_lat, get_lat, put_bw, get_bw, atomic_lat and atomic_rate";
-  if (line.given("--kind") && !is_message(bench)) return complain("--kind", messages);
+  for (const char* of_messages : {"--kind", "--payload"})
+    if (line.given(of_messages) && !is_message(bench) && !by_gasnet)
+      return complain(of_messages, messages);
   if (line.given("--reply") && bench != "am_lat") return complain("--reply", "am_lat");
-  if (line.given("--payload") && bench != "am_lat" && bench != "am_rate" && bench != "am_bw")
-    return complain("--payload", messages);
   if (line.given("--memory") && !one_sided && !atomic) return complain("--memory", transfers);
   if (line.given("--lookup") && bench != "reg") return complain("--lookup", "reg");
   for (const char* of_rates : {"-b", "--window"})
