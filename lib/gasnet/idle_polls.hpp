@@ -1,8 +1,8 @@
-// When a client's poll gives the core away: gasnet_AMPoll, which clients call in loops of their
-// own. Where processes and their threads fit the cores, never: such a poll makes no system call.
-// Where they do not, for a caller that does nothing but poll, which somebody else may be waiting
-// for; and ever more rarely while nobody takes the core. One object for each thread. Used by
-// messages.cpp.
+// When a client's poll (gasnet_AMPoll, which clients call in loops of their own) gives the core
+// away. Where processes and their threads fit the cores it never does, and such a poll makes no
+// system call. Where they do not fit, it does so for a caller that only polls, since another
+// process may wait for the core, and ever more rarely while nobody takes the core. Each thread has
+// one object. Used by messages.cpp.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ struct found {
   double regret = 0;
 };
 
-/// The worst `keep` of `tries` scripts on so many nodes, worst first, no two alike. regret_of runs
-/// one. The same seed finds the same.
+/// The worst `keep` of `tries` scripts on `nodes` nodes, the worst one first, no two alike.
+/// regret_of runs a script. The same seed finds the same scripts.
 std::vector<found> search_worst(std::uint32_t tries, std::uint32_t nodes, std::uint64_t seed,
                                 std::size_t keep,
                                 const std::function<double(const script&)>& regret_of);

@@ -10,8 +10,8 @@
 // With `cores` nodes take turns, and one that sends, or has no core, does not look at what has
 // come.
 //
-// Order of work: since no message arrives sooner than `latency` steps after it was sent, so many
-// steps of one block of nodes are done before those of the next: its ledgers stay in the cache
+// Order of work: no message arrives sooner than `latency` steps after it was sent. So `latency`
+// steps of one block of nodes are done before those of the next, and its ledgers stay in the cache
 // meanwhile. Messages are put where the block that gets them will look. The order of a node's
 // messages does not depend on how many steps are done at a stretch.
 #pragma once

@@ -25,10 +25,10 @@ namespace penstock::creditsim {
 
 enum class rule : std::uint8_t {
   unlimited,    ///< memory without end
-  clairvoyant,  ///< who knows all demand: a message leaves when there will be room for it
-  online,       ///< who knows what everybody wants to send now, and is fair; see below
-  fixed,        ///< so many credits for each pair, for ever; they return with the reply
-  rnr,          ///< everybody sends; what finds no room is refused, and comes again after a while
+  clairvoyant,  ///< it knows all demand: a message leaves when there will be room for it
+  online,       ///< it knows what everybody wants to send now, and is fair; see below
+  fixed,        ///< a fixed number of credits for each pair; they return with the reply
+  rnr,          ///< all send; a message that finds no room is refused, and sent again later
   pause,        ///< as rnr, but then all senders to that receiver stop until it has handled all
 };
 
@@ -46,7 +46,7 @@ struct rival_outcome {
   std::uint64_t steps = 0, sent = 0;
   std::uint64_t repeated = 0;  ///< messages that were refused and came again
   std::uint64_t pauses = 0;
-  /// Messages handled by the end of each of so many equal parts of the first `steps`.
+  /// Messages handled by the end of each equal part of the first `steps`; one entry a part.
   std::vector<std::uint64_t> handled_by;
 };
 

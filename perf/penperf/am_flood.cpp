@@ -1,9 +1,9 @@
-// am_rate and am_bw: requests in one direction as fast as they go. Counted are requests whose
+// am_rate and am_bw: requests in one direction as fast as they go. Requests count when their
 // handler has run: a last request asks the target for its count, and time runs until the count is
-// complete. The handlers of Mediums read their payload; Longs are placed, which is all that is
-// asked of them. With a window it waits for the count after so many. With both ways the target
-// sends as many at the same time, and time runs until both counts are complete and the target has
-// said so: until then the requester polls, and answers.
+// complete. Handlers of Mediums read their payload; those of Longs do not, since placing it is all
+// that a Long does. With a window the requester waits for the count after each window of requests.
+// With both ways the target sends the same number at the same time, and time runs until both counts
+// are complete and the target has said so; until then the requester polls, and answers.
 #include <algorithm>
 #include <atomic>
 #include <latch>

@@ -62,7 +62,7 @@ class registration final : public bench {
     return of(found_.plain, wanted_.samples);
   }
 
-  // Threads that look up at once have a core each, where there are so many.
+  // Threads that look up at once have a core each, where there are enough cores.
   static void unpin() noexcept {
     cpu_set_t all;
     std::memset(&all, 0xff, sizeof all);

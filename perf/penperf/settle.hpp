@@ -9,9 +9,9 @@ namespace penstock::penperf {
 /// before anything is measured.
 inline std::uint64_t warm_up_operations = 0;
 
-/// Repeats chunk(), which carries out so many operations and answers their median time or rate:
-/// until two chunks in a row differ by less than a twentieth, at most 20 times, or until the
-/// operations are as many as --warm-up says.
+/// Repeats chunk(), which carries out `operations` operations and returns their median time or
+/// rate, until two chunks in a row differ by less than a twentieth, but at most 20 times. With
+/// --warm-up it repeats chunk() until it has carried out that number of operations.
 template <class Chunk>
 void settle(std::uint64_t operations, Chunk&& chunk) {
   if (warm_up_operations != 0) {

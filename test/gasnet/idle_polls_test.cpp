@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t longest_poll = 1000;  // ticks
 
-/// A client whose polls find nothing and take so many ticks each, with what it does between them.
+/// A client whose polls find nothing and take ticks_a_poll each, with what it does between them.
 struct client {
   idle_polls idle;
   bool crowded = true, somebody_runs = true;

@@ -9,7 +9,8 @@ using namespace penstock::ghost;
 
 namespace {
 
-/// All processes of a job in one, their faces carried by hand in pieces of so many doubles.
+/// All processes of a job in one, their faces carried by hand in pieces of a given number of
+/// doubles.
 struct whole_job {
   decomposition cut;
   std::vector<field> parts;

@@ -1,6 +1,6 @@
-// Processes that fail alike say so alike. What a failing process writes to standard error, and
-// another has written just before, is shown once, with the ranks of the others at the job's end.
-// Whoever does not fail is shown in full, a moment later.
+// Lines that several failing processes print alike. When a failing process writes a line to
+// standard error that another has just written, the line is shown once, and at the job's end with
+// the ranks of the others. Lines of processes that do not fail are all shown, a moment later.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is looked at before the first process is started.
+// What penrun checks before it starts the first process: limits, and the program itself.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace penrun {
 
-/// Fails, naming the limit, if this user may not have so many more processes, or penrun not the
-/// descriptors to serve them.
+/// Fails, naming the limit, if this user may not have `processes` more processes, or penrun may not
+/// have the descriptors to serve them.
 penstock::result<void> room_for(std::uint32_t processes);
 
 /// The MPI library that the program (looked for in PATH) is linked with, as "libmpi.so.40"; empty

@@ -61,8 +61,8 @@ class member {
 /// All members. Single thread; never waits.
 class service {
  public:
-  /// processes: of the job; a collective is complete when so many take part, however many have
-  /// been started.
+  /// processes is their number in the job: a collective is complete when all of them take part,
+  /// however many have been started.
   service(std::vector<member>& members, std::uint32_t processes)
       : members_(members), processes_(processes) {}
 
