@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "lib/base/page.hpp"
@@ -39,11 +40,14 @@ struct state {
   // A fork in the works.
   std::vector<mapped_piece> at_fork;
   int ready[2] = {-1, -1};
+  bool paused = false;  // the device's threads
 };
 state& the() noexcept {
   static auto* s = new state;
   return *s;
 }
+
+bool guarded = false;  // forks are
 
 off_t place(std::uint64_t address) noexcept { return static_cast<off_t>(address); }
 void* pointer(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
@@ -150,7 +154,9 @@ void keep_from_children(std::uint64_t first, std::uint64_t last) noexcept {
 }
 
 // Around fork. A child would share moved pages: it makes copies of them before its fork returns,
-// and its parent waits for that with its own return.
+// and its parent waits for that with its own return. The device's threads wait, too: what they
+// write meanwhile, such as malloc's lists, would be in the child's copy of moved pages, and not in
+// the pages beside them.
 void before_fork() {
   state& s = the();
   s.lock.lock();
@@ -158,7 +164,9 @@ void before_fork() {
   if (s.fd.load(std::memory_order_relaxed) < 0) return;
   for (const mapped_piece& p : pieces_of(0, file_bytes))
     if (in_file(s, p)) s.at_fork.push_back(p);
-  if (!s.at_fork.empty() && ::pipe2(s.ready, O_CLOEXEC) != 0) s.ready[0] = s.ready[1] = -1;
+  if (s.at_fork.empty()) return;
+  if (::pipe2(s.ready, O_CLOEXEC) != 0) s.ready[0] = s.ready[1] = -1;
+  s.paused = pause_own_threads();
 }
 
 void after_fork_in_parent() {
@@ -171,6 +179,7 @@ void after_fork_in_parent() {
     ::close(s.ready[0]);
     s.ready[0] = s.ready[1] = -1;
   }
+  if (std::exchange(s.paused, false)) resume_own_threads();
   s.lock.unlock();
 }
 
@@ -190,17 +199,22 @@ void after_fork_in_child() {
     *end = -1;
   }
   s.inode.store(0, std::memory_order_relaxed);
+  s.paused = false;
   ++s.life;
   forget_own_threads();
   new (&s.lock) std::mutex;
+}
+
+// Registered before the program's and the library's handlers: then these run in the child when it
+// has its copies, and in the parent have run before the child is made.
+[[gnu::constructor(101)]] void watch_forks() noexcept {
+  guarded = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
 /// The file, made when it is first needed. False: there can be none.
 bool open_file(state& s) noexcept {
   if (s.fd.load(std::memory_order_relaxed) >= 0) return true;
   if (!file_may_have(file_bytes)) return false;
-  static const bool guarded =
-      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
   if (!guarded) return false;
   const int fd = ::memfd_create("penstock-moved", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return false;

@@ -62,6 +62,18 @@ still::~still() {
 
 bool still::possible() noexcept { return alone(); }
 
+bool pause_own_threads() noexcept {
+  constexpr std::uint64_t moment_ns = 1'000'000'000;
+  const std::uint64_t until = now_ns() + moment_ns;
+  stillness_wanted.store(true, std::memory_order_relaxed);
+  bool paused = gate.try_lock();
+  for (; !paused && now_ns() < until; paused = gate.try_lock()) ::poll(nullptr, 0, 1);
+  stillness_wanted.store(false, std::memory_order_relaxed);
+  return paused;
+}
+
+void resume_own_threads() noexcept { gate.unlock(); }
+
 bool still::stands_on(std::uint64_t first, std::uint64_t last) noexcept {
   const auto inside = [&](const void* p, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uint64_t>(p);

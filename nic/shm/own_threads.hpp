@@ -42,6 +42,11 @@ class still {
   std::unique_lock<std::shared_mutex> lock_;
 };
 
+/// Around a fork, whatever other threads the program has: those of the device keep still until they
+/// are told to go on. False: they are busy for longer than a moment, and go on.
+bool pause_own_threads() noexcept;
+/// By the thread that has had them pause.
+void resume_own_threads() noexcept;
 /// In the child of a fork: there are no other threads.
 void forget_own_threads() noexcept;
 

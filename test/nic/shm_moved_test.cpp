@@ -14,6 +14,7 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/memory_map.hpp"
 #include "nic/shm/moved_memory.hpp"
+#include "nic/shm/own_threads.hpp"
 #include "test/nic/rig.hpp"
 
 namespace shm = penstock::nic::shm;
@@ -222,6 +223,42 @@ TEST_CASE("a child of fork has a copy, whatever its parent writes later") {
   *reinterpret_cast<std::uint64_t*>(p.a.memory.data()) = 77;
   CHECK(write_to(p.a, 0, 8, word, p.b.mr->rkey) == IBV_WC_SUCCESS);
   CHECK(*word == 77);
+}
+
+TEST_CASE("a child of fork has moved memory of one moment, though the device writes to it") {
+  if (!can_move) return;
+  rig::pair p(moving());
+  // Two words, on pages of which one is moved: the device's threads write both in one turn.
+  pages all(64 * 4096);
+  auto* first = reinterpret_cast<std::atomic<std::uint64_t>*>(all.base);
+  auto* second = reinterpret_cast<std::atomic<std::uint64_t>*>(all.base + all.bytes - 4096);
+  ibv_mr* mr = p.b.v.reg_mr(p.b.pd, all.base, all.bytes / 2, all_rights);
+  REQUIRE(mr != nullptr);
+  REQUIRE(moved(all.base, all.bytes / 2));
+  std::atomic<bool> over{false};
+  shm::count_own_thread(1);
+  std::thread writer([&] {
+    while (!over.load()) {
+      const shm::working_time w = shm::begin_more_work();
+      for (int i = 0; i < 1000; ++i) {
+        first->fetch_add(1);
+        second->fetch_add(1);
+      }
+    }
+  });
+  int torn = 0;
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(first->load() == second->load() ? 0 : 1);
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    torn += status != 0;
+  }
+  over.store(true);
+  writer.join();
+  shm::count_own_thread(-1);
+  CHECK(torn == 0);
+  CHECK(p.b.v.dereg_mr(mr) == 0);
 }
 
 TEST_CASE("the program's allocator goes on working around registered pieces of its heap") {
