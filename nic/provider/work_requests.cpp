@@ -23,7 +23,8 @@ struct batch {
     std::size_t begin = 0, count = 0;  ///< in lists
     std::size_t bytes = 0;             ///< where the inline bytes begin
   };
-  shm::spin_lock busy;  ///< from wr_start to wr_complete or wr_abort
+  static constexpr std::size_t usual = 64;  ///< requests for which there is room from the start
+  shm::spin_lock busy;                      ///< from wr_start to wr_complete or wr_abort
   std::vector<ibv_send_wr> requests;
   std::vector<piece> pieces;
   std::vector<ibv_sge> lists;
@@ -57,15 +58,14 @@ void collect(ibv_qp_ex* qp, Do todo) noexcept {
 void begin(ibv_qp_ex* qp, ibv_wr_opcode opcode, std::uint32_t imm = 0, std::uint64_t address = 0,
            std::uint32_t rkey = 0) noexcept {
   collect(qp, [&](batch& b) {
-    ibv_send_wr wr{};
+    b.pieces.push_back({b.lists.size(), 0, b.bytes.size()});
+    ibv_send_wr& wr = b.requests.emplace_back();
     wr.wr_id = qp->wr_id;
     wr.opcode = opcode;
     wr.send_flags = qp->wr_flags & ~static_cast<unsigned>(IBV_SEND_INLINE);
     wr.imm_data = imm;
     wr.wr.rdma.remote_addr = address;
     wr.wr.rdma.rkey = rkey;
-    b.pieces.push_back({b.lists.size(), 0, b.bytes.size()});
-    b.requests.push_back(wr);
   });
 }
 
@@ -133,8 +133,11 @@ void fill(ibv_qp_ex& qp, std::uint64_t wanted) noexcept {
   qp.wr_complete = complete;
   qp.wr_abort = [](ibv_qp_ex* q) { of(q).busy.unlock(); };
   qp.wr_set_sge = [](ibv_qp_ex* q, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
-    const ibv_sge one{addr, length, lkey};
-    set_sges(q, 1, &one);
+    collect(q, [&](batch& b) {
+      if (b.requests.empty()) return void(b.error = EINVAL);
+      b.lists.push_back({addr, length, lkey});
+      b.pieces.back().count = 1;
+    });
   };
   qp.wr_set_sge_list = set_sges;
   qp.wr_set_inline_data = [](ibv_qp_ex* q, void* addr, std::size_t length) {
@@ -223,7 +226,13 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   const std::uint64_t wanted = collects ? init->send_ops_flags : 0;
   if ((wanted & ~possible(init->qp_type)) != 0) return errno = EOPNOTSUPP, nullptr;
   std::shared_ptr<batch> collected;
-  if (collects) collected = std::make_shared<batch>();
+  if (collects) {
+    auto b = std::make_shared<batch>();
+    b->requests.reserve(batch::usual);
+    b->pieces.reserve(batch::usual);
+    b->lists.reserve(batch::usual);
+    collected = std::move(b);
+  }
   // The classic attributes are the first part of the extended ones.
   auto* classic = reinterpret_cast<ibv_qp_init_attr*>(init);
   ibv_qp* qp = shm::create_qp(init->pd, classic);

@@ -29,7 +29,7 @@ void store(completion_queue& cq, const completion& c, bool solicited) noexcept {
     const hold guard(cq.queue_lock);
     const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
     if (n < static_cast<std::uint32_t>(cq.cqe)) {
-      cq.queue[(cq.head + n) % static_cast<std::uint32_t>(cq.cqe)] = c;
+      cq.queue[(cq.head + n) & (cq.queue.size() - 1)] = c;
       // C1 stored  release stored  -> C2: a poller that sees the count takes the lock anyway
       cq.stored.store(n + 1, std::memory_order_release);
       if (c.datagram) cq.owner->datagrams.fetch_add(1, std::memory_order_release);
@@ -51,13 +51,13 @@ void announce(completion_queue& cq, bool solicited) noexcept {
 
 void purge(completion_queue& cq, const queue_pair& qp) noexcept {
   const hold guard(cq.queue_lock);
-  const auto size = static_cast<std::uint32_t>(cq.cqe);
+  const std::uint64_t mask = cq.queue.size() - 1;
   const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < n; ++i) {
-    const completion& c = cq.queue[(cq.head + i) % size];
+    const completion& c = cq.queue[(cq.head + i) & mask];
     if (c.qp != &qp)
-      cq.queue[(cq.head + kept++) % size] = c;
+      cq.queue[(cq.head + kept++) & mask] = c;
     else if (c.datagram)
       cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -121,7 +121,7 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
   cq->events = events;
   cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
   cq->bell->bell.store(bell_off, std::memory_order_relaxed);
-  cq->queue.resize(static_cast<std::size_t>(cqe));
+  cq->queue.resize(places_for(cqe));
   cq->hot.reserve(16);
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
@@ -136,7 +136,7 @@ int resize_cq(ibv_cq* handle, int cqe) {
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > cq.owner->plays.limits.cqe) return EINVAL;
   std::vector<completion> room;
   try {
-    room.resize(static_cast<std::size_t>(cqe));
+    room.resize(places_for(cqe));
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   }
@@ -144,8 +144,7 @@ int resize_cq(ibv_cq* handle, int cqe) {
   const hold guard(cq.queue_lock);
   const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
   if (n > static_cast<std::uint32_t>(cqe)) return EINVAL;  // what is stored is not thrown away
-  for (std::uint32_t i = 0; i < n; ++i)
-    room[i] = cq.queue[(cq.head + i) % static_cast<std::uint32_t>(cq.cqe)];
+  for (std::uint32_t i = 0; i < n; ++i) room[i] = cq.queue[(cq.head + i) & (cq.queue.size() - 1)];
   cq.queue.swap(room);
   cq.head = 0;
   cq.cqe = cqe;

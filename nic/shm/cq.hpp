@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -70,7 +71,7 @@ struct completion_queue : ibv_cq {
   std::atomic<std::uint32_t> armed{0};         ///< 0 no, 1 for solicited, 2 for any completion
 
   spin_lock queue_lock;
-  std::vector<completion> queue;                  // under queue_lock: a ring of `cqe`
+  std::vector<completion> queue;                  // under queue_lock: a ring of `cqe`, or more
   std::uint64_t head = 0;                         // under queue_lock
   std::atomic<std::uint32_t> stored{0};           ///< entries in it; written under queue_lock
   bool overrun = false;                           // under queue_lock
@@ -78,6 +79,11 @@ struct completion_queue : ibv_cq {
   std::uint32_t events_delivered = 0;             // under the mutex of ibv_cq
   std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
 };
+
+/// Places for so many completions: a power of two, so that one is found without a division.
+inline std::size_t places_for(int cqe) noexcept {
+  return std::bit_ceil(static_cast<std::size_t>(cqe));
+}
 
 inline completion_queue& of(ibv_cq* c) noexcept { return *static_cast<completion_queue*>(c); }
 

@@ -21,10 +21,10 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   if (cq.stored.load(std::memory_order_acquire) == 0) return 0;
   const hold guard(cq.queue_lock);
   const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
-  const auto size = static_cast<std::uint32_t>(cq.cqe);
+  const std::uint64_t mask = cq.queue.size() - 1;
   int got = 0;
   while (got < room && static_cast<std::uint32_t>(got) < n) {
-    const completion& c = cq.queue[cq.head++ % size];
+    const completion& c = cq.queue[cq.head++ & mask];
     wc[got++] = c.wc;
     if (c.frees != 0) c.qp->works.release(c.frees);
     if (c.datagram) cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);

@@ -8,6 +8,20 @@
 namespace penstock::nic::shm {
 namespace {
 
+/// What the commonest request ends with: a SEND that is done.
+void finish_send(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept {
+  const std::uint64_t slot = qp.works.pass();
+  if (!qp.signal_all && (wr.send_flags & IBV_SEND_SIGNALED) == 0) return;
+  completion c;
+  c.qp = &qp;
+  c.frees = slot;
+  c.wc.wr_id = wr.wr_id;
+  c.wc.qp_num = qp.qp_num;
+  c.wc.byte_len = bytes;
+  static_assert(IBV_WC_SUCCESS == 0 && IBV_WC_SEND == 0);
+  store(of(qp.send_cq), c, false);
+}
+
 void finish(queue_pair& qp, const send_work& w, std::uint64_t slot, ibv_wc_status status) noexcept {
   if (status == IBV_WC_SUCCESS && !qp.signal_all && (w.flags & IBV_SEND_SIGNALED) == 0) return;
   completion c;
@@ -180,11 +194,22 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   }
   if (!qp.works.idle()) push_on(qp);
   for (; wr != nullptr; wr = wr->next) {
+    const bool full = qp.works.full();
+    outcome quick = outcome::failed;
+    if (!full && qp.works.idle()) quick = send_short(qp, *wr);
+    if (quick == outcome::done) [[likely]] {
+      finish_send(qp, *wr, wr->sg_list[0].length);
+      continue;
+    }
     send_work w;
-    int e = qp.works.full() ? ENOMEM : read_request(qp, *wr, w);
+    int e = full ? ENOMEM : read_request(qp, *wr, w);
     if (e != 0) {
       *bad = wr;
       return e;
+    }
+    if (quick == outcome::wait) [[unlikely]] {
+      w.at = stage::pushed;
+      w.position = qp.tx.pushed();
     }
     if (qp.works.idle() && state_of(qp) == IBV_QPS_RTS) [[likely]] {
       ibv_wc_status why = IBV_WC_SUCCESS;

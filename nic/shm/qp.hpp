@@ -29,6 +29,7 @@ struct link {
   srq_entry* srq = nullptr;
   cq_entry* bell = nullptr;
   std::uint64_t posted = 0, claimed = 0;  ///< receives of the peer's own queue
+  std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
   std::uint64_t srq_claims = 0;
   std::uint32_t floor = 0;  ///< a message of that size fits every receive posted so far
 };
@@ -167,6 +168,10 @@ int move_bytes(queue_pair& qp, const send_work& w) noexcept;
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// The peer cannot be reached: wait, or RETRY_EXC_ERR when the request's transport timer has ended.
 outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// Does the commonest request at once: a SEND of one piece that fits a slot of the ring, and finds
+/// a receive that is known of. failed: nothing has been done; wait: it is in the ring, and what has
+/// become of the peer meanwhile will be seen (stage::pushed).
+outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Takes datagrams from the socket to their QPs, at most so many, unless another thread does. True

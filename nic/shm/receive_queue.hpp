@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
@@ -25,8 +26,10 @@ class receive_queue {
   void size(std::uint32_t capacity, std::uint32_t sges) {
     capacity_ = capacity;
     sges_ = sges;
-    works_.assign(capacity, {});
-    lists_.assign(std::size_t{capacity} * sges, {});
+    const std::uint32_t places = std::bit_ceil(capacity);  // found without a division
+    mask_ = places - 1;
+    works_.assign(places, {});
+    lists_.assign(std::size_t{places} * sges, {});
     head_ = tail_ = 0;
     floor_ = std::numeric_limits<std::uint32_t>::max();
   }
@@ -38,9 +41,9 @@ class receive_queue {
   int post(const ibv_recv_wr& wr) noexcept {
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > sges_) return EINVAL;
     if (size() == capacity_) return ENOMEM;
-    receive_work& w = works_[tail_ % capacity_];
+    receive_work& w = works_[tail_ & mask_];
     w = {wr.wr_id, static_cast<std::uint32_t>(wr.num_sge), 0};
-    ibv_sge* list = &lists_[(tail_ % capacity_) * sges_];
+    ibv_sge* list = &lists_[(tail_ & mask_) * sges_];
     for (int i = 0; i < wr.num_sge; ++i) {
       list[i] = wr.sg_list[i];
       w.room += list[i].length;
@@ -53,8 +56,8 @@ class receive_queue {
   /// Takes the oldest; its list goes to `list` (room for sges()). False when there is none.
   bool take(receive_work& w, ibv_sge* list) noexcept {
     if (head_ == tail_) return false;
-    w = works_[head_ % capacity_];
-    const ibv_sge* from = &lists_[(head_ % capacity_) * sges_];
+    w = works_[head_ & mask_];
+    const ibv_sge* from = &lists_[(head_ & mask_) * sges_];
     for (std::uint32_t i = 0; i < w.count; ++i) list[i] = from[i];
     ++head_;
     return true;
@@ -73,7 +76,7 @@ class receive_queue {
   [[nodiscard]] std::uint32_t floor() const noexcept { return floor_; }
 
  private:
-  std::uint32_t capacity_ = 0, sges_ = 0;
+  std::uint32_t capacity_ = 0, sges_ = 0, mask_ = 0;
   std::uint64_t head_ = 0, tail_ = 0;
   std::uint32_t floor_ = std::numeric_limits<std::uint32_t>::max();
   std::vector<receive_work> works_;

@@ -29,6 +29,9 @@
 namespace penstock::nic::shm {
 namespace {
 
+/// How many attempts to claim a receive lie between two looks at what the peer has posted.
+constexpr std::uint32_t looks_apart = 8;
+
 /// The responder's minimum RNR timer code in nanoseconds (the specification's table).
 std::uint64_t rnr_timer_ns(std::uint32_t code) noexcept {
   static constexpr std::uint32_t hundredths_ms[32] = {
@@ -61,6 +64,10 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
       std::max(rnr_timer_ns(qp.to.remote->min_rnr_timer.load(std::memory_order_relaxed)),
                qp.owner->play != nullptr ? qp.owner->play->plan.rnr_ns : 0);
   if (w.deadline != 0 && !w.unreachable && now < w.deadline) return outcome::wait;
+  if (qp.to.srq == nullptr && qp.to.rest != looks_apart) {  // it has not looked; the next one does
+    qp.to.rest = 0;
+    return outcome::wait;
+  }
   // One more attempt has found no receive.
   qp.owner->rnr_received.fetch_add(1, std::memory_order_relaxed);
   reinterpret_cast<arena_header*>(qp.remote->base)
@@ -75,14 +82,21 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   return outcome::wait;
 }
 
-bool claim(queue_pair& qp) noexcept {
+/// waiting: the request has been told to wait already.
+bool claim(queue_pair& qp, bool waiting) noexcept {
   link& l = qp.to;
   if (l.srq == nullptr) {
     if (l.claimed == l.posted) {
+      // Each look takes the line from the peer, who writes it for each receive: a sender that is
+      // ahead looks now and then, and finds several.
+      if (waiting && l.rest != 0) return --l.rest, false;
       // P2 refresh  load-acquire posted  <- P1
       l.posted = l.remote->posted.load(std::memory_order_acquire);
       l.floor = l.remote->floor.load(std::memory_order_relaxed);
-      if (l.claimed == l.posted) return false;
+      if (l.claimed == l.posted) {
+        l.rest = looks_apart;
+        return false;
+      }
     }
     ++l.claimed;
     return true;
@@ -186,6 +200,42 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
 
 }  // namespace
 
+outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
+  link& l = qp.to;
+  if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) || wr.num_sge != 1 ||
+      qp.qp_type != IBV_QPT_RC || l.ready == 0 || l.claimed == l.posted || l.srq != nullptr ||
+      state_of(qp) != IBV_QPS_RTS)
+    return outcome::failed;
+  const ibv_sge& s = wr.sg_list[0];
+  const bool in_line = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  const bool fits = s.length <= slot_body && s.length <= l.floor &&
+                    (!in_line || s.length <= qp.works.inline_room());
+  if (!fits ||
+      (!in_line && s.length != 0 &&
+       !qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, region_table::local_use)))
+    return outcome::failed;
+  // L2 alive?  load-acquire life  <- L1
+  if (l.remote->life.load(std::memory_order_acquire) != l.ready || !qp.tx.has_room(1, 0))
+    return outcome::failed;
+  ++l.claimed;
+  std::uint8_t op = kind_send;
+  if (wr.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
+  if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
+  qp.tx.push(op, message_header(s.length, wr.imm_data), 0, [&s](std::byte* body, std::byte*) {
+    const auto* from = reinterpret_cast<const std::byte*>(s.addr);
+    if (s.length == 8)
+      std::memcpy(body, from, 8);
+    else
+      std::memcpy(body, from, s.length);
+    tsan_tell_peer(from);
+  });
+  ring_bell(qp);
+  // (d) after the push (F2): still alive?
+  if (l.remote->life.load(std::memory_order_relaxed) == l.ready) [[likely]]
+    return outcome::done;
+  return outcome::wait;
+}
+
 outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (unanswered(qp)) return outcome::done;
   const std::uint64_t now = now_ns();
@@ -200,7 +250,7 @@ outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (w.at < stage::claimed) {
-    if (!claim(qp)) return unanswered(qp) ? outcome::done : not_ready(qp, w, why);
+    if (!claim(qp, w.deadline != 0)) return unanswered(qp) ? outcome::done : not_ready(qp, w, why);
     w.at = stage::claimed;
     w.deadline = 0;
   }

@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -58,9 +59,11 @@ class send_queue {
     capacity_ = capacity;
     sges_ = sges > 0 ? sges : 1;
     inline_ = inline_bytes;
-    works_.assign(capacity, {});
-    lists_.assign(std::size_t{capacity} * sges_, {});
-    bytes_.assign(std::size_t{capacity} * inline_, std::byte{});
+    const std::uint32_t places = std::bit_ceil(capacity);  // found without a division
+    mask_ = places - 1;
+    works_.assign(places, {});
+    lists_.assign(std::size_t{places} * sges_, {});
+    bytes_.assign(std::size_t{places} * inline_, std::byte{});
     reset();
   }
   void reset() noexcept {
@@ -87,7 +90,7 @@ class send_queue {
 
   /// Stores work for later, with its scatter list or, when inline, its bytes.
   void store(const send_work& w) noexcept {
-    const std::uint64_t slot = posted_++ % capacity_;
+    const std::uint64_t slot = posted_++ & mask_;
     send_work& kept = works_[slot];
     kept = w;
     ibv_sge* list = &lists_[slot * sges_];
@@ -102,7 +105,7 @@ class send_queue {
     }
     kept.list = list;
   }
-  [[nodiscard]] send_work& oldest() noexcept { return works_[finished_ % capacity_]; }
+  [[nodiscard]] send_work& oldest() noexcept { return works_[finished_ & mask_]; }
   /// The oldest is finished; its slot number (for `frees`).
   std::uint64_t finish() noexcept { return ++finished_; }
 
@@ -114,7 +117,7 @@ class send_queue {
   }
 
  private:
-  std::uint32_t capacity_ = 0, sges_ = 1, inline_ = 0;
+  std::uint32_t capacity_ = 0, sges_ = 1, inline_ = 0, mask_ = 0;
   std::uint64_t posted_ = 0, finished_ = 0;
   std::atomic<std::uint64_t> released_{0};
   std::vector<send_work> works_;
