@@ -60,6 +60,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   // penverbs hands its environment on; "no" leaves Yama's rule as it is.
   const char* admit = std::getenv("PENVERBS_ANY_PTRACER");
   if (admit == nullptr || std::strcmp(admit, "no") != 0) shm::admit_peers();
+  refuse_connection_manager();
   c->polls_datagrams = true;
   c->moves_memory = true;
   c->datagram_patience_ns = 5'000'000'000;  // programs that were written for a quiet network
@@ -97,6 +98,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
 }
 
 abi34::device* alloc_device(abi34::found_device*) {
+  refuse_connection_manager();  // librdmacm lists the devices first
   auto* d = static_cast<abi34::device*>(std::calloc(1, sizeof(abi34::device)));
   if (d == nullptr) errno = ENOMEM;
   return d;

@@ -13,6 +13,9 @@ const abi34::operation_table& operations(bool played) noexcept;
 // device.cpp
 void free_context(ibv_context*);
 
+/// connection_manager.cpp: makes librdmacm, where this process has it, say that there is none.
+void refuse_connection_manager() noexcept;
+
 // completions.cpp, work_requests.cpp: the extended interfaces
 ibv_cq_ex* create_cq_ex(ibv_context*, ibv_cq_init_attr_ex*);
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex*);

@@ -1,0 +1,58 @@
+// librdmacm asks the kernel, by /dev/infiniband/rdma_cm, and has no door for anybody else. A
+// program that begins to use it is told so by a line, instead of by "no such file".
+#include <fcntl.h>
+#include <link.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+
+#include "lib/base/log.hpp"
+#include "nic/provider/operations.hpp"
+#include "nic/provider/redirect.hpp"
+
+namespace penstock::nic::provider {
+namespace {
+
+int open_in_place(const char* path, int flags, ...) {
+  if (std::strcmp(path, "/dev/infiniband/rdma_cm") == 0) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true, std::memory_order_relaxed))
+      log(log_level::error,
+          "shm0 has no connection manager: rdma_create_event_channel and what builds on it "
+          "(librdmacm) fail here; let the program exchange queue pair numbers and GIDs over a "
+          "socket of its own, as perftest does without -R");
+    return errno = EOPNOTSUPP, -1;
+  }
+  if ((flags & (O_CREAT | __O_TMPFILE)) == 0) return ::open(path, flags);
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return ::open(path, flags, mode);
+}
+
+/// The address of something in librdmacm, if this process has it.
+int find(dl_phdr_info* info, std::size_t, void* found) {
+  const char* name = info->dlpi_name != nullptr ? std::strrchr(info->dlpi_name, '/') : nullptr;
+  if (name == nullptr || std::strncmp(name, "/librdmacm.so", 13) != 0) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i)
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X) != 0)
+      *static_cast<std::uintptr_t*>(found) = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+  return 1;
+}
+
+}  // namespace
+
+void refuse_connection_manager() noexcept {
+  static std::atomic<bool> done{false};
+  std::uintptr_t inside = 0;
+  if (done.load(std::memory_order_relaxed) || ::dl_iterate_phdr(find, &inside) == 0 || inside == 0)
+    return;
+  if (done.exchange(true, std::memory_order_relaxed)) return;
+  const replacement all[] = {{"open", reinterpret_cast<void*>(open_in_place)}};
+  redirect(reinterpret_cast<const void*>(inside), all);
+}
+
+}  // namespace penstock::nic::provider
