@@ -1,4 +1,5 @@
-/* What `compare` has MPI do, in the words of its library: mpi_pair TEST BYTES SECONDS, two ranks.
+/* What `compare` has MPI do, in the words of its library: mpi_pair TEST BYTES SECONDS, two ranks
+   (incast: all but rank 0 send to it).
    Prints one figure: nanoseconds (the median of batches), or operations a second. */
 #include <mpi.h>
 #include <stdio.h>
@@ -37,6 +38,34 @@ static void stream(int rank, char* mine, char* theirs, int bytes) {
     MPI_Send(mine, 1, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
 }
 
+/* All others send windows of messages to rank 0, each answered by one message; messages a second. */
+static double incast(int rank, int ranks, char* mine, char* theirs, int bytes, double seconds) {
+  MPI_Request requests[window];
+  const int senders = ranks - 1;
+  unsigned long rounds = 0;
+  int go_on = 1;
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begun = MPI_Wtime();
+  while (go_on) {
+    if (rank == 0) {
+      go_on = MPI_Wtime() < begun + seconds;
+      for (int s = 1; s <= senders; ++s) {
+        for (int i = 0; i < window; ++i)
+          MPI_Irecv(theirs, bytes, MPI_BYTE, s, 0, MPI_COMM_WORLD, &requests[i]);
+        MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+        MPI_Send(&go_on, 1, MPI_INT, s, 1, MPI_COMM_WORLD);
+      }
+      ++rounds;
+    } else {
+      for (int i = 0; i < window; ++i)
+        MPI_Isend(mine, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
+      MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+      MPI_Recv(&go_on, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+  }
+  return (double)rounds * senders * window / (MPI_Wtime() - begun);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank = 0;
@@ -45,6 +74,14 @@ int main(int argc, char** argv) {
   const int bytes = argc > 3 ? atoi(argv[2]) : 8;
   const double seconds = argc > 3 ? atof(argv[3]) : 0.1;
   char *mine = calloc(1, 65536), *theirs = calloc(1, 65536), *base = NULL;
+  if (strcmp(test, "incast") == 0) {
+    int ranks = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const double rate = incast(rank, ranks, mine, theirs, bytes, seconds);
+    if (rank == 0) printf("figure %.1f\n", rate);
+    MPI_Finalize();
+    return 0;
+  }
   MPI_Win win;
   MPI_Win_allocate(65536, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
   memset(base, 0, 65536);
