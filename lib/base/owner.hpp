@@ -17,10 +17,20 @@
 // Taking a bias away: one membarrier (a few µs), ever more rarely, as each time doubles what a
 // thread needs to get one. A stalled owner holds up the others for this one queue. A thread that
 // ends is outside.
+//
+//   asked_: 1 from when a thread has left something for the thread inside until somebody sees to
+//   it.
+// A thread that need not wait leaves what it has (hand_over.hpp) and asks; whoever leaves looks
+// whether anybody has. (O-e) Who is told that another is inside (try_enter_or_ask: false) is heard
+// by one that leaves later: that one's exit comes after the fence of O3, and so does its look. A
+// thread that looked in vain and held lock_ meanwhile looks once more, so that it stands for
+// nobody. Where the kernel has no such fence nobody is surely told, and polls have to find what was
+// left.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <thread>
 
 #include "lib/base/mode.hpp"
 
@@ -67,26 +77,57 @@ class owner {
     }
   }
 
+  /// By a thread that has left something behind where the thread inside will find it. True: nobody
+  /// was inside; the caller is. False: whoever leaves next is told.
+  [[nodiscard]] bool try_enter_or_ask(std::uint32_t tag) noexcept {
+    if constexpr (!concurrent(M)) return true;
+    // O3 ask  exchange asked_, fence everywhere, load lock_ and busy_  <-> O4
+    // R2 left  release asked_  -> A3: what was left behind is visible
+    if (asked_.exchange(1, std::memory_order_acq_rel) != 0) return false;
+    if (!FenceAll())
+      while (!try_enter(tag)) std::this_thread::yield();
+    else if (!try_enter(tag))
+      return false;
+    return true;
+  }
+  /// By who has just left: true if somebody asked.
+  [[nodiscard]] bool asked() const noexcept {
+    if constexpr (!concurrent(M)) return false;
+    // O4 look  store lock_ or busy_ (leave), then load asked_  <-> O3: as O1
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return asked_.load(std::memory_order_relaxed) != 0;
+  }
+  /// Before the caller sees to what was left. Any thread.
+  void heard() noexcept {
+    // A3 heard  acquire asked_  <- R2
+    asked_.exchange(0, std::memory_order_acq_rel);
+  }
+
  private:
   [[gnu::noinline]] bool try_enter_slow(std::uint32_t tag) noexcept {
-    std::uint32_t free = 0;
-    // A1 enter  acquire lock_  <- R1
-    if (!lock_.compare_exchange_strong(free, tag, std::memory_order_acquire,
-                                       std::memory_order_relaxed))
-      return false;
-    // bias_ is written only by the holder of lock_, so nothing changes it from here on.
-    if (bias_.load(std::memory_order_relaxed) != 0 &&
-        busy_[slot_].load(std::memory_order_relaxed) == 0) {
-      // O2 revoke  store bias_, fence everywhere, load busy_  <-> O1
-      bias_.store(0, std::memory_order_relaxed);
-      if (needed_ < 1u << 24) needed_ *= 2;
-      FenceAll();
-    }
-    // A2 outside  acquire busy_  <- R1: of the thread that had the bias
-    if (bias_.load(std::memory_order_relaxed) != 0 ||
-        busy_[slot_].load(std::memory_order_acquire) != 0) {
-      lock_.store(0, std::memory_order_release);
-      return false;
+    while (true) {
+      std::uint32_t free = 0;
+      // A1 enter  acquire lock_  <- R1
+      if (!lock_.compare_exchange_strong(free, tag, std::memory_order_acquire,
+                                         std::memory_order_relaxed))
+        return false;
+      // bias_ is written only by the holder of lock_, so nothing changes it from here on.
+      auto& busy = busy_[slot_];
+      if (bias_.load(std::memory_order_relaxed) != 0 && busy.load(std::memory_order_relaxed) == 0) {
+        // O2 revoke  store bias_, fence everywhere, load busy_  <-> O1
+        bias_.store(0, std::memory_order_relaxed);
+        if (needed_ < 1u << 24) needed_ *= 2;
+        FenceAll();
+      }
+      // A2 outside  acquire busy_  <- R1: of the thread that had the bias
+      if (bias_.load(std::memory_order_relaxed) == 0 && busy.load(std::memory_order_acquire) == 0)
+        break;
+      // Whoever was told meanwhile that somebody is inside may have met this thread only, and that
+      // of busy_ may have been about to find itself outside (O-e): it sees lock_ free, or its
+      // busy_ is seen cleared.
+      lock_.exchange(0, std::memory_order_acq_rel);
+      if (asked_.load(std::memory_order_relaxed) == 0 || busy.load(std::memory_order_relaxed) != 0)
+        return false;
     }
     settle(tag);
     return true;
@@ -119,6 +160,7 @@ class owner {
 
   Atomic<std::uint32_t> bias_{0}, lock_{0};
   Atomic<std::uint8_t> busy_[slots] = {};
+  Atomic<std::uint8_t> asked_{0};
   // Touched inside only.
   std::uint8_t slot_ = 0;  // of the last bias
   std::uint16_t tenant_[slots] = {};

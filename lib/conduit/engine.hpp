@@ -100,15 +100,9 @@ class engine final : public channels {
   status wait_step(unsigned& empty) noexcept;
   /// What every step of a wait does first while *news is not 0; heed need not return. Who waits
   /// holds nothing then. Before start().
-  void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept {
-    wait_news_ = &news;
-    heed_in_wait_ = heed;
-  }
+  void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept;
   /// From here on the others' ends are no news: for who is about to leave, and still polls.
-  void expect_ends() noexcept {
-    closing_.store(true, std::memory_order_relaxed);
-    if (connector_ != nullptr) connector_->hush();
-  }
+  void expect_ends() noexcept;
 
   /// Puts, gets and what belongs to them (rma.hpp).
   [[nodiscard]] transfers& one_sided() noexcept { return *transfers_; }
@@ -169,6 +163,10 @@ class engine final : public channels {
                                                     const std::uint32_t* args, unsigned nargs,
                                                     const void* payload,
                                                     std::size_t bytes) noexcept;
+  // handed.cpp: where another thread is inside request_out, and stays there (PAR)
+  bool hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept;
+  [[gnu::cold, gnu::noinline]] status send_handed(peer& p) noexcept;
+  void send_all_handed() noexcept;
   // Calls f with the path of p: the one place that tells them apart.
   template <class F>
   static decltype(auto) by_path(auto& self, const peer& p, F&& f) {

@@ -25,9 +25,9 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
                              unsigned nargs) noexcept {
   if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
       [[likely]]
-    if (ring_path::push_short<true>(handlers_, channel(to, tag), tag,
-                                    short_of(handler, args, nargs))) [[likely]]
-      return status::ok;
+    if (peer& p = channel(to, tag);
+        ring_path::push_short<true>(handlers_, p, tag, short_of(handler, args, nargs))) [[likely]]
+      return p.request_out.asked() ? send_handed(p) : status::ok;
   return request_short_slow(to, handler, args, nargs);
 }
 
@@ -45,7 +45,7 @@ status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::u
     if (p.path == way::verbs ? verbs_.request_short(p, tag, handler, args, nargs)
                              : (concurrent(build_mode) && push()) ||
                                    (quick_polls_ && rings_.renew(p, tag) && push())) [[likely]]
-      return status::ok;
+      return p.request_out.asked() ? send_handed(p) : status::ok;
   }
   return request(to, short_of(handler, args, nargs));
 }
@@ -54,9 +54,9 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
                               unsigned nargs, const void* payload, std::size_t bytes) noexcept {
   if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
       [[likely]]
-    if (ring_path::push_medium<true>(handlers_, channel(to, tag), tag,
-                                     medium_of(handler, args, nargs, payload, bytes))) [[likely]]
-      return status::ok;
+    if (peer& p = channel(to, tag); ring_path::push_medium<true>(
+            handlers_, p, tag, medium_of(handler, args, nargs, payload, bytes))) [[likely]]
+      return p.request_out.asked() ? send_handed(p) : status::ok;
   return request_medium_slow(to, handler, args, nargs, payload, bytes);
 }
 
@@ -73,7 +73,7 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
     if (p.path == way::verbs ? verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes)
                              : (concurrent(build_mode) && push()) ||
                                    (quick_polls_ && rings_.renew(p, tag) && push())) [[likely]]
-      return status::ok;
+      return p.request_out.asked() ? send_handed(p) : status::ok;
   }
   return request(to, medium_of(handler, args, nargs, payload, bytes));
 }
@@ -96,7 +96,10 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
     return status::busy;
   if (trace_ != nullptr) [[unlikely]]
     trace_sending();
-  return by_path(*this, p, [&](auto& path) { return path.try_request(p, m); });
+  const status s = by_path(*this, p, [&](auto& path) { return path.try_request(p, m); });
+  if (p.request_out.asked()) [[unlikely]]
+    (void)send_handed(p);
+  return s;
 }
 
 status engine::request(rank_id to, const outgoing& m) noexcept {
@@ -114,8 +117,15 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   if (!is_short(s)) return s;
   bool stalled = false;
   waiting wait(channel(to, my_tag()).counts, to, reporter_.get(), trace_.get());
+  unsigned held = 0;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     wait.step(s);
+    // Whoever is inside leaves within a few polls, unless it has been put aside. Then this thread
+    // does not wait for it.
+    if (concurrent(build_mode) && s == status::busy && hand_over(to, m, ++held)) [[unlikely]] {
+      s = status::ok;
+      break;
+    }
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
       stall(p, cost_of(p, m), !std::exchange(stalled, true));

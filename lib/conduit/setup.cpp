@@ -1,6 +1,8 @@
 // How an engine comes to be and goes: device, queues, the exchange in which all processes tell each
 // other where they are, and the close in which nobody leaves before all have finished. No message
 // flows here.
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -183,6 +185,16 @@ result<void> engine::start_progress() {
   }
   progress_ = std::move(*p);
   return {};
+}
+
+void engine::heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept {
+  wait_news_ = &news;
+  heed_in_wait_ = heed;
+}
+
+void engine::expect_ends() noexcept {
+  closing_.store(true, std::memory_order_relaxed);
+  if (connector_ != nullptr) connector_->hush();
 }
 
 void engine::close() noexcept {

@@ -88,3 +88,66 @@ TEST_CASE("without a fence on all threads nobody gets a bias, and one is admitte
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
 }
+
+namespace {
+
+// A thread that finds another inside leaves something and goes on; whoever leaves sees to it.
+template <std::uint32_t Alone>
+struct asking_scene : scene<no_fence_needed, Alone> {
+  model::scheduled<int> left{0};
+  int seen = 0;
+
+  void see(std::uint32_t tag) {
+    while (true) {
+      this->o.heard();
+      seen += left.exchange(0);
+      if (!this->o.asked()) return;  // as one that takes all there is
+      if (!this->o.try_enter_or_ask(tag)) return;
+      this->o.leave(tag);
+    }
+  }
+  void visit_and_see(std::uint32_t tag) {
+    this->visit(tag);
+    if (this->o.asked()) see(tag);
+  }
+  void leave_something(std::uint32_t tag) {
+    if (this->o.try_enter(tag)) {
+      ++seen;
+      this->o.leave(tag);
+      if (this->o.asked()) see(tag);
+      return;
+    }
+    left.fetch_add(1);
+    if (this->o.try_enter_or_ask(tag)) {
+      this->o.leave(tag);
+      see(tag);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is left for the thread inside is seen to when it leaves") {
+  const auto r = model::explore([] {
+    auto s = biased_scene<asking_scene<4>>();
+    return model::trial{
+        {[s] { s->visit_and_see(1), s->visit_and_see(1); }, [s] { s->leave_something(2); }},
+        [s] { return s->inside <= 1; },
+        [s] { return s->seen == 1; }};
+  });
+  CHECK_MESSAGE(r.ok(), r.text());
+  CHECK(r.complete);
+}
+
+TEST_CASE("what two threads leave for a third is seen to, whichever of them looked in vain") {
+  const auto r = model::sample(
+      [] {
+        auto s = biased_scene<asking_scene<4>>();
+        return model::trial{{[s] { s->visit_and_see(1), s->visit_and_see(1); },
+                             [s] { s->leave_something(2); }, [s] { s->leave_something(3); }},
+                            [s] { return s->inside <= 1; },
+                            [s] { return s->seen == 2; }};
+      },
+      1, 300'000);
+  CHECK_MESSAGE(r.ok(), r.text());
+}

@@ -57,8 +57,8 @@ void core::share_core(std::uint32_t messages) noexcept {
 bool core::attention_to_kernel() noexcept {
   if (job_.ended()) [[unlikely]]
     return true;
-  if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0)
-      [[unlikely]]
+  if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0 ||
+      handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return true;
   const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
   looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost

@@ -173,7 +173,9 @@ class core {
   std::atomic<std::uint32_t> events_seen_{0};
   std::atomic<std::uint32_t> looks_{0};     // kernel devices: whether to look at slow queues
   std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
-  std::atomic<bool> intents_{false};        // the ledger may have something to say
+  std::atomic<std::uint32_t> handed_{0};    // requests that found a sending end held (PAR)
+  std::atomic<std::uint32_t> handed_looks_{0};
+  std::atomic<bool> intents_{false};  // the ledger may have something to say
   std::atomic<bool> closing_{false};
   long_waits waits_;
 

@@ -52,7 +52,7 @@ inline bool core::attention_to_device() const noexcept {
   const auto news =
       static_cast<unsigned>(job_.ended()) |
       static_cast<unsigned>(intents_.load(std::memory_order_relaxed)) |
-      deferred_.load(std::memory_order_relaxed) |
+      deferred_.load(std::memory_order_relaxed) | handed_.load(std::memory_order_relaxed) |
       (events_->load(std::memory_order_relaxed) ^ events_seen_.load(std::memory_order_relaxed));
   return news != 0;
 }

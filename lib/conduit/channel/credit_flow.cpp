@@ -77,6 +77,7 @@ void credit_flow::give_back_lease(peer& p) noexcept {
   if (auto* const tx = p.stream.load(std::memory_order_acquire)) p.credits.lease += tx->recall();
   if (p.credits.lease != 0) p.home->ledger->give_back(p.rank, std::exchange(p.credits.lease, 0));
   p.request_out.leave(tag);
+  if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }
 
 // The loan to p has grown, or what it gave back has come.

@@ -16,6 +16,7 @@
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/message/handed_over.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "nic/device.hpp"
 #include "nic/shm/ring.hpp"
@@ -90,6 +91,8 @@ struct alignas(cache_line) peer {
   event_counter credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
+
+  handed_over handed;  // requests that found request_out held (PAR)
 
   peer_counts counts;  // of what is said and heard, by kind
 

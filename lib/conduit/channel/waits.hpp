@@ -60,7 +60,7 @@ inline constexpr wait_row waits_table[] = {
     // (claim 19)
     {wait_for::connection, "connection", "for a connection", "the peer's connector thread",
      polled::all, "the peer's departure"},
-    // A request whose peer's sending end is another thread's: (claim 18)
+    // A request whose peer's sending end is another thread's, until it is handed over: (claim 18)
     {wait_for::another_thread, "another thread", "for another thread of this process",
      "that thread, which waits for no other", polled::all, "the peer's departure"},
     // A reply, or the engine's own word, that needs an end which another thread has: (claim 18)

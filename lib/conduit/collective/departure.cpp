@@ -182,13 +182,15 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
 // wait for an answer, or want to say that they leave. What goes to one that is gone is not waited
 // for.
 void departure::finish_sends(std::uint64_t limit_ns) noexcept {
-  if (!engine_.by_verbs_) return;
   const std::uint64_t until = now_ns() + limit_ns;
   const auto finish = [&](auto&& over, auto&& reap) {
     const long_wait named(engine_.waits(), wait_for::departure);
     for (unsigned empty = 0; !over() && !engine_.membership().ended() && now_ns() < until;)
       if (reap() == 0 && is_failure(engine_.wait_step(empty))) sched_yield();
   };
+  finish([&] { return running != nullptr || engine_.handed_.load(std::memory_order_relaxed) == 0; },
+         [] { return 0; });
+  if (!engine_.by_verbs_) return;
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
     domain& d = engine_.domains_[i];
     finish(

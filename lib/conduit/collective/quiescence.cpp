@@ -101,6 +101,9 @@ status quiescence::ask_until_handled(questions& all) noexcept {
 
 status quiescence::wait() noexcept {
   if (running != nullptr) return status::in_handler;
+  for (unsigned empty = 0;
+       engine_.handed_.load(std::memory_order_relaxed) != 0;)  // those have not been counted yet
+    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
   auto all = std::make_unique<questions>();
   all->of = std::make_unique<question[]>(engine_.size());
   for (std::uint32_t r = 0; r < engine_.size(); ++r)

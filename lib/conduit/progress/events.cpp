@@ -17,6 +17,8 @@ void engine::slow_progress() noexcept {
   }
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
   if (deferred_.load(std::memory_order_relaxed) != 0) send_deferred();
+  if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    send_all_handed();
   if (near_ && attention_to_near()) hear_event(near_->device, near_->events, near_->events_seen);
   if (events_ == nullptr) {
     if (looks_.load(std::memory_order_relaxed) % looks_between_events != 0) return;

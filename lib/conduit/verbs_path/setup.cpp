@@ -92,6 +92,7 @@ void verbs_path::probe_peers() noexcept {
     if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)
       c_.peer_failed(p, std::strerror(e));
     p.request_out.leave(tag);
+    if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
   }
 }
 

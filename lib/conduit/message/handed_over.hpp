@@ -1,0 +1,89 @@
+// Requests that their senders have handed over: the sending end to a peer was held by a thread that
+// did not leave it, as one does that the system has put aside, or a debugger. The sender goes on;
+// who leaves the end sends them (engine::send_handed). They are copied, and are few: who finds no
+// place waits as it would have.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "lib/base/hand_over.hpp"
+#include "lib/conduit/message/outgoing.hpp"
+#include "penstock/penstock.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+/// One such request, with its words, and its payload behind it. args has room for an even number.
+struct handed_message {
+  handed_message* next = nullptr;
+  bool stalled = false;  ///< the ledger knows that it waits for credits
+  outgoing m;
+  std::uint32_t args[max_args];
+};
+
+/// Those to one peer. Any thread adds and takes.
+class handed_over {
+ public:
+  handed_over() = default;
+  handed_over(const handed_over&) = delete;
+  handed_over& operator=(const handed_over&) = delete;
+  ~handed_over() {
+    for (handed_message* h = pending_.take_all(); h != nullptr;)
+      free_one(std::exchange(h, h->next));
+  }
+
+  /// Takes a copy of m. count: how many there are, to all peers. False: no more of them, or m is
+  /// too large to be copied.
+  [[nodiscard]] bool accept(const outgoing& m, std::atomic<std::uint32_t>& count) noexcept {
+    const std::size_t bytes = m.kind == wire::kind::short_ || m.async ? 0 : m.bytes;
+    // relaxed: a bound, and a hint to who looks around; H1 carries the message
+    if (bytes <= most_bytes && count.fetch_add(1, std::memory_order_relaxed) < most) {
+      if (void* const at = ::operator new(sizeof(handed_message) + bytes, std::nothrow)) {
+        auto* const h = new (at) handed_message{.m = m, .args = {}};
+        if (m.nargs != 0) std::memcpy(h->args, m.args, m.nargs * sizeof(std::uint32_t));
+        h->m.args = h->args;
+        h->m.written = nullptr;
+        if (bytes != 0) {
+          std::memcpy(h + 1, m.payload, bytes);
+          h->m.payload = h + 1;
+        }
+        pending_.push(*h);
+        return true;
+      }
+    } else if (bytes > most_bytes) {
+      return false;
+    }
+    count.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+
+  [[nodiscard]] bool any() const noexcept { return pending_.any(); }
+
+  /// Calls send(handed_message&) for each; those for which it answers false are kept.
+  template <class Send>
+  void send_all(std::atomic<std::uint32_t>& count, Send&& send) noexcept {
+    for (handed_message* h = pending_.take_all(); h != nullptr;) {
+      handed_message* const next = h->next;
+      if (send(*h)) {
+        free_one(h);
+        count.fetch_sub(1, std::memory_order_relaxed);
+      } else {
+        pending_.push(*h);
+      }
+      h = next;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t most = 256;
+  static constexpr std::size_t most_bytes = std::size_t{1} << 20;
+  static void free_one(handed_message* h) noexcept { ::operator delete(h); }
+
+  hand_over<handed_message> pending_;
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
