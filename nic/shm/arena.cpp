@@ -58,7 +58,7 @@ int arena::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
   return e == ENOSPC ? ENOMEM : e;
 }
 
-std::uint64_t arena::carve(std::uint64_t bytes) noexcept {
+std::uint64_t arena::carve(std::uint64_t bytes, std::uint64_t with_memory) noexcept {
   bytes = whole_pages(bytes);
   const std::lock_guard guard(lock_);
   auto& pieces = free_pieces_[bytes];
@@ -71,7 +71,7 @@ std::uint64_t arena::carve(std::uint64_t bytes) noexcept {
     errno = ENOMEM;
     return 0;
   }
-  if (const int e = commit(offset, bytes)) {
+  if (const int e = commit(offset, std::min(bytes, whole_pages(with_memory)))) {
     errno = e;
     return 0;
   }

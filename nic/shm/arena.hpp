@@ -26,8 +26,9 @@ class arena {
   [[nodiscard]] arena_header& header() noexcept { return *reinterpret_cast<arena_header*>(base_); }
   [[nodiscard]] std::byte* at(std::uint64_t offset) noexcept { return base_ + offset; }
 
-  /// A zeroed piece of the heap; 0 with errno set when memory is short. Any thread.
-  std::uint64_t carve(std::uint64_t bytes) noexcept;
+  /// A zeroed piece of the heap, whose first bytes have memory; 0 with errno set when that is
+  /// short. Any thread.
+  std::uint64_t carve(std::uint64_t bytes, std::uint64_t with_memory) noexcept;
   /// Returns a piece that no peer writes any more.
   void give_back(std::uint64_t offset, std::uint64_t bytes) noexcept;
 

@@ -16,7 +16,7 @@ namespace penstock::nic::shm {
 inline constexpr std::uint8_t op_direct = 0;
 
 /// The outgoing ring of an RC QP in RTS, or null (the peer's QP does not exist yet). Lives as long
-/// as the QP; one thread at a time.
+/// as the QP; one thread at a time. It begins as short as can be, without data: lengthen() it.
 ring_tx* direct_tx(ibv_qp* qp) noexcept;
 /// The incoming ring of an RC QP in RTR or RTS, or null. One thread at a time; nothing that is
 /// popped here is seen by ibv_poll_cq, and takes no posted receive.

@@ -82,13 +82,15 @@ bool attach(queue_pair& qp, bool early) noexcept {
       qp.shown->producing.store(0, std::memory_order_release);
       return false;
     }
-    qp.tx = ring_tx(ring_memory(qp.remote->base + offset, g));
+    // What the direct path sends is as long as its user says.
+    qp.tx = ring_tx(ring_memory(qp.remote->base + offset, g), ring_length::holding(1, 0, g));
     qp.to = link{};
     qp.to.remote = e;
     qp.to.srq = shared;
     qp.to.bell = bell;
   }
   if (qp.shown->producing.load(std::memory_order_relaxed) != offset) return false;  // another life
+  if (!early && !qp.tx.lengthen(ring_length::all(g))) return false;
   if (ready) qp.to.ready = life;
   return true;
 }

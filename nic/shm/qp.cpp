@@ -51,7 +51,9 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
 
 int new_ring(queue_pair& qp) noexcept {
   constexpr ring_geometry geometry;
-  const std::uint64_t offset = qp.owner->memory.carve(geometry.memory());
+  // Whoever sends gets the rest of the memory, as it is used.
+  const std::uint64_t offset =
+      qp.owner->memory.carve(geometry.memory(), ring_length::holding(1, 0).memory());
   if (offset == 0) return errno;
   qp.ring = offset;
   qp.rx = ring_rx(ring_memory(qp.owner->memory.at(offset), geometry));

@@ -9,13 +9,14 @@
 //   +----------------+  +--------------+  +-----------------------------+  +--------------------+
 //
 // A message is one slot; what does not fit its body lies in the data ring, in one piece. Both sides
-// compute where from the lengths alone (ring_span), so no offset crosses.
+// compute where from the lengths alone (ring_span), so no offset crosses. How much of that memory
+// is used is the producer's choice: ring_turn.hpp.
 //
 // Who with whom: one thread at a time produces, one consumes; they need nothing of each other.
 // Invariants: (R-a) slot i of lap n is written only after head has passed it in lap n-1;
 //   (R-b) a slot is read only when its state names its position + 1; (R-c) data bytes are reused
-//   only after data_head has passed them. Effect: a push happens at R1, a pop at A1; room is given
-//   back at R2.
+//   only after data_head has passed them; (R-d) what a mark has given up is used again only after
+//   head has passed the mark. Effect: a push happens at R1, a pop at A1; room is given back at R2.
 // Full: try_push answers false, nothing is written. Death: a producer that dies before R1 leaves
 // the
 //   slot unseen; a consumer that dies leaves the ring full. Either side may write rubbish: lengths,
@@ -25,19 +26,18 @@
 //   consumer's line moves once in an eighth of a lap.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
-#include "lib/base/limits.hpp"
 #include "lib/base/mode.hpp"
+#include "nic/shm/ring_memory.hpp"
+#include "nic/shm/ring_turn.hpp"
 
 namespace penstock::nic::shm {
-
-/// Bytes of a message that travel in the slot itself.
-inline constexpr std::size_t slot_body = limits::slot_body;
 
 /// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
 /// has caught up does not look there.
@@ -47,102 +47,17 @@ inline constexpr std::uint32_t stream_pushes = 4;
 /// How many lines of data are fetched ahead behind a message that has some, in a stream or not.
 inline constexpr std::uint64_t data_ahead = 2;
 
-struct alignas(cache_line) ring_slot {
-  /// position + 1 when filled, in the low half; data bytes << 8 | operation in the high half. One
-  /// word, so that a push is few stores: they queue up behind lines that are on their way.
-  std::atomic<std::uint64_t> state;
-  std::uint64_t header;  ///< what the operation makes of it
-  std::byte body[slot_body];
-
-  static constexpr std::uint64_t filled(std::uint64_t position, std::uint32_t data_bytes,
-                                        std::uint8_t op) noexcept {
-    return (std::uint64_t{data_bytes << 8 | op} << 32) | static_cast<std::uint32_t>(position + 1);
-  }
-  static constexpr bool is_at(std::uint64_t state, std::uint64_t position) noexcept {
-    return static_cast<std::uint32_t>(state) == static_cast<std::uint32_t>(position + 1);
-  }
-};
-static_assert(sizeof(ring_slot) == cache_line);
-
-/// Copies n words into a slot's body, at most those it holds, in pairs: there must be room for an
-/// even number at words.
-inline void copy_words(std::byte* body, const std::uint32_t* words, unsigned n) noexcept {
-  static_assert(slot_body == 48);
-  if (n <= 2) [[likely]] {
-    if (n != 0) std::memcpy(body, words, 8);
-    return;
-  }
-  switch ((n + 1) / 2) {
-    case 6:
-      std::memcpy(body + 40, words + 10, 8);
-      [[fallthrough]];
-    case 5:
-      std::memcpy(body + 32, words + 8, 8);
-      [[fallthrough]];
-    case 4:
-      std::memcpy(body + 24, words + 6, 8);
-      [[fallthrough]];
-    case 3:
-      std::memcpy(body + 16, words + 4, 8);
-      [[fallthrough]];
-    default:
-      std::memcpy(body + 8, words + 2, 8);
-      std::memcpy(body, words, 8);
-  }
-}
-
-/// The part of a ring that both processes map, at the start of its memory.
-struct ring_shared {
-  alignas(cache_line) std::atomic<std::uint64_t> head;  // written by the consumer
-  std::atomic<std::uint64_t> data_head;
-  alignas(cache_line) std::atomic<std::uint32_t> producer_state;  // for the device's use
-  std::atomic<std::uint32_t> producer_waits;
-};
-static_assert(sizeof(ring_shared) == 2 * cache_line);
-
-/// Sizes of a ring; both are powers of two. The same on both sides, fixed when the ring is made.
-struct ring_geometry {
-  std::uint32_t slots = limits::ring_slots;
-  std::uint32_t data_bytes = limits::ring_data;
-  [[nodiscard]] constexpr std::size_t memory() const noexcept {
-    return sizeof(ring_shared) + std::size_t{slots} * sizeof(ring_slot) + data_bytes;
-  }
-  /// Longest payload one message may put in the data ring: half of it, so that a wrap never wedges.
-  [[nodiscard]] constexpr std::uint32_t longest() const noexcept { return data_bytes / 2; }
-};
-static_assert(ring_geometry{}.longest() >= limits::longest_message &&
-              ring_geometry{}.longest() < 1u << 24);  // a slot's state has 24 bits for it
-
-/// Where n data bytes go when the data position is at: never across the end of the ring.
-struct ring_span {
-  std::uint64_t begin, end;
-  constexpr ring_span(std::uint64_t at, std::uint32_t n, std::uint32_t size) noexcept {
-    const std::uint64_t used = at & (size - 1);
-    begin = used + n > size ? at + (size - used) : at;
-    end = begin + ((n + cache_line - 1) & ~(cache_line - 1));
-  }
-};
-
-/// The parts of a ring's memory, as one process maps it.
-struct ring_memory {
-  ring_shared* shared = nullptr;
-  ring_slot* slots = nullptr;
-  std::byte* data = nullptr;
-  ring_geometry geometry;
-
-  ring_memory() = default;
-  ring_memory(void* base, ring_geometry g) noexcept
-      : shared(static_cast<ring_shared*>(base)),
-        slots(reinterpret_cast<ring_slot*>(static_cast<std::byte*>(base) + sizeof(ring_shared))),
-        data(reinterpret_cast<std::byte*>(slots + g.slots)),
-        geometry(g) {}
-};
-
 /// The producer's private view.
 class ring_tx {
  public:
   ring_tx() = default;
-  explicit ring_tx(ring_memory m) noexcept : m_(m), mask_(m.geometry.slots - 1) {}
+  /// As long as the memory allows, or shorter.
+  explicit ring_tx(ring_memory m) noexcept : ring_tx(m, ring_length::all(m.geometry)) {}
+  ring_tx(ring_memory m, ring_length l) noexcept
+      : m_(m),
+        mask_(m.geometry.slots - 1),
+        turn_at_(l.slots < m.geometry.slots ? l.slots : never),
+        length_(l) {}
   ring_tx(const ring_tx&) = default;
   /// Becomes another ring's view; answered() may be called meanwhile.
   ring_tx& operator=(const ring_tx& o) noexcept {
@@ -154,13 +69,20 @@ class ring_tx {
     head_ = o.head_;
     data_head_ = o.data_head_;
     refusals_ = o.refusals_;
+    data_ready_ = o.data_ready_;
+    turn_at_ = o.turn_at_;
+    length_ = o.length_;
+    floor_ = o.floor_;
+    gap_ = o.gap_;
+    skipped_ = o.skipped_;
     answered();
     return *this;
   }
 
   /// True if `messages` slots and `data` bytes (in one piece each of up to longest()) are free.
   [[nodiscard]] bool has_room(std::uint32_t messages, std::uint32_t data) noexcept {
-    return fits(messages, data) || (refresh(), fits(messages, data));
+    return fits(messages, data) || (refresh(), fits(messages, data)) ||
+           (turn_early(data) && fits(messages, data));
   }
 
   /// Data bytes that `pieces` of `piece` bytes may take, whatever their order: each takes whole
@@ -168,11 +90,11 @@ class ring_tx {
   static constexpr std::uint32_t worst(std::uint32_t pieces, std::uint32_t piece) noexcept {
     return (pieces + 1) * ((piece + cache_line - 1) & ~(std::uint32_t{cache_line} - 1));
   }
-  /// True if `messages` slots are free, and so many data bytes, by worst().
+  /// True if `messages` slots are free, and so many data bytes, by worst(); in a ring whose data
+  /// are as long as can be, or none.
   [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t data) noexcept {
     const auto enough = [&] {
-      return tail_ + messages - head_ <= m_.geometry.slots &&
-             data_tail_ + data - data_head_ <= m_.geometry.data_bytes;
+      return slots_fit(messages) && data_tail_ + data - data_head_ <= length_.data;
     };
     return enough() || (refresh(), enough());
   }
@@ -190,6 +112,8 @@ class ring_tx {
   /// try_push() by who knows that there is room.
   template <class Fill>
   void push(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes, Fill&& fill) noexcept {
+    if (tail_ == turn_at_ || (data_bytes != 0 && !is_ready(data_bytes))) [[unlikely]]
+      prepare_slow(data_bytes);
     put(op, header, data_bytes, fill);
     stop_ = tail_;
   }
@@ -197,7 +121,11 @@ class ring_tx {
   /// Lets push_allowed() push up to n messages without looking whether a slot is free; answers how
   /// many there is room for. Any other push, and recall(), ends it.
   std::uint32_t allow(std::uint32_t n) noexcept {
-    const std::uint64_t room = m_.geometry.slots - (tail_ - head_);
+    if (tail_ == turn_at_) [[unlikely]] {
+      if (!slots_fit(1)) return recall(), 0;
+      turn(false);
+    }
+    const std::uint64_t room = std::min(m_.geometry.slots - (tail_ - head_), turn_at_ - tail_);
     const auto granted = static_cast<std::uint32_t>(n < room ? n : room);
     stop_ = tail_ + granted;
     return granted;
@@ -218,7 +146,7 @@ class ring_tx {
   template <class Fill>
   [[nodiscard]] bool push_allowed(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes,
                                   Fill&& fill) noexcept {
-    if (tail_ == stop_ || !fits(1, data_bytes)) [[unlikely]]
+    if (tail_ == stop_ || !is_ready(data_bytes) || !spans_free(data_tail_, data_bytes)) [[unlikely]]
       return false;
     put(op, header, data_bytes, fill);
     return true;
@@ -226,9 +154,20 @@ class ring_tx {
   /// push() of a message of words (copy_words).
   void push_words(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
                   unsigned n) noexcept {
+    if (tail_ == turn_at_) [[unlikely]]
+      turn(false);
     put_words(op, header, words, n);
     stop_ = tail_;
   }
+
+  /// Uses so much from now on, where it is more than before. False: not yet, the consumer has not
+  /// passed the last mark that made it shorter; or there is no memory. No push is allowed then.
+  bool lengthen(ring_length to) noexcept;
+  /// Uses no more than that, and goes on at the beginning. False: not now, since there is no room
+  /// for a mark, or a push is allowed, or the last such mark has not been passed. Everything that
+  /// has_room() said before no longer holds.
+  bool shorten(ring_length to) noexcept;
+  [[nodiscard]] ring_length length() const noexcept { return length_; }
 
   /// A message that answers the last one has come: what is pushed next does not belong to a stream.
   /// Any thread; a hint.
@@ -237,8 +176,14 @@ class ring_tx {
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
   /// True when the consumer has taken all that was pushed and has said so.
   [[nodiscard]] bool drained() noexcept { return refresh(), head_ == tail_; }
-  /// Messages pushed so far. Any thread.
+  /// Messages pushed so far; more, for a moment, when the ring turns. Any thread.
   [[nodiscard]] std::uint64_t pushed() noexcept {
+    // A10 skip  load-acquire skipped_  <- R10: tail_ is never older
+    const std::uint64_t skipped = std::atomic_ref(skipped_).load(std::memory_order_acquire);
+    return position() - skipped;
+  }
+  /// Where the next message goes: grows with each. Any thread.
+  [[nodiscard]] std::uint64_t position() noexcept {
     return std::atomic_ref(tail_).load(std::memory_order_relaxed);
   }
   /// True when the consumer has said that it has taken everything before this position.
@@ -260,24 +205,57 @@ class ring_tx {
   /// False if the state of a slot that was pushed, and by the consumer's counter not taken yet, is
   /// not what was written: somebody else has been there. Any thread; nobody but the producer writes
   /// states, and none before tail_ names the push before it, so what is seen while tail_ stands
-  /// still is what there is. A ring of nothing but zeros has been given back by its owner.
+  /// still is what there is. A ring of nothing but zeros has been given back by its owner; and so
+  /// is what lies before a mark that makes it shorter, just before the consumer says so.
   [[nodiscard]] bool intact() noexcept {
-    const std::uint64_t tail = pushed();
+    const std::uint64_t tail = position();
     const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
     // A7 slots  load-acquire slot.state  <- R1
     if (tail == head || tail - head > m_.geometry.slots ||
         m_.slots[0].state.load(std::memory_order_acquire) == 0)
       return true;
     bool as_written = true;
-    // The oldest may be on its way into the next lap.
-    const std::uint64_t first = tail - head == m_.geometry.slots ? head + 1 : head;
-    for (std::uint64_t at = first; at != tail; ++at)
-      as_written &=
-          ring_slot::is_at(m_.slots[at & mask_].state.load(std::memory_order_acquire), at);
-    return as_written || pushed() != tail || m_.slots[0].state.load(std::memory_order_acquire) == 0;
+    const bool full = tail - head == m_.geometry.slots;
+    for (std::uint64_t at = head; at < tail; ++at) {
+      const ring_slot& s = m_.slots[at & mask_];
+      const std::uint64_t state = s.state.load(std::memory_order_acquire);
+      // The oldest may be on its way into the next lap.
+      as_written &= ring_slot::is_at(state, at) || (full && at == head);
+      if (state == ring_slot::filled(at, 0, op_turn) && turn_mark::decode(s.header).slots)
+        at |= mask_;  // the next lap
+    }
+    return as_written || position() != tail ||
+           m_.shared->head.load(std::memory_order_acquire) != head ||
+           head < std::atomic_ref(floor_).load(std::memory_order_relaxed) ||
+           m_.slots[0].state.load(std::memory_order_acquire) == 0;
   }
 
  private:
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  void mark(turn_mark t) noexcept;
+  void turn(bool data) noexcept;
+  [[gnu::noinline]] void prepare_slow(std::uint32_t data_bytes) noexcept;
+  [[gnu::noinline]] bool turn_early(std::uint32_t data) noexcept;
+  // So many data bytes go where memory surely is, and the ring does not turn for them.
+  [[nodiscard]] bool is_ready(std::uint32_t data) const noexcept {
+    return (data_tail_ & (m_.geometry.data_bytes - 1)) + data <= data_ready_;
+  }
+  // Before so many data bytes comes a mark.
+  [[nodiscard]] bool turns_for(std::uint32_t data) const noexcept {
+    return length_.data < m_.geometry.data_bytes && data != 0 &&
+           (data_tail_ & (m_.geometry.data_bytes - 1)) + data > length_.data;
+  }
+  [[nodiscard]] bool spans_free(std::uint64_t from, std::uint32_t data) const noexcept {
+    return ring_span(from, data, m_.geometry.data_bytes).end - data_head_ <= m_.geometry.data_bytes;
+  }
+  // n slots are free, and the mark's if the ring turns before.
+  [[nodiscard]] bool slots_fit(std::uint32_t n) const noexcept {
+    const std::uint64_t left = turn_at_ - tail_;
+    if (n <= left) [[likely]]
+      return tail_ + n - head_ <= m_.geometry.slots;
+    return n - left <= length_.slots &&
+           (tail_ | mask_) + 1 + (n - left) - head_ <= m_.geometry.slots;
+  }
   // Writes a message into the next slot, which is free. Part of its caller, so that what fill knows
   // stays in registers.
   template <class Fill>
@@ -321,10 +299,12 @@ class ring_tx {
       std::atomic_ref(burst_).store(burst + 1, std::memory_order_relaxed);
   }
   [[nodiscard]] bool fits(std::uint32_t messages, std::uint32_t data) const noexcept {
-    if (tail_ + messages - head_ > m_.geometry.slots) return false;
-    if (data == 0) return true;
-    return ring_span(data_tail_, data, m_.geometry.data_bytes).end - data_head_ <=
-           m_.geometry.data_bytes;
+    if (data == 0) return slots_fit(messages);
+    if (!turns_for(data)) [[likely]]
+      return slots_fit(messages) && spans_free(data_tail_, data);
+    const std::uint64_t size = m_.geometry.data_bytes;
+    return data <= length_.data && slots_fit(messages + 1) &&
+           spans_free((data_tail_ + size - 1) & ~(size - 1), data);
   }
   void refresh() noexcept {
     // A2 room  load-acquire head, data_head  <- R2, R9: the consumer no longer reads what lies
@@ -336,8 +316,10 @@ class ring_tx {
     const bool slots = tail_ - head <= tail_ - head_;
     const bool bytes = data_tail_ - data <= data_tail_ - data_head_;
     if (slots) head_ = head;
-    if (tail_ - head_ > most_)
-      std::atomic_ref(most_).store(tail_ - head_, std::memory_order_relaxed);
+    // What was skipped at the last turn is no message.
+    const std::uint64_t waiting = tail_ - head_ - (head_ < (tail_ & ~mask_) ? gap_ : 0);
+    if (waiting > most_ && waiting <= m_.geometry.slots)
+      std::atomic_ref(most_).store(waiting, std::memory_order_relaxed);
     if (bytes) data_head_ = data;
     if (!slots || !bytes) [[unlikely]]
       std::atomic_ref(refusals_).store(refusals_ + 1, std::memory_order_relaxed);
@@ -349,15 +331,26 @@ class ring_tx {
   std::uint64_t data_tail_ = 0;
   std::uint64_t head_ = 0, data_head_ = 0;  // the consumer's, as last seen
   std::uint32_t burst_ = 0;                 // pushes since answered(), up to stream_pushes
-  std::uint32_t refusals_ = 0;              // of counters that cannot be
+  std::uint32_t data_ready_ = 0;            // data bytes that have memory
+  std::uint64_t turn_at_ = never;           // the position whose slot is a mark's
+  ring_length length_;                      // what is used
+  std::uint64_t floor_ = 0;                 // head is to be there before more is used (R-d)
+  std::uint64_t skipped_ = 0;               // positions that no message has had
   std::uint64_t most_ = 0;                  // in the ring, when the consumer's counters were read
+  std::uint32_t gap_ = 0;                   // skipped at the last turn
+  std::uint32_t refusals_ = 0;              // of counters that cannot be
 };
 
 /// The consumer's private view.
 class ring_rx {
  public:
   ring_rx() = default;
-  explicit ring_rx(ring_memory m) noexcept : m_(m), mask_(m.geometry.slots - 1), front_(m.slots) {}
+  explicit ring_rx(ring_memory m) noexcept
+      : m_(m),
+        mask_(m.geometry.slots - 1),
+        tell_(mask_ / 8),
+        front_(m.slots),
+        data_tell_(m.geometry.data_bytes / 8) {}
 
   /// One message in place.  producer could change it under us.
   struct message {
@@ -382,15 +375,24 @@ class ring_rx {
     return ring_slot::is_at(slot->state.load(std::memory_order_relaxed), head);
   }
 
-  /// What is at the front: nothing, an op without data, or what only front() can tell.
-  enum class sight : std::uint8_t { nothing, plain, other };
+  /// ready_hint(), and what is there may be a mark.
+  [[nodiscard]] bool mark_hint() noexcept {
+    const ring_slot* const slot = std::atomic_ref(front_).load(std::memory_order_relaxed);
+    const std::uint64_t head = std::atomic_ref(head_).load(std::memory_order_relaxed);
+    return slot->state.load(std::memory_order_relaxed) == ring_slot::filled(head, 0, op_turn);
+  }
+
+  /// What is at the front: nothing, an op without data, a mark (follow()), or what only front() can
+  /// tell.
+  enum class sight : std::uint8_t { nothing, plain, mark, other };
   [[nodiscard]] sight peek(std::uint8_t op, const ring_slot*& slot) const noexcept {
     slot = front_;
     // A1 poll  load-acquire slot.state  <- R1
     const std::uint64_t state = slot->state.load(std::memory_order_acquire);
     if (state == ring_slot::filled(head_, 0, op)) [[likely]]
       return sight::plain;
-    return ring_slot::is_at(state, head_) ? sight::other : sight::nothing;
+    if (!ring_slot::is_at(state, head_)) return sight::nothing;
+    return static_cast<std::uint8_t>(state >> 32) == op_turn ? sight::mark : sight::other;
   }
 
   /// The oldest message, or none. It stays valid, and in the ring, until pop(). A length that
@@ -417,9 +419,13 @@ class ring_rx {
     return {front_, data_bytes, op, data_bytes == 0 ? nullptr : data_of(data_bytes)};
   }
 
+  /// Where a mark is at the front: goes on behind it. False: there is none, or one that cannot be.
+  /// The owner of the consumer's side calls it when peek() sees something else than a message.
+  [[gnu::noinline]] bool follow() noexcept;
+
   /// pop() of a message without data.
   void pop_slot() noexcept {
-    if ((advance() & mask_ / 8) == 0) publish();
+    if ((advance() & tell_) == 0) publish();
   }
 
   /// Gives the front message's room back. The producer learns of it at the next publication.
@@ -427,11 +433,16 @@ class ring_rx {
     const std::uint64_t head = advance();
     if (m.data_bytes != 0)
       data_head_ = ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).end;
-    if ((head & mask_ / 8) == 0 || data_head_ - data_told_ >= m_.geometry.data_bytes / 8) publish();
+    if ((head & tell_) == 0 || data_head_ - data_told_ >= data_tell_) publish();
   }
 
   /// Tells the producer of all the room there is now.
   void publish() noexcept {
+    // A lap that is longer than the last one that a mark has ended.
+    if ((head_ & mask_) > lap_) [[unlikely]]
+      lap_ = static_cast<std::uint32_t>(mask_), tell_ = lap_ / 8;
+    if ((data_head_ & (m_.geometry.data_bytes - 1)) > data_lap_) [[unlikely]]
+      data_lap_ = m_.geometry.data_bytes, data_tell_ = data_lap_ / 8;
     // R8 told  store-release head_told_, data_told_  -> A8 (mend): before the counters
     std::atomic_ref(head_told_).store(head_, std::memory_order_release);
     std::atomic_ref(data_told_).store(data_head_, std::memory_order_release);
@@ -456,16 +467,22 @@ class ring_rx {
       return m_.slots[at & mask_].state.load(std::memory_order_acquire);
     };
     const std::uint64_t head = front();
-    const std::uint64_t lap = m_.geometry.slots;
-    const std::uint64_t before = head < lap ? 0 : head + 1 - lap;
-    constexpr std::uint64_t looks_ahead = 32;
+    // Not on pages where nothing has been: a look would make them.
+    constexpr std::uint64_t looks_ahead = 32, slots_a_page = 4096 / sizeof(ring_slot);
+    const auto page_of = [](std::uint64_t slot) {
+      return (slot + sizeof(ring_shared) / sizeof(ring_slot)) / slots_a_page;
+    };
     bool filled_behind = false;
-    for (std::uint64_t i = 1; i <= looks_ahead && i < lap; ++i)
+    for (std::uint64_t i = 1;
+         i <= looks_ahead && page_of((head + i) & mask_) == page_of(head & mask_); ++i)
       filled_behind |= ring_slot::is_at(state_at(head + i), head + i);
     const std::uint64_t state = state_at(head);  // after those behind it
-    const bool possible =
-        ring_slot::is_at(state, head) ||
-        (!filled_behind && static_cast<std::uint32_t>(state) == static_cast<std::uint32_t>(before));
+    // Some laps ago it was another's; none, or one whose page was given back: nothing is there.
+    const std::uint32_t ago =
+        static_cast<std::uint32_t>(head + 1) - static_cast<std::uint32_t>(state);
+    const bool before =
+        static_cast<std::uint32_t>(state) == 0 || (ago != 0 && (ago & mask_) == 0 && ago <= head);
+    const bool possible = ring_slot::is_at(state, head) || (!filled_behind && before);
     return possible || front() != head;
   }
 
@@ -492,8 +509,8 @@ class ring_rx {
     const bool head = wrong(m_.shared->head, head_told_);
     return wrong(m_.shared->data_head, data_told_) || head;
   }
-  std::uint64_t advance() noexcept {
-    const std::uint64_t head = head_ + 1;
+  std::uint64_t advance() noexcept { return head_at(head_ + 1); }
+  std::uint64_t head_at(std::uint64_t head) noexcept {
     // ready_hint() may look.
     std::atomic_ref(head_).store(head, std::memory_order_relaxed);
     std::atomic_ref(front_).store(&m_.slots[head & mask_], std::memory_order_relaxed);
@@ -501,10 +518,13 @@ class ring_rx {
   }
 
   ring_memory m_;
-  std::uint64_t mask_ = 0;      // of a position: its slot
+  std::uint32_t mask_ = 0;      // of a position: its slot
+  std::uint32_t tell_ = 0;      // positions at which the producer is told: an eighth of a lap apart
   ring_slot* front_ = nullptr;  // where head_ is
   std::uint64_t head_ = 0, data_head_ = 0;
   std::uint64_t head_told_ = 0, data_told_ = 0;  // what the producer was told last
+  std::uint32_t data_tell_ = 0;                  // data bytes after which it is told
+  std::uint32_t lap_ = ~0u, data_lap_ = ~0u;     // where the last mark was; ~0: there was none
 };
 
 }  // namespace penstock::nic::shm

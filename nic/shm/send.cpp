@@ -272,7 +272,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     ring_bell(qp);
     if (!all) return stuck(qp, w);
     w.at = stage::pushed;
-    w.position = qp.tx.pushed();
+    w.position = qp.tx.position();
     if (fits) {
       // (d) after the push (F2): still alive?
       if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready || unanswered(qp))

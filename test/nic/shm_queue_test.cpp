@@ -417,13 +417,13 @@ TEST_CASE("a piece that the memory file cannot hold is an errno, and the next on
   shm::arena memory;
   REQUIRE(memory.open({1, 2}) == 0);
   errno = 0;
-  CHECK(memory.carve(shm::arena_bytes) == 0);
+  CHECK(memory.carve(shm::arena_bytes, 4096) == 0);
   CHECK(errno == ENOMEM);
-  const std::uint64_t piece = memory.carve(10'000);
+  const std::uint64_t piece = memory.carve(10'000, 10'000);
   REQUIRE(piece != 0);
   std::memset(memory.at(piece), 1, 10'000);
   memory.give_back(piece, 10'000);
-  CHECK(memory.carve(10'000) == piece);  // used again, and clean
+  CHECK(memory.carve(10'000, 10'000) == piece);  // used again, and clean
   CHECK(*memory.at(piece) == std::byte{0});
 }
 

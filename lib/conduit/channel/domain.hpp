@@ -49,6 +49,8 @@ struct alignas(cache_line) domain {
   ibv_cq* transfers = nullptr;                     ///< of puts, gets and atomics; verbs path only
   queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers
   peer_order rings;                                   ///< peers by rings, as they were connected
+  std::atomic<std::uint32_t> tidied{
+      0};            ///< the epoch at whose begin rings were last looked through
   peer_order verbs;  ///< peers by queue pairs, as they were connected
 
   // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.

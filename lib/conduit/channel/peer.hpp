@@ -85,6 +85,10 @@ struct alignas(cache_line) peer {
   std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
   std::uint32_t streak = 0;       // (request_in) requests from it since one went to it
 
+  std::uint32_t ring_credits = 0;  // (request_out) by rings: for how many the request ring is long
+  std::uint64_t request_seen = 0;  // (request_out) where the request ring was, an epoch ago
+  std::uint64_t reply_seen = 0;    // (request_in) where the reply ring was
+
   event_counter requests_sent;     // (request_out)
   event_counter requests_handled;  // (request_in) by rings
   event_counter replies_handled;   // (reply_in) by rings

@@ -1,8 +1,10 @@
 // What an engine tells people: counts, and what memory it has pinned for what.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/ring_path/length.hpp"
 #include "nic/shm/ring.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -63,8 +65,8 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   if (started_ && !computed) out += paths_report();
   const std::size_t by_rings = by_verbs_ ? neighbours_.size() - 1 : ranks - 1;
   if (by_rings_)
-    row("rings, if all peers are connected (shared)",
-        by_rings * 2 * nic::shm::ring_geometry{}.memory());
+    row("rings, if all peers are connected and idle (shared)",
+        by_rings * 2 * length_for(0).memory());
   if (by_verbs_) {
     row("ReqRB, small lane", std::size_t{d.small_receives()} * d.small_bytes);
     row("ReqRB, bulk lane", std::size_t{d.bulk_receives()} * d.full_bytes);
@@ -77,6 +79,15 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
   if (by_verbs_) out += line;
   if (for_ranks == 0) row("segment", segment().size());
+  const auto shares = credit::plan(ranks, 0, credit_settings(settings_));
+  if (by_rings_ && shares) {
+    const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
+                             nic::shm::ring_length::all().memory();
+    std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
+                  "more for each peer that talks, with the first loan",
+                  busy - 2 * length_for(0).memory());
+    out += line;
+  }
   std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "pinned or shared in all", pinned);
   out += line;
   std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "credit state (not pinned)",

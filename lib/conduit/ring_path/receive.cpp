@@ -22,6 +22,9 @@ bool ring_path::find_reply_room(peer& p) noexcept {
     return p.reply_tx->has_room_for(reply_slots + replies,
                                     nic::shm::ring_tx::worst(replies, reply_data));
   };
+  // After requests have not come for a while it is short, until p has seen that (R-d of ring.hpp).
+  if (p.reply_tx->length().data == 0) [[unlikely]]
+    (void)p.reply_tx->lengthen(nic::shm::ring_length::all());
   constexpr std::uint32_t many = 12;
   p.reply_room = there_is(many) ? many : there_is(1) ? 1 : 0;
   return p.reply_room != 0;
@@ -104,7 +107,9 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
   unsigned n = 0;
   for (; n < limit; ++n) {
     const nic::shm::ring_slot* s;
-    const auto seen = rx.peek(op_direct, s);
+    auto seen = rx.peek(op_direct, s);
+    while (seen == nic::shm::ring_rx::sight::mark && rx.follow())
+      [[unlikely]] seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::nothing) {
       if (n != 0) back_off_in_stream(p, n);
       break;
@@ -177,7 +182,9 @@ void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t w
   nic::shm::ring_rx& rx = *p.reply_rx;
   for (; n < c_.safe_limit_; ++n) {
     const nic::shm::ring_slot* s;
-    const auto seen = rx.peek(op_direct, s);
+    auto seen = rx.peek(op_direct, s);
+    while (seen == nic::shm::ring_rx::sight::mark && rx.follow())
+      [[unlikely]] seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::nothing) break;
     const std::uint64_t word = s->header;
     if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
@@ -257,8 +264,12 @@ unsigned ring_path::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all
       mine.warm(&p);
     }
   }
-  if (--mine.until_cooling == 0) [[unlikely]]
+  if (--mine.until_cooling == 0) [[unlikely]] {
     mine.cool();
+    if (const std::uint32_t epoch = d.ledger->epoch();
+        epoch != d.tidied && d.tidied.exchange(epoch, std::memory_order_relaxed) != epoch)
+      tidy(d, tag);
+  }
   return n;
 }
 

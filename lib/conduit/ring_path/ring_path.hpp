@@ -10,8 +10,8 @@
 // taken all the same: no more are on their way than their replies have slots (most_unanswered).
 // Only replies with much payload fill the data of their ring, and wait for it.
 //
-// send.cpp: what goes out; receive.cpp: what comes in, and the polls; ring_path_inl.hpp: the short
-// way of a message that finds all it needs at hand.
+// send.cpp: what goes out; receive.cpp: what comes in, and the polls; length.cpp: how long rings
+// are; ring_path_inl.hpp: the short way of a message that finds all it needs at hand.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -88,6 +88,13 @@ class ring_path {
   status lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept;
   void push_credits(peer& p) noexcept;
   static bool find_reply_room(peer& p) noexcept;
+  // How long the rings to p are; length.cpp.
+  void fit_request_ring(peer& p) noexcept;
+  static void look_for_mark(peer& p, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] void lengthen_request_ring(peer& p, std::uint32_t credits) noexcept;
+  void tidy(domain& d, std::uint32_t tag) noexcept;
+  void tidy_requests(peer& p) noexcept;
+  void tidy_replies(peer& p) noexcept;
   result<void> map_segment(peer& p) noexcept;
   static void wake(peer& p) noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;

@@ -13,9 +13,26 @@ std::uint32_t ring_path::cost_of(const outgoing& m) const noexcept {
                       wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs), m.carried()));
 }
 
+// The loan has grown, or the ring was short for a while.
+inline void ring_path::fit_request_ring(peer& p) noexcept {
+  if (const std::uint32_t held = p.home->ledger->send_credits(p.rank); held > p.ring_credits)
+      [[unlikely]]
+    lengthen_request_ring(p, held);
+}
+
+// A reply ring that was short for a while is longer once this process has seen so (claim 6).
+inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
+  if (!p.reply_rx->mark_hint() || !p.reply_in.try_enter(tag)) [[likely]]
+    return;
+  (void)p.reply_rx->follow();
+  p.reply_in.leave(tag);
+}
+
 // Takes a lease, if as many requests may be on their way; inside request_out.
 status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept {
   c_.collect_returned(p, tag);
+  fit_request_ring(p);
+  look_for_mark(p, tag);
   const std::uint32_t taken = p.home->ledger->in_use(p.rank);  // none without flow control
   const std::uint32_t used = taken - std::min(taken, p.credits.lease);
   if (used != 0 && used + cost > most_unanswered) return status::no_space;
@@ -56,7 +73,10 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
     // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
     // behind.
     const codec::in_slot l(m);
-    if (!p.request_tx->has_room(1, l.data_bytes)) [[unlikely]] {
+    bool room = p.request_tx->has_room(1, l.data_bytes);
+    if (!room) [[unlikely]]
+      fit_request_ring(p), room = p.request_tx->has_room(1, l.data_bytes);
+    if (!room) [[unlikely]] {
       s = status::no_space;
     } else {
       if (m.kind == wire::kind::long_ && m.bytes != 0)
