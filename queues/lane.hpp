@@ -27,11 +27,13 @@ namespace penstock::queues::PENSTOCK_ABI {
 
 inline constexpr std::uint16_t no_chunk = 0xffff;
 inline constexpr std::uint16_t no_source = 0xffff;
+inline constexpr std::uint16_t no_fetch = 0xffff;
 
 /// What a slot of the send queue holds until its work request has completed.
 struct holding {
   std::uint16_t chunk = no_chunk;    ///< a reply chunk
   std::uint16_t source = no_source;  ///< the caller's name for memory that the device reads
+  std::uint16_t fetch = no_fetch;    ///< the caller's name for memory that the device writes
 };
 
 struct lane {
@@ -75,7 +77,7 @@ struct lane {
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint64_t number = posted() + 1;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
-    const bool holds = h.chunk != no_chunk || h.source != no_source;
+    const bool holds = h.chunk != no_chunk || h.source != no_source || h.fetch != no_fetch;
     if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
     if (signal || holds || (number & (signal_every_ - 1)) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;

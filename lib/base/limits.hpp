@@ -16,8 +16,8 @@ inline constexpr std::uint32_t max_eager = 4032;
 #else
 inline constexpr std::uint32_t max_eager = PENSTOCK_MAX_MEDIUM;
 #endif
-/// Largest payload of a Medium.
-inline constexpr std::uint32_t max_medium = max_eager;
+/// Largest payload of a Medium: what is larger than that goes by rendezvous.
+inline constexpr std::uint32_t max_medium = 64 * 1024;
 static_assert(max_eager >= 512 && max_eager <= 65024 && max_eager % 64 == 0,
               "PENSTOCK_MAX_MEDIUM: a multiple of 64 from 512 to 65024");
 

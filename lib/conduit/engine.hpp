@@ -118,7 +118,6 @@ class engine final : public channels {
   /// Who has left early; barriers and waits ask.
   [[nodiscard]] departure& who_left() noexcept { return *departure_; }
 
-  // What there is.
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
   /// True if r's segment is, or can be, mapped in this process.
   [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].path == way::rings; }
@@ -148,6 +147,7 @@ class engine final : public channels {
 
   // requests.cpp
   status request_self(const outgoing& m) noexcept;
+  friend struct large_mediums;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
   // Where the short way does not go.
@@ -209,6 +209,7 @@ class engine final : public channels {
   void hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
                   std::atomic<std::uint32_t>& taken) noexcept;
   bool has_left(rank_id r) const noexcept override;
+  bool is_gone(rank_id r) const noexcept override;
   void lost_contact(const peer& p, const char* how) noexcept override;
   inline static const std::atomic<std::uint32_t> no_news_{0};
 
@@ -220,7 +221,6 @@ class engine final : public channels {
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
 
-  // By thread.
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
   ring_path rings_{*this};

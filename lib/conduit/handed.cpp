@@ -2,7 +2,7 @@
 // peer held, and its holder not leaving, leaves a copy behind and goes on. Whoever leaves the end
 // sends it (owner's asked()); what lacks credits or room then waits for polls.
 #include "lib/conduit/collective/departure.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/large.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -30,11 +30,14 @@ status engine::send_handed(peer& p) noexcept {
     bool held = false;
     p.handed.send_all(handed_, [&](handed_message& h) {
       if (held || transfers_->must_settle()) return false;
-      const status s = by_path(*this, p, [&](auto& path) { return path.try_request(p, h.m); });
+      const status s =
+          h.m.is_large() ? large_mediums::try_request(*this, p, h.m)
+                         : by_path(*this, p, [&](auto& path) { return path.try_request(p, h.m); });
       held = s == status::busy;
       if (s == status::no_credit) stall(p, cost_of(p, h.m), !std::exchange(h.stalled, true));
       if (is_short(s) && !(departure_->news() && departure_->is_gone(p.rank))) return false;
       if (h.stalled) p.home->ledger->end_stall(p.rank);
+      if (s != status::ok && h.m.is_large()) large_->give(h.m.buffer);
       return true;
     });
     // Somebody is inside again, and sees to it when it has left; or has left meanwhile.

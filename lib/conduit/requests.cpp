@@ -6,7 +6,7 @@
 #include "lib/base/cross_process.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/collective/departure.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/large.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/report/waiting.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
@@ -17,6 +17,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 thread_local constinit token_state* running __attribute__((tls_model("initial-exec"))) = nullptr;
 
 std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
+  if (m.is_large()) return 1;
   return by_path(*this, p, [&](const auto& path) { return path.cost_of(m); });
 }
 
@@ -90,6 +91,8 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
   if (to == rank_) [[unlikely]]
     return request_self(m);
   peer& p = channel(to, my_tag());
+  if (m.is_large()) [[unlikely]]
+    return large_mediums::try_request(*this, p, m);
   if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
     return status::out_of_segment;
   if (transfers_->must_settle()) [[unlikely]]
@@ -107,6 +110,8 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     slow_progress();
   else if (!quick_polls_ && running == nullptr)
     slow_progress_in_wait();  // who only speaks to itself waits for nothing
+  if (m.is_large() && m.buffer == large_buffers::none && to != rank_) [[unlikely]]
+    return large_mediums::request(*this, to, m);
   status s = try_request(to, m);
   if (s == status::ok) [[likely]]
     return s;
@@ -168,21 +173,32 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   return status::ok;
 }
 
-bool kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexcept {
+status kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexcept {
+  if (m.is_large()) {
+    large.reset(new (std::nothrow) std::byte[m.bytes]);
+    if (large == nullptr) return status::no_space;
+    std::memcpy(large.get(), m.payload, m.bytes);
+    large_bytes = m.bytes;
+    outgoing head = m;
+    head.payload = nullptr, head.bytes = 0;
+    codec::packed(head).write<codec::words::exact>(head, {}, bytes);
+    return status::ok;
+  }
   if (m.kind == wire::kind::long_) {
     const auto at =
         reinterpret_cast<std::uintptr_t>(m.dest) - reinterpret_cast<std::uintptr_t>(segment.data());
-    if (m.bytes != 0 && (at > segment.size() || m.bytes > segment.size() - at)) return false;
+    if (m.bytes != 0 && (at > segment.size() || m.bytes > segment.size() - at))
+      return status::out_of_segment;
     if (m.bytes != 0) std::memmove(m.dest, m.payload, m.bytes);
   }
   codec::packed(m).write<codec::words::exact>(m, {}, bytes);
-  return true;
+  return status::ok;
 }
 
 // A message to itself: its handler runs at once, its reply's handler when that has returned.
 status engine::request_self(const outgoing& m) noexcept {
   kept_message request, answer;
-  if (!request.keep(m, segment())) return status::out_of_segment;
+  if (const status s = request.keep(m, segment()); s != status::ok) return s;
   peer& self = channel(rank_, my_tag());
   self.counts.sent.note_shared(m.kind, m.bytes, m.system());
   count_shared(self.requests_sent, 1);
@@ -194,7 +210,9 @@ status engine::request_self(const outgoing& m) noexcept {
     t.request = is_request;
     t.replied = !is_request;
     t.own_reply = own_reply;
-    [[maybe_unused]] const bool made_sense = run_handler(t, codec::packed(t.header).find(c.bytes));
+    codec::parts at = codec::packed(t.header).find(c.bytes);
+    if (c.large) at.payload = c.large.get();
+    [[maybe_unused]] const bool made_sense = run_handler(t, at, 0, c.large_bytes);
     PENSTOCK_ASSERT(made_sense, ==, true);
     count_shared(is_request ? self.requests_handled : self.replies_handled, 1);
     return t.replied;
@@ -242,7 +260,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   if (trace_ != nullptr) [[unlikely]]
     trace_sending();
   if (t.from == nullptr) {
-    if (!t.own_reply->keep(m, segment())) return status::out_of_segment;
+    if (const status s = t.own_reply->keep(m, segment()); s != status::ok) return s;
     peer& self = channel(rank_, my_tag());
     self.counts.replied.note_shared(m.kind, m.bytes, m.system());
     count_shared(self.counts.replies, 1);
@@ -251,6 +269,8 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   }
   if (transfers_->must_settle()) [[unlikely]]
     transfers_->settle_in_handler();  // (R-a of firehose/remote.hpp, claim 20)
+  if (m.is_large()) [[unlikely]]
+    return large_mediums::reply(*this, t, m);
   return by_path(*this, *t.from, [&](auto& path) { return path.reply(t, m); });
 }
 

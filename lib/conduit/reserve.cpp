@@ -2,7 +2,7 @@
 // C++ interface (penstock/reserve.hpp). What a path does for them is the path's.
 #include "penstock/reserve.hpp"
 #include "lib/base/log.hpp"
-#include "lib/conduit/engine.hpp"
+#include "lib/conduit/large.hpp"
 #include "lib/conduit/message/draft.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -81,7 +81,10 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   d->dest = is_long ? m.dest : nullptr;
   d->tag = tag;
   d->payload = nullptr;
-  if (to != rank_) by_path(*this, p, [&](auto& path) { path.reserve(p, *d, least, most); });
+  d->buffer = large_buffers::none;
+  if (to != rank_ && !is_long && most > max_eager) large_mediums::reserve(*this, *d, most);
+  if (to != rank_ && d->payload == nullptr)
+    by_path(*this, p, [&](auto& path) { path.reserve(p, *d, least, most); });
   if (d->payload == nullptr && !d->use_own(least, most)) [[unlikely]] {
     draft::let_go(*d);
     why = status::too_long;
@@ -98,13 +101,18 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
   }
   m.payload = d.payload;
   m.written = &d;
+  m.buffer = d.buffer;
   const status s = wait ? request(d.to, m) : try_request(d.to, m);
-  if (s == status::ok) [[likely]]
+  if (s == status::ok) [[likely]] {
+    if (d.buffer != large_buffers::none) [[unlikely]]
+      large_mediums::end(*this, d, !m.is_large());
     draft::let_go(d);
+  }
   return s;
 }
 
 void engine::cancel(draft& d) noexcept {
+  if (d.buffer != large_buffers::none) large_mediums::end(*this, d, true);
   if (d.chunk != draft::no_chunk)
     by_path(*this, channel(d.to, d.tag), [&](auto& path) { path.cancel(channel(d.to, d.tag), d); });
   draft::let_go(d);

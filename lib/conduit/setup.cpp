@@ -251,6 +251,7 @@ engine::~engine() {
   verbs_.close();
   domains_.reset();
   if (channel_ != nullptr) device_.verbs->destroy_comp_channel(channel_);
+  large_.reset();
   near_.reset();
   segment_.reset();
   if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);

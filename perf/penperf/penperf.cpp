@@ -118,11 +118,8 @@ perf::measurement at_size(world& w, options o) {
   if (o.counters) overrides.emplace_back("PENSTOCK_COUNTERS", "-");
   endpoint ep = or_die(endpoint::open(w, overrides));
   if (o.kind == am_kind::medium && o.size > ep.max_medium()) {
-    if (o.size > 4096 || w.rank() == 0)
-      std::fprintf(stderr, "penperf: the largest Medium of this build is %zu bytes\n",
-                   ep.max_medium());
-    if (o.size > 4096) std::exit(2);
-    o.size = ep.max_medium();  // "4 KB" means the largest Medium
+    std::fprintf(stderr, "penperf: the largest Medium is %zu bytes\n", ep.max_medium());
+    std::exit(2);
   }
   rig r(w, ep, o);
   const bench_row& row = *find_bench(o.bench);

@@ -114,9 +114,9 @@ int main() {
   if (auto r = ep.start(place_of(ep.size(), false)); !r)
     fatal(3, "%s", r.error().message().c_str());
 
-  const std::uint32_t sizes[] = {0,    1,    7,    8,    31,   32,   33,   47,    48,    49,
-                                 63,   64,   65,   239,  240,  241,  255,  256,   257,   1000,
-                                 2047, 2048, 3000, 4000, 4031, 4032, 5000, 65536, 100000};
+  const std::uint32_t sizes[] = {
+      0,   1,   7,   8,    31,   32,   33,   47,   48,   49,   63,   64,   65,    239,   240,   241,
+      255, 256, 257, 1000, 2047, 2048, 3000, 4000, 4031, 4032, 4033, 5000, 65535, 65536, 100000};
   std::vector<std::byte> payload(half);
   std::uint32_t seed = 1, sent = 0;
   for (rank_id to = 0; to < ep.size(); ++to)

@@ -23,7 +23,7 @@ if(PENSTOCK_SANITIZE)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 endif()
 target_link_libraries(penstock_options INTERFACE Threads::Threads)
-set(PENSTOCK_MAX_MEDIUM "" CACHE STRING "Largest Medium payload in bytes, a multiple of 64 (default 4032)")
+set(PENSTOCK_MAX_MEDIUM "" CACHE STRING "Largest Medium payload that travels with its header, a multiple of 64 (default 4032)")
 if(PENSTOCK_MAX_MEDIUM)  # for all rooms: see lib/base/limits.hpp
   target_compile_definitions(penstock_options INTERFACE PENSTOCK_MAX_MEDIUM=${PENSTOCK_MAX_MEDIUM})
 endif()

@@ -88,7 +88,9 @@ namespace {
 thread_local std::uint64_t sending_since = 0;
 
 const char* name_of(wire::kind k) noexcept {
-  return k == wire::kind::short_ ? "Short" : k == wire::kind::medium ? "Medium" : "Long";
+  return k == wire::kind::short_                             ? "Short"
+         : k == wire::kind::medium || k == wire::kind::large ? "Medium"
+                                                             : "Long";
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/base/trace.hpp"
 #include "lib/conduit/channel/domain.hpp"
+#include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/channel/long_wait.hpp"
 #include "lib/conduit/channel/near_device.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -82,6 +83,7 @@ class core {
   friend class progress;
   friend class departure;
   friend class reporter;
+  friend class large_buffers;
   friend struct test_access;  // tests that play a peer gone mad
 
   core(engine& self, job::job& j, const settings& s);
@@ -103,7 +105,9 @@ class core {
   void share_core(std::uint32_t messages) noexcept;
 
   // The parts lie in the queue; false: the bytes made no sense.
-  bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk = 0) noexcept;
+  // large: bytes of a large Medium's payload, which the header does not say.
+  bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk = 0,
+                   std::size_t large = 0) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;
@@ -125,6 +129,8 @@ class core {
   void slow_progress_in_wait() noexcept;
   // It has said that it leaves.
   [[nodiscard]] virtual bool has_left(rank_id r) const noexcept = 0;
+  // It has, and its process has ended.
+  [[nodiscard]] virtual bool is_gone(rank_id r) const noexcept = 0;
   virtual void lost_contact(const peer& p, const char* how) noexcept = 0;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
   // Kernel devices raise no counter: their events are looked for, which takes a system call, at one
@@ -182,6 +188,7 @@ class core {
   std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
   peer* channels_of_[max_threads] = {};             // of a thread's domain, by thread
   handler_table handlers_;
+  std::unique_ptr<large_buffers> large_ = std::make_unique<large_buffers>(*this);
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -136,7 +136,8 @@ inline void core::count_run(const token_state& t, wire::kind k, std::size_t byte
 }
 
 // chunk: the request's, if it travels with one.
-inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk) noexcept {
+inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk,
+                              std::size_t large) noexcept {
   const wire::header h = t.header;
   const wire::kind k = h.kind();
   if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
@@ -170,6 +171,8 @@ inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chu
   } else if (k == wire::kind::medium) {
     if (h.length > max_eager) [[unlikely]]
       return false;
+    if (large != 0) [[unlikely]]
+      bytes = large;
   } else {
     bytes = 0;
   }

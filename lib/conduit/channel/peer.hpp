@@ -119,6 +119,9 @@ struct alignas(cache_line) peer {
   std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
   std::uint8_t reads = 1;      ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
+  // By rings: where its buffers of large messages are mapped, once one has come, and are there.
+  std::atomic<std::byte*> large_here{nullptr};
+  std::atomic<std::uint64_t> large_base{0};
   std::uint64_t reply_base = 0;  ///< the peer's reply chunks, for RDMA writes of replies
   std::uint32_t reply_rkey = 0;
 

@@ -59,7 +59,7 @@ struct kind_counts {
   void note_by(Add&& add, wire::kind k, std::size_t bytes, bool of_engine) noexcept {
     if (of_engine) {
       add(own, 1);
-    } else if (k == wire::kind::medium) {
+    } else if (k == wire::kind::medium || k == wire::kind::large) {
       add(mediums, 1);
       add(medium_bytes, bytes);
     } else if (k == wire::kind::long_ || k == wire::kind::packed_long) {

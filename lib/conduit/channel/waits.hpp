@@ -19,6 +19,7 @@ enum class wait_for : std::uint8_t {
   connection,
   another_thread,
   an_end,
+  large_reply,
   old_keys,
   mapping,
   sends,
@@ -54,7 +55,7 @@ inline constexpr wait_row waits_table[] = {
     // (claim 15); by rings, the peer takes what lies in them (claim 16)
     {wait_for::room, "room", "for room", "the device, or the peer that takes messages out",
      polled::all, "the peer's departure"},
-    // A request's chunk comes back with its reply (claim 6)
+    // A request's chunk comes back with its reply (claim 6), a large one's buffer before (claim 22)
     {wait_for::send_buffers, "send buffers", "for send buffers", "the peers' replies", polled::all,
      "the peer's departure"},
     // (claim 19)
@@ -66,6 +67,9 @@ inline constexpr wait_row waits_table[] = {
     // A reply, or the engine's own word, that needs an end which another thread has: (claim 18)
     {wait_for::an_end, "another thread", "for another thread of this process",
      "that thread, which waits for no other", polled::nothing, "none is needed"},
+    // A large reply, where more handlers run at a time than there are buffers for: (claim 21)
+    {wait_for::large_reply, "large replies", "for others to take their large replies",
+     "ranks that take replies", polled::nothing, "their departure"},
     // (claim 20)
     {wait_for::old_keys, "keys", "for others to give back keys to changed memory",
      "the peer's answer, which its engine gives by itself", polled::completions,

@@ -28,7 +28,7 @@ enum class words : std::uint8_t { exact, pairs };
   h.handler = m.handler;
   h.kind_args = wire::kind_args(m.kind, m.nargs);
   h.flags = m.flags;
-  h.length = static_cast<std::uint16_t>(m.carried());
+  h.length = static_cast<std::uint16_t>(m.kind == wire::kind::large ? m.bytes - 1 : m.carried());
   return h;
 }
 
@@ -55,6 +55,9 @@ template <words W>
     const wire::long_block lb{reinterpret_cast<std::uintptr_t>(m.dest), m.bytes};
     std::memcpy(fixed, &lb, sizeof lb);
     fixed += sizeof lb;
+  } else if (m.kind == wire::kind::large) {
+    std::memcpy(fixed, m.where, sizeof *m.where);
+    fixed += sizeof *m.where;
   }
   if constexpr (W == words::pairs)
     nic::shm::copy_words(fixed, m.args, m.nargs);

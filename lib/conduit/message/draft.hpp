@@ -33,6 +33,7 @@ struct draft {
   std::byte* payload = nullptr;
   std::size_t most = 0;            ///< bytes that may be written there
   std::uint16_t chunk = no_chunk;  ///< the path's, by queue pairs
+  std::uint16_t buffer = 0xffff;   ///< a large Medium's
 
   /// Takes a place of its own, for at least `least` bytes. False: there is no memory.
   bool use_own(std::size_t least, std::size_t limit) noexcept {

@@ -39,7 +39,8 @@ class handed_over {
   /// Takes a copy of m. count: how many there are, to all peers. False: no more of them, or m is
   /// too large to be copied.
   [[nodiscard]] bool accept(const outgoing& m, std::atomic<std::uint32_t>& count) noexcept {
-    const std::size_t bytes = m.kind == wire::kind::short_ || m.async ? 0 : m.bytes;
+    // A large Medium's payload is in a buffer already.
+    const std::size_t bytes = m.kind == wire::kind::short_ || m.async || m.is_large() ? 0 : m.bytes;
     // relaxed: a bound, and a hint to who looks around; H1 carries the message
     if (bytes <= most_bytes && count.fetch_add(1, std::memory_order_relaxed) < most) {
       if (void* const at = ::operator new(sizeof(handed_message) + bytes, std::nothrow)) {

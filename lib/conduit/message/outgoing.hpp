@@ -32,12 +32,19 @@ struct outgoing {
   bool async = false;    ///< LongAsync: payload stays untouched until the reply
   /// What the payload was written in, if it was written in place.
   draft* written = nullptr;
+  /// A Medium above max_eager: the buffer where its payload is already, and what says so.
+  std::uint16_t buffer = 0xffff;
+  const wire::large_block* where = nullptr;
 
   /// Bytes of payload that travel with the header: a Long's own have gone ahead.
   [[nodiscard]] constexpr std::uint32_t carried() const noexcept {
     return kind == wire::kind::medium || kind == wire::kind::packed_long
                ? static_cast<std::uint32_t>(bytes)
                : 0;
+  }
+  /// True for a Medium that does not travel with its header.
+  [[nodiscard]] constexpr bool is_large() const noexcept {
+    return kind == wire::kind::medium && bytes > max_eager;
   }
   /// True if the handler is one of the engine's own.
   [[nodiscard]] constexpr bool system() const noexcept { return (flags & wire::flag_system) != 0; }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "lib/conduit/message/outgoing.hpp"
@@ -20,8 +21,11 @@ struct peer;
 /// one call only.
 struct kept_message {
   alignas(16) std::byte bytes[wire::full_bytes(max_eager)];
-  /// Encodes m; a Long's payload goes to its place. False: that lies outside the segment.
-  bool keep(const outgoing& m, std::span<std::byte> segment) noexcept;
+  std::unique_ptr<std::byte[]> large;  ///< the payload of a large Medium, so many bytes
+  std::size_t large_bytes = 0;
+  /// Encodes m; a Long's payload goes to its place. Else: that lies outside the segment, or there
+  /// is no memory for a large Medium.
+  status keep(const outgoing& m, std::span<std::byte> segment) noexcept;
 };
 
 /// The state behind a token while a handler runs.

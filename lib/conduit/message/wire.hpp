@@ -1,6 +1,6 @@
 // What a message looks like between two engines, on every device. Not here: who sends it when.
 //
-//   header 8 bytes | fixed part: [long block 16] arguments 4 each | payload
+//   header 8 bytes | fixed part: [long block or large block, 16] arguments 4 each | payload
 //
 // Where the three lie is codec.hpp's: packed, one behind the other, or in a ring's slot. Both ends
 // compute it from the header alone.
@@ -22,6 +22,7 @@ enum class kind : std::uint8_t {
   packed_long = 3,  ///< the payload travels along and is copied to its place by the target
   credits = 4,      ///< reply lane: nothing but credits; length holds how many
   system = 5,       ///< reply lane: one of system_op, in the handler field; length holds a count
+  large = 6,        ///< a Medium whose payload stands elsewhere; length: its bytes, less one
 };
 
 /// System messages of the credit system; at most one of each to a peer at a time.
@@ -41,7 +42,7 @@ struct header {
   std::uint8_t kind_args = 0;  ///< kind << 5 | number of arguments
   std::uint8_t credit = 0;     ///< the credit byte E·XXX·NNNN
   std::uint8_t flags = 0;
-  std::uint16_t length = 0;  ///< payload bytes; for credits and system messages a count
+  std::uint16_t length = 0;  ///< payload bytes; other kinds say what it is
   std::uint16_t chunk = 0;   ///< request: where the reply goes; reply: credits it returns
 
   [[nodiscard]] constexpr wire::kind kind() const noexcept {
@@ -63,10 +64,19 @@ struct long_block {
 };
 static_assert(sizeof(long_block) == 16);
 
+/// Precedes the arguments of a large Medium: where its payload stands (channel/large_buffers.hpp).
+struct large_block {
+  std::uint64_t base;    ///< of the sender's buffers, in its own address space
+  std::uint32_t key;     ///< by which they are mapped, or this one is read
+  std::uint16_t buffer;  ///< which of them
+  std::uint16_t number;  ///< what the buffer's word is set to when the payload is not needed
+};
+static_assert(sizeof(large_block) == sizeof(long_block));
+
 /// Bytes of the fixed part of a header.
 constexpr std::uint32_t fixed_bytes(kind k, unsigned nargs) noexcept {
-  return (k == kind::long_ || k == kind::packed_long ? std::uint32_t{sizeof(long_block)} : 0u) +
-         nargs * 4u;
+  const bool block = k == kind::long_ || k == kind::packed_long || k == kind::large;
+  return (block ? std::uint32_t{sizeof(long_block)} : 0u) + nargs * 4u;
 }
 
 /// Payload that travels with the message.
@@ -95,7 +105,7 @@ constexpr std::uint32_t chunk_of(std::uint64_t w) noexcept {
 }
 static_assert(std::endian::native == std::endian::little);
 
-/// Largest fixed part: a Long with 16 arguments.
+/// Largest fixed part: a Long, or a large Medium, with 16 arguments.
 inline constexpr std::uint32_t max_fixed = sizeof(long_block) + 16 * 4;
 
 /// Sizes of the two sorts of posted receive buffers, and what a message in each costs.

@@ -66,6 +66,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   log(log_level::info, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
 }
 
+bool engine::is_gone(rank_id r) const noexcept { return departure_->is_gone(r); }
 bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r); }
 
 // The end of one that has said that it leaves is no death.

@@ -18,6 +18,8 @@ std::uint32_t cost_of_request(const wire::header& h) noexcept {
 // Looks how many requests of p may be taken now (claim 16): for each, the reply ring has room for
 // the longest reply, and for what the engine itself may say. False: none.
 bool ring_path::find_reply_room(peer& p) noexcept {
+  if (!c_.large_->may_reply(p.rank)) [[unlikely]]
+    return false;
   const auto there_is = [&p](std::uint32_t replies) {
     return p.reply_tx->has_room_for(reply_slots + replies,
                                     nic::shm::ring_tx::worst(replies, reply_data));
@@ -57,8 +59,11 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) n
 // Runs the handler of a message of any kind; false: its bytes make no sense.
 inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
   const codec::in_slot l(t.header);
-  return m.op == op_direct && l.data_bytes == m.data_bytes &&
-         c_.run_handler(t, l.find(const_cast<std::byte*>(m.slot->body), m.data));
+  if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
+    return false;
+  const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
+  if (t.header.kind() == wire::kind::large) return run_large(t, at);
+  return c_.run_handler(t, at);
 }
 
 // Takes the request at the front, whose header that is, of whatever kind. True: its sender waits.
@@ -127,6 +132,9 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       rx.pop_slot();
       if (!t.replied) p.credits.owe(1, 0);
+    } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
+        [[unlikely]] {
+      break;
     } else {
       urgent = take_other_request(p, rx, word);
     }
@@ -149,7 +157,7 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
 // Takes what is at the front of the reply lane, whose header that is, of whatever kind.
 void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   const wire::header h = wire::header_of(word);
-  if (h.kind() >= wire::kind::credits) {
+  if (h.kind() == wire::kind::credits || h.kind() == wire::kind::system) {
     const auto m = rx.front_of(op_direct, 0);
     if (!m || !c_.system_message(p, h, reply_side::inside)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
@@ -195,6 +203,9 @@ void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t w
       p.replies_handled.add(1);
       rx.pop_slot();
       p.request_tx->answered();
+    } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
+        [[unlikely]] {
+      break;
     } else {
       take_other_reply(p, rx, word);
     }

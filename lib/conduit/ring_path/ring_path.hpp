@@ -87,7 +87,7 @@ class ring_path {
   static void note_replied(peer& p, token_state& t) noexcept;
   status lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept;
   void push_credits(peer& p) noexcept;
-  static bool find_reply_room(peer& p) noexcept;
+  bool find_reply_room(peer& p) noexcept;
   // How long the rings to p are; length.cpp.
   void fit_request_ring(peer& p) noexcept;
   static void look_for_mark(peer& p, std::uint32_t tag) noexcept;
@@ -98,6 +98,10 @@ class ring_path {
   result<void> map_segment(peer& p) noexcept;
   static void wake(peer& p) noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
+  // large.cpp
+  [[gnu::noinline]] bool may_take_large(peer& p, nic::shm::ring_rx& rx,
+                                        std::uint64_t word) noexcept;
+  [[gnu::noinline]] bool run_large(token_state& t, codec::parts at) noexcept;
   bool run_any(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
   [[gnu::noinline]] bool take_other_request(peer& p, nic::shm::ring_rx& rx,
                                             std::uint64_t word) noexcept;

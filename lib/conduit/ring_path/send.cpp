@@ -136,6 +136,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   if (c_.trace_ != nullptr) [[unlikely]]
     c_.trace_sent(p, m, 0, true);
   note_replied(p, t);
+  if (m.kind == wire::kind::large) p.reply_room = 0;  // looks again (find_reply_room)
   wake(p);
   return status::ok;
 }

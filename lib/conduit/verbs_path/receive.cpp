@@ -50,6 +50,8 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
                                       d.queues->reply_chunks->give(h.chunk);
                                     if (h.source != queues::no_source)
                                       c_.sources_->release_source(h.source);
+                                    if (h.fetch != queues::no_fetch) [[unlikely]]
+                                      fetches_[d.index].note_here(h.fetch);
                                   });
   }
   if (n == 0) c_.slow_progress_in_wait();
@@ -101,6 +103,10 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
     c_.absorb_credits(p, h, h.chunk, tag, reply_side::outside);
+  if (h.kind() == wire::kind::large) {
+    if (!keep_large(p, h, at, n, false, {})) c_.peer_failed(p, channels::malformed);
+    return;
+  }
   token_state t(c_.self_, p, h, false);
   const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   run_other(t, at, n, static_cast<std::uint32_t>(at - chunks.at(0)) / chunks.chunk_bytes());
@@ -221,6 +227,8 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
 // posted again when all that answers it is on its way.
 [[gnu::always_inline]] inline unsigned verbs_path::take_requests(domain& d, poller& mine,
                                                                  std::uint32_t tag) noexcept {
+  if (!c_.large_->may_reply()) [[unlikely]]  // (claim 21)
+    return 0;
   const unsigned limit = std::min(c_.am_limit_, completions_a_poll);
   ibv_wc wc;
   unsigned n = 0;
@@ -247,21 +255,18 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
     token_state t(c_.self_, p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
-    bool urgent = false;
-    if (c_.handlers_.plain(h)) [[likely]]
+    bool urgent = false, later = false;
+    if (c_.handlers_.plain(h)) [[likely]] {
       run_plain(t, at, wc.byte_len);
-    else
+    } else if (h.kind() == wire::kind::large) {
+      urgent = c_.note_request(p, t);
+      if (!keep_large(p, h, at, wc.byte_len, true, {t.grant, urgent}))
+        c_.peer_failed(p, channels::malformed);
+      later = true;
+    } else {
       urgent = take_other_request(t, at, wc.byte_len);
-    count(p.requests_handled);
-    if (!t.replied) {
-      enter(p.request_in, tag);
-      p.unanswered[p.unanswered_count++] = h.chunk;
-      p.credits.owe(t.cost, t.grant);
-      const bool full = p.unanswered_count >= unanswered_limit_ || p.credits.batch_is_due();
-      if (urgent || full) give_credits_back(p, tag);
-      p.request_in.leave(tag);
     }
-    if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
+    if (!later) handled(t, mine, urgent, tag);
     if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
       c_.peer_failed(p, "ibv_post_srq_recv failed");
   }
@@ -273,11 +278,15 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
 }
 
 unsigned verbs_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
-  return take_replies(d, c_.my_poller(tag, d), tag);
+  poller& mine = c_.my_poller(tag, d);
+  const unsigned n = take_replies(d, mine, tag);
+  return fetches_[d.index].waiting() ? n + run_fetched(d, mine, tag, false) : n;
 }
 
 unsigned verbs_path::poll_requests(domain& d, std::uint32_t tag) noexcept {
-  return take_requests(d, c_.my_poller(tag, d), tag);
+  poller& mine = c_.my_poller(tag, d);
+  const unsigned n = take_requests(d, mine, tag);
+  return fetches_[d.index].waiting() ? n + run_fetched(d, mine, tag, true) : n;
 }
 
 unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
@@ -285,12 +294,14 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
   unsigned n = 0;
   const bool both = ++mine.since_look % polls_of_one == 0;
   // What is waited for comes last: nothing then stands between it and the caller.
+  if (fetches_[d.index].waiting()) [[unlikely]]
+    n += run_fetched(d, mine, tag, true);
   if (mine.replies_due != 0) {
     --mine.replies_due;
-    if (both) n = poll_requests(d, tag);
+    if (both) n += take_requests(d, mine, tag);
     n += take_replies(d, mine, tag);
   } else {
-    if (both) n = poll_replies(d, tag);
+    if (both) n += take_replies(d, mine, tag);
     n += take_requests(d, mine, tag);
   }
   // A look is put off while messages come, for as many polls again.

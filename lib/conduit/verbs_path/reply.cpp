@@ -91,8 +91,8 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   peer& p = *t.from;
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
-  if (m.kind != wire::kind::medium && m.bytes != 0 && !c_.in_segment(p, m.dest, m.bytes))
-    return status::out_of_segment;
+  const bool is_long = m.kind == wire::kind::long_ || m.kind == wire::kind::packed_long;
+  if (is_long && m.bytes != 0 && !c_.in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
   const std::uint32_t tag = my_tag();
   enter(p.reply_out, tag);
   written w;

@@ -32,6 +32,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
   max_inline_ = std::min(c_.device_.max_inline, c_.settings_.inline_limit);
   short_inline_ = std::min(max_inline_, wire::credit_bytes);
   const queues::dimensions size = dimensions_for(c_.size_, bell != nullptr);
+  fetches_ = std::make_unique<fetches[]>(c_.domain_count_);
   for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
     domain& d = c_.domains_[i];
     if (c_.settings_.long_depth != 0) d.longs.resize(c_.size_);

@@ -18,6 +18,10 @@
 // only with a reply chunk and a spare in hand, so that its buffer is not missed
 // (queues/receive_pool.hpp).
 //
+//   large     a SEND, or such a reply, that says where the payload stands in its sender's memory;
+//   the
+//             target reads it from there (RDMA READ) and writes a word that says so (fetch.cpp)
+//
 // send.cpp: requests and Longs; reply.cpp: replies, credits and system words; receive.cpp: what
 // comes, and the polls; setup.cpp: queues and their sizes.
 #pragma once
@@ -27,6 +31,7 @@
 #include <atomic>
 
 #include "lib/conduit/channel/path.hpp"
+#include "lib/conduit/verbs_path/fetches.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -150,6 +155,14 @@ class verbs_path {
   unsigned take_requests(domain& d, poller& mine, std::uint32_t tag) noexcept;
   [[noreturn, gnu::cold]] void receives_failed() noexcept;
   void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
+  void handled(token_state& t, poller& mine, bool urgent, std::uint32_t tag) noexcept;
+  // fetch.cpp
+  bool keep_large(peer& p, const wire::header& h, const std::byte* at, std::uint32_t n,
+                  bool request, fetches::more say) noexcept;
+  [[gnu::noinline]] unsigned run_fetched(domain& d, poller& mine, std::uint32_t tag,
+                                         bool requests) noexcept;
+  void start_fetch(fetch& f, std::uint32_t tag) noexcept;
+  void run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept;
   [[nodiscard]] bool acquire_reply_resources(domain& d, poller& mine) noexcept;
   void release_reply_resources(domain& d, poller& mine) noexcept;
 
@@ -158,6 +171,7 @@ class verbs_path {
   std::uint32_t max_inline_ = 0;          // bytes that queue pairs take inline
   std::uint32_t short_inline_ = 0;        // the same, of messages that cost one credit
   std::uint32_t unanswered_limit_ = 1;    // requests without reply that one message answers
+  std::unique_ptr<fetches[]> fetches_;    // by domain
   std::atomic<std::uint32_t> drafts_{0};  // chunks that drafts hold, of all domains
 };
 static_assert(path<verbs_path>);

@@ -47,6 +47,22 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
     if (reap_sends(*p.home) == 0) b.idle(), named.step(true);
 }
 
+// The handler of t's request has returned; tag's thread has what answers it in hand.
+[[gnu::always_inline]] inline void verbs_path::handled(token_state& t, poller& mine, bool urgent,
+                                                       std::uint32_t tag) noexcept {
+  peer& p = *t.from;
+  count_shared(p.requests_handled, 1);
+  if (!t.replied) {
+    enter(p.request_in, tag);
+    p.unanswered[p.unanswered_count++] = t.header.chunk;
+    p.credits.owe(t.cost, t.grant);
+    const bool full = p.unanswered_count >= unanswered_limit_ || p.credits.batch_is_due();
+    if (urgent || full) give_credits_back(p, tag);
+    p.request_in.leave(tag);
+  }
+  if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
+}
+
 // True for a Short or a Medium of a user that costs one credit, as its handler takes it.
 inline bool verbs_path::is_plain(const outgoing& m) const noexcept {
   const bool carries = m.kind == wire::kind::medium;

@@ -1,0 +1,160 @@
+#include "lib/conduit/channel/large_buffers.hpp"
+
+#include "lib/base/log.hpp"
+#include "lib/conduit/channel/core.hpp"
+#include "nic/registrar.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+large_buffers::large_buffers(core& c) noexcept : c_(c) {}
+
+large_buffers::~large_buffers() {
+  for (auto& b : blocks_)
+    if (b.known.load(std::memory_order_relaxed)) c_.registrar_->dereg(b.keys);
+  if (mapped_ != nullptr) nic::deregister_memory(c_.ring_device(), static_cast<ibv_mr*>(mapped_));
+  if (memory_.base() != nullptr) nic::shm::forget_shared(memory_.base());
+}
+
+// The memory, at the first use: a file without pages, which the host's peers may map.
+bool large_buffers::make() noexcept {
+  const std::lock_guard hold(making_);
+  if (made_.load(std::memory_order_relaxed)) return true;
+  memreg::segment_options o;
+  o.bytes = bytes();
+  o.reserve = o.bytes;
+  o.commit = memreg::commit_policy::lazy;
+  o.huge_pages = false;
+  o.name = "penstock-large";
+  auto m = memreg::segment::create(o);
+  if (!m) {
+    log(log_level::error, "memory for large Mediums: %s", m.error().message().c_str());
+    return false;
+  }
+  memory_ = std::move(*m);
+  if (c_.ring_device().shared_memory) {
+    nic::shm::declare_shared(memory_.base(), memory_.capacity(), memory_.fd(), 0);
+    auto r = nic::register_memory(c_.ring_device(), c_.near_ ? c_.near_->pd : c_.pd_,
+                                  memory_.base(), memory_.capacity(), memreg::access::all);
+    if (!r) {
+      log(log_level::error, "memory for large Mediums: %s", r.error().message().c_str());
+      return false;
+    }
+    map_key_ = r->rkey;
+    mapped_ = r->mr;
+  }
+  // B3 made  release made_  -> take(): the memory is there
+  made_.store(true, std::memory_order_release);
+  return true;
+}
+
+// Registered with the engine's device, a block at a time. Any thread.
+const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
+  block_keys& b = blocks_[block];
+  // B4 keys  acquire known  <- B4 (below)
+  if (b.known.load(std::memory_order_acquire)) [[likely]]
+    return &b.keys;
+  const std::lock_guard hold(making_);
+  if (b.known.load(std::memory_order_relaxed)) return &b.keys;
+  auto r = c_.registrar_->reg(line(static_cast<std::uint16_t>(block * a_block)), a_block * stride,
+                              memreg::access::all);
+  if (!r) {
+    log(log_level::error, "registering memory for large Mediums: %s", r.error().message().c_str());
+    return nullptr;
+  }
+  b.keys = *r;
+  // B4 keys  release known  -> B4 (above)
+  b.known.store(true, std::memory_order_release);
+  return &b.keys;
+}
+
+// True if the use that s describes has ended: the target says so, or is no more.
+bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
+  // B2 done  acquire word  <- B1 (ring_path/large.cpp), or the device's write: all has been read
+  const std::uint32_t said = word(i).load(std::memory_order_acquire);
+  if (said == number_of(s)) return true;
+  if (next(said) != number_of(s)) [[unlikely]] {
+    // Another thread may have found that use done meanwhile, and begun the next one.
+    if (use_[i].load(std::memory_order_relaxed) != s) return false;
+    c_.peer_failed(c_.peers_[rank_of(s)], core::malformed);
+  }
+  if (!c_.is_gone(rank_of(s))) return false;
+  word(i).store(number_of(s), std::memory_order_relaxed);
+  return true;
+}
+
+std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
+  // B3 made  acquire made_  <- make()
+  if (!made_.load(std::memory_order_acquire) && !make()) [[unlikely]]
+    return none;
+  const bool told = u == use::request || u == use::reply;
+  const numbers n = numbers_of(u);
+  for (unsigned i = n.first; i < n.end; ++i) {
+    // acquire, as the exchange: who gave it was done with it (give)
+    std::uint64_t s = use_[i].load(std::memory_order_acquire);
+    if ((s & busy) != 0 && !(told && is_done(i, s))) continue;
+    const bool was_out = (s & busy) != 0;
+    if (!use_[i].compare_exchange_strong(s, busy | std::uint64_t{with} << 16 | next(number_of(s)),
+                                         std::memory_order_acquire, std::memory_order_relaxed))
+      continue;
+    if (u == use::reply && !was_out) replies_out_.fetch_add(1, std::memory_order_relaxed);
+    return static_cast<std::uint16_t>(i);
+  }
+  return none;
+}
+
+void large_buffers::give(std::uint16_t i) noexcept {
+  const std::uint32_t number = number_of(use_[i].load(std::memory_order_relaxed));
+  if (i >= numbers_of(use::reply).first) replies_out_.fetch_sub(1, std::memory_order_relaxed);
+  word(i).store(number, std::memory_order_relaxed);
+  use_[i].store(number, std::memory_order_release);
+}
+
+bool large_buffers::name(std::uint16_t i, bool mapped, wire::large_block& out) noexcept {
+  out.number = static_cast<std::uint16_t>(use_[i].load(std::memory_order_relaxed));
+  out.buffer = i;
+  if (mapped) {
+    out.base = reinterpret_cast<std::uintptr_t>(memory_.base());
+    out.key = map_key_;
+    return true;
+  }
+  const memreg::registration* const k = keys_of(i / a_block);
+  if (k == nullptr) return false;
+  out.base = reinterpret_cast<std::uintptr_t>(memory_.base());
+  out.key = k->rkey;
+  return true;
+}
+
+std::uint32_t large_buffers::local_key(std::uint16_t i) noexcept {
+  const memreg::registration* const k = keys_of(i / a_block);
+  return k != nullptr ? k->lkey : 0;
+}
+
+// Looks which replies have been taken.
+bool large_buffers::fewer_replies() noexcept {
+  const numbers n = numbers_of(use::reply);
+  for (unsigned i = n.first; i < n.end; ++i) {
+    std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+    if ((s & busy) != 0 && is_done(i, s) &&
+        use_[i].compare_exchange_strong(s, number_of(s), std::memory_order_release,
+                                        std::memory_order_relaxed))
+      replies_out_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  return replies_out() < most_replies;
+}
+
+bool large_buffers::may_reply() noexcept { return replies_out() < most_replies || fewer_replies(); }
+
+bool large_buffers::may_reply(rank_id to) noexcept {
+  if (replies_out() == 0) return true;
+  if (!fewer_replies()) return false;
+  const numbers n = numbers_of(use::reply);
+  unsigned out = 0;
+  for (unsigned i = n.first; i < n.end; ++i) {
+    const std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+    out += (s & busy) != 0 && rank_of(s) == to;
+  }
+  return out < most_replies_to_one;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,110 @@
+// Large Mediums, from the sender's side and for both paths: the payload is copied to a buffer
+// (channel/large_buffers.hpp), and the message that says where it stands goes as any message of one
+// credit does. How the target comes to the payload is its path's: ring_path/large.cpp,
+// verbs_path/fetch.cpp.
+#include <cstring>
+#include <utility>
+
+#include "lib/base/backoff.hpp"
+#include "lib/base/log.hpp"
+#include "lib/conduit/collective/departure.hpp"
+#include "lib/conduit/large.hpp"
+#include "lib/conduit/message/draft.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/report/waiting.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// Waits for a buffer first, so that what is copied there once stays there whatever else is waited
+// for. Waiting for credits or room with a buffer in hand keeps others from it, and nobody waits for
+// them in turn (claim 22).
+status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
+  if (running != nullptr) return status::in_handler;
+  if (to >= e.size_) return status::bad_rank;
+  if (!e.started_) return engine::over();
+  if (const status s = e.handlers_.check(m); s != status::ok) return s;
+  m.buffer = e.large_->take(large_buffers::use::request, to);
+  if (m.buffer == large_buffers::none) {
+    waiting wait(e.channel(to, my_tag()).counts, to, e.reporter_.get(), e.trace_.get());
+    for (unsigned empty = 0; m.buffer == large_buffers::none;
+         m.buffer = e.large_->take(large_buffers::use::request, to)) {
+      wait.step(status::no_chunk);
+      if (e.departure_->news() && e.departure_->is_gone(to)) return status::peer_dead;
+      if (const status w = e.wait_step(empty); is_failure(w)) return w;
+    }
+  }
+  std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
+  m.payload = e.large_->at(m.buffer);
+  const status s = e.request(to, m);
+  if (s != status::ok) e.large_->give(m.buffer);
+  return s;
+}
+
+// Sends m, which the handlers' table takes. What was not in a buffer before is in none after a
+// failure.
+status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
+  if (e.transfers_->must_settle()) return status::busy;
+  const bool own = m.buffer == large_buffers::none;
+  if (own) {
+    m.buffer = e.large_->take(large_buffers::use::request, p.rank);
+    if (m.buffer == large_buffers::none) return status::no_chunk;
+    std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
+  }
+  wire::large_block where{};
+  if (!e.large_->name(m.buffer, p.path == way::rings, where))
+    fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
+  m.kind = wire::kind::large;
+  m.where = &where;
+  m.written = nullptr;
+  if (e.trace_ != nullptr) [[unlikely]]
+    engine::trace_sending();
+  const status s = engine::by_path(e, p, [&](auto& path) { return path.try_request(p, m); });
+  if (own && s != status::ok) e.large_->give(m.buffer);
+  return s;
+}
+
+// A buffer is there, since the request would not have been taken otherwise (claim 21), unless more
+// handlers run at a time than large_buffers::most_handlers.
+status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
+  peer& p = *t.from;
+  m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
+  if (m.buffer == large_buffers::none) [[unlikely]] {
+    long_wait named(e.waits_, wait_for::large_reply, p.rank);
+    for (backoff b(64); m.buffer == large_buffers::none; named.step()) {
+      b.idle();
+      e.slow_progress_in_wait();
+      m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
+    }
+  }
+  std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
+  wire::large_block where{};
+  if (!e.large_->name(m.buffer, p.path == way::rings, where))
+    fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
+  m.kind = wire::kind::large;
+  m.where = &where;
+  const status s = engine::by_path(e, p, [&](auto& path) { return path.reply(t, m); });
+  if (s != status::ok) e.large_->give(m.buffer);
+  return s;
+}
+
+// A buffer for what a client writes in place, while there are some for others.
+void large_mediums::reserve(engine& e, draft& d, std::size_t most) noexcept {
+  std::atomic<std::uint32_t>& drafts = e.large_->drafts;
+  if (drafts.fetch_add(1, std::memory_order_relaxed) < large_buffers::most_drafts)
+    d.buffer = e.large_->take(large_buffers::use::request, d.to);
+  if (d.buffer == large_buffers::none) {
+    drafts.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  d.payload = e.large_->at(d.buffer);
+  d.most = most;
+}
+
+// unused: the buffer did not go with a message.
+void large_mediums::end(engine& e, draft& d, bool unused) noexcept {
+  e.large_->drafts.fetch_sub(1, std::memory_order_relaxed);
+  const std::uint16_t buffer = std::exchange(d.buffer, large_buffers::none);
+  if (unused) e.large_->give(buffer);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

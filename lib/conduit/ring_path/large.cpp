@@ -1,0 +1,58 @@
+// Large Mediums by rings: their payload stands in a buffer of their sender's, which is mapped here
+// and where the handler reads it, so that it is copied once, by its sender.
+#include <cerrno>
+#include <cstring>
+
+#include "lib/conduit/ring_path/ring_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// True if a large message of p, whose header that is, can be handled now: what it names is mapped.
+// False: p is stopped, and has not answered yet; the message waits in its ring, with all behind it.
+bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+  // B5 mapped  acquire p.large_here  <- B5 (below): p.large_base
+  if (p.large_here.load(std::memory_order_acquire) != nullptr) [[likely]]
+    return true;
+  const auto m = rx.front();
+  const codec::in_slot l(wire::header_of(word));
+  if (!m || m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
+    c_.peer_failed(p, channels::malformed);
+  wire::large_block where;
+  std::memcpy(&where, l.find(const_cast<std::byte*>(m.slot->body), m.data).fixed, sizeof where);
+  auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
+      p.lanes[lane_request].qp, where.base, large_buffers::bytes(), where.key));
+  if (here == nullptr) {
+    if (errno == ETIMEDOUT) return false;
+    c_.peer_failed(p, "its buffers of large messages cannot be mapped");
+  }
+  p.large_base.store(where.base, std::memory_order_relaxed);
+  // Both ends of a channel may come here at a time; the device gives them the same address.
+  // B5 mapped  release p.large_here  -> B5 (above)
+  p.large_here.store(here, std::memory_order_release);
+  return true;
+}
+
+// Runs the handler of a large message whose parts lie there; false: its bytes make no sense.
+bool ring_path::run_large(token_state& t, codec::parts at) noexcept {
+  peer& p = *t.from;
+  wire::large_block where;
+  std::memcpy(&where, at.fixed, sizeof where);
+  if (where.buffer >= large_buffers::count ||
+      where.base != p.large_base.load(std::memory_order_relaxed) || where.number == 0) [[unlikely]]
+    return false;
+  std::byte* const line = p.large_here.load(std::memory_order_relaxed) +
+                          std::size_t{where.buffer} * large_buffers::stride;
+  const std::size_t bytes = std::size_t{t.header.length} + 1;
+  at.fixed += sizeof where;
+  at.payload = line + cache_line;
+  t.header.kind_args = wire::kind_args(wire::kind::medium, t.header.nargs());
+  t.header.length = 0;
+  if (!c_.run_handler(t, at, 0, bytes)) [[unlikely]]
+    return false;
+  // B1 done  release word  -> B2 (channel/large_buffers.cpp): all has been read
+  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(line))
+      .store(where.number, std::memory_order_release);
+  return true;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

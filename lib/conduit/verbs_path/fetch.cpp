@@ -1,0 +1,153 @@
+// Large Mediums by queue pairs, at the target: the payload is read from its sender's buffer into
+// one of this process, the word that frees the sender's is written behind it, and the handler runs
+// when both have completed. Nothing here waits but for completions (claim 15): what cannot be
+// started now is tried again by the next poll, in the order in which it came (claim 22).
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "lib/conduit/verbs_path/verbs_path_inl.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// Keeps a large message of p that lies there, n bytes of it; false: its bytes make no sense.
+bool verbs_path::keep_large(peer& p, const wire::header& h, const std::byte* at, std::uint32_t n,
+                            bool request, fetches::more say) noexcept {
+  const codec::packed l(h);
+  if (l.bytes > n || h.nargs() > max_args) return false;
+  fetch* const f = new (std::nothrow) fetch;
+  if (f == nullptr) fatal(1, "no memory for a message of rank %u", p.rank);
+  f->from = &p;
+  f->header = h;
+  f->request = request;
+  f->grant = say.grant;
+  f->urgent = say.urgent;
+  const std::byte* const fixed = at + sizeof h;
+  std::memcpy(&f->where, fixed, sizeof f->where);
+  std::memcpy(f->args, fixed + sizeof f->where, 4 * h.nargs());
+  if (f->where.buffer >= large_buffers::count || f->where.number == 0) {
+    delete f;
+    return false;
+  }
+  fetches_[p.home->index].add(*f);
+  return true;
+}
+
+// Posts the read of f's payload and, behind it, the write of the word that frees it, if both
+// can be now. A fence keeps the write behind the read; the write's completion says that both are
+// over. Its source is the buffer's own first line.
+void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
+  peer& p = *f.from;
+  domain& d = *p.home;
+  queues::lane& lane = p.lanes[lane_reply];
+  if (!p.reply_out.try_enter(tag)) return;
+  const auto use =
+      f.request ? large_buffers::use::fetched_request : large_buffers::use::fetched_reply;
+  if (lane.has_room(2)) f.buffer = c_.large_->take(use, p.rank);
+  const bool taken = f.buffer != large_buffers::none;
+  if (!taken || !d.queues->admits(lane, false, queues::room_share::all)) {
+    if (taken) c_.large_->give(std::exchange(f.buffer, large_buffers::none));
+    p.reply_out.leave(tag);
+    return;
+  }
+  const std::uint32_t key = c_.large_->local_key(f.buffer);
+  if (key == 0) fatal(1, "a large Medium of rank %u needs registered memory", p.rank);
+  std::byte* const line = c_.large_->line(f.buffer);
+  const std::uint32_t number = f.where.number;
+  std::memcpy(line, &number, sizeof number);
+  const std::uint64_t there = f.where.base + std::uint64_t{f.where.buffer} * large_buffers::stride;
+  const auto post = [&](ibv_wr_opcode op, std::byte* here, std::uint32_t n, std::uint64_t remote,
+                        unsigned flags, queues::holding h, bool signal) {
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(here), n, key};
+    ibv_send_wr wr{};
+    describe(wr, op, sge, false);
+    wr.send_flags = flags;
+    wr.wr.rdma.remote_addr = remote;
+    wr.wr.rdma.rkey = f.where.key;
+    if (const int e = lane.post(wr, identity(p.rank, lane_reply), h, signal); e != 0)
+      c_.peer_failed(p, std::strerror(e));
+  };
+  fetches& all = fetches_[d.index];
+  all.by_buffer[f.buffer - fetches::first_buffer].store(&f, std::memory_order_relaxed);
+  f.under_way = true;
+  post(IBV_WR_RDMA_READ, line + 64, std::uint32_t{f.header.length} + 1, there + 64, 0, {}, false);
+  await_reply_room(p, true);
+  post(IBV_WR_RDMA_WRITE, line, sizeof number, there, IBV_SEND_FENCE,
+       {queues::no_chunk, queues::no_source, f.buffer}, true);
+  p.reply_out.leave(tag);
+}
+
+// Runs the handler of f, whose payload is here.
+void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept {
+  peer& p = *f.from;
+  const std::size_t bytes = std::size_t{f.header.length} + 1;
+  token_state t(c_.self_, p, f.header, f.request);
+  t.header.kind_args = wire::kind_args(wire::kind::medium, f.header.nargs());
+  t.header.length = 0;
+  if (f.request) {
+    t.cost = 1;
+    t.grant = f.grant;
+    t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
+  }
+  if (!c_.run_handler(t, {reinterpret_cast<std::byte*>(f.args), c_.large_->at(f.buffer)},
+                      f.header.chunk, bytes)) [[unlikely]]
+    c_.peer_failed(p, channels::malformed);
+  if (f.request)
+    handled(t, mine, f.urgent, tag);
+  else
+    count_shared(p.replies_handled, 1);
+}
+
+// Starts what can be fetched, and runs the handlers of what has been; of requests only if that is
+// asked for. How many those were.
+unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
+                                 bool requests) noexcept {
+  fetches& all = fetches_[d.index];
+  (void)reap_sends(d);
+  unsigned n = 0;
+  const bool may = requests && c_.large_->may_reply() &&
+                   (mine.holds_reply_resources() || acquire_reply_resources(d, mine));
+  for (;;) {
+    if (!all.at.try_enter(tag)) break;
+    all.take_arrived();
+    fetch* ready = nullptr;
+    for (fetch** at = &all.first; *at != nullptr;) {
+      fetch& f = **at;
+      if (!f.under_way && !c_.is_gone(f.from->rank)) {
+        start_fetch(f, tag);
+      } else if (c_.is_gone(f.from->rank)) {  // nothing of it is on its way any more
+        *at = f.next;
+        if (f.buffer != large_buffers::none) {
+          all.by_buffer[f.buffer - fetches::first_buffer].store(nullptr, std::memory_order_relaxed);
+          c_.large_->give(f.buffer);
+        }
+        all.count.fetch_sub(1, std::memory_order_relaxed);
+        delete &f;
+        continue;
+      }
+      // F2 here  acquire here  <- F2 (fetches.hpp): the payload
+      if ((!f.request || (may && mine.reply_chunk)) && f.here.load(std::memory_order_acquire)) {
+        ready = &f;
+        *at = f.next;
+        break;
+      }
+      at = &f.next;
+    }
+    all.at.leave(tag);
+    if (ready == nullptr) break;
+    const bool request = ready->request;
+    run_one_fetched(*ready, mine, tag);
+    c_.large_->give(ready->buffer);
+    delete ready;
+    all.count.fetch_sub(1, std::memory_order_relaxed);
+    ++n;
+    if (request) {
+      d.ledger->count_requests(1);
+      if (!mine.holds_reply_resources() && !acquire_reply_resources(d, mine)) break;
+    }
+  }
+  if (requests) release_reply_resources(d, mine);
+  return n;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

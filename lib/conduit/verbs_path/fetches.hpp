@@ -1,0 +1,90 @@
+// Large Mediums that have come by queue pairs, and whose payload has not: a list for each domain.
+// verbs_path's alone (fetch.cpp).
+//
+// A message is copied out of its receive buffer, or chunk, and waits here without holding anything
+// that another needs, until there is a buffer to fetch into; requests and replies have theirs
+// apart. Threads: any thread adds, by one exchange, and says that a fetch has completed; the rest
+// is touched inside `at`. A handler runs outside.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lib/conduit/channel/large_buffers.hpp"
+#include "lib/conduit/channel/peer.hpp"
+#include "lib/conduit/message/outgoing.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+/// One such message.
+struct fetch {
+  fetch* next = nullptr;
+  peer* from = nullptr;
+  wire::header header;
+  wire::large_block where{};
+  std::uint32_t args[max_args] = {};
+  bool request = false, urgent = false;
+  std::uint8_t grant = 0;
+  bool under_way = false;  // (at)
+  std::atomic<bool> here{false};
+  std::uint16_t buffer = large_buffers::none;  // (at) that it is fetched into
+};
+
+struct fetches {
+  /// What the credits of a request said.
+  struct more {
+    std::uint8_t grant = 0;
+    bool urgent = false;
+  };
+  static constexpr unsigned buffers = 2 * large_buffers::a_block;
+  static constexpr unsigned first_buffer = large_buffers::a_block;
+
+  /// True if there are any. relaxed: who adds one polls again.
+  [[nodiscard]] bool waiting() const noexcept { return count.load(std::memory_order_relaxed) != 0; }
+  void add(fetch& f) noexcept {
+    count.fetch_add(1, std::memory_order_relaxed);
+    f.next = arrived.load(std::memory_order_relaxed);
+    // F1 add  release arrived  -> F1 (take_arrived)
+    while (!arrived.compare_exchange_weak(f.next, &f, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+    }
+  }
+  /// The fetch into that buffer has completed.
+  void note_here(std::uint16_t buffer) noexcept {
+    // F2 here  release here  -> F2 (fetch.cpp): by_buffer was written before the fetch was posted
+    if (fetch* const f = by_buffer[buffer - first_buffer].load(std::memory_order_relaxed))
+      f->here.store(true, std::memory_order_release);
+  }
+  /// Puts what was added behind the others, in the order in which it came; inside at.
+  void take_arrived() noexcept {
+    // F1 add  acquire arrived  <- F1 (add)
+    fetch* newest = arrived.exchange(nullptr, std::memory_order_acquire);
+    fetch* oldest = nullptr;
+    while (newest != nullptr) {
+      fetch* const older = newest->next;
+      newest->next = oldest;
+      oldest = newest;
+      newest = older;
+    }
+    fetch** end = &first;
+    while (*end != nullptr) end = &(*end)->next;
+    *end = oldest;
+  }
+
+  std::atomic<fetch*> arrived{nullptr};
+  std::atomic<std::uint32_t> count{0};
+  queue_owner at;
+  fetch* first = nullptr;  // (at)
+  std::atomic<fetch*> by_buffer[buffers] = {};
+
+  ~fetches() {
+    take_arrived();
+    while (first != nullptr) {
+      fetch* const f = first;
+      first = f->next;
+      delete f;
+    }
+  }
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

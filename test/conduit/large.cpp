@@ -1,0 +1,195 @@
+// Job program: Mediums that do not travel with their header, as requests, replies and reservations.
+//   large ROUNDS THREADS   all to all, more at a time than there are buffers, every byte checked
+//   large mixed            an incast of sizes from 0 to the largest
+//   large away             a requester that does not poll keeps nobody waiting
+//   large left             buffers of a rank that has left come back
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/conduit/engine.hpp"
+#include "penstock/penstock.hpp"
+#include "penstock/reserve.hpp"
+#include "test/conduit/job_check.hpp"
+
+using namespace penstock;
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+struct test_access {
+  static std::uint32_t cost(engine& e, rank_id to, std::size_t bytes) {
+    return e.cost_of(e.peers_[to], {.kind = wire::kind::medium, .bytes = bytes});
+  }
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
+
+namespace {
+
+enum answer : std::uint32_t { nothing, little, as_much };
+
+struct party {
+  std::atomic<std::uint64_t> handled{0}, of_rank_1{0}, answers{0};
+  payload_handler<std::uint32_t, std::uint32_t> request;
+  payload_handler<std::uint32_t> reply;
+
+  void on_request(token& t, std::span<std::byte> p, std::uint32_t seed, std::uint32_t want) {
+    JOB_CHECK(test::holds(p, seed));
+    JOB_CHECK(reinterpret_cast<std::uintptr_t>(p.data()) % 8 == 0);
+    if (want != nothing) {
+      // The payload is the handler's: it may write there.
+      const auto part = p.first(want == little ? std::min<std::size_t>(p.size(), 5) : p.size());
+      test::fill(part, seed + 1);
+      JOB_CHECK(t.reply_medium(reply, part, seed + 1) == status::ok);
+    }
+    if (t.source() == 1) of_rank_1.fetch_add(1, std::memory_order_relaxed);
+    handled.fetch_add(1, std::memory_order_release);
+  }
+  void on_reply(token&, std::span<std::byte> p, std::uint32_t seed) {
+    JOB_CHECK(test::holds(p, seed));
+    answers.fetch_add(1, std::memory_order_release);
+  }
+};
+
+std::size_t size_of(const endpoint& ep, std::uint32_t i) {
+  const std::size_t edges[] = {
+      ep.max_medium(), 4031, 4032, 4033, ep.max_medium() - 1, 0, 65, 8192, 4096, 20000};
+  return i % 2 == 0 ? edges[i / 2 % std::size(edges)] : i * 7919u % (ep.max_medium() + 1);
+}
+
+void wait_for(endpoint& ep, const std::atomic<std::uint64_t>& n, std::uint64_t all) {
+  JOB_CHECK(ep.wait_until([&] { return n.load(std::memory_order_acquire) >= all; }) == status::ok);
+}
+
+void all_to_all(endpoint& ep, party& me, std::uint32_t rounds, unsigned threads) {
+  for (rank_id r = 0; r < ep.size(); ++r)
+    if (r != ep.rank()) {
+      JOB_CHECK(conduit::test_access::cost(ep.internals(), r, ep.max_medium()) == 1);
+      JOB_CHECK(conduit::test_access::cost(ep.internals(), r, 4032) > 1);
+    }
+  std::atomic<std::uint64_t> wanted{0};
+  std::atomic<unsigned> working{threads};
+  const auto work = [&](unsigned id) {
+    std::vector<std::byte> payload(ep.max_medium());
+    for (std::uint32_t i = 0; i < rounds; ++i)
+      for (rank_id r = 0; r < ep.size(); ++r) {
+        const std::uint32_t seed = (i * 64 + r) * 16 + id, want = (i + r) % 3;
+        const std::size_t n = size_of(ep, i + id);
+        if (want != nothing) wanted.fetch_add(1, std::memory_order_relaxed);
+        if (i % 4 == 3) {  // written in place
+          auto d = reserve_medium(ep, r, me.request, n, i % 8 == 3 ? ep.max_medium() : n);
+          JOB_CHECK(d && d.payload().size() >= n);
+          test::fill(d.payload().first(n), seed);
+          if (i % 16 == 7) {  // and given up
+            d.cancel();
+            d = reserve_medium(ep, r, me.request, n, n);
+            test::fill(d.payload(), seed);
+          }
+          JOB_CHECK(d.commit(n, seed, want) == status::ok);
+        } else {
+          test::fill({payload.data(), n}, seed);
+          JOB_CHECK(ep.request_medium(r, me.request, std::span(payload).first(n), seed, want) ==
+                    status::ok);
+          std::memset(payload.data(), 0, n);  // it is the sender's again
+        }
+      }
+    working.fetch_sub(1, std::memory_order_release);
+  };
+  std::vector<std::thread> others;
+  for (unsigned t = 1; t < threads; ++t) others.emplace_back(work, t);
+  work(0);
+  JOB_CHECK(ep.wait_until([&] { return working.load(std::memory_order_acquire) == 0; }) ==
+            status::ok);
+  for (auto& t : others) t.join();
+  wait_for(ep, me.handled, std::uint64_t{rounds} * ep.size() * threads);
+  wait_for(ep, me.answers, wanted.load());
+  JOB_CHECK(me.handled == std::uint64_t{rounds} * ep.size() * threads);
+  JOB_CHECK(me.answers == wanted);
+}
+
+void mixed(endpoint& ep, party& me) {
+  constexpr std::uint32_t each = 600;
+  if (ep.rank() == 0) return wait_for(ep, me.handled, std::uint64_t{each} * (ep.size() - 1));
+  std::vector<std::byte> payload(ep.max_medium());
+  for (std::uint32_t i = 0; i < each; ++i) {
+    const std::size_t n = i % 3 == 0 ? i * 104729u % (ep.max_medium() + 1) : i * 31u % 300;
+    test::fill({payload.data(), n}, i);
+    JOB_CHECK(ep.request_medium(0, me.request, std::span(payload).first(n), i,
+                                std::uint32_t{nothing}) == status::ok);
+  }
+}
+
+// Rank 1 asks for large answers, and then speaks to nobody for a while.
+void away(world& w, endpoint& ep, party& me) {
+  constexpr std::uint32_t asked = 6, rounds = 100;
+  std::vector<std::byte> payload(ep.max_medium());
+  const auto ask = [&](rank_id to, std::uint32_t seed, std::uint32_t want) {
+    test::fill(payload, seed);
+    JOB_CHECK(ep.request_medium(to, me.request, std::span(payload), seed, want) == status::ok);
+  };
+  if (ep.rank() == 1) {
+    for (std::uint32_t i = 0; i < asked; ++i) ask(0, i, as_much);
+  } else {
+    const rank_id other = 2 - ep.rank();
+    for (std::uint32_t i = 1; i <= rounds; ++i) {
+      ask(other, i, as_much);
+      wait_for(ep, me.answers, i);
+    }
+    JOB_CHECK(ep.wait_until([&] { return me.handled - me.of_rank_1 == rounds; }) == status::ok);
+  }
+  JOB_CHECK(w.exchange({}));  // rank 1 waits here
+  if (ep.rank() == 1) wait_for(ep, me.answers, asked);
+  if (ep.rank() == 0) wait_for(ep, me.handled, rounds + asked);
+}
+
+void left(endpoint& ep, party& me) {
+  std::vector<std::byte> payload(ep.max_medium());
+  const auto ask = [&](rank_id to, std::uint32_t seed) {
+    test::fill(payload, seed);
+    return ep.request_medium(to, me.request, std::span(payload), seed, std::uint32_t{nothing});
+  };
+  constexpr std::uint32_t many = 40;
+  if (ep.rank() == 0) {
+    status s = status::ok;
+    while (s == status::ok) s = ask(1, 1);  // until it has left, with buffers full
+    JOB_CHECK(s == status::peer_dead);
+    for (std::uint32_t i = 0; i < many; ++i) JOB_CHECK(ask(2, i) == status::ok);
+  } else {
+    wait_for(ep, me.handled, many);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "20";
+  const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
+  auto w = world::join();
+  JOB_CHECK(w);
+  endpoint ep = test::open_endpoint(*w);
+  party me;
+  me.request = ep.add<&party::on_request>(&me);
+  me.reply = ep.add<&party::on_reply>(&me);
+  if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());
+  JOB_CHECK(ep.max_medium() == 65536);
+  JOB_CHECK(ep.barrier() == status::ok);
+  if (what == "mixed") {
+    mixed(ep, me);
+  } else if (what == "away") {
+    away(*w, ep, me);
+  } else if (what == "left") {
+    if (ep.rank() == 1) {
+      wait_for(ep, me.handled, 3);
+      return 0;
+    }
+    left(ep, me);
+    return 0;
+  } else {
+    all_to_all(ep, me, static_cast<std::uint32_t>(std::stoul(what)), threads);
+  }
+  JOB_CHECK(ep.barrier() == status::ok);
+  return 0;
+}
