@@ -33,7 +33,8 @@ bool take_pages(std::byte* begin, std::byte* end) noexcept {
   int r;
   do r = ::madvise(begin, static_cast<std::size_t>(end - begin), MADV_POPULATE_WRITE);
   while (r != 0 && errno == EINTR);
-  return r == 0 || errno == EINVAL;  // an older kernel: they come when they are touched
+  // Another error is of a kernel that cannot: they come when they are touched.
+  return r == 0 || (errno != ENOMEM && errno != EFAULT);
 }
 
 void give_back_pages(std::byte* begin, std::byte* end) noexcept {
@@ -81,7 +82,7 @@ void ring_tx::mark(turn_mark t) noexcept {
   s.header = t.encode();
   const std::uint64_t tail = tail_;
   // R1 publish  store-release slot.state  -> A1, A7
-  s.state.store(ring_slot::filled(tail, 0, op_turn), std::memory_order_release);
+  s.state.store(ring_slot::filled(tail, t.length_of_slot(), op_turn), std::memory_order_release);
   const std::uint64_t next = t.slots ? (tail | mask_) + 1 : tail + 1;
   std::atomic_ref(tail_).store(next, std::memory_order_relaxed);
   // R10 skip  store-release skipped_  -> A10: tail_ has gone on
@@ -158,10 +159,10 @@ bool ring_tx::shorten(ring_length to) noexcept {
 
 bool ring_rx::follow() noexcept {
   // A1 poll  load-acquire slot.state  <- R1
-  if (front_->state.load(std::memory_order_acquire) != ring_slot::filled(head_, 0, op_turn))
-    return false;
+  const std::uint64_t state = front_->state.load(std::memory_order_acquire);
   const std::uint64_t word = front_->header;
   const auto t = turn_mark::decode(word);
+  if (state != ring_slot::filled(head_, t.length_of_slot(), op_turn)) return false;
   const ring_geometry& g = m_.geometry;
   if (!t.possible(word, g.slots, g.data_bytes)) return false;
   if (t.slots) {

@@ -221,8 +221,7 @@ class ring_tx {
       const std::uint64_t state = s.state.load(std::memory_order_acquire);
       // The oldest may be on its way into the next lap.
       as_written &= ring_slot::is_at(state, at) || (full && at == head);
-      if (state == ring_slot::filled(at, 0, op_turn) && turn_mark::decode(s.header).slots)
-        at |= mask_;  // the next lap
+      if (state == ring_slot::filled(at, turn_mark::next_lap, op_turn)) at |= mask_;
     }
     return as_written || position() != tail ||
            m_.shared->head.load(std::memory_order_acquire) != head ||
@@ -379,7 +378,8 @@ class ring_rx {
   [[nodiscard]] bool mark_hint() noexcept {
     const ring_slot* const slot = std::atomic_ref(front_).load(std::memory_order_relaxed);
     const std::uint64_t head = std::atomic_ref(head_).load(std::memory_order_relaxed);
-    return slot->state.load(std::memory_order_relaxed) == ring_slot::filled(head, 0, op_turn);
+    const std::uint64_t state = slot->state.load(std::memory_order_relaxed);
+    return ring_slot::is_at(state, head) && static_cast<std::uint8_t>(state >> 32) == op_turn;
   }
 
   /// What is at the front: nothing, an op without data, a mark (follow()), or what only front() can

@@ -34,6 +34,12 @@ struct turn_mark {
   std::uint16_t length = 0;       ///< slots, the next mark's not counted
   std::uint32_t data_length = 0;  ///< data bytes
 
+  /// Data bytes that the slot's state names: none, but the state alone tells who watches whether
+  /// the next slot is the first.
+  static constexpr std::uint32_t next_lap = 1;
+  [[nodiscard]] constexpr std::uint32_t length_of_slot() const noexcept {
+    return slots ? next_lap : 0;
+  }
   [[nodiscard]] constexpr std::uint64_t encode() const noexcept {
     return std::uint64_t{slots} | std::uint64_t{data} << 1 | std::uint64_t{shorter} << 2 |
            std::uint64_t{length} << 8 | std::uint64_t{data_length} << 32;

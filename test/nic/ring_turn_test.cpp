@@ -207,7 +207,7 @@ TEST_CASE("a mark that cannot be is followed by nobody") {
   const auto put = [](ends& r, std::uint64_t word) {
     auto* const slot = r.rx.memory().slots;
     slot->header = word;
-    slot->state.store(ring_slot::filled(0, 0, op_turn));
+    slot->state.store(ring_slot::filled(0, turn_mark::decode(word).length_of_slot(), op_turn));
   };
   std::mt19937_64 random(9);
   for (int i = 0; i < 2000; ++i) {
