@@ -270,7 +270,7 @@ std::string complete_am_rate(options& o) {
 std::string complete_am_bw(options& o) {
   if (!o.kind_given) o.kind = am_kind::medium;
   if (o.kind == am_kind::short_) return "am_bw is for Mediums and Longs; see am_rate";
-  if (o.size == 0) o.size = o.kind == am_kind::medium ? 4096 : 65536;
+  if (o.size == 0) o.size = o.kind == am_kind::medium ? 4032 : 65536;
   return {};
 }
 

@@ -262,7 +262,7 @@ TEST_CASE("penperf -a measures every size in one table, and draws it") {
   CAPTURE(o.err);
   REQUIRE(o.code == 0);
   CHECK(lines_with(o.out, "bench,kind,") == 1);
-  CHECK(lines_with(o.out, "am_lat,medium,shm0,") == 13);  // 1 to 2048, and the largest
+  CHECK(lines_with(o.out, "am_lat,medium,shm0,") == 13);  // 1 to 4096
   CHECK(lines_with(o.out, "am_lat,medium,shm0,seq,2,1,2048,20,") == 1);
   std::ifstream picture(file);
   const std::string svg((std::istreambuf_iterator<char>(picture)), {});
