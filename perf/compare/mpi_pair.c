@@ -38,7 +38,8 @@ static void stream(int rank, char* mine, char* theirs, int bytes) {
     MPI_Send(mine, 1, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
 }
 
-/* All others send windows of messages to rank 0, each answered by one message; messages a second. */
+/* All others send windows of messages to rank 0, each answered by one message; messages a second.
+ */
 static double incast(int rank, int ranks, char* mine, char* theirs, int bytes, double seconds) {
   MPI_Request requests[window];
   const int senders = ranks - 1;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/limits.hpp"
 #include "lib/conduit/engine.hpp"
 #include "penstock/rma.hpp"
 #include "test/conduit/job_check.hpp"
@@ -24,6 +25,7 @@ enum kind : std::uint32_t { shorts, mediums, longs, kinds };
 
 struct sums {
   message_counters sent, handled, replied, answered;
+  std::uint64_t rendezvous = 0;
 };
 
 void note(message_counters& c, std::uint32_t k, std::size_t bytes) {
@@ -41,10 +43,14 @@ struct side {
   short_handler<std::uint32_t> short_answer;
   payload_handler<std::uint32_t> payload_answer;
 
+  void note_rendezvous(rank_id to, std::uint32_t k, std::size_t bytes) {
+    if (k == mediums && bytes > limits::max_eager && to != ep->rank()) ++with[to].rendezvous;
+  }
   // wanted: the kind of the answer; kinds: none.
   void answer(token& t, std::uint32_t wanted) {
-    const std::size_t bytes =
-        wanted == shorts ? 0 : (wanted * 977 + with[t.source()].handled.shorts) % 4000;
+    const std::size_t some_bytes = (wanted * 977 + with[t.source()].handled.shorts) % 4000;
+    const bool large = wanted == mediums && with[t.source()].replied.mediums % 16 == 5;
+    const std::size_t bytes = wanted == shorts ? 0 : large ? 20000 + some_bytes : some_bytes;
     const auto some = std::span<const std::byte>(payload).first(bytes);
     auto* const there = ep->segment_of(t.source()).data() + room * ep->rank();
     status s = status::ok;
@@ -53,6 +59,7 @@ struct side {
     if (wanted == longs) s = t.reply_long(payload_answer, some, there, wanted);
     JOB_CHECK(s == status::ok);
     note(with[t.source()].replied, wanted, bytes);
+    note_rendezvous(t.source(), wanted, bytes);
   }
   void on_short(token& t, std::uint32_t wanted) {
     note(with[t.source()].handled, shorts, 0);
@@ -124,7 +131,7 @@ int main(int argc, char** argv) {
   side here;
   here.ep = &ep;
   here.with.resize(ep.size());
-  here.payload.resize(room);
+  here.payload.resize(limits::max_medium);
   const auto on_short = ep.add<&side::on_short>(&here);
   const auto on_payload = ep.add<&side::on_payload>(&here);
   here.expected.resize(ep.size());
@@ -141,8 +148,11 @@ int main(int argc, char** argv) {
     const rank_id to = throw_dice(ep.size());
     const std::uint32_t k = throw_dice(kinds), wanted = throw_dice(kinds + 1);
     // Small ones mostly: these go the shortest way.
-    const std::size_t bytes =
-        k == shorts ? 0 : throw_dice(throw_dice(3) == 0 ? (k == longs ? room : 4000) : 100);
+    const std::uint32_t most = throw_dice(3) != 0   ? 100
+                               : k == longs         ? room
+                               : throw_dice(5) == 0 ? limits::max_medium + 1
+                                                    : 4000;
+    const std::size_t bytes = k == shorts ? 0 : throw_dice(most);
     const auto some = std::span<const std::byte>(here.payload).first(bytes);
     auto* const there = ep.segment_of(to).data() + room * ep.rank();
     if (wanted != kinds) ++here.outstanding;
@@ -152,6 +162,7 @@ int main(int argc, char** argv) {
     if (k == longs) s = ep.request_long(to, on_payload, some, there, k, wanted);
     JOB_CHECK(s == status::ok);
     note(here.with[to].sent, k, bytes);
+    here.note_rendezvous(to, k, bytes);
   }
   // Each tells each other how many came from it, this message included.
   const auto total = [](const message_counters& c) { return c.shorts + c.mediums + c.longs; };
@@ -178,6 +189,7 @@ int main(int argc, char** argv) {
     check_same("requests handled", p.rank, p.requests_handled, mine.handled);
     check_same("replies sent", p.rank, p.replies_sent, mine.replied);
     check_same("replies handled", p.rank, p.replies_handled, mine.answered);
+    JOB_CHECK(p.rendezvous == mine.rendezvous);
     ++met;
   }
   JOB_CHECK(met == ep.size());

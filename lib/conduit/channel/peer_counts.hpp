@@ -29,6 +29,7 @@ inline void count_shared(event_counter& t, std::uint64_t n) noexcept {
 /// Messages of one direction that are not Shorts of the user's.
 struct kind_counts {
   event_counter mediums, medium_bytes, longs, long_bytes, own;
+  event_counter large;  ///< of mediums: those whose payload did not travel with their header
 
   /// A Medium of a user's handler; by the owner of the end.
   [[gnu::always_inline]] void medium(std::size_t bytes) noexcept {
@@ -62,6 +63,7 @@ struct kind_counts {
     } else if (k == wire::kind::medium || k == wire::kind::large) {
       add(mediums, 1);
       add(medium_bytes, bytes);
+      if (k == wire::kind::large) add(large, 1);
     } else if (k == wire::kind::long_ || k == wire::kind::packed_long) {
       add(longs, 1);
       add(long_bytes, bytes);

@@ -59,6 +59,7 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     c.requests_handled += n.handled.read(p.requests_handled.read());
     c.replies_sent += n.replied.read(replied);
     c.replies_handled += n.answered.read(p.replies_handled.read());
+    c.rendezvous += n.sent.large.read() + n.replied.large.read();
     c.puts += n.puts.read(), c.put_bytes += n.put_bytes.read();
     c.gets += n.gets.read(), c.get_bytes += n.get_bytes.read();
     c.device_atomics += n.atomics.read();

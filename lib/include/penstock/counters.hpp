@@ -33,6 +33,7 @@ struct peer_counters {
   ///@{
   std::uint64_t puts = 0, put_bytes = 0, gets = 0, get_bytes = 0, device_atomics = 0;
   ///@}
+  std::uint64_t rendezvous = 0;       ///< Mediums sent to it whose payload went by rendezvous
   std::uint64_t stalls = 0;           ///< requests that waited for credits
   std::uint64_t waits = 0;            ///< requests that waited for anything
   std::uint64_t wait_ns = 0;          ///< how long they waited in all, in waits that have ended
@@ -110,6 +111,7 @@ inline constexpr counter_row<peer_counters> peer_counter_rows[] = {
     {"gets", "gets given to the device", &peer_counters::gets},
     {"get_bytes", "bytes of these gets", &peer_counters::get_bytes},
     {"device_atomics", "atomics given to the device", &peer_counters::device_atomics},
+    {"rendezvous", "Mediums sent whose payload went by rendezvous", &peer_counters::rendezvous},
     {"stalls", "requests that waited for credits", &peer_counters::stalls},
     {"waits", "requests that waited for anything", &peer_counters::waits},
     {"wait_ns", "nanoseconds that these waited, ended waits only", &peer_counters::wait_ns},
