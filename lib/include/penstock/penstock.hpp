@@ -301,9 +301,9 @@ class endpoint {
   /// the same order. It waits, polling, until all ranks do, so that everything sent before has been
   /// handled. A rank that destroys its endpoint early (by a return from main, or an exception) ends
   /// no other rank by that: it waits for the exit limit (PENSTOCK_EXITTIMEOUT, 2 s and more by
-  /// default) and leaves without the others. Their barriers that it has not begun fail at once with
-  /// peer_dead. Requests to it fail so when it has gone, and so does a wait that then hears nothing
-  /// from any rank for the exit limit.
+  /// default), for up to five of them while messages still arrive, and leaves without the others.
+  /// Their barriers that it has not begun fail at once with peer_dead. Requests to it fail so when
+  /// it has gone, and so does a wait that then hears nothing from any rank for the exit limit.
   ~endpoint();
 
   /// Registers a handler: a function void(token&, A...) for Shorts, or void(token&,
@@ -334,7 +334,9 @@ class endpoint {
   /// Where rank's segment lies in rank's own address space: addresses in it are the destinations of
   /// Longs, puts and gets. It must not be dereferenced here.
   [[nodiscard]] std::span<std::byte> segment_of(rank_id rank) const noexcept;
-  /// Largest payload of a Medium, in bytes.
+  /// Largest payload of a Medium, in bytes: 65,536. Up to 4,032 bytes, unless the library was built
+  /// otherwise, it travels with its header; a larger one is copied to a buffer, from which the
+  /// target takes it, and costs one credit.
   [[nodiscard]] std::size_t max_medium() const noexcept;
   /// Largest payload of a Long, in bytes.
   [[nodiscard]] std::size_t max_long() const noexcept;
