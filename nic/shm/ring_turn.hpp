@@ -53,7 +53,7 @@ struct turn_mark {
                                         std::uint32_t all_data) const noexcept {
     if (encode() != word || (!slots && !data)) return false;
     if (!shorter) return length == 0 && data_length == 0;
-    return slots && data && length != 0 && length < all_slots && data_length < all_data;
+    return slots && data && length != 0 && length <= all_slots && data_length <= all_data;
   }
 };
 static_assert(limits::ring_slots <= 1u << 16);
