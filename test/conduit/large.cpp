@@ -3,6 +3,7 @@
 //   large mixed            an incast of sizes from 0 to the largest
 //   large away             a requester that does not poll keeps nobody waiting
 //   large left             buffers of a rank that has left come back
+//   large owned            threads reserve and give up: a place is one's alone
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/build_mode.hpp"
 #include "lib/conduit/engine.hpp"
 #include "penstock/penstock.hpp"
 #include "penstock/reserve.hpp"
@@ -145,6 +147,24 @@ void away(world& w, endpoint& ep, party& me) {
   if (ep.rank() == 0) wait_for(ep, me.handled, rounds + asked);
 }
 
+void owned(endpoint& ep, party& me) {
+  const auto work = [&](std::uint32_t id) {
+    for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+      auto d = reserve_medium(ep, 1 - ep.rank(), me.request, ep.max_medium(), ep.max_medium());
+      JOB_CHECK(d);
+      std::atomic_ref word(*reinterpret_cast<std::uint32_t*>(d.payload().data()));
+      word.store(id, std::memory_order_relaxed);
+      if (i % 64 == 0) std::this_thread::yield();
+      JOB_CHECK(word.load(std::memory_order_relaxed) == id);
+      d.cancel();
+    }
+  };
+  std::vector<std::thread> others;
+  for (std::uint32_t t = 1; t < (concurrent(build_mode) ? 4 : 1); ++t) others.emplace_back(work, t);
+  work(0);
+  for (auto& t : others) t.join();
+}
+
 void left(endpoint& ep, party& me) {
   std::vector<std::byte> payload(ep.max_medium());
   const auto ask = [&](rank_id to, std::uint32_t seed) {
@@ -180,6 +200,8 @@ int main(int argc, char** argv) {
     mixed(ep, me);
   } else if (what == "away") {
     away(*w, ep, me);
+  } else if (what == "owned") {
+    owned(ep, me);
   } else if (what == "left") {
     if (ep.rank() == 1) {
       wait_for(ep, me.handled, 3);

@@ -70,7 +70,7 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
 
 // True if the use that s describes has ended: the target says so, or is no more.
 bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
-  // B2 done  acquire word  <- B1 (ring_path/large.cpp), or the device's write: all has been read
+  // B2 done  acquire word  <- B1 (ring_path/large.cpp), B6, the device's write: all has been read
   const std::uint32_t said = word(i).load(std::memory_order_acquire);
   if (said == number_of(s)) return true;
   if (next(said) != number_of(s)) [[unlikely]] {
@@ -103,11 +103,15 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   return none;
 }
 
+// What a target tells of is given as if it had: whoever finds it so makes it its own by
+// compare-and-swap, and a store to use_ might come behind that.
 void large_buffers::give(std::uint16_t i) noexcept {
   const std::uint32_t number = number_of(use_[i].load(std::memory_order_relaxed));
-  if (i >= numbers_of(use::reply).first) replies_out_.fetch_sub(1, std::memory_order_relaxed);
-  word(i).store(number, std::memory_order_relaxed);
-  use_[i].store(number, std::memory_order_release);
+  if (i < numbers_of(use::fetched_request).first || i >= numbers_of(use::reply).first)
+    // B6 given  release word  -> B2
+    word(i).store(number, std::memory_order_release);
+  else
+    use_[i].store(number, std::memory_order_release);
 }
 
 bool large_buffers::name(std::uint16_t i, bool mapped, wire::large_block& out) noexcept {
