@@ -7,12 +7,12 @@
 
 namespace penstock::ghost {
 
-exchange::exchange(endpoint& ep, const decomposition& cut, field& f)
+exchange::exchange(endpoint& ep, const decomposition& cut, field& f, std::size_t piece_bytes)
     : ep_(ep),
       cut_(cut),
       field_(f),
       on_piece_(ep.add<&exchange::arrived>(this)),
-      chunk_(ep.max_medium() / sizeof(double)) {
+      chunk_(std::min(ep.max_medium(), piece_bytes) / sizeof(double)) {
   for (unsigned i = 0; i < 6; ++i) expected_ += f.face_size(face_of(i));
 }
 

@@ -18,8 +18,9 @@ namespace penstock::ghost {
 /// of n have all arrived. So at most the steps n and n + 1 are under way, here and in field.
 class exchange {
  public:
-  /// Registers its handler: before the endpoint starts.
-  exchange(endpoint& ep, const decomposition& cut, field& f);
+  /// Registers its handler: before the endpoint starts. Faces go in pieces of at most so many
+  /// bytes, or of the largest Medium's.
+  exchange(endpoint& ep, const decomposition& cut, field& f, std::size_t piece_bytes = ~0ull);
 
   /// Sends the faces of a step. Waits (polling) while credits are short.
   status send(std::uint32_t step);

@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   endpoint ep = test::open_endpoint(*w);
   const ghost::decomposition cut(ep.size(), cells);
   ghost::field field(cut.box_of(ep.rank()), cells);
-  ghost::exchange exchange(ep, cut, field);
+  constexpr std::size_t piece = 4032;  // so that a face is several messages, as many credits
+  ghost::exchange exchange(ep, cut, field, piece);
   if (auto r = ep.start(); !r) fatal(3, "%s", r.error().message().c_str());
   JOB_CHECK(ep.barrier() == status::ok);
 
