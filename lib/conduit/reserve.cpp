@@ -115,7 +115,10 @@ void engine::cancel(draft& d) noexcept {
   if (d.buffer != large_buffers::none) large_mediums::end(*this, d, true);
   if (d.chunk != draft::no_chunk)
     by_path(*this, channel(d.to, d.tag), [&](auto& path) { path.cancel(channel(d.to, d.tag), d); });
-  draft::let_go(d);
+  if (d.tag == my_tag())
+    draft::let_go(d);
+  else
+    delete &d;  // this thread may never have made one: nothing of it would free what it keeps
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI
