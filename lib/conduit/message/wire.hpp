@@ -70,6 +70,10 @@ struct large_block {
   std::uint32_t key;     ///< by which they are mapped, or this one is read
   std::uint16_t buffer;  ///< which of them
   std::uint16_t number;  ///< what the buffer's word is set to when the payload is not needed
+  /// What names the message in traces where a chunk would: fetched ones come in no order of chunks.
+  [[nodiscard]] constexpr std::uint32_t name() const noexcept {
+    return (buffer + 1u) << 16 | number;
+  }
 };
 static_assert(sizeof(large_block) == sizeof(long_block));
 

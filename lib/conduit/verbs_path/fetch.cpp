@@ -90,7 +90,7 @@ void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noex
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
   }
   if (!c_.run_handler(t, {reinterpret_cast<std::byte*>(f.args), c_.large_->at(f.buffer)},
-                      f.header.chunk, bytes)) [[unlikely]]
+                      f.where.name(), bytes)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
   if (f.request)
     handled(t, mine, f.urgent, tag);

@@ -106,7 +106,7 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   p.counts.replied.note(m.kind, m.bytes, m.system());
   post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
   if (c_.trace_ != nullptr) [[unlikely]]
-    c_.trace_sent(p, m, t.header.chunk, true);
+    c_.trace_sent(p, m, m.where != nullptr ? m.where->name() : t.header.chunk, true);
   p.reply_out.leave(tag);
   if (w.in_place) await_sends(p, [&] { return p.lanes[lane_reply].completed(w.last); });
   t.replied = true;

@@ -253,7 +253,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (s == status::ok) {
     p.counts.sent.note(m.kind, m.bytes, m.system());
     if (c_.trace_ != nullptr) [[unlikely]]
-      c_.trace_sent(p, m, sent_chunk, false);
+      c_.trace_sent(p, m, m.where != nullptr ? m.where->name() : sent_chunk, false);
     PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   }
   p.request_out.leave(tag);
