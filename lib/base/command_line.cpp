@@ -19,7 +19,7 @@ command_line::command_line(const std::string& name, const std::string& about)
   parts_->app.name(name);
   parts_->app.description(about);
   parts_->app.set_version_flag("--version", name + " (Penstock) " PENSTOCK_VERSION,
-                               "what this is, and which version");
+                               "Print the name and version of this program and exit");
   parts_->app.failure_message([](const CLI::App* app, const CLI::Error& e) {
     return app->get_name() + ": " + e.what() + " (--help says more)\n";
   });

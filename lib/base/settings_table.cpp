@@ -164,12 +164,14 @@ const setting_row rows[] = {
      "which otherwise follows behind a dot. A name that ends in .prom gets Prometheus's format, "
      "any other JSON."},
     {"COUNTERS_INTERVAL", "", &s::counters_interval_ns, 0, hour, u::seconds,
-     "The file of COUNTERS is written anew after each such time; 0 writes it at the end only."},
+     "The file of COUNTERS is written anew each time this long has passed; 0 writes it at the end "
+     "only."},
     {"WATCH", "", &s::watch, 0, 0, u::none,
      "yes lets pentop ask this process for its counters, and other ranks ask whether it polls."},
     {"WAIT_WARNING", "", &s::wait_warning_ns, 0, hour, u::seconds,
-     "When a call of the library has waited for this long, a line on stderr says for what and, "
-     "where it is known, for whom, and who has not polled meanwhile; 0 says nothing."},
+     "When a call of the library has waited for this long, a line on stderr says for what it waits "
+     "and, where that is known, for which rank, and which rank has not polled meanwhile; 0 prints "
+     "no such line."},
 
     {"TRACE", "GASNET_TRACEFILE", &s::trace, 0, 0, u::none,
      "Each process writes to this file when its messages were sent and handled, what they waited "
@@ -283,7 +285,7 @@ const setting_row rows[] = {
      "by each process."},
     {"VIS_PACK_LIMIT", "", &s::vis_pack_limit, 0, mib, u::bytes,
      "A put or get of many pieces packs pieces that are shorter than this into messages; 0 is 512, "
-     "or half a Medium on a kernel's device."},
+     "or half of the largest eager Medium on a kernel's device."},
 
     // job
     {"EXITTIMEOUT", "GASNET_EXITTIMEOUT", &s::exit_timeout_ns, 0, hour, u::seconds,
@@ -344,8 +346,8 @@ const setting_row rows[] = {
 const setting_not_applicable gone[] = {
     {"GASNET_PORTAL_ACCEL", "the device does the work always; see PENSTOCK_DIRECT for shm0"},
     {"GASNET_GNI_AM_RVOUS_CUTOVER",
-     "receive memory is bounded by credits at any scale: PENSTOCK_AMRECV_SPACE"},
-    {"GASNET_GNI_AM_RVOUS_BUFFERS", "PENSTOCK_AMRECV_SPACE"},
+     "the largest eager Medium is fixed when the library is built (4,032 bytes by default)"},
+    {"GASNET_GNI_AM_RVOUS_BUFFERS", "the number of buffers of large Mediums is fixed; no setting"},
     {"GASNET_NETWORKDEPTH_SPACE", "PENSTOCK_MAX_CRED_PER_NODE, 256 bytes a credit"},
     {"GASNET_GNI_GET_FMA_RDMA_CUTOVER", "verbs reads have one engine; no setting"},
     {"GASNET_GNI_BOUNCE_SIZE", "bounce buffers are send chunks: PENSTOCK_SB_CHUNKS"},

@@ -38,7 +38,7 @@ class progress_bar {
 };
 
 void declare(command_line& line, options& o) {
-  line.word("--pattern", o.work.pattern, pattern_names(), "Who sends to whom");
+  line.word("--pattern", o.work.pattern, pattern_names(), "Which processes send to which");
   line.number("--nodes", o.work.nodes, "Processes in the job", 2, 1'000'000);
   line.number("--seed", o.work.seed, "Seed of the patterns random and hotspot");
   line.text("--script", o.work.script,
@@ -71,7 +71,7 @@ void declare(command_line& line, options& o) {
   line.flag("--batches", o.net.batches,
             "Takes credits in leases and returns them without replies, as the engine does");
   line.flag("--early", o.net.early,
-            "Asks when half of a small loan is in use, which the engine does not yet");
+            "Asks when half of a small loan is in use, which the engine does not do");
   line.number("--medium-cost", o.net.medium_cost,
               "Credits that a Medium costs; 17 is a whole buffer", 2, credit::max_cost);
   line.number("--stretch", o.net.stretch,
@@ -92,7 +92,7 @@ void declare(command_line& line, options& o) {
   line.word("--decay", o.fade, {"shift", "last-curr"},
             "How statistics decay at the end of an epoch");
   line.word("--revoked-at", o.revoked, {"borrower", "lender"},
-            "Who counts the credits that were given back");
+            "Which side counts the credits that were given back");
 }
 
 /// One run of the pattern from its beginning.

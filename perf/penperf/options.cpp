@@ -205,10 +205,9 @@ options parse(int argc, char** argv) {
   line.text("--svg", o.svg, "With -a: also draws latency or bandwidth by size", {.type = "FILE"});
   line.text("--svg-rate", o.svg_rate, "With -a: also draws operations a second by size",
             {.type = "FILE"});
-  line.text(
-      "--svg-cdf", o.svg_cdf,
-      "Also draws the cumulative distribution: which share of the samples took at most a time",
-      {.type = "FILE"});
+  line.text("--svg-cdf", o.svg_cdf,
+            "Also draws the cumulative distribution: the share of samples up to each time",
+            {.type = "FILE"});
   line.flag("--counters", o.counters, "Both processes also print their counters, to stderr");
   line.parse(argc, argv);
   if (!read_cpus(cpus, 2 * std::size_t{o.pairs}, o.cpus))

@@ -151,9 +151,10 @@ int main(int argc, char** argv) {
                        "penrun -n N, N even.");
   options.number("--threads", threads, "Threads of each process", 1, 64);
   options.number("--domains", domains,
-                 "Domains that they are spread over; 0 is one for each thread", 0, 64);
+                 "Domains over which the threads are spread; 0 is one for each thread", 0, 64);
   options.number("--seconds", seconds, "Seconds that each measurement lasts", 0.01, 600);
-  options.flag("--one-way", one_way, "Only processes of even rank put, and nobody sends messages");
+  options.flag("--one-way", one_way,
+               "Only processes of even rank put, and no process sends messages");
   options.parse(argc, argv);
   if (domains == 0) domains = threads;
 
