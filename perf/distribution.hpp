@@ -1,6 +1,7 @@
-// How samples are spread: counts of them in buckets whose bounds grow by about 1 %. Small whatever
-// the number of samples, and two of them can be added, as order statistics cannot. For histograms
-// and cumulative plots; the percentiles of a measurement come from the samples themselves.
+// How samples are distributed: counts in buckets whose bounds grow by about 1 %. It is small
+// whatever the number of samples, and two distributions can be added, which order statistics
+// cannot. For histograms and cumulative plots; the percentiles of a measurement come from the
+// samples themselves.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class distribution {
   /// A value at or below 0 counts as the smallest that there is.
   void add(double value, std::uint64_t times = 1);
   void add(const distribution& other);
-  /// For those who carry a distribution elsewhere: its buckets, and one of another's.
+  /// For code that sends a distribution elsewhere: its buckets, and a way to add one of another's.
   [[nodiscard]] const std::map<int, std::uint64_t>& buckets() const noexcept { return counts_; }
   void add_bucket(int bucket, std::uint64_t times);
 

@@ -1,5 +1,5 @@
-// One JSON object on a line, for programs that report to programs. Behind it is nlohmann's JSON,
-// compiled once and not in each of them.
+// One JSON object on a line, for programs whose output other programs read. Behind it is nlohmann's
+// JSON, compiled once and not in each of them.
 #pragma once
 
 #include <concepts>

@@ -31,18 +31,18 @@ struct measurement {
   [[nodiscard]] double ratio() const noexcept;
 };
 
-/// One JSON object, no line end. Times to 0.1 ns, ratio to four digits. with_histogram: and how
-/// our samples are spread, as the bounds of buckets in ns and what each holds.
+/// One JSON object, no line end. Times to 0.1 ns, ratio to four digits. with_histogram: also our
+/// samples' distribution, as the bounds of buckets in ns and the number of samples in each.
 std::string to_json(const measurement& m, bool with_histogram = false);
 
-/// The table's heading lines, with line ends: what is measured where, what is out of the ordinary
-/// if anything is, and the columns.
+/// The table's heading lines, with line ends: what is measured, on which device, options that are
+/// not the default, and the columns.
 std::string table_head(const measurement& m);
 /// One line of the table, with line end: at most 100 columns. Times in ns, but for those that name
 /// another unit.
 std::string table_row(const measurement& m);
 
-/// How the samples are spread, ours beside the twin's: lines of at most 100 columns.
+/// The distributions of the samples, ours beside the twin's: lines of at most 100 columns.
 std::string histogram_of(const measurement& m);
 
 /// The same for programs that read tables, every field of the JSON; with line ends.

@@ -13,10 +13,10 @@ namespace penstock::perf {
 /// The rounds of one pair, for another process of this program.
 std::vector<std::byte> packed(std::span<const measurement> rounds);
 
-/// The rounds of all pairs as if of one: rates and operations are added, samples are counted
-/// together, so that percentiles are those of all pairs' samples to 1 %. own: the first pair's
-/// rounds, whose heading counts; of_pairs: what packed() made at each pair, the first one too.
-/// Rounds that some pair has not are left out.
+/// Joins the rounds of all pairs to one measurement. Rates and operations are added; samples are
+/// counted together, so percentiles are those of all pairs' samples, to 1 %. own: the first pair's
+/// rounds, whose heading counts; of_pairs: the results of packed() at each pair, including the
+/// first. Rounds that some pair lacks are left out.
 std::vector<measurement> combined(std::span<const measurement> own,
                                   std::span<const std::vector<std::byte>> of_pairs);
 

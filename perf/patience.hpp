@@ -1,5 +1,5 @@
-// How the benchmarks' bare loops wait: they spin, since nothing may stand in a measured loop; after
-// many empty looks they give the core away (processes may outnumber cores), and in the end they
+// How the benchmarks' bare loops wait. They spin, since nothing else may happen in a measured loop;
+// after many empty looks they yield the core (processes may outnumber cores); and in the end they
 // give up, so that a lost peer never leaves a hung job.
 #pragma once
 
@@ -24,13 +24,13 @@ class patience {
     if (++empty_ < spins) [[likely]]
       return;
     since_ = tire_slow(for_what_, limit_ns_, since_);
-    empty_ = spins - 8;  // from here on the core goes to others at every eighth look
+    empty_ = spins - 8;  // from here on the core is yielded at every eighth look
   }
 
  private:
   static constexpr std::uint32_t spins = 50'000;
 
-  /// Gives the core away; returns when that was first done, in ns.
+  /// Yields the core; returns when that was first done, in ns.
   [[gnu::noinline]] static std::uint64_t tire_slow(const char* for_what, std::uint64_t limit_ns,
                                                    std::uint64_t since) noexcept {
     sched_yield();

@@ -1,6 +1,6 @@
 // Which rounds of a measurement count. A machine may move its virtual cores between, and during,
-// rounds; a short cache-line probe before and after each round tells. Who runs the rounds asks here
-// whether another is needed, and which one to report.
+// rounds; a short cache-line probe before and after each round shows it. The code that runs the
+// rounds asks here whether another is needed, and which one to report.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// barriers: how long a barrier takes that all processes of a job pass, however many there are and
-// however few cores: of gasnet.h, of the C++ interface, and their twin, a bare counter in shared
-// memory whose waiters look and give the core away.
+// barriers: how long a barrier takes that all processes of a job pass, for any number of processes
+// and cores. It measures those of gasnet.h and of the C++ interface, and their twin, a bare counter
+// in shared memory whose waiters look at it and yield the core.
 //
 //   penrun -n 8 barriers [SECONDS [ROUNDS]]
 //
@@ -69,7 +69,7 @@ class job {
   }
   [[nodiscard]] bool has_twin() const { return count_ != nullptr; }
 
-  /// What rank 0 says.
+  /// Answers rank 0's value on every rank.
   std::uint64_t agree(std::uint64_t mine) {
     const auto all = or_die(world_.exchange(std::as_bytes(std::span(&mine, 1))));
     std::memcpy(&mine, all[0].data(), sizeof mine);

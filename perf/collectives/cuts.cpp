@@ -1,12 +1,14 @@
-// cut_overs: where one way of a collective, or of a put of many pieces, becomes better than
-// another. The settings COLL_SMALL, COLL_LARGE and VIS_PACK_LIMIT stand on what it prints.
+// cut_overs: at which size one algorithm of a collective, or of a put of many pieces, becomes
+// faster than another. The settings COLL_SMALL, COLL_LARGE and VIS_PACK_LIMIT are based on its
+// figures.
 //
 //   penrun -n 4 cut_overs [MILLISECONDS [ROUNDS]]
 //
-// For each size all ways are timed in turn, in the same processes, for MILLISECONDS each (20); of
-// ROUNDS (5) the fastest counts, as others of the machine only make it slower. The best way of a
-// size is starred. Pieces are not packed where the other process's memory is mapped, so that their
-// table says something by queue pairs alone (PENSTOCK_DEVICE=shm0 PENSTOCK_DIRECT=no).
+// For each size all algorithms are timed in turn, in the same processes, for MILLISECONDS each
+// (20). Of ROUNDS (5) the fastest counts, as other programs of the machine only make it slower. The
+// best algorithm of a size is starred. Pieces are not packed where the other process's memory is
+// mapped, so their tables are meaningful by queue pairs alone (PENSTOCK_DEVICE=shm0
+// PENSTOCK_DIRECT=no).
 #include <gasnet_coll.h>
 #include <gasnet_vis.h>
 
@@ -112,7 +114,7 @@ class cuts {
     gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
     must(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK, "gasnet_barrier_wait");
   }
-  // Microseconds of one, of as many as rank 0 says.
+  // Microseconds of one operation; rank 0 decides how many are timed.
   double time(const way& w, std::size_t bytes, const std::function<void(std::size_t)>& one) {
     barrier();
     self.options.coll_small = w.coll_small;

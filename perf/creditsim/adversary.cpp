@@ -7,7 +7,7 @@ namespace penstock::creditsim {
 namespace {
 
 constexpr std::uint64_t most_messages = 40'000;  // of a script, so that a try takes milliseconds
-constexpr unsigned patience = 60;                // changes for the worse, before it begins anew
+constexpr unsigned patience = 60;                // changes for the worse, before a new climb begins
 
 class dice {
  public:
@@ -79,7 +79,7 @@ script neighbour(const script& from, std::uint32_t nodes, dice& d) {
 }
 
 void keep_worst(std::vector<found>& worst, const found& f, std::size_t keep) {
-  // Of one climb only the top: its steps are much alike.
+  // Of one climb only the top is kept, since its steps are much alike.
   worst.push_back(f);
   std::stable_sort(worst.begin(), worst.end(),
                    [](const found& a, const found& b) { return a.regret > b.regret; });

@@ -16,7 +16,7 @@ using namespace penstock::creditsim;
 
 namespace {
 
-/// A bar on stderr, if somebody looks.
+/// A bar on stderr, if that is a terminal.
 class progress_bar {
  public:
   explicit progress_bar(const char* what) : what_(what), shown_(isatty(STDERR_FILENO) == 1) {}
@@ -112,7 +112,7 @@ result<outcome> simulate(const options& o, bool limited, credit::config* used,
   return (*n)->run([&bar](double share) { bar.show(share); });
 }
 
-/// The same pattern by another rule, with the memory that c has.
+/// Runs the same pattern by another rule, with the memory that c has.
 rival_outcome simulate_rival(const options& o, rule r, const credit::config& c) {
   rival_settings s = o.rival;
   s.latency = o.net.latency;

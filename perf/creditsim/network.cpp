@@ -44,7 +44,7 @@ void network::wake(std::uint32_t i) {
   blocks_[i / block_nodes].run.push_back(i);
 }
 
-/// A lender's epoch has ended since it was last looked at: closes its figures.
+/// If a lender's epoch has ended since the last look, closes its figures.
 void network::turn_epoch(node& n) {
   if (n.phase != phase_) {
     n.phase = phase_;
@@ -144,7 +144,8 @@ network::account& network::account_of(node& n, std::uint32_t peer) {
   return n.accounts.emplace_back(account{.peer = peer});
 }
 
-/// Sends a peer all it is owed; what its credit byte cannot hold waits for the next.
+/// Sends a peer all credits that it is owed; those that its credit byte cannot hold wait for the
+/// next message.
 void network::give_back_owed(std::uint32_t i, node& n, account& a) {
   const std::uint32_t granted = std::min<std::uint32_t>(a.grant, credit::credit_byte::need_max);
   post({i, a.peer, static_cast<std::uint16_t>(a.owed), static_cast<std::uint16_t>(granted),
@@ -153,7 +154,7 @@ void network::give_back_owed(std::uint32_t i, node& n, account& a) {
   a.owed = a.unanswered = a.idle = 0;
 }
 
-/// Nothing came: what has been owed for long goes back.
+/// No message came: credits that have been owed for long go back.
 void network::look_at_idle(std::uint32_t i, node& n) {
   constexpr std::uint32_t idle_polls = 32;
   for (account& a : n.accounts)
@@ -204,7 +205,7 @@ bool network::take_credits(node& n, const send_order& o) {
   return true;
 }
 
-/// The node's order waits for credits: tells the ledger, and asks for what it says.
+/// The node's order waits for credits: tells the ledger, and sends the WANT that the ledger names.
 void network::ask(std::uint32_t i, node& n) {
   const send_order o = n.order;
   const bool first = !n.stalled;
@@ -253,7 +254,7 @@ bool network::read_mail(node& n) {
   return any;
 }
 
-/// With cores: a poll of the node. False: nothing had come.
+/// With cores: a poll of the node. False: no message had come.
 bool network::poll(std::uint32_t i, node& n) {
   const bool mail = read_mail(n), requests = !n.inbox.empty();
   serve(i, n);
@@ -261,7 +262,8 @@ bool network::poll(std::uint32_t i, node& n) {
   return mail || requests;
 }
 
-/// With cores: one step. A node that neither sends nor finds anything lets the next have its core.
+/// With cores: one step. A node that neither sends nor finds a message yields its core to the next
+/// one.
 void network::take_turns() {
   for (block& b : blocks_) {
     std::vector<message>& due = b.due[now_ % b.due.size()];
@@ -311,7 +313,7 @@ void network::step(block& b) {
   batch_.clear();
 }
 
-/// Nobody has anything to do, and nothing is under way.
+/// True if no node has work and no message is under way.
 bool network::idle() const {
   // Who waits for a core always has something to look at: done, or nothing came for long.
   if (!cores_.empty())
@@ -321,7 +323,7 @@ bool network::idle() const {
          });
 }
 
-/// So many steps of all nodes as a message takes.
+/// Runs as many steps of all nodes as a message takes.
 void network::go() {
   const std::uint64_t from = now_, end = from + settings_.latency;
   if (!cores_.empty()) {
@@ -356,7 +358,7 @@ outcome network::run(const std::function<void(double)>& progress) {
   return std::move(out_);
 }
 
-/// Notes a moment for the pictures.
+/// Notes one moment for the pictures.
 void network::look() {
   const node_ledger& l = nodes_[pattern_.watched()]->l;
   moment m;

@@ -30,21 +30,21 @@
 
 namespace penstock::creditsim {
 
-/// The one thing that differs between the two runs that are compared.
+/// The settings of one run; the runs that are compared differ only in these.
 struct network_settings {
   std::uint32_t latency = 10;  ///< steps from sender to receiver
   std::uint32_t service = 2;   ///< requests a node handles in a step
   std::uint32_t stretch = 0;   ///< steps a block does at a time; 0: as many as it can, latency
   std::uint32_t cores = 0;     ///< nodes that run at a time; 0: all
   std::uint32_t slice = 4000;  ///< steps after which one that does not wait loses its core, at most
-  std::uint64_t seed = 1;      ///< of the slices' lengths
-  std::uint32_t medium_cost = 4;  ///< credits of what is no Short
+  std::uint64_t seed = 1;      ///< seed of the slices' lengths
+  std::uint32_t medium_cost = 4;  ///< credits of a message that is no Short
   bool batches = false;           ///< leases, and returns without reply
   bool early = false;             ///< asks before it stalls, which the engine does not
   credit::overrides credits;      ///< flow_control=false: unlimited credits
 };
 
-/// What was seen at one of about 128 moments of a run.
+/// The state at one of about 128 moments of a run.
 struct moment {
   std::uint64_t step = 0, sent = 0;
   std::uint64_t moved = 0;          ///< credits lent or given back since the moment before
@@ -55,7 +55,7 @@ struct moment {
 inline constexpr std::uint32_t shown_peers = 64;
 
 struct outcome {
-  bool finished = false;  ///< false: everybody waited for somebody
+  bool finished = false;  ///< false: all nodes waited for each other
   std::uint64_t steps = 0, sent = 0, stalled = 0, stalled_late = 0;
   std::uint64_t moved = 0;             ///< credits lent on demand, given back, in all
   std::uint64_t moved_late = 0;        ///< of these, when half of all messages had been sent
@@ -105,7 +105,7 @@ class network {
     std::uint32_t need = 0;
     bool stalled = false, running = false, serving = false;
     std::uint32_t sent = 0;
-    // Of its loans, as lender:
+    // As lender, of its loans:
     std::uint32_t moved_now = 0, moved_before = 0, moved_most = 0;  // by epoch
     std::uint32_t epoch = 0, phase = 0, phase_epoch = 0;
   };

@@ -25,7 +25,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-/// Now and then one Short to one of a few peers: traffic, but no demand for more credits.
+/// Occasional Shorts to one of a few peers: traffic, but no demand for more credits.
 class none final : public pattern {
  public:
   explicit none(const workload& w)
@@ -174,8 +174,8 @@ class random_peers final : public pattern {
   std::vector<std::uint32_t> sent_;
 };
 
-/// Up to 16 nodes send bursts of Mediums to one, two of them at a time, in turn: as much as it can
-/// handle. Then the hot spot moves, and others send.
+/// Up to 16 nodes send bursts of Mediums to one, two of them at a time, in turn: as many as it can
+/// handle. Then the hot spot moves, and other nodes send.
 class hotspot final : public pattern {
  public:
   explicit hotspot(const workload& w)
@@ -224,7 +224,7 @@ class hotspot final : public pattern {
     begin_burst();
     begin_burst();
   }
-  /// The next in turn may send; answers who that is.
+  /// The next in turn may send; answers which node that is.
   std::uint32_t begin_burst() {
     if (begun_ == bursts_) return nobody;
     const std::uint32_t place = begun_++ % senders_;
@@ -237,7 +237,7 @@ class hotspot final : public pattern {
   std::vector<std::uint32_t> due_;
 };
 
-/// Everybody streams Mediums at node 0.
+/// All nodes stream Mediums at node 0.
 class all_to_one final : public pattern {
  public:
   explicit all_to_one(const workload& w)

@@ -1,5 +1,6 @@
-// Who sends what to whom: the communication patterns of the simulator. A pattern knows nothing of
-// credits; the network asks it for each node's next message, and tells it what arrived.
+// The communication patterns of the simulator: which node sends what to which. A pattern knows
+// nothing of credits. The network asks it for each node's next message, and tells it which messages
+// arrived.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace penstock::creditsim {
 
-/// What a run is made of; 0 leaves a figure to the pattern.
+/// The size of a run; 0 leaves a figure to the pattern.
 struct workload {
   std::string pattern = "ghost";
   std::uint32_t nodes = 64;
@@ -31,7 +32,8 @@ class pattern {
   virtual ~pattern() = default;
   /// Fills in the node's next message; false when it has none now: it is done, or waits for one.
   virtual bool next(std::uint32_t node, send_order& out) = 0;
-  /// A message of `from` was handled at `at`; answers who may have more to send now, or nobody.
+  /// A message of `from` was handled at `at`; answers the node that may have more to send now, or
+  /// nobody.
   virtual std::uint32_t arrived(std::uint32_t at, std::uint32_t from) = 0;
   /// Whether both depend on what that node itself did and got, and on nothing else, so that the
   /// nodes' steps may be done in another order than that of time.

@@ -82,7 +82,7 @@ nlohmann::json report(const options& o, const credit::config& c, const outcome& 
   j["steps_online"] = rivals[1].what.steps;
   j["regret_online"] = regret(limited, rivals[1].what);
   for (const rival& r : std::span(rivals).subspan(2)) {
-    // Fixed credits take the memory that they take.
+    // Fixed credits have a memory of their own, by their number.
     const bool fixed = r.name == "fixed";
     j["rivals"][r.name] = {
         {"finished", r.what.finished},

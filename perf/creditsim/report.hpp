@@ -1,4 +1,4 @@
-// What creditsim says of its runs: one JSON object, and pictures.
+// The output of creditsim: one JSON object, and pictures.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct options {
   rival_settings rival;
   bool json = false, static_credits = false, rivals = false;
   std::uint32_t adversary = 0;    ///< scripts to try; 0: run the pattern
-  std::string beside = "online";  ///< whom the adversary compares us with
+  std::string beside = "online";  ///< the rival with which the adversary compares us
   std::string svg, fade = "shift", revoked = "borrower";
 };
 
@@ -26,7 +26,7 @@ struct rival {
   rival_outcome what;
 };
 
-/// The share of our time that who took `best` saves; below 0 where we are quicker.
+/// The share of our time that the rival `best` saves; below 0 where we are faster.
 double regret(const outcome& ours, const rival_outcome& best);
 
 /// rivals: the clairvoyant first, then online.

@@ -118,7 +118,7 @@ class arena {
     const bool limited = rule_ == rule::rnr || rule_ == rule::pause;
     const bool full = limited && n.occupied + m.cost > std::max(settings_.memory, m.cost);
     if (rule_ == rule::rnr && (full || pair(m.from, m.to).next != m.number)) {
-      // What is behind a refused message on its connection is refused, too, and stays behind it.
+      // Messages behind a refused one on its connection are refused, too, and stay behind it.
       ++out_.repeated;
       ++pair(m.from, m.to).away;
       m.type = what::again;
@@ -146,7 +146,7 @@ class arena {
     ++live_;
   }
 
-  // All that it held is handled: the others hear of it by a tree.
+  // All messages that it held are handled: the senders learn of that by a tree.
   void try_resume(std::uint32_t i, node& n) {
     if (!n.paused || n.resuming) return;
     n.resuming = true;
@@ -188,14 +188,15 @@ class arena {
 
   /// Whether there will be room for a message when it arrives, if it leaves now.
   [[nodiscard]] bool has_room(const node& to, std::uint32_t cost) const {
-    // Until then so much at most of what lies there or is on its way will be handled.
+    // Until then at most this many of the messages that lie there or are on their way will be
+    // handled.
     const std::uint64_t handled =
         std::uint64_t{settings_.service} * settings_.latency * std::max(settings_.medium_cost, 1U);
     const std::uint64_t then = to.expected > handled ? to.expected - handled : 0;
     return then + cost <= std::max(settings_.memory, cost);
   }
 
-  /// Gives the room there is to those who wait, one message each, in turn.
+  /// Gives free room to the senders that wait, one message each, in turn.
   void admit(node& to) {
     while (!to.waiters.empty()) {
       node& first = nodes_[to.waiters.front()];
@@ -208,7 +209,7 @@ class arena {
     }
   }
 
-  /// Once, though a reply may wake who waits already.
+  /// Enters a sender once, though a reply may wake one that waits already.
   void enqueue(node& to, std::uint32_t from) {
     if (!nodes_[from].queued) to.waiters.push_back(from);
     nodes_[from].queued = true;

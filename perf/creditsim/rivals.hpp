@@ -1,6 +1,6 @@
-// What a pattern would take with other rules than ours, in the network's time and with the same
-// memory at each receiver: the same latency, one request a step from a sender, so many handled a
-// step. Simpler than network.hpp, as none of these rules has a ledger.
+// How long a pattern would take with other rules than ours, in the network's time and with the same
+// memory at each receiver: the same latency, one request a step from a sender, the same number
+// handled in a step. It is simpler than network.hpp, as none of these rules has a ledger.
 //
 // Two of them are bounds, and what they assume differs:
 // - clairvoyant has credits at each sender before the sender turns to a receiver, and may serve one
@@ -24,9 +24,9 @@
 namespace penstock::creditsim {
 
 enum class rule : std::uint8_t {
-  unlimited,    ///< memory without end
+  unlimited,    ///< memory without limit
   clairvoyant,  ///< it knows all demand: a message leaves when there will be room for it
-  online,       ///< it knows what everybody wants to send now, and is fair; see below
+  online,       ///< it knows what every node wants to send now, and is fair; see above
   fixed,        ///< a fixed number of credits for each pair; they return with the reply
   rnr,          ///< all send; a message that finds no room is refused, and sent again later
   pause,        ///< as rnr, but then all senders to that receiver stop until it has handled all

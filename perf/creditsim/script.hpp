@@ -15,20 +15,21 @@
 namespace penstock::creditsim {
 
 struct flow {
-  std::uint32_t first = 0, stride = 1, senders = 1;  ///< who sends
-  std::uint32_t target = 0, step = 0;                ///< to whom, and how far on for the next burst
-  std::uint32_t burst = 1, bursts = 1;               ///< messages in one, and how many
+  std::uint32_t first = 0, stride = 1, senders = 1;  ///< which nodes send
+  /// The first burst's target, and how much further on the next one's is.
+  std::uint32_t target = 0, step = 0;
+  std::uint32_t burst = 1, bursts = 1;  ///< messages in one, and how many
   bool mediums = true;
   friend bool operator==(const flow&, const flow&) = default;
 };
 using script = std::vector<flow>;
 
 inline constexpr std::size_t most_flows = 8;
-/// Nothing if the text is none.
+/// Nothing if the text is no script.
 std::optional<script> parse_script(const std::string& text);
 std::string to_text(const script& s);
 std::unique_ptr<pattern> make_script(const script& s, std::uint32_t nodes);
-/// Null if the text is none.
+/// Null if the text is no script.
 std::unique_ptr<pattern> make_script(const std::string& text, std::uint32_t nodes);
 
 }  // namespace penstock::creditsim

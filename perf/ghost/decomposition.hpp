@@ -46,7 +46,7 @@ class decomposition {
   [[nodiscard]] bool possible() const noexcept;
   [[nodiscard]] const triple& parts() const noexcept { return parts_; }
   [[nodiscard]] box box_of(std::uint32_t rank) const noexcept;
-  /// Who lies beyond a face of rank's box; may be rank itself.
+  /// The rank beyond a face of rank's box; it may be rank itself.
   [[nodiscard]] std::uint32_t neighbour(std::uint32_t rank, face f) const noexcept;
 
  private:

@@ -18,8 +18,8 @@ namespace penstock::ghost {
 /// of n have all arrived. So at most the steps n and n + 1 are under way, here and in field.
 class exchange {
  public:
-  /// Registers its handler: before the endpoint starts. Faces go in pieces of at most so many
-  /// bytes, or of the largest Medium's.
+  /// Registers its handler, before the endpoint starts. Faces are sent in pieces of at most
+  /// piece_bytes bytes and at most the largest Medium.
   exchange(endpoint& ep, const decomposition& cut, field& f, std::size_t piece_bytes = ~0ull);
 
   /// Sends the faces of a step. Waits (polling) while credits are short.

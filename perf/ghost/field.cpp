@@ -95,7 +95,7 @@ box field::inner() const noexcept {
 std::vector<box> field::outer() const {
   std::vector<box> parts;
   const box in = inner();
-  box rest;  // what is left: shrinks by two slabs an axis
+  box rest;  // the cells that remain; shrinks by two slabs an axis
   for (unsigned a = 0; a < 3; ++a) rest.hi[a] = own_.extent(a);
   for (unsigned a = 3; a-- > 0;) {
     box low = rest, high = rest;

@@ -11,9 +11,9 @@
 
 namespace penstock::ghost {
 
-/// The state of step n lies in copy n % 2, so a face of step n + 1 that comes early does not touch
-/// what step n still needs. Cells are addressed relative to the box: 0 … extent-1 are its own,
-/// -width … -1 and extent … extent+width-1 are ghosts.
+/// The state of step n lies in copy n % 2, so a face of step n + 1 that comes early does not change
+/// cells that step n still needs. Cells are addressed relative to the box: 0 … extent-1 are its
+/// own, -width … -1 and extent … extent+width-1 are ghosts.
 class field {
  public:
   /// own: this process's box in a cube of edge cells. Starts with the initial temperatures, step 0.
@@ -34,8 +34,9 @@ class field {
   /// Copies doubles [offset, offset + to.size()) of the own cells next to face f, for the
   /// neighbour.
   void pack(std::uint32_t step, face f, std::uint32_t offset, std::span<double> to) const noexcept;
-  /// Writes such doubles, which the neighbour beyond f packed, into the ghosts beyond f. from:
-  /// bytes of doubles, of any alignment. False, and nothing done, if they do not fit the face.
+  /// Writes doubles that the neighbour beyond f has packed into the ghosts beyond f. from: the
+  /// bytes of these doubles, of any alignment. False, with nothing written, if they do not fit the
+  /// face.
   bool unpack(std::uint32_t step, face f, std::uint32_t offset,
               std::span<const std::byte> from) noexcept;
 

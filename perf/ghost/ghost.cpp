@@ -83,8 +83,8 @@ double run(endpoint& ep, exchange& x, field& f, std::uint32_t steps) {
   return static_cast<double>(now_ns() - start) * 1e-9;
 }
 
-/// Everything again in this process alone, without messages. True if each process's box has the
-/// same checksum; names the first that has not.
+/// Computes everything again in this process alone, without messages. True if each process's box
+/// has the same checksum; names the first process whose box differs.
 bool same_alone(const report& r, const decomposition& cut, const options& o) {
   box all;
   all.hi = {o.cells, o.cells, o.cells};

@@ -20,7 +20,7 @@ struct image {
   std::vector<std::uint8_t> rgb;
 };
 
-/// Black, blue, red, orange, white: as a thing that is heated.
+/// Black, blue, red, orange, white: the colours of a thing that is heated.
 std::array<std::uint8_t, 3> colour(double t) noexcept {
   constexpr std::array<std::array<double, 3>, 5> stops = {
       {{8, 8, 24}, {36, 44, 140}, {200, 32, 60}, {250, 160, 30}, {255, 252, 230}}};

@@ -1,4 +1,5 @@
-// What rank 0 gathers at the end: every process's checksum and counts, and a slice of the cube.
+// The results that rank 0 gathers at the end: every process's checksum and counts, and a slice of
+// the cube.
 #pragma once
 
 #include <atomic>

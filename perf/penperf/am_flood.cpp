@@ -58,7 +58,7 @@ class am_flood final : public bench {
         window_(o.window),
         both_(o.both),
         payload_(size_) {
-    // A batch is one sample; in shared memory some ten microseconds of traffic.
+    // A batch is one sample; in shared memory about ten microseconds of traffic.
     batch_ = std::clamp<std::uint64_t>(65536 / std::max<std::uint64_t>(size_, 64), 1, o.chunk);
     if (window_ != 0) batch_ = window_;
     if (iters_ != 0) batch_ = std::min(batch_, iters_);
@@ -119,7 +119,7 @@ class am_flood final : public bench {
       std::uint64_t batches = warm_up != 0 ? warm_up : 16;
       settle(batches * batch_, [&] {
         rate = flood_of(batches).rate / (both_ ? 2 : 1);
-        // The next try is long enough to say something: a fortieth of a second.
+        // The next try is long enough to be significant: a fortieth of a second.
         if (warm_up == 0) batches = batches_in(0.025, rate);
         return rate;
       });
@@ -135,7 +135,7 @@ class am_flood final : public bench {
         static_cast<std::uint64_t>(seconds * rate / static_cast<double>(batch_)), 4, 1u << 22);
   }
 
-  // At the target; with both ways, at both.
+  // Runs at the target; with both ways, at both.
   void arrived(token&, std::uint64_t) { arrivals_.count(0); }
   void loaded(token&, std::span<std::byte> payload, std::uint64_t) {
     arrivals_.count(kind_ == am_kind::medium ? perf::read_all(payload.data(), payload.size()) : 0);

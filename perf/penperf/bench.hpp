@@ -1,5 +1,5 @@
-// What a benchmark is: one file each, one row of the table each. The driver (penperf.cpp) runs the
-// rounds; the rig (rig.hpp) is the two processes it runs between.
+// The interface of a benchmark: each has one file and one row of the table. The driver
+// (penperf.cpp) runs the rounds; the rig (rig.hpp) is the two processes between which it runs.
 #pragma once
 
 #include <memory>
@@ -38,9 +38,10 @@ struct bench_row {
   const char* help;
   bool is_latency;
   bool timed_rounds;  ///< a round lasts options::seconds, and has no fixed number of operations
-  /// What the report calls the kind of it.
+  /// The name of the kind in the report.
   const char* (*kind)(const options& o);
-  /// Fills in what the command line left open; an English complaint if the rest makes no sense.
+  /// Fills in options that the command line left open; answers an English complaint if the rest
+  /// makes no sense.
   std::string (*complete)(options& o);
   std::unique_ptr<bench> (*make)(const options& o);
 };
@@ -49,7 +50,7 @@ std::span<const bench_row> benches_table() noexcept;
 /// Null when there is none of that name.
 const bench_row* find_bench(std::string_view name) noexcept;
 
-// The rows' functions, each in its benchmark's file.
+// The rows' functions; each is in its benchmark's file.
 std::string complete_am_lat(options& o);
 std::unique_ptr<bench> make_am_lat(const options& o);
 std::string complete_am_rate(options& o);

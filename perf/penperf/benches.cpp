@@ -1,4 +1,4 @@
-// The table of benchmarks: a row for each, its functions in a file of its own.
+// The table of benchmarks: one row for each, whose functions are in a file of its own.
 #include "perf/penperf/bench.hpp"
 
 namespace penstock::penperf {

@@ -20,7 +20,7 @@ struct curve {
   std::vector<std::pair<double, double>> points{};
 };
 
-/// Where a value lies on an axis; its values are logarithms of whatever is drawn.
+/// Where a value lies on an axis; its values are logarithms of the quantity drawn.
 struct axis {
   double low = 0, high = 1;
   std::vector<std::pair<double, std::string>> ticks{};
@@ -213,7 +213,7 @@ bool draw_spread(std::span<const perf::measurement> all, const std::string& path
     curve c{name, colour};
     double seen = 0, height = 0;
     for (const auto& p : parts) {
-      c.points.emplace_back(std::log10(p.from), height);  // nothing since the last one
+      c.points.emplace_back(std::log10(p.from), height);  // no samples since the last one
       seen += static_cast<double>(p.count);
       // Nothing is above the largest sample; it is drawn where half a sample would be.
       const double above = std::max(count - seen, 0.5) / count;

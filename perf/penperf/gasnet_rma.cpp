@@ -27,7 +27,7 @@ word *there = nullptr,
 word local[words];
 word sum = 0;
 
-// Each of these carries out a batch. What they all look at lies in variables of theirs, as in a
+// Each of these carries out a batch. All values that the loops read are local variables, as in a
 // client's loop.
 template <class Op>
 void repeat(Op&& op) {

@@ -1,5 +1,5 @@
-// The client of gasnet.h inside penperf: what is measured there stands in a translation unit of its
-// own, as in anybody's program. Ranks 0 and 1 of the job; both are the same process as the C++
+// The client of gasnet.h inside penperf: the measured code is in a translation unit of its own, as
+// in any program. It uses ranks 0 and 1 of the job; each is the same process as the C++
 // interface's, whose job it shares.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace penstock::penperf::gasnet_side {
 /// Collective. device: as --device; empty: the default.
 void start(const std::string& device);
 
-/// What goes there and is answered by a Short, both without arguments.
+/// The exchange that is measured: a message that is answered by a Short, both without arguments.
 struct exchange {
   bool ex = false;      ///< by gasnetex.h, else by gasnet.h
   bool medium = false;  ///< else a Short
   payload_kind payload = payload_kind::ready;
-  std::span<const std::byte> from;  ///< the payload, or what it is made of
+  std::span<const std::byte> from;  ///< the payload, or the data from which it is made
 };
 
 /// The requester: round trips, a sample each, in ticks.

@@ -9,8 +9,8 @@ namespace penstock::penperf {
 /// The folder of the running program.
 std::string own_folder();
 
-/// Becomes the first of `candidates` that exists (the last one is looked up in PATH too), with
-/// these arguments. Returns only if none could be started: what went wrong.
+/// Becomes the first of `candidates` that exists (the last one is looked up in PATH, too), with
+/// these arguments. It returns only if none could be started, and then says why.
 std::string become(const std::vector<std::string>& candidates,
                    const std::vector<std::string>& args);
 

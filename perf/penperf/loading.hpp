@@ -1,6 +1,6 @@
-// How the payload of a Medium or Long comes to be (--payload): it lies there ready; it is made for
-// each message, in a buffer that is then sent; or it is made where it is sent from, by reserve and
-// commit. Making is a copy.
+// How the payload of a Medium or Long is made (--payload): it lies ready; it is made for each
+// message in a buffer, which is then sent; or it is made in the memory from which it is sent, by
+// reserve and commit. Making is a copy.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace penstock::penperf {
 
-/// One thread's; from must stay.
+/// One thread's; `from` must stay valid.
 class loading {
  public:
   using handler = payload_handler<std::uint64_t>;

@@ -1,6 +1,6 @@
-// penperf: becomes penperf-seq, penperf-parsync or penperf-par beside it, the same program linked
-// with the library for one thread, for many that take turns, or for many. The mode is looked for
-// here; everything else is for them to read.
+// penperf: becomes penperf-seq, penperf-parsync or penperf-par beside it, which is the same program
+// linked with the library of that mode. Only the mode is read here; those programs read all other
+// options.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "penperf: --mode %s: seq, parsync or par is wanted\n", mode.c_str());
     return 2;
   }
-  // In a build tree they lie beside this; installed, where nobody looks for programs.
+  // In a build tree they lie beside this program; installed, in a folder that is not on the PATH.
   const std::string here = penstock::penperf::own_folder();
   const std::string why = penstock::penperf::become(
       {here + "/penperf-" + mode, here + "/" PENPERF_LIBEXEC "/penperf-" + mode}, args);

@@ -42,7 +42,7 @@ using job::frame_kind;
 constexpr std::uint64_t grace_ns = 5'000'000'000;
 constexpr std::uint32_t longest_body = 64 * 1024;  // less than a socket holds: nobody waits to send
 
-/// What the two say first. Text fields end in a zero byte.
+/// The first message of each side. Text fields end in a zero byte.
 struct greeting {
   std::array<char, 16> magic{"penperf two 1"};
   std::array<char, 400> measurement{};

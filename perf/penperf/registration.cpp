@@ -1,6 +1,6 @@
-// reg: what it costs to have memory registered (perf/reg): a firehose hit, a miss while there is
-// room, a miss that evicts; the twin is a plain registration that is ended at once. At the
-// requester alone.
+// reg: the cost of having memory registered (perf/reg): a firehose hit, a miss while there is room,
+// a miss that evicts. The twin is a plain registration that is ended at once. Only the requester
+// measures.
 #include <sched.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The two processes of a measurement: rank 0 requests and measures, rank 1 serves. What is to be
-// done next travels as an active message, so that it works on any device. Other ranks only wait.
+// The two processes of a measurement: rank 0 requests and measures, rank 1 serves. Orders to the
+// target travel as active messages, so that they work on any device. Other ranks only wait.
 #pragma once
 
 #include <array>
@@ -70,7 +70,7 @@ class rig {
   figures raw_flood(leg one_way, manner how, std::uint64_t batch, std::span<std::uint64_t> samples);
   figures raw_accesses(access what, std::uint64_t bytes, std::span<std::uint64_t> samples);
   figures raw_stream(access what, manner how, std::uint64_t bytes, std::uint64_t count);
-  /// Waits until the requesters of all pairs have come here; nothing with one pair.
+  /// Waits until the requesters of all pairs have called this; does nothing with one pair.
   void meet();
   /// Lets the target's additional threads poll (--threads), or stops them.
   void pollers(bool on);
@@ -80,7 +80,8 @@ class rig {
   void at_target(std::function<void(std::uint64_t)> f) { called_ = std::move(f); }
   void quit();
 
-  /// The target: polls, which runs the benchmark's handlers, and does what it is told, until quit.
+  /// Called at the target: polls, which runs the benchmark's handlers, and carries out orders,
+  /// until quit.
   void serve();
 
  private:

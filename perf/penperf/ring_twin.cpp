@@ -10,8 +10,8 @@ namespace penstock::penperf {
 
 namespace {
 
-/// Longer payload that is read on arrival crosses in pieces, so that one is written while the one
-/// before is read.
+/// A longer payload that is read on arrival crosses in pieces, so that one piece is written while
+/// the one before is read.
 constexpr std::size_t piece = 4096;
 
 /// Short round trips have rings of their own, small enough to stay near; see twin_ring.hpp.
@@ -25,7 +25,7 @@ struct both_ways {
   perf::ring_memory<far_lines> far[2];
 };
 
-/// One process's ends of a pair of rings, and its window for what is placed.
+/// One process's ends of a pair of rings, and its window for placed payload.
 template <std::uint64_t Lines>
 class ends {
  public:
@@ -41,8 +41,8 @@ class ends {
     for (; n > piece; n -= piece, from += piece) out_.push(from, piece);
     out_.push(from, n);
   }
-  /// give() and take() of `count` messages each way, a ring's fill of them in turn: all but what a
-  /// consumer may have freed and not said yet.
+  /// give() and take() of `count` messages each way, in turn, each time as many as the ring
+  /// certainly holds: the consumer may have freed some slots without having published that yet.
   void swap(leg l, std::uint64_t count, const std::byte* from, placement& at) noexcept {
     const std::uint64_t n = l.placed ? 8 : l.bytes;
     if (n > piece) {  // longer than a ring may be: piece by piece

@@ -1,7 +1,7 @@
-// put_bw, get_bw and atomic_rate: operations without waiting for each, all waited for at the end of
-// the round, or of each window (atomics: at most a window in flight). Time runs until the last is
-// complete. With both ways the target does as much at the same time, and time runs until it has
-// said that it has finished too.
+// put_bw, get_bw and atomic_rate: operations that are not waited for one by one, but all together
+// at the end of the round, or of each window (atomics: at most a window in flight). Time runs until
+// the last is complete. With both ways the target does the same number at the same time, and time
+// runs until it has said that it has finished, too.
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -62,7 +62,7 @@ class rma_flow final : public one_sided_bench {
   // At the requester, from the target.
   void done(token&) { done_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// here() at this process; with both ways also at the target, which is told `order`.
+  /// Calls here() at this process; with both ways also at the target, which is sent `order`.
   template <class Here>
   figures together(rig& r, std::uint64_t order, Here&& here) {
     if (!both_) return here();
@@ -124,7 +124,7 @@ class rma_flow final : public one_sided_bench {
 
   template <class Op, class Finish>
   figures flow(std::uint64_t count, Op&& op, Finish&& finish) {
-    // Atomics keep to their window themselves.
+    // Atomics keep to their window by themselves.
     const bool windowed = window_ != 0 && what_ != access::fetch_add;
     const std::uint64_t each = windowed ? std::min(window_, count) : batch(count);
     samples_.resize(std::max<std::uint64_t>(1, count / each));

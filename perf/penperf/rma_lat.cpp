@@ -53,8 +53,8 @@ class rma_lat final : public one_sided_bench {
   }
 
  private:
-  /// How many operations a sample, and samples a round: the same on both sides, from the first
-  /// look.
+  /// Decides how many operations a sample has, and how many samples a round: the same on both
+  /// sides, after the first measurement.
   void length(double ns_each) {
     if (!samples_.empty()) return;
     batch_ = places_.alone() ? operations_a_sample(ns_each) : 1;

@@ -5,8 +5,8 @@
 
 namespace penstock::penperf {
 
-/// Operations that go before each measurement (--warm-up); 0: until the rate has settled. Set once,
-/// before anything is measured.
+/// Operations before each measurement (--warm-up); 0: until the rate has settled. Set once, before
+/// the first measurement.
 inline std::uint64_t warm_up_operations = 0;
 
 /// Repeats chunk(), which carries out `operations` operations and returns their median time or

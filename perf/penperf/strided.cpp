@@ -1,7 +1,7 @@
 // strided: a strided put of gasnet.h, 1,024 pieces of --size bytes (64) that lie twice as far apart
-// on both sides, until it is complete. Its twin is what a client would do without: the better of
-// one put for each piece, all in flight, and of packing by hand, one put, and a message that has
-// the target unpack.
+// on both sides, until it is complete. Its twin is what a client would do without that call, the
+// faster of two: one put for each piece, all in flight; or packing by hand, one put, and a message
+// that makes the target unpack.
 #include <gasnet_vis.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ void must_gasnet(int rc, const char* what) {
   if (rc != GASNET_OK) fatal(1, "%s: %s", what, gasnet_ErrorDesc(rc));
 }
 
-// The segment: where pieces go, and where packed ones lie before they are unpacked.
+// The segment: the destination of pieces, and of packed ones before they are unpacked.
 std::byte *here = nullptr, *there = nullptr;
 std::size_t piece = 64;
 bool unpacked = false, finished = false;

@@ -1,5 +1,5 @@
-// The raw twin of a measurement, whatever the device: the same exchange between the same two
-// processes with nothing of the library in it.
+// The raw twin of a measurement, on any device: the same exchange between the same two processes
+// without the library.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ struct leg {
 /// A one-sided operation; fetch_add is of 8 bytes.
 enum class access { put, get, fetch_add };
 
-/// How a flood or a stream goes, if not one way and as fast as it can.
+/// How a flood or a stream is sent, if not one way and as fast as possible.
 struct manner {
   std::uint32_t both = 0;  ///< 1: the target sends as many, at the same time
   std::uint32_t window =
       0;  ///< not 0: after this many it waits for an answer, or this many are in flight
 };
 
-/// What was found, at the requester; empty at the target.
+/// The results, at the requester; empty at the target.
 struct figures {
   perf::summary ns;  ///< per operation
   double rate = 0;   ///< operations per second

@@ -1,4 +1,4 @@
-// The twin on a verbs device: perf/twin_verbs.hpp behind the face of twin.hpp.
+// The twin on a verbs device: perf/twin_verbs.hpp behind the interface of twin.hpp.
 #include <vector>
 
 #include "lib/base/log.hpp"

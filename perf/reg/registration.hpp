@@ -1,6 +1,6 @@
-// What it costs to have memory registered: a firehose hit, a miss while there is room, a miss that
+// The cost of having memory registered: a firehose hit, a miss while there is room, a miss that
 // evicts (a working set twice the limit), and the twin of all three, a plain registration that is
-// ended at once. One process; the device is whatever the registrar registers with.
+// ended at once. One process; the device is the one with which the registrar registers.
 #pragma once
 
 #include <cstddef>

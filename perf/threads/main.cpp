@@ -1,6 +1,6 @@
 // threads: messages and puts a second of all threads of a job together, each thread with its
-// partner in the neighbouring process. So that processes of many threads can be put beside many
-// processes of one, with as many threads in all:
+// partner in the neighbouring process. It compares processes of many threads with many processes of
+// one thread, with the same number of threads in all:
 //
 //   penrun -n 2 threads --threads 2           # a domain for each thread
 //   penrun -n 2 threads --threads 2 --domains 1
@@ -95,9 +95,9 @@ class measurement {
     told_.fetch_add(1, std::memory_order_release);
   }
 
-  /// Every thread of every process does what make(thread) gives it for the given time; `count` is
-  /// what this process has to show for it. The sum of rates, at rank 0. What a thread works with
-  /// lies on its own stack, where nobody else writes.
+  /// Every thread of every process repeats what make(thread) returns for the given time; `count`
+  /// counts what this process has done. Answers the sum of rates, at rank 0. A thread's data lie on
+  /// its own stack, where no other thread writes.
   template <class Make, class Count>
   double all(Make&& make, Count&& count) {
     std::atomic<unsigned> working{threads_};

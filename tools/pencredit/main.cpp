@@ -1,5 +1,6 @@
-// pencredit: shows who lends to whom, from the statistics that processes write with the setting
-// CREDIT_STATS (files penstock_credits.RANK; one JSON object a line, see credit/snapshot.hpp).
+// pencredit: shows which rank lends to which, from the statistics that processes write with the
+// setting CREDIT_STATS (files penstock_credits.RANK; one JSON object a line, see
+// credit/snapshot.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +15,8 @@ namespace {
 
 using penstock::svg::heat_map;
 
-/// One line "rank lends to peer" with what both sides said; a rank whose file is missing says
-/// nothing.
+/// One line "rank lends to peer" with the figures of both sides; a rank whose file is missing has
+/// none.
 struct pair_figures {
   std::uint32_t loan = 0;                                    // as the lender says
   std::uint32_t send = 0, in_use = 0, most = 0, stalls = 0;  // as the borrower says

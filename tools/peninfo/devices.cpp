@@ -77,7 +77,7 @@ std::string devices_text(const std::vector<device_info>& devices) {
   for (const auto& d : devices) {
     out += fmt::format("{}{}  ({})\n", out.empty() ? "" : "\n", d.name, d.library);
     if (!d.problem.empty()) out += fmt::format("  cannot be used: {}\n", d.problem);
-    if (d.limits.max_qp == 0) continue;  // never got as far as asking
+    if (d.limits.max_qp == 0) continue;  // its limits could not be queried
     out += limits_text(d.limits);
     for (const auto& p : d.ports) out += port_text(p);
   }

@@ -1,4 +1,4 @@
-// Devices as text for people.
+// Devices as text for the user.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// peninfo: what there is on this machine for Penstock to use, and how it is set.
+// peninfo: lists what Penstock can use on this machine, and how it is set.
 #include <cstdio>
 #include <penstock/penstock.hpp>
 
@@ -19,7 +19,7 @@ int print_settings() {
   return 0;
 }
 
-// Opens what a program would open, and says why.
+// Opens the device that a program would open, and says why.
 int print_choice() {
   const auto s = penstock::read_settings();
   if (!s) {
@@ -36,7 +36,7 @@ int print_choice() {
   return 0;
 }
 
-// In a job of several: what each pins in this one, and how it reaches the others, one by one.
+// In a job of several processes: what each pins in this job, and how it reaches each of the others.
 int print_job(penstock::endpoint& ep) {
   if (auto r = ep.start(0); !r) {
     std::fprintf(stderr, "peninfo: %s\n", r.error().message().c_str());

@@ -47,7 +47,7 @@ class agent {
   void where() const;
   void push_socket(child& c);
   void push_input();
-  // Passes on what is there now; closes at the end.
+  // Passes on the output that is there now; closes at the end.
   void drain(int& fd, relay_kind kind, std::uint32_t rank);
   void drain_all(std::uint32_t rank);
   void reap();
@@ -68,7 +68,7 @@ class agent {
 };
 
 int agent::run() {
-  // What this process would print by mistake must not get onto the link.
+  // Anything that this process might print by mistake must not get onto the link.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) {
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(null, fd);
@@ -83,7 +83,7 @@ int agent::run() {
   while (turn()) {
   }
   kill_descendants();
-  // What still waits was said before the end.
+  // Messages that still wait were written before the end.
   for (int tries = 0; link_.out_if_waiting() >= 0 && tries < 20; ++tries) {
     pollfd p{link_.out_if_waiting(), POLLOUT, 0};
     ::poll(&p, 1, 100);
@@ -239,7 +239,7 @@ void agent::push_input() {
     const auto n = ::write(input_, to_input_.data(), to_input_.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) {  // nobody reads it any more
+    if (n < 0) {  // its reader has gone
       link_.send_value(relay_kind::input, 0, static_cast<std::uint64_t>(to_input_.size()));
       to_input_.clear();
       return;
@@ -264,7 +264,7 @@ void agent::drain(int& fd, relay_kind kind, std::uint32_t rank) {
       return;
     }
     link_.send(kind, rank, {buffer, static_cast<std::size_t>(n)});
-    // One that writes without end must not keep the others waiting.
+    // A process that writes without end must not keep the others waiting.
     if (kind != relay_kind::said && static_cast<std::size_t>(n) < sizeof buffer) return;
     if (kind != relay_kind::said && link_.waiting() > enough_waiting) return;
   }
@@ -277,7 +277,8 @@ void agent::drain_all(std::uint32_t rank) {
   drain(c.err, relay_kind::err, rank);
 }
 
-// A death by signal is passed on before the exits of those who noticed it and ended themselves.
+// A death by signal is passed on before the exits of processes that noticed it and ended
+// themselves.
 void agent::reap() {
   signalfd_siginfo info;
   while (::read(signals_, &info, sizeof info) > 0) {

@@ -27,7 +27,7 @@ penstock::result<void> binding::prepare(const std::string& to) {
            : to == "numa"   ? HWLOC_OBJ_NUMANODE
            : to == "socket" ? HWLOC_OBJ_PACKAGE
                             : HWLOC_OBJ_CORE;
-  // Of a machine that is shared by taskset or a container, only this part.
+  // On a machine that taskset or a container divides, only this part counts.
   if (hwloc_topology_init(&p.topology) != 0 ||
       hwloc_topology_set_flags(p.topology, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING |
                                                HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM) != 0 ||

@@ -9,8 +9,8 @@
 
 namespace penrun {
 
-/// The host's cores, hardware threads, NUMA nodes or sockets as hwloc finds them, of those that
-/// this process may use. Made before the processes are started; each binds itself.
+/// The host's cores, hardware threads, NUMA nodes or sockets that this process may use, as hwloc
+/// finds them. Made before the processes are started; each binds itself.
 class binding {
  public:
   binding();
@@ -20,7 +20,7 @@ class binding {
 
   /// to: core, hwthread, numa, socket, or none. Cost: tens of milliseconds, once.
   penstock::result<void> prepare(const std::string& to);
-  /// Binds the calling process to the i-th of them, counted round and round; nothing for none.
+  /// Binds the calling process to the i-th of them, modulo their number; does nothing for none.
   void bind(std::uint32_t i) const;
 
  private:

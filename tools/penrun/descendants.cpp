@@ -40,7 +40,7 @@ bool read_stat(pid_t pid, facts& f) {
          std::sscanf(after + 1, " %c %d %*d %*d %*d %*d %u", &f.state, &f.parent, &f.flags) == 3;
 }
 
-// From /proc/PID/status: the signals that it has handlers for, a bit each.
+// From /proc/PID/status: the signals for which the process has handlers, a bit each.
 bool catches(pid_t pid, int sig) {
   char text[64];
   std::snprintf(text, sizeof text, "/proc/%d/status", pid);
@@ -77,7 +77,7 @@ std::vector<pid_t> descendants() {
     if (read_stat(pid, f) && f.state != 'Z' && f.state != 'X')
       children.emplace(f.parent, pid);
     else if (f.state == 'Z')
-      children.emplace(f.parent, -pid);  // cannot be killed, but has to be walked through
+      children.emplace(f.parent, -pid);  // it cannot be killed, but its children have to be visited
   }
   ::closedir(proc);
   std::vector<pid_t> out, walk{::getpid()};

@@ -20,8 +20,8 @@
 namespace penrun {
 namespace {
 
-// Moves what the terminal gives to the keeper's standard input. The keeper and the job are in
-// process groups of their own, where reading the terminal would stop them.
+// Moves the terminal's input to the keeper's standard input. The keeper and the job are in process
+// groups of their own, where reading the terminal would stop them.
 class terminal {
  public:
   explicit terminal(int to) : to_(to) {}
@@ -51,8 +51,8 @@ sigset_t stop_only() {
   return set;
 }
 
-// SIGTSTP is pending: this process stops as any process does, by the kernel's hand. So a SIGCONT
-// takes it back at any moment, also before it has stopped; it would not undo a stop of our own.
+// SIGTSTP is pending: the kernel stops this process as it does any other. So a SIGCONT cancels the
+// stop at any moment, even before it; it would not undo a stop of our own.
 void stop(pid_t keeper) {
   const sigset_t set = stop_only();
   ::kill(keeper, SIGTSTP);
@@ -60,7 +60,7 @@ void stop(pid_t keeper) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
-// stops: readable when SIGTSTP is pending, which is not to be read from it.
+// stops: readable when SIGTSTP is pending; the signal must not be read from it.
 int watch(pid_t keeper, int signals, int stops, terminal input) {
   for (;;) {
     pollfd fds[] = {{signals, POLLIN, 0}, {input.fd(), POLLIN, 0}, {stops, POLLIN, 0}};

@@ -45,7 +45,7 @@ penstock::result<std::vector<host>> spread(const std::string& list, std::uint32_
                                    [&](const place& q) { return q.name == p->name; });
     if (same == places.end())
       places.push_back(std::move(*p));
-    else  // named twice: room for both; without limits nothing is added
+    else  // named twice: the numbers are added; without a number there is no limit
       same->most = same->most > UINT32_MAX - p->most ? UINT32_MAX : same->most + p->most;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }

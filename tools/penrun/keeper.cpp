@@ -1,6 +1,6 @@
-// See keeper.hpp. One loop around poll(2); what a process says is the service's, its output a
-// line_stream's; other hosts are in keeper_remote.cpp; whose end ends the job, in
-// keeper_verdict.cpp; here are starts, signals and clocks.
+// See keeper.hpp. One loop around poll(2). The service handles the processes' messages, a
+// line_stream their output; other hosts are in keeper_remote.cpp; keeper_verdict.cpp judges which
+// process's end ends the job. Here are starts, signals and clocks.
 #include "tools/penrun/keeper.hpp"
 
 #include <poll.h>
@@ -31,19 +31,19 @@ using penstock::job::death;
 namespace {
 
 constexpr int timed_out = 124;  // as timeout(1)
-// How long after the time limit penrun itself ends at the latest, though it waits for who reads its
-// standard error: the stacks' 5 s, and what ends killed processes on this host, or on others.
+// How long after the time limit penrun itself ends at the latest, even if its standard error is not
+// read: 5 s for the stacks, and the time to end killed processes on this host, or on others.
 constexpr std::uint64_t after_limit_ns = 16'000'000'000, after_limit_far_ns = 30'000'000'000;
 // How long a host may take to say that all there has been killed.
 constexpr std::uint64_t unreachable_ns = 20'000'000'000;
-// How long a process may live after SIGKILL: one that waits in the kernel for a device may for
+// How long a process may live after SIGKILL: one that waits in the kernel for a device may live for
 // ever.
 constexpr std::uint64_t unkillable_ns = 10'000'000'000;
 constexpr std::uint64_t between_looks_ns = 20'000'000;
 // How long after the job's end a process that does not notice it by itself is told by SIGQUIT.
 constexpr std::uint64_t quit_after_ns = 1'000'000'000;
 
-// The guard ends what is left.
+// The guard ends the processes that are left.
 void end_late(int) { ::_exit(timed_out); }
 
 void end_at_the_latest_in(std::uint64_t ns) {
@@ -96,7 +96,7 @@ bool keeper::start_all() {
     std::fprintf(stderr, "penrun: %s\n", bound.error().message().c_str());
   std::uint64_t looked_ns = now_ns();
   for (std::uint32_t rank = 0; rank < options_.processes; ++rank) {
-    // Signals, clocks and ends count meanwhile; looking costs what there are processes.
+    // Signals, clocks and ends are heeded meanwhile; a look costs time for each process.
     if (now_ns() - looked_ns > between_looks_ns) {
       turn(0);
       if (over_ || asked_to_end_) return true;
@@ -161,8 +161,8 @@ void keeper::turn(int wait) {
       std::fprintf(stderr, "penrun: rank %u %s\n", rank, members_[rank].fault());
       end_job({static_cast<int>(rank), 1}, 1);
     }
-    // That it is gone is known when it has been reaped, and then it is known why. A process may
-    // also have become another program.
+    // Whether and why it has ended is known when it has been reaped. A process may also have become
+    // another program.
     if (member& m = members_[rank]; m.hung_up && pids_[rank] > 0 && !is_ending(pids_[rank]))
       m.gone = true;
   }
@@ -184,7 +184,7 @@ void keeper::on_signal() {
     if (sig == SIGCHLD) continue;
     signal_all(sig);
     if (sig != SIGINT && sig != SIGTERM && sig != SIGQUIT && sig != SIGHUP) continue;
-    // They may end in their own way; whoever does not is ended when the grace is over. A second
+    // They may end in their own way; those that do not are ended when the grace is over. A second
     // signal ends the grace.
     if (asked_to_end_) kill_ns_ = now_ns();
     asked_to_end_ = true;
@@ -214,7 +214,7 @@ void keeper::reap() {
     }
     *it = 0;
     const auto rank = static_cast<std::uint32_t>(it - pids_.begin());
-    // What it said before it ended counts: an abort, its leave.
+    // Its last messages count: an abort, or that it left.
     if (!service_.receive(rank)) members_[rank].finalized = false;
     ended_.push_back({rank, status});
   }
@@ -286,8 +286,8 @@ void keeper::give_up() {
   alive_ = 0;
 }
 
-// Ends all now. The loop goes on until they are reaped; a kill is repeated in case one was born
-// since.
+// Ends all processes now. The loop goes on until they are reaped; a kill is repeated in case a
+// process was born since.
 void keeper::hurry() {
   end_job({-1, -SIGKILL}, 128 + SIGKILL);
   const std::uint64_t now = now_ns();
@@ -298,7 +298,7 @@ void keeper::hurry() {
     if (now - hurry_ns_ > unkillable_ns) give_up();
     return;
   }
-  // The agents do it, so that the shells live until they have said that it is done.
+  // The agents do the killing, so the shells live until the agents have reported that it is done.
   for (auto& r : remotes_) {
     r.link->send(relay_kind::kill, 0);
     if (now - hurry_ns_ > unreachable_ns) lose(r, "does not answer", 1);

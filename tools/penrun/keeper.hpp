@@ -6,8 +6,8 @@
 namespace penrun {
 
 /// Returns the job's exit code: the first that is not zero, 128 + signal for a death, 124 when the
-/// time limit was reached. Nothing it started is left when it returns. lifeline: readable when
-/// whoever started penrun is gone, which ends the job at once.
+/// time limit was reached. No process that it started is left when it returns. lifeline: readable
+/// when the program that started penrun is gone, which ends the job at once.
 int keep(const options& o, int lifeline);
 
 }  // namespace penrun

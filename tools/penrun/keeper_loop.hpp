@@ -44,7 +44,7 @@ class keeper {
   void settle();
   void on_exit(std::uint32_t rank, int status);
   void end_job(penstock::job::death d, int code);
-  // The first that is not zero counts.
+  // The first code that is not zero counts.
   void note_code(int code) {
     if (code_ == 0 && !decided_) code_ = code & 255;
   }

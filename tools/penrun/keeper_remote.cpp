@@ -1,4 +1,4 @@
-// The keeper's part for other hosts: what their agents say takes the place of sockets, pipes and
+// The keeper's part for other hosts: messages of their agents take the place of sockets, pipes and
 // wait statuses.
 #include <poll.h>
 #include <unistd.h>
@@ -87,7 +87,7 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
   }
 }
 
-// What it passed on before its end is read first.
+// The messages that it passed on before its end are read first.
 void keeper::shell_ended(remote_host& r) {
   if (!r.open) return;
   hear(r);
@@ -96,7 +96,7 @@ void keeper::shell_ended(remote_host& r) {
   lose(r, "the remote shell has ended", 1);
 }
 
-// None of its processes can be heard of any more.
+// No message of its processes can arrive any more.
 void keeper::lose(remote_host& r, const char* why, int code) {
   bool first = true;
   for (std::uint32_t rank = r.where.first; rank < r.where.first + r.where.count; ++rank) {
@@ -110,7 +110,7 @@ void keeper::lose(remote_host& r, const char* why, int code) {
   }
 }
 
-// The agents end what is left on their hosts when they see the end of their input, and then end
+// The agents end all processes on their hosts when they see the end of their input, and then end
 // themselves.
 void keeper::leave_remotes() {
   for (auto& r : remotes_) r.link->close_out();

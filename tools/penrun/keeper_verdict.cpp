@@ -1,7 +1,7 @@
-// Whose end ends the job, and with which code. Those who lose a peer complain (they abort, or exit
-// with a code of their own), and that may be heard before the peer itself has been reaped. So a
-// complaint waits for those who were ending when it was heard: a death by signal, or an exit
-// without a word, counts before it.
+// Which process's end ends the job, and with which code. Processes that lose a peer complain (they
+// abort, or exit with a code of their own), and a complaint may arrive before the peer itself has
+// been reaped. So a complaint waits for the processes that were ending when it arrived: a death by
+// signal, or an exit without a word, counts before it.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 // A process may take long to end (its memory goes first), but not for ever.
 constexpr std::uint64_t witness_ns = 2'000'000'000;
-// What is on its way from other hosts; who is ending there cannot be seen from here.
+// Reports may be on their way from other hosts, whose ending processes cannot be seen from here.
 constexpr std::uint64_t relay_ns = 100'000'000;
 
 }  // namespace
@@ -33,7 +33,7 @@ void keeper::judge() {
   service_.give_up_if_incomplete();
 }
 
-// True if somebody says or shows that it failed, and nobody has died by a signal, which needs no
+// True if a process says or shows that it failed, and none has died by a signal, which needs no
 // waiting.
 bool keeper::complaint() const {
   bool any = std::any_of(members_.begin(), members_.end(),
@@ -54,7 +54,7 @@ void keeper::call_witnesses() {
   for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
     const member& m = members_[rank];
     if (pids_[rank] <= 0 || !is_ending(pids_[rank])) continue;
-    // What it said before it began to end is there by now.
+    // All messages that it sent before it began to end have arrived by now.
     if (service_.receive(rank) && !m.finalized && !m.abort_code) witnesses_.push_back(rank);
   }
   if (!witnesses_.empty() || !remotes_.empty())
@@ -62,8 +62,8 @@ void keeper::call_witnesses() {
 }
 
 void keeper::settle() {
-  // 0: a death by signal, 1: an exit without a word, 2: one with code 0, 3: what has been said
-  // counts.
+  // 0: a death by signal, 1: an exit without a word, 2: one with code 0, 3: the process has said
+  // why it ends.
   const auto weight = [this](const ending& e) {
     const member& m = members_[e.rank];
     return m.finalized || m.abort_code ? 3 : WIFSIGNALED(e.status) ? 0 : e.status != 0 ? 1 : 2;
@@ -109,12 +109,12 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   if (code == 0 && m.finalized) code = m.final_code & 255;
   if (m.finalized || !m.joined) {
     note_code(code);
-    // A process that never joined is no member that others can miss, unless they wait for it, or it
+    // A process that never joined is not missed by the others, unless they wait for it or its code
     // says that it failed.
     if (!m.finalized && (code != 0 || service_.incomplete())) end_job({rank_int, code}, code);
     return;
   }
-  // The others miss it, whatever its code: 0 is no success, or the job's code would depend on
+  // The others miss it, whatever its code. 0 is no success here, or the job's code would depend on
   // whether they had time to notice.
   if (code == 0 && !over_ && !options_.quiet)
     std::fprintf(stderr, "penrun: rank %u ended without leaving the job (by _exit?): code 1\n",

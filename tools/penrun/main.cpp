@@ -1,5 +1,5 @@
-// penrun: starts N processes of a program as one job, with nothing else installed than a remote
-// shell where other hosts are named.
+// penrun: starts N processes of a program as one job. It needs nothing else installed, except a
+// remote shell if other hosts are named.
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,7 +26,7 @@ int complain(const penstock::failure& why, int code = 2) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Started by another penrun, on another host.
+  // Another penrun, on another host, has started this one.
   if (argc == 2 && std::string_view(argv[1]) == "--agent")
     return penrun::guard([](int lifeline) { return penrun::serve_as_agent(lifeline); });
   penrun::options o;
@@ -80,8 +80,8 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "penrun: -x %s: it is not set here\n", name.c_str());
     o.export_names.push_back(name);
   }
-  unsetenv("PENSTOCK_LAUNCH");  // of a job that we may be a process of
-  // Read here already: a mistake is told once and not by every process.
+  unsetenv("PENSTOCK_LAUNCH");  // of a job in which this may itself be a process
+  // Read here already, so that a mistake is reported once and not by every process.
   const auto settings = penstock::read_settings();
   if (!settings) return complain(settings.error());
   if (!hostfile.empty()) {

@@ -1,4 +1,4 @@
-// What the user asked penrun for. Filled by main.cpp, read by the rest of this folder.
+// The options that the user gave penrun. Filled by main.cpp, read by the rest of this folder.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct options {
   std::vector<std::string> export_names;  ///< environment that goes to other hosts too
   std::vector<std::string> command;
   bool label = false;            ///< "[rank] " before each line
-  std::string bind = "none";     ///< what each process of a host is bound to one of: binding.hpp
+  std::string bind = "none";     ///< each process of a host is bound to one of these: binding.hpp
   bool quiet = false;            ///< says nothing about deaths
   std::uint64_t timeout_ns = 0;  ///< of the whole job; 0: none
   std::uint64_t grace_ns = 0;    ///< between the end of one process and SIGKILL for the others

@@ -30,7 +30,7 @@ void line_stream::forward() {
     if (n > 0) {
       take({buffer, static_cast<std::size_t>(n)});
       if (broken_) close();
-      // What is left is seen by the next poll: a process that writes without end keeps nobody
+      // The rest is read in the next poll, so a process that writes without end keeps no other
       // waiting.
       return;
     }
@@ -78,7 +78,7 @@ void line_stream::put_lines(std::string_view lines) {
   put(out);
 }
 
-// False when it is not worth waiting for any longer.
+// False when waiting any longer is useless.
 bool line_stream::wait_for_room() const {
   for (;;) {
     const bool late = limit_ns != 0 && penstock::now_ns() > limit_ns;
@@ -95,7 +95,7 @@ bool line_stream::wait_for_room() const {
 void line_stream::put(std::string_view text) {
   while (!text.empty() && !broken_) {
     if (lost[to_ == STDOUT_FILENO ? 0 : 1] || !wait_for_room()) return;
-    // A pipe that has room takes this much without making us wait.
+    // A pipe that has room takes this many bytes without making us wait.
     const auto n = ::write(to_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (n >= 0) {
       text.remove_prefix(static_cast<std::size_t>(n));
@@ -107,7 +107,7 @@ void line_stream::put(std::string_view text) {
   }
 }
 
-// The job goes on: what it computes may be worth more than what it says.
+// The job goes on: its results may be worth more than its output.
 void line_stream::fail(int code) {
   const bool out = to_ == STDOUT_FILENO;
   lost[out ? 0 : 1] = true;

@@ -25,18 +25,18 @@ class line_stream {
 
   [[nodiscard]] int fd() const noexcept { return from_; }
   [[nodiscard]] bool open() const noexcept { return from_ >= 0; }
-  /// Forwards what is there now. At the end of input, or when nobody reads our output any more (the
-  /// process then gets SIGPIPE, as in a shell's pipeline), closes the pipe.
+  /// Forwards the output that is there now. Closes the pipe at the end of input, or when the reader
+  /// of our output has gone (the process then gets SIGPIPE, as in a shell's pipeline).
   void forward();
-  /// Forwards until nothing more comes, and closes.
+  /// Forwards until no more comes, and closes.
   void finish();
   /// The same for output that comes by another way than a pipe (from is -1 then).
   void take(std::string_view text);
-  /// After this time (of now_ns(); 0: never), and when a signal that ends is waiting, output that
-  /// nobody takes is dropped: a reader that has stopped must not stop penrun.
+  /// After this time (of now_ns(); 0: never), and when a signal that ends the job is waiting,
+  /// output that is not read is dropped: a reader that has stopped must not stop penrun.
   static void give_up_at(std::uint64_t when_ns) noexcept;
-  /// True if output could not be written for another reason than that its reader has gone. It was
-  /// told when it happened.
+  /// True if output could not be written for another reason than that its reader has gone. This was
+  /// reported when it happened.
   [[nodiscard]] static bool lost_output() noexcept;
 
   /// Forwards a line that the taker was given.
@@ -54,8 +54,8 @@ class line_stream {
   std::string prefix_;
   bool end_lines_ = false;
   taker taker_;
-  bool broken_ = false;  ///< nobody reads our output any more
-  std::string held_;     ///< the line begun and not ended
+  bool broken_ = false;  ///< the reader of our output has gone
+  std::string held_;     ///< a line that has begun and not ended
 };
 
 }  // namespace penrun

@@ -1,6 +1,6 @@
-// What a penrun and those it starts on other hosts (agents) say to each other, over the standard
-// input and output of a remote shell: messages of a kind, a rank and bytes. Both are the same
-// program.
+// The messages between a penrun and those that it starts on other hosts (agents), over the standard
+// input and output of a remote shell. A message has a kind, a rank and bytes. Both ends are the
+// same program.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ enum class relay_kind : std::uint32_t {
 class relay {
  public:
   using receiver = std::function<void(relay_kind, std::uint32_t rank, std::span<const std::byte>)>;
-  /// in, out: nonblocking, owned. greeting: an agent's first word, which the other end looks for in
-  /// what a remote shell may print before.
+  /// in, out: nonblocking, owned. agent: this end begins with a greeting, for which the other end
+  /// looks in whatever a remote shell may print before.
   relay(int in, int out, bool agent);
   ~relay();
   relay(const relay&) = delete;
@@ -45,7 +45,7 @@ class relay {
   [[nodiscard]] int out_if_waiting() const noexcept { return sent_ < pending_.size() ? out_ : -1; }
   /// Bytes that wait to be sent.
   [[nodiscard]] std::size_t waiting() const noexcept { return pending_.size() - sent_; }
-  /// True once the agent has been heard.
+  /// True once the agent's greeting has come.
   [[nodiscard]] bool greeted() const noexcept { return greeted_; }
 
   void send(relay_kind kind, std::uint32_t rank, std::span<const std::byte> body = {});
@@ -57,8 +57,8 @@ class relay {
   void flush();
   /// Sends no more: the other end sees the end of its input.
   void close_out();
-  /// Hands on what has come. False when nothing more can come: the other end is gone, or sent what
-  /// makes no sense.
+  /// Hands on the messages that have come. False when no more can come: the other end is gone, or
+  /// has sent a malformed one.
   [[nodiscard]] bool receive(const receiver& f);
 
  private:

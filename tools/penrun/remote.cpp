@@ -35,8 +35,8 @@ std::vector<std::string> words(std::string_view text) {
   return out;
 }
 
-// Of the environment goes along: the library's settings, what was exported, and what programs need
-// to be found and checked.
+// These variables go along: the library's settings, those that were exported, and those that
+// programs need to be found and checked.
 bool goes_along(const options& o, std::string_view name) {
   if (name == "PENSTOCK_LAUNCH") return false;
   for (const std::string_view prefix : {"PENSTOCK_", "GASNET_"})

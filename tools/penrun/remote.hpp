@@ -25,11 +25,11 @@ struct remote_host {
 };
 
 /// Starts the agent of h and tells it what to run; does not wait for it. name: the job's. The shell
-/// is killed when this process ends. This host by its own name, or as localhost, needs no shell.
+/// is killed when this process ends. This host, by its own name or as localhost, needs no shell.
 penstock::result<remote_host> start_remote(const options& o, const host& h,
                                            const std::string& name);
 
-/// What the first message says, read by the agent.
+/// The contents of the first message, which the agent reads.
 struct remote_start {
   options o;
   std::string name;
@@ -38,7 +38,7 @@ struct remote_start {
   std::vector<std::string> environment;  ///< NAME=VALUE
 
   [[nodiscard]] std::vector<std::byte> pack() const;
-  /// False if the bytes make no sense.
+  /// False if the bytes are malformed.
   [[nodiscard]] bool unpack(std::span<const std::byte> body);
 };
 

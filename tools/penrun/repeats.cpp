@@ -8,9 +8,9 @@
 namespace penrun {
 namespace {
 
-// What a process has between its words and its end, and what others wait to be shown.
+// How long a process may take from its last line to its end, and how long a line is kept back.
 constexpr std::uint64_t keep_ns = 500'000'000;
-// Who says the same later than this does not fail for the same reason.
+// A process that prints the same later than this does not fail for the same reason.
 constexpr std::uint64_t memory_ns = 10'000'000'000;
 constexpr std::size_t memory_lines = 256;
 constexpr std::size_t quoted = 64;
@@ -55,7 +55,7 @@ void repeats::show(std::uint32_t rank, std::string_view line) {
 void repeats::take(std::uint32_t rank, std::string_view line) {
   const std::uint64_t now = penstock::now_ns();
   while (!shown_.empty() && shown_.front().at_ns + memory_ns < now) shown_.pop_front();
-  // What follows a line that is kept is kept too, so that a process's lines stay in order.
+  // Lines behind a kept one are kept, too, so that a process's lines stay in order.
   const auto at = kept_.find(rank);
   if (at == kept_.end() && !said_by_another(rank, words_of(line))) return show(rank, line);
   kept& k = kept_[rank];

@@ -1,6 +1,6 @@
 // Lines that several failing processes print alike. When a failing process writes a line to
-// standard error that another has just written, the line is shown once, and at the job's end with
-// the ranks of the others. Lines of processes that do not fail are all shown, a moment later.
+// standard error that another has just written, the line is shown once, and again at the job's end,
+// with the ranks of the others. Lines of processes that do not fail are all shown, a moment later.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,21 @@ namespace penrun {
 class repeats {
  public:
   using shower = std::function<void(std::uint32_t rank, std::string_view line)>;
-  /// show: puts out a line of a rank.
+  /// show: prints a line of a rank.
   explicit repeats(shower show) : show_(std::move(show)) {}
 
   /// A line that `rank` has written: shown now, or kept.
   void take(std::uint32_t rank, std::string_view line);
-  /// The process has failed: of what is kept, what others have written is counted, the rest shown.
+  /// The process has failed: of its kept lines, those that others have written too are counted, the
+  /// rest are shown.
   void failed(std::uint32_t rank);
-  /// Shows what is kept of this rank.
+  /// Shows the kept lines of this rank.
   void release(std::uint32_t rank);
-  /// Shows what has been kept for long enough.
+  /// Shows the lines that have been kept for long enough.
   void release_old();
-  /// When that will be; 0: nothing is kept.
+  /// The time of the next release_old(); 0: no line is kept.
   [[nodiscard]] std::uint64_t next_ns() const;
-  /// Whose lines were not shown, a line of text for each.
+  /// The ranks whose lines were not shown: a line of text for each such line.
   [[nodiscard]] std::string summary() const;
 
  private:

@@ -81,7 +81,7 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
     case frame_kind::fence:
       m.again_ = m.finalized;
       if (m.waiting_ && !m.again_) return false;
-      m.waiting_ = kind;  // so that it is answered, if only that the job is over
+      m.waiting_ = kind;  // so that it gets an answer, if only that the job is over
       if (m.again_) return false;
       m.contribution_ = std::move(body);
       return true;
@@ -114,7 +114,7 @@ void service::answer_if_complete() {
   bytes all;
   for (auto& m : members_) {
     if (*m.waiting_ != kind)
-      return give_up();  // they call different collectives: none can complete
+      return give_up();  // the processes call different collectives: none can complete
     if (kind != frame_kind::exchange) continue;
     const auto n = static_cast<std::uint32_t>(m.contribution_.size());
     const auto* length = reinterpret_cast<const std::byte*>(&n);

@@ -1,5 +1,5 @@
-// Serves the processes of the job: collects their contributions, answers when all are there, and
-// notes who leaves in good order and who aborts. It knows frames (lib/job/wire.hpp), not how
+// Serves the processes of the job: collects their contributions, answers when all have come, and
+// notes which leave in good order and which abort. It knows frames (lib/job/wire.hpp), but not how
 // processes start.
 #pragma once
 
@@ -27,7 +27,7 @@ class member {
   /// A process on another host: `say` takes frames there.
   explicit member(speaker say) : say_(std::move(say)) {}
   [[nodiscard]] int fd() const noexcept { return socket_; }
-  /// What was wrong with what it sent, for who has been told that something was.
+  /// What was wrong with its messages, for a caller that has learned that something was.
   [[nodiscard]] const char* fault() const noexcept {
     return again_
                ? "has left the job, and a second program that it runs wants to join: a rank runs "
@@ -36,14 +36,14 @@ class member {
   }
   [[nodiscard]] bool has_output() const noexcept { return !out_.empty(); }
 
-  bool joined = false;     ///< has said anything at all
-  bool gone = false;       ///< can take part in nothing any more
+  bool joined = false;     ///< has sent any message
+  bool gone = false;       ///< can take part in no collective any more
   bool hung_up = false;    ///< has closed its socket: its process is ending, or is another program
-  bool finalized = false;  ///< left in good order
+  bool finalized = false;  ///< has left in good order
   int final_code = 0;
   std::optional<int> abort_code;
   std::uint64_t abort_ns = 0;  ///< when; of this host's clock
-  bool ordered = false;        ///< that is the job's code, whatever it is
+  bool ordered = false;        ///< its code is the job's code, whatever it is
 
  private:
   friend class service;
@@ -66,15 +66,16 @@ class service {
   service(std::vector<member>& members, std::uint32_t processes)
       : members_(members), processes_(processes) {}
 
-  /// Reads what `rank` has sent, and acts. False if it sent what no process of ours sends.
+  /// Reads the messages that `rank` has sent, and acts. False if it sent one that no process of
+  /// ours sends.
   [[nodiscard]] bool receive(std::uint32_t rank);
-  /// The same with what a process on another host has sent.
+  /// The same for the messages of a process on another host.
   [[nodiscard]] bool take(std::uint32_t rank, std::span<const std::byte> text);
   /// Sends what is queued for `rank`.
   void flush(std::uint32_t rank);
-  /// To be called when a member is gone: those who wait for it are answered "over".
+  /// To be called when a member is gone: the processes that wait for it are answered "over".
   void give_up_if_incomplete();
-  /// Answers all who wait "over".
+  /// Answers all waiting processes "over".
   void give_up();
   /// Ranks that wait while at least one member is gone.
   [[nodiscard]] bool incomplete() const;

@@ -27,7 +27,7 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
 [[noreturn]] void become(const options& o, const shared_ends& shared, std::uint32_t rank,
                          pid_t parent, int socket, int out, int err, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it died before we asked to be told
+  if (::getppid() != parent) ::_exit(1);  // it died before we asked for the signal
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -93,7 +93,7 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
   const pid_t pid = ::fork();
   if (pid < 0) return fail("fork", errno);
   if (pid == 0) become(o, shared, rank, parent, socket[1], out[1], err[1], report[1]);
-  ::setpgid(pid, pid);  // whoever comes first, so that signals reach the group from now on
+  ::setpgid(pid, pid);  // parent and child both do this: signals reach the group from now on
   close_all({socket[1], out[1], err[1], report[1]});
   socket[1] = out[1] = err[1] = report[1] = -1;
   int code = 0;

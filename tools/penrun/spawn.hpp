@@ -13,7 +13,7 @@
 
 namespace penrun {
 
-/// What all processes of the job inherit.
+/// The objects that all processes of the job inherit.
 struct shared_ends {
   int board = -1;  ///< the page, read-only
   int bell = -1;   ///< eventfd, written when the job is over
@@ -25,7 +25,7 @@ struct shared_ends {
   penstock::job::board* make();
 };
 
-/// A started process, with our ends of what connects us to it.
+/// A started process, with our ends of its socket and pipes.
 struct spawned {
   pid_t pid;
   int socket;    ///< frames; nonblocking

@@ -10,7 +10,7 @@ namespace {
 
 struct spelling {
   std::string_view theirs;
-  std::string_view ours;  ///< empty: what penrun does anyway
+  std::string_view ours;  ///< empty: penrun does that anyway
   bool has_value;
 };
 constexpr spelling spellings[] = {

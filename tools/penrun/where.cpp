@@ -49,7 +49,7 @@ void print_threads(pid_t pid) {
   ::closedir(tasks);
 }
 
-// In seconds; gdb needs this long at least.
+// In seconds; gdb needs at least this long.
 void print_stacks(std::uint32_t rank, pid_t pid, double seconds) {
   const std::string command = "timeout -k 0.2 " + std::to_string(seconds) +
                               " gdb -nx -q -batch -p " + std::to_string(pid) +

@@ -1,4 +1,4 @@
-// What a process is doing that should have ended: for the report when the job's time is over.
+// Reports what a process is doing that should have ended, when the job's time is over.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // pentop: shows what a running job of this user does, by asking its processes on this host for
-// their counters (setting WATCH). It reads what they say, and changes nothing.
+// their counters (setting WATCH). It only reads their answers, and changes nothing.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ int list() {
   return 0;
 }
 
-// The job that is meant; ends the program where that cannot be told.
+// The job that the user means; ends the program if that is not clear.
 std::string choose(const std::string& wanted) {
   const auto all = jobs();
   if (!wanted.empty() && all.contains(wanted)) return wanted;

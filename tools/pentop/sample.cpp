@@ -33,7 +33,7 @@ std::uint64_t count(const json& j, const char* name) {
   return at != j.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
 }
 
-// Shown on a terminal: nothing but printable characters.
+// The text is shown on a terminal, so only printable characters are kept.
 std::string word(const json& j, const char* name) {
   const auto at = j.find(name);
   if (at == j.end() || !at->is_string()) return {};
@@ -65,7 +65,7 @@ pair_figures read_pair(const json& p) {
   return f;
 }
 
-// Until the other end closes, or the time is over.
+// Reads until the other end closes, or the time is over.
 bool read_all(int fd, std::uint64_t until_ns, std::string& text) {
   char part[65536];
   for (;;) {
@@ -117,7 +117,7 @@ std::vector<place> find(const std::string& table) {
   const auto key = [](const place& x) { return std::tuple(x.user, x.job, x.endpoint, x.rank); };
   std::sort(all.begin(), all.end(),
             [&](const place& a, const place& b) { return key(a) < key(b); });
-  // A socket that somebody is connected to is listed more than once.
+  // A socket to which a program is connected is listed more than once.
   all.erase(std::unique(all.begin(), all.end(),
                         [&](const place& a, const place& b) { return key(a) == key(b); }),
             all.end());

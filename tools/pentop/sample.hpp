@@ -1,5 +1,5 @@
-// What pentop learns: which processes can be asked, and what they say. Nothing that they say is
-// trusted: what makes no sense counts as no answer.
+// What pentop learns: which processes can be asked, and their answers. No answer is trusted: a
+// malformed one counts as none.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace pentop {
 
-/// A process that listens, by what its socket's name says of it.
+/// A process that listens, as its socket's name describes it.
 struct place {
   unsigned user = 0;
   std::string job;  ///< its public name
@@ -19,36 +19,38 @@ struct place {
   std::string socket;  ///< as in /proc/net/unix, without the @
 };
 
-/// All of this user's on this host, or of all users for root; table: /proc/net/unix but in tests.
+/// All such processes of this user on this host, or of all users for root; table: /proc/net/unix
+/// except in tests.
 std::vector<place> find(const std::string& table = "/proc/net/unix");
 
-/// One line of that table; false: not one of ours.
+/// Reads one line of that table; false: it is not one of our sockets.
 bool read_place(const std::string& line, place& out);
 
 /// The messages and waits of one process with another.
 struct pair_figures {
   std::string path, waits_for;
   std::uint64_t messages = 0;  ///< requests and replies that it sent, the library's own included
-  std::uint64_t bytes = 0;     ///< of these, and of puts and gets
+  std::uint64_t bytes = 0;     ///< of these messages, and of puts and gets
   std::uint64_t stalls = 0, waits = 0;
   std::uint64_t waited_ns = 0;   ///< all waits, the current one included
   std::uint64_t waiting_ns = 0;  ///< the current one
   std::uint64_t loan = 0, holds = 0, lent = 0, revoked = 0;
 };
 
-/// What one process said.
+/// The answer of one process.
 struct process {
   std::uint32_t rank = 0, ranks = 0;
   std::uint64_t pid = 0, polls = 0, bank = 0, credits = 0;
   std::string program, host, device;
   std::map<std::uint32_t, pair_figures> with;
-  nlohmann::json whole;  ///< as it was said
+  nlohmann::json whole;  ///< the answer as it came
 };
 
-/// Reads an answer; false: it makes no sense.
+/// Reads an answer; false: it is malformed.
 bool read_answer(const std::string& text, process& out);
 
-/// Asks one; false: it does not answer within `ms`, is another user's, or says what makes no sense.
+/// Asks one process; false: it does not answer within `ms`, is another user's, or its answer is
+/// malformed.
 bool ask(const place& at, int ms, process& out);
 
 /// One look at one job.

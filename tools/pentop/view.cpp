@@ -28,7 +28,7 @@ std::string short_time(std::uint64_t ns) {
   return fmt::format("{:.1f} us", t * 1e-3);
 }
 
-// By whom the others are kept waiting most, in shares of their time.
+// The rank for which the others wait most, in shares of their time.
 std::uint32_t most_waited_for(const std::vector<flow>& waits) {
   std::map<std::uint32_t, double> for_rank;
   for (const flow& f : waits) for_rank[f.to] += f.waited;

@@ -1,4 +1,4 @@
-// Two samples of a job, compared: what happened between them, as JSON and as tables for people.
+// Two samples of a job, compared: what happened between them, as JSON and as tables for the user.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct flow {
   pair_figures now;
 };
 
-/// What is seen of a job.
+/// The difference of two samples.
 struct picture {
   std::string job;
   double seconds = 0;  ///< between the samples
@@ -26,7 +26,7 @@ struct picture {
   std::map<std::uint32_t, double> polls;  ///< a second, by rank
   std::vector<flow> flows;                ///< of pairs with messages or waits, busiest first
   std::vector<flow> waits;                ///< of pairs of which one waits, longest first
-  std::uint32_t target = no_target;       ///< for which the others wait most
+  std::uint32_t target = no_target;       ///< the rank for which the others wait most
   static constexpr std::uint32_t no_target = ~0u;
 };
 

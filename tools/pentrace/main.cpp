@@ -1,6 +1,6 @@
 // pentrace: puts the trace files of a job's ranks (setting TRACE) together into one, for Perfetto
-// or chrome://tracing, and says what they have in common. Hosts have clocks of their own: the
-// tracks of another host than the first file's are moved by what their wall clocks said.
+// or chrome://tracing, and prints sums over all of them. Hosts have clocks of their own: the tracks
+// of another host than the first file's are shifted by the difference of their wall clocks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using nlohmann::json;
   std::exit(1);
 }
 
-// What a file says of its rank's clock.
+// The entries of a file about its rank's clock.
 struct clock_of_file {
   std::string host;
   double offset_us = 0;  // wall clock less the clock of its events

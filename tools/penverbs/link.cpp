@@ -1,5 +1,6 @@
 // The way without a namespace, for root in a container: /dev/infiniband/uverbs0 is a link to
-// /dev/null while any command of this user needs it. Who needs it holds a shared lock on a file.
+// /dev/null while any command of this user needs it. A command that needs it holds a shared lock on
+// a file.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@ std::string folder;
 
 std::string lock_file() { return folder + "/users"; }
 
-/// Takes the shared lock; the file may be removed by the last user just before: then again.
+/// Takes the shared lock. If the last user has just removed the file, it tries again.
 bool take_lock() {
   for (int i = 0; i < 100; ++i) {
     folder = runtime_folder();
@@ -75,7 +76,7 @@ void remove_link() {
     if (::readlink(device_name, target, sizeof target - 1) > 0 &&
         std::strcmp(target, "/dev/null") == 0)
       ::unlink(device_name);
-    ::rmdir("/dev/infiniband");  // unless it has others
+    ::rmdir("/dev/infiniband");  // fails if it has other entries
     std::error_code e;
     std::filesystem::remove_all(folder + "/sys", e);
     ::unlink(lock_file().c_str());

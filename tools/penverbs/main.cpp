@@ -48,7 +48,7 @@ void preload(const std::string& library) {
 void prepare_environment(const way& w, const std::string& libraries, bool has_rdma) {
   set("SYSFS_PATH", w.tree);
   set("IBV_DRIVERS", libraries + "/libpenstock");
-  ::unsetenv("RDMAV_DRIVERS");  // would be asked first
+  ::unsetenv("RDMAV_DRIVERS");  // libibverbs would ask these first
   if (w.by_name) set("PENVERBS_DEVICE_NAME", device_name);
   if (w.by_name || has_rdma) preload(libraries + "/libpenstock-verbs-preload.so");
 }
@@ -89,7 +89,8 @@ struct options {
   std::vector<std::string> command;
 };
 
-/// Tries the ways in turn, or the one that is asked for; the name of the one that is gone, or "".
+/// Tries the ways in turn, or only the one that is asked for; answers the name of the way that
+/// worked, or "".
 std::string choose(const options& o, way& w) {
   struct {
     const char *name, *text;

@@ -25,7 +25,7 @@ bool write_text(const char* file, const std::string& text) {
   return ok;
 }
 
-/// The user keeps his number: files and peers see him as before.
+/// The user keeps the same number, so files and peers see the same user as before.
 bool enter() {
   if (::unshare(CLONE_NEWNS) == 0) return true;
   const std::string uid = std::to_string(::geteuid()), gid = std::to_string(::getegid());
@@ -46,8 +46,8 @@ bool show(const std::string& from, const std::string& at) {
   return ::mount(from.c_str(), at.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
 }
 
-/// One entry of /dev in the new one. What cannot be shown is left out: nobody else can use it
-/// either.
+/// Makes one entry of /dev in the new one. An entry that cannot be shown is left out; no other
+/// process could use it either.
 void carry_over(const std::string& from, const std::string& to) {
   struct stat st {};
   if (::lstat(from.c_str(), &st) != 0) return;
@@ -90,7 +90,7 @@ bool enter_namespace(way& w, std::string& why) {
   }
   bool ok = enter();
   if (!ok) why = std::string("no mount namespace: ") + std::strerror(errno);
-  // Nothing of it is seen outside; what is mounted there later is still seen here.
+  // Its mounts are not seen outside; later mounts outside are still seen here.
   if (ok && !(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 && furnish(folder))) {
     why = std::string("the namespace has no mounts: ") + std::strerror(errno);
     ::umount2(folder.c_str(), MNT_DETACH);

@@ -1,5 +1,5 @@
-// What `penverbs --check` finds out from inside: whether libibverbs is there, is one that the
-// provider fits, lists shm0 and opens it.
+// The part of `penverbs --check` that runs where a command would run: whether libibverbs is
+// installed, fits the provider, lists shm0 and opens it.
 #pragma once
 
 namespace penverbs {

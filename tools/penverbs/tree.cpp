@@ -48,7 +48,7 @@ std::string runtime_folder() {
   if (::access(base.c_str(), W_OK | X_OK) != 0) base = "/tmp";
   const std::string mine = base + "/penverbs-" + std::to_string(me);
   if (::mkdir(mine.c_str(), 0700) != 0 && errno != EEXIST) return {};
-  // In /tmp anybody could have made it.
+  // In /tmp any user could have made it.
   struct stat st {};
   if (::lstat(mine.c_str(), &st) != 0) return {};
   if (!S_ISDIR(st.st_mode) || st.st_uid != me || (st.st_mode & 077) != 0)
@@ -68,7 +68,7 @@ std::string make_own_folder() {
 
 void remove_own_folder(const std::string& own) {
   ::rmdir(own.c_str());
-  ::rmdir(fs::path(own).parent_path().c_str());  // if nobody else uses it
+  ::rmdir(fs::path(own).parent_path().c_str());  // only if no other command uses it
 }
 
 bool make_tree(way& w, std::string& why) {

@@ -1,6 +1,6 @@
-// The ways in which a program can be made to find shm0 through the stock libibverbs. What it takes:
-// a small tree in place of /sys, a character device of the name and number that this tree gives,
-// and three environment variables. /dev/null is the device: the provider never uses it.
+// The ways in which a program can be made to find shm0 through the stock libibverbs. Each needs a
+// small tree in place of /sys, a character device of the name and number that this tree gives, and
+// three environment variables. /dev/null is the device: the provider never uses it.
 #pragma once
 
 #include <string>
@@ -16,11 +16,12 @@ struct way {
 
 inline constexpr const char* device_name = "/dev/infiniband/uverbs0";
 
-/// Writes the tree into a folder, which is there. False with errno.
+/// Writes the tree into a folder that exists. False with errno.
 bool write_tree(const std::string& folder);
 
-/// A view of /dev of its own for this process and its children, in which the device and the tree
-/// are; it goes with the last of them. False: the kernel does not allow it, `why` says what.
+/// Gives this process and its children a view of /dev of their own, which contains the device and
+/// the tree; it ends with the last of them. False: the kernel does not allow it, and `why` says
+/// what.
 bool enter_namespace(way& w, std::string& why);
 
 /// The user's own run-time folder (made if need be), or empty with errno; ENOENT: another command
@@ -31,8 +32,8 @@ std::string make_own_folder();
 /// Removes that folder, which is empty, and the run-time folder if no other command uses it.
 void remove_own_folder(const std::string& own);
 
-/// A link in /dev, for who may write there, and the tree in the run-time folder; shared with the
-/// user's other commands. False: it is not possible, `why` says what.
+/// Makes a link in /dev, for users who may write there, and the tree in the run-time folder; both
+/// are shared with the user's other commands. False: it is not possible, and `why` says what.
 bool make_link(way& w, std::string& why);
 /// Removes both if no other command of the user needs them.
 void remove_link();
