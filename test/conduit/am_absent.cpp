@@ -1,5 +1,6 @@
-// Job program: who has sent all it may and does not poll holds nobody up: its requests are taken,
-// and its replies wait for it. Both speak through the launcher meanwhile, which does not poll.
+// Job program: a rank that has sent all it may and does not poll holds up no other: its requests
+// are taken, and its replies wait for it. Both ranks communicate through the launcher meanwhile,
+// which does not poll.
 //   am_absent ROUNDS
 #include <algorithm>
 #include <cstdlib>

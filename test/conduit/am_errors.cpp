@@ -1,5 +1,4 @@
-// Job program: what a program may do wrong, and the status that each gets; nothing is sent by any
-// of it.
+// Job program: mistakes of a program, and the status that each gets; none of them sends anything.
 #include <vector>
 
 #include "lib/conduit/engine.hpp"

@@ -1,5 +1,5 @@
 // Job program: every rank sends to every other at random, all kinds mixed, from one thread or
-// several; what was sent is what was handled, to the byte, and credits are all back at the end.
+// several; the messages handled are those sent, to the byte, and all credits are back at the end.
 //   am_flood MESSAGES [THREADS]
 #include <atomic>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Job program: rank 1 sends rubbish to rank 0, which must say so and end the job, never crash or
-// hang.
+// Job program: rank 1 sends rubbish to rank 0, which must report it and end the job, and never
+// crash or hang.
 //   am_rogue SEED
 // The rubbish goes where a peer could put it: into the rings of the direct path, or as SENDs and as
 // writes with immediate on the queue pairs.

@@ -1,8 +1,8 @@
-// Job program: connections, which nobody's poll may be needed for.
+// Job program: making a connection must need no poll of the other program.
 //   connect computes   rank 1 does not poll until the others, connected to it, have put a word into
 //                      its segment
-//   connect stops      rank 1 is stopped before the others connect to it; who started the job lets
-//                      it go on, or kills it
+//   connect stops      rank 1 is stopped before the others connect to it; the test that started the
+//                      job lets it go on, or kills it
 //   connect all        every rank sends to every other one at once
 #include <signal.h>
 #include <unistd.h>

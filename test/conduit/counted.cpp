@@ -1,7 +1,7 @@
-// Job program: what endpoint::counters() says is what the program itself has counted, message by
-// message. All ranks send all ranks, themselves included, requests of every kind, which are
-// answered by replies of every kind or not at all. And each rank is reached by the path that the
-// settings give it.
+// Job program: the figures of endpoint::counters() are those that the program itself has counted,
+// message by message. All ranks send all ranks, themselves included, requests of every kind, which
+// are answered by replies of every kind or not at all. And each rank is reached by the path that
+// the settings give it.
 //   counted MESSAGES [puts] [hosts=N]
 // puts: also puts and gets, all of which go to the device (by verbs). hosts: that many have been
 // started on, with equal parts of the ranks.

@@ -1,7 +1,7 @@
 // Job program: several threads in every process send to a favourite that changes, with few credits
 // and short epochs, so that credits are lent and taken back all the time. In the end every credit
-// is where it belongs: what each has lent to each is what that one holds, and with the bank it is
-// all there was at start.
+// is in its place: what each rank has lent to each other is what that one holds, and together with
+// the bank it is the total of the start.
 //   credit_conserved MESSAGES THREADS
 #include <atomic>
 #include <cstdlib>

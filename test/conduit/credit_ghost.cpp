@@ -1,5 +1,5 @@
-// Job program: the ghost zones of perf/ghost, and what their credits do. After the first epochs no
-// credit moves any more, and hardly a message waits for one.
+// Job program: the ghost zones of perf/ghost, and the movements of their credits. After the first
+// epochs no credit moves any more, and hardly any message waits for one.
 //   credit_ghost CELLS STEPS EPOCHS [PERCENT]
 // PERCENT: the most of what was lent that may move later.
 // The faces are sent and taken; the stencil itself is left out.

@@ -1,5 +1,5 @@
 // Job program for two processes whose threads are spread over domains: rank 0 has a thread in each
-// domain and rank 1 one thread alone, so that this one must take what comes in all of them; then
+// domain and rank 1 only one thread, which must therefore take the messages of all domains; then
 // the other way round. With puts and gets of each thread.
 //   domains [MESSAGES]
 #include <atomic>

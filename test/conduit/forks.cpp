@@ -1,5 +1,5 @@
-// A child made by fork() of the C++ interface: its calls fail, its destructors harm nobody, and the
-// parent's job goes on. How each child ends is checked by its parent.
+// A child made by fork() of the C++ interface: its calls fail, its destructors do no harm, and the
+// parent's job goes on. The parent checks how each child ends.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
-// Job program: a thread of rank 0 stands still, as one that a debugger has stopped, inside each
+// Job program: a thread of rank 0 stands still, like one that a debugger has stopped, inside each
 // region that excludes other threads. Meanwhile others of the process send to the same peer (send),
 // make round trips with it (ask), and take its requests (take). Each either goes on, or waits for
-// the thread that is held: the table is printed. And three polling threads are to run three
+// the held thread; the program prints a table of this. And three polling threads have to run three
 // handlers of one sender at a time (three).
 //   held MAY_WAIT...   REGION.DEED that may wait; any other that does not go on is a failure
 #include <atomic>

@@ -1,5 +1,5 @@
-// Job program: every rank but 0 sends Shorts to rank 0 without a pause, and rank 0 polls once in a
-// millisecond, so that the others wait for it, until the time is over. For watched.
+// Job program: every rank but 0 sends Shorts to rank 0 without a pause until the time is over. Rank
+// 0 polls once in a millisecond, so that the others wait for it. The test `watched` uses it.
 //   incast SECONDS [rests]
 // rests: rank 0 does not poll at all meanwhile.
 #include <cstdio>

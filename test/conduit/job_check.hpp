@@ -1,4 +1,4 @@
-// What the job programs of these tests share: a check that ends the whole job, the start, and a
+// Shared by the job programs of these tests: a check that ends the whole job, the start, and a
 // pattern of bytes.
 #pragma once
 

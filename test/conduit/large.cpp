@@ -1,9 +1,9 @@
-// Job program: Mediums that do not travel with their header, as requests, replies and reservations.
+// Job program: Mediums above the eager limit, as requests, replies and reservations.
 //   large ROUNDS THREADS   all to all, more at a time than there are buffers, every byte checked
 //   large mixed            an incast of sizes from 0 to the largest
-//   large away             a requester that does not poll keeps nobody waiting
+//   large away             a requester that does not poll keeps no other rank waiting
 //   large left             buffers of a rank that has left come back
-//   large owned            threads reserve and give up: a place is one's alone
+//   large owned            threads reserve and give up: no two threads get the same place
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

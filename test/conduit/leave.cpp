@@ -1,5 +1,5 @@
-// The ways out of a program of the C++ interface, chosen by argv[1]; test/gasnet/exit_matrix says
-// what must come of each. argv[2]: the rank that does it.
+// The ways out of a program of the C++ interface, chosen by argv[1]; test/gasnet/exit_matrix knows
+// the result that each must have. argv[2]: the rank that leaves in this way.
 #include <unistd.h>
 
 #include <csignal>

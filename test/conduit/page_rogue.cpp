@@ -1,5 +1,5 @@
-// Job program: barriers that are counted in the host's page, and rank 1 writes over its words once.
-// The job must end well or with a line about it, never hang.
+// Job program: barriers are counted in the host's page, and rank 1 overwrites its words once. The
+// job must end well or with a line about it, and never hang.
 //   page_rogue SEED
 #include <unistd.h>
 

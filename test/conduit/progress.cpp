@@ -1,5 +1,5 @@
-// Job program of two ranks or more with the progress thread: who computes and does not poll answers
-// all the same. progress CASE [ARGUMENTS]
+// Job program of two ranks or more with the progress thread: a rank that computes and does not poll
+// answers all the same. progress CASE [ARGUMENTS]
 //
 //   answers COUNT [PAUSE]
 //             rank 0 asks, one after another, while the others compute; all are answered, and how

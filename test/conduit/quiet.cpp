@@ -1,7 +1,8 @@
-// Job program: behind quiet() and a barrier every request that anybody sent has been handled,
-// though nothing is answered and nobody counts.
+// Job program: after quiet() and a barrier every request of every rank has been handled, though
+// none is answered and none is counted.
 //   quiet ROUNDS   all to all, by Shorts, Mediums of any size and Longs, in PAR from two threads
-//   quiet left     the last rank leaves early: quiet() of who sent to it fails, and hangs nobody
+//   quiet left     the last rank leaves early: quiet() of a rank that sent to it fails, and none
+//   hangs
 #include <atomic>
 #include <cstdlib>
 #include <string_view>

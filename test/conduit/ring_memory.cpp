@@ -1,6 +1,6 @@
-// Job program: what memory the rings of a process have when all have talked to all, and then each
-// talks to six neighbours only. It is asked of the kernel: the process's share of the files in
-// which rings lie (Pss of smaps).
+// Job program: how much memory the rings of a process have after all ranks have talked to all, and
+// after each has then talked to six neighbours only. The kernel tells it: the process's share of
+// the files in which rings lie (Pss of smaps).
 //   ring_memory MOST_KB [STEPS]
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// Job program: all ranks send to all, with replies, and rank 1 writes over counters and slot states
+// Job program: all ranks send to all, with replies, and rank 1 overwrites counters and slot states
 // of rings that it has mapped, its own and others'. The job must end well, with every byte right,
-// or with a line that names a peer; never hang. What could be true is not tried: a message forged
-// whole, and data said to be taken that may just have been.
+// or with a line that names a peer, and never hang. Values that could be true are not tried: a
+// wholly forged message, and data said to be taken that may just have been.
 //   ring_rogue SEED
 #include <array>
 #include <cstdlib>

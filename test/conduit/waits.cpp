@@ -1,6 +1,6 @@
 // Job program: rank 1 computes for some seconds, without a poll, while the others wait for it.
 //   waits barrier|quiet SECONDS
-// What each wait says of itself on stderr is for whoever started this.
+// Each wait reports itself on stderr, and the test that started this reads it.
 #include <unistd.h>
 
 #include <cstdio>

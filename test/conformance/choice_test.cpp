@@ -1,5 +1,5 @@
 // The choice of device, port and GID, tried on devices that do not exist: a table of calls that
-// answers for two made-up machines' worth of hardware.
+// answers for two made-up machines.
 #include "nic/choice.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The table of documented differences, and which row is ours.
+// The table of documented differences, and the row of the device in use.
 #include "test/conformance/differences.hpp"
 
 #include "test/conformance/rig.hpp"

@@ -1,5 +1,5 @@
-// What devices are known to do differently, each an expectation that a test checks. The first
-// column is the specification and what InfiniBand hardware does; README.md explains every row.
+// Known differences between devices, each an expectation that a test checks. The first column is
+// the specification and what InfiniBand hardware does; README.md explains every row.
 #pragma once
 
 #include <infiniband/verbs.h>

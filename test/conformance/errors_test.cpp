@@ -1,5 +1,5 @@
-// What goes wrong on a connection and how it is told: receiver not ready, receives that are too
-// short, peers that do not answer or die, full completion queues.
+// Errors on a connection and their reports: receiver not ready, receives that are too short, peers
+// that do not answer or die, full completion queues.
 #include <doctest/doctest.h>
 
 #include "lib/base/clock.hpp"

@@ -1,4 +1,5 @@
-// Completion channels: exactly one event for each time a queue is armed, and a sleeper is woken.
+// Completion channels: exactly one event for each time a queue is armed, and a sleeping thread is
+// woken.
 #include <doctest/doctest.h>
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What a device says about itself, and that it keeps to it.
+// The limits that a device reports, and that it keeps to them.
 #include <doctest/doctest.h>
 
 #include <cerrno>

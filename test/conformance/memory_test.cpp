@@ -1,4 +1,5 @@
-// Keys, bounds and access rights of registered memory: who may do what, and what a breach does.
+// Keys, bounds and access rights of registered memory: which accesses are allowed, and the effects
+// of others.
 #include <doctest/doctest.h>
 
 #include <cerrno>

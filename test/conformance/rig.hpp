@@ -1,6 +1,6 @@
-// What the conformance tests are written with: an opened device, owners of verbs objects, connected
-// pairs of queue pairs, and waits that end. Everything goes through penstock::nic::calls and the
-// inline calls of <infiniband/verbs.h>; no test knows which device it runs on, but for the table of
+// The tools of the conformance tests: an opened device, owners of verbs objects, connected pairs of
+// queue pairs, and waits that end. Everything goes through penstock::nic::calls and the inline
+// calls of <infiniband/verbs.h>. No test knows on which device it runs, except for the table of
 // documented differences (differences.hpp).
 #pragma once
 

@@ -1,4 +1,5 @@
-// Shared receive queues: who gets which receive, what happens when there is none, the limit event.
+// Shared receive queues: which message gets which receive, what happens without one, the limit
+// event.
 #include <doctest/doctest.h>
 
 #include <cerrno>

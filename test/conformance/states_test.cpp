@@ -1,5 +1,5 @@
-// The state machine of an RC queue pair: which steps there are, what each needs, what is allowed in
-// each state.
+// The state machine of an RC queue pair: the steps that exist, the attributes that each needs, the
+// calls that are allowed in each state.
 #include <doctest/doctest.h>
 
 #include <cerrno>

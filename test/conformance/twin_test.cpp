@@ -1,5 +1,5 @@
-// The benchmarks' bare-verbs twin does on this device what it says: between two processes, with
-// counts that wrap its queues many times.
+// The benchmarks' bare-verbs twin works on this device: between two processes, with counts that
+// wrap its queues many times.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Start-up: the table of shares, what is refused and how, costs and the credit byte.
+// Start-up: the table of shares, the settings that are refused and the line that says so, costs and
+// the credit byte.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// The ledger's rules, one at a time: taking and returning, loans, epochs, revoking, waiting, input
-// that is wrong.
+// The ledger's rules, one at a time: taking and returning, loans, epochs, revoking, waiting,
+// invalid input.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// What the engine does with a ledger's answers, for tests: messages as values, and the handling of
-// each. The caller keeps what is sent and delivers it, in whatever order.
+// The engine's handling of a ledger's answers, for tests: messages as values, and the handling of
+// each. The caller keeps the messages that are sent and delivers them, in any order.
 #pragma once
 
 #include <array>

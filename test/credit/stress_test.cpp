@@ -1,5 +1,5 @@
-// Real threads in every ledger at once, revoke rates turned up: at the end each credit is where it
-// belongs. Meant for TSan above all; see interleave_test.cpp for the small cases in full.
+// Real threads in every ledger at once, with high revoke rates: at the end each credit is in its
+// place. Meant for TSan above all; interleave_test.cpp has all interleavings of small cases.
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
 // The simulator and the viewer as programs: the figures that the credit system has to reach, and
-// that what one writes the other can read. Arguments: paths of creditsim, pencredit, penrun, and of
-// a job for three processes in which rank 0 lends to the others.
+// that one program can read the files of the other. Arguments: paths of creditsim, pencredit,
+// penrun, and of a job for three processes in which rank 0 lends to the others.
 #include <unistd.h>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
-// A verbs device used by one process on itself: a queue pair connected to another of the same
-// process, one transfer at a time. For programs that need a device that really keeps old pages
-// (staleness.cpp); nothing of the library's own device code is used.
+// A verbs device that a process uses with itself: two connected queue pairs of the same process,
+// one transfer at a time. For programs that need a device that really keeps old pages
+// (staleness.cpp); it uses none of the library's own device code.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,4 +1,5 @@
-// The local pool over a device that only hands out keys: what is registered, when, and how much.
+// The local pool over a device that only hands out keys: which memory is registered, when, and how
+// much.
 #include "firehose/pool.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// The benchmark of registrations does what it says: hits hit, misses miss, and a working set twice
-// the limit costs little more than registering each time. Prints its figures.
+// The benchmark of registrations does what its rows say: hits hit, misses miss, and a working set
+// twice the limit costs little more than registering each time. The test prints its figures.
 #include "perf/reg/registration.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Remote firehoses between processes that are objects here, joined by a channel that loses nothing,
-// keeps order, and is short of room as often as it is told to be.
+// Remote firehoses between processes that are objects here. They are joined by a channel that loses
+// nothing, keeps the order, and is short of room as often as it is told to be.
 #include "firehose/remote.hpp"
 
 #include <doctest/doctest.h>

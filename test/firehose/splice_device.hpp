@@ -1,7 +1,7 @@
-// A device that really holds pages, as an RDMA device does, with no RDMA: registering puts
+// A device that really holds pages, as an RDMA device does, but without RDMA. Registering puts
 // references to the pages into a pipe (vmsplice), and reading through a registration copies from
 // those very pages, whatever is mapped at the address by then. So a stale registration reads old
-// data. What it does not do: writing through a registration.
+// data. It cannot write through a registration.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-/* What messages of n arguments carry in the programs of this folder: as parameters of a handler, as
- * what it passes on, as what a sender makes up, and as the check that they came. */
+/* The n arguments of messages in the programs of this folder: as the parameters of a handler, as
+ * the arguments that it passes on, as those that a sender makes, and as the check that they came.
+ */
 #ifndef PENSTOCK_TEST_GASNET_AM_ARGUMENTS_H
 #define PENSTOCK_TEST_GASNET_AM_ARGUMENTS_H
 

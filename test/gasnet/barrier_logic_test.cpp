@@ -1,7 +1,6 @@
 // The logic of the barriers, in a world of N processes whose words are delivered in random order
-// and at random times, and whose sends may be refused: nobody passes before all have arrived, all
-// pass, and all learn the same. The count is shared by them all; what a scribble does to it is
-// found.
+// and at random times, and whose sends may be refused: none passes before all have arrived, all
+// pass, and all learn the same. They share the counted barrier's word; overwriting it is detected.
 #include <doctest/doctest.h>
 
 #include <algorithm>

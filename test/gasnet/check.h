@@ -1,4 +1,4 @@
-/* The smallest test frame that C99 and C++ share: CHECK counts and names what failed; a program
+/* The smallest test frame that C99 and C++ share: CHECK counts and names failures; a program
  * ends with check_result(). Output lines carry the rank where there is one. */
 #ifndef PENSTOCK_TEST_GASNET_CHECK_H
 #define PENSTOCK_TEST_GASNET_CHECK_H

@@ -1,5 +1,5 @@
 /* gasnet_coll.h used wrongly, or by processes that end: the job ends with a line that names the
- * rank, the call and the reason, and nobody hangs. The argument says what happens. */
+ * rank, the call and the reason, and no process hangs. The argument chooses the mistake. */
 #define _GNU_SOURCE
 #include <gasnet_coll.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* gasnet_coll.h by several threads of each process, which are images of their own: node n has
- * 1 + n % 3 of them. The main thread takes no part, but in the last barrier. */
+ * 1 + n % 3 of them. The main thread takes part only in the last barrier. */
 #define _GNU_SOURCE
 #include <gasnet_coll.h>
 

@@ -1,6 +1,6 @@
 /* gasnet_coll.h: every operation in all its forms, with every pair of synchronization flags, from
- * and to every root, of few bytes and of many, held against what each image can calculate itself.
- * Teams, barriers over them, and what the handles do. One image on each node. */
+ * and to every root, of few bytes and of many, compared with the result that each image calculates
+ * itself. Teams, barriers over them, and handles. One image on each node. */
 #include <gasnet_coll.h>
 #include <string.h>
 

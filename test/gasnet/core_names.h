@@ -1,5 +1,5 @@
-/* The job: what may be asked before gasnet_attach, handler indexes, segments, nodes, versions,
- * errors, locks, waiting, thread information. */
+/* The job: the calls that are allowed before gasnet_attach, handler indexes, segments, nodes,
+ * versions, errors, locks, waiting, thread information. */
 #include <string.h>
 
 #include "job.h"

@@ -1,5 +1,5 @@
-/* The counters' C interface in a program of gasnet.h: what it says is what the program itself has
- * counted, every name that it lists can be asked for, and what does not exist is refused. */
+/* The counters' C interface in a program of gasnet.h: its figures are those that the program itself
+ * has counted, every name that it lists can be asked for, and unknown names are refused. */
 #include <gasnet.h>
 #include <penstock/counters.h>
 #include <stdlib.h>

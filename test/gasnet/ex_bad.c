@@ -1,5 +1,5 @@
 /* gasnetex.h used wrongly: the job ends with a line that names the call, the rank and the reason.
- * The argument says which mistake rank 0 makes; what the line says is compared by CTest. */
+ * The argument says which mistake rank 0 makes; CTest compares the line. */
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>
 #include <gasnetex.h>

@@ -1,5 +1,5 @@
 /* Collectives and teams of gasnetex.h, over the team of all, over halves of it, and over teams that
- * are made of lists, against what a loop over all ranks gives. */
+ * are made of lists, against the result of a loop over all ranks. */
 #include <gasnet_coll.h>
 
 #include "ex_job.h"

@@ -1,7 +1,7 @@
 /* GEX_FLAG_IMMEDIATE on puts, gets and atomics while the other process is stopped: every call comes
- * back, started or not. Atomics by message find no room sooner or later, and say so; when the other
- * process goes on, those that were started are done, once each, and the rest can be. Then many
- * pieces. Where the other's memory is mapped all are done at once. */
+ * back, started or not. Atomics by message find no room sooner or later, and report it. When the
+ * other process goes on, those that were started are done, once each, and the rest can be started.
+ * Then the same with many pieces. Where the other's memory is mapped, all are done at once. */
 #define _GNU_SOURCE
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>

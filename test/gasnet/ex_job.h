@@ -1,4 +1,4 @@
-/* What the programs of gasnetex.h share: start, handlers, the segments, the end. Included after
+/* Shared by the programs of gasnetex.h: start, handlers, the segments, the end. Included after
  * gasnetex.h by programs in C99 and later and in C++, in every mode. */
 #ifndef PENSTOCK_TEST_GASNET_EX_JOB_H
 #define PENSTOCK_TEST_GASNET_EX_JOB_H

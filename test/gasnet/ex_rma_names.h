@@ -1,6 +1,6 @@
 /* Puts and gets of gasnetex.h in every form, events, leaves and access regions, and the operations
- * on many pieces. Each rank works in the next one's segment, in a part of its own, and looks at
- * what it finds there through the other calls. */
+ * on many pieces. Each rank works in the next one's segment, in a part of its own, and
+ * checks the contents through the other calls. */
 #include <gasnet_vis.h>
 
 #include "ex_job.h"

@@ -1,6 +1,6 @@
 /* Node 1 comes to a bad end, deep in the program. argv[1] is segv, abort or error, for which the
- * library ends the process; asked, which is no end but a signal; or nothing at all. `backtrace`
- * looks at where it was, `frozen` at whether it waits for a debugger. */
+ * library ends the process; or asked, a signal that does not end it; or nothing at all. The test
+ * `backtrace` checks the backtrace, `frozen` whether the process waits for a debugger. */
 #include <gasnet.h>
 #include <signal.h>
 #include <string.h>

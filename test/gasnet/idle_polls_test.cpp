@@ -1,4 +1,4 @@
-// When a loop of polls gives the core away, without cores, loops or polls.
+// When a loop of polls yields the core, tested without cores, loops or polls.
 #include "lib/gasnet/idle_polls.hpp"
 
 #include <doctest/doctest.h>

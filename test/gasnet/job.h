@@ -1,4 +1,4 @@
-/* What the programs of gasnet.h share: start, the memory each node offers, the end. Included after
+/* Shared by the programs of gasnet.h: start, the memory each node offers, the end. Included after
  * gasnet.h by programs in C99 and C++, in every mode, with and without GASNET_SEGMENT_EVERYTHING.
  */
 #ifndef PENSTOCK_TEST_GASNET_JOB_H

@@ -1,5 +1,5 @@
-/* The ways out of a GASNet program, chosen by argv[1]; exit_matrix says what must come of each.
- * argv[2]: the node that does it. */
+/* The ways out of a GASNet program, chosen by argv[1]; exit_matrix knows the result that each
+ * must have. argv[2]: the node that leaves in this way. */
 #define _GNU_SOURCE
 #include <gasnet.h>
 

@@ -1,7 +1,8 @@
-/* Long requests to everybody, many more than completion queues hold, then a pause without a poll:
- * whatever completes meanwhile has room, and all are answered. long_async ROUNDS MESSAGES
- * MICROSECONDS Each round: MESSAGES of 8 KB to all other nodes in turn, a pause of MICROSECONDS,
- * then polls until the last answer is here. */
+/* Long requests to all nodes, many more than completion queues hold, then a pause without a poll:
+ * every completion meanwhile has room, and all requests are answered.
+ *     long_async ROUNDS MESSAGES MICROSECONDS
+ * Each round: MESSAGES of 8 KB to all other nodes in turn, a pause of MICROSECONDS, then polls
+ * until the last answer has come. */
 #define _GNU_SOURCE
 #include <gasnet.h>
 

@@ -1,4 +1,4 @@
-/* What the programs of gasnet.h and of gasnetex.h alike use: MUST ends the job with a line where a
+/* Used by the programs of gasnet.h and of gasnetex.h: MUST ends the job with a line where a
  * call answers anything but GASNET_OK; meet is a barrier. Included after one of the two. */
 #ifndef PENSTOCK_TEST_GASNET_MUST_H
 #define PENSTOCK_TEST_GASNET_MUST_H

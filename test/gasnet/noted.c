@@ -1,4 +1,5 @@
-/* So many puts, gets, memsets, barriers and messages that `noted` knows, to the next node. */
+/* Makes a number of puts, gets, memsets, barriers and messages that the test `noted` knows, to the
+ * next node. */
 #include <gasnet.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* What a poll that finds nothing costs others, and what it finds. Three ways, by the first
- * argument: quiet: where processes fit the cores, 100,000 empty polls make no system call; found:
- * whoever has sent, its message is found within a few polls, however many are connected; ring:
+/* The cost of empty polls to other processes, and that polls find messages. Three cases, by the
+ * first argument: quiet: where processes fit the cores, 100,000 empty polls make no system call;
+ * found: a message of any node is found within a few polls, however many nodes are connected; ring:
  * where processes outnumber the cores, loops of polls give them to each other. */
 #define _GNU_SOURCE
 #include <gasnet.h>

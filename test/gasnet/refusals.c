@@ -1,6 +1,6 @@
-/* What a client must not do is refused with a line that says what it was: argv[1] chooses. Most are
- * calls in a handler. Where the call returns an error that is checked here; else the job ends, and
- * the test looks for the line. */
+/* Forbidden calls of a client are refused with a line that names them: argv[1] chooses one. Most
+ * are calls in a handler. Where the call returns an error that is checked here; else the job ends,
+ * and the test looks for the line. */
 #include <gasnet.h>
 
 #include <string.h>

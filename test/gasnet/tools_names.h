@@ -1,4 +1,4 @@
-/* Uses every name of gasnet_tools.h once or more, checking what it does. Compiled as C99 and as
+/* Uses every name of gasnet_tools.h at least once, and checks its effect. Compiled as C99 and as
  * C++, single-threaded and threaded; the includer defines the mode and calls tools_names(). */
 #include <errno.h>
 #include <math.h>

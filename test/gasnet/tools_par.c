@@ -1,5 +1,5 @@
-/* gasnet_tools.h alone, in C99, with threads: everything once more, then that the thread objects
- * and the atomics do between threads what they promise. */
+/* gasnet_tools.h alone, in C99, with threads: everything once more, then the promises of the
+ * thread objects and the atomics between threads. */
 #define _GNU_SOURCE
 #define GASNETT_THREAD_SAFE 1
 #include "tools_names.h"

@@ -1,5 +1,5 @@
 /* gasnet_vis.h used wrongly: the job ends with a line that names the call, the rank and the reason.
- * The argument says which mistake node 0 makes; what the line says is compared by CTest. */
+ * The argument says which mistake node 0 makes; CTest compares the line. */
 #define GASNET_DEBUG 1
 #include <gasnet_vis.h>
 #include <string.h>

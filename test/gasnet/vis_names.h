@@ -1,5 +1,5 @@
-/* gasnet_vis.h: every call, to oneself and to others, held against a model that is kept byte by
- * byte. The pieces are of all lengths, in any order, and end elsewhere on the two sides. */
+/* gasnet_vis.h: every call, to this node and to others, compared byte by byte with a model. The
+ * pieces have all lengths, any order, and different ends on the two sides. */
 #include <gasnet_vis.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// A process that ends before, or while, the job meets for the first time: its end is the job's, and
-// not the complaint of those who wait for it.
+// A process that ends before, or while, the job meets for the first time: its end decides the
+// job's, not the complaints of the processes that wait for it.
 #include <doctest/doctest.h>
 
 #include <csignal>

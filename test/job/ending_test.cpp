@@ -1,4 +1,4 @@
-// How jobs end: deaths, aborts, time limits; who is told; that nothing stays behind.
+// How jobs end: deaths, aborts, time limits; which processes are told; that nothing stays behind.
 #include <doctest/doctest.h>
 
 #include <algorithm>

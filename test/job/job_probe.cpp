@@ -1,5 +1,5 @@
-// A process of a job that does what its first argument says, and tells what it saw. Run by job_test
-// under penrun, and by launcher tests under PMIx launchers. Waits are bounded by the caller.
+// A process of a job that does what its first argument says, and prints what it saw. Run by
+// job_test under penrun, and by launcher tests under PMIx launchers. The caller bounds its waits.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Joining a job, exchanging, and what the processes of a job agree on.
+// Joining a job, exchanging, and the values on which the processes of a job agree.
 #include <doctest/doctest.h>
 
 #include <set>

@@ -1,4 +1,4 @@
-// Runs a command, bounded in time, and keeps what it wrote. For tests of programs.
+// Runs a command, bounded in time, and keeps its output. For tests of programs.
 #pragma once
 
 #include <sys/types.h>

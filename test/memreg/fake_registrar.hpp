@@ -1,4 +1,4 @@
-// A registrar for tests: hands out keys, remembers what is registered, and refuses on demand.
+// A registrar for tests: hands out keys, remembers the registrations, and refuses when told to.
 #pragma once
 
 #include <cerrno>

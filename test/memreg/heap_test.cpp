@@ -1,5 +1,5 @@
 // The registered heap: every block lies inside one live registration, containers work over it, and
-// nothing stays registered behind it.
+// no registration is left behind.
 #include "memreg/heap.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Segments: what they promise about memory, sealing, peers and registration.
+// Segments: their promises about memory, sealing, peers and registration.
 #include "memreg/segment.hpp"
 
 #include <doctest/doctest.h>

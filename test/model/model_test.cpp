@@ -1,4 +1,5 @@
-// The harness itself: it runs every interleaving, finds what is there to find, and says how.
+// The harness itself: it runs every interleaving, finds the faults that are built into its
+// examples, and says how.
 #include <doctest/doctest.h>
 
 #include <memory>

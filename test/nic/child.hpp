@@ -1,5 +1,5 @@
 // A second process for the device's tests: the test binary started again with a role, joined by a
-// socket over which both sides tell each other where their queue pairs are.
+// socket over which the two sides exchange the addresses of their queue pairs.
 #pragma once
 
 #include <fcntl.h>

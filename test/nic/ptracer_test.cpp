@@ -1,5 +1,5 @@
-// Who asks the kernel to let other processes into this one's memory: opening the device does,
-// unless the setting says no. The program's own prctl() sees what is asked for.
+// Whether the kernel is asked to let other processes into this one's memory: opening the device
+// asks for it, unless the setting says no. The program's own prctl() sees the request.
 #include <doctest/doctest.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -1,6 +1,5 @@
-// What the device's tests share: a process's side of a connection (context, PD, CQ, memory, QP),
-// and the waiting and connecting around it. Two sides may live in one process: each has its own
-// context.
+// Shared by the device's tests: one side of a connection (context, PD, CQ, memory, QP), and the
+// waiting and connecting around it. Two sides may live in one process, each with its own context.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The single-producer ring: order, room, wrapping, and rubbish from the other side.
+// The single-producer ring: order, room, wrapping, and impossible values from the other side.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Rings that are as long as their producer says: marks, growing, shrinking, and the pages behind.
+// Rings as long as their producer decides: marks, growing, shrinking, and the pages that are given
+// back.
 #include <doctest/doctest.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>

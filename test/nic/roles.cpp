@@ -1,4 +1,4 @@
-// What a child process does in the tests of shm0 with two processes.
+// The roles of the child process in the tests of shm0 with two processes.
 #include <sys/prctl.h>
 
 #include <map>

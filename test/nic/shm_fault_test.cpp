@@ -1,4 +1,4 @@
-// What PENSTOCK_SHM_FAULT does: one case for each fault, on both sides of it.
+// The effects of PENSTOCK_SHM_FAULT: one case for each fault, at both ends of the connection.
 #include <cerrno>
 #include <thread>
 

@@ -1,4 +1,5 @@
-// One-sided operations of shm0: into mapped memory, foreign memory, and through the peer's help.
+// One-sided operations of shm0: into mapped memory, into memory that cannot be mapped, and with the
+// peer's help.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Memory that is moved to where peers can map it, in place, while it is registered.
+// Memory that is moved in place onto a file that peers can map, while it is registered.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// What PENSTOCK_SHM_PERSONALITY makes of the device.
+// The effects of PENSTOCK_SHM_PERSONALITY.
 #include <cerrno>
 #include <cstdlib>
 #include <string>

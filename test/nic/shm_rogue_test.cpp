@@ -1,5 +1,4 @@
-// Peers gone mad: rubbish on the sockets, in the rings and in the tables harms nobody but its
-// sender.
+// Faulty peers: rubbish on the sockets, in the rings and in the tables harms only its sender.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// UC on shm0: a connection without answers. What goes wrong at the peer is a lost message; the
-// sender is told that it was sent.
+// UC on shm0: a connection without answers. A request that fails at the peer is a lost message; its
+// sender's completion says that it was sent.
 #include <doctest/doctest.h>
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // The extended interfaces of the stock libibverbs on shm0, run under penverbs: ibv_wr_*, extended
-// completion queues, channels and events as libibverbs itself hands them out, queries. Linked with
-// the system's libibverbs alone.
+// completion queues, channels and events that libibverbs itself hands out, queries. Linked only
+// with the system's libibverbs.
 #include <doctest/doctest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>

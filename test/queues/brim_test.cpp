@@ -1,5 +1,5 @@
-// Every lane and queue of an engine filled to the brim on a device with small limits, while nobody
-// looks at the completion queues. Each queue pair is connected to itself.
+// Every lane and queue of an engine filled to the brim on a device with small limits, while no
+// thread looks at the completion queues. Each queue pair is connected to itself.
 #include <doctest/doctest.h>
 #include <poll.h>
 

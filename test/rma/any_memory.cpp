@@ -1,6 +1,6 @@
 // Job program: puts, gets and Longs from blocks of the program's own malloc, of many sizes and
-// several threads. any_memory registered: with libpenstock-heap in the process no transfer has to
-// look for a registration; any_memory cached: without it they do.
+// several threads. any_memory registered: with libpenstock-heap in the process, no transfer has to
+// search for a registration; any_memory cached: without it, transfers do.
 #include <cstdlib>
 #include <cstring>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Job program: every remote atomic on every type, one at a time against what it must give, then
+// Job program: every remote atomic on every type, one at a time against the expected value, then
 // many at once from all ranks and threads, whose sum, maximum or bits show whether one was torn or
-// lost. By the processor (mapped memory or messages) and, where there is one, by the device.
+// lost. By the processor (mapped memory or messages) and, if there is one, by the device.
 #include <barrier>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Job program: what one-sided operations refuse, and that they touch nothing then.
+// Job program: the uses that one-sided operations refuse; refused operations touch nothing.
 #include <limits>
 
 #include "penstock/atomic.hpp"

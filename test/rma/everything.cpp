@@ -1,6 +1,6 @@
 // Job program: puts, gets, sets and atomics to memory that is in no segment. Then owners replace
-// the pages behind addresses that others hold keys to, and tell them: what is put and got
-// afterwards must be in the new pages.
+// the pages behind addresses to which others hold keys, and tell them; later puts and gets must use
+// the new pages.
 #include <sys/mman.h>
 
 #include <cstring>

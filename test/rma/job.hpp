@@ -1,4 +1,4 @@
-// What the job programs of these tests share: joining, and memory with a pattern and guards.
+// Shared by the job programs of these tests: joining, and memory with a pattern and guards.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Job program: with less pinned memory than is transferred from outside the segment, everything
-// arrives all the same. Memory is put from many places, so that a cache of registrations that fits
-// neither the limit nor itself is asked for all of it.
+// arrives all the same. Memory is put from many places, so that the cache of registrations has to
+// give up regions for each limit.
 #include <cstring>
 
 #include "test/rma/job.hpp"

@@ -1,6 +1,6 @@
 // Job program: several threads at once put, get and set at random in their own parts of every
-// segment, with many operations in flight, waited for in any order and by other threads too. Each
-// part has a copy here that says what it must hold.
+// segment, with many operations in flight, which are waited for in any order, and by other threads,
+// too. Each part has a copy here that says what it must hold.
 #include <deque>
 #include <memory>
 #include <mutex>

@@ -1,6 +1,6 @@
 // Job program: puts, gets and sets of many sizes and alignments, in every form of completion, from
-// and to memory inside and outside the segment, to every rank and itself; each byte checked, and
-// the bytes next to them.
+// and to memory inside and outside the segment, to every rank and to the rank itself; each byte is
+// checked, and the bytes next to them.
 #include <sys/mman.h>
 
 #include <cstring>

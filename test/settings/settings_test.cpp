@@ -1,5 +1,5 @@
-// What the table of settings promises: names, units, ranges, precedence, and the line a mistake
-// gets.
+// The promises of the table of settings: names, units, ranges, precedence, and the line that a
+// mistake gets.
 #include "lib/base/settings.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// The types that the public C++ headers promise, in one shared object with debug information: what
-// abidiff compares with the written-down ones. Nobody runs it.
+// The types that the public C++ headers promise, in one shared object with debug information.
+// abidiff compares them with the recorded ones. The object is never run.
 #include <penstock/atomic.hpp>
 #include <penstock/heap.hpp>
 #include <penstock/penstock.hpp>

@@ -1,4 +1,4 @@
-// Each process sends the largest Medium that there is, which the library says at run time, to its
+// Each process sends the largest Medium, whose size the library tells at run time, to its
 // neighbour.
 #include <algorithm>
 #include <cstdio>
