@@ -4,8 +4,8 @@
 # penstock::seq, penstock::gasnet_seq and so on, pkg-config penstock-seq, gasnet-penstock-seq, and for the
 # build systems of GASNet's clients include/penstock-conduit/penstock-seq.mak.
 #
-# The house is many small libraries; what is installed is their objects in one, so that nobody outside
-# depends on how the house is divided. -lgasnet-penstock-MODE is the shared library under its other name:
+# The project is many small libraries; their objects are installed in one, so that no client depends on how
+# the project is divided. -lgasnet-penstock-MODE is the shared library under its other name:
 # a process has one engine, whichever interface it uses.
 #
 # BUILD_SHARED_LIBS=ON leaves the archives out, OFF the shared libraries; without it both are made.

@@ -1,4 +1,4 @@
-# What is installed beside the library: programs on the PATH, what they start themselves in libexec, man
+# What is installed beside the library: programs on the PATH, in libexec the programs that these start, man
 # pages, completion, documents, examples; and the Debian packages that cpack makes of it all.
 set(own_dir ${CMAKE_INSTALL_LIBEXECDIR}/penstock)
 set(on_path penrun penverbs peninfo penperf pencredit pentop pentrace creditsim)
