@@ -43,7 +43,7 @@ void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcep
   while (mine < now && !first_.compare_exchange_weak(now, mine, std::memory_order_relaxed)) {
   }
   if (std::uint32_t none = ~0u; gone && away_.load(std::memory_order_relaxed) == none) {
-    heard_ns_.store(now_ns(), std::memory_order_relaxed);
+    heard_ns_.store(waited_.look(now_ns()), std::memory_order_relaxed);
     away_.compare_exchange_strong(none, r, std::memory_order_relaxed);
   }
   news_.store(true, std::memory_order_relaxed);
@@ -110,9 +110,9 @@ bool departure::tell_some() noexcept {
 
 // For who does not come back here.
 void departure::tell_all() noexcept {
-  const std::uint64_t until = now_ns() + telling_ns;
+  watched_time watched;
   const long_wait named(engine_.waits(), wait_for::departure);
-  for (unsigned empty = 0; tell_some() && now_ns() < until;)
+  for (unsigned empty = 0; tell_some() && watched.look(now_ns()) < telling_ns;)
     if (is_failure(engine_.wait_step(empty))) break;
 }
 
@@ -136,7 +136,7 @@ status departure::in_wait(bool heard) noexcept {
     pass_on(away, ~0u, true);
   (void)tell_some();
   if (away == ~0u) return status::ok;
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = waited_.look(now_ns());
   if (heard) heard_ns_.store(now, std::memory_order_relaxed);
   const std::uint64_t limit = engine_.options().exit_limit_ns(engine_.size());
   const std::uint64_t last = heard_ns_.load(std::memory_order_relaxed);
@@ -155,7 +155,8 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
   const bool fenced = j.outlives_leavers() || away_.load(std::memory_order_relaxed) == ~0u;
   bool failed = fenced && !j.begin_fence(), told = false, heard = failed;
   constexpr unsigned quick_steps = 256, steps_a_look = 16;
-  const std::uint64_t begin = now_ns();
+  watched_time watched;
+  const std::uint64_t begin = watched.look(now_ns());
   patience waiting;
   const long_wait named(engine_.waits(), wait_for::departure);
   for (unsigned step = 1, empty = 0;; ++step) {
@@ -168,7 +169,7 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
       if (over && *over) return meeting_end::all;
       heard |= failed = !over;
     }
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = watched.look(now_ns());
     if (std::exchange(heard, false)) waiting.heard_at(now);
     if (failed && waiting.silent(begin, limit_ns, now)) return meeting_end::failed;
     if (!failed && waiting.over(begin, limit_ns, now)) return meeting_end::alone;
@@ -178,14 +179,16 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
   }
 }
 
-// Until what was sent has been sent, for limit_ns at most. Others are served meanwhile: they may
-// wait for an answer, or want to say that they leave. What goes to one that is gone is not waited
-// for.
+// Until what was sent has been sent, for limit_ns of watched time at most. Others are served
+// meanwhile: they may wait for an answer, or want to say that they leave. What goes to one that is
+// gone is not waited for.
 void departure::finish_sends(std::uint64_t limit_ns) noexcept {
-  const std::uint64_t until = now_ns() + limit_ns;
+  watched_time watched;
+  const std::uint64_t begin = watched.look(now_ns());
+  const auto in_time = [&] { return watched.look(now_ns()) - begin < limit_ns; };
   const auto finish = [&](auto&& over, auto&& reap) {
     const long_wait named(engine_.waits(), wait_for::departure);
-    for (unsigned empty = 0; !over() && !engine_.membership().ended() && now_ns() < until;)
+    for (unsigned empty = 0; !over() && !engine_.membership().ended() && in_time();)
       if (reap() == 0 && is_failure(engine_.wait_step(empty))) sched_yield();
   };
   finish([&] { return running != nullptr || engine_.handed_.load(std::memory_order_relaxed) == 0; },

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lib/base/status.hpp"
+#include "lib/conduit/collective/patience.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::PENSTOCK_ABI {
@@ -38,7 +39,7 @@ class departure {
   ~departure() { delete[] states_.load(std::memory_order_relaxed); }
   departure(const departure&) = delete;
   departure& operator=(const departure&) = delete;
-  /// Collective; polls, for limit_ns at most. After it nothing may be polled.
+  /// Collective; polls, for limit_ns of its watched time as a rule. After it nothing may be polled.
   void leave(std::uint64_t limit_ns) noexcept;
 
   /// In a wait for the barrier of that number: peer_dead if somebody has left before it, which is
@@ -76,7 +77,8 @@ class departure {
   static constexpr std::uint64_t nobody = ~0ull;
   std::atomic<std::uint64_t> first_{nobody};
   std::atomic<std::uint32_t> away_{~0u};    // one that is gone; ~0: nobody is
-  std::atomic<std::uint64_t> heard_ns_{0};  // when a wait last heard of anybody, once away_ is set
+  watched_time waited_;                     // of all waits, since somebody has left
+  std::atomic<std::uint64_t> heard_ns_{0};  // waited_ when a wait last heard of anybody
   std::atomic<bool> news_{false}, said_{false}, broken_{false}, away_passed_on_{false};
   // What this process tells, and whom still; for the one thread that has set telling_.
   struct notice {

@@ -2,8 +2,13 @@
 // for five times as long. On a busy host what was sent before may need longer than the limit to be
 // handled; who is sent to without end leaves all the same. Used by departure.cpp, and by
 // lib/gasnet/leave.cpp, whose timer asks from a signal's handler.
+//
+// Also how long a wait has lasted as the waiter saw it. On a host that runs ten programs on each
+// core a process looks a few times a second, and so does the one that it waits for: silence between
+// two looks that are far apart says nothing.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -31,6 +36,26 @@ class patience {
 
  private:
   std::atomic<std::uint64_t> heard_{0};
+};
+
+/// The time of a wait, of which no more than most_a_look_ns counts between two looks, or a fifth of
+/// what has passed where that is more: every limit may last five times as long. Threads: any.
+class watched_time {
+ public:
+  /// Looks; the time watched so far, in ns.
+  std::uint64_t look(std::uint64_t now_ns) noexcept {
+    // relaxed: a sum of times, and nothing else. Another thread's look may be later than this one.
+    const std::uint64_t last = last_.exchange(now_ns, std::memory_order_relaxed);
+    const std::uint64_t passed = now_ns > last && last != 0 ? now_ns - last : 0;
+    const std::uint64_t step = std::max(std::min(passed, most_a_look_ns), passed / patience::most);
+    return sum_.fetch_add(step, std::memory_order_relaxed) + step;
+  }
+
+  // A core's turn lasts 3 or 4 ms: two others on the same core change nothing.
+  static constexpr std::uint64_t most_a_look_ns = 10'000'000;
+
+ private:
+  std::atomic<std::uint64_t> last_{0}, sum_{0};
 };
 
 }  // namespace penstock::conduit
