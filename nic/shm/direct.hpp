@@ -43,7 +43,8 @@ const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexce
 
 /// Maps the peer's registered memory [addr, addr+bytes) of key rkey here, where it is backed by a
 /// memfd; null otherwise, with errno ETIMEDOUT if the peer has just not answered (it may be
-/// stopped). The mapping lives until the QP is destroyed. Set-up only.
+/// stopped), and ESRCH if its process has ended. The mapping lives until the QP is destroyed.
+/// Set-up only.
 void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey) noexcept;
 
 /// Copies between memory here and any memory of the peer's process, registered or not, through the

@@ -94,8 +94,8 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
     const int e = p.ask(q, nullptr, 0, a, nullptr, 0, &fd);
     if (e == 0 && a.error == 0 && fd >= 0) m = map_file(fd, a, a.proof.high);
     if (fd >= 0) ::close(fd);
-    // It has not said no: it is stopped, say, and can be asked again.
-    if (e == ETIMEDOUT) return errno = e, nullptr;
+    // It has not said no: it is stopped, say, and can be asked again, or it has ended.
+    if (e != 0) return errno = e == ETIMEDOUT ? e : ESRCH, nullptr;
   }
   // Regions that are gone make room. Whoever still copies holds the mapping itself.
   std::erase_if(p.mappings, [&](const auto& old) {
@@ -185,8 +185,9 @@ void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes,
                  std::uint32_t rkey) noexcept {
   queue_pair& qp = of(handle);
   const hold guard(qp.sending);
-  errno = 0;
+  errno = ESRCH;
   if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return nullptr;
+  errno = 0;
   auto m = map_region(qp, rkey);
   if (!m || addr < m->address || bytes > m->bytes || addr - m->address > m->bytes - bytes)
     return nullptr;

@@ -3,8 +3,14 @@
 //   large mixed            an incast of sizes from 0 to the largest
 //   large away             a requester that does not poll keeps no other rank waiting
 //   large left             buffers of a rank that has left come back
+//   large fled             a rank leaves before its payloads were fetched: others go on
+//   large dies             a rank is killed while others hold its buffers, and it holds theirs
 //   large owned            threads reserve and give up: no two threads get the same place
+#include <signal.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -72,6 +78,8 @@ void all_to_all(endpoint& ep, party& me, std::uint32_t rounds, unsigned threads)
       JOB_CHECK(conduit::test_access::cost(ep.internals(), r, ep.max_medium()) == 1);
       JOB_CHECK(conduit::test_access::cost(ep.internals(), r, 4032) > 1);
     }
+  if (ep.rank() == 0) std::puts("flooding");
+  std::fflush(stdout);
   std::atomic<std::uint64_t> wanted{0};
   std::atomic<unsigned> working{threads};
   const auto work = [&](unsigned id) {
@@ -182,6 +190,47 @@ void left(endpoint& ep, party& me) {
   }
 }
 
+// Rank 1 sends as many as it has buffers for, and leaves at once or is killed; the others do not
+// look at them until then, and use all of their own buffers with each other afterwards.
+void fled(world& w, endpoint& ep, party& me, bool dies) {
+  std::vector<std::byte> payload(ep.max_medium());
+  constexpr std::uint32_t many = 40;
+  const auto ask = [&](rank_id to, std::uint32_t seed, std::uint32_t want) {
+    test::fill(payload, seed);
+    return ep.request_medium(to, me.request, std::span(payload), seed, want);
+  };
+  const pid_t pid = getpid();
+  const auto pids = w.exchange(std::as_bytes(std::span(&pid, 1)));
+  JOB_CHECK(pids);
+  if (ep.rank() == 1) {
+    for (std::uint32_t i = 0; i < 8; ++i) JOB_CHECK(ask(2 * (i % 2), i, as_much) == status::ok);
+    for (std::uint32_t i = 0; i < 80; ++i) {
+      test::fill({payload.data(), 10}, i);
+      JOB_CHECK(ep.request_medium(2 * (i % 2), me.request, std::span(payload).first(10), i,
+                                  std::uint32_t{nothing}) == status::ok);
+    }
+    if (dies) {
+      ::usleep(100'000);  // the others' messages come meanwhile
+      ::raise(SIGKILL);
+    }
+    return;
+  }
+  if (dies) {
+    for (std::uint32_t i = 0;; ++i)
+      JOB_CHECK(ask(i % 2 == 0 ? 1 : 2 - ep.rank(), i, as_much) == status::ok);
+  }
+  pid_t its;
+  std::memcpy(&its, (*pids)[1].data(), sizeof its);
+  while (::kill(its, 0) == 0) ::usleep(10'000);
+  // What came behind them is here.
+  JOB_CHECK(ep.wait_until([&] { return me.of_rank_1 >= 40; }) == status::ok);
+  for (std::uint32_t i = 0; i < many; ++i) {
+    JOB_CHECK(ask(2 - ep.rank(), i, as_much) == status::ok);
+  }
+  wait_for(ep, me.answers, many);
+  JOB_CHECK(ep.wait_until([&] { return me.handled - me.of_rank_1 >= many; }) == status::ok);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -202,6 +251,9 @@ int main(int argc, char** argv) {
     away(*w, ep, me);
   } else if (what == "owned") {
     owned(ep, me);
+  } else if (what == "fled" || what == "dies") {
+    fled(*w, ep, me, what == "dies");
+    return 0;
   } else if (what == "left") {
     if (ep.rank() == 1) {
       wait_for(ep, me.handled, 3);

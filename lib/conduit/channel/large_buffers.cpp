@@ -71,7 +71,7 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
 // True if the use that s describes has ended: the target says so, or is no more.
 bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
   // B2 done  acquire word  <- B1 (ring_path/large.cpp), B6, the device's write: all has been read
-  const std::uint32_t said = word(i).load(std::memory_order_acquire);
+  std::uint32_t said = word(i).load(std::memory_order_acquire);
   if (said == number_of(s)) return true;
   if (next(said) != number_of(s)) [[unlikely]] {
     // Another thread may have found that use done meanwhile, and begun the next one.
@@ -79,7 +79,8 @@ bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
     c_.peer_failed(c_.peers_[rank_of(s)], core::malformed);
   }
   if (!c_.is_gone(rank_of(s))) return false;
-  word(i).store(number_of(s), std::memory_order_relaxed);
+  // Not over what a later use has said, which another thread may have begun meanwhile.
+  (void)word(i).compare_exchange_strong(said, number_of(s), std::memory_order_relaxed);
   return true;
 }
 
@@ -132,6 +133,12 @@ bool large_buffers::name(std::uint16_t i, bool mapped, wire::large_block& out) n
 std::uint32_t large_buffers::local_key(std::uint16_t i) noexcept {
   const memreg::registration* const k = keys_of(i / a_block);
   return k != nullptr ? k->lkey : 0;
+}
+
+void large_buffers::lost(rank_id of) noexcept {
+  if (lost_of_.exchange(of, std::memory_order_relaxed) != of)
+    log(log_level::warning, "rank %u has left before its large Mediums were read: they are lost",
+        of);
 }
 
 // Looks which replies have been taken.

@@ -75,6 +75,8 @@ class large_buffers {
   [[nodiscard]] bool may_reply(rank_id to) noexcept;
   /// The same of any rank's, but for a rank's own share.
   [[nodiscard]] bool may_reply() noexcept;
+  /// A payload of that rank cannot be had any more: it has left. Said once for each that does.
+  [[gnu::cold]] void lost(rank_id of) noexcept;
   /// Address space; for the target, which maps it whole.
   [[nodiscard]] static constexpr std::size_t bytes() noexcept { return count * stride; }
   static constexpr unsigned count = 3 * a_block + most_replies + most_handlers;
@@ -112,6 +114,7 @@ class large_buffers {
   std::atomic<bool> made_{false};
   std::atomic<std::uint32_t> replies_out_{0};
   std::array<std::atomic<std::uint64_t>, count> use_{};  // number of the last use in the low half
+  std::atomic<std::uint32_t> lost_of_{~0u};              // the last rank of which that was said
   std::mutex making_;
   memreg::segment memory_;
   std::uint32_t map_key_ = 0;

@@ -7,8 +7,9 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// True if a large message of p, whose header that is, can be handled now: what it names is mapped.
-// False: p is stopped, and has not answered yet; the message waits in its ring, with all behind it.
+// True if a large message of p, whose header that is, can be taken now: what it names is mapped, or
+// p's process has ended, and run_large does without. False: p is stopped, and has not answered yet;
+// the message waits in its ring, with all behind it.
 bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   // B5 mapped  acquire p.large_here  <- B5 (below): p.large_base
   if (p.large_here.load(std::memory_order_acquire) != nullptr) [[likely]]
@@ -23,6 +24,8 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
       p.lanes[lane_request].qp, where.base, large_buffers::bytes(), where.key));
   if (here == nullptr) {
     if (errno == ETIMEDOUT) return false;
+    // Whoever has left has said so behind this message; a death is told by others.
+    if (errno == ESRCH) return true;
     c_.peer_failed(p, "its buffers of large messages cannot be mapped");
   }
   p.large_base.store(where.base, std::memory_order_relaxed);
@@ -32,16 +35,21 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
   return true;
 }
 
-// Runs the handler of a large message whose parts lie there; false: its bytes make no sense.
+// Runs the handler of a large message whose parts lie there, if its payload can be read; false: its
+// bytes make no sense.
 bool ring_path::run_large(token_state& t, codec::parts at) noexcept {
   peer& p = *t.from;
+  std::byte* const here = p.large_here.load(std::memory_order_relaxed);
+  if (here == nullptr) [[unlikely]] {
+    c_.large_->lost(p.rank);
+    return true;
+  }
   wire::large_block where;
   std::memcpy(&where, at.fixed, sizeof where);
   if (where.buffer >= large_buffers::count ||
       where.base != p.large_base.load(std::memory_order_relaxed) || where.number == 0) [[unlikely]]
     return false;
-  std::byte* const line = p.large_here.load(std::memory_order_relaxed) +
-                          std::size_t{where.buffer} * large_buffers::stride;
+  std::byte* const line = here + std::size_t{where.buffer} * large_buffers::stride;
   const std::size_t bytes = std::size_t{t.header.length} + 1;
   at.fixed += sizeof where;
   at.payload = line + cache_line;

@@ -113,20 +113,19 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
     fetch* ready = nullptr;
     for (fetch** at = &all.first; *at != nullptr;) {
       fetch& f = **at;
-      if (!f.under_way && !c_.is_gone(f.from->rank)) {
-        start_fetch(f, tag);
-      } else if (c_.is_gone(f.from->rank)) {  // nothing of it is on its way any more
+      const bool gone = c_.is_gone(f.from->rank);
+      if (!f.under_way && !gone) start_fetch(f, tag);
+      // F2 here  acquire payload  <- F2 (fetches.hpp): the payload
+      const auto payload = f.payload.load(std::memory_order_acquire);
+      if (payload == fetch::state::failed || (gone && !f.under_way)) [[unlikely]] {
+        c_.large_->lost(f.from->rank);
         *at = f.next;
-        if (f.buffer != large_buffers::none) {
-          all.by_buffer[f.buffer - fetches::first_buffer].store(nullptr, std::memory_order_relaxed);
-          c_.large_->give(f.buffer);
-        }
+        if (f.buffer != large_buffers::none) c_.large_->give(f.buffer);
         all.count.fetch_sub(1, std::memory_order_relaxed);
         delete &f;
         continue;
       }
-      // F2 here  acquire here  <- F2 (fetches.hpp): the payload
-      if ((!f.request || (may && mine.reply_chunk)) && f.here.load(std::memory_order_acquire)) {
+      if (payload == fetch::state::here && (!f.request || (may && mine.reply_chunk))) {
         ready = &f;
         *at = f.next;
         break;

@@ -26,7 +26,8 @@ struct fetch {
   bool request = false, urgent = false;
   std::uint8_t grant = 0;
   bool under_way = false;  // (at)
-  std::atomic<bool> here{false};
+  enum class state : std::uint8_t { awaited, here, failed };
+  std::atomic<state> payload{state::awaited};
   std::uint16_t buffer = large_buffers::none;  // (at) that it is fetched into
 };
 
@@ -49,11 +50,14 @@ struct fetches {
                                           std::memory_order_relaxed)) {
     }
   }
-  /// The fetch into that buffer has completed.
-  void note_here(std::uint16_t buffer) noexcept {
-    // F2 here  release here  -> F2 (fetch.cpp): by_buffer was written before the fetch was posted
-    if (fetch* const f = by_buffer[buffer - first_buffer].load(std::memory_order_relaxed))
-      f->here.store(true, std::memory_order_release);
+  /// The fetch into that buffer has completed, or never will. Until then the buffer is the
+  /// device's, whatever becomes of the peer.
+  void note_end(std::uint16_t buffer, fetch::state how) noexcept {
+    // F2 here  release payload  -> F2 (fetch.cpp): by_buffer was written before the fetch was
+    // posted
+    by_buffer[buffer - first_buffer]
+        .load(std::memory_order_relaxed)
+        ->payload.store(how, std::memory_order_release);
   }
   /// Puts what was added behind the others, in the order in which it came; inside at.
   void take_arrived() noexcept {

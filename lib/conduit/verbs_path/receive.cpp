@@ -40,18 +40,20 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
     peer& p = d.peers[rank_of(id)];
+    auto payload = fetch::state::here;
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!c_.closing_) c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
-      continue;
+      if (c_.closing_) continue;
+      c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
+      payload = fetch::state::failed;  // p has left: what was on its way to it holds nothing
     }
     p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
-                                  [this, &d](queues::holding h) {
+                                  [this, &d, payload](queues::holding h) {
                                     if (h.chunk != queues::no_chunk)
                                       d.queues->reply_chunks->give(h.chunk);
                                     if (h.source != queues::no_source)
                                       c_.sources_->release_source(h.source);
                                     if (h.fetch != queues::no_fetch) [[unlikely]]
-                                      fetches_[d.index].note_here(h.fetch);
+                                      fetches_[d.index].note_end(h.fetch, payload);
                                   });
   }
   if (n == 0) c_.slow_progress_in_wait();
