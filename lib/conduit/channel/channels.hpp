@@ -1,5 +1,5 @@
 // All channels of an engine, and how they come to be connected: the floor that both paths stand on.
-// connect.cpp has the exchange of hellos, connector.hpp the thread that does it.
+// connect.cpp exchanges the hellos; connector.hpp has the thread that does so.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,18 +15,18 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 struct hello;
 
-/// Memory of a Long's payload that leaves from its place.
+/// Memory of a Long's payload that is sent without a copy.
 struct long_source {
-  std::size_t bytes = 0;  ///< what of the payload has this key
+  std::size_t bytes = 0;  ///< bytes of the payload, from its start, that this key covers
   std::uint32_t lkey = 0;
   std::uint16_t held = queues::no_source;  ///< to be released when its last write has completed
 };
 
-/// Who knows the keys of memory outside the segment: the one-sided floor. Any thread, also in a
-/// handler; neither waits for anything.
+/// The keys of memory outside the segment, which the one-sided floor knows. Any thread may call
+/// both functions, also in a handler; neither waits.
 class long_sources {
  public:
-  /// False: no key can be had now, and the payload is copied.
+  /// Finds a key for memory that begins at `at`. False: there is none now, and the caller copies.
   virtual bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept = 0;
   virtual void release_source(std::uint16_t held) noexcept = 0;
 
@@ -44,7 +44,7 @@ class channels : public credit_flow {
   friend struct test_access;
   using credit_flow::credit_flow;
 
-  // Any thread: the lane to p is wanted; see connector::want().
+  // Asks for the lane to p; any thread may call it. connector::want() has the statuses.
   status connect(peer& p, unsigned lane) noexcept {
     return connector_ != nullptr ? connector_->want(p, lane) : status::shut_down;
   }
@@ -60,8 +60,9 @@ class channels : public credit_flow {
   result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
   result<void> connect_self(peer& p) noexcept;
 
-  // What a lane's queue pair is like, by p's path; and what has become of p: a lane was made, both
-  // basic lanes are bound (messages may arrive from now on; once), messages may go there.
+  // p's path answers these. describe_lane() fills in what a lane's queue pair is like. The others
+  // are told what has become of p: lane_made() when a lane was made; attached(), once, when both
+  // basic lanes are bound, so that messages may arrive; reached() when messages may be sent to p.
   virtual void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept = 0;
   virtual void lane_made(peer& p, unsigned lane) noexcept = 0;
   virtual void attached(peer& p) noexcept = 0;

@@ -1,15 +1,16 @@
-// Connections, made when first needed: both sides say which queue pairs they have (hello), over a
-// UD queue pair that every process has. A hello says all its sender knows, so it may be lost,
-// doubled or cross another; who still waits says so and repeats it.
+// Connections are made when they are first needed: both sides say which queue pairs they have, in a
+// datagram (hello) over a UD queue pair that every process has. A hello says all that its sender
+// knows, so it may be lost or doubled, or cross another one. A side that still waits for the other
+// repeats its hello, with `want` set.
 //
 //   X: make lanes, hello(want) ->        Y: make lanes, bind them to X's
 //   X: bind to Y's, ready      <- hello(bound)
 //   X: hello(bound)            ->        Y: ready
 //
-// A lane is ready here when it is bound here (RTS) and known to be bound there (RTR): then a
-// message can be received, and answered, at the other end.
+// A lane is ready here when it is bound here (RTS) and known to be bound there (RTR): then the
+// other end can receive a message and answer it.
 //
-// All of this is done by the connector (connector.hpp), but for what says that any thread may.
+// The connector's thread (connector.hpp) alone runs all of this.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -31,7 +32,7 @@ constexpr std::uint32_t hello_magic = 0x50454e53;
 struct hello {
   std::uint32_t magic = hello_magic;
   std::uint32_t from = 0;
-  std::uint64_t job = 0;  ///< the job's secret, so that a stranger's datagram is nothing
+  std::uint64_t job = 0;  ///< the job's secret, so that a stranger's datagram is dropped
   std::uint8_t made = 0, bound = 0, want = 0;
   std::uint8_t domain = 0;  ///< the sender's, and the receiver's
   std::uint32_t qpn[lane_count] = {};
@@ -51,7 +52,8 @@ result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
     p.made.store(static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) | bit),
                  std::memory_order_release);
   }
-  // Last: who finds a message's queue pair in the table finds the lane for its reply made.
+  // The table of queue pairs comes last: a thread that finds a message's queue pair there also
+  // finds the lane for its reply made.
   const auto fresh = static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) & ~before);
   for (unsigned l = 0; l < lane_rma && p.path == way::verbs; ++l)
     if ((fresh >> l & 1) != 0) p.home->queues->announce(p.lanes[l].qp, identity(p.rank, l));
@@ -79,7 +81,7 @@ void channels::say_hello(peer& p, bool want) noexcept {
   datagram_port_->send(p.rank, p.address, p.datagram_qp, &h, sizeof h);
 }
 
-// A datagram came, from wherever.
+// Takes a datagram, which anybody may have sent: it is dropped unless every field can be.
 void channels::hear_datagram(const connector& by, const std::byte* bytes,
                              std::size_t size) noexcept {
   hello h;
@@ -90,16 +92,16 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
     return;
   peer& p = domains_[h.domain].peers[h.from];
   const auto heard = heard_hello(p, h);
-  // A peer that was stopped when its device was asked something is alive: when it goes on, one of
-  // the two says hello again.
+  // A time-out means that the peer was stopped while its device was asked something. It is alive,
+  // and when it goes on, one of the two says hello again.
   if (heard || heard.error().code == ETIMEDOUT || by.hushed()) return;
-  // Mostly because its process has just died, which the launcher knows better.
+  // Mostly the peer's process has just died; peer_failed() waits for the launcher to say so.
   peer_failed(p, heard.error().message().c_str());
 }
 
 result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   if (auto r = make_lanes(p, h.made); !r) return r;
-  if (p.bound == 0) {  // no request can come before the lanes are bound, so nobody reads them yet
+  if (p.bound == 0) {  // no request can come before a lane is bound, so no thread reads these yet
     p.reply_base = h.reply_base;
     p.reply_rkey = h.reply_rkey;
     tsan_tell_peer(&p.reply_base);  // -> write_reply (verbs_path/reply.cpp)
@@ -130,7 +132,8 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   return {};
 }
 
-// A queue pair connected to itself, for atomics on own words that the device does for others.
+// Connects a queue pair to itself, for this process's atomics on words of its own segment: the
+// device must do them, since it does those of the other processes.
 result<void> channels::connect_self(peer& p) noexcept {
   if (auto r = make_lanes(p, 1u << lane_rma); !r) return r;
   if (auto r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);

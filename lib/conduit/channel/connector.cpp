@@ -22,7 +22,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint64_t first_reminder_ns = 20'000'000, rarest_reminder_ns = 1'000'000'000;
-constexpr std::uint8_t queued = 0x80;  // in peer::wanted: the peer is among the wishes
+constexpr std::uint8_t queued = 0x80;  // in peer::wanted: the peer is in the list wishes_
 static_assert((all_lanes & queued) == 0);
 
 std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memory_order_relaxed); }
@@ -34,7 +34,7 @@ result<std::unique_ptr<connector>> connector::start(channels& e, ibv_comp_channe
   std::unique_ptr<connector> c(new connector(e, channel));
   c->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (c->bell_ < 0) return failure{std::string("eventfd of ") + what, errno, what_to_raise(errno)};
-  // Nobody waits in a read of it: poll(2) says when there is something.
+  // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel->fd))
     return failure{std::string("fcntl for ") + what, errno, what_to_raise(errno)};
   if (const int refused = start_quiet_thread(c->thread_, [raw = c.get()] { raw->run(); }))
@@ -59,8 +59,7 @@ void connector::ring() noexcept {
 
 status connector::want(peer& p, unsigned lane) noexcept {
   const auto bit = static_cast<std::uint8_t>(1u << lane);
-  // A2 ready  acquire p.ready  <- R2 (connect.cpp): so the caller finds the lane when it looks
-  // again
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp): the caller finds the lane when it tries again
   if ((p.ready.load(std::memory_order_acquire) & bit) != 0) return status::busy;
   if (p.refused.load(std::memory_order_relaxed) &&
       p.refused.exchange(false, std::memory_order_relaxed))
@@ -80,7 +79,7 @@ status connector::want(peer& p, unsigned lane) noexcept {
 }
 
 void connector::run() noexcept {
-  ask_for_short_slices();  // others wait for its answers
+  ask_for_short_slices();  // other processes wait for this thread's answers
   while (!stopping_.load(std::memory_order_relaxed)) {
     arm();
     more_ = hear_all();
@@ -92,7 +91,7 @@ void connector::run() noexcept {
   }
 }
 
-// Until something comes, or somebody has to be told again.
+// Sleeps until a datagram, a wish or the end comes, or a reminder or a look at rings is due.
 void connector::sleep() noexcept {
   pollfd of[] = {{bell_, POLLIN, 0}, {channel_->fd, POLLIN, 0}};
   std::uint64_t ns = 0;
@@ -111,14 +110,15 @@ void connector::sleep() noexcept {
   }
 }
 
-// Asks for an event of whatever comes from here on; what came before is heard afterwards.
+// Asks for an event when the next datagram comes. hear_all(), which runs afterwards, finds those
+// that came before.
 void connector::arm() noexcept {
   if (armed_) return;
   (void)ibv_req_notify_cq(all_.datagram_port_->arrivals(), 0);
   armed_ = true;
 }
 
-// Hears what has come, up to the setting SYS_LIMIT. True: there may be more.
+// Takes the datagrams that have come, at most SYS_LIMIT (a setting). True: there may be more.
 bool connector::hear_all() noexcept {
   const unsigned limit = all_.settings_.sys_limit == 0 ? ~0u : all_.settings_.sys_limit;
   std::byte bytes[datagrams::max_bytes];
@@ -142,7 +142,8 @@ void connector::grant_wishes() noexcept {
   }
 }
 
-// Lanes to p are wanted, whether or not they have been before.
+// Makes those of the wanted lanes to p that are missing, and says hello; it may be called again for
+// lanes that were asked for before.
 void connector::ask(peer& p, std::uint8_t lanes) noexcept {
   const bool self = p.rank == all_.rank_;
   if (!self) lanes |= basic_lanes;
@@ -163,7 +164,8 @@ void connector::ask(peer& p, std::uint8_t lanes) noexcept {
   all_.say_hello(p, true);
 }
 
-// Who has not answered is told again: a hello may be lost, and a process may be stopped.
+// Says hello again to peers that have not answered: a hello may be lost, and a process may be
+// stopped.
 void connector::remind_peers() noexcept {
   const std::uint64_t warn_ns = all_.settings_.connect_timeout_ns;
   const std::uint64_t now = now_ns();

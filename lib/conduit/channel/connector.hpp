@@ -1,24 +1,26 @@
-// The thread of an endpoint that makes its connections, so that nobody's poll is needed for one:
-// a process that computes, or polls rarely, is connected to as quickly as any other. The engine's.
+// The thread of an endpoint that makes its connections, so that no connection needs a poll: it
+// takes no longer to connect to a process that computes, or polls rarely, than to any other. The
+// engine owns it.
 //
 //   program's threads                      connector                         other processes
 //   want(lane of a peer) -- wishes_, bell --> make lanes, hello -- UD queue pair --> connector
 //   p.ready, p.stream  <-- R2, R3 ---------- bind lanes  <------- hello ------------ connector
-//   polls: d.connected <-- R1 --------------
+//   polls: d.rings, d.verbs <-- R1 (domain.hpp)
 //
 // Who with whom: everything of a peer that is marked (connector) is touched by this thread only,
-// and so is the datagrams' queue pair. What it makes becomes visible by the three release stores
-// above, which requests and polls acquire as they always did: they pay nothing for this thread.
-// Cost of a wish: one RMW, and a system call that wakes the thread.
+// and so is the datagrams' queue pair. What the thread makes becomes visible by the release stores
+// above. Requests and polls acquire them anyway, so this thread costs them nothing. A wish costs
+// two RMWs and a system call that wakes the thread.
 //
-// Beside that it looks at the rings of the direct path, once a second (ring_watch.cpp).
+// Besides, the thread looks at the rings to processes of the same host, once a second
+// (ring_watch.cpp).
 //
-// Waits (claim 19): it sleeps in poll(2) until a datagram, a wish or the end comes; the way out of
-// every sleep is its bell. A peer that has not answered is told again, at growing intervals, and
-// waited for without limit: whether it lives is the launcher's and the device's knowledge, whose
-// news end the job in a poll (events.cpp). It is warned of once, after PENSTOCK_CONNECT_TIMEOUT. A
-// question to the device of a peer that was stopped in the middle of its answer holds the thread
-// for the device's time limit, and is put again when that peer speaks again.
+// Waits (claim 19): the thread sleeps in poll(2) until a datagram, a wish or the end comes; its
+// bell ends every sleep. It repeats its hello to a peer that has not answered, at growing
+// intervals, and waits for that peer without limit: the launcher and the device know whether the
+// peer lives, and their news end the job in a poll (events.cpp). One warning is logged, after
+// PENSTOCK_CONNECT_TIMEOUT. When a peer is stopped while its device answers a question, the thread
+// is held for the device's time limit, and asks again when that peer speaks again.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -40,19 +42,20 @@ struct peer;
 
 class connector {
  public:
-  /// Starts the thread; all peers have been introduced. channel: of the datagrams' arrivals, the
-  /// caller's. Names what the kernel refused.
+  /// Starts the thread, after all peers have been introduced. channel: gets the events of arriving
+  /// datagrams, and stays the caller's. A failure names what the kernel refused.
   static result<std::unique_ptr<connector>> start(channels& e, ibv_comp_channel* channel);
   /// Ends the thread and waits for it.
   ~connector();
   connector(const connector&) = delete;
   connector& operator=(const connector&) = delete;
 
-  /// The lane to p is wanted (to this process itself: the one for transfers). Any thread; waits for
-  /// nothing. busy: it is there, look again. not_ready: it is being made. device_error: it could
-  /// not be made, which has been logged; asking again tries again.
+  /// Asks for the lane to p (where p is this process itself: for the lane of transfers). Any thread
+  /// may call it; it does not wait. busy: the lane is there, and the caller tries its message
+  /// again. not_ready: the lane is being made. device_error: it could not be made, which has been
+  /// logged; the next call tries once more.
   status want(peer& p, unsigned lane) noexcept;
-  /// From here on others leave, and what fails for that is no news. Any thread.
+  /// From this call on other ranks leave, and failures are not reported any more. Any thread.
   void hush() noexcept { hushed_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] bool hushed() const noexcept { return hushed_.load(std::memory_order_relaxed); }
 
@@ -71,14 +74,14 @@ class connector {
 
   channels& all_;
   ibv_comp_channel* channel_;
-  int bell_ = -1;  // an eventfd: there are wishes, or the end
+  int bell_ = -1;  // an eventfd, written when there is a wish, and at the end
   std::atomic<peer*> wishes_{nullptr};
   std::atomic<bool> stopping_{false}, hushed_{false};
   // The thread's own.
   bool armed_ = false;
   bool more_ = false;            // datagrams were left for the next turn
   std::vector<peer*> waiting_;   // peers whose answer is awaited
-  std::uint64_t remind_ns_ = 0;  // when the next of them is told again; 0: none
+  std::uint64_t remind_ns_ = 0;  // when the next reminder is due; 0: none is
   std::uint64_t look_ns_ = 0;    // when rings are looked at next
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// What the floor of all channels does for itself: a thread's turns, and the news that concern the
-// whole job.
+// The cold bodies of core: how a thread takes turns with others, what ends the job, and the setting
+// TRACE.
 #include "lib/conduit/channel/core.hpp"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 core::core(engine& self, job::job& j, const settings& s)
     : self_(self), job_(j), settings_(s), rank_(j.rank()), size_(j.size()) {
-  // Waiting processes that outnumber the cores give them away at once.
+  // Where a host's processes outnumber its cores, a process that waits yields its core at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
 core::~core() = default;
@@ -33,7 +33,7 @@ void poller::warm(peer* p) noexcept {
   victim = (victim + 1) % hot_peers;
 }
 
-// Those who have sent nothing since the last time are looked at in turn from here on.
+// Drops the peers that have sent nothing since the last call; polls look at these in turn again.
 void poller::cool() noexcept {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < hot_count; ++i)
@@ -43,9 +43,9 @@ void poller::cool() noexcept {
   until_cooling = polls_a_cooling;
 }
 
-// Where processes outnumber cores, those that send to this one, or beside it, may wait for its
-// core: who handles or sends without a pause gives it away after a turn, so that nobody is left
-// behind.
+// Called after messages were sent or handled, where processes outnumber cores: other processes may
+// wait for this one's core, so a thread that sends or handles without a pause yields it after
+// messages_a_turn messages.
 void core::share_core(std::uint32_t messages) noexcept {
   poller& mine = my_poller(my_tag(), domains_[0]);
   if ((mine.busy += messages) < poller::messages_a_turn) return;
@@ -61,21 +61,20 @@ bool core::attention_to_kernel() noexcept {
       handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return true;
   const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
-  looks_.store(looks, std::memory_order_relaxed);  // what threads count at once may be lost
+  looks_.store(looks, std::memory_order_relaxed);  // threads that count at once may lose a count
   return looks % looks_between_events == 0;
 }
 
-// For the waits for completions of what was sent, which no handler may interrupt: only the job's
-// end and the device's troubles count there.
+// For waits for completions, in which no handler may run: they heed the job's end alone.
 void core::slow_progress_in_wait() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) slow_progress();
 }
 
 void core::peer_failed(const peer& p, const char* how) noexcept {
-  // The launcher knows best whether it is dead; it says so within a moment.
+  // If p has died, the launcher says so within half a second, and its reason is printed, too.
   for (int i = 0; i < 50 && !job_.ended(); ++i) ::poll(nullptr, 0, 10);
   if (job_.ended())
-    set_fatal_witness(nullptr);  // another rank's end says nothing of this one's calls
+    set_fatal_witness(nullptr);  // another rank's death is not the fault of this rank's last call
   if (const auto d = job_.ended_by())
     fatal(1, "lost rank %u (%s): %s", p.rank, how, d->text().c_str());
   fatal(1, "lost rank %u: %s", p.rank, how);
@@ -97,7 +96,7 @@ const char* name_of(wire::kind k) noexcept {
 
 void core::trace_sending() noexcept { sending_since = now_ns(); }
 
-// Inside what puts messages to p, or replies, in order.
+// The caller is inside the owner that orders the messages to p: request_out or reply_out.
 void core::trace_sent(const peer& p, const outgoing& m, std::uint32_t chunk, bool reply) noexcept {
   trace_->sent({.from = rank_,
                 .to = p.rank,

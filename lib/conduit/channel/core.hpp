@@ -1,7 +1,7 @@
-// What every part of an engine reads: who is in the job, the handlers, the channels of all domains,
-// the device, and what has happened. The floor that credits, connections and both paths stand on;
-// the engine is built on it and answers what it asks upwards (the pure virtual functions: none is
-// on a message's way).
+// What every part of an engine reads: the ranks of the job, the handlers, the channels of all
+// domains, the device, and the flags that say what has happened. Credits, connections and both
+// paths stand on it. The engine derives from it and implements its pure virtual functions; no
+// message calls any of them.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,7 @@ inline std::uint32_t my_tag() noexcept { return concurrent(build_mode) ? thread_
 /// my_tag() if this thread has one already, else 0.
 inline std::uint32_t known_tag() noexcept { return concurrent(build_mode) ? thread_tag_ : 1; }
 
-/// Reads of fd answer EAGAIN instead of waiting. False, with errno: the kernel refuses.
+/// Makes reads of fd answer EAGAIN instead of waiting. False, with errno: the kernel refuses.
 bool never_waits(int fd) noexcept;
 
 class core {
@@ -61,17 +61,17 @@ class core {
   [[nodiscard]] std::span<std::byte> segment() const noexcept {
     return segment_ ? std::span(segment_->base(), segment_->bytes()) : std::span<std::byte>();
   }
-  /// The ranks that share memory with this one, ascending, itself among them.
+  /// The ranks that share memory with this one, in ascending order; this rank is one of them.
   [[nodiscard]] std::span<const std::uint32_t> neighbours() const noexcept { return neighbours_; }
-  /// The first rank of each such group of the job, ascending; empty where there is one group, or
-  /// none of several ranks. After start().
+  /// The first rank of each group of ranks that share memory, in ascending order. It is empty where
+  /// all ranks are one group, or each rank is a group of its own. To be called after start().
   [[nodiscard]] const std::vector<std::uint32_t>& leaders() const noexcept { return leaders_; }
   [[nodiscard]] const settings& options() const noexcept { return settings_; }
   [[nodiscard]] job::job& membership() noexcept { return job_; }
   [[nodiscard]] const nic::device& device() const noexcept { return device_; }
-  /// What is drawn of this endpoint (the setting TRACE), or null.
+  /// The trace of this endpoint (the setting TRACE), or null.
   [[nodiscard]] trace* drawn() const noexcept { return trace_.get(); }
-  /// Where every wait of the library's names itself.
+  /// The list in which every wait of the library names itself.
   [[nodiscard]] long_waits& waits() noexcept { return waits_; }
 
  protected:
@@ -104,37 +104,38 @@ class core {
   poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
   void share_core(std::uint32_t messages) noexcept;
 
-  // The parts lie in the queue; false: the bytes made no sense.
-  // large: bytes of a large Medium's payload, which the header does not say.
+  // Runs the handler of a message whose parts lie in the queue. False: the bytes are malformed.
+  // chunk: the request's, if it travels with one. large: bytes of a large Medium's payload, which
+  // its header does not have.
   bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk = 0,
                    std::size_t large = 0) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;
 
-  // The setting TRACE; asked only where trace_ is set, which also keeps messages off the shortest
-  // way: no handler is plain then. chunk: that a request went out with, by queue pairs.
+  // For the setting TRACE; called only where trace_ is set. No handler is plain then, so every
+  // message takes the way that calls these. chunk: the one a request went out with, by queue pairs.
   static void trace_sending() noexcept;
   [[gnu::cold]] void trace_sent(const peer& p, const outgoing& m, std::uint32_t chunk,
                                 bool reply) noexcept;
   [[gnu::cold]] void call_traced(const handler_entry& e, token_state& t, codec::parts at,
                                  std::size_t bytes, std::uint32_t chunk) noexcept;
 
-  // What has happened. slow_progress() does what there is to do.
+  // True if slow_progress() has something to do.
   [[nodiscard]] bool attention() noexcept;
   [[nodiscard]] bool attention_to_device() const noexcept;
   [[nodiscard]] bool attention_to_kernel() noexcept;
   [[nodiscard]] bool attention_to_near() const noexcept;
   virtual void slow_progress() noexcept = 0;
   void slow_progress_in_wait() noexcept;
-  // It has said that it leaves.
+  // True if the rank has said that it leaves.
   [[nodiscard]] virtual bool has_left(rank_id r) const noexcept = 0;
-  // It has, and its process has ended.
+  // True if it has said so, and its process has ended.
   [[nodiscard]] virtual bool is_gone(rank_id r) const noexcept = 0;
   virtual void lost_contact(const peer& p, const char* how) noexcept = 0;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
-  // Kernel devices raise no counter: their events are looked for, which takes a system call, at one
-  // look in so many.
+  // Kernel devices raise no counter, and to look for their events takes a system call: one look in
+  // looks_between_events does so.
   static constexpr std::uint32_t looks_between_events = 128;
   static constexpr const char* malformed = "sent bytes that make no sense";
 
@@ -144,40 +145,40 @@ class core {
   nic::device device_;
   credit::config credit_config_;
   ibv_pd* pd_ = nullptr;
-  std::unique_ptr<near_device> near_;  // null: rings, if any, are of device_
+  std::unique_ptr<near_device> near_;  // null: rings, if there are any, belong to device_
   std::unique_ptr<memreg::registrar> registrar_;
   std::unique_ptr<memreg::segment> segment_;
   std::unique_ptr<trace> trace_;  // null: none is written
 
-  // What messages and polls read, together.
+  // Messages and polls read these; they lie together.
   const rank_id rank_, size_;
   bool started_ = false;
-  std::uint8_t reads_ = 1;                        // transfers that fetch, at a time on a queue pair
-  std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // events a poll, from the settings
+  std::uint8_t reads_ = 1;                        // reads and atomics in flight on a queue pair
+  std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // most events a poll takes, by the settings
   std::uint32_t domain_count_ = 0;
   std::uint32_t first_file_ = 0;  // the number of its first domain's files in this process
   std::unique_ptr<domain[]> domains_;
   std::vector<peer> peers_;  // by domain, then by rank
   std::uint32_t spins_before_yield_ = 200;
 
-  // What p's lane is made on: puts, gets and atomics of the device never mix with another's.
+  // True if p's lane is made on the near device. The lane of transfers never is.
   [[nodiscard]] bool is_near(const peer& p, unsigned lane) const noexcept {
     return near_ != nullptr && p.path == way::rings && lane != lane_rma;
   }
   [[nodiscard]] nic::device& device_of(const peer& p, unsigned lane) noexcept {
     return is_near(p, lane) ? near_->device : device_;
   }
-  // Of all rings.
+  // The device that all rings belong to.
   [[nodiscard]] nic::device& ring_device() noexcept { return near_ ? near_->device : device_; }
 
-  // Those that share memory with this process, ascending, itself among them; the job's.
+  // See neighbours(); the memory is the job's.
   std::span<const std::uint32_t> neighbours_;
   std::vector<std::uint32_t> leaders_;
 
-  // Read by every poll, or every look.
+  // Every poll reads these, by attention().
   const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device
   std::atomic<std::uint32_t> events_seen_{0};
-  std::atomic<std::uint32_t> looks_{0};     // kernel devices: whether to look at slow queues
+  std::atomic<std::uint32_t> looks_{0};     // kernel devices: looks, see looks_between_events
   std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
   std::atomic<std::uint32_t> handed_{0};    // requests that found a sending end held (PAR)
   std::atomic<std::uint32_t> handed_looks_{0};
@@ -185,8 +186,8 @@ class core {
   std::atomic<bool> closing_{false};
   long_waits waits_;
 
-  std::unique_ptr<poller[]> pollers_[max_threads];  // each its thread's own; one for each domain
-  peer* channels_of_[max_threads] = {};             // of a thread's domain, by thread
+  std::unique_ptr<poller[]> pollers_[max_threads];  // by thread, whose own it is; then by domain
+  peer* channels_of_[max_threads] = {};             // by thread: the channels of its domain
   handler_table handlers_;
   std::unique_ptr<large_buffers> large_ = std::make_unique<large_buffers>(*this);
 };

@@ -1,5 +1,5 @@
 // Hot bodies that more than one part of the engine inlines: what a poll looks at, credits on
-// messages, and the run of a handler. Included by the engine's own parts only.
+// messages, and the run of a handler. Only parts of the engine include it.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline poller& core::my_poller(std::uint32_t tag, const domain& d) noexcept {
   return mine[d.index];
 }
 
-/// The credit byte of a request of that cost; inside request_out.
+/// The credit byte of a request that costs `cost` credits; inside request_out.
 inline std::uint8_t credit_flow::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
   const auto count = static_cast<std::uint8_t>(cost < 15 ? cost : 15);
   if (p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]]
@@ -29,12 +29,13 @@ inline std::uint8_t credit_flow::request_credit_byte(peer& p, std::uint32_t cost
   return static_cast<std::uint8_t>(p.credits.say.exchange(0, std::memory_order_relaxed) | count);
 }
 
-/// A request came: grants what it asks for. True: its sender waits, answer without delay.
+/// Called when a request came: grants the credits that it asks for. True: its sender waits for
+/// credits, so it is answered without delay.
 inline bool credit_flow::note_request(peer& p, token_state& t) noexcept {
   return (t.header.credit & 0xf0) == 0 ? false : grant_more(p, t);
 }
 
-/// attention(), as far as the second device is concerned; there is one.
+/// attention() for the near device; near_ must not be null.
 inline bool core::attention_to_near() const noexcept {
   return near_->events->load(std::memory_order_relaxed) !=
          near_->events_seen.load(std::memory_order_relaxed);
@@ -47,7 +48,7 @@ inline bool core::attention() noexcept {
   return events_ != nullptr ? attention_to_device() : attention_to_kernel();
 }
 
-/// attention() on the shared-memory device. Asked at every poll: one branch.
+/// attention() on the shared-memory device. Every poll calls it, so it has one branch.
 inline bool core::attention_to_device() const noexcept {
   const auto news =
       static_cast<unsigned>(job_.ended()) |
@@ -57,7 +58,7 @@ inline bool core::attention_to_device() const noexcept {
   return news != 0;
 }
 
-/// The header of a reply that gives `returned` credits back, and says no more.
+/// The header of a reply that gives `returned` credits back and tells no other news of credits.
 inline wire::header returning(std::uint32_t returned) noexcept {
   wire::header h;
   h.chunk = static_cast<std::uint16_t>(returned);
@@ -65,7 +66,8 @@ inline wire::header returning(std::uint32_t returned) noexcept {
   return h;
 }
 
-/// The header of a reply that gives `returned` credits back.
+/// The header of a reply that gives `returned` credits back, and tells of an epoch's end and of a
+/// grant where there is one.
 inline wire::header credit_flow::reply_header(peer& p, const token_state& t,
                                               std::uint32_t returned) noexcept {
   wire::header h = returning(returned);
@@ -75,7 +77,7 @@ inline wire::header credit_flow::reply_header(peer& p, const token_state& t,
   return h;
 }
 
-/// Tells the ledger of what replies have given back; inside reply_in.
+/// Hands the credits that replies have given back to the ledger; inside reply_in.
 inline void credit_flow::tell_returned(peer& p) noexcept {
   if (p.credits.returned == 0) return;
   if (p.home->ledger->on_credits(p.rank, std::exchange(p.credits.returned, 0), 0, false) !=
@@ -83,15 +85,15 @@ inline void credit_flow::tell_returned(peer& p) noexcept {
     peer_failed(p, malformed);
 }
 
-/// A reply has given back so many credits. The ledger learns of many at a time, and at the latest
-/// when p's next lease is taken; inside reply_in.
+/// Called when a reply has given n credits back; inside reply_in. The ledger is told of
+/// lease_messages credits at a time, and at the latest when p's next lease is taken.
 inline void credit_flow::note_returned(peer& p, std::uint32_t n) noexcept {
   p.credits.returned += n;
   if (p.credits.returned >= credit::lease_messages) [[unlikely]]
     tell_returned(p);
 }
 
-/// note_returned() from outside reply_in. False: another thread is inside, and nothing was noted.
+/// note_returned() from outside reply_in. False: another thread is inside, and no credit was noted.
 inline bool credit_flow::try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept {
   if (!p.reply_in.try_enter(tag)) [[unlikely]]
     return false;
@@ -100,8 +102,8 @@ inline bool credit_flow::try_note_returned(peer& p, std::uint32_t n, std::uint32
   return true;
 }
 
-/// A message that says more of credits than how many came back, or that is of credits alone, came
-/// from p.
+/// Called when a message came from p that tells more of credits than the number returned, or that
+/// is a message of credits alone.
 inline void credit_flow::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
                                         std::uint32_t tag, reply_side at) noexcept {
   settle_returned(p, tag, at);  // before an epoch ends
@@ -111,12 +113,12 @@ inline void credit_flow::absorb_credits(peer& p, const wire::header& h, std::uin
     peer_failed(p, malformed);
 }
 
-/// Longest Medium that costs one credit whatever its arguments, if they fit a slot.
+/// Most payload bytes of a Medium that costs one credit with any arguments that fit a slot.
 inline constexpr std::size_t cheap_medium =
     wire::credit_bytes - wire::packed_bytes(nic::shm::slot_body, 0);
 static_assert(cheap_medium % 8 == 0);
 
-// Inside an end that nobody waits for, or inside none (I4).
+// The caller is inside no end of a queue, or inside one that no thread waits for (I4).
 inline void core::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                                std::byte* payload, std::size_t bytes) noexcept {
   running = &t;
@@ -129,13 +131,12 @@ inline void core::call_handler(const handler_entry& e, token_state& t, const std
   if (t.from != nullptr) tsan_tell_peer(t.from);
 }
 
-/// A handler that is not plain has run; its message was of that kind.
+/// Counts a message of kind k whose handler has run; plain handlers are counted elsewhere.
 inline void core::count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept {
   peer_counts& c = t.from != nullptr ? t.from->counts : channel(rank_, my_tag()).counts;
   (t.request ? c.handled : c.answered).note_shared(k, bytes, t.header.system());
 }
 
-// chunk: the request's, if it travels with one.
 inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk,
                               std::size_t large) noexcept {
   const wire::header h = t.header;
@@ -156,13 +157,13 @@ inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chu
     const std::uint64_t offset = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
     if (lb.bytes != 0 && (offset > own.size() || lb.bytes > own.size() - offset)) [[unlikely]]
       return false;
-    auto* const place = reinterpret_cast<std::byte*>(lb.dest);  // of no bytes: the sender's word
+    auto* const place = reinterpret_cast<std::byte*>(lb.dest);  // unchecked where bytes is 0
     if (k == wire::kind::packed_long) {
       if (lb.bytes != h.length) [[unlikely]]
         return false;
       if (lb.bytes != 0) {
         if (t.from != nullptr)
-          tsan_hear_peer(t.from);  // it knows that what it put there before has been read
+          tsan_hear_peer(t.from);  // the sender knows that its last payload there has been read
         std::memcpy(place, at.payload, lb.bytes);
       }
     }

@@ -1,5 +1,5 @@
-// How credits move between the places of credit_places.hpp. credit/ledger.hpp holds the rules;
-// credit/DEADLOCK.md the argument.
+// How credits move between the places of credit_places.hpp. credit/ledger.hpp has the rules, and
+// credit/DEADLOCK.md argues why they suffice.
 #include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/base/probes.hpp"
 
@@ -24,7 +24,8 @@ credit::overrides credit_settings(const settings& s) {
   o.bank = s.banked_credits;
   o.receive_bytes = static_cast<std::int64_t>(s.amrecv_space);
   o.max_per_peer = s.max_cred_per_node;
-  // No more requests are in flight than there are credits; a full message must have enough.
+  // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan; but a
+  // message of the largest size must find enough.
   if (s.am_oust_pp != 0)
     o.max_per_peer =
         std::min(s.max_cred_per_node, std::max(s.am_oust_pp, wire::full_cost(max_eager)));
@@ -39,8 +40,9 @@ credit::overrides credit_settings(const settings& s) {
   return o;
 }
 
-// Takes cost credits for p into its lease, most at the utmost but for the first message; inside
-// request_out. A stream takes several at a time, so that it pays one RMW in sixteen messages.
+// Fills p's lease so that it covers one message of `cost` credits; inside request_out. It takes
+// credits for further messages, too, so that a stream pays one RMW in lease_messages messages, but
+// not more than `most` unless the one message needs them.
 status credit_flow::take_credits(peer& p, std::uint32_t cost, std::uint32_t most) noexcept {
   const std::uint32_t missing = cost - p.credits.lease;
   const std::uint32_t wanted =
@@ -54,14 +56,15 @@ status credit_flow::take_credits(peer& p, std::uint32_t cost, std::uint32_t most
   return status::ok;
 }
 
-// What replies have given back is the ledger's again, unless somebody is just taking replies.
+// Hands the credits that replies have given back to the ledger, unless another thread is inside
+// reply_in.
 void credit_flow::collect_returned(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_in.try_enter(tag)) return;
   tell_returned(p);
   p.reply_in.leave(tag);
 }
 
-// The same where a message from p is handled.
+// The same for a caller that handles a message from p, and may be inside reply_in.
 void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_side at) noexcept {
   if (at == reply_side::inside)
     tell_returned(p);
@@ -69,7 +72,8 @@ void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_side at) noe
     collect_returned(p, tag);
 }
 
-// Unless somebody is just sending.
+// Hands what is leased and not spent back to the ledger, unless another thread is inside
+// request_out.
 void credit_flow::give_back_lease(peer& p) noexcept {
   const std::uint32_t tag = thread_tag();
   if (!p.request_out.try_enter(tag)) return;
@@ -80,7 +84,7 @@ void credit_flow::give_back_lease(peer& p) noexcept {
   if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }
 
-// The loan to p has grown, or what it gave back has come.
+// Called when the loan to p has grown by `lent`, or p has given back `revoked` credits of it.
 void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
   const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
   p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
@@ -92,7 +96,8 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }
 
-// A request to p waits for credits: tells the ledger, and asks for what it names (claim 8).
+// Called when a request to p waits for credits: tells the ledger, and asks p for as many as the
+// ledger names (claim 8).
 void credit_flow::stall(peer& p, std::uint32_t cost, bool first) noexcept {
   if (first) {
     p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
@@ -105,7 +110,8 @@ void credit_flow::stall(peer& p, std::uint32_t cost, bool first) noexcept {
                 w.urgent);
 }
 
-// A request came that asks for credits or tells of an epoch. True: its sender waits.
+// Called when a request came that asks for credits or tells of an epoch's end. True: its sender
+// waits for credits.
 bool credit_flow::grant_more(peer& p, token_state& t) noexcept {
   const auto byte = credit::credit_byte::decode(t.header.credit);
   t.grant = static_cast<std::uint8_t>(
@@ -116,7 +122,8 @@ bool credit_flow::grant_more(peer& p, token_state& t) noexcept {
   return true;
 }
 
-// The header of a message that gives p all it is owed; inside request_in, and to be sent.
+// The header of a message that gives p all that it is owed. Inside request_in; the caller must send
+// it, since the credits are taken off what is owed.
 wire::header credit_flow::credits_header(peer& p) noexcept {
   const std::uint32_t due =
       std::min<std::uint32_t>(p.credits.owed.load(std::memory_order_relaxed), 65535);
@@ -143,7 +150,7 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) 
   const bool urgent = (h.flags & wire::flag_urgent) != 0;
   switch (static_cast<wire::system_op>(h.handler)) {
     case wire::system_op::revoke: {
-      // What has come back, and what a stream has leased and not spent, can be given up too.
+      // Credits that have come back, or are leased and not spent, can be given up, too.
       settle_returned(p, my_tag(), at);
       give_back_lease(p);
       const auto a = p.home->ledger->on_revoke(p.rank, epoch, urgent, h.length);
@@ -170,7 +177,7 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) 
   return false;
 }
 
-// Sends what the ledgers want sent: REVOKEs while the bank is low, GRANTs to those who wait.
+// Sends what the ledgers want sent: REVOKEs while the bank is low, and GRANTs to peers that wait.
 void credit_flow::follow_intents() noexcept {
   // A4 intents  acquire intents_  <- R4: what the ledger was told is visible
   if (!intents_.exchange(false, std::memory_order_acquire)) return;
@@ -204,11 +211,11 @@ void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, 
   deferred_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Tries again what found no room, or no connection.
+// Tries to send the system messages that found no room, or no connection.
 void credit_flow::send_deferred() noexcept {
   for (peer& p : peers_)
     for (auto& d : p.deferred) {
-      // A1 take  acquire deferred  <- R1; whoever takes it sends it or puts it back
+      // A1 take  acquire deferred  <- R1; the thread that takes it sends it or puts it back
       const std::uint64_t w = d.exchange(0, std::memory_order_acquire);
       if (w == 0) continue;
       if (say(p, wire::header_of(w)))
@@ -218,7 +225,7 @@ void credit_flow::send_deferred() noexcept {
     }
 }
 
-// At the end.
+// Writes the files of the setting CREDIT_STATS when the endpoint ends.
 void credit_flow::write_statistics() noexcept {
   if (settings_.credit_stats == "0") return;
   for (peer& p : peers_) {
@@ -228,7 +235,8 @@ void credit_flow::write_statistics() noexcept {
   write_files();
 }
 
-// Further domains and endpoints of a process number theirs.
+// The first domain's file is named by the rank alone; those of further domains and endpoints of the
+// process also have a number.
 void credit_flow::write_files() const noexcept {
   if (settings_.credit_stats == "0") return;
   for (std::uint32_t i = 0; i < domain_count_; ++i) {

@@ -1,6 +1,6 @@
-// The engine's side of the credit system: what credit/ decides is put on messages and taken off
-// them here. Used by both paths and by the engine; where credits can lie is drawn in
-// credit_places.hpp.
+// The engine's side of the credit system: credit/ decides, and the code here puts the decisions on
+// messages and takes them off again. Both paths and the engine use it; credit_places.hpp draws
+// where credits can lie.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// What the settings say of credits.
+/// The settings that concern credits, as credit/ takes them.
 credit::overrides credit_settings(const settings& s);
 
 /// Whether the caller is inside reply_in of the peer whose message it handles.
@@ -43,9 +43,9 @@ class credit_flow : public core {
   static wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   static wire::header credits_header(peer& p) noexcept;
 
-  // Both. System messages travel on the reply lanes, cost nothing, and are at most one of a kind to
-  // a peer at a time. When a queue has no room for one it is kept in its peer (deferred) and sent
-  // by a later poll.
+  // Both. System messages travel on the reply lanes and cost no credit; at most one of each kind is
+  // under way to a peer at a time. One that finds no room in its queue is kept in the peer
+  // (deferred), and a later poll sends it.
   bool system_message(peer& p, const wire::header& h, reply_side at) noexcept;
   void settle_returned(peer& p, std::uint32_t tag, reply_side at) noexcept;
   void follow_intents() noexcept;
@@ -54,13 +54,13 @@ class credit_flow : public core {
   void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
                    bool urgent) noexcept;
   void send_deferred() noexcept;
-  /// Puts a system message on the reply lane to p, by p's path. False: not now.
+  /// Puts a system message on the reply lane to p, by p's path. False: there is no room now.
   virtual bool say(peer& p, const wire::header& h) noexcept = 0;
   void write_statistics() noexcept;
-  // The same, as the ledgers stand; any thread.
+  // The same, but leases are not given back first; any thread may call it.
   void write_files() const noexcept;
 
-  std::atomic<std::uint64_t> credits_lent_{0};     // on demand
+  std::atomic<std::uint64_t> credits_lent_{0};     // by this process, on demand
   std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
 };
 

@@ -1,5 +1,5 @@
-// Where the credits of one channel lie, but for those that the ledger has: the one place that holds
-// them. credit_flow.cpp moves them; a path takes from the lease and adds to what is owed.
+// Where the credits of one channel lie, but for those that the ledger has. credit_flow.cpp moves
+// them; a path takes from the lease and adds to what is owed.
 //
 //   here as the borrower (requests to the peer)          here as the lender (requests from it)
 //   ledger ── lease ── ring limit ═══ request ═══>       token (while the handler runs)
@@ -26,17 +26,17 @@ struct credit_places {
   std::atomic<std::uint32_t> owed{0};  ///< (request_in) to be given back to the peer
   std::uint32_t grant = 0;             ///< (request_in) lent to it, and not yet announced
   std::uint32_t lease = 0;             ///< (request_out) taken from the ledger, not yet spent
-  std::uint32_t returned = 0;          ///< (reply_in) come back, unknown to the ledger
-  std::atomic<std::uint16_t> return_batch{1};  ///< owed at which it is sent by itself
-  std::atomic<std::uint8_t> say{0};            ///< E and XXX that the next request carries
+  std::uint32_t returned = 0;          ///< (reply_in) come back, and not yet known to the ledger
+  std::atomic<std::uint16_t> return_batch{1};  ///< `owed` from which a message of its own is sent
+  std::atomic<std::uint8_t> say{0};  ///< bits E and XXX of the credit byte, for the next request
 
   [[nodiscard]] std::uint32_t due() const noexcept { return owed.load(std::memory_order_relaxed); }
-  /// The peer is to get back `cost` credits, and `more`; inside request_in.
+  /// The peer is owed `cost` further credits, and is lent `more`; inside request_in.
   void owe(std::uint32_t cost, std::uint32_t more) noexcept {
     owed.store(due() + cost, std::memory_order_relaxed);
     grant += more;
   }
-  /// All of what is owed goes with a message; inside request_in.
+  /// A message has taken along all that is owed; inside request_in.
   void settled() noexcept { owed.store(0, std::memory_order_relaxed); }
   /// True when what is owed is worth a message of its own.
   [[nodiscard]] bool batch_is_due() const noexcept {

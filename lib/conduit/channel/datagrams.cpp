@@ -80,8 +80,8 @@ result<void> datagrams::start() {
   return {};
 }
 
-// An error stops the queue pair, and then nobody is connected any more. What it held is lost, as
-// datagrams may be: hellos are repeated.
+// Brings the queue pair back after an error, which has stopped it. The datagrams that it held are
+// lost, as datagrams may be: hellos are repeated.
 void datagrams::start_again(const char* why) noexcept {
   const nic::calls& v = *dev_->verbs;
   log(log_level::info, "connection set-up on %s starts again: %s", dev_->name.c_str(), why);

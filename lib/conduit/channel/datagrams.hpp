@@ -1,5 +1,5 @@
-// The UD queue pair that carries connection set-up: small datagrams, which may be lost. The
-// connector's, whose thread alone sends and receives.
+// The UD queue pair that carries connection set-up: small datagrams, which may be lost. It belongs
+// to the connector, whose thread alone sends and receives.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,28 @@ class datagrams {
  public:
   static constexpr std::size_t max_bytes = 256;
 
-  /// Opens on dev; channel (or null) has an event of arrivals when they are asked for; buffers:
-  /// datagrams that may wait to be looked at before further ones are lost.
+  /// Opens the queue pair on dev. buffers: datagrams that may wait to be received before further
+  /// ones are lost. channel: gets an event of an arrival when one was asked for; null: none does.
   static result<std::unique_ptr<datagrams>> open(nic::device& dev, ibv_pd* pd,
                                                  std::uint32_t buffers,
                                                  ibv_comp_channel* channel = nullptr);
   ~datagrams();
 
-  /// The completion queue of what has come.
+  /// The completion queue of received datagrams.
   [[nodiscard]] ibv_cq* arrivals() const noexcept { return recv_cq_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }
-  /// Sends if a buffer is free, else drops it, as a network may.
+  /// Sends n bytes (at most max_bytes) to queue pair qpn of that rank, or drops them, as a network
+  /// may, where no buffer is free.
   void send(std::uint32_t rank, const nic::address& to, std::uint32_t qpn, const void* bytes,
             std::size_t n) noexcept;
-  /// Takes one that has come: true, with its bytes (at most max_bytes).
+  /// Takes a datagram that has come. True: one had come, and n (at most max_bytes) of its bytes are
+  /// copied to bytes; n is 0 if it was damaged.
   bool receive(std::byte* bytes, std::size_t& n) noexcept;
 
  private:
   datagrams() = default;
   result<void> set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_channel* channel);
-  /// From RESET to RTS, with every buffer posted.
+  /// Brings the queue pair from RESET to RTS, with every receive buffer posted.
   result<void> start();
   void start_again(const char* why) noexcept;
   int poll(ibv_cq* cq, int most, ibv_wc* wc) noexcept;

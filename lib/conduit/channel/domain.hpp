@@ -1,10 +1,11 @@
-// A domain: queues, credits and channels to all processes that some of this process's threads use,
-// and the others' domains of the same number with them (PENSTOCK_DOMAIN_COUNT). Threads of two
-// domains share no line on a message's way. The engine's alone.
+// A domain has the queues, the credits and the channels to all processes that some of this
+// process's threads use; its channels lead to the domains of the same number in the other processes
+// (PENSTOCK_DOMAIN_COUNT). Threads of two domains share no cache line on a message's way. Only the
+// engine uses it.
 //
-// A thread belongs to the domain that its number gives it. It takes what comes there, and what
-// comes in a domain whose own threads do not poll (engine::poll_elsewhere), so that a message is
-// taken whoever polls.
+// A thread belongs to the domain that its number gives it. It takes the messages that come there,
+// and those of a domain whose own threads do not poll (engine::poll_elsewhere), so that every
+// message is taken, whichever thread polls.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,7 +27,7 @@ struct peer_order {
   std::unique_ptr<std::atomic<peer*>[]> at;
   std::atomic<std::uint32_t> valid{0};  ///< entries of at
 
-  /// How many there are. A1 peers  acquire valid  <- R1 (add): what is theirs is there
+  /// The number of peers. A1 peers  acquire valid  <- R1 (add): each peer's queues are there
   [[nodiscard]] std::uint32_t count() const noexcept {
     return valid.load(std::memory_order_acquire);
   }
@@ -46,24 +47,25 @@ struct alignas(cache_line) domain {
   peer* peers = nullptr;  ///< by rank; the engine's
   std::unique_ptr<credit::ledger<build_mode>> ledger;
   std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
-  ibv_cq* transfers = nullptr;                     ///< of puts, gets and atomics; verbs path only
+  ibv_cq* transfers = nullptr;  ///< completions of puts, gets and atomics; verbs path only
   queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers
   peer_order rings;                                   ///< peers by rings, as they were connected
-  std::atomic<std::uint32_t> tidied{
-      0};            ///< the epoch at whose begin rings were last looked through
+  /// The epoch at whose begin ring_path::tidy() last went through the rings.
+  std::atomic<std::uint32_t> tidied{0};
   peer_order verbs;  ///< peers by queue pairs, as they were connected
 
-  // Longs by rank (request_out), if their number is limited: what was posted, and the last ones.
+  // Longs by rank (request_out), if their number is limited: how many were posted, and the last
+  // ones.
   struct longs_out {
     std::uint64_t count = 0;
     std::uint64_t number[64] = {};
   };
   std::vector<longs_out> longs;
 
-  /// Grows while the program's threads poll; where there are several domains or a progress thread
-  /// only.
+  /// Grows while the program's threads poll. It is kept only where there are several domains or a
+  /// progress thread.
   alignas(cache_line) std::atomic<std::uint32_t> attended{0};
-  queue_owner reaping;  ///< transfers is polled inside
+  queue_owner reaping;  ///< a thread polls `transfers` inside it
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

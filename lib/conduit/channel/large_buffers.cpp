@@ -16,7 +16,7 @@ large_buffers::~large_buffers() {
   if (memory_.base() != nullptr) nic::shm::forget_shared(memory_.base());
 }
 
-// The memory, at the first use: a file without pages, which the host's peers may map.
+// Makes the memory at the first use: a file without pages, which ranks that share memory may map.
 bool large_buffers::make() noexcept {
   const std::lock_guard hold(making_);
   if (made_.load(std::memory_order_relaxed)) return true;
@@ -48,7 +48,8 @@ bool large_buffers::make() noexcept {
   return true;
 }
 
-// Registered with the engine's device, a block at a time. Any thread.
+// The keys of a block with the engine's device; registers the block when they are first asked for.
+// Any thread.
 const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
   block_keys& b = blocks_[block];
   // B4 keys  acquire known  <- B4 (below)
@@ -68,18 +69,19 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
   return &b.keys;
 }
 
-// True if the use that s describes has ended: the target says so, or is no more.
+// True if the use that s describes has ended: the target has said so, or its process has ended.
 bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
   // B2 done  acquire word  <- B1 (ring_path/large.cpp), B6, the device's write: all has been read
   std::uint32_t said = word(i).load(std::memory_order_acquire);
   if (said == number_of(s)) return true;
   if (next(said) != number_of(s)) [[unlikely]] {
-    // Another thread may have found that use done meanwhile, and begun the next one.
+    // Another thread may have found meanwhile that the use has ended, and have begun the next one.
     if (use_[i].load(std::memory_order_relaxed) != s) return false;
     c_.peer_failed(c_.peers_[rank_of(s)], core::malformed);
   }
   if (!c_.is_gone(rank_of(s))) return false;
-  // Not over what a later use has said, which another thread may have begun meanwhile.
+  // By compare-and-swap: another thread may have begun the next use meanwhile, whose word must
+  // stay.
   (void)word(i).compare_exchange_strong(said, number_of(s), std::memory_order_relaxed);
   return true;
 }
@@ -91,7 +93,7 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   const bool told = u == use::request || u == use::reply;
   const numbers n = numbers_of(u);
   for (unsigned i = n.first; i < n.end; ++i) {
-    // acquire, as the exchange: who gave it was done with it (give)
+    // acquire, as in the exchange: the thread that gave it was done with the buffer (give)
     std::uint64_t s = use_[i].load(std::memory_order_acquire);
     if ((s & busy) != 0 && !(told && is_done(i, s))) continue;
     const bool was_out = (s & busy) != 0;
@@ -104,8 +106,9 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   return none;
 }
 
-// What a target tells of is given as if it had: whoever finds it so makes it its own by
-// compare-and-swap, and a store to use_ might come behind that.
+// A buffer of requests or replies, whose end a target tells of, is given back as the target would:
+// by its word. A thread that finds the word makes the buffer its own by compare-and-swap, so a
+// store to use_ might overwrite the next use.
 void large_buffers::give(std::uint16_t i) noexcept {
   const std::uint32_t number = number_of(use_[i].load(std::memory_order_relaxed));
   if (i < numbers_of(use::fetched_request).first || i >= numbers_of(use::reply).first)
@@ -141,7 +144,7 @@ void large_buffers::lost(rank_id of) noexcept {
         of);
 }
 
-// Looks which replies have been taken.
+// Looks for replies that their targets have taken. True: a further reply may be sent.
 bool large_buffers::fewer_replies() noexcept {
   const numbers n = numbers_of(use::reply);
   for (unsigned i = n.first; i < n.end; ++i) {

@@ -1,25 +1,28 @@
-// Buffers of large Mediums, those that do not travel with their header: the payload is copied into
-// one (its source is the caller's again at once), a message of one credit says where it stands, and
-// the target runs the handler there (rings: the memory is mapped) or fetches it (queue pairs). One
-// pool for each endpoint, of constant size. Who sends and who fetches use it; it knows no message.
+// Buffers of large Mediums, whose payload does not travel with the header. The payload is copied
+// into a buffer, so that its source is the caller's again at once, and a message of one credit says
+// where it stands. By rings the target has mapped the memory, and runs the handler there; by queue
+// pairs it fetches the payload. Each endpoint has one pool, of constant size. Senders and targets
+// that fetch use it; it knows nothing of messages.
 //
-// The target gives a buffer back by writing the number of its use into the buffer's first line, by
-// a store or an RDMA write: its owner looks there when it needs a buffer. So no message and no poll
-// of the owner is needed, and a target waits for none.
+// The target gives a buffer back by writing the number of the use into the buffer's first line, by
+// a store or an RDMA write; the owner looks there when it needs a buffer. So giving back takes no
+// message and no poll of the owner's, and a target waits for neither.
 //
 //   buffer:  done word, 64 bytes | payload, 64 KB         in address space that takes no page
 //   use_[i]: busy | rank that has it | number of the use  in this process alone
 //
-// Who with whom: any threads. take() makes a use its caller's by compare-and-swap, and so does
-// whoever finds that one is done; give() is its taker's. The word has the number of the last use
-// that has ended: the target writes it once after its message has come, the owner where there was
-// no message. Any other number than these two ends the job with a line that names the rank (B2). A
-// stalled thread holds up nobody. Full: take() answers none. A participant dies: its buffers come
-// back when it is known to be gone.
+// Who with whom: any threads. take() makes a buffer its caller's by compare-and-swap, and so does
+// the look for uses that have ended; only the thread that took a buffer calls give(). The word has
+// the number of the last use that has ended. The target writes it once, after its message has come;
+// where no message was sent, the owner writes it. A word that is neither the number of the use nor
+// the one before it ends the job, with a line that names the rank (B2). A thread that is stalled
+// holds up no other one. When all buffers are in use, take() answers none. When a rank dies, its
+// buffers come back as soon as it is known to be gone.
 //
-// Replies have more buffers than they may use (most_replies): a thread takes requests only while
-// fewer are out, and then each handler that runs finds one (claim 21). That costs address space:
-// the lowest that is free is taken, so what is resident is what was in use at a time.
+// Replies have most_handlers buffers beyond the most_replies that may be out: a thread takes
+// requests only while fewer than most_replies are out, and then each handler that runs finds a
+// buffer (claim 21). This costs address space and little memory: take() finds the lowest free
+// buffer, so the resident ones are the most that were in use at one time.
 #pragma once
 
 #include <array>
@@ -41,43 +44,46 @@ class core;
 class large_buffers {
  public:
   static constexpr std::uint16_t none = 0xffff;
-  /// What one is for; each has numbers of its own, so that none waits for another's.
+  /// What a buffer is for. Each use has buffers of its own, so that none waits for another's.
   enum class use : std::uint8_t { request, fetched_request, fetched_reply, reply };
-  static constexpr unsigned a_block = 8;  ///< of a use, but for replies; registered at a time
+  static constexpr unsigned a_block = 8;  ///< buffers of each use but replies; registered at once
   static constexpr unsigned most_drafts = a_block / 2;
   static constexpr unsigned most_replies = 64, most_replies_to_one = 2;
-  static constexpr unsigned most_handlers = 64;  ///< that run at a time
+  static constexpr unsigned most_handlers = 64;  ///< handlers that surely find a buffer
   static constexpr std::size_t stride = 64 + limits::max_medium;
 
   explicit large_buffers(core& c) noexcept;
   ~large_buffers();
 
-  /// Takes one for a message to or from that rank. none: all are in use, or there is no memory.
+  /// Takes a buffer for a message to or from rank `with`. none: all are in use, or there is no
+  /// memory, which has been logged.
   [[nodiscard]] std::uint16_t take(use u, rank_id with) noexcept;
-  /// The end of a use that no message has told of, or that was fetched into.
+  /// Gives a buffer back: one that no message has told of, or one that a payload was fetched into.
   void give(std::uint16_t i) noexcept;
-  /// Its payload, and its first line.
+  /// The buffer's payload, and its first line.
   [[nodiscard]] std::byte* at(std::uint16_t i) const noexcept { return line(i) + 64; }
   [[nodiscard]] std::byte* line(std::uint16_t i) const noexcept {
     return memory_.base() + std::size_t{i} * stride;
   }
-  /// Where its payload stands, for a message to a rank that maps it, or that fetches it. The second
-  /// registers it, if that has not been done: false if that cannot be.
+  /// Writes to out where the payload stands, for a message to a rank that maps the memory, or that
+  /// fetches from it. For the latter the memory is registered at the first call; false: it cannot
+  /// be, which has been logged.
   bool name(std::uint16_t i, bool mapped, wire::large_block& out) noexcept;
-  /// The key by which the device writes there; 0: it cannot be registered.
+  /// The key by which the device writes into the buffer; 0: the memory cannot be registered.
   [[nodiscard]] std::uint32_t local_key(std::uint16_t i) noexcept;
 
-  /// Replies that are out, as far as is known.
+  /// Replies that their targets have not taken, as of the last look.
   [[nodiscard]] std::uint32_t replies_out() const noexcept {
     return replies_out_.load(std::memory_order_relaxed);
   }
-  /// True if a request of that rank may be taken: whatever the replies, each finds a buffer.
+  /// True if a request of rank `to` may be taken: its reply finds a buffer even if it is large, and
+  /// the rank holds fewer than most_replies_to_one.
   [[nodiscard]] bool may_reply(rank_id to) noexcept;
-  /// The same of any rank's, but for a rank's own share.
+  /// The same for any rank, without the limit for each rank.
   [[nodiscard]] bool may_reply() noexcept;
-  /// A payload of that rank cannot be had any more: it has left. Said once for each that does.
+  /// Logs that a payload of that rank is lost, since the rank has left; once for each rank.
   [[gnu::cold]] void lost(rank_id of) noexcept;
-  /// Address space; for the target, which maps it whole.
+  /// Address space of the pool, which a target maps as a whole.
   [[nodiscard]] static constexpr std::size_t bytes() noexcept { return count * stride; }
   static constexpr unsigned count = 3 * a_block + most_replies + most_handlers;
   static_assert(count % a_block == 0);
@@ -103,7 +109,7 @@ class large_buffers {
   static constexpr std::uint32_t number_of(std::uint64_t s) noexcept {
     return static_cast<std::uint32_t>(s & 0xffff);
   }
-  // Of the next use of a buffer; 0 is that of none.
+  // The number of a buffer's next use; 0 is the number of no use.
   static constexpr std::uint32_t next(std::uint32_t number) noexcept {
     return number == 0xffff ? 1 : number + 1;
   }
@@ -113,12 +119,12 @@ class large_buffers {
   core& c_;
   std::atomic<bool> made_{false};
   std::atomic<std::uint32_t> replies_out_{0};
-  std::array<std::atomic<std::uint64_t>, count> use_{};  // number of the last use in the low half
-  std::atomic<std::uint32_t> lost_of_{~0u};              // the last rank of which that was said
+  std::array<std::atomic<std::uint64_t>, count> use_{};  // drawn above
+  std::atomic<std::uint32_t> lost_of_{~0u};              // the last rank that lost() has logged
   std::mutex making_;
   memreg::segment memory_;
   std::uint32_t map_key_ = 0;
-  void* mapped_ = nullptr;  // the registration with the device of rings: an ibv_mr
+  void* mapped_ = nullptr;  // an ibv_mr: the registration with the device of rings
   struct block_keys {
     std::atomic<bool> known{false};
     memreg::registration keys;

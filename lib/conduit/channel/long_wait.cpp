@@ -6,7 +6,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// The attribute once more: GCC forgets that of the declaration, and would call for the address.
+// The attribute is repeated here: GCC forgets that of the declaration, and would make a call to
+// find the address.
 thread_local constinit long_wait* innermost_wait __attribute__((tls_model("initial-exec"))) =
     nullptr;
 
@@ -18,7 +19,7 @@ std::vector<long_waits::entry> long_waits::read() const {
   return all;
 }
 
-// A wait of some microseconds at least: it is listed, and after a second the reporter hears of it.
+// Called when a wait has lasted some microseconds: lists it, and after a second tells the reporter.
 void long_wait::look() noexcept {
   constexpr std::uint64_t second_ns = 1'000'000'000;
   const std::uint64_t now = now_ns();
@@ -31,7 +32,7 @@ void long_wait::look() noexcept {
   } else if (!told_ && now - since_ns_ >= second_ns) {
     told_ = true;
     const std::uint64_t one = 1;
-    // relaxed: who reads the list takes the lock
+    // relaxed: the reporter takes the lock before it reads the list
     if (const int bell = all_.bell_.load(std::memory_order_relaxed); bell >= 0) [[maybe_unused]]
       const auto n = ::write(bell, &one, sizeof one);
   }

@@ -1,7 +1,7 @@
-// What threads of this process wait for, so that people are told of waits that last: each wait of
-// the library but a request's (report/waiting.hpp) names itself while it lasts, and nothing is
-// counted or looked at by the clock before it has taken a thousand fruitless steps, or has given
-// the core away sixteen times. Used by whoever waits; read by the reporter.
+// What threads of this process wait for, so that the user is told of waits that last. Each wait of
+// the library but a request's (report/waiting.hpp) names itself while it lasts. It reads no clock
+// before it has taken 1,024 fruitless steps, or has yielded the core sixteen times. Code that waits
+// uses it; the reporter reads it.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@ class long_wait;
 /// The innermost wait of this thread, or null.
 extern thread_local constinit long_wait* innermost_wait __attribute__((tls_model("initial-exec")));
 
-/// Those of an engine that have taken long. Any thread.
+/// The waits of an engine that have taken long. Any thread.
 class long_waits {
  public:
   struct entry {
     wait_for what{};
     rank_id peer = 0;
-    std::uint64_t since_ns = 0;  ///< when it was first noticed; no two of a thread have the same
+    std::uint64_t since_ns = 0;  ///< when it was listed; no two waits of a thread have the same
   };
-  /// From here on that event descriptor is written to when a wait has lasted a second; -1: none.
+  /// Sets the event descriptor that is written to when a wait has lasted a second; -1: none.
   void ring_at(int bell) noexcept { bell_.store(bell, std::memory_order_relaxed); }
   [[nodiscard]] std::vector<entry> read() const;
 
@@ -39,11 +39,11 @@ class long_waits {
   std::atomic<int> bell_{-1};
 };
 
-/// From its making to its end this thread waits; as a local variable only.
+/// A wait of this thread, which lasts as long as the object lives; a local variable only.
 class long_wait {
  public:
   static constexpr rank_id anybody = ~rank_id{0};
-  /// peer: who is waited for, if that is one rank.
+  /// peer: the rank that is waited for, if it is a single one.
   long_wait(long_waits& all, wait_for what, rank_id peer = anybody) noexcept
       : all_(all), what_(what), peer_(peer), outer_(innermost_wait) {
     innermost_wait = this;
@@ -56,8 +56,9 @@ class long_wait {
   long_wait(const long_wait&) = delete;
   long_wait& operator=(const long_wait&) = delete;
 
-  /// Nothing has come. Every step of the engine's waits says so; other loops do it themselves.
-  /// yields: the step gives the core away, which takes milliseconds where many share it.
+  /// Called after a step of the wait that brought nothing: the engine's steps call it, and other
+  /// loops call it themselves. yields: the step yields the core, which takes milliseconds where
+  /// many processes share it.
   void step(bool yields = true) noexcept {
     steps_ += yields ? yield_weight : 1;
     if (steps_ >= steps_a_look) [[unlikely]]

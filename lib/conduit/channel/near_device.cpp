@@ -36,7 +36,8 @@ result<std::unique_ptr<near_device>> near_device::open(const settings& s, bool w
   return n;
 }
 
-// The file is declared once: where the device is shm0, too, it has been.
+// declare_shared() may be repeated: it has been called before where the engine's device is shm0,
+// too.
 result<void> near_device::show(const memreg::segment& s) {
   nic::shm::declare_shared(s.base(), s.capacity(), s.fd(), 0);
   auto r = nic::register_memory(device, pd, s.base(), s.capacity(), memreg::access::all);

@@ -1,7 +1,8 @@
-// What the engine keeps for each other process, in each domain: the queues to it and from it. The
-// engine's alone.
+// What the engine keeps for each other process, in each domain: the queues to it and from it. Only
+// the engine uses it.
 //
-// Each queue end has its owner (lib/base/owner.hpp): fields marked (owner) are touched inside only.
+// Each queue end has an owner (lib/base/owner.hpp). A field marked with the owner's name in
+// parentheses is touched inside that owner only.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,7 +27,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 using queue_owner = owner<build_mode>;
 
-/// Queue pairs between two processes. Each is connected when first needed.
+/// The queue pairs between two processes. Each is connected when it is first needed.
 enum lane_index : unsigned {
   lane_request = 0,  ///< requests of up to 256 bytes; receives from the small lane's SRQ
   lane_reply = 1,    ///< replies and system messages
@@ -45,7 +46,7 @@ static_assert(lane_count == 4);
 /// Most chunks that one message of credits frees.
 inline constexpr unsigned max_unanswered = 64;
 inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
-/// Those without which there is no connection.
+/// The lanes without which there is no connection.
 inline constexpr std::uint8_t basic_lanes = 1u << lane_request | 1u << lane_reply;
 
 /// How messages to and from a peer travel.
@@ -56,24 +57,24 @@ enum class way : std::uint8_t {
 
 struct domain;
 
-/// A channel: what a domain has to one other process.
+/// A channel: the queues and credits of a domain towards one other process.
 struct alignas(cache_line) peer {
-  // By rings: those of the request and reply lanes, or null. stream is request_tx once the peer is
-  // ready.
+  // The rings of the request and reply lanes; null by verbs. stream is request_tx once the peer is
+  // ready, and null before.
   std::atomic<nic::shm::ring_tx*> stream{nullptr};
   nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
   nic::shm::ring_tx* reply_tx = nullptr;    // (request_in)
-  nic::shm::ring_tx* plain_tx = nullptr;    // (request_in) reply_tx, or null: replies must say more
+  nic::shm::ring_tx* plain_tx = nullptr;    // (request_in) reply_tx; null: replies carry more news
   nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
   nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
   std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
   way path = way::verbs;                    // how messages travel; set before the engine starts
   std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
-  bool wakes = false;  // by rings: it has a progress thread, which sleeps until it is woken
+  bool wakes = false;  // by rings: the peer has a progress thread, which sleeps until it is woken
   std::uint32_t rank = 0;
   domain* home = nullptr;
-  std::atomic<std::uint64_t> back_off_until{
-      0};  // ticks; requests are not looked for before; 0: are
+  // Polls do not look for requests before this time, in ticks; 0: they do.
+  std::atomic<std::uint64_t> back_off_until{0};
   credit_places credits;
 
   alignas(cache_line) queue_owner request_out;
@@ -83,11 +84,11 @@ struct alignas(cache_line) peer {
 
   std::uint32_t reply_room = 0;   // (request_in) replies for which reply_tx surely has room
   std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
-  std::uint32_t streak = 0;       // (request_in) requests from it since one went to it
+  std::uint32_t streak = 0;       // (request_in) requests from it since one was sent to it
 
-  std::uint32_t ring_credits = 0;  // (request_out) by rings: for how many the request ring is long
-  std::uint64_t request_seen = 0;  // (request_out) where the request ring was, an epoch ago
-  std::uint64_t reply_seen = 0;    // (request_in) where the reply ring was
+  std::uint32_t ring_credits = 0;  // (request_out) by rings: credits that the request ring is for
+  std::uint64_t request_seen = 0;  // (request_out) position in the request ring, an epoch ago
+  std::uint64_t reply_seen = 0;    // (request_in) the same of the reply ring
 
   event_counter requests_sent;     // (request_out)
   event_counter requests_handled;  // (request_in) by rings
@@ -98,9 +99,9 @@ struct alignas(cache_line) peer {
 
   handed_over handed;  // requests that found request_out held (PAR)
 
-  peer_counts counts;  // of what is said and heard, by kind
+  peer_counts counts;  // of messages, by kind
 
-  // Queue pairs; by rings only to hold them.
+  // The queue pairs; by rings they carry nothing but hold the rings.
   queues::lane lanes[lane_count];
   std::uint16_t unanswered[max_unanswered] = {};  // (request_in) chunks of requests without reply
   std::uint16_t unanswered_count = 0;
@@ -110,39 +111,41 @@ struct alignas(cache_line) peer {
 
   // Set-up and connection.
   nic::address address;
-  nic::address near_address;  ///< on the device that rings are of, if that is another
+  nic::address near_address;  ///< on the near device, if there is one
   std::uint32_t datagram_qp = 0;
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
   std::size_t segment_bytes = 0;
-  std::size_t segment_mapped = 0;  ///< what of it is mapped, or would be: it may grow
+  std::size_t segment_mapped = 0;  ///< bytes of it that are or would be mapped: it may grow
   std::uint32_t segment_rkey = 0;
   std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
   std::uint8_t reads = 1;      ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
-  // By rings: where its buffers of large messages are mapped, once one has come, and are there.
+  // By rings, once a large Medium has come: where the peer's buffers are mapped here, and where
+  // they lie in the peer's own address space.
   std::atomic<std::byte*> large_here{nullptr};
   std::atomic<std::uint64_t> large_base{0};
   std::uint64_t reply_base = 0;  ///< the peer's reply chunks, for RDMA writes of replies
   std::uint32_t reply_rkey = 0;
 
-  // Connecting: by the connector's thread (connector.hpp), and nobody else where it says so.
-  std::atomic<std::uint8_t> made{0};    // lanes whose QP exists here
-  std::atomic<std::uint8_t> wanted{0};  // lanes that have been asked for; queued: it is a wish
-  std::atomic<bool> refused{false};     // a lane could not be made: to be told to who asks next
-  peer* next_wish = nullptr;            // (who queues it, until the connector takes it)
-  std::uint8_t bound = 0;               // (connector) lanes brought to RTS
-  std::uint8_t awaited = 0;             // (connector) lanes for which it waits
-  bool attached = false;                // (connector) it is in the domain's order
-  bool warned = false;                  // (connector) that it does not answer
-  bool mended = false;                  // (connector) a counter of its rings has been put right
-  std::uint8_t refused_looks = 0;       // (connector) looks in a row that found new refusals
-  std::uint32_t refused_before = 0;     // (connector) refusals, at the last look
-  std::uint64_t since_ns = 0;           // (connector) when it began to wait
-  std::uint64_t hello_at_ns = 0;        // (connector) when the last hello went out
-  std::uint64_t reminder_ns = 0;        // (connector) until the next one
+  // For the connector's thread (connector.hpp), which alone touches fields marked (connector).
+  std::atomic<std::uint8_t> made{0};  // lanes whose QP exists here
+  std::atomic<std::uint8_t> wanted{
+      0};                            // lanes asked for; bit `queued`: it is in the list of wishes
+  std::atomic<bool> refused{false};  // a lane could not be made; the next want() says so
+  peer* next_wish = nullptr;         // of the thread that queues it, then of the connector
+  std::uint8_t bound = 0;            // (connector) lanes brought to RTS
+  std::uint8_t awaited = 0;          // (connector) lanes for which it waits
+  bool attached = false;             // (connector) it is in the domain's order
+  bool warned = false;               // (connector) that it does not answer
+  bool mended = false;               // (connector) a counter of its rings has been put right
+  std::uint8_t refused_looks = 0;    // (connector) looks in a row that found new refusals
+  std::uint32_t refused_before = 0;  // (connector) refusals, at the last look
+  std::uint64_t since_ns = 0;        // (connector) when the connector began to wait for it
+  std::uint64_t hello_at_ns = 0;     // (connector) when the last hello went out
+  std::uint64_t reminder_ns = 0;     // (connector) how long until the next one
 };
 
-/// Requests that have gone to p, of every kind. Any thread.
+/// The number of requests that were sent to p, of every kind. Any thread.
 inline std::uint64_t requests_put(const peer& p) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
   const bool rings =

@@ -1,9 +1,10 @@
-// What is counted for one peer while messages flow. Part of a peer; read by report/counters.cpp.
-// Only what would otherwise be lost is counted here: Shorts are the total of their queue (which the
-// queue counts anyway) less all that is counted here, so that a Short costs nothing.
+// The counters of one peer. They are part of the peer; report/counters.cpp reads them. Shorts are
+// not counted here, so that a Short costs nothing: their number is the total of the queue, which
+// the queue knows anyway, less all that is counted here.
 //
-// Each group belongs to one end of a queue and is added to inside that end, by plain stores on
-// lines of its own; any thread may read. add_shared where several threads may be there.
+// Each group belongs to one end of a queue. The thread inside that end adds to it, by plain stores
+// on lines of its own; any thread may read. Where several threads may add at once, count_shared()
+// does.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Adds to what several threads may count at once; in SEQ and PARSYNC there is only one.
+/// Adds to a counter that several threads may add to at once; in SEQ and PARSYNC there is only one
+/// thread.
 inline void count_shared(event_counter& t, std::uint64_t n) noexcept {
   if constexpr (concurrent(build_mode))
     t.add_shared(n);
@@ -26,25 +28,25 @@ inline void count_shared(event_counter& t, std::uint64_t n) noexcept {
     t.add(n);
 }
 
-/// Messages of one direction that are not Shorts of the user's.
+/// Messages of one direction but for the user's Shorts.
 struct kind_counts {
   event_counter mediums, medium_bytes, longs, long_bytes, own;
-  event_counter large;  ///< of mediums: those whose payload did not travel with their header
+  event_counter large;  ///< the large ones of mediums: their payload went without their header
 
-  /// A Medium of a user's handler; by the owner of the end.
+  /// Counts a Medium of the user's; inside the end.
   [[gnu::always_inline]] void medium(std::size_t bytes) noexcept {
     mediums.add(1);
     medium_bytes.add(bytes);
   }
-  /// A message of any kind; by the owner of the end. own: its handler is the engine's.
+  /// Counts a message of any kind; inside the end. of_engine: its handler is the engine's.
   void note(wire::kind k, std::size_t bytes, bool of_engine) noexcept {
     note_by([](event_counter& t, std::uint64_t n) { t.add(n); }, k, bytes, of_engine);
   }
-  /// The same where several threads may be there.
+  /// The same where several threads may count at once.
   void note_shared(wire::kind k, std::size_t bytes, bool of_engine) noexcept {
     note_by(count_shared, k, bytes, of_engine);
   }
-  /// What these and the total of the direction say together.
+  /// All counters of the direction; total: messages of its queue.
   [[nodiscard]] message_counters read(std::uint64_t total) const noexcept {
     message_counters c;
     c.mediums = mediums.read(), c.medium_bytes = medium_bytes.read();
@@ -75,14 +77,14 @@ struct peer_counts {
   alignas(cache_line) kind_counts sent;      // (request_out)
   alignas(cache_line) kind_counts handled;   // (request_in) by rings; by verbs any thread
   alignas(cache_line) kind_counts replied;   // (request_in) by rings; by verbs (reply_out)
-  event_counter replies;                     // (reply_out) by verbs: all that are sent
-  event_counter words;                       // (request_in) by rings: words of the engine
+  event_counter replies;                     // (reply_out) by verbs: all replies sent
+  event_counter words;                       // (request_in) by rings: messages of the engine's own
   alignas(cache_line) kind_counts answered;  // (reply_in) by rings; by verbs any thread
   alignas(cache_line) event_counter puts;    // any thread, as all that follow
   event_counter put_bytes, gets, get_bytes, atomics;
   event_counter waits, wait_ticks;
-  std::atomic<std::uint64_t> waiting_since{0};  ///< ticks; 0: nobody waits
-  std::atomic<std::uint8_t> waits_for{0};       ///< the status that the last step of a wait had
+  std::atomic<std::uint64_t> waiting_since{0};  ///< ticks; 0: no thread waits
+  std::atomic<std::uint8_t> waits_for{0};       ///< the status of the last step of a wait
   std::atomic<std::uint32_t> waiters{0};
   event_counter credits_lent, credits_revoked;
 };

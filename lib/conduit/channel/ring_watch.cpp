@@ -1,17 +1,18 @@
-// What the connector's thread does about rings that a peer may have written over: on the direct
-// path, once a second, it looks at what each process alone writes and knows better.
+// How the connector's thread finds rings that a peer has written over: once a second it compares
+// what stands in the rings with what this process alone has written there.
 //
-//   counters of the rings that this process receives from    it knows what it told, and puts a
-//   wrong
-//                                                            one right, once a peer
-//   the slot where it receives next                          empty, or the message expected
-//   slots that it has sent and that have not been taken      as it wrote them
-//   counters of the rings that it sends to                   refresh() refuses what cannot be; here
-//                                                            only whether it went on doing so
+//   what it looks at                                       what must be so
+//   counters of the rings that this process receives from  as written; a wrong one is put right,
+//                                                          once for each peer
+//   the slot where it receives next                        empty, or the message expected
+//   slots that it has filled and the peer has not taken    as written
+//   counters of the rings that it sends to                 refresh() refuses an impossible value;
+//                                                          only its refusals are counted here
 //
-// All four are loads, of few lines, without any owner's part: ring.hpp says why each is exact
-// though the owners go on meanwhile. What cannot be ends the job with a line that names the peer,
-// as a malformed message does. Whoever has left, or is gone, has taken its rings with it.
+// All four looks are loads of few lines, and enter no owner: ring.hpp says why each is exact though
+// the owners go on meanwhile. A value that cannot be ends the job with a line that names the peer,
+// as a malformed message does. A peer that has left, or is gone, has taken its rings with it, and
+// is not looked at.
 #include <poll.h>
 
 #include "lib/base/clock.hpp"
@@ -23,12 +24,12 @@ namespace {
 
 constexpr std::uint64_t looks_apart_ns = 1'000'000'000;
 constexpr int moment_ms = 100;
-// Looks in a row between which a ring was refused: the peer has had time to put its counter right.
+// Looks in a row that found new refusals: by then the peer has had time to put its counter right.
 constexpr std::uint8_t looks_refused = 4;
 
 }  // namespace
 
-// When the next look is due; 0: never.
+// Looks at all rings if a second has passed. Returns when the next look is due, in ns; 0: never.
 std::uint64_t connector::watch_rings() noexcept {
   if (hushed()) return 0;
   const std::uint64_t now = now_ns();
@@ -45,7 +46,7 @@ std::uint64_t connector::watch_rings() noexcept {
 
 void connector::watch_rings_of(peer& p) noexcept {
   bool mends = p.request_rx->miscounted() || p.reply_rx->miscounted();
-  if (mends) {  // unless its thread was just about to write the counter
+  if (mends) {  // or a thread of this process is just about to write the counter: wait for it
     ::poll(nullptr, 0, moment_ms);
     mends = p.request_rx->mend();
     mends = p.reply_rx->mend() || mends;

@@ -1,13 +1,12 @@
-// The send queue of one-sided operations to one peer: what each work request on it holds, and whom
-// to tell when it has completed. Used by rma.cpp alone.
+// The send queue of one-sided operations to one peer: what each work request on it holds, and the
+// counter to be told when it has completed. Only one_sided/ uses it.
 //
 //   records_[number & mask_]: of the work requests done_+1 … posted_
 //
-// Who with whom: one thread at a time posts (peer::transfer_out), one at a time completes
-// (transfers::reaping_). Capacity (I6): posted_ - done_ <= depth, so
-// the send queue cannot overflow; nor can the completion queue, which has depth entries for each
-// peer, or whose entries are tickets (domain::transfer_room). Every work request is signalled: each
-// has somebody who waits for it.
+// Who with whom: one thread at a time posts (peer::transfer_out), and one at a time completes
+// (domain::reaping). Capacity (I6): posted_ - done_ <= depth, so the send queue cannot overflow;
+// nor can the completion queue, which has depth entries for each peer, or whose entries are tickets
+// (domain::transfer_room). Every work request is signalled, since an operation waits for each.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,9 +23,9 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Pieces of an operation that are in flight; zero is complete. The caller's: in a table of
-/// operations, or on the stack of a call that waits. Added to before a piece goes out, subtracted
-/// from by whichever thread sees it complete.
+/// The number of pieces of an operation that are in flight; zero: it is complete. The caller owns
+/// the counter, in a table of operations or on the stack of a call that waits. A piece is added
+/// before it is posted, and the thread that sees it complete subtracts it.
 using op_counter = std::atomic<std::uint32_t>;
 
 /// No chunk.
@@ -35,12 +34,12 @@ inline constexpr std::uint16_t no_place = 0xffff;
 /// What a work request holds until it has completed.
 struct transfer_record {
   op_counter* counter = nullptr;
-  void* copy_to = nullptr;       ///< where the bytes go that arrived in chunk or slot, or null
-  std::uint32_t copy_bytes = 0;  ///< how many
+  void* copy_to = nullptr;       ///< where bytes that arrive in chunk or slot are copied, or null
+  std::uint32_t copy_bytes = 0;  ///< bytes to copy
   std::uint16_t chunk = no_place;
   std::uint16_t slot = no_place;
   firehose::lease lease;
-  firehose::lease remote;  ///< the right to the peer's memory, with segment everything
+  firehose::lease remote;  ///< the key of the peer's memory, with segment everything
   memreg::temporary registration;
 };
 
@@ -51,16 +50,16 @@ class transfer_queue {
         mask_(std::bit_ceil(depth) - 1),
         records_(std::make_unique<transfer_record[]>(mask_ + 1)) {}
 
-  // By the poster.
+  // For the thread that posts.
   [[nodiscard]] bool has_room() const noexcept {
     // A1 room  acquire done_  <- R1: the place's record holds nothing
     return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire) < depth_;
   }
-  /// Posts wr on qp (room was asked for); takes the record over. 0 or an errno.
+  /// Posts wr on qp, after has_room() was true, and keeps the record. Returns 0 or an errno.
   int post(ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank, transfer_record&& r) noexcept {
     const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
     records_[number & mask_] = std::move(r);
-    // relaxed, both: for people
+    // relaxed, both: only reports read most_
     if (const std::uint32_t n = number - done_.load(std::memory_order_relaxed);
         n > most_.load(std::memory_order_relaxed))
       most_.store(n, std::memory_order_relaxed);
@@ -72,8 +71,8 @@ class transfer_queue {
     return ibv_post_send(qp, &wr, &bad);
   }
 
-  /// By the reaper: work request `number` has completed, and so have all before it. finish(record&)
-  /// is called for each in order, and leaves nothing in it that is to be given back.
+  /// For the thread that reaps: work request `number` has completed, and so have all before it.
+  /// finish(record&) is called for each in order, and gives back all that the record holds.
   template <class Finish>
   void complete(std::uint32_t number, Finish&& finish) noexcept {
     // A2 completed  acquire posted_  <- R2
@@ -87,11 +86,11 @@ class transfer_queue {
     }
   }
 
-  /// Most that were in flight at a time. Any thread.
+  /// The most work requests that were in flight at one time. Any thread.
   [[nodiscard]] std::uint32_t most() const noexcept {
     return most_.load(std::memory_order_relaxed);
   }
-  /// Nothing is in flight.
+  /// True if nothing is in flight.
   [[nodiscard]] bool empty() const noexcept {
     return posted_.load(std::memory_order_acquire) == done_.load(std::memory_order_acquire);
   }

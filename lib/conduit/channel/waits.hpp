@@ -1,8 +1,8 @@
-// The table of waits: all that a thread inside the engine can wait for, who brings it, what the
+// The table of waits: all that a thread inside the engine can wait for, what brings it, what the
 // thread polls meanwhile, and the way out. Every loop that may last names its row (long_wait.hpp,
-// or report/waiting.hpp for requests), so that the reporter can tell of it; one that only waits
-// until another thread leaves an end has a row (an_end) and is not told. Used by whoever waits, and
-// by the reporter. The table stands on the floor of channels, since the paths wait, too.
+// or report/waiting.hpp for requests), so that the reporter can tell of it. A loop that only waits
+// until another thread leaves an end has a row (an_end), but is not reported. Code that waits and
+// the reporter use the table. It belongs to the floor of channels, since the paths wait, too.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +35,20 @@ enum class wait_for : std::uint8_t {
 enum class polled : std::uint8_t {
   all,          ///< every queue, handlers included (engine::wait_step)
   completions,  ///< completions of what it sent, and keys that come back: runs no handler
-  nothing,      ///< it yields its core: who is waited for waits for nobody
+  nothing,      ///< it yields its core: what it waits for comes without its help
 };
 
 struct wait_row {
   wait_for what;
-  const char* name;        ///< of what is waited for
-  const char* told;        ///< "rank 3 has waited 10 s ..."
-  const char* brought_by;  ///< whom it needs
+  const char* name;        ///< what is waited for
+  const char* told;        ///< the same, behind "rank 3 has waited 10 s"
+  const char* brought_by;  ///< what or who brings it
   polled meanwhile;
-  const char* way_out;  ///< beside its coming: the job's end, and what is said here
+  const char* way_out;  ///< what else ends the wait, beside the job's end
 };
 
-/// In the order of the enumerators. What each comment cites argues that the wait ends.
+/// The rows are in the order of the enumerators. The claims that the comments cite argue that each
+/// wait ends.
 inline constexpr wait_row waits_table[] = {
     // A request: (claim 8), (claim 9)
     {wait_for::credits, "credits", "for credits", "the peer: its replies, and its grant",
@@ -61,13 +62,14 @@ inline constexpr wait_row waits_table[] = {
     // (claim 19)
     {wait_for::connection, "connection", "for a connection", "the peer's connector thread",
      polled::all, "the peer's departure"},
-    // A request whose peer's sending end is another thread's, until it is handed over: (claim 18)
+    // A request that finds another thread inside the sending end, until it is handed over: (claim
+    // 18)
     {wait_for::another_thread, "another thread", "for another thread of this process",
      "that thread, which waits for no other", polled::all, "the peer's departure"},
-    // A reply, or the engine's own word, that needs an end which another thread has: (claim 18)
+    // A reply, or a message of the engine's own, that needs an end another thread is in: (claim 18)
     {wait_for::an_end, "another thread", "for another thread of this process",
      "that thread, which waits for no other", polled::nothing, "none is needed"},
-    // A large reply, where more handlers run at a time than there are buffers for: (claim 21)
+    // A large reply, where more handlers run at once than there are buffers: (claim 21)
     {wait_for::large_reply, "large replies", "for others to take their large replies",
      "ranks that take replies", polled::nothing, "their departure"},
     // (claim 20)
@@ -83,7 +85,7 @@ inline constexpr wait_row waits_table[] = {
     // (claim 15)
     {wait_for::transfer_room, "tickets", "for room for puts, gets or atomics", "the device",
      polled::all, "the device's error, which ends the job"},
-    // (claim 15); without memory access at the device, the peer answers a message
+    // (claim 15); where the device has no memory access, the peer answers a message
     {wait_for::transfers, "transfers", "for puts, gets or atomics to complete",
      "the device, or the peer", polled::all, "the device's error; the peer's death"},
     // (claim 13)
@@ -95,7 +97,7 @@ inline constexpr wait_row waits_table[] = {
     // Messages of its own between the team's ranks: (claim 8)
     {wait_for::collective, "a collective", "in a collective", "the ranks of the team", polled::all,
      "the job's end alone"},
-    // The launcher's fence; nobody is waited for longer than the exit limit
+    // The launcher's fence; no rank is waited for longer than the exit limit
     {wait_for::departure, "the others' end", "for the others to come to the end", "all ranks",
      polled::all, "PENSTOCK_EXITTIMEOUT"},
 };
