@@ -1,5 +1,5 @@
-// Large Mediums by rings: their payload stands in a buffer of their sender's, which is mapped here
-// and where the handler reads it, so that it is copied once, by its sender.
+// Large Mediums by rings: the payload stands in a buffer of its sender's, which this process has
+// mapped. The handler reads it there, so only the sender copies it.
 #include <cerrno>
 #include <cstring>
 
@@ -7,9 +7,10 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// True if a large message of p, whose header that is, can be taken now: what it names is mapped, or
-// p's process has ended, and run_large does without. False: p is stopped, and has not answered yet;
-// the message waits in its ring, with all behind it.
+// Called when p's message at the front of rx is a large one with header `word`: maps p's buffers if
+// they are not mapped yet. True: the message can be taken; if p's process has ended, run_large()
+// does without the mapping. False: p is stopped, so that the device could not map them; the message
+// and all behind it wait in the ring.
 bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   // B5 mapped  acquire p.large_here  <- B5 (below): p.large_base
   if (p.large_here.load(std::memory_order_acquire) != nullptr) [[likely]]
@@ -24,19 +25,19 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
       p.lanes[lane_request].qp, where.base, large_buffers::bytes(), where.key));
   if (here == nullptr) {
     if (errno == ETIMEDOUT) return false;
-    // Whoever has left has said so behind this message; a death is told by others.
+    // A rank that has left has said so behind this message; others tell of a death.
     if (errno == ESRCH) return true;
     c_.peer_failed(p, "its buffers of large messages cannot be mapped");
   }
   p.large_base.store(where.base, std::memory_order_relaxed);
-  // Both ends of a channel may come here at a time; the device gives them the same address.
+  // Threads in request_in and in reply_in may come here at once; the device gives both one address.
   // B5 mapped  release p.large_here  -> B5 (above)
   p.large_here.store(here, std::memory_order_release);
   return true;
 }
 
-// Runs the handler of a large message whose parts lie there, if its payload can be read; false: its
-// bytes make no sense.
+// Runs the handler of a large message whose parts lie at `at`, if its payload can be read; false:
+// its bytes are malformed.
 bool ring_path::run_large(token_state& t, codec::parts at) noexcept {
   peer& p = *t.from;
   std::byte* const here = p.large_here.load(std::memory_order_relaxed);

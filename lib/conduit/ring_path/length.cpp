@@ -1,18 +1,20 @@
-// Rings grow with their loans, and shrink when nobody uses them: length.hpp has the rule.
+// How rings grow with their loans, and shrink when they are not used: length.hpp has the rule.
 #include "lib/conduit/ring_path/length.hpp"
 
 #include <algorithm>
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// For as many credits as there are now; inside request_out, with nothing allowed.
+// Makes the request ring long enough for that many credits; inside request_out, while the ring
+// allows no message (ring_tx::allow).
 void ring_path::lengthen_request_ring(peer& p, std::uint32_t credits) noexcept {
   const bool counted = p.home->ledger->settings().flow_control;
   if (p.request_tx->lengthen(length_for(counted ? credits : most_unanswered)))
     p.ring_credits = credits;
 }
 
-// An epoch is over. What is not used any more, or not lent any more, goes back to the system.
+// Called once an epoch: shortens rings that were not used during the last one, or whose loan has
+// shrunk, and gives their pages back to the system.
 void ring_path::tidy(domain& d, std::uint32_t tag) noexcept {
   const std::uint32_t all = d.rings.count();
   for (std::uint32_t i = 0; i < all; ++i) {
@@ -28,7 +30,7 @@ void ring_path::tidy(domain& d, std::uint32_t tag) noexcept {
   }
 }
 
-// Inside request_out.
+// Shortens the request ring to p, if it may; inside request_out.
 void ring_path::tidy_requests(peer& p) noexcept {
   const std::uint64_t now = p.request_tx->position();
   const bool unused = now == p.request_seen;
@@ -44,7 +46,8 @@ void ring_path::tidy_requests(peer& p) noexcept {
   p.request_seen = p.request_tx->position();
 }
 
-// Inside request_in: no handler of p's requests runs, so no room is set aside for a reply.
+// Shortens the reply ring to p, if it may. Inside request_in, so that no handler of p's requests
+// runs, and no room is set aside for a reply.
 void ring_path::tidy_replies(peer& p) noexcept {
   const std::uint64_t now = p.reply_tx->position();
   const bool unused = now == p.reply_seen;

@@ -1,4 +1,4 @@
-// What comes in by rings: requests and replies, and the polls that look for them.
+// Receiving by rings: requests and replies, and the polls that look for them.
 #include <cstring>
 
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
@@ -6,7 +6,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// What the request with that header cost its sender.
+// The credits that the request with header h cost its sender.
 std::uint32_t cost_of_request(const wire::header& h) noexcept {
   return credit::cost(
       static_cast<credit::kind>(h.kind()),
@@ -15,8 +15,8 @@ std::uint32_t cost_of_request(const wire::header& h) noexcept {
 
 }  // namespace
 
-// Looks how many requests of p may be taken now (claim 16): for each, the reply ring has room for
-// the longest reply, and for what the engine itself may say. False: none.
+// Finds out how many requests of p may be taken now (claim 16): for each of them the reply ring has
+// room for the longest reply, and for messages of the engine's own. False: none may be.
 bool ring_path::find_reply_room(peer& p) noexcept {
   if (!c_.large_->may_reply(p.rank)) [[unlikely]]
     return false;
@@ -24,7 +24,8 @@ bool ring_path::find_reply_room(peer& p) noexcept {
     return p.reply_tx->has_room_for(reply_slots + replies,
                                     nic::shm::ring_tx::worst(replies, reply_data));
   };
-  // After requests have not come for a while it is short, until p has seen that (R-d of ring.hpp).
+  // When no request has come for an epoch, the reply ring is short; it is longer once p has seen
+  // the mark that lengthen() leaves (R-d of ring.hpp).
   if (p.reply_tx->length().data == 0) [[unlikely]]
     (void)p.reply_tx->lengthen(nic::shm::ring_length::all());
   constexpr std::uint32_t many = 12;
@@ -33,14 +34,14 @@ bool ring_path::find_reply_room(peer& p) noexcept {
 }
 
 bool ring_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
-  if (!p.request_in.try_enter(tag)) return true;  // somebody is just taking its requests
+  if (!p.request_in.try_enter(tag)) return true;  // another thread takes its requests right now
   const bool room = p.reply_room != 0 || find_reply_room(p);
   p.request_in.leave(tag);
   return room;
 }
 
-// Calls the handler of the plain Medium of that header at the front, and takes it out; false: it
-// lies there otherwise than it should, and nothing was done.
+// Calls the handler of the plain Medium at the front, whose header is t.header, and takes the
+// message out; false: the message is malformed, and no handler was called.
 inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept {
   const wire::header h = t.header;
   if (h.length > max_eager) [[unlikely]]
@@ -56,7 +57,7 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) n
   return true;
 }
 
-// Runs the handler of a message of any kind; false: its bytes make no sense.
+// Runs the handler of a message of any kind; false: its bytes are malformed.
 inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
   const codec::in_slot l(t.header);
   if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
@@ -66,7 +67,8 @@ inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state&
   return c_.run_handler(t, at);
 }
 
-// Takes the request at the front, whose header that is, of whatever kind. True: its sender waits.
+// Takes the request at the front, of any kind, whose header is `word`. True: its sender waits for
+// credits.
 bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   token_state t(c_.self_, p, wire::header_of(word), true);
   t.cost = cost_of_request(t.header);
@@ -78,7 +80,7 @@ bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t
     return false;
   }
   const auto m = rx.front();
-  if (!m) [[unlikely]]  // it was there
+  if (!m) [[unlikely]]  // peek() has seen it
     c_.peer_failed(p, channels::malformed);
   const bool urgent = c_.note_request(p, t);
   t.lane = t.grant == 0 ? p.plain_tx : nullptr;
@@ -89,11 +91,11 @@ bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t
   return urgent;
 }
 
-// n requests were taken, and no more are there. Each look at the line that p writes next takes it
-// away from p, which then waits for it: in a stream of requests that nothing answers, whoever has
-// caught up looks away for a moment, and then finds several. Who sends to p meanwhile waits for its
-// answer, and goes on looking. Nothing waits for the rest to be over but polls: the progress thread
-// looks all the same before it goes to sleep (progress::waiting).
+// Called when n requests were taken, and the ring is empty. A look at the line that p writes next
+// takes the line away from p's core, and p waits for it. So when p sends a stream of requests
+// without an answer, polls stop looking for back_off_ticks, and then find several requests at once.
+// A process that sends to p meanwhile waits for an answer, and does not back off. Only polls back
+// off: the progress thread looks all the same before it goes to sleep (progress::waiting).
 inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
   constexpr std::uint32_t stream = 16;  // requests
   const std::uint64_t sent = p.request_tx->pushed();
@@ -154,7 +156,7 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
   return n;
 }
 
-// Takes what is at the front of the reply lane, whose header that is, of whatever kind.
+// Takes the message at the front of the reply lane, of any kind, whose header is `word`.
 void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   const wire::header h = wire::header_of(word);
   if (h.kind() == wire::kind::credits || h.kind() == wire::kind::system) {
@@ -258,7 +260,8 @@ unsigned ring_path::poll(domain& d, std::uint32_t tag) noexcept {
   return poll_in_turn(d, tag, all);
 }
 
-// Hot peers each time, the others in turn: each is looked at once in all / cold_a_poll polls.
+// Looks at the hot peers, and at some of all peers in turn: each is looked at once in all /
+// cold_a_poll polls at least.
 unsigned ring_path::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept {
   unsigned n = 0;
   poller& mine = c_.my_poller(tag, d);
@@ -284,14 +287,13 @@ unsigned ring_path::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all
   return n;
 }
 
-// p, the first-th peer, has replies or requests; so may others behind it.
 status ring_path::poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
   const std::uint32_t tag = my_tag();
   unsigned got = take_replies(p, tag);
   if (requests_news(p)) [[unlikely]]
     got += poll_requests_of(p, tag);
-  // Who waits for a reply goes on at once: if each of its polls finds one, its requests look
-  // around.
+  // A caller that waits for a reply goes on at once, so this poll leaves slow_progress() out. If
+  // each of its polls finds a reply, the caller's requests see to slow_progress().
   return poll_behind(n, p, first, got);
 }
 status ring_path::poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept {

@@ -1,17 +1,19 @@
-// The path of a host's own processes: messages through the rings of the shared-memory device's
-// queue pairs, without work requests. A message is written once, into the ring, and its handler
-// reads it there. It meets the contract of channel/path.hpp. Used by the engine alone.
+// The path between processes of one host: messages travel through the rings of the shared-memory
+// device's queue pairs, without work requests. The sender writes a message into the ring, and the
+// handler reads it there; no other copy is made. The class meets the contract of channel/path.hpp;
+// only the engine uses it.
 //
-// Why nothing waits for ever: a request that finds no room or credits is answered "short", and its
-// caller polls; a request is taken out of its ring only when room for the longest reply has been
-// set aside in the reply ring towards its sender (I3), which what the engine itself says on that
-// lane leaves alone; replies are taken out at any time, since their handlers send nothing. So reply
-// rings always drain, and then requests do. And while a process does not poll, its requests can be
-// taken all the same: no more are on their way than their replies have slots (most_unanswered).
-// Only replies with much payload fill the data of their ring, and wait for it.
+// Why nothing waits for ever: a request that finds no room or no credits is not sent; the caller
+// learns what is short, and polls. A request is taken out of its ring only when room for the
+// longest reply has been set aside in the reply ring towards its sender (I3); messages of the
+// engine's own on that lane leave this room alone. Replies can be taken out at any time, since
+// their handlers send nothing. So reply rings always drain, and then requests do. While a process
+// does not poll, its requests can be taken all the same: no more of them are under way than there
+// are slots for their replies (most_unanswered). Only replies with much payload fill the data of
+// their ring, and wait until its owner polls.
 //
-// send.cpp: what goes out; receive.cpp: what comes in, and the polls; length.cpp: how long rings
-// are; ring_path_inl.hpp: the short way of a message that finds all it needs at hand.
+// send.cpp sends; receive.cpp receives and polls; length.cpp decides how long rings are;
+// ring_path_inl.hpp has the short way of a message that finds all it needs at hand.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -43,41 +45,47 @@ class ring_path {
   void attached(peer& p) noexcept;
   result<void> reached(peer& p) noexcept;
 
-  // The short way; ring_path_inl.hpp. m costs one credit. False: it goes the long way. quick: calls
-  // nobody.
+  // The short way (ring_path_inl.hpp), for m that costs one credit. False: m was not sent, and has
+  // to take the long way. quick: calls no function.
   template <bool quick>
   static bool push_short(const handler_table& handlers, peer& p, std::uint32_t tag,
                          const outgoing& m) noexcept;
   template <bool quick>
   static bool push_medium(const handler_table& handlers, peer& p, std::uint32_t tag,
                           const outgoing& m) noexcept;
-  /// Takes the next lease for these two, where all is by rings: if the last one is spent, the next
-  /// message has nothing to say but what it costs, and the long way would neither look around nor
-  /// share the core. False: it finds out why.
+  /// Takes the next lease for these two, in a job of rings alone. True: the short way can be tried
+  /// again. That is so if the last lease is spent, the next message has no news of credits to
+  /// carry, and the long way would neither call slow_progress() nor yield the core. False: the long
+  /// way finds out why.
   bool renew(peer& p, std::uint32_t tag) noexcept;
-  /// t.lane says that it may, and `running` that this is its handler.
+  /// The short way of replies. The caller has checked that t.lane is set, and that t's handler is
+  /// the one that runs (`running`).
   static status reply_short(token_state& t, const outgoing& m) noexcept;
   static status reply_medium(token_state& t, const outgoing& m) noexcept;
 
-  // Polls. One that finds nothing looks at few_peers by itself, with these two.
+  // Polls. With few_peers or less, engine::poll() asks these two itself, and calls nothing if no
+  // message has come.
   [[nodiscard]] static bool replies_news(peer& p) noexcept;
   [[nodiscard]] static bool requests_news(peer& p) noexcept;
-  /// p, the first-th peer, has replies, or requests; so may others behind it.
+  /// Takes the replies, or the requests, of p, which is the peer numbered `first`, and then polls
+  /// the peers behind it, which have not been looked at.
   [[gnu::noinline]] status poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
   [[gnu::noinline]] status poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
-  /// A round over d's peers: all of them if they are few, else the hot ones and some others.
+  /// Polls d's peers once: all of them if they are few, else the hot ones and some others.
   unsigned poll(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
   unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
   unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept;
 
-  /// Which rings for messages while a progress thread sleeps; null: nothing is by rings.
+  /// The completion queue whose event wakes a sleeping progress thread when a message comes; null:
+  /// no peer is by rings.
   [[nodiscard]] ibv_cq* bell_queue() const noexcept { return cq_; }
-  /// The longest that two Longs to p, or its segment's use, may ask: where it is mapped, at last.
+  /// Maps p's segment, for a reply that must be written now, and returns its address here. It waits
+  /// while p is stopped, and ends the job if the segment cannot be mapped. Any thread.
   std::byte* segment_for_reply(peer& p) noexcept;
 
  private:
-  // Polls without a request after which what is owed is sent by itself.
+  // Polls without a request after which credits that are owed are sent as a message of their own.
   static constexpr std::uint16_t idle_polls = 32;
   template <bool quick, class Push>
   static bool push_leased(const handler_table& handlers, peer& p, std::uint32_t tag,
@@ -115,7 +123,7 @@ class ring_path {
   status poll_behind(unsigned* n, peer& p, std::uint32_t first, unsigned got) noexcept;
 
   channels& c_;
-  ibv_cq* cq_ = nullptr;  // of queue pairs whose rings are used directly: its event is a message
+  ibv_cq* cq_ = nullptr;  // of queue pairs whose rings are used directly; see bell_queue()
   ibv_srq* srq_ = nullptr;
 };
 static_assert(path<ring_path>);

@@ -1,7 +1,7 @@
-// The short way by rings: a message that costs one credit, has one leased and a handler that takes
-// it, and finds nobody else sending. Kept to few stores, since they queue up behind lines that are
-// on their way to this core, and without a call, so that no register has to be saved. Included by
-// this folder, and by the engine's door (requests.cpp) and its poll.
+// The short way by rings, for a message that costs one credit, when that credit is leased, the
+// handlers' table takes the message, and no other thread sends to the peer. The code makes few
+// stores, since these queue up behind cache lines on their way to this core, and no call, so that
+// no register has to be saved. This folder, requests.cpp and the engine's poll include it.
 #pragma once
 
 #include "lib/base/clock.hpp"
@@ -15,28 +15,30 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 using nic::shm::op_direct;
 
-// How long a stream's requests may pile up: 100 to 200 ns, what a line takes from far away.
+// For how long a stream's requests may pile up: 100 to 200 ns, the time that a cache line takes
+// from a distant core.
 inline constexpr std::uint64_t back_off_ticks = 400;
 
-// Room kept in a reply ring before a request is taken: its reply, and a few words of the engine.
+// Room in a reply ring without which no request is taken: for its reply, and for some messages of
+// the engine's own.
 inline constexpr std::uint32_t reply_slots = 8;
 inline constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_eager).data_bytes;
 
-// Most credits in use of a peer: as many requests at least have not been answered, or their answers
-// not been taken. All of these fit the reply ring, with what the consumer has taken and not yet
-// told, an eighth, and with the engine's own: so a peer can take each request that has been sent,
-// even while its sender does not poll.
+// The most credits of a peer that may be in use, and so the most requests that are unanswered, or
+// whose answers have not been taken. All their replies fit the reply ring, beside the eighth that
+// its consumer may have taken and not yet told, and beside messages of the engine's own. So a peer
+// can take each request that has been sent, even while its sender does not poll.
 inline constexpr std::uint32_t most_unanswered =
     nic::shm::ring_geometry{}.slots - nic::shm::ring_geometry{}.slots / 8 - 3 * reply_slots;
 
-// Each is possible: a reply ring that is empty takes a request with the longest reply, and then one
-// more; a message of the highest cost is sent when no other is out.
+// These hold so that every message can go at last: an empty reply ring has room for two of the
+// longest replies, and the longest reply fits the ring's data.
 static_assert(nic::shm::ring_tx::worst(2, reply_data) <= nic::shm::ring_geometry{}.data_bytes);
 static_assert(reply_data <= nic::shm::ring_geometry{}.longest());
 static_assert(reply_slots + 1 < nic::shm::ring_geometry{}.slots && most_unanswered > 0);
 
-// What writes m where a ring has room for it, l being its layout. A Long's payload must be in place
-// already.
+// A function that writes m, whose layout is l, to the room that a ring has for it. A Long's payload
+// must be in its place already.
 template <codec::words W>
 [[gnu::always_inline]] inline auto ring_writer(const outgoing& m,
                                                const codec::in_slot& l) noexcept {
@@ -45,13 +47,12 @@ template <codec::words W>
   };
 }
 
-// The word of m's header on a ring; h says what travels with it of credits.
+// The word of m's header on a ring; h has the fields that concern credits.
 [[gnu::always_inline]] inline std::uint64_t ring_word(const outgoing& m,
                                                       const wire::header& h) noexcept {
   return wire::word_of(codec::describe(m, h));
 }
 
-// By push(ring, header with the credit).
 template <bool quick, class Push>
 [[gnu::always_inline]] inline bool ring_path::push_leased(const handler_table& handlers, peer& p,
                                                           std::uint32_t tag, const outgoing& m,
@@ -93,7 +94,8 @@ template <bool quick>
       });
 }
 
-// There was room for the reply, or the request would not have been taken. Inside request_in.
+// Notes that t was answered; inside request_in. There was room for the reply, or the request would
+// not have been taken.
 inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
   --p.reply_room;
   p.credits.settled();
@@ -101,7 +103,7 @@ inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
   t.lane = nullptr;
 }
 
-// By push(ring, header).
+// Answers t by push(ring, header), which writes the reply.
 template <class Push>
 [[gnu::always_inline]] inline status ring_path::push_reply(token_state& t, Push&& push) noexcept {
   peer& p = *t.from;
@@ -127,15 +129,15 @@ template <class Push>
   });
 }
 
-// After a push: wakes p's progress thread if it has one and that sleeps. Both lanes' queue pairs
-// have one completion queue at p, whose bell it is.
+// Called after a push: wakes p's progress thread if it has one that sleeps. Either lane's queue
+// pair would do, since both have the same completion queue at p.
 inline void ring_path::wake(peer& p) noexcept {
   if (p.wakes) [[unlikely]]
     nic::shm::direct_wake(p.lanes[lane_request].qp);
 }
 
-// True while requests of p are better left to pile up (back_off_in_stream). A counter that has gone
-// back, as on another core or host, ends it, too.
+// True while requests of p are better left to pile up (back_off_in_stream). A clock that has gone
+// back, as it may on another core, ends this, too.
 inline bool rests(peer& p) noexcept {
   const std::uint64_t until = p.back_off_until.load(std::memory_order_relaxed);
   if (until == 0) [[likely]]
@@ -147,8 +149,8 @@ inline bool rests(peer& p) noexcept {
 
 inline bool ring_path::replies_news(peer& p) noexcept { return p.reply_rx->ready_hint(); }
 
-// p's requests, or what it is owed, want work. A few loads of this process's own lines while
-// nothing comes.
+// True if p's requests, or the credits that it is owed, need work. Costs a few loads of lines that
+// stay in this core's cache while nothing comes.
 inline bool ring_path::requests_news(peer& p) noexcept {
   return (!rests(p) && p.request_rx->ready_hint()) || p.credits.due() != 0;
 }

@@ -1,4 +1,4 @@
-// What goes out by rings, and how their queue pairs come to be.
+// Sending by rings, and how the rings' queue pairs are made and connected.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,14 +13,16 @@ std::uint32_t ring_path::cost_of(const outgoing& m) const noexcept {
                       wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs), m.carried()));
 }
 
-// The loan has grown, or the ring was short for a while.
+// Lengthens the request ring where it is too short for the loan: the loan has grown, or the ring
+// was not used for an epoch.
 inline void ring_path::fit_request_ring(peer& p) noexcept {
   if (const std::uint32_t held = p.home->ledger->send_credits(p.rank); held > p.ring_credits)
       [[unlikely]]
     lengthen_request_ring(p, held);
 }
 
-// A reply ring that was short for a while is longer once this process has seen so (claim 6).
+// Sees the mark by which p has made its reply ring longer again: p can use the length only after
+// that (claim 6).
 inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
   if (!p.reply_rx->mark_hint() || !p.reply_in.try_enter(tag)) [[likely]]
     return;
@@ -28,12 +30,13 @@ inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
   p.reply_in.leave(tag);
 }
 
-// Takes a lease, if as many requests may be on their way; inside request_out.
+// Takes a lease for a message of `cost` credits and for some that may follow, as far as
+// most_unanswered allows; inside request_out.
 status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept {
   c_.collect_returned(p, tag);
   fit_request_ring(p);
   look_for_mark(p, tag);
-  const std::uint32_t taken = p.home->ledger->in_use(p.rank);  // none without flow control
+  const std::uint32_t taken = p.home->ledger->in_use(p.rank);  // 0 without flow control
   const std::uint32_t used = taken - std::min(taken, p.credits.lease);
   if (used != 0 && used + cost > most_unanswered) return status::no_space;
   return c_.take_credits(p, cost,
@@ -70,8 +73,8 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   const bool leases = p.credits.lease < cost;
   if (leases) s = lease(p, cost, tag);
   if (s == status::ok) [[likely]] {
-    // Looked at before a Long's payload is put in place, so that a failed try leaves nothing
-    // behind.
+    // Room is looked for before a Long's payload is put in place, so that a failed try leaves
+    // nothing behind.
     const codec::in_slot l(m);
     bool room = p.request_tx->has_room(1, l.data_bytes);
     if (!room) [[unlikely]]
@@ -92,7 +95,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       if (c_.trace_ != nullptr) [[unlikely]]
         c_.trace_sent(p, m, 0, false);
       PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
-      // What is left of the lease is for the Shorts that may follow (request_short).
+      // The rest of the lease is for the Shorts that may follow (request_short).
       p.credits.lease -= cost;
       if (!p.wakes) [[likely]]
         p.credits.lease -= p.request_tx->allow(p.credits.lease);
@@ -105,8 +108,8 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   return s;
 }
 
-// A Long is written where it goes. A Medium has no place here: in a ring it would keep all behind
-// it waiting.
+// A Long's place is its destination. A Medium gets none: in the ring it would hold up all messages
+// behind it.
 void ring_path::reserve(peer& p, draft& d, std::size_t, std::size_t most) noexcept {
   if (d.dest == nullptr) return;
   // A8 mapped  acquire p.segment_here  <- R8
@@ -120,7 +123,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   peer& p = *t.from;
   if (m.kind == wire::kind::long_ && m.bytes != 0) {
     if (!c_.in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
-    // The request may have overtaken the hello that says that its sender is ready.
+    // The segment is not mapped yet if the request has overtaken its sender's hello.
     // A8 mapped  acquire p.segment_here  <- R8
     std::byte* base = p.segment_here.load(std::memory_order_acquire);
     if (base == nullptr) [[unlikely]]
@@ -141,7 +144,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   return status::ok;
 }
 
-// What the engine itself has to say goes if there is more room than replies may need.
+// A message of the engine's own is sent if there is more room than replies may need.
 bool ring_path::say(peer& p, const wire::header& h) noexcept {
   if (!channels::is_ready(p, lane_reply)) {
     (void)c_.connect(p, lane_reply);
@@ -156,9 +159,11 @@ bool ring_path::say(peer& p, const wire::header& h) noexcept {
   return room;
 }
 
-// Sends what p is owed as a message of its own, if there is room; inside request_in.
+// Sends the credits that p is owed as messages of their own, as far as there is room; inside
+// request_in.
 void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
-  // Each can announce seven credits. All of them go: with nothing owed there may be no other.
+  // Each message announces seven credits of a grant at most. Messages go until all are announced:
+  // when nothing is owed any more, no later message may come to announce the rest.
   do {
     if (!p.reply_tx->has_room(p.reply_room + 1, 0)) break;
     p.reply_tx->push_words(op_direct, wire::word_of(c_.credits_header(p)), nullptr, 0);
@@ -187,7 +192,7 @@ void ring_path::close() noexcept {
   if (cq_ != nullptr) v->destroy_cq(std::exchange(cq_, nullptr));
 }
 
-// A queue pair only holds the rings.
+// The queue pair carries nothing; it only holds the rings.
 void ring_path::describe_lane(peer&, unsigned, ibv_qp_init_attr& init) noexcept {
   init.send_cq = init.recv_cq = cq_;
   init.srq = srq_;
@@ -210,13 +215,14 @@ result<void> ring_path::reached(peer& p) noexcept {
   return {};
 }
 
-// A process shows its memory only to a queue pair that it has bound: not before its hello has said
-// so, or a message of it has come. Any thread; the device gives all the same address.
+// A process shows its memory only to a queue pair that it has bound. So this is called after p's
+// hello has said so, or after a message of p has come. Any thread may call it; the device gives all
+// the same address.
 result<void> ring_path::map_segment(peer& p) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
       p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_mapped,
       p.map_rkey));
-  if (here == nullptr)  // mostly because its process has just died, which the launcher knows better
+  if (here == nullptr)  // mostly its process has just died, which the launcher will say
     return failure{"its segment cannot be mapped", errno,
                    "is its process alive, is there address space?"};
   // R8 mapped  release p.segment_here  -> A8 (reply): the pages are there
@@ -224,7 +230,6 @@ result<void> ring_path::map_segment(peer& p) noexcept {
   return {};
 }
 
-// For a reply that must be written now. A peer that is stopped is waited for. Any thread.
 std::byte* ring_path::segment_for_reply(peer& p) noexcept {
   for (long_wait named(c_.waits(), wait_for::mapping, p.rank);; named.step()) {
     const auto mapped = map_segment(p);

@@ -1,7 +1,8 @@
-// Large Mediums by queue pairs, at the target: the payload is read from its sender's buffer into
-// one of this process, the word that frees the sender's is written behind it, and the handler runs
-// when both have completed. Nothing here waits but for completions (claim 15): what cannot be
-// started now is tried again by the next poll, in the order in which it came (claim 22).
+// Large Mediums by queue pairs, at the target: an RDMA read brings the payload from its sender's
+// buffer into one of this process, an RDMA write puts the word that frees the sender's buffer, and
+// the handler runs when both have completed. This code waits for nothing but completions (claim
+// 15): a fetch that cannot be started now is tried again by the next poll, in the order in which
+// the messages came (claim 22).
 #include <cstring>
 #include <new>
 #include <utility>
@@ -10,7 +11,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// Keeps a large message of p that lies there, n bytes of it; false: its bytes make no sense.
+// Keeps a large message of p, which has n bytes at `at`; false: its bytes are malformed.
 bool verbs_path::keep_large(peer& p, const wire::header& h, const std::byte* at, std::uint32_t n,
                             bool request, fetches::more say) noexcept {
   const codec::packed l(h);
@@ -33,9 +34,10 @@ bool verbs_path::keep_large(peer& p, const wire::header& h, const std::byte* at,
   return true;
 }
 
-// Posts the read of f's payload and, behind it, the write of the word that frees it, if both
-// can be now. A fence keeps the write behind the read; the write's completion says that both are
-// over. Its source is the buffer's own first line.
+// Posts the read of f's payload and, behind it, the write of the word that frees the sender's
+// buffer, if both can be posted now. A fence keeps the write behind the read, so the write's
+// completion says that both are over. The source of the write is the first line of this process's
+// buffer.
 void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   peer& p = *f.from;
   domain& d = *p.home;
@@ -77,7 +79,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   p.reply_out.leave(tag);
 }
 
-// Runs the handler of f, whose payload is here.
+// Runs the handler of f, whose payload has been fetched.
 void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept {
   peer& p = *f.from;
   const std::size_t bytes = std::size_t{f.header.length} + 1;
@@ -98,8 +100,9 @@ void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noex
     count_shared(p.replies_handled, 1);
 }
 
-// Starts what can be fetched, and runs the handlers of what has been; of requests only if that is
-// asked for. How many those were.
+// Starts the fetches that can be started, and runs the handlers of messages whose payload has been
+// fetched; those of requests only if `requests` is set. Returns the number of handlers that have
+// run.
 unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
                                  bool requests) noexcept {
   fetches& all = fetches_[d.index];

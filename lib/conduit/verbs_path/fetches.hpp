@@ -1,10 +1,11 @@
-// Large Mediums that have come by queue pairs, and whose payload has not: a list for each domain.
-// verbs_path's alone (fetch.cpp).
+// Large Mediums that have come by queue pairs, and whose payload is not here yet: a list for each
+// domain. Only verbs_path uses it (fetch.cpp).
 //
-// A message is copied out of its receive buffer, or chunk, and waits here without holding anything
-// that another needs, until there is a buffer to fetch into; requests and replies have theirs
-// apart. Threads: any thread adds, by one exchange, and says that a fetch has completed; the rest
-// is touched inside `at`. A handler runs outside.
+// A message is copied out of its receive buffer or chunk, and waits in the list until there is a
+// buffer to fetch into. Meanwhile it holds nothing that another message needs; requests and replies
+// have buffers of their own. Threads: any thread may add a message, by a compare-and-swap, and may
+// note that a fetch has completed; the rest is touched inside the owner `at`. Handlers run outside
+// it.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// One such message.
+/// A large Medium whose payload is to be fetched.
 struct fetch {
   fetch* next = nullptr;
   peer* from = nullptr;
@@ -28,11 +29,11 @@ struct fetch {
   bool under_way = false;  // (at)
   enum class state : std::uint8_t { awaited, here, failed };
   std::atomic<state> payload{state::awaited};
-  std::uint16_t buffer = large_buffers::none;  // (at) that it is fetched into
+  std::uint16_t buffer = large_buffers::none;  // (at) the one that it is fetched into
 };
 
 struct fetches {
-  /// What the credits of a request said.
+  /// What the credit byte of a request asked for: credits granted, and whether its sender waits.
   struct more {
     std::uint8_t grant = 0;
     bool urgent = false;
@@ -40,7 +41,7 @@ struct fetches {
   static constexpr unsigned buffers = 2 * large_buffers::a_block;
   static constexpr unsigned first_buffer = large_buffers::a_block;
 
-  /// True if there are any. relaxed: who adds one polls again.
+  /// True if there is a message. relaxed: a thread that adds one polls again.
   [[nodiscard]] bool waiting() const noexcept { return count.load(std::memory_order_relaxed) != 0; }
   void add(fetch& f) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);
@@ -50,8 +51,8 @@ struct fetches {
                                           std::memory_order_relaxed)) {
     }
   }
-  /// The fetch into that buffer has completed, or never will. Until then the buffer is the
-  /// device's, whatever becomes of the peer.
+  /// Notes that the fetch into that buffer has completed, or never will. Until then the buffer
+  /// belongs to the device, whatever becomes of the peer.
   void note_end(std::uint16_t buffer, fetch::state how) noexcept {
     // F2 here  release payload  -> F2 (fetch.cpp): by_buffer was written before the fetch was
     // posted
@@ -59,7 +60,7 @@ struct fetches {
         .load(std::memory_order_relaxed)
         ->payload.store(how, std::memory_order_release);
   }
-  /// Puts what was added behind the others, in the order in which it came; inside at.
+  /// Puts the added messages behind the others, in the order in which they came; inside at.
   void take_arrived() noexcept {
     // F1 add  acquire arrived  <- F1 (add)
     fetch* newest = arrived.exchange(nullptr, std::memory_order_acquire);

@@ -1,5 +1,5 @@
-// The verbs path, what comes: completions of what was sent, replies and system messages, requests;
-// and the poll that looks for them. How messages travel is in send.cpp.
+// Receiving by queue pairs: completions of sends, replies and system messages, requests; and the
+// poll that looks for them. verbs_path.hpp says how messages travel.
 #include <algorithm>
 #include <cstring>
 
@@ -13,14 +13,14 @@ constexpr unsigned completions_a_poll = 16;
 static_assert(completions_a_poll <= queues::dimensions::receives_a_post,
               "what one poll took is put back at once");
 
-// The header of what came, if it is that long.
+// Copies the header of a message of n bytes at `at` to h; false: the message is shorter than one.
 bool find_header(const std::byte* at, std::uint32_t n, wire::header& h) noexcept {
   if (n < sizeof h) return false;
   std::memcpy(&h, at, sizeof h);
   return true;
 }
 
-// Counts what any thread may handle.
+// Adds one to a counter that any thread may add to.
 void count(event_counter& n) noexcept {
   if constexpr (concurrent(build_mode))
     n.add_shared(1);
@@ -30,7 +30,7 @@ void count(event_counter& n) noexcept {
 
 }  // namespace
 
-// Handles completions of what was sent. Any thread, any time; runs no handler.
+// Handles completions of sends. Any thread may call it at any time; it runs no handler.
 unsigned verbs_path::reap_sends(domain& d) noexcept {
   ibv_wc wc[completions_a_poll];
   const int n = ibv_poll_cq(d.queues->send_cq, completions_a_poll, wc);
@@ -64,16 +64,15 @@ void verbs_path::receives_failed() noexcept {
   fatal(1, "ibv_post_srq_recv failed on %s", c_.device_.name.c_str());
 }
 
-// The n receives for replies that were just taken; with a spare in hand only once they are several,
-// or when nothing else is to be done.
+// Reposts the n receives for replies that were just taken. A thread that holds a spare posts them
+// in batches, and the last ones when its poll finds nothing.
 inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t n,
                                           bool spare) noexcept {
   if (d.queues->replace_reply_receives(n, mine.late_receives, spare) != 0) [[unlikely]]
     receives_failed();
 }
 
-// Calls the handler of the plain message of n bytes that lies there. No other look is needed than
-// at its length.
+// Calls the handler of a plain message of n bytes at `at`. Only its length has to be checked.
 [[gnu::always_inline]] inline void verbs_path::run_plain(token_state& t, std::byte* at,
                                                          std::uint32_t n) noexcept {
   const codec::packed l(t.header);
@@ -86,7 +85,7 @@ inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t
         .note_shared(wire::kind::medium, l.carried, false);
 }
 
-// The same of any other.
+// The same for a message that is not plain.
 void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n,
                            std::uint32_t chunk) noexcept {
   const codec::packed l(t.header);
@@ -94,7 +93,7 @@ void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n,
     c_.peer_failed(*t.from, channels::malformed);
 }
 
-// A reply that is not plain, or a message of credits.
+// Takes a reply that is not plain, or a message of credits.
 void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at, std::uint32_t n,
                                   std::uint32_t tag) noexcept {
   if (h.kind() == wire::kind::credits) {
@@ -115,14 +114,14 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
   count(p.replies_handled);
 }
 
-// A request that is not plain. True: its sender waits.
+// Takes a request that is not plain. True: its sender waits for credits.
 bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t n) noexcept {
   const bool urgent = c_.note_request(*t.from, t);
   run_other(t, at, n, t.header.chunk);
   return urgent;
 }
 
-// A system message, which is all in the immediate; or false: it makes no sense.
+// Takes a system message, all of which is in the immediate; false: it is malformed.
 bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   wire::header h;
   h.kind_args = wire::kind_args(wire::kind::system, 0);
@@ -133,7 +132,7 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   return c_.system_message(p, h, reply_side::outside);
 }
 
-// SAFE_EQ: replies and system messages.
+// Takes what a poll of reply_cq (SAFE_EQ) finds: replies and system messages.
 [[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
                                                                 std::uint32_t tag) noexcept {
   ibv_wc wc[completions_a_poll];
@@ -163,7 +162,8 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
       continue;
     }
     const std::uint32_t chunk = imm & imm_count;
-    // Settled first: a chunk answered twice, or by another than its target, is a peer gone mad.
+    // The chunk is settled first: if it was answered twice, or by another rank than its target, the
+    // peer's bytes are malformed.
     if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
     wire::header h;
@@ -184,7 +184,8 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   return static_cast<unsigned>(n);
 }
 
-// The chunks that a message of credits frees, behind its header, but for the one it was written to.
+// Frees the chunks that a message of credits lists behind its header: all that it frees, but for
+// the one that it was written to. False: the list is malformed.
 bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
   if (bytes < sizeof(wire::header) || bytes > p.home->queues->size.chunk_bytes) return false;
   const std::uint32_t n = (bytes - std::uint32_t{sizeof(wire::header)}) / 2;
@@ -198,7 +199,7 @@ bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t 
   return true;
 }
 
-// Takes what mine lacks (I3, claim 17); false: something is short.
+// Takes the reply resources that mine lacks (I3, claim 17); false: one of them is short.
 bool verbs_path::acquire_reply_resources(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
   if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
@@ -206,8 +207,9 @@ bool verbs_path::acquire_reply_resources(domain& d, poller& mine) noexcept {
   return mine.holds_reply_resources();
 }
 
-// Gives back what is the last of its kind, and keeps the rest for the next poll: whoever empties a
-// pool fills it again, so that threads which do not poll for long can keep nobody from polling.
+// Gives back each resource that was the last one of its pool, and keeps the others for the next
+// poll. A thread that empties a pool refills it in this way, so that threads that hold resources
+// and do not poll cannot keep other threads from polling.
 void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
   if (mine.keeps) return;
   if (mine.reply_chunk && d.queues->reply_chunks->empty()) {
@@ -225,8 +227,9 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
   }
 }
 
-// AM_EQ: one request with a reply chunk and a spare in hand, up to am_limit of them. Its buffer is
-// posted again when all that answers it is on its way.
+// Takes what polls of am_cq (AM_EQ) find: at most am_limit requests, each with a reply chunk and
+// spares in hand. A request's buffer is posted again when its handler has returned and its answer
+// is under way.
 [[gnu::always_inline]] inline unsigned verbs_path::take_requests(domain& d, poller& mine,
                                                                  std::uint32_t tag) noexcept {
   if (!c_.large_->may_reply()) [[unlikely]]  // (claim 21)
@@ -295,7 +298,8 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
   poller& mine = c_.my_poller(tag, d);
   unsigned n = 0;
   const bool both = ++mine.since_look % polls_of_one == 0;
-  // What is waited for comes last: nothing then stands between it and the caller.
+  // The queue that the caller most likely waits for is polled last, so that the caller goes on at
+  // once.
   if (fetches_[d.index].waiting()) [[unlikely]]
     n += run_fetched(d, mine, tag, true);
   if (mine.replies_due != 0) {
@@ -306,7 +310,7 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
     if (both) n += take_replies(d, mine, tag);
     n += take_requests(d, mine, tag);
   }
-  // A look is put off while messages come, for as many polls again.
+  // While messages come, a look is put off for polls_a_look further polls.
   due = mine.since_look >= (n == 0 ? polls_a_look : 2 * polls_a_look);
   if (due) [[unlikely]]
     mine.since_look = 0;
@@ -320,7 +324,7 @@ bool verbs_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
   return room_for_replies(*p.home, tag);
 }
 
-// Nothing has come: a few peers, in turn, get back what they are owed.
+// Called when no message has come: gives a few peers, in turn, the credits that they are owed.
 void verbs_path::return_idle_credits(domain& d, std::uint32_t tag) noexcept {
   poller& mine = c_.my_poller(tag, d);
   const std::uint32_t all = d.verbs.count();

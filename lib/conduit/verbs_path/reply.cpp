@@ -1,4 +1,4 @@
-// What answers by queue pairs: replies, credits, and the engine's own words.
+// Answering by queue pairs: replies, credits, and messages of the engine's own.
 #include <cerrno>
 #include <cstring>
 
@@ -15,8 +15,8 @@ void verbs_path::await_reply_room(peer& p, bool signalled) noexcept {
 }
 
 // Writes n bytes, built by write(to), into the requester's chunk that imm names; inside reply_out.
-// Not copied (n <= short_inline_): from this process's reply chunk, which is given back when they
-// have been sent.
+// copied: the device takes them inline (n <= short_inline_). Otherwise they are built in this
+// process's reply chunk, which is given back when they have been sent.
 template <class Write>
 [[gnu::always_inline]] inline void verbs_path::write_reply(peer& p, std::uint32_t chunk,
                                                            std::uint32_t n, bool copied,
@@ -46,7 +46,7 @@ template <class Write>
     c_.peer_failed(p, std::strerror(e));
 }
 
-// Sends the reply of n bytes, which write(to, header) builds; inside reply_out.
+// Sends a reply of n bytes, which write(to, header) builds; inside reply_out.
 template <class Write>
 [[gnu::always_inline]] inline void verbs_path::post_reply(token_state& t, std::uint32_t n,
                                                           bool copied, Write&& write) noexcept {
@@ -99,7 +99,7 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   if (m.kind == wire::kind::long_ && m.bytes != 0) {
     const queues::chunk_pool& chunks = *p.home->queues->reply_chunks;
     w = write_payload(p, lane_reply, m, {chunks.at(t.reply_chunk), chunks.keys().lkey});
-    // The header may be built in the chunk, and the chunk is another message's next.
+    // The header may be built in the chunk, and the chunk may hold another message next.
     await_sends(p, [&] { return p.lanes[lane_reply].completed(w.by_chunk); });
   }
   const codec::packed l(m);
@@ -113,7 +113,7 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   return status::ok;
 }
 
-// A system message is all in the immediate: a write of nothing.
+// A system message is all in the immediate of an RDMA write of no bytes.
 bool verbs_path::say(peer& p, const wire::header& h) noexcept {
   if (!channels::is_ready(p, lane_reply)) {
     (void)c_.connect(p, lane_reply);
@@ -138,7 +138,8 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
   return room;
 }
 
-// Sends what p is owed, and the chunks of its requests that had no reply; inside request_in.
+// Sends p the credits that it is owed, and the chunks of its requests that had no reply; inside
+// request_in.
 void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
   if (p.unanswered_count == 0) return;
   std::optional<std::uint32_t> chunk;

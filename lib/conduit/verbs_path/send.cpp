@@ -1,4 +1,4 @@
-// What goes out by queue pairs: requests, and the payloads of Longs.
+// Sending by queue pairs: requests, and the payloads of Longs.
 #include <algorithm>
 #include <cstring>
 
@@ -10,14 +10,15 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// no_space unless the next work request on that lane of p may be posted; inside request_out.
+// ok if the next work request on lane l of p may be posted, else no_space; inside request_out.
 [[gnu::always_inline]] inline status may_request(peer& p, unsigned l) noexcept {
   return p.home->queues->admits(p.lanes[l], false, queues::room_share::requests) ? status::ok
                                                                                  : status::no_space;
 }
 
-// Where a message that is written in place begins in its chunk. A Medium surely fits behind it:
-// chunks have room for a packed Long's block.
+// The offset in its chunk at which a message that is written in place begins, so that its payload
+// is aligned for any type. A Medium surely fits behind it, since chunks have room for a packed
+// Long's block.
 constexpr std::uint32_t begin_in_chunk(wire::kind k, unsigned nargs) noexcept {
   const std::uint32_t at = codec::packed::payload_at(wire::fixed_bytes(k, nargs));
   return (at + 15u) / 16 * 16 - at;
@@ -43,9 +44,9 @@ bool verbs_path::packs(const outgoing& m) const noexcept {
              c_.settings_.packed_long_cutover;
 }
 
-// Posts the payload of a Long; inside request_out or reply_out. A small one that its sender wants
-// back at once is copied, as a put's. Waits for completions of what was sent only, which need
-// nothing that is held here.
+// Posts the payload of a Long; inside request_out or reply_out. A small payload that its sender
+// wants back at once is copied, as a put's is. The code waits for completions of sends only, which
+// need nothing that this thread holds.
 verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoing& m,
                                               chunk_place chunk) noexcept {
   queues::lane& lane = p.lanes[l];
@@ -99,8 +100,9 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
   return w;
 }
 
-// The setting LONG_DEPTH: payloads of Longs to a peer that may be on their way. Inside request_out;
-// all go by one lane, so the oldest of them is the first to arrive.
+// True if the setting LONG_DEPTH, which limits the payloads of Longs under way to a peer, allows
+// another one; inside request_out. All of them go by one lane, so the oldest is the first to
+// arrive.
 bool verbs_path::long_may_go(const peer& p, unsigned l) const noexcept {
   if (p.home->longs.empty()) return true;
   const domain::longs_out& o = p.home->longs[p.rank];
@@ -115,9 +117,9 @@ void verbs_path::long_went(const peer& p, std::uint64_t number) noexcept {
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
-// for it; inside request_out. copied: n <= short_inline_. held: the chunk, if there is one already.
-// before(chunk): sends what has to be on its way first, and sees that the request itself may be
-// posted.
+// for it; inside request_out. copied: the device takes it inline (n <= short_inline_). held: its
+// chunk, if it has one already. before(chunk): posts what has to go ahead of the request, and says
+// whether the request may be posted.
 template <class Write, class Before>
 [[gnu::always_inline]] inline status verbs_path::post_request(peer& p, std::uint32_t tag,
                                                               unsigned l, std::uint32_t cost,
@@ -132,8 +134,8 @@ template <class Write, class Before>
     if (take) chunks.give(*chunk);
     return s;
   }
-  // What the device copies at once is built here: the chunk's lines were written by the peer, and
-  // will be again.
+  // A message that the device copies at once is built on the stack: the peer has written the
+  // chunk's lines, and will do so again, so they are not in this core's cache.
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* const at = copied ? here : chunks.at(*chunk) + held.begin;
   wire::header h;
@@ -184,8 +186,9 @@ bool verbs_path::request_medium(peer& p, std::uint32_t tag, std::uint8_t handler
   return request_plain(p, tag, medium_of(handler, args, nargs, payload, bytes));
 }
 
-// A chunk, behind room for the header and the words: the message is then sent from where it was
-// written. Drafts hold a quarter of a domain's chunks at most, so that other requests find some.
+// Finds the draft a chunk: the payload's place is behind room for the header and the words, so that
+// the message is sent from the chunk. Drafts hold a quarter of a domain's chunks at most, so that
+// other requests find some.
 void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   const std::uint32_t at = begin_in_chunk(d.kind, d.nargs) +
@@ -244,7 +247,8 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
           w = write_payload(p, l, m,
                             {chunks.at(chunk), chunks.keys().lkey, held.chunk != queues::no_chunk});
           long_went(p, w.last);
-          // The payload has gone: its header follows now, and not once more.
+          // The payload has been posted, so the header must follow: a further try would post the
+          // payload again.
           await_sends(p, [&] {
             return (copied || p.lanes[l].completed(w.by_chunk)) && may_request(p, l) == status::ok;
           });
@@ -261,7 +265,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
     c_.share_core(credit::lease_messages);
   if (s == status::ok && held.chunk != queues::no_chunk) {
-    // The chunk is the request's now, and comes back with the answer.
+    // The chunk belongs to the request now, and comes back with the answer.
     m.written->chunk = queues::no_chunk;
     drafts_.fetch_sub(1, std::memory_order_relaxed);
   } else if (s == status::ok && w.in_place && !m.async) {

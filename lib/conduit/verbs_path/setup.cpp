@@ -1,5 +1,5 @@
-// The queues of this path: how many and how large, how they are opened, connected, and seen to be
-// empty or dead.
+// The queues of this path: their number and sizes, how they are opened and connected, and how the
+// code finds out that one is empty or its peer unreachable.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell) co
   d.full_bytes = wire::full_bytes(max_eager);
   d.full_cost = wire::full_cost(max_eager);
   d.chunk_bytes = wire::full_bytes(max_eager);
-  // A request holds a chunk until it is answered, a reply until it has left.
+  // A request holds a chunk until it is answered, and a reply until it has been sent.
   d.request_chunks = std::min(s.sb_chunks, s.msg_limit);
   if (s.am_oust_limit != 0) d.request_chunks = std::min(d.request_chunks, s.am_oust_limit);
   d.reply_chunks = std::min(s.rpl_chunks, s.msg_limit);
@@ -58,17 +58,17 @@ void verbs_path::describe_lane(peer& p, unsigned l, ibv_qp_init_attr& init) noex
 void verbs_path::attached(peer& p) noexcept { p.home->verbs.add(p); }
 
 bool verbs_path::sent_all(const peer& p) noexcept {
-  // A7 made  acquire p.made  <- R7 (connect.cpp): a lane that another process asks for may just be
-  // on its way
+  // A7 made  acquire p.made  <- R7 (connect.cpp): the connector may just be making a lane
   const std::uint8_t made = p.made.load(std::memory_order_acquire);
   for (unsigned l = 0; l < lane_count; ++l)
     if ((made >> l & 1) != 0 && !p.lanes[l].drained()) return false;
   return true;
 }
 
-// For a wait that has lasted. Who has nothing on its way hears of no error: a peer that is cut off
-// (on this host the launcher tells) would be waited for for ever. A write of nothing has to be
-// acknowledged, or the queue pair breaks after its retries. Few a second, in turn.
+// Called in a wait that has lasted. A process that has no work request under way gets no error from
+// the device, and would wait for ever for a peer on another host that is cut off. So this posts
+// RDMA writes of no bytes: if the peer does not acknowledge one, the queue pair fails after its
+// retries. Each second it asks at most 64 peers, in turn.
 void verbs_path::probe_peers() noexcept {
   constexpr std::uint64_t pause_ns = 1'000'000'000;
   constexpr std::uint32_t most = 64;

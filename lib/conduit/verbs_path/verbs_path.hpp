@@ -1,29 +1,28 @@
-// The path of all devices: messages as SENDs into shared receive queues, replies as RDMA writes
-// with immediate into the chunk that the request came from. It meets the contract of
-// channel/path.hpp. One code for every device of the table in nic/device.hpp. Used by the engine
-// alone.
+// The path of all devices: requests are SENDs into shared receive queues, and replies are RDMA
+// writes with immediate into the chunk that the request came from. The class meets the contract of
+// channel/path.hpp, with the same code for every device of the table in nic/device.hpp. Only the
+// engine uses it.
 //
 //   request   SEND of header, fixed part, payload; small lane up to 256 bytes, else the bulk lane
 //   Long      RDMA WRITE of the payload, then the header's SEND on the same queue pair. A reliable
 //             connection delivers in order, so the header's completion says that the payload is in
-//             place: no second event, and nothing to match. The payload leaves from its place where
-//             that has a key, as a put's does (one_sided/); else piece by piece from the chunk that
-//             the message holds anyway, so that nothing else has to be waited for.
-//   reply     RDMA WRITE with immediate: reply_word | chunk
+//             place: no second event is needed, and nothing has to be matched. The payload is sent
+//             without a copy where its memory has a key, as a put's is (one_sided/); else piece by
+//             piece from the chunk that the message holds anyway, so that it waits for nothing
+//             more.
+//   reply     RDMA WRITE; the immediate has the number of the chunk
 //   credits   the same, with a list of the chunks that it frees
+//   system    RDMA WRITE of no bytes; the immediate has the whole message
+//   large     a request or reply that says where the payload stands in its sender's memory; the
+//             target reads it from there (RDMA READ) and writes a word that frees it (fetch.cpp)
 //
-// Why nothing waits for ever: send queues, reply chunks and the tickets of signalled work requests
-// are freed by completions of what was sent, which the devices bring without help of the peer's
-// program; a reply's receive is posted before its request goes out; a request is taken from am_cq
-// only with a reply chunk and a spare in hand, so that its buffer is not missed
-// (queues/receive_pool.hpp).
+// Why nothing waits for ever: completions of sends free send queues, reply chunks and the tickets
+// of signalled work requests, and the devices bring these without help of the peer's program. A
+// reply's receive is posted before its request goes out. A request is taken from am_cq only with a
+// reply chunk and a spare in hand, so that its buffer is not missed (queues/receive_pool.hpp).
 //
-//   large     a SEND, or such a reply, that says where the payload stands in its sender's memory;
-//   the
-//             target reads it from there (RDMA READ) and writes a word that says so (fetch.cpp)
-//
-// send.cpp: requests and Longs; reply.cpp: replies, credits and system words; receive.cpp: what
-// comes, and the polls; setup.cpp: queues and their sizes.
+// send.cpp: requests and Longs; reply.cpp: replies, credits and system messages; receive.cpp:
+// receiving and polling; fetch.cpp: large Mediums at the target; setup.cpp: queues and their sizes.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -58,8 +57,8 @@ class verbs_path {
   void attached(peer& p) noexcept;
   result<void> reached(peer&) noexcept { return {}; }
 
-  /// A request, or reply, of a user's that costs one credit, when all it needs is at hand. False:
-  /// nothing was done, and the long way finds out why.
+  /// Sends a user's request or reply that costs one credit, if all that it needs is at hand. False:
+  /// nothing was sent, and the long way finds out why.
   bool request_short(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
                      unsigned nargs) noexcept;
   bool request_medium(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
@@ -68,23 +67,25 @@ class verbs_path {
                    unsigned nargs) noexcept;
   bool reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                     const void* payload, std::size_t bytes) noexcept;
-  /// Whether there may be such: from when the engine has started, if messages never have to settle.
+  /// Says whether these four may send: once the engine has started, and where no setting keeps
+  /// messages off the short way.
   void allow_plain(bool may) noexcept { plain_ = may; }
 
-  /// A poll of replies or requests, in turn, or both. How many there were; due: completions of what
-  /// was sent want a look.
+  /// Polls for replies or for requests, or for both, and returns the number of messages. due: it is
+  /// time to look at completions of sends, and at what concerns the job.
   unsigned poll(domain& d, std::uint32_t tag, bool& due) noexcept;
-  /// Handles completions of what was sent. Any thread, any time; runs no handler.
+  /// Handles completions of sends, and returns their number. Any thread may call it at any time; it
+  /// runs no handler.
   unsigned reap_sends(domain& d) noexcept;
-  /// Nothing has come: a few peers, in turn, get back what they are owed.
+  /// Called when no message has come: gives a few peers, in turn, the credits that they are owed.
   void return_idle_credits(domain& d, std::uint32_t tag) noexcept;
-  /// For a wait that has lasted: asks whether the peers are still reached.
+  /// Called in a wait that has lasted: asks the device whether the peers are still reached.
   void probe_peers() noexcept;
-  /// True if nothing is on its way to p.
+  /// True if no work request to p is under way.
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
   bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
 
-  /// Sizes of what each domain has; after open().
+  /// The sizes of each domain's queues; after open().
   [[nodiscard]] const queues::dimensions& sizes() const noexcept {
     return c_.domains_[0].queues->size;
   }
@@ -92,17 +93,18 @@ class verbs_path {
   [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
 
  private:
-  // Polls between two looks at what may wait: sends and transfers that have completed, and what
+  // Polls between two looks at what is not urgent: completions of sends and transfers, and what
   // concerns the job.
   static constexpr std::uint16_t polls_a_look = 32;
-  // Looks without a message after which what is owed is sent by itself.
+  // Looks without a message after which owed credits are sent as a message of their own.
   static constexpr std::uint16_t idle_looks = 2;
-  // An empty look at a completion queue costs the other's messages time. So for a while after a
-  // request this thread polls for replies, else for requests, and for both once in so many polls.
+  // To poll an empty completion queue delays messages of the other one. So a thread polls for
+  // replies alone during polls_for_replies polls after it has sent a request, else for requests
+  // alone, and for both once in polls_of_one polls.
   static constexpr std::uint16_t polls_for_replies = 256, polls_of_one = 4;
 
-  // The chunk that a request has already, and where in it the message begins: so that the payload
-  // that lies there has the alignment of any type.
+  // The chunk that a request has already, and the offset at which the message begins, so that the
+  // payload is aligned for any type.
   struct held_chunk {
     std::uint16_t chunk = queues::no_chunk;
     std::uint32_t begin = 0;
@@ -110,17 +112,17 @@ class verbs_path {
   // send.cpp
   bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
-  // A chunk that a payload may leave from, piece by piece.
+  // A chunk that a payload may be sent from, piece by piece.
   struct chunk_place {
     std::byte* at;
     std::uint32_t lkey;
-    bool has_payload = false;  // it was written there: it leaves from its place
+    bool has_payload = false;  // the payload was written in the chunk, and needs no copy
   };
-  // What of a payload was posted: numbers of work requests, which have a completion each.
+  // What write_payload() has posted, as numbers of work requests that have a completion each.
   struct written {
     std::uint64_t last = 0;      // the last one
-    std::uint64_t by_chunk = 0;  // the last one that left from the chunk
-    bool in_place = false;       // one left from the payload's place
+    std::uint64_t by_chunk = 0;  // the last one whose source is the chunk
+    bool in_place = false;       // the source of one is the caller's own memory
   };
   written write_payload(peer& p, unsigned lane, const outgoing& m, chunk_place chunk) noexcept;
   [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;

@@ -1,5 +1,5 @@
-// What sending, answering and receiving by verbs have in common: the words of an immediate, a
-// queue's owner that is waited for, and what is written into a work request. This folder's alone.
+// What sending, answering and receiving by queue pairs have in common: the bits of an immediate,
+// the wait for a queue's owner, and the fields of a work request. Only this folder includes it.
 #pragma once
 
 #include "lib/base/backoff.hpp"
@@ -8,17 +8,20 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// An immediate: the chunk that was answered; or a system message, whole.
+/// Bits of an immediate, which has the number of the chunk that was answered, or a whole system
+/// message.
 inline constexpr std::uint32_t imm_system = 1u << 31, imm_epoch = 1u << 30, imm_urgent = 1u << 29;
 inline constexpr std::uint32_t imm_op_shift = 16, imm_op = 15, imm_count = 0xffff;
 
-/// Enters when the thread inside has left; that one waits for no thread (claim 18).
+/// Enters o, after waiting until the thread inside has left; that thread waits for no other one
+/// (claim 18).
 inline void enter(queue_owner& o, std::uint32_t tag) noexcept {
   backoff b(64);
   while (!o.try_enter(tag)) b.idle();
 }
 
-// What of a work request every device reads. The rest, two lines of it, is not even cleared.
+// Sets the fields of a work request that every device reads. The rest, two cache lines, is not even
+// cleared.
 [[gnu::always_inline]] inline void describe(ibv_send_wr& wr, ibv_wr_opcode op, ibv_sge& sge,
                                             bool copied) noexcept {
   wr.next = nullptr;
@@ -28,7 +31,7 @@ inline void enter(queue_owner& o, std::uint32_t tag) noexcept {
   wr.send_flags = copied ? unsigned{IBV_SEND_INLINE} : 0u;
 }
 
-// What writes m, packed, where it will be sent from; l is its layout.
+// A function that writes m, whose layout is l, to the place from which it will be sent.
 template <codec::words W>
 [[gnu::always_inline]] inline auto packed_writer(const outgoing& m,
                                                  const codec::packed& l) noexcept {
@@ -37,8 +40,8 @@ template <codec::words W>
   };
 }
 
-// Waits for what completions of p's domain bring (claim 15). No handler runs, and none is waited
-// for: another thread may just be at the completion, and may need this core.
+// Waits until arrived() is true, which completions of p's domain bring about (claim 15). No handler
+// runs meanwhile. It yields the core, since another thread may be about to handle the completion.
 template <class Arrived>
 void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   if (arrived()) return;
@@ -47,7 +50,9 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
     if (reap_sends(*p.home) == 0) b.idle(), named.step(true);
 }
 
-// The handler of t's request has returned; tag's thread has what answers it in hand.
+// Called when the handler of t's request has returned: notes the credits and the chunk that the
+// requester is owed where the handler has not replied. tag: the calling thread's, which holds the
+// reply resources in mine.
 [[gnu::always_inline]] inline void verbs_path::handled(token_state& t, poller& mine, bool urgent,
                                                        std::uint32_t tag) noexcept {
   peer& p = *t.from;
@@ -63,7 +68,7 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
 }
 
-// True for a Short or a Medium of a user that costs one credit, as its handler takes it.
+// True for a user's Short or Medium that costs one credit and that its handler takes.
 inline bool verbs_path::is_plain(const outgoing& m) const noexcept {
   const bool carries = m.kind == wire::kind::medium;
   return m.bytes <= cheap_medium && carries == (m.payload != nullptr) &&
