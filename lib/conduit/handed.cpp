@@ -1,15 +1,17 @@
-// Requests that are handed over (message/handed_over.hpp): a thread that finds the sending end to a
-// peer held, and its holder not leaving, leaves a copy behind and goes on. Whoever leaves the end
-// sends it (owner's asked()); what lacks credits or room then waits for polls.
+// Requests that are handed over (message/handed_over.hpp): a thread that finds another one inside
+// the sending end to a peer, and that does not leave, leaves a copy of its request behind and goes
+// on. The thread that leaves the end sends it (owner's asked()). A request that then lacks credits
+// or room waits for polls.
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/large.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// found_held: how often this call has found it so, a poll each. True: m has been handed over.
+// found_held: how often this call has found the end held, with a poll after each time. True: m has
+// been handed over.
 bool engine::hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept {
-  constexpr unsigned polls_of_patience = 64;  // longer than anybody stays who runs
+  constexpr unsigned polls_of_patience = 64;  // more than a thread that runs stays inside
   peer& p = channel(to, my_tag());
   if (found_held <= polls_of_patience && !p.request_out.asked()) return false;
   if (transfers_->must_settle() || !p.handed.accept(m, handed_)) return false;
@@ -22,7 +24,8 @@ bool engine::hand_over(rank_id to, const outgoing& m, unsigned found_held) noexc
   return true;
 }
 
-// Sends what was handed over, as far as it goes; by a thread that holds no end. Answers ok.
+// Sends the requests to p that were handed over, as far as credits and room allow. The calling
+// thread must be inside no end. Always returns ok.
 status engine::send_handed(peer& p) noexcept {
   const std::uint32_t tag = my_tag();
   do {
@@ -40,14 +43,15 @@ status engine::send_handed(peer& p) noexcept {
       if (s != status::ok && h.m.is_large()) large_->give(h.m.buffer);
       return true;
     });
-    // Somebody is inside again, and sees to it when it has left; or has left meanwhile.
+    // Another thread is inside again, and sends the rest when it leaves, unless it has left
+    // meanwhile.
     if (!held || !p.request_out.try_enter_or_ask(tag)) return status::ok;
     p.request_out.leave(tag);
   } while (true);
 }
 
-// By a poll: what lacked credits or room. What somebody has been asked to send is left to it, but
-// for a look now and then.
+// Called by polls: sends the requests that lacked credits or room. Those that a thread inside an
+// end was asked to send are left to it, but for one call in looks_between.
 void engine::send_all_handed() noexcept {
   constexpr std::uint32_t looks_between = 256;
   if (running != nullptr) return;

@@ -1,7 +1,6 @@
-// Large Mediums, from the sender's side and for both paths: the payload is copied to a buffer
-// (channel/large_buffers.hpp), and the message that says where it stands goes as any message of one
-// credit does. How the target comes to the payload is its path's: ring_path/large.cpp,
-// verbs_path/fetch.cpp.
+// Large Mediums at the sender, for both paths: the payload is copied to a buffer
+// (channel/large_buffers.hpp), and a message of one credit says where it stands. How the target
+// reads the payload depends on the path: ring_path/large.cpp, verbs_path/fetch.cpp.
 #include <cstring>
 #include <utility>
 
@@ -15,9 +14,9 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// Waits for a buffer first, so that what is copied there once stays there whatever else is waited
-// for. Waiting for credits or room with a buffer in hand keeps others from it, and nobody waits for
-// them in turn (claim 22).
+// Waits for a buffer first, so that the payload is copied once, whatever else the request waits
+// for. A request that waits for credits or room holds its buffer meanwhile; that ends no wait of
+// others for good, since what it waits for needs no buffer (claim 22).
 status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
   if (running != nullptr) return status::in_handler;
   if (to >= e.size_) return status::bad_rank;
@@ -40,8 +39,8 @@ status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
   return s;
 }
 
-// Sends m, which the handlers' table takes. What was not in a buffer before is in none after a
-// failure.
+// Sends m, which the handlers' table has been asked about. If the payload was not in a buffer
+// before, a failure gives the buffer back.
 status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
   if (e.transfers_->must_settle()) return status::busy;
   const bool own = m.buffer == large_buffers::none;
@@ -63,8 +62,8 @@ status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
   return s;
 }
 
-// A buffer is there, since the request would not have been taken otherwise (claim 21), unless more
-// handlers run at a time than large_buffers::most_handlers.
+// A buffer is free, since the request would not have been taken otherwise (claim 21), unless more
+// handlers run at once than large_buffers::most_handlers.
 status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   peer& p = *t.from;
   m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
@@ -87,7 +86,7 @@ status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   return s;
 }
 
-// A buffer for what a client writes in place, while there are some for others.
+// Gives d a buffer, unless drafts hold most_drafts already: the others are left to requests.
 void large_mediums::reserve(engine& e, draft& d, std::size_t most) noexcept {
   std::atomic<std::uint32_t>& drafts = e.large_->drafts;
   if (drafts.fetch_add(1, std::memory_order_relaxed) < large_buffers::most_drafts)
@@ -100,7 +99,7 @@ void large_mediums::reserve(engine& e, draft& d, std::size_t most) noexcept {
   d.most = most;
 }
 
-// unused: the buffer did not go with a message.
+// unused: no message took the buffer.
 void large_mediums::end(engine& e, draft& d, bool unused) noexcept {
   e.large_->drafts.fetch_sub(1, std::memory_order_relaxed);
   const std::uint16_t buffer = std::exchange(d.buffer, large_buffers::none);

@@ -1,4 +1,4 @@
-// Large Mediums at the door: what requests.cpp and reserve.cpp ask of large.cpp.
+// Large Mediums at the sender: what requests.cpp and reserve.cpp ask of large.cpp.
 #pragma once
 
 #include "lib/conduit/engine.hpp"
@@ -6,11 +6,13 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 struct large_mediums {
-  /// request(), try_request() and reply() of a message that is_large(), to another process.
+  /// engine::request(), try_request() and reply() for a message that is_large(), to another
+  /// process.
   static status request(engine& e, rank_id to, outgoing m) noexcept;
   static status try_request(engine& e, peer& p, outgoing m) noexcept;
   static status reply(engine& e, token_state& t, outgoing m) noexcept;
-  /// A buffer for a draft; it may be left without. And its end; unused: it went with no message.
+  /// reserve() gives a draft a buffer, if one is free. end() ends the draft's hold of its buffer;
+  /// unused: no message took the buffer.
   static void reserve(engine& e, draft& d, std::size_t most) noexcept;
   static void end(engine& e, draft& d, bool unused) noexcept;
 };

@@ -1,5 +1,5 @@
-// The door: requests and replies of every kind come here, are checked, and go by the path of their
-// peer; what they are short of is waited for. How messages travel is the paths'.
+// Requests and replies of every kind: they are checked here and go by the path of their peer; a
+// request waits here for what it is short of. The paths know how messages travel.
 #include <cstring>
 
 #include "lib/base/assert.hpp"
@@ -13,7 +13,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// The attribute once more: GCC forgets that of the declaration, and would call for the address.
+// The attribute is repeated here: GCC forgets that of the declaration, and would make a call to
+// find the address.
 thread_local constinit token_state* running __attribute__((tls_model("initial-exec"))) = nullptr;
 
 std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
@@ -21,7 +22,7 @@ std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
   return by_path(*this, p, [&](const auto& path) { return path.cost_of(m); });
 }
 
-// A Short or Medium of a user, when all it needs is at hand; anything else goes the long way.
+// Sends a user's Short or Medium, if all that it needs is at hand; any other goes the long way.
 status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept {
   if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
@@ -32,9 +33,9 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
   return request_short_slow(to, handler, args, nargs);
 }
 
-// What does not go at once. A sender of a stream comes here once a lease: its stores have to wait
-// until those of the stream before them have left the core, so that few are made: what describes
-// the message stays in registers unless it goes the long way.
+// Sends a message that did not go at once. In a stream the sender comes here once a lease. Its
+// stores queue up behind those of the stream, so this code makes few: the description of the
+// message stays in registers unless it goes the long way.
 status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                   unsigned nargs) noexcept {
   if (to < size_ && running == nullptr) [[likely]] {
@@ -109,7 +110,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   if (quick_polls_ && running == nullptr && attention_to_device()) [[unlikely]]
     slow_progress();
   else if (!quick_polls_ && running == nullptr)
-    slow_progress_in_wait();  // who only speaks to itself waits for nothing
+    slow_progress_in_wait();  // a process that sends to itself alone has no other look
   if (m.is_large() && m.buffer == large_buffers::none && to != rank_) [[unlikely]]
     return large_mediums::request(*this, to, m);
   status s = try_request(to, m);
@@ -125,8 +126,8 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   unsigned held = 0;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     wait.step(s);
-    // Whoever is inside leaves within a few polls, unless it has been put aside. Then this thread
-    // does not wait for it.
+    // The thread inside the end leaves within a few polls, unless the system has descheduled it.
+    // Then this thread does not wait for it.
     if (concurrent(build_mode) && s == status::busy && hand_over(to, m, ++held)) [[unlikely]] {
       s = status::ok;
       break;
@@ -148,7 +149,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   return s;
 }
 
-// Credits of p may have come back and lie in its queue: taking them out is no waiting.
+// Takes replies out of p's queue, since credits may have come back with them. It does not wait.
 void engine::look_for_credits(peer& p) noexcept {
   const std::uint32_t tag = my_tag();
   if (p.path == way::verbs)
@@ -195,7 +196,7 @@ status kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexc
   return status::ok;
 }
 
-// A message to itself: its handler runs at once, its reply's handler when that has returned.
+// A message to this process itself: its handler runs at once, and the reply's handler after that.
 status engine::request_self(const outgoing& m) noexcept {
   kept_message request, answer;
   if (const status s = request.keep(m, segment()); s != status::ok) return s;
@@ -221,7 +222,7 @@ status engine::request_self(const outgoing& m) noexcept {
   return status::ok;
 }
 
-// The same of replies: t.lane is set where a plain one may go by a ring at once.
+// The short way of replies: t.lane is set where a plain one may be written to a ring at once.
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
   if (t.lane == nullptr || running != &t ||

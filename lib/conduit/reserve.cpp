@@ -1,5 +1,6 @@
 // Messages whose payload is written in place: reserve, commit and cancel, of the engine and of the
-// C++ interface (penstock/reserve.hpp). What a path does for them is the path's.
+// C++ interface (penstock/reserve.hpp). Each path has its own reserve() and cancel(), which these
+// call.
 #include "penstock/reserve.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/large.hpp"
@@ -8,11 +9,12 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// The last draft that this thread has let go: a thread that sends one message after the other
-// allocates once.
+// The last draft that this thread has let go, so that a thread that sends one message after the
+// other allocates once.
 thread_local constinit draft* kept __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// Ends it with its thread. Touched where one is made only: its own looks would cost each message.
+// Deletes the kept draft when the thread ends. Only the code that makes a draft touches this
+// object, since each access to it has a cost.
 struct kept_end {
   bool armed = false;
   ~kept_end() { delete std::exchange(kept, nullptr); }

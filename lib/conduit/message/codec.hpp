@@ -2,13 +2,13 @@
 // Both paths and delivery to oneself use it; it knows no device.
 //
 // A message has three parts (wire.hpp): the header, the fixed part (a Long's block, then argument
-// words) and the payload. There are two layouts: in a ring's slot, whose body holds what fits and
-// whose data ring the rest; and packed, one part behind the other, as queue pairs and delivery to
-// oneself have it. A layout says where the parts lie; describe() and write_parts() say what is in
-// them, and they are the same for both.
+// words) and the payload. There are two layouts. In a ring, the slot's body holds the parts that
+// fit, and the data ring holds the others. Packed, one part follows the other; queue pairs and
+// delivery to oneself have it so. A layout says where the parts lie. describe() and write_parts()
+// fill them in, for both layouts alike.
 //
-// A short way through the engine says by a parameter that argument words can be read in pairs. What
-// else it knows, as the kind, the compiler sees for itself once these functions are part of it.
+// The short ways through the engine say by a parameter that argument words can be read in pairs.
+// The compiler inlines these functions there, and drops the branches for other kinds of message.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,11 @@
 
 namespace penstock::conduit::codec {
 
-/// How a message's argument words can be read: exactly so many; or in pairs, and they fit a slot.
+/// How argument words are read. exact: nargs words. pairs: two words at a time, so that one word
+/// beyond an odd number may be read; they fit a slot.
 enum class words : std::uint8_t { exact, pairs };
 
-/// The header of m; h says what travels with it of credits and chunks.
+/// The header of m; h has the fields that concern credits and chunks.
 [[gnu::always_inline]] constexpr wire::header describe(const outgoing& m, wire::header h) noexcept {
   h.handler = m.handler;
   h.kind_args = wire::kind_args(m.kind, m.nargs);
@@ -32,7 +33,7 @@ enum class words : std::uint8_t { exact, pairs };
   return h;
 }
 
-/// Copies n bytes; of the fewest without a call.
+/// Copies n bytes; 8 to 16 bytes without a call.
 [[gnu::always_inline]] inline void copy_few(std::byte* to, const void* from,
                                             std::uint32_t n) noexcept {
   if (n < 8 || n > 16) {
@@ -47,7 +48,7 @@ enum class words : std::uint8_t { exact, pairs };
   std::memcpy(to + (n - 8), &last, 8);
 }
 
-/// Writes the fixed part and the payload of m where a layout has put them.
+/// Writes the fixed part and the payload of m to the places that a layout gives them.
 template <words W>
 [[gnu::always_inline]] inline void write_parts(const outgoing& m, std::byte* fixed,
                                                std::byte* payload) noexcept {
@@ -67,7 +68,7 @@ template <words W>
   if (const std::uint32_t n = m.carried(); n != 0) copy_few(payload, m.payload, n);
 }
 
-/// Where the parts of a message lie, when they have been found.
+/// Where the parts of a message lie.
 struct parts {
   std::byte* fixed = nullptr;
   std::byte* payload = nullptr;
@@ -79,8 +80,8 @@ struct in_slot {
   std::uint32_t payload_at;  ///< offset of the payload in the body or the data
   std::uint32_t data_bytes;  ///< taken in the data ring
 
-  /// Of a message whose fixed part and payload have so many bytes; fits: the fixed part surely fits
-  /// the body.
+  /// The layout of a message whose fixed part has `fixed` bytes and whose payload has `payload`.
+  /// fits: the caller knows that the fixed part fits the body.
   constexpr in_slot(std::uint32_t fixed, std::uint32_t payload, bool fits = false) noexcept
       : fixed_in_body(fits || fixed <= nic::shm::slot_body),
         payload_in_body(fixed_in_body && aligned(fixed) + payload <= nic::shm::slot_body),
@@ -100,11 +101,11 @@ struct in_slot {
     return {4 * nargs, bytes, true};
   }
 
-  /// The parts in that body and those data.
+  /// The parts of a message whose slot has that body, and whose data lie at `data`.
   [[nodiscard]] parts find(std::byte* body, std::byte* data) const noexcept {
     return {fixed_in_body ? body : data, (payload_in_body ? body : data) + payload_at};
   }
-  /// Writes m, of this layout, there; its header is describe()'s.
+  /// Writes the parts of m, which has this layout; describe() makes the header.
   template <words W>
   [[gnu::always_inline]] void write(const outgoing& m, std::byte* body,
                                     std::byte* data) const noexcept {
@@ -119,7 +120,7 @@ struct in_slot {
 /// The packed layout: header, fixed part, and the payload at the next multiple of 8.
 struct packed {
   std::uint32_t bytes;    ///< of the whole message
-  std::uint32_t carried;  ///< of them, payload; it comes last
+  std::uint32_t carried;  ///< bytes of payload among them; it comes last
 
   constexpr packed(std::uint32_t fixed, std::uint32_t payload) noexcept
       : bytes(wire::packed_bytes(fixed, payload)), carried(payload) {}
@@ -128,15 +129,15 @@ struct packed {
   explicit constexpr packed(const wire::header& h) noexcept
       : packed(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)) {}
 
-  /// Where the payload of a message with such a fixed part begins.
+  /// The offset of the payload in a message whose fixed part has `fixed` bytes.
   static constexpr std::uint32_t payload_at(std::uint32_t fixed) noexcept {
     return wire::packed_bytes(fixed, 1) - 1;
   }
-  /// The parts of a message that begins there.
+  /// The parts of a message that begins at `at`.
   [[nodiscard]] parts find(std::byte* at) const noexcept {
     return {at + sizeof(wire::header), at + (bytes - carried)};
   }
-  /// Writes m, of this layout, with the credits of that header.
+  /// Writes m, which has this layout, to `at`; h has the fields that concern credits and chunks.
   template <words W>
   [[gnu::always_inline]] void write(const outgoing& m, wire::header h,
                                     std::byte* at) const noexcept {

@@ -1,7 +1,7 @@
-// Requests that their senders have handed over: the sending end to a peer was held by a thread that
-// did not leave it, as one does that the system has put aside, or a debugger. The sender goes on;
-// who leaves the end sends them (engine::send_handed). They are copied, and are few: who finds no
-// place waits as it would have.
+// Requests that their senders have handed over: another thread held the sending end to the peer and
+// did not leave it, since the system had descheduled it, say, or a debugger had stopped it. The
+// sender goes on, and the thread that leaves the end sends the requests (engine::send_handed). They
+// are copied, and their number is limited: a sender that finds no place waits for the end.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// One such request, with its words, and its payload behind it. args has room for an even number.
+/// A request that was handed over, with its words; its payload lies behind it. args has room for an
+/// even number of words.
 struct handed_message {
   handed_message* next = nullptr;
   bool stalled = false;  ///< the ledger knows that it waits for credits
@@ -25,7 +26,7 @@ struct handed_message {
   std::uint32_t args[max_args];
 };
 
-/// Those to one peer. Any thread adds and takes.
+/// The requests to one peer that were handed over. Any thread adds and takes.
 class handed_over {
  public:
   handed_over() = default;
@@ -36,12 +37,12 @@ class handed_over {
       free_one(std::exchange(h, h->next));
   }
 
-  /// Takes a copy of m. count: how many there are, to all peers. False: no more of them, or m is
-  /// too large to be copied.
+  /// Keeps a copy of m. count: the number of requests that are kept, to all peers. False: there are
+  /// 256 already, there is no memory, or m has more than 1 MiB.
   [[nodiscard]] bool accept(const outgoing& m, std::atomic<std::uint32_t>& count) noexcept {
     // A large Medium's payload is in a buffer already.
     const std::size_t bytes = m.kind == wire::kind::short_ || m.async || m.is_large() ? 0 : m.bytes;
-    // relaxed: a bound, and a hint to who looks around; H1 carries the message
+    // relaxed: it is a bound, and a hint to slow_progress(); H1 carries the message
     if (bytes <= most_bytes && count.fetch_add(1, std::memory_order_relaxed) < most) {
       if (void* const at = ::operator new(sizeof(handed_message) + bytes, std::nothrow)) {
         auto* const h = new (at) handed_message{.m = m, .args = {}};
@@ -64,7 +65,7 @@ class handed_over {
 
   [[nodiscard]] bool any() const noexcept { return pending_.any(); }
 
-  /// Calls send(handed_message&) for each; those for which it answers false are kept.
+  /// Calls send(handed_message&) for each request, and keeps those for which it answers false.
   template <class Send>
   void send_all(std::atomic<std::uint32_t>& count, Send&& send) noexcept {
     for (handed_message* h = pending_.take_all(); h != nullptr;) {

@@ -1,5 +1,5 @@
-// The table of handlers: who takes which message. Set up before the engine starts, read by every
-// message after that; knows no device and no peer.
+// The table of handlers: which handler takes which messages. It is filled before the engine starts,
+// and every message reads it after that. It knows no device and no peer.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Most user handlers, index 0 to 255, and most of the engine's own.
+/// The number of user handlers, index 0 to 255, and the most that the engine itself may have.
 inline constexpr unsigned user_handlers = 256;
 inline constexpr unsigned system_handlers = 24;
-/// A handler that takes any number of arguments (it looks at token_state::nargs).
+/// In handler_entry::words: the handler takes any number of arguments, and asks token_state::nargs.
 inline constexpr std::uint8_t any_args = 255;
 
 struct handler_entry {
@@ -20,31 +20,32 @@ struct handler_entry {
   void* context = nullptr;
   std::uint8_t words = any_args;  ///< argument words it takes
   enum class takes : std::uint8_t { either, nothing, payload } payload = takes::either;
-  /// Of a user's: numbers of argument words, a bit each, with which it takes Shorts (0), or Mediums
-  /// (1), if they fit a slot. Set by engine::start().
+  /// For a user's handler: the numbers of argument words, a bit for each, with which it takes
+  /// Shorts ([0]) or Mediums ([1]) whose words fit a slot. engine::start() sets them.
   std::uint32_t plain_words[2] = {};
 };
 
-/// The handlers of an endpoint: its user's, and the engine's own.
+/// The handlers of an endpoint: the user's and the engine's own.
 struct handler_table {
   handler_entry user[user_handlers];
   handler_entry own[system_handlers];
 
-  /// Whether m may be sent: its handler is there and takes such a message, and it is not too long.
+  /// ok if m may be sent: its handler is registered and takes such a message, and m is not too
+  /// long.
   [[nodiscard]] status check(const outgoing& m) const noexcept;
-  /// Which handler that header names. It must be in range.
+  /// The handler that a header names. The index must be in range.
   [[nodiscard]] const handler_entry& of(std::uint8_t handler, bool system) const noexcept {
     return system ? own[handler] : user[handler];
   }
 
-  /// True if the user's handler of that index takes a message of kind k, a Short or a Medium, with
-  /// so many words, and they fit a slot.
+  /// True if the user's handler of that index takes messages of kind k, Short or Medium, with nargs
+  /// argument words, and these fit a slot.
   [[nodiscard]] bool takes(wire::kind k, std::uint8_t handler, unsigned nargs) const noexcept {
     return nargs < 32 && (user[handler].plain_words[static_cast<unsigned>(k)] >> nargs & 1) != 0;
   }
-  /// True if a message of that header is such a one, of kind k, and says nothing of credits but how
-  /// many it costs or returns: if it lies where it should, its handler may be called without
-  /// another look.
+  /// True if a message with that header word is plain and of kind k: takes() holds, and it tells
+  /// nothing of credits but how many it costs or returns. Once its place has been checked, its
+  /// handler may be called without a further check.
   [[nodiscard]] bool plain(wire::kind k, std::uint64_t word) const noexcept {
     constexpr std::uint64_t fixed =
         wire::word_of({.kind_args = 0xe0, .credit = 0xf0, .flags = 0xff});
@@ -52,7 +53,7 @@ struct handler_table {
     return (word & fixed) == wire::word_of({.kind_args = wire::kind_args(k, 0)}) &&
            takes(k, h.handler, h.nargs());
   }
-  /// The same of either kind, the header's own.
+  /// The same for a message of either kind.
   [[nodiscard]] bool plain(const wire::header& h) const noexcept {
     constexpr std::uint64_t fixed =
         wire::word_of({.kind_args = 0xc0, .credit = 0xf0, .flags = 0xff});

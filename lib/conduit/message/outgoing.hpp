@@ -1,5 +1,5 @@
-// A message as its sender describes it, before anybody knows which way it will travel, and the
-// sizes that all messages keep to. Used by everything that sends; knows no device and no peer.
+// A message as its sender describes it, before its path is known, and the largest sizes of
+// messages. All code that sends uses it; it knows no device and no peer.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Largest payload of a Medium; and of one that travels with its header.
+/// Largest payload of a Medium that travels with its header, and of any Medium.
 using limits::max_eager;
 using limits::max_medium;
 /// Largest payload of a Long.
@@ -19,7 +19,7 @@ inline constexpr std::size_t max_long = 0x7fffffff;
 
 struct draft;
 
-/// A message on its way out, as the callers describe it. The pointed-to memory stays the caller's.
+/// A message to be sent, as its caller describes it. The pointed-to memory stays the caller's.
 struct outgoing {
   wire::kind kind = wire::kind::short_;
   std::uint8_t handler = 0;
@@ -29,14 +29,14 @@ struct outgoing {
   const void* payload = nullptr;
   std::size_t bytes = 0;
   void* dest = nullptr;  ///< Longs: address in the target's segment
-  bool async = false;    ///< LongAsync: payload stays untouched until the reply
-  /// What the payload was written in, if it was written in place.
+  bool async = false;    ///< LongAsync: the payload stays untouched until the reply
+  /// The draft in which the payload was written, if it was written in place.
   draft* written = nullptr;
-  /// A Medium above max_eager: the buffer where its payload is already, and what says so.
+  /// For a Medium above max_eager: the buffer that has its payload, and the block that says where.
   std::uint16_t buffer = 0xffff;
   const wire::large_block* where = nullptr;
 
-  /// Bytes of payload that travel with the header: a Long's own have gone ahead.
+  /// Bytes of payload that travel with the header; those of a Long go ahead of it.
   [[nodiscard]] constexpr std::uint32_t carried() const noexcept {
     return kind == wire::kind::medium || kind == wire::kind::packed_long
                ? static_cast<std::uint32_t>(bytes)
@@ -50,11 +50,11 @@ struct outgoing {
   [[nodiscard]] constexpr bool system() const noexcept { return (flags & wire::flag_system) != 0; }
 };
 
-/// A Short of a user's handler.
+/// A Short to a user's handler.
 inline outgoing short_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs) noexcept {
   return {.kind = wire::kind::short_, .handler = handler, .nargs = nargs, .args = args};
 }
-/// A Medium of a user's handler.
+/// A Medium to a user's handler.
 inline outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                           const void* payload, std::size_t bytes) noexcept {
   return {.kind = wire::kind::medium,

@@ -1,5 +1,5 @@
 // The state behind a token: what is known of a message while its handler runs, and where its reply
-// may go. Made by whoever takes a message out of a queue, on its stack.
+// may go. The code that takes a message out of a queue makes it, on its stack.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ namespace penstock::conduit::PENSTOCK_ABI {
 class engine;
 struct peer;
 
-/// A message from a process to itself, packed, kept until its handler runs. Large: on the stack of
-/// one call only.
+/// A message from a process to itself, packed, which is kept until its handler runs. The object is
+/// large, so that only the stack of one call holds it.
 struct kept_message {
   alignas(16) std::byte bytes[wire::full_bytes(max_eager)];
-  std::unique_ptr<std::byte[]> large;  ///< the payload of a large Medium, so many bytes
+  std::unique_ptr<std::byte[]> large;  ///< the payload of a large Medium, large_bytes long
   std::size_t large_bytes = 0;
-  /// Encodes m; a Long's payload goes to its place. Else: that lies outside the segment, or there
-  /// is no memory for a large Medium.
+  /// Encodes m, and copies a Long's payload to its place. out_of_segment: that place is outside the
+  /// segment. no_space: there is no memory for a large Medium.
   status keep(const outgoing& m, std::span<std::byte> segment) noexcept;
 };
 
@@ -34,23 +34,23 @@ struct token_state {
   peer* from = nullptr;  ///< null when a process sends to itself
   wire::header header;
   std::uint32_t cost = 0;  ///< credits that the reply gives back
-  std::uint8_t grant = 0;  ///< extra credits that it carries
+  std::uint8_t grant = 0;  ///< credits lent beyond these, which the reply announces
   bool request = false;
   bool replied = true;
   std::uint16_t reply_chunk = queues::no_chunk;  ///< verbs path: where the reply is built
-  kept_message* own_reply = nullptr;             ///< to itself: where the reply is kept
-  nic::shm::ring_tx* lane = nullptr;  ///< direct path: where a plain reply may go at once
+  kept_message* own_reply = nullptr;             ///< from itself: where the reply is kept
+  nic::shm::ring_tx* lane = nullptr;  ///< by rings: where a plain reply may be written at once
 
   token_state() = default;
   token_state(conduit::engine& e, peer& p, const wire::header& h, bool is_request) noexcept
       : engine(&e), from(&p), header(h), request(is_request), replied(!is_request) {}
   token make() noexcept { return token(*this); }
-  /// Argument words, and who sent the message: what handlers may ask.
+  /// The number of argument words, and the rank that sent the message.
   [[nodiscard]] unsigned nargs() const noexcept { return header.nargs(); }
   [[nodiscard]] std::uint32_t source() const noexcept;
 };
 
-/// The handler that runs on this thread now, or null.
+/// The state of the handler that this thread runs now, or null.
 extern thread_local constinit token_state* running __attribute__((tls_model("initial-exec")));
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,9 +1,10 @@
-// What a message looks like between two engines, on every device. Not here: who sends it when.
+// The layout of a message between two engines, on every device. This file does not say when which
+// message is sent.
 //
 //   header 8 bytes | fixed part: [long block or large block, 16] arguments 4 each | payload
 //
-// Where the three lie is codec.hpp's: packed, one behind the other, or in a ring's slot. Both ends
-// compute it from the header alone.
+// codec.hpp says where the three parts lie: packed, one behind the other, or in a ring's slot. Both
+// ends compute it from the header alone.
 #pragma once
 
 #include <bit>
@@ -14,13 +15,13 @@
 
 namespace penstock::conduit::wire {
 
-/// What a message is; three bits on the wire.
+/// The kind of a message; three bits on the wire.
 enum class kind : std::uint8_t {
   short_ = 0,
   medium = 1,
-  long_ = 2,        ///< the payload was put in the segment beforehand
+  long_ = 2,        ///< the payload was written into the segment beforehand
   packed_long = 3,  ///< the payload travels along and is copied to its place by the target
-  credits = 4,      ///< reply lane: nothing but credits; length holds how many
+  credits = 4,      ///< reply lane: carries credits alone; length holds their number
   system = 5,       ///< reply lane: one of system_op, in the handler field; length holds a count
   large = 6,        ///< a Medium whose payload stands elsewhere; length: its bytes, less one
 };
@@ -35,14 +36,14 @@ enum class system_op : std::uint8_t {
 inline constexpr unsigned system_ops = 4;
 
 inline constexpr std::uint8_t flag_system = 1;  ///< the handler is one of the engine's own
-inline constexpr std::uint8_t flag_urgent = 2;  ///< of a revoke or want: somebody cannot go on
+inline constexpr std::uint8_t flag_urgent = 2;  ///< of a revoke or want: a request waits for it
 
 struct header {
   std::uint8_t handler = 0;
   std::uint8_t kind_args = 0;  ///< kind << 5 | number of arguments
   std::uint8_t credit = 0;     ///< the credit byte E·XXX·NNNN
   std::uint8_t flags = 0;
-  std::uint16_t length = 0;  ///< payload bytes; other kinds say what it is
+  std::uint16_t length = 0;  ///< payload bytes; some kinds have another meaning, see there
   std::uint16_t chunk = 0;   ///< request: where the reply goes; reply: credits it returns
 
   [[nodiscard]] constexpr wire::kind kind() const noexcept {
@@ -57,7 +58,7 @@ constexpr std::uint8_t kind_args(kind k, unsigned nargs) noexcept {
   return static_cast<std::uint8_t>(static_cast<unsigned>(k) << 5 | nargs);
 }
 
-/// Precedes the arguments of both sorts of Long.
+/// Precedes the arguments of a Long of either kind.
 struct long_block {
   std::uint64_t dest;  ///< address in the target's segment
   std::uint64_t bytes;
@@ -66,35 +67,37 @@ static_assert(sizeof(long_block) == 16);
 
 /// Precedes the arguments of a large Medium: where its payload stands (channel/large_buffers.hpp).
 struct large_block {
-  std::uint64_t base;    ///< of the sender's buffers, in its own address space
-  std::uint32_t key;     ///< by which they are mapped, or this one is read
-  std::uint16_t buffer;  ///< which of them
-  std::uint16_t number;  ///< what the buffer's word is set to when the payload is not needed
-  /// What names the message in traces where a chunk would: fetched ones come in no order of chunks.
+  std::uint64_t base;    ///< address of the sender's buffers, in its own address space
+  std::uint32_t key;     ///< the key by which they are mapped, or this one is read
+  std::uint16_t buffer;  ///< index of the buffer
+  std::uint16_t number;  ///< the target sets the buffer's word to it when it is done
+  /// The message's name in traces, where others have their chunk: fetched messages come in no order
+  /// of chunks.
   [[nodiscard]] constexpr std::uint32_t name() const noexcept {
     return (buffer + 1u) << 16 | number;
   }
 };
 static_assert(sizeof(large_block) == sizeof(long_block));
 
-/// Bytes of the fixed part of a header.
+/// Bytes of the fixed part of a message.
 constexpr std::uint32_t fixed_bytes(kind k, unsigned nargs) noexcept {
   const bool block = k == kind::long_ || k == kind::packed_long || k == kind::large;
   return (block ? std::uint32_t{sizeof(long_block)} : 0u) + nargs * 4u;
 }
 
-/// Payload that travels with the message.
+/// Bytes of payload that travel with the header.
 constexpr std::uint32_t carried_bytes(const header& h) noexcept {
   return h.kind() == kind::medium || h.kind() == kind::packed_long ? h.length : 0u;
 }
 
-/// Size of a message on a verbs device.
+/// Bytes of a packed message whose fixed part has `fixed` bytes and whose payload has `payload`.
 constexpr std::uint32_t packed_bytes(std::uint32_t fixed, std::uint32_t payload) noexcept {
   const std::uint32_t front = std::uint32_t{sizeof(header)} + fixed;
   return payload == 0 ? front : ((front + 7u) & ~7u) + payload;
 }
 
-/// By shifts: GCC would put the bytes of a struct together in a register that it has to save.
+/// The header as one word, made by shifts: from the struct, GCC would assemble the bytes in a
+/// register that it has to save.
 constexpr std::uint64_t word_of(const header& h) noexcept {
   return std::uint64_t{h.handler} | std::uint64_t{h.kind_args} << 8 |
          std::uint64_t{h.credit} << 16 | std::uint64_t{h.flags} << 24 |
@@ -103,7 +106,7 @@ constexpr std::uint64_t word_of(const header& h) noexcept {
 constexpr header header_of(std::uint64_t w) noexcept { return std::bit_cast<header>(w); }
 static_assert(header_of(word_of({1, 2, 3, 4, 5, 6})).chunk == 6 &&
               word_of(header_of(0x0102030405060708)) == 0x0102030405060708);
-/// header_of(w).chunk, without the way over a struct.
+/// header_of(w).chunk, without making the struct.
 constexpr std::uint32_t chunk_of(std::uint64_t w) noexcept {
   return static_cast<std::uint32_t>(w >> 48);
 }
@@ -112,7 +115,7 @@ static_assert(std::endian::native == std::endian::little);
 /// Largest fixed part: a Long, or a large Medium, with 16 arguments.
 inline constexpr std::uint32_t max_fixed = sizeof(long_block) + 16 * 4;
 
-/// Sizes of the two sorts of posted receive buffers, and what a message in each costs.
+/// Receive buffers have credit_bytes, and cost one credit, or full_bytes(), and cost full_cost().
 using limits::credit_bytes;
 constexpr std::uint32_t full_bytes(std::uint32_t max_eager) noexcept {
   return (packed_bytes(max_fixed, max_eager) + 63u) & ~63u;

@@ -53,6 +53,7 @@ template <codec::words W>
   return wire::word_of(codec::describe(m, h));
 }
 
+// Sends m by push(ring, header), which writes it if the ring allows so. False: it was not sent.
 template <bool quick, class Push>
 [[gnu::always_inline]] inline bool ring_path::push_leased(const handler_table& handlers, peer& p,
                                                           std::uint32_t tag, const outgoing& m,
