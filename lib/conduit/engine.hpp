@@ -1,10 +1,10 @@
-// The engine of one endpoint: active messages over the queues of one device. Used by the C++
-// interface (endpoint.cpp) and by lib/gasnet; speaks to other engines in the words of wire.hpp. It
-// owns the parts and asks a peer for its path at the door; how messages travel is the paths'.
+// The engine of one endpoint: active messages, one-sided transfers and barriers. The C++ interface
+// (endpoint.cpp) and lib/gasnet use it; message/wire.hpp has the messages between two engines. It
+// owns all parts, and asks a peer for the path that its messages take.
 //
-// Its own code: requests.cpp (requests, replies, what is checked), setup.cpp, paths.cpp and
-// introduce.cpp (open, start, close), report.cpp; progress/poll.cpp and progress/events.cpp (polls,
-// waits, deaths).
+// Its own code: requests.cpp, reserve.cpp, large.cpp and handed.cpp (messages); setup.cpp,
+// paths.cpp and introduce.cpp (open, start, close); report/; progress/poll.cpp and
+// progress/events.cpp.
 #pragma once
 
 #include <atomic>
@@ -31,77 +31,80 @@ class quiescence;
 class engine final : public channels {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
-  /// The largest segment that each of this host's processes of a job may have (per_process), and
-  /// which limit says so; before there is an engine. It is the process's share of what can be
-  /// registered with the device in use, but for the queues' eighth.
+  /// The largest segment that each process of a job on this host may have (per_process), and the
+  /// limit that decides it; callable before there is an engine. It is the process's share of the
+  /// memory that the device can register, less an eighth for queues.
   static memreg::pin_budget segment_budget(const settings& s, unsigned processes_on_host);
   ~engine();
 
   // Set-up.
-  /// Registers at the next free user index (from 1), or at `index`. Before start(). False: taken or
-  /// full.
+  /// Registers a user's handler at `index`. Before start(). False: the index is taken.
   bool add_handler(std::uint8_t index, const handler_entry& h) noexcept;
   std::uint8_t next_handler() const noexcept;
-  /// Registers one of the engine's own kind, for barriers and the like. Before start().
+  /// Registers a handler of the engine's own, for barriers and the like. Before start().
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:
-  /// what extend_segment() may make of the segment.
+  /// the size up to which extend_segment() may extend the segment.
   result<void> start(std::size_t segment_bytes, std::size_t reserve_bytes = 0);
-  /// After start(): from here on the progress thread, if there is to be one, runs handlers too.
+  /// After start(): starts the progress thread, if the settings ask for one; it runs handlers, too.
   result<void> start_progress();
-  /// Collective, by one thread, while no barrier is passing: this process's segment grows to that
-  /// many bytes, its base stays, and every process learns of it. failed: this process has to say
-  /// that it cannot. Fails alike everywhere.
+  /// Collective, by one thread, while no barrier is passing: extends this process's segment to
+  /// `bytes`, at the same base, and tells every process. failed: this process tells the others that
+  /// it cannot extend its own. The result is the same in all processes.
   result<void> extend_segment(std::size_t bytes, bool failed);
-  /// The files of the setting CREDIT_STATS; close() writes them. For a process that leaves
-  /// otherwise: once, when it sends nothing more.
+  /// Writes the files of the setting CREDIT_STATS. close() does so; a process that leaves without
+  /// it calls this once, when it sends nothing more.
   void write_credit_statistics() noexcept;
-  /// Collective; waits for all, polling, within the exit limit. From here on all calls say so.
+  /// Collective; waits for all others, polling, within the exit limit. Later calls answer
+  /// shut_down.
   void close() noexcept;
-  /// Ends the progress thread, if any, waiting for a handler that it runs, for limit_ns at most.
-  /// False: it still runs. From a handler on it: it does not poll any more. Others may leave now.
+  /// Ends the progress thread, if there is one, and waits for a handler that it runs, for limit_ns
+  /// at most. False: the handler still runs. From a handler on that thread it does not wait, and
+  /// the thread polls no more. Other ranks' ends are no errors from here on.
   bool stop_progress(std::uint64_t limit_ns) noexcept;
   /// Ends the progress thread, and waits for a handler that it runs.
   void end_progress() noexcept;
 
-  // Messages. Requests wait by polling; see endpoint. Replies do not wait.
+  // Messages. Requests wait by polling (see endpoint); replies do not.
   status request(rank_id to, const outgoing& m) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
-  /// reply() with a Short of a user's handler, by the shortest way. args as in request_short().
+  /// reply() with a Short to a user's handler, by the shortest way. args as in request_short().
   static status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs) noexcept;
-  /// reply() with a Medium of a user's handler. args as in request_short().
+  /// reply() with a Medium to a user's handler. args as in request_short().
   static status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs, const void* payload, std::size_t bytes) noexcept;
-  /// A hint: `messages` Mediums of `bytes` each will be on their way to r at a time. Never waits.
+  /// A hint: `messages` Mediums of `bytes` each will be under way to r at a time. Never waits.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
-  /// request() of a Short of a user's handler; the shortest way there is. args is read in pairs: it
-  /// has room for an even number of words.
+  /// request() of a Short to a user's handler, by the shortest way. args is read in pairs, so it
+  /// must have room for an even number of words.
   status request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                        unsigned nargs) noexcept;
-  /// request() of a Medium of a user's handler. args as in request_short().
+  /// request() of a Medium to a user's handler. args as in request_short().
   status request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                         const void* payload, std::size_t bytes) noexcept;
-  /// As request(), but answers status::no_credit and its kin instead of waiting.
+  /// As request(), but instead of waiting it answers what is short (is_short()).
   status try_request(rank_id to, const outgoing& m) noexcept;
-  /// A request of m's kind, number of words and place, written in place (message/draft.hpp): null,
-  /// and why; sends it, as m, which ends d if it is ok; ends d. wait: request(), or try_request().
+  /// For a request whose payload is written in place (message/draft.hpp). reserve() makes a draft
+  /// for m's kind, number of words and destination; null: `why` has the reason. commit() sends it
+  /// as m, by request() or, without wait, by try_request(); ok ends d. cancel() ends d.
   draft* reserve(rank_id to, const outgoing& m, std::size_t least, std::size_t most,
                  status& why) noexcept;
   status commit(draft& d, outgoing m, bool wait) noexcept;
   void cancel(draft& d) noexcept;
 
-  /// One round over all queues; adds the number of messages handled to *n, if that is asked for.
+  /// Polls all queues once; adds the number of messages handled to *n, unless n is null.
   status poll(unsigned* n = nullptr) noexcept;
-  /// The same, and every peer is looked at, however many there are: for who stops polling next.
+  /// The same, but it looks at every peer, however many there are; for a thread that is about to
+  /// yield.
   status poll_widely(unsigned* n) noexcept;
-  /// One step of a wait: polls, and gives the core away when nothing has come for a while. empty
-  /// counts the fruitless polls; starts at 0.
+  /// One step of a wait: polls, and yields the core when no message has come for a while. empty
+  /// counts the fruitless polls; the caller sets it to 0 at first.
   status wait_step(unsigned& empty) noexcept;
-  /// What every step of a wait does first while *news is not 0; heed need not return. Who waits
-  /// holds nothing then. Before start().
+  /// Sets a function that every step of a wait calls first while news is not 0. The waiting thread
+  /// holds nothing then, and heed() need not return. Before start().
   void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept;
-  /// From here on the others' ends are no news: for who is about to leave, and still polls.
+  /// Other ranks' ends are no errors from here on: for a process that leaves, and still polls.
   void expect_ends() noexcept;
 
   /// Puts, gets and what belongs to them (rma.hpp).
@@ -111,24 +114,24 @@ class engine final : public channels {
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
   status barrier() noexcept;
   [[nodiscard]] std::uint32_t barriers_begun() const noexcept;
-  /// What barriers count in, or null: after start().
+  /// The page in which barriers count, or null; after start().
   [[nodiscard]] host_page* page() const noexcept { return page_.get(); }
   /// Waits until the others have handled all requests of this process. Any thread.
   status quiet() noexcept;
-  /// Who has left early; barriers and waits ask.
+  /// Knows the ranks that have left early; barriers and waits ask it.
   [[nodiscard]] departure& who_left() noexcept { return *departure_; }
 
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
   /// True if r's segment is, or can be, mapped in this process.
   [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].path == way::rings; }
-  /// True if processes that may (SUPERNODE_MAXSIZE) share memory; alike in all of the job.
+  /// True if the processes that may share memory (SUPERNODE_MAXSIZE) do; the same in the whole job.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
   /// Where r's segment is mapped here (its own for itself), or null; connects when needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
-  /// For report/. Any thread; counts of messages that are on their way may be a moment old.
+  /// For report/. Any thread; the counts of messages under way may be a moment old.
   [[nodiscard]] endpoint_counters counters() const;
-  /// Of all threads. Any thread.
+  /// The number of polls of all threads. Any thread.
   [[nodiscard]] std::uint64_t polls() const noexcept;
   [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
   /// The C++ interface's object over this engine, which tokens name.
@@ -150,7 +153,7 @@ class engine final : public channels {
   friend struct large_mediums;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
-  // Where the short way does not go.
+  // What these four do when the short way cannot be taken.
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;
   [[gnu::noinline]] status request_medium_slow(rank_id to, std::uint8_t handler,
@@ -163,11 +166,11 @@ class engine final : public channels {
                                                     const std::uint32_t* args, unsigned nargs,
                                                     const void* payload,
                                                     std::size_t bytes) noexcept;
-  // handed.cpp: where another thread is inside request_out, and stays there (PAR)
+  // handed.cpp: for requests that find another thread inside request_out, which stays there (PAR)
   bool hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept;
   [[gnu::cold, gnu::noinline]] status send_handed(peer& p) noexcept;
   void send_all_handed() noexcept;
-  // Calls f with the path of p: the one place that tells them apart.
+  // Calls f with the path of p; only this function tells the paths apart.
   template <class F>
   static decltype(auto) by_path(auto& self, const peer& p, F&& f) {
     return p.path == way::rings ? f(self.rings_) : f(self.verbs_);
@@ -192,14 +195,14 @@ class engine final : public channels {
   result<void> introduce();
   [[nodiscard]] bool counts_barriers() const noexcept;
   void set_quick(bool started) noexcept;
-  // What calls answer where the endpoint is closed, not yet started, or the parent process's.
+  // The status of calls where the endpoint is closed, not yet started, or the parent process's.
   [[gnu::cold, gnu::noinline]] static status over() noexcept;
   void stop_calls() noexcept;
   static void leave_to_parent(void* self) noexcept;
   [[nodiscard]] std::string paths_report() const;
   [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
 
-  // What the floors below ask.
+  // What the floors below call.
   bool say(peer& p, const wire::header& h) noexcept override;
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept override;
   void lane_made(peer& p, unsigned lane) noexcept override;
@@ -213,10 +216,10 @@ class engine final : public channels {
   void lost_contact(const peer& p, const char* how) noexcept override;
   inline static const std::atomic<std::uint32_t> no_news_{0};
 
-  bool quick_polls_ = false;  // started, all by rings, without attendance
-  bool quick_verbs_ = false;  // started, all by queue pairs; a poll has nothing else to look at
-  bool attendance_ = false;   // is noted: for threads of other domains, or the progress thread
-  // Whether there are peers of that path; whether rings are used where neighbours are.
+  bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
+  bool quick_verbs_ = false;  // started, and a poll has queue pairs alone to look at
+  bool attendance_ = false;   // polls are noted, for other domains or the progress thread
+  // Whether there are peers of either path, and whether neighbours are peers by rings.
   bool by_rings_ = false, by_verbs_ = false, shares_memory_ = false;
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
@@ -235,7 +238,7 @@ class engine final : public channels {
   endpoint* endpoint_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;        // with a progress thread only
   ibv_comp_channel* hello_channel_ = nullptr;  // tells the connector of datagrams
-  std::unique_ptr<reporter> reporter_;         // reads all the rest
+  std::unique_ptr<reporter> reporter_;         // reads all members above
   std::unique_ptr<open_engine> listed_;
 };
 

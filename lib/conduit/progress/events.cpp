@@ -1,5 +1,5 @@
-// What is not a message: deaths, broken queue pairs, the launcher's word. Looked at when a poll
-// sees that something has happened; here a process decides to end.
+// Slow-path progress: deaths, broken queue pairs, what the launcher says, and messages that were
+// put off. A poll calls it when attention() is true. This code decides that a process ends.
 #include <poll.h>
 
 #include "lib/base/probes.hpp"
@@ -12,7 +12,7 @@ void engine::slow_progress() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
     const auto d = job_.ended_by();
     if (d && d->ordered) job_.end(d->code_or_signal);
-    set_fatal_witness(nullptr);  // where this rank was says nothing
+    set_fatal_witness(nullptr);  // this rank's last call has no part in it
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
@@ -28,7 +28,8 @@ void engine::slow_progress() noexcept {
   hear_event(device_, events_, events_seen_);
 }
 
-// What a device says, if it does. raised: how often it has, or null where it does not count.
+// Takes an event of the device, if there is one. raised: the number of events that it has raised,
+// or null where the device does not count them. taken: the number of those that were taken.
 void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
                         std::atomic<std::uint32_t>& taken) noexcept {
   if (raised != nullptr) {
@@ -56,7 +57,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   dev.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
   if (p != nullptr) {
-    // That it leaves was said before it went, and may wait to be read.
+    // If the peer has left, it has said so before, and the message may still lie in a queue.
     for (unsigned quiet = 0; quiet < 2 && running == nullptr && !departure_->has_left(p->rank);)
       quiet = poll_domain(*p->home, my_tag()) == 0 ? quiet + 1 : 0;
     return lost_contact(*p, dev.verbs->event_type_str(type));
@@ -69,7 +70,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
 bool engine::is_gone(rank_id r) const noexcept { return departure_->is_gone(r); }
 bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r); }
 
-// The end of one that has said that it leaves is no death.
+// The end of a peer that has said that it leaves is no error.
 void engine::lost_contact(const peer& p, const char* how) noexcept {
   PENSTOCK_PROBE(queue_pair_error, p.rank, how);
   if (!departure_->has_left(p.rank)) peer_failed(p, how);

@@ -1,5 +1,5 @@
-// Progress: the only place that waits, and the order in which queues are looked at: what concerns
-// the whole job first, then SYS and SAFE, then AM.
+// Polls and the steps of waits: which queues a poll looks at, in which order, and what a waiting
+// thread does between two polls.
 #include <sched.h>
 
 #include <ctime>
@@ -15,7 +15,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   unsigned n = 0;
   if (by_rings_) {
-    // Where there are queue pairs, too, their look at what may wait is often enough.
+    // In a job of both paths poll_verbs() asks attention(), which is often enough.
     if (!by_verbs_ && attention()) [[unlikely]]
       slow_progress();
     n = rings_.poll(d, tag);
@@ -23,7 +23,7 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   return by_verbs_ ? n + poll_queues(d, tag) : n;
 }
 
-// Queue pairs, and puts and gets with them.
+// Polls the queue pairs, those of puts and gets among them.
 unsigned engine::poll_queues(domain& d, std::uint32_t tag) noexcept {
   const bool everything = transfers_->everything();
   if (everything) transfers_->progress();
@@ -32,7 +32,7 @@ unsigned engine::poll_queues(domain& d, std::uint32_t tag) noexcept {
     (void)poll_verbs(&n, d, tag);
     return n;
   }
-  // Requests wait, since their handlers reply, until no peer has a key to changed memory.
+  // Until no peer has a key to changed memory, no request is taken, since its handler might reply.
   if (attention()) [[unlikely]]
     slow_progress();
   return verbs_.poll_replies(d, tag) + transfers_->reap();
@@ -57,7 +57,7 @@ status engine::poll(unsigned* n) noexcept {
     return status::in_handler;
   const std::uint32_t tag = my_tag();
   poll_counts_[tag - 1].polls.add(1);
-  // Most polls find nothing: what they need stands here, and calls nobody.
+  // Most polls find nothing: the code for these stands here, and makes no call.
   if (quick_polls_) [[likely]] {
     domain& d = my_domain(tag);
     const std::uint32_t all = d.rings.count();
@@ -102,7 +102,7 @@ status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
   return status::ok;
 }
 
-// For threads of other domains, and for the progress thread: somebody polls here.
+// Notes that a thread of this domain polls, for threads of other domains and the progress thread.
 void engine::note_attendance(std::uint32_t tag) noexcept {
   constexpr std::uint32_t polls_a_note = 16;
   domain& own = my_domain(tag);
@@ -111,11 +111,11 @@ void engine::note_attendance(std::uint32_t tag) noexcept {
     own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// Domains whose own threads do not poll: looked at once in poll_mask + 1 polls, each time for a
-// while after that has found something, and now. A domain whose threads poll is left to them, so
-// that no line is shared without need.
+// Polls domains whose own threads do not: once in poll_mask + 1 calls, in every call for a while
+// after a message was found there, and if `now` is set. A domain whose threads poll is left to
+// them, so that no cache line is shared without need. Returns the number of messages.
 unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
-  constexpr std::uint32_t helping_polls = 64;  // without a message
+  constexpr std::uint32_t helping_polls = 64;  // that go on after the last message
   domain& own = my_domain(tag);
   poller& mine = my_poller(tag, own);
   const bool due = (mine.polls & settings_.poll_mask) == 0;
@@ -126,7 +126,8 @@ unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
     if (&d == &own) continue;
     poller& there = my_poller(tag, d);
     const std::uint32_t seen = d.attended.load(std::memory_order_relaxed);
-    // Between two looks that follow at once a thread of its own has had no time to be seen.
+    // Its count is taken over only where some time lies between two calls: otherwise the domain's
+    // own threads would have had no time to count a poll.
     if (seen == there.attended) n += poll_domain(d, tag);
     if (due || now) there.attended = seen;
   }
@@ -136,8 +137,8 @@ unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
 
 namespace {
 
-// Naps that still stand in for yields: of the process, since the host is what is crowded. relaxed:
-// one more or less does not matter.
+// The number of coming yields that are naps instead. It is the process's, since the whole host is
+// crowded. relaxed: one more or less does not matter.
 std::atomic<std::uint32_t> naps_left{0};
 
 bool yields_are_short() noexcept {
@@ -146,8 +147,9 @@ bool yields_are_short() noexcept {
   return left == 0;
 }
 
-// Gives the core away. Who computes keeps it for all its turn, some milliseconds, at every yield;
-// but whoever wakes from a nap has it at once, so the next waits nap.
+// Yields the core. A process that computes keeps it for its whole time slice, some milliseconds,
+// after every yield of this one; but a thread that wakes from a nap gets the core at once. So after
+// a long yield the next waits nap instead.
 void give_core_away() noexcept {
   constexpr std::uint64_t long_ns = 1'000'000;
   constexpr std::uint32_t naps = 128;
@@ -159,11 +161,11 @@ void give_core_away() noexcept {
 }  // namespace
 
 status engine::wait_step(unsigned& empty) noexcept {
-  // relaxed: a hint; who sees it late sees it in the next step
+  // relaxed: a hint; a thread that sees it late sees it in the next step
   if (wait_news_->load(std::memory_order_relaxed) != 0) [[unlikely]]
     heed_in_wait_();
   unsigned n = 0;
-  const bool last = empty >= spins_before_yield_;  // before the core is given away
+  const bool last = empty >= spins_before_yield_;  // the last poll before the core is yielded
   if (const status s = last ? poll_widely(&n) : poll(&n); s != status::ok) return s;
   if (departure_->news() && !closing_.load(std::memory_order_relaxed)) [[unlikely]]
     if (const status s = departure_->in_wait(n != 0); s != status::ok) return s;
@@ -185,8 +187,8 @@ status engine::wait_step(unsigned& empty) noexcept {
     give_core_away();
     return status::ok;
   }
-  // Asleep for a moment only: whatever comes meanwhile is found by the next poll, so that no
-  // wake-up has to be sent, and none can be lost.
+  // The nap is short, and the next poll finds what has come meanwhile: nobody has to send a
+  // wake-up, and none can be lost.
   const timespec nap{0, 50'000};
   nanosleep(&nap, nullptr);
   return status::ok;

@@ -24,19 +24,20 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// While the program's own threads poll: how long not to be woken.
+// How long the thread naps while the program's own threads poll.
 constexpr std::uint64_t first_nap_ns = 50'000, longest_nap_ns = 1'000'000;
-// Polls without a message after which nothing more is on its way.
+// Polls without a message after which the thread takes it that no more is under way.
 constexpr unsigned quiet_polls = 16;
-// Polls at a stretch, between two looks at who else polls.
+// Most polls at a stretch, before the thread looks whether the program polls itself.
 constexpr unsigned stretch = 4096;
-// Times that the queues are armed again at once, since something came meanwhile.
+// How often the queues are armed again at once, when a message came meanwhile.
 constexpr unsigned most_rearms = 8;
 
-// What the thread that starts this one gets for itself first: of its own time; if it rests, of all.
+// The head start of the thread that starts this one: of its own processor time; and, if it sleeps,
+// of real time.
 constexpr std::uint64_t head_start_ns = 1'000'000, longest_head_start_ns = 100'000'000;
 
-// Processor time that a thread has used; the largest number if there is no such thread any more.
+// Processor time that a thread has used, in ns; the largest number if it has ended.
 std::uint64_t time_used(clockid_t of) noexcept {
   timespec t{};
   if (::clock_gettime(of, &t) != 0) return ~std::uint64_t{0};
@@ -44,13 +45,13 @@ std::uint64_t time_used(clockid_t of) noexcept {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-// The place in queues_ of the queue that rings for the rings.
+// The index in queues_ of the rings' completion queue, if there are rings.
 constexpr unsigned bell = 0;
 
 }  // namespace
 
 progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), channel_(channel) {
-  if (e.by_rings_) queues_.push_back({e.rings_.bell_queue()});  // every ring's bell
+  if (e.by_rings_) queues_.push_back({e.rings_.bell_queue()});  // at index `bell`
   for (std::uint32_t i = 0; i < e.domain_count_ && e.by_verbs_; ++i) {
     queues_.push_back({e.domains_[i].queues->am_cq});
     queues_.push_back({e.domains_[i].queues->reply_cq});
@@ -63,7 +64,7 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
   if (e.by_rings_ && (p->messages_ = nic::shm::direct_bell(e.ring_device().context)) < 0)
     return failure{"a socket for the progress thread", errno, what_to_raise(errno)};
-  // Nobody waits in a read of it: poll(2) says when there is something.
+  // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel->fd))
     return failure{"fcntl for the progress thread", errno, what_to_raise(errno)};
   if (::pthread_getcpuclockid(::pthread_self(), &p->starter_) == 0)
@@ -98,8 +99,9 @@ bool progress::stop(std::uint64_t limit_ns) noexcept {
   return true;
 }
 
-// No handler runs before the call that started this thread has returned. Its caller writes down
-// then what handlers look at, and has run for a moment, or polls, when that is done.
+// Delays handlers until the call that started this thread has returned, and its caller has stored
+// what the handlers use. That is taken to be so once the caller's thread has used some processor
+// time, or polls.
 void progress::let_starter_return() noexcept {
   const std::uint32_t polls = attended();
   const std::uint64_t until = now_ns() + longest_head_start_ns;
@@ -144,8 +146,8 @@ void progress::run() noexcept {
   stopped_.store(true, std::memory_order_release);
 }
 
-// Polls until a few polls in a row have found nothing; how many messages were handled. In a stream,
-// not for ever: somebody else may be polling too.
+// Polls until quiet_polls polls in a row have found nothing, or `stretch` polls are done; returns
+// the number of messages handled. The limit is for streams: the program's threads may poll by now.
 unsigned progress::handle() noexcept {
   unsigned all = 0;
   for (unsigned polls = 0, empty = 0; empty < quiet_polls && polls < stretch; ++polls) {
@@ -158,7 +160,7 @@ unsigned progress::handle() noexcept {
   return all;
 }
 
-// All that are connected, in all domains.
+// Calls f for each connected peer of all domains.
 template <class F>
 void progress::for_each_peer(F&& f) const noexcept {
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
@@ -168,7 +170,7 @@ void progress::for_each_peer(F&& f) const noexcept {
   }
 }
 
-// Grows while the program's own threads poll.
+// The sum of all domains' counts; it grows while the program's own threads poll.
 std::uint32_t progress::attended() const noexcept {
   std::uint32_t n = 0;
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
@@ -176,7 +178,7 @@ std::uint32_t progress::attended() const noexcept {
   return n;
 }
 
-// True if there is something to do that no completion event would tell of.
+// True if there is work that no completion event would tell of.
 bool progress::waiting() noexcept {
   if (stopping_.load(std::memory_order_relaxed) || engine_.attention()) return true;
   bool more = false;
@@ -188,7 +190,7 @@ bool progress::waiting() noexcept {
   return more;
 }
 
-// Nobody else polls, so nobody else returns what was owed from before: all of it goes now.
+// Gives all owed credits back: no other thread polls, so no other one would do so.
 void progress::give_back() noexcept {
   const std::uint32_t tag = my_tag();
   for_each_peer([&](peer& p) {
@@ -198,8 +200,9 @@ void progress::give_back() noexcept {
   });
 }
 
-// Asks for an event of whatever comes from here on. What came before must be looked for afterwards.
-// A queue whose event has not come is still armed; arming costs a fence on all processors on shm0.
+// Asks for an event of each message that comes from here on; the caller must poll afterwards for
+// messages that came before. A queue whose event has not come is still armed. On shm0 arming costs
+// a fence on all processors.
 void progress::arm() noexcept {
   forget_events();
   for (armable& q : queues_)
@@ -209,8 +212,8 @@ void progress::arm() noexcept {
     }
 }
 
-// The events say nothing but which queues are no longer armed: everything is looked at after any of
-// them.
+// Takes all events. They only say which queues are no longer armed: after any of them the thread
+// polls all queues.
 void progress::forget_events() noexcept {
   for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
     queues_[bell].armed = false;
@@ -228,8 +231,8 @@ void progress::forget_events_of(const nic::calls& verbs, ibv_comp_channel* chann
   }
 }
 
-// Until something comes; armed: also a message. ns: no longer than that; 0: for as long as it
-// takes.
+// Sleeps until an event comes; armed: a message ends the sleep, too. ns: for that long at most; 0:
+// without limit.
 void progress::sleep(bool armed, std::uint64_t ns) noexcept {
   const int ended = engine_.job_.ended() ? -1 : engine_.job_.ended_fd();
   const near_device* const near = engine_.near_.get();

@@ -1,21 +1,22 @@
-// The progress thread of an endpoint (PENSTOCK_PROGRESS_THREAD): it sleeps until something comes
-// and handles it while the program computes. Only in PAR, since handlers run in it. The engine's.
+// The progress thread of an endpoint (PENSTOCK_PROGRESS_THREAD): it sleeps until a message or an
+// event comes, and handles it while the program computes. It exists in PAR alone, since handlers
+// run in it. The engine owns it.
 //
-//   asleep ---- a completion event, a datagram, the device's trouble, the job's end ----> look
+//   asleep ---- a completion event, a ring's bell, a device's event, the job's end ----> look
 //     ^                                                                                    |
 //     | arm the completion queues, look once more                                          |
-//     +---- nothing is left <---- handle what there is, give back what is owed <-----------+
+//     +---- no message left <---- handle messages, give owed credits back <---------------+
 //                                 … or nap, when the program's own threads poll
 //
-// It sleeps in poll(2) on descriptors only: the channel of the completion queues, what rings for
-// the rings of the direct path, the device's own events, the job's end, and its own bell. On the
-// direct path a sender that has pushed a message looks whether the receiver's queue is armed, one
-// load of a line that seldom changes, and only to peers that said they have such a thread: nobody
-// else pays.
+// It sleeps in poll(2) on descriptors only: the channel of the completion queues, the bell of the
+// rings, the devices' own events, the job's end, and its own bell. By rings, a sender that has
+// pushed a message looks whether the receiver's queue is armed, which is one load of a line that
+// seldom changes. It does so only for peers that have said they have such a thread; others cost
+// nothing.
 //
-// A program that polls needs no help, and its peers should not pay for waking one who comes too
-// late: who is woken and sees that the program has polled meanwhile naps, longer each time, with
-// the queues not armed.
+// A program that polls needs no help, and its peers should not pay for waking a thread that comes
+// too late. So when the thread is woken and sees that the program has polled meanwhile, it naps
+// with the queues not armed, longer each time.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -38,15 +39,15 @@ class engine;
 
 class progress {
  public:
-  /// Starts the thread; the engine has started. Names what the kernel refused.
+  /// Starts the thread, after the engine has started. A failure names what the kernel refused.
   static result<std::unique_ptr<progress>> start(engine& e, ibv_comp_channel* channel);
   /// Waits for the thread.
   ~progress();
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
 
-  /// Ends the thread and waits until it has ended, limit_ns at most. Called by the thread itself,
-  /// from a handler, it waits for nothing. True: the thread does nothing any more.
+  /// Ends the thread and waits until it has ended, for limit_ns at most. Called by the thread
+  /// itself, in a handler, it does not wait. True: the thread handles nothing any more.
   bool stop(std::uint64_t limit_ns) noexcept;
 
  private:
@@ -73,8 +74,8 @@ class progress {
   ibv_comp_channel* channel_;
   clockid_t starter_{};  // the processor time of the thread that started this one
   std::uint64_t started_ns_ = 0;
-  int bell_ = -1;      // an eventfd: look whether to stop
-  int messages_ = -1;  // direct path: senders have pushed
+  int bell_ = -1;      // an eventfd, written when the thread shall stop
+  int messages_ = -1;  // a socket to which senders by rings write
   std::vector<armable> queues_;
   std::atomic<bool> stopping_{false}, stopped_{false};
   std::thread thread_;
