@@ -68,12 +68,13 @@ void barrier::on_word(void* self, token&, const std::uint32_t* args, std::byte*,
   const unsigned parity = args[0] >> 8 & 1;
   const unsigned slot = args[0] & 0xff;
   if (slot >= barrier_steps_max) return;
-  // In the sender's stead: its message has been received.
+  // The handler writes the word to the slot as the sender would.
   static_cast<barrier*>(self)->slots_->at[parity][slot].write(args[1] | std::uint64_t{args[2]}
                                                                             << 32);
 }
 
-// False also if another thread is at it: then that one's view is as good.
+// Takes and sends words as far as it can. True: all have arrived. It is false, too, if another
+// thread is inside, whose look is as good.
 bool barrier::advance() noexcept {
   const std::uint32_t tag = thread_tag();
   if (!inside_.try_enter(tag)) return false;
@@ -95,7 +96,7 @@ void barrier::notify(const barrier_vote& own) noexcept {
   }
   const std::uint32_t tag = thread_tag();
   backoff wait(1000);
-  while (!inside_.try_enter(tag)) wait.idle();  // a kick of another thread, soon over
+  while (!inside_.try_enter(tag)) wait.idle();  // another thread's kick(), which is soon over
   std::visit([&](auto& l) { l.begin(own); }, logic_);
   passed_ = false;
   inside_.leave(tag);
@@ -124,7 +125,7 @@ bool barrier::try_pass_spinning(barrier_vote& outcome) noexcept {
     if (try_pass(outcome)) [[likely]]
       return true;
     else if (count_) [[unlikely]]
-      return false;  // who is waited for may be waiting for this core
+      return false;  // the process that is missing may need this core
   return false;
 }
 

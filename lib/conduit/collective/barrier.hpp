@@ -1,10 +1,10 @@
-// The barrier of an engine's processes: split-phase, named or anonymous; its shape is a setting.
-// Used by lib/gasnet. The words of dissemination.hpp, tree.hpp and staged.hpp go by store where the
-// partner's slots are mapped here (one host), and otherwise by a put, or by Short if the setting
-// says so; the receiver looks at the same slot in all cases. On soft-RoCE, two processes: 152 us by
-// puts, 224 us by Shorts. The fastest is the default. Where the processes have a page of their host
-// (host_page.hpp) the first barrier goes so, which connects them, and all later ones count arrivals
-// there.
+// The split-phase barrier of an engine's processes, named or anonymous; a setting chooses its
+// shape. lib/gasnet uses it. The words of dissemination.hpp, tree.hpp and staged.hpp are stored
+// where the partner's slots are mapped here (one host); otherwise they go by a put, or by a Short
+// if the setting says so. The receiver looks at the same slot in all cases. On soft-RoCE with two
+// processes a barrier takes 152 us by puts and 224 us by Shorts; the fastest way is the default.
+// Where the processes share a page of their host (host_page.hpp), only the first barrier goes so,
+// which connects them, and all later ones count arrivals in the page.
 #pragma once
 
 #include <array>
@@ -24,38 +24,38 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// One barrier. notify() and pass()/try_pass() alternate, one thread at a time; kick() from any
-/// thread at any time outside handlers. Cost between two processes of a host: one store, and loads
-/// of one line.
+/// A barrier. Calls of notify() and of pass() or try_pass() alternate, by one thread at a time; any
+/// thread may call kick() at any time, but not in a handler. Between two processes of a host it
+/// costs one store, and loads of one line.
 class barrier {
  public:
-  /// Registers its handler under that index of the engine's system handlers: before start(), and
-  /// the same on every rank. The engine must outlive it.
+  /// Registers its handler at that index of the engine's system handlers, before start(); the index
+  /// is the same on every rank. The engine must outlive the barrier.
   barrier(engine& e, std::uint8_t handler_index);
   barrier(const barrier&) = delete;
   barrier& operator=(const barrier&) = delete;
   ~barrier();
 
-  /// After start(): says that every rank's segment begins with a page (sizeof(barrier_slots)) that
-  /// is the barrier's. Without it all words travel as messages.
+  /// After start(): says that every rank's segment begins with a page (sizeof(barrier_slots)) for
+  /// the barrier. Without this call all words travel as messages.
   void use_segment() noexcept;
 
-  /// Arrives; does not wait for others (but, the first times, for connections).
+  /// Arrives. It does not wait for other ranks.
   void notify(const barrier_vote& own) noexcept;
-  /// True if all have arrived; then outcome is what they said.
+  /// True if all ranks have arrived; outcome is then the combined vote.
   bool try_pass(barrier_vote& outcome) noexcept;
-  /// The same with a few looks: a word that is on its way comes sooner than a poll of all queues
+  /// The same with a few looks, since a word under way may come sooner than a poll of all queues
   /// ends.
   bool try_pass_spinning(barrier_vote& outcome) noexcept;
-  /// Waits for that, polling. A failure is the engine's.
+  /// Waits, polling, until all ranks have arrived. A failure is that of engine::wait_step().
   status pass(barrier_vote& outcome) noexcept;
-  /// True where who comes to wait polls first, as nobody needs a poll of it to arrive: messages are
-  /// handled by who does nothing but barriers, too.
+  /// True where a thread that comes to wait has to poll first: arrivals are counted without polls,
+  /// and a process that does nothing but barriers must handle messages all the same.
   [[nodiscard]] bool polls_first() const noexcept { return count_.has_value(); }
-  /// Passes words on between notify and pass. Everything that polls calls it, so that a process
-  /// that has notified holds nobody up while it waits for something else.
+  /// Passes words on between notify and pass. Each poll calls it, so that a process that has
+  /// notified, and waits for something else, holds up no other one.
   void kick() noexcept {
-    // A hint; who sees it late kicks in its next poll.
+    // relaxed: a hint; a thread that sees it late kicks in its next poll
     if (relaying_.load(std::memory_order_relaxed)) [[unlikely]]
       (void)advance();
   }
@@ -72,13 +72,13 @@ class barrier {
   const std::uint8_t handler_;
   bool in_segment_ = false;
   bool by_put_ = false;       // words go by put where the partner's slots are not mapped
-  op_counter puts_{0};        // of those in flight; nobody waits for them
+  op_counter puts_{0};        // puts in flight; only the destructor waits for them
   barrier_slots* slots_;      // where this process receives
-  owner<build_mode> inside_;  // who may touch logic_, partners_ and passed_
+  owner<build_mode> inside_;  // its holder may touch logic_, partners_ and passed_
   std::atomic<bool> relaying_{false};
   bool passed_ = true;
   std::variant<dissemination, tree, staged> logic_;
-  std::optional<counting> count_;  // from the second barrier on, if at all
+  std::optional<counting> count_;  // set after the first barrier, if there is a page of the host
   std::array<barrier_slots*, barrier_steps_max>
       partners_{};     // where to store; null: not mapped or not known
   barrier_slots own_;  // while there is no page in the segment

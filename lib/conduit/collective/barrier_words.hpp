@@ -1,9 +1,9 @@
-// What barriers are made of, whatever their shape: votes, the words that carry them, and the slots
-// that words are received in. Used by dissemination.hpp, tree.hpp and staged.hpp.
+// What barriers of all shapes have in common: votes, the words that carry them, and the slots in
+// which words are received. dissemination.hpp, tree.hpp and staged.hpp use it.
 //
-// A word carries its phase, so nothing has to be cleared. There are two sets of slots, by the
-// phase's parity; each shape argues why a word for phase p + 2 cannot arrive before the one for p
-// has been read.
+// A word carries its phase, so no slot has to be cleared. There are two sets of slots, one for each
+// parity of the phase; each shape argues why a word for phase p + 2 cannot arrive before the one
+// for p has been read.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,16 @@
 
 namespace penstock::conduit {
 
-/// What a process says when it arrives at a barrier, and what all of them said together.
+/// What a process says when it arrives at a barrier, or what all processes said together.
 struct barrier_vote {
   std::uint32_t value = 0;  ///< the name; only if named
   bool named = false;
-  bool mismatch = false;  ///< asked for, or two names that differ
+  bool mismatch = false;  ///< a process asked for a mismatch, or two names differ
 
   friend bool operator==(const barrier_vote&, const barrier_vote&) = default;
 };
 
-/// Associative, commutative, idempotent.
+/// The vote of two processes together. It is associative, commutative and idempotent.
 constexpr barrier_vote combine(const barrier_vote& a, const barrier_vote& b) noexcept {
   if (a.mismatch || b.mismatch || (a.named && b.named && a.value != b.value))
     return {.value = 0, .named = false, .mismatch = true};
@@ -46,18 +46,18 @@ constexpr barrier_vote vote_of(std::uint64_t w) noexcept {
           .mismatch = (w >> 33 & 1) != 0};
 }
 
-/// What stands beside a word. Every bit of it depends on all of the word, so that bytes of two
-/// words and of their seals, in whatever mixture, do not pass for one (but for once in 2^64). 0 of
-/// 0.
+/// The seal that stands beside a word. Each of its bits depends on the whole word, so that no
+/// mixture of the bytes of two words and their seals passes for a word, but for once in 2^64. The
+/// seal of 0 is 0.
 constexpr std::uint64_t seal_of(std::uint64_t w) noexcept {
   w = (w ^ w >> 32) * 0x9e3779b97f4a7c15;
   w = (w ^ w >> 29) * 0xbf58476d1ce4e5b9;
   return w ^ w >> 32;
 }
 
-/// A slot of the receiving side. One writer at a time (the sender, the handler that stands in for
-/// it, or the device), one reader. A cache line each: every slot has another writer. A device may
-/// write byte by byte, in any order: a word counts when its seal is there too.
+/// A slot at the receiver. It has one writer at a time (the sender, the handler that acts for it,
+/// or the device) and one reader. Each slot has a cache line, since each has another writer. A
+/// device may write byte by byte, in any order, so a word counts only when its seal is there, too.
 struct alignas(cache_line) barrier_slot {
   std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> seal{0};
@@ -67,7 +67,7 @@ struct alignas(cache_line) barrier_slot {
     // B2 arrive  store-release word  -> B1: the seal too
     word.store(w, std::memory_order_release);
   }
-  /// The word of that phase, if it is there and whole.
+  /// True if the word of that phase is there and whole; w is then the word.
   [[nodiscard]] bool read(std::uint32_t phase, std::uint64_t& w) const noexcept {
     // B1 arrive  load-acquire word  <- B2: what the sender did before is visible
     w = word.load(std::memory_order_acquire);
@@ -76,10 +76,10 @@ struct alignas(cache_line) barrier_slot {
 };
 static_assert(sizeof(barrier_slot) == cache_line);
 
-/// Steps that 2^32 processes need.
+/// The number of steps that 2^32 processes need.
 inline constexpr unsigned barrier_steps_max = 32;
 
-/// Where a process receives: by parity of the phase, then step. One page.
+/// The slots of a process, by parity of the phase and then by step. One page.
 struct barrier_slots {
   barrier_slot at[2][barrier_steps_max];
 };

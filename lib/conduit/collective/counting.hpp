@@ -1,21 +1,21 @@
-// The logic of a split-phase barrier by counting arrivals in memory that all processes share: one
-// compare-and-swap to arrive, one load to look. Used by barrier.hpp and meeting.hpp where processes
-// outnumber cores (host_page.hpp has the memory): there what a barrier costs is how often the core
-// changes hands, and dissemination needs one turn a step where a count needs one in all.
+// The logic of a split-phase barrier that counts arrivals in memory that all processes share: an
+// arrival is one compare-and-swap, and a look is one load. barrier.hpp and meeting.hpp use it where
+// processes outnumber cores (host_page.hpp has the memory). There the cost of a barrier is the
+// number of context switches: dissemination needs one for each step, and a count needs one in all.
 //
 //   word[p & 1]   phase 16 bits | count 14 | mismatch 1 | named 1 | name 32
 //   came[r]       the last phase that rank r has arrived at, its low 8 bits; written after the word
 //
-// (C1) Nobody arrives at p + 2 before all have passed p: it has passed p + 1, at which all arrived
-// after they had passed p. So of a parity's word everything but "p, with a count of 1 to N" and,
-// for the first to arrive, "p - 2, complete" is somebody's scribble.
+// (C1) No rank arrives at p + 2 before all have passed p: it has passed p + 1, at which all arrived
+// after they had passed p. So the word of a parity is either "p, with a count of 1 to N" or, for
+// the first rank to arrive, "p - 2, complete". Any other word has been written over.
 //
-// (C2) A rank writes came[r] = p after it has counted itself. So who sees p or p + 1 of all ranks
-// sees a word that is complete, or one that somebody has written over.
+// (C2) A rank writes came[r] = p after it has counted itself. So if came[r] is p or p + 1 for all
+// ranks, the word is complete, or has been written over.
 //
-// An arrival needs nobody else (claim 13). Nothing that a peer writes is trusted: by C1 and C2
-// every wrong word but one that says "complete" too early is found by somebody, when it arrives or
-// while it waits; and that one by the next to arrive.
+// An arrival needs no other rank (claim 13). No rank trusts what others have written: by C1 and C2
+// some rank finds every wrong word when it arrives or while it waits. The only exception is a word
+// that says "complete" too early, which the next rank to arrive finds.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,8 @@
 
 namespace penstock::conduit {
 
-/// What the processes share, all zero at first. The words and the first 48 ranks' bytes are in one
-/// line, which who arrives has just fetched.
+/// The memory that the processes share, all zero at first. The words and the first 48 ranks' bytes
+/// are in one cache line, which a rank that arrives has just fetched.
 struct alignas(cache_line) counting_words {
   static constexpr std::uint32_t most_ranks = 1968;
   std::atomic<std::uint64_t> word[2]{};
@@ -35,17 +35,18 @@ struct alignas(cache_line) counting_words {
 };
 static_assert(sizeof(counting_words) == 1984);
 
-/// One process's side. Every function by one thread at a time.
+/// One process's side. One thread at a time calls its functions.
 class counting {
  public:
   enum class look : std::uint8_t { waiting, complete, broken };
 
-  /// passed: how many barriers lie behind all processes already. size: at most most_ranks.
+  /// passed: the number of barriers that all processes have passed before. size: at most
+  /// most_ranks.
   counting(counting_words& at, std::uint32_t rank, std::uint32_t size,
            std::uint32_t passed = 0) noexcept
       : at_(at), rank_(rank), size_(size), phase_(static_cast<std::uint16_t>(passed)) {}
 
-  /// Arrives; waits for nobody. False: the words make no sense.
+  /// Arrives; does not wait. False: the word has been written over.
   [[nodiscard]] bool arrive(const barrier_vote& own) noexcept {
     ++phase_;
     looks_ = 0;
@@ -69,7 +70,8 @@ class counting {
     return true;
   }
 
-  /// After arrive(), until it does not say waiting. complete: outcome is what all said.
+  /// Looks whether all have arrived; to be called after arrive() until it does not answer waiting.
+  /// complete: outcome is the combined vote. broken: the word has been written over.
   [[nodiscard]] look see(barrier_vote& outcome) noexcept {
     // E2 look  acquire word  <- E1
     const std::uint64_t now = at_.word[phase_ & 1].load(std::memory_order_acquire);
@@ -87,7 +89,7 @@ class counting {
   static constexpr unsigned count_bits = 14;
   static_assert(counting_words::most_ranks < 1u << count_bits);
 
-  /// Phase and count: what lies where barrier_words.hpp has the phase.
+  /// Phase and count, in the bits where barrier_words.hpp has the phase.
   static std::uint32_t heading(std::uint64_t w) noexcept { return phase_of(w); }
   static std::uint32_t heading_of(std::uint16_t phase, std::uint32_t count) noexcept {
     return std::uint32_t{phase} << count_bits | count;
@@ -98,17 +100,18 @@ class counting {
   [[nodiscard]] std::uint64_t pack(std::uint32_t count, const barrier_vote& v) const noexcept {
     return pack_word(heading_of(phase_, count), v);
   }
-  /// Some have arrived at this phase, and not all.
+  /// True if some ranks have arrived at this phase, and not all.
   [[nodiscard]] bool is_joined(std::uint64_t w) const noexcept {
     return heading(w) > heading_of(phase_, 0) && heading(w) < heading_of(phase_, size_);
   }
-  /// Asked now and then while not all are counted: a word in which a count is missing (C2).
+  /// Called now and then while not all are counted. False: all have arrived, but a count is
+  /// missing, so the word has been written over (C2).
   [[nodiscard]] bool is_credible() const noexcept {
     const auto mine = static_cast<std::uint8_t>(phase_);
-    // relaxed: this process's own
+    // relaxed: this process wrote it
     if (at_.came[rank_].load(std::memory_order_relaxed) != mine) return false;
     for (std::uint32_t r = 0; r < size_; ++r) {
-      // E4 came  acquire came  <- E3. Who has passed may have arrived at the next one.
+      // E4 came  acquire came  <- E3. A rank that has passed may have arrived at the next one.
       const std::uint8_t his = at_.came[r].load(std::memory_order_acquire);
       if (his != mine && his != static_cast<std::uint8_t>(mine + 1)) return true;
     }
@@ -119,7 +122,7 @@ class counting {
   counting_words& at_;
   const std::uint32_t rank_, size_;
   std::uint16_t phase_;
-  std::uint8_t fresh_ = 2;  ///< words that may still be as they were made
+  std::uint8_t fresh_ = 2;  ///< arrivals that may still find their word 0, as it was made
   std::uint32_t looks_ = 0;
 };
 

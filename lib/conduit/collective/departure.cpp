@@ -9,9 +9,10 @@ namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint8_t word_index = 1;
-// Alone at the fence for so long: the others are told. Where all come at once nothing is said.
+// How long a process is alone at the fence before it tells the others. Where all come at once, no
+// process says anything.
 constexpr std::uint64_t alone_ns = 10'000'000;
-// How long a barrier that fails stays to tell others.
+// For how long a barrier that fails goes on telling the others.
 constexpr std::uint64_t telling_ns = 100'000'000;
 
 }  // namespace
@@ -26,7 +27,7 @@ void departure::on_word(void* self, token&, const std::uint32_t* args, std::byte
 
 void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcept {
   if (r >= engine_.size() || r == engine_.rank()) return;
-  // T1 states  acq_rel states_  <-> itself: the table is all zero before anybody looks
+  // T1 states  acq_rel states_  <-> itself: the table is all zero before a thread reads it
   auto* table = states_.load(std::memory_order_acquire);
   if (table == nullptr) {
     auto* fresh = new std::atomic<std::uint8_t>[engine_.size()]();
@@ -65,8 +66,9 @@ void departure::note_gone(std::uint32_t r) noexcept {
   note(r, ~0u, true);  // how many barriers it had begun has been said
 }
 
-// A word about rank r to all that this process is connected to and to those that wait for it in
-// barriers, from now on. Threads: any; what another is telling at this moment is not disturbed.
+// Queues a notice about rank r, for all ranks that this process is connected to and for those that
+// wait for it in barriers; tell_some() sends it. Any thread may call it; it waits while another
+// thread is telling.
 void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
   notice n{{r, barriers, gone ? 1u : 0u}, {}};
   const std::uint32_t me = engine_.rank(), size = engine_.size();
@@ -88,8 +90,7 @@ void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
   telling_.store(false, std::memory_order_release);  // N2 notices  release telling_  -> N1
 }
 
-// Tells those who can be told now. False: there is nobody left to be told, or another thread is at
-// it.
+// Tells the ranks that can be told now. False: all have been told, or another thread is telling.
 bool departure::tell_some() noexcept {
   if (telling_.exchange(true, std::memory_order_acquire)) return false;  // N1
   for (notice& n : notices_) {
@@ -108,7 +109,7 @@ bool departure::tell_some() noexcept {
   return more;
 }
 
-// For who does not come back here.
+// Tells all ranks, for telling_ns at most; for a caller whose later calls would not tell the rest.
 void departure::tell_all() noexcept {
   watched_time watched;
   const long_wait named(engine_.waits(), wait_for::departure);
@@ -147,11 +148,13 @@ status departure::in_wait(bool heard) noexcept {
   return status::peer_dead;
 }
 
-// At the launcher's fence, polling. first: others that do not come are told that this process does,
-// and where the fence fails, since one has left, what still arrives is waited for all the same.
+// Waits at the launcher's fence, polling. first: ranks that do not come are told that this process
+// leaves; and where the fence fails, since a rank has left, messages that still arrive are waited
+// for all the same.
 departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexcept {
   job::job& j = engine_.membership();
-  // Some launchers' fence is over for good where somebody has left: then only the time is waited.
+  // With some launchers no fence completes any more once a rank has left. Then only the time is
+  // waited.
   const bool fenced = j.outlives_leavers() || away_.load(std::memory_order_relaxed) == ~0u;
   bool failed = fenced && !j.begin_fence(), told = false, heard = failed;
   constexpr unsigned quick_steps = 256, steps_a_look = 16;
@@ -179,9 +182,9 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
   }
 }
 
-// Until what was sent has been sent, for limit_ns of watched time at most. Others are served
-// meanwhile: they may wait for an answer, or want to say that they leave. What goes to one that is
-// gone is not waited for.
+// Waits until all sends have completed, for limit_ns of watched time at most, and polls meanwhile:
+// others may wait for an answer, or say that they leave. Sends to a rank that is gone are not
+// waited for.
 void departure::finish_sends(std::uint64_t limit_ns) noexcept {
   watched_time watched;
   const std::uint64_t begin = watched.look(now_ns());
@@ -214,8 +217,9 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
   finish_sends(limit_ns);
   meeting_end end = meet(limit_ns, true);
   if (end == meeting_end::all) {
-    // All that was sent is here. Who is quick may send still more, in handlers: not without end. A
-    // single poll may look at one completion queue only, or at some peers.
+    // All that was sent before the fence is here. Handlers of other ranks may send still more, but
+    // not without end. Many quiet polls are asked for, since a single one may look at one
+    // completion queue only, or at some peers.
     const unsigned quiet = 64 + engine_.size();
     const std::uint64_t until = now_ns() + limit_ns;
     const long_wait named(engine_.waits(), wait_for::departure);
@@ -226,8 +230,8 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
     end = meet(limit_ns, false);
   }
   if (end == meeting_end::all || engine_.membership().ended()) return;
-  // Also where the launcher's fence has failed since another one has left before: those who stay
-  // hear of that one only by itself, and would take this end for a death.
+  // The others are told also where the fence has failed since another rank has left before: ranks
+  // that stay would otherwise take this process's end for a death.
   if (end == meeting_end::alone)
     log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
         static_cast<double>(now_ns() - begin) * 1e-9);

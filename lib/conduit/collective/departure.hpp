@@ -1,18 +1,19 @@
-// How an endpoint's processes leave: together, or one early. The engine's close() and barrier, and
-// its waits.
+// How an endpoint's processes leave, all together or one early. The engine's close(), its barrier
+// and its waits use it.
 //
-// close() is collective. Who closes meets the others at the launcher's fence, twice: after the
-// first everything that was sent has arrived, and is handled; after the second nobody needs
-// anybody any more. It polls meanwhile. Not an arrival at a barrier: barriers have counters of
-// their own (meeting.hpp).
+// close() is collective. A process that closes meets the others at the launcher's fence, twice, and
+// polls meanwhile. After the first fence all that was sent has arrived, and is handled; after the
+// second no process needs another one any more. A fence is no arrival at a barrier: barriers have
+// counters of their own (meeting.hpp).
 //
-// Who finds itself alone at the first fence says that it leaves, and how many barriers it has
-// begun, to those that it is connected to and to those that wait for it in barriers. Whoever is in
-// a later barrier, which can never complete, fails with an error that names it, and tells its own
-// partners, so that all learn of it. When the exit limit is over it leaves without the others, and
-// says so, as does one whose fence fails since another has left before. Its end is then no death to
-// them: requests to it fail, and a wait that hears nothing from anybody for the exit limit fails,
-// too, since what it waits for may never come.
+// A process that is alone at the first fence says that it leaves, and how many barriers it has
+// begun, to the ranks that it is connected to and to those that wait for it in barriers. A barrier
+// that it has not begun can never complete: it fails in the other ranks with an error that names
+// the leaver, and each of them tells its own partners, so that all ranks learn of it. When the exit
+// limit is over, the leaver goes without the others, and says so; so does a process whose fence
+// fails since another one has left before. Its end is then no error to the others. Requests to it
+// fail; and a wait that hears from no rank for the exit limit fails, too, since what it waits for
+// may never come.
 #pragma once
 
 #include <atomic>
@@ -39,23 +40,24 @@ class departure {
   ~departure() { delete[] states_.load(std::memory_order_relaxed); }
   departure(const departure&) = delete;
   departure& operator=(const departure&) = delete;
-  /// Collective; polls, for limit_ns of its watched time as a rule. After it nothing may be polled.
+  /// Collective; waits, polling, for limit_ns of watched time as a rule (patience.hpp). After it no
+  /// thread may poll.
   void leave(std::uint64_t limit_ns) noexcept;
 
-  /// In a wait for the barrier of that number: peer_dead if somebody has left before it, which is
-  /// said once.
+  /// To be asked in a wait for the barrier of that number: peer_dead if a rank has left before it,
+  /// which is logged once.
   status check_barrier(std::uint32_t number) noexcept;
-  /// True if somebody has left, or is about to, before this process: what concerns the waits.
-  /// relaxed: a hint, asked again in the next step.
+  /// True if a rank has left, or is about to, before this process; waits then ask the functions
+  /// below. relaxed: a hint, asked again in the next step.
   [[nodiscard]] bool news() const noexcept { return news_.load(std::memory_order_relaxed); }
-  /// In every step of a wait while there are news; heard: a message has come in it. peer_dead, said
-  /// once, when nobody has been heard for too long.
+  /// To be called in every step of a wait while news() is true. heard: a message came in this step.
+  /// peer_dead: no message has come for the exit limit, which is logged once.
   status in_wait(bool heard) noexcept;
   /// True if rank r has said that it leaves, so that its end is no death.
   [[nodiscard]] bool has_left(std::uint32_t r) const noexcept;
-  /// True if it has, and is gone.
+  /// True if it has said so, and its process has gone without the others.
   [[nodiscard]] bool is_gone(std::uint32_t r) const noexcept;
-  /// What was sent to it does not arrive any more. After has_left(r).
+  /// Notes that rank r is gone, so that messages to it do not arrive any more. After has_left(r).
   void note_gone(std::uint32_t r) noexcept;
 
  private:
@@ -70,17 +72,19 @@ class departure {
 
   engine& engine_;
   enum state : std::uint8_t { stays = 0, leaves, is_away };
-  // By rank; made with the first word. A word is handled by one thread and asked for by all;
-  // relaxed: nothing else is read because of it.
+  // By rank; made when the first rank is known to leave. One thread writes a state and all may read
+  // it; relaxed: nothing else is read because of it.
   std::atomic<std::atomic<std::uint8_t>*> states_{nullptr};
-  // Of all that leave: the fewest barriers, and the rank behind them; nobody: none.
+  // The fewest barriers that a leaving rank has begun (high half), and that rank; nobody: none
+  // leaves.
   static constexpr std::uint64_t nobody = ~0ull;
   std::atomic<std::uint64_t> first_{nobody};
-  std::atomic<std::uint32_t> away_{~0u};    // one that is gone; ~0: nobody is
-  watched_time waited_;                     // of all waits, since somebody has left
-  std::atomic<std::uint64_t> heard_ns_{0};  // waited_ when a wait last heard of anybody
+  std::atomic<std::uint32_t> away_{~0u};    // a rank that is gone; ~0: none is
+  watched_time waited_;                     // of all waits, since a rank has left
+  std::atomic<std::uint64_t> heard_ns_{0};  // waited_ when a wait last got a message
   std::atomic<bool> news_{false}, said_{false}, broken_{false}, away_passed_on_{false};
-  // What this process tells, and whom still; for the one thread that has set telling_.
+  // What this process tells, and the ranks that are yet to be told; for the thread that has set
+  // telling_.
   struct notice {
     std::uint32_t words[3];
     std::vector<std::uint32_t> untold;

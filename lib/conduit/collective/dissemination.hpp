@@ -1,17 +1,17 @@
 // The logic of a split-phase barrier by dissemination, without any communication: which word goes
-// to whom in which step, and what all the votes together say. barrier.hpp moves the words.
+// to which rank in which step, and what all votes say together. barrier.hpp moves the words.
 //
-//   step k (0 … ceil(log2 N) - 1): rank r sends what it knows to r + 2^k, waits for the same from r
-//   - 2^k.
+//   step k (0 … ceil(log2 N) - 1): rank r sends what it knows to rank r + 2^k,
+//                                  and waits for what rank r - 2^k knows
 //
 // What a process knows grows from its own vote to all votes: a step is sent when all before it have
-// been received. Votes may be counted twice; combine() does not mind.
+// been received. Votes may be counted twice, since combine() is idempotent.
 //
-// A word carries its phase, so nothing has to be cleared. Two sets of slots, by the phase's parity:
-// (D1) a process sends for phase p + 1 only when it has passed p, thus after all have notified p,
-// and (D2) nobody notifies p + 2 before it has passed p + 1, so that when a word for p + 2 arrives,
-// the one for p in the same slot has been read. Words of one slot come from one sender, in order of
-// phases.
+// A word carries its phase, so no slot has to be cleared. There are two sets of slots, one for each
+// parity of the phase. (D1) A process sends for phase p + 1 only when it has passed p, and thus
+// after all have notified p. (D2) No process notifies p + 2 before it has passed p + 1. So when a
+// word for p + 2 arrives, the one for p in the same slot has been read. The words of one slot come
+// from one sender, in the order of phases.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,18 @@
 
 namespace penstock::conduit {
 
-/// One process's side. Every function by one thread at a time; the slots may be written meanwhile.
+/// One process's side. One thread at a time calls its functions; the slots may be written
+/// meanwhile.
 class dissemination {
  public:
-  /// passed: how many barriers lie behind all processes already.
+  /// passed: the number of barriers that all processes have passed before.
   dissemination(std::uint32_t rank, std::uint32_t size, std::uint32_t passed = 0) noexcept
       : rank_(rank), size_(size), phase_(passed & phase_mask) {
     while (steps_ < barrier_steps_max && (std::uint64_t{1} << steps_) < size_) ++steps_;
   }
 
   [[nodiscard]] unsigned steps() const noexcept { return steps_; }
-  /// To whom step k goes.
+  /// The rank to which the step's word goes.
   [[nodiscard]] std::uint32_t partner(unsigned step) const noexcept {
     return static_cast<std::uint32_t>((rank_ + (std::uint64_t{1} << step)) % size_);
   }
@@ -42,9 +43,9 @@ class dissemination {
     received_ = sent_ = 0;
   }
 
-  /// Takes what has arrived in `slots`, and sends what that allows: send(link, to, parity, slot,
-  /// word) answers false if it could not, and is asked again next time. link numbers this process's
-  /// partners, slot is the place at the receiver. True when all have arrived.
+  /// Takes words that have arrived in `slots`, and sends those that may go then, by send(link, to,
+  /// parity, slot, word). link numbers this process's partners, slot is the place at the receiver.
+  /// If send() answers false, the next call of advance() tries again. True: all have arrived.
   template <class Send>
   bool advance(const barrier_slots& slots, Send&& send) noexcept {
     const unsigned parity = phase_ & 1;
@@ -61,9 +62,9 @@ class dissemination {
     }
   }
 
-  /// True while there are words that this process has still to send, for others to get on.
+  /// True while there are words that this process has yet to send, and that others wait for.
   [[nodiscard]] bool owes() const noexcept { return sent_ < steps_; }
-  /// After advance() said true.
+  /// The combined vote, after advance() was true.
   [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
 
  private:

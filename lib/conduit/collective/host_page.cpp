@@ -18,8 +18,8 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr std::size_t file_bytes = 4096;  // which takes a page, however wide it is
-// Nobody can cut it under its readers.
+constexpr std::size_t file_bytes = 4096;  // takes one page, also where pages are larger
+// With these no process can shorten the file under its readers.
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
@@ -40,7 +40,7 @@ std::unique_ptr<host_page> host_page::make() noexcept {
   std::unique_ptr<host_page> p(new (std::nothrow) host_page);
   if (!p) return nullptr;
   p->fd_ = ::memfd_create("penstock-host", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  // Its memory is committed now: a lack of it is no signal later.
+  // fallocate() commits the memory now, so that a lack of it cannot cause a signal later.
   if (p->fd_ < 0 || ::fallocate(p->fd_, 0, 0, file_bytes) != 0 ||
       ::fcntl(p->fd_, F_ADD_SEALS, seals) != 0 || !p->map(p->fd_))
     return nullptr;
@@ -54,7 +54,8 @@ host_page::ticket host_page::offer() const noexcept {
   return {.proof = whole_->proof, .pid = ::getpid(), .fd = fd_};
 }
 
-// What lies there may be anybody's file, if this process and rank 0 do not see the same numbers.
+// The path may name another file, if this process and rank 0 do not see the same process numbers.
+// So everything about the file is checked.
 std::unique_ptr<host_page> host_page::open(const ticket& t) noexcept {
   std::unique_ptr<host_page> p(new (std::nothrow) host_page);
   char path[64];

@@ -58,7 +58,8 @@ status meeting::run_counted(std::uint32_t generation) noexcept {
   barrier_vote all;
   const long_wait named(engine_.waits(), wait_for::barrier);
   for (unsigned empty = 0; credible;) {
-    // Who comes last polls too: messages are handled by who does nothing but barriers.
+    // The last process to arrive polls, too: one that does nothing but barriers must handle
+    // messages.
     if (const status s = engine_.wait_step(empty); s != status::ok) return s;
     const counting::look seen = count_->see(all);
     if (seen == counting::look::complete) return status::ok;

@@ -1,7 +1,7 @@
-// All processes meet: the plain blocking barrier of the C++ interface.
-// Dissemination: in round k each process tells the one 2^k places on, and waits for the one 2^k
-// places back. Where the processes have a page of their host (host_page.hpp) the first barrier goes
-// so, which connects them, and all later ones count arrivals there.
+// The blocking barrier of the C++ interface, by dissemination: in round k each process sends to the
+// one 2^k places on, and waits for the one 2^k places back. Where the processes share a page of
+// their host (host_page.hpp), only the first barrier goes so, which connects them, and all later
+// ones count arrivals in the page.
 #pragma once
 
 #include <atomic>
@@ -24,10 +24,10 @@ class meeting {
  public:
   /// Registers the arrival handler with e. Before start().
   explicit meeting(engine& e) noexcept;
-  /// Collective; polls meanwhile. One thread at a time, not from a handler. peer_dead: it can never
-  /// complete, since a process has left (departure.hpp); nor can any after it.
+  /// Collective; polls while it waits. One thread at a time may call it, and no handler. peer_dead:
+  /// a process has left (departure.hpp), so neither this barrier nor a later one can complete.
   status run() noexcept;
-  /// How many this process has begun.
+  /// The number of barriers that this process has begun.
   [[nodiscard]] std::uint32_t begun() const noexcept { return generation_; }
 
  private:
@@ -36,7 +36,7 @@ class meeting {
   static constexpr unsigned max_rounds = 32;
   engine& engine_;
   std::uint32_t generation_ = 0;
-  std::optional<counting> count_;  // from the second barrier on, if at all
+  std::optional<counting> count_;  // set after the first barrier, if there is a page of the host
   std::atomic<std::uint32_t> arrived_[max_rounds] =
       {};  // generations whose message of round k came
 };

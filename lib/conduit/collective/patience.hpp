@@ -1,11 +1,11 @@
-// How long whoever leaves waits for the others: for the exit limit, and while messages still arrive
-// for five times as long. On a busy host what was sent before may need longer than the limit to be
-// handled; who is sent to without end leaves all the same. Used by departure.cpp, and by
-// lib/gasnet/leave.cpp, whose timer asks from a signal's handler.
+// How long a process that leaves waits for the others: for the exit limit, and up to five times as
+// long while messages still arrive. On a busy host, earlier messages may need longer than the limit
+// to be handled; but a process to which others send without end leaves all the same. departure.cpp
+// uses it, and so does lib/gasnet/leave.cpp, whose timer asks in a signal handler.
 //
-// Also how long a wait has lasted as the waiter saw it. On a host that runs ten programs on each
-// core a process looks a few times a second, and so does the one that it waits for: silence between
-// two looks that are far apart says nothing.
+// It also has the time that a wait has lasted as far as the waiting process saw it. On a host that
+// runs ten programs on each core, a process looks a few times a second, and so does the one that it
+// waits for: silence between two looks that are far apart says nothing.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,22 @@ namespace penstock::conduit {
 
 class patience {
  public:
-  /// A message has come. Any thread.
+  /// Notes that a message has come. Any thread.
   void heard_at(std::uint64_t now_ns) noexcept { heard_.store(now_ns, std::memory_order_relaxed); }
-  /// True if it is not worth waiting any longer. Any thread; a signal's handler may ask.
+  /// True if the process shall wait no longer. Any thread or signal handler may ask.
   [[nodiscard]] bool over(std::uint64_t begin_ns, std::uint64_t limit_ns,
                           std::uint64_t now_ns) const noexcept {
     return now_ns - begin_ns > limit_ns && silent(begin_ns, limit_ns, now_ns);
   }
-  /// The same without the limit: nothing has come for a part of it, or it has been over for long.
+  /// The same without the limit: no message has come for half the limit, or five limits are over.
   [[nodiscard]] bool silent(std::uint64_t begin_ns, std::uint64_t limit_ns,
                             std::uint64_t now_ns) const noexcept {
-    // relaxed: a moment, and nothing else. Another thread's may be later than now.
+    // relaxed: nothing else is read because of it. Another thread's moment may be later than now.
     const std::uint64_t heard = heard_.load(std::memory_order_relaxed);
     return now_ns - begin_ns > most * limit_ns || heard + limit_ns / parts < now_ns;
   }
 
-  static constexpr unsigned most = 5;   ///< so many limits at most
+  static constexpr unsigned most = 5;   ///< limits that a process waits at most
   static constexpr unsigned parts = 2;  ///< silence for this part of the limit counts as an end
 
  private:

@@ -30,7 +30,7 @@ quiescence::~quiescence() {
     delete std::exchange(q, q->next);
 }
 
-// Of all domains: threads of this process send in several.
+// These two sum over all domains, since threads of this process may send in several.
 std::uint64_t quiescence::sent_to(std::uint32_t rank) const noexcept {
   std::uint64_t n = 0;
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
@@ -44,7 +44,8 @@ std::uint64_t quiescence::handled_of(std::uint32_t rank) const noexcept {
   return n;
 }
 
-// At the other rank. A request is counted when its handler has returned, so this one is not yet.
+// Runs at the other rank. A request is counted when its handler has returned, so the question
+// itself is not yet.
 void quiescence::on_question(void* self, token&, const std::uint32_t* args, std::byte*,
                              std::size_t) {
   auto& q = *static_cast<quiescence*>(self);
@@ -87,8 +88,8 @@ status quiescence::ask_until_handled(questions& all) noexcept {
           return status::peer_dead;
         if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
       }
-      // What other threads sent meanwhile may have been handled before what this call waits for:
-      // only when nothing but the question was sent do the numbers say which.
+      // Requests that other threads sent meanwhile may have been handled before those that this
+      // call waits for. So the numbers count only if nothing but the question was sent meanwhile.
       if (handled < q.sent || sent_to(q.rank) != q.sent + 1) all.of[left++].rank = q.rank;
     }
     all.count = left;
@@ -102,7 +103,7 @@ status quiescence::ask_until_handled(questions& all) noexcept {
 status quiescence::wait() noexcept {
   if (running != nullptr) return status::in_handler;
   for (unsigned empty = 0;
-       engine_.handed_.load(std::memory_order_relaxed) != 0;)  // those have not been counted yet
+       engine_.handed_.load(std::memory_order_relaxed) != 0;)  // they are not counted as sent yet
     if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
   auto all = std::make_unique<questions>();
   all->of = std::make_unique<question[]>(engine_.size());

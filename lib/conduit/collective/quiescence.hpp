@@ -1,6 +1,6 @@
-// Whether the others have handled what this process has sent: endpoint::quiet(). It asks each rank
-// that a request went to how many it has handled, until that is how many there are. Not collective:
-// nobody else calls anything; the others answer while they poll.
+// endpoint::quiet(): waits until the other ranks have handled all requests of this process. It asks
+// each rank that a request was sent to how many it has handled, until all are. It is not
+// collective: the other ranks answer while they poll.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,19 @@ class quiescence {
   ~quiescence();
   quiescence(const quiescence&) = delete;
   quiescence& operator=(const quiescence&) = delete;
-  /// Waits, polling. Any thread.
+  /// Waits until all requests sent so far have been handled, and polls meanwhile. Any thread.
   status wait() noexcept;
 
  private:
-  // One question to one rank.
+  // A question to one rank.
   struct question {
     std::uint32_t rank = 0;
     std::uint64_t sent = 0;  // requests to it when it was asked
     std::atomic<std::uint64_t> answer{none};
     static constexpr std::uint64_t none = ~0ull;
   };
-  // All questions of one call. A call that fails leaves them here: answers may still come.
+  // All questions of one call. A call that fails leaves them in abandoned_, since answers may still
+  // come.
   struct questions {
     std::unique_ptr<question[]> of;
     std::uint32_t count = 0;

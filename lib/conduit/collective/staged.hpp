@@ -1,16 +1,16 @@
 // The logic of a split-phase barrier in stages, for jobs of several hosts with several processes
-// each: what a host's processes say goes up to the first of them, the hosts' first ones disseminate
-// it among themselves, and what all said comes down. barrier.hpp moves the words: between
-// processes of a host by stores, so that only the middle stage uses the device, with as many words
-// a host as its steps, however many processes a host has.
+// each. The votes of a host's processes go up to its first process, the first processes of all
+// hosts disseminate them among themselves, and the combined vote comes down. barrier.hpp moves the
+// words: by stores between processes of a host, so that only the middle stage uses the device.
+// There each host sends one word a step, however many processes it has.
 //
-//   slot 0 … 15    step of the dissemination (dissemination.hpp), among the hosts' first ones
+//   slot 0 … 15    step of the dissemination (dissemination.hpp) among the hosts' first processes
 //   slot 16 … 30   child in the tree of the host (tree.hpp)
 //   slot 31        parent in it
 //
-// Nobody passes phase p before all have notified it, and who passes p has read all its words for p:
-// so nobody sends for p + 2, which takes having passed p + 1 and thus all having notified p + 1,
-// before every slot's word for p has been read.
+// No process passes phase p before all have notified it, and one that passes p has read all its
+// words for p. A process that sends for p + 2 has passed p + 1, so all have notified p + 1 and thus
+// passed p. So by then every slot's word for p has been read.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +29,11 @@ class staged {
   static constexpr unsigned most_steps = 16, radix = 15;
   static constexpr unsigned first_child = most_steps, parent_link = barrier_steps_max - 1;
   static_assert(first_child + radix == parent_link);
-  /// So many hosts can be.
+  /// The most hosts that a job may have.
   static constexpr std::uint32_t most_hosts = 1u << most_steps;
 
-  /// near: the ranks of this process's host, ascending, its own among them; leaders: the first ones
-  /// of all hosts, ascending, at most most_hosts.
+  /// near: the ranks of this process's host, in ascending order, its own among them. leaders: the
+  /// first ranks of all hosts, in ascending order, at most most_hosts.
   staged(std::uint32_t rank, std::span<const std::uint32_t> near,
          std::vector<std::uint32_t> leaders, std::uint32_t passed = 0)
       : near_(near.begin(), near.end()),
@@ -107,12 +107,12 @@ class staged {
   }
 
   ranks near_, leaders_;
-  std::uint32_t place_, host_;  // in near_, and its host's in leaders_
+  std::uint32_t place_, host_;  // this process's index in near_, and its host's in leaders_
   std::uint32_t phase_;
   unsigned children_ = 0, steps_ = 0;
-  unsigned gathered_ = 0, released_ = 0;  // children heard, children told
+  unsigned gathered_ = 0, released_ = 0;  // children whose word came; children that were sent one
   unsigned sent_ = 0, received_ = 0;      // steps
-  bool reported_ = true, told_ = true;    // to the parent, by the parent
+  bool reported_ = true, told_ = true;    // the word to the parent is sent; the parent's has come
   barrier_vote known_;
 };
 

@@ -1,11 +1,11 @@
-// The logic of a split-phase barrier by a tree of settable radix: what has arrived goes up, what
-// all said comes down. barrier.hpp moves the words. 2 (N - 1) words in all, where dissemination
-// sends N log2 N, but twice the depth.
+// The logic of a split-phase barrier by a tree of settable radix: votes go up, and the combined
+// vote comes down. barrier.hpp moves the words. It takes 2 (N - 1) words in all, where
+// dissemination takes N log2 N, but the tree goes up and down: twice its depth.
 //
-// Children of rank r: r · radix + 1 … r · radix + radix. Slot c of a process is its child c's, the
-// last one its parent's. A child sends for phase p + 1 after it has passed p, and it passed p
-// because its parent had read its word for p; the same holds downwards. So a slot is free when its
-// next word comes.
+// The children of rank r are ranks r · radix + 1 … r · radix + radix. Slot c of a process receives
+// from its child c, and the last slot from its parent. A child sends for phase p + 1 after it has
+// passed p, and it passed p after its parent had read its word for p; the same holds downwards. So
+// a slot is free when its next word comes.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class tree {
  public:
   static constexpr unsigned parent_link = barrier_steps_max - 1;
 
-  /// radix is taken into 1 … 31.
+  /// A radix outside 1 … 31 is clamped to that range.
   tree(std::uint32_t rank, std::uint32_t size, unsigned radix, std::uint32_t passed = 0) noexcept
       : rank_(rank), radix_(std::clamp(radix, 1u, parent_link)), phase_(passed & phase_mask) {
     const std::uint64_t first = std::uint64_t{rank} * radix_ + 1;
@@ -75,8 +75,8 @@ class tree {
   const unsigned radix_;
   std::uint32_t phase_;
   unsigned children_ = 0;
-  unsigned gathered_ = 0, released_ = 0;  // children heard, children told
-  bool reported_ = true, told_ = true;    // to the parent, by the parent
+  unsigned gathered_ = 0, released_ = 0;  // children whose word came; children that were sent one
+  bool reported_ = true, told_ = true;    // the word to the parent is sent; the parent's has come
   barrier_vote known_;
 };
 
