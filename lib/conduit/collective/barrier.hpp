@@ -40,7 +40,7 @@ class barrier {
   /// the barrier. Without this call all words travel as messages.
   void use_segment() noexcept;
 
-  /// Arrives. It does not wait for other ranks.
+  /// Arrives. It waits for no other rank to arrive, but the first times for connections.
   void notify(const barrier_vote& own) noexcept;
   /// True if all ranks have arrived; outcome is then the combined vote.
   bool try_pass(barrier_vote& outcome) noexcept;

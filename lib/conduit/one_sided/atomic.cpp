@@ -1,6 +1,6 @@
-// Remote atomics that this process cannot carry out itself: by the device, or by active message to
-// the target, whose handler uses the processor's atomics. The decision between them is a function
-// of a domain's type and operations and of what all devices can do, so all ranks decide alike.
+// Remote atomics that this process cannot carry out itself: the device does them, or a handler at
+// the target, by the processor's atomics. Which of the two depends on a domain's type and
+// operations and on what all devices can do, so all ranks decide alike.
 #include "penstock/atomic.hpp"
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace {
 using conduit::op_counter;
 using detail::atomic_call;
 
-// What the message carries; 32-bit words.
+// The arguments of the message, as 32-bit words.
 struct request_args {
   std::uint32_t op, type;
   void* word;
@@ -41,7 +41,7 @@ A read_args(const std::uint32_t* args) noexcept {
   return a;
 }
 
-// Carries out a request here; false: no such operation on that type.
+// Carries out a request in this process; false: the type has no such operation.
 template <class T>
 bool apply(const request_args& r, std::uint64_t& old) noexcept {
   using bits = detail::word_bits<T>;
@@ -113,7 +113,7 @@ constexpr std::uint32_t size_of(std::uint32_t type) noexcept {
   return type < 2 || type == 4 ? 4 : 8;
 }
 
-// At the target.
+// Runs at the target.
 void on_atomic(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   auto& e = *static_cast<conduit::engine*>(self);
   const auto r = read_args<request_args>(args);
@@ -136,7 +136,7 @@ void on_atomic(void* self, token&, const std::uint32_t* args, std::byte*, std::s
     fatal(1, "the answer to an atomic: %s", describe(s));
 }
 
-// Back at the requester.
+// Runs at the requester.
 void on_fetched(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   const auto a = read_args<answer_args>(args);
   if (a.old != nullptr) std::memcpy(a.old, &a.value, a.size == 4 ? 4 : 8);
@@ -148,7 +148,7 @@ status by_message(conduit::engine& e, const atomic_call& c, op_counter& count) n
   const request_args r{static_cast<std::uint32_t>(c.op), c.type, c.word, c.a, c.b, &count, c.old};
   std::uint32_t args[words<request_args>];
   std::memcpy(args, &r, sizeof r);
-  // relaxed: the message carries the order to whoever completes it
+  // relaxed: the message carries the order to the thread that completes it
   count.fetch_add(1, std::memory_order_relaxed);
   const conduit::outgoing m{.handler = conduit::rma_atomic,
                             .flags = conduit::wire::flag_system,
@@ -186,7 +186,7 @@ status by_device(conduit::engine& e, const atomic_call& c, op_counter& count) no
   }
 }
 
-// With segment everything: a word outside segments, by the processor of its rank.
+// With segment everything: an atomic on a word outside segments, by the processor of its rank.
 status anywhere(conduit::engine& e, const atomic_call& c, op_counter& count) noexcept {
   if (c.to != e.rank()) return by_message(e, c, count);
   const request_args r{
@@ -208,7 +208,7 @@ status begin(conduit::engine& e, const atomic_call& c, op_counter& count) noexce
   if (there.size() < c.size || offset > there.size() - c.size)
     return e.one_sided().everything() && at != 0 ? anywhere(e, c, count) : status::out_of_segment;
   if (c.device) return by_device(e, c, count);
-  // Mapped memory that no one has reached yet: the first time through here only.
+  // The memory can be mapped, but is not yet; later calls find it mapped and do not come here.
   if (std::byte* const base = e.segment_here(c.to)) {
     request_args r{
         static_cast<std::uint32_t>(c.op), c.type, base + offset, c.a, c.b, nullptr, nullptr};

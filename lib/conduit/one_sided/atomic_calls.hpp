@@ -1,4 +1,4 @@
-// Atomics as the engine begins them, for lib/gasnet (atomic.cpp).
+// How lib/gasnet begins atomics; atomic.cpp has the code.
 #pragma once
 
 #include "lib/conduit/channel/transfer_queue.hpp"
@@ -6,8 +6,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// Begins any atomic, counted in c while it is in flight; see transfers, whose atomics are the
-/// device's alone.
+/// Begins an atomic of any type and operation, which is counted in c while it is in flight; the
+/// statuses are those of transfers. (transfers::atomic() has only those that the device can do.)
 status begin_atomic(engine& e, const detail::atomic_call& call, op_counter& c) noexcept;
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,5 +1,5 @@
-// The C++ interface's put and get (penstock/rma.hpp) where memory is not mapped yet or never is,
-// and the handles.
+// The C++ interface's put and get (penstock/rma.hpp) for memory that is not mapped, or not yet, and
+// their handles.
 #include "penstock/heap.hpp"
 #include "penstock/rma.hpp"
 

@@ -1,4 +1,4 @@
-// How operations with a handle begin; for remote_memory.cpp and atomic.cpp.
+// How operations with a handle begin. remote_memory.cpp and atomic.cpp include it.
 #pragma once
 
 #include "lib/conduit/engine.hpp"
@@ -7,7 +7,8 @@
 
 namespace penstock::PENSTOCK_ABI {
 
-// Starts by go(counter) with an operation of this thread; one that is complete at once is not kept.
+// Starts an operation of this thread by go(counter). An operation that is complete at once is given
+// back, and the handle then has its status only.
 template <class Start>
 operation remote_memory::start(Start&& go) noexcept {
   conduit::transfer_ops& mine = engine_->one_sided().my_ops();

@@ -10,7 +10,7 @@
 #include "lib/conduit/one_sided/rma_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-// What every operation asks first. here: where `at` is mapped, or null.
+// The checks that every operation begins with. here: the address at which `at` is mapped, or null.
 status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept {
   here = nullptr;
   if (running != nullptr) [[unlikely]]
@@ -49,8 +49,9 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   count_shared(counts.put_bytes, bytes);
   if (engine_.trace_ != nullptr) engine_.trace_->event("put", "put", to, 0, bytes);
   if (bytes <= max_inline_ && !everything_) return put_inline(to, dest, src, bytes, c);
-  // What is larger than a copy in a chunk leaves from its place; then a caller who wants the source
-  // back at once waits for the whole operation, since a write has left when it has arrived.
+  // A source larger than a bounce chunk is sent without a copy. A caller that wants it back at once
+  // then waits for the whole operation, since only a write's completion says that its source was
+  // read.
   op_counter local{0};
   const bool wait_here =
       r == reuse::on_return && bytes > std::max<std::size_t>(put_bounce_, max_inline_);
@@ -75,7 +76,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   return s;
 }
 
-// The shortest way: the source is free again when this returns.
+// The shortest way of a put: the device copies the source, so the caller may change it on return.
 status transfers::put_inline(rank_id to, void* dest, const void* src, std::size_t bytes,
                              op_counter& c) noexcept {
   peer& p = channel(to);
@@ -145,7 +146,7 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
   std::memcpy(args + 2, &length, 8);
   std::memcpy(args + 4, &counter, 8);
   args[6] = static_cast<unsigned char>(value);
-  // relaxed: the message carries the order to whoever completes it
+  // relaxed: the message carries the order to the thread that completes it
   c.fetch_add(1, std::memory_order_relaxed);
   const status s = engine_.request(
       to, {.handler = rma_set, .flags = wire::flag_system, .nargs = 7, .args = args});
@@ -198,7 +199,8 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
 // ---- the queue ----
 
 // Sends the piece in as many work requests as the device's longest message makes necessary; the
-// last one holds what it needs. On a failure all is given back once nothing is in flight.
+// last one's record holds what the piece needs. On a failure all is given back once nothing is in
+// flight.
 status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
                        op_counter& c) noexcept {
   std::uint32_t rkey = p.segment_rkey;

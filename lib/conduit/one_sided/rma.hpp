@@ -1,18 +1,17 @@
 // One-sided operations of an engine: put, get, set (memset) and the device's atomics, to memory in
-// the segments of other processes and of this one. Used by remote_memory.cpp (the C++ interface),
-// by atomic.cpp and by lib/gasnet. Not here: handles
-// (rma_ops.hpp); callers bring the counter that tells them of
-// completion.
+// the segments of other processes and of this one. remote_memory.cpp (the C++ interface),
+// atomic.cpp and lib/gasnet use it. It knows no handles (rma_ops.hpp): callers bring the counter
+// that tells them of completion.
 //
-// Where the segment is mapped (same host, or own) every operation is a copy, complete when the call
-// returns. On a verbs device:
+// Where the segment is mapped (on the same host, or in this process) every operation is a copy, and
+// complete when the call returns. On a verbs device:
 //
 //   put  inline         up to the device's limit
-//        zero copy      from the own segment or registered heap
+//        zero copy      from this process's segment or its registered heap
 //        bounce chunk   (ReqSB) from elsewhere up to PUT_BOUNCE_LIMIT; from the segment too if the
 //                       caller wants the source back at once
 //        firehose       larger, region by region; or a temporary registration without firehose
-//        bounce chunks  one after the other where memory cannot be registered: slower, complete
+//        bounce chunks  one after the other where memory cannot be registered; slower
 //   get  the same with RDMA READ, without inline; up to slot_bytes through a small slot
 //   set  a put of a filled chunk; larger by active message
 //
@@ -20,20 +19,21 @@
 // on the direct path the kernel copies from process to process; on a verbs device a remote firehose
 // gives the key (rma_everything.cpp); and messages carry what neither can reach.
 //
-// They have a queue pair of their own to each peer and domain (lane_rma), made when first needed.
-// On the requests' queue pair a small request would wait until a megabyte in front of it has left,
-// reads would count against the requests' send queue, and posting would contend for one owner; as
-// requests order nothing but themselves, the second queue pair costs only its memory. A put that
-// has completed is in the target's memory, since the device delivers its writes before any later
-// completion there.
+// Transfers have a queue pair of their own to each peer and domain (lane_rma), which is made when
+// it is first needed. On the requests' queue pair a small request would wait until a megabyte in
+// front of it has been sent, reads would count against the requests' send queue, and all threads
+// that post would contend for one owner. Requests are ordered among themselves only, so the second
+// queue pair costs nothing but its memory. A put that has completed is in the target's memory,
+// since the device delivers its writes before any later completion there.
 //
 // Why nothing waits for ever: whatever a transfer waits for (queue room, chunk, slot, lease,
-// ticket) is given back by completions of transfers or of messages, which reap() and poll see; it
-// holds nothing but its own piece's meanwhile, and no transfer's completion needs anything. A
-// peer's key is taken last, and no handler runs until what it is for has been posted (W-b): a peer
-// that waits for its key to come back (firehose/remote.hpp, R-a) waits for completions only.
+// ticket) is given back by completions of transfers or of messages, which reap() and poll see.
+// Meanwhile the transfer holds only what its own piece needs, and no transfer's completion needs
+// anything. A peer's key is taken last, and no handler runs until the work request that uses the
+// key has been posted (W-b). So a peer that waits for its key to come back (firehose/remote.hpp,
+// R-a) waits for completions only.
 //
-// Threads: any, several at once, but not from handlers.
+// Threads: any thread may call, several at once, but no handler.
 #pragma once
 
 #include <cstddef>
@@ -76,13 +76,13 @@ class transfers final : public long_sources {
   transfers(const transfers&) = delete;
   transfers& operator=(const transfers&) = delete;
 
-  // All of these start an operation, and may wait (polling, which runs handlers) for room. Each
-  // piece in flight is counted in c, which must stay until it is zero again; on the mapped path
-  // nothing is.
+  // Each of these starts an operation, and may wait (polling, which runs handlers) for room. Each
+  // piece in flight is counted in c, which must live until it is zero again; mapped memory has no
+  // pieces in flight.
   //   ok              started, or complete if c did not change
   //   bad_rank, out_of_segment, in_handler, shut_down   nothing was started
   //   device_error    pieces started before it are still counted in c
-  // Cost: mapped a copy; otherwise a post for each piece, no allocation, no lock.
+  // Cost: a copy if the memory is mapped; otherwise a post for each piece, no allocation, no lock.
 
   /// dest: in `to`'s segment, in its address space. src: anywhere, also read-only memory.
   status put(rank_id to, void* dest, const void* src, std::size_t bytes, reuse r,
@@ -97,44 +97,48 @@ class transfers final : public long_sources {
   status atomic(rank_id to, device_atomic op, void* dest, std::uint64_t a, std::uint64_t b,
                 std::uint64_t* old, op_counter& c) noexcept;
 
-  /// ok if one of these to `to` finds room at this moment, else what it is short of: who must not
-  /// wait asks first. A hint: other threads may take the room, and registrations may wait for
-  /// theirs. Does what makes room, and runs no handler.
+  /// ok if one of these operations to `to` finds room at this moment, else what it is short of; for
+  /// callers that must not wait. A hint: other threads may take the room, and a registration may
+  /// still wait. It looks for completions that make room, and runs no handler.
   status room_for_one(rank_id to) noexcept;
 
-  /// Waits, polling, until c is zero. What was fetched is visible then.
+  /// Waits, polling, until c is zero. Fetched bytes are visible then.
   status wait(const op_counter& c) noexcept;
-  /// As wait(), for a counter that is about to go: only completion ends it.
+  /// As wait(), for a counter whose lifetime is about to end: it returns only when c is zero.
   void settle(const op_counter& c) noexcept;
-  /// P1 test  acquire c  <- R1 (rma.cpp): what was fetched is there
+  /// P1 test  acquire c  <- R1 (rma.cpp): fetched bytes are there
   [[nodiscard]] static bool done(const op_counter& c) noexcept {
     return c.load(std::memory_order_acquire) == 0;
   }
-  /// Looks for completions. Any thread, any time; runs no handler. How many were found.
+  /// Looks for completions, and returns their number. Any thread may call it at any time; it runs
+  /// no handler.
   unsigned reap() noexcept;
 
   /// Before the engine starts, on all ranks alike: puts and gets may go to any memory of a rank.
   void allow_everything() noexcept { everything_ = true; }
   [[nodiscard]] bool everything() const noexcept { return everything_; }
-  /// (R-a) True while a peer may hold a key to memory of this process that has changed: until then
-  /// nothing may be sent that tells others of the change. Two loads where keys are given.
+  /// (R-a) True while a peer may hold a key to memory of this process whose pages have changed.
+  /// Meanwhile no message may be sent, since it might tell others of the change. Costs two loads
+  /// where keys are given to peers.
   [[nodiscard]] bool must_settle() const noexcept {
     return remote_ != nullptr && remote_->must_settle();
   }
-  /// Waits until that is over, where no handler may run. Any thread.
+  /// Waits until must_settle() is false, without running handlers. Any thread.
   void settle_in_handler() noexcept;
-  /// What remote firehoses say to each other. Any thread, any time; runs no handler.
+  /// Sends and takes the control messages of remote firehoses. Any thread may call it at any time;
+  /// it runs no handler.
   void progress() noexcept;
 
   /// True if every process can do atomics on 64-bit words by the device, and they are not mapped.
   [[nodiscard]] bool device_atomics() const noexcept { return device_atomics_; }
-  /// Where segments are mapped, by rank; filled in as they become so. Null before start().
+  /// Where segments are mapped, by rank; an entry is filled in when its segment is mapped. Null
+  /// before start().
   [[nodiscard]] detail::window* windows() noexcept { return windows_.get(); }
-  /// r's segment is mapped at base.
+  /// Notes that r's segment is mapped at base.
   void note_mapped(rank_id r, std::byte* base) noexcept;
-  /// From here on no segment is taken to be mapped: calls come to the engine, which refuses them.
+  /// Forgets all mappings, so that calls come to the engine, which refuses them.
   void forget_mapped() noexcept;
-  /// The calling thread's table of operations. About a nanosecond.
+  /// The calling thread's table of operations. Takes about a nanosecond.
   transfer_ops& my_ops() noexcept {
     const std::uint32_t tag = thread_tag();
     auto& mine = ops_[tag - 1];
@@ -142,27 +146,27 @@ class transfers final : public long_sources {
       mine = std::make_unique<transfer_ops>(tag);
     return *mine;
   }
-  /// An operation that is complete goes back to its table. Any thread.
+  /// Gives a complete operation back to its table. Any thread.
   void give(transfer_op& op) noexcept { ops_[op.owner - 1]->give(op, thread_tag()); }
-  /// malloc over registered memory, for the program; made by the first call. Any thread.
+  /// The program's heap of registered memory, which the first call makes. Any thread.
   result<memreg::lasting_heap*> heap(memreg::heap_maker make);
   bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept override;
   void release_source(std::uint16_t held) noexcept override;
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
-  /// The rights to others' memory, with segment everything; else null.
+  /// The keys to others' memory, with segment everything; else null.
   [[nodiscard]] const firehose::remote_firehoses* rights() const noexcept { return remote_; }
 
  private:
   friend class engine;
   friend class departure;
-  // Whose queue pairs the calling thread uses: with segment everything those of the first domain,
-  // whose lines remote firehoses speak on.
+  // The domain whose queue pairs the calling thread uses: with segment everything the first one, on
+  // whose queue pairs remote firehoses send control messages; else the thread's own.
   [[nodiscard]] domain& home() noexcept;
   unsigned reap(domain& d) noexcept;
   [[nodiscard]] peer& channel(rank_id r) noexcept;
   [[nodiscard]] queues::chunk_pool& chunks() noexcept;
-  // One side of a piece of a transfer, in this process.
+  // The local side of a piece of a transfer.
   struct part {
     std::uint64_t at = 0;
     std::uint32_t lkey = 0;
@@ -175,9 +179,9 @@ class transfers final : public long_sources {
   result<void> open();
   void describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept;
   void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
-  /// All have said where their segments are.
+  /// Called when all ranks have said where their segments are.
   void know_segments();
-  /// The queue pairs are gone.
+  /// Called when the queue pairs have been destroyed.
   void close() noexcept;
   void attach(peer& p);
   [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
@@ -222,13 +226,13 @@ class transfers final : public long_sources {
 
   engine& engine_;
   std::unique_ptr<detail::window[]> windows_;
-  std::unique_ptr<transfer_ops> ops_[max_threads];  // each its thread's own
+  std::unique_ptr<transfer_ops> ops_[max_threads];  // by thread, whose own it is
   bool device_atomics_ = false;
   bool everything_ = false;
   firehose::remote_firehoses* remote_ = nullptr;  // everywhere_'s
   std::uint8_t reads_ = 1;                        // reads and atomics in flight on one queue pair
   std::uint32_t depth_ = 0, max_inline_ = 0;
-  bool shares_tickets_ = false;  // a transfer takes one of domain::transfer_room
+  bool shares_tickets_ = false;  // a transfer takes a ticket of domain::transfer_room
   std::size_t put_bounce_ = 0, get_bounce_ = 0, max_piece_ = 0;
   std::unique_ptr<queues::chunk_pool> slots_;
   std::unique_ptr<memreg::arena> memory_;
@@ -238,10 +242,10 @@ class transfers final : public long_sources {
     firehose::lease lease;
     memreg::temporary registration;
   };
-  std::unique_ptr<held_source[]> held_;  // of Longs that are on their way
+  std::unique_ptr<held_source[]> held_;  // for Longs under way
   std::unique_ptr<index_pool<build_mode>> held_free_;
   std::unique_ptr<everywhere> everywhere_;
-  std::unique_ptr<memreg::program_heap> program_heap_;  // null: malloc's memory is like any other
+  std::unique_ptr<memreg::program_heap> program_heap_;  // null: malloc's memory is not registered
   std::atomic<const memreg::lasting_heap*> heap_seen_{nullptr};
   std::mutex heap_lock_;
   std::unique_ptr<memreg::lasting_heap> heap_;  // (heap_lock_)

@@ -1,5 +1,5 @@
-// Segment everything where no key can be had and the kernel may not copy: puts and gets as
-// messages. See rma.hpp.
+// Segment everything where there is no key and the kernel may not copy: puts and gets by messages.
+// See rma.hpp.
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
@@ -10,7 +10,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// Word pairs of a message's arguments.
+// Splits 64-bit words into pairs of argument words.
 void pack(std::uint32_t* to, std::initializer_list<std::uint64_t> words) noexcept {
   for (const std::uint64_t w : words) {
     *to++ = static_cast<std::uint32_t>(w);
@@ -35,7 +35,7 @@ status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byt
                .args = args};
     m.payload = from;
     m.bytes = n;
-    // relaxed: the message carries the order to whoever completes it
+    // relaxed: the message carries the order to the thread that completes it
     c.fetch_add(1, std::memory_order_relaxed);
     if (const status s = engine_.request(to, m); s != status::ok) {
       c.fetch_sub(1, std::memory_order_relaxed);
@@ -74,7 +74,7 @@ void answer(engine& e, const outgoing& m) noexcept {
 
 }  // namespace
 
-// At the target: args: destination, counter.
+// Runs at the target. args: destination, counter.
 void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte* payload,
                        std::size_t bytes) {
   auto& t = *static_cast<transfers*>(self);
@@ -85,7 +85,7 @@ void transfers::on_put(void* self, token&, const std::uint32_t* args, std::byte*
          {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 2});
 }
 
-// At the target: args: source, destination at the requester, bytes, counter.
+// Runs at the target. args: source, destination at the requester, bytes, counter.
 void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   auto& t = *static_cast<transfers*>(self);
   const auto bytes = word_pair(args, 4);
@@ -103,14 +103,12 @@ void transfers::on_get(void* self, token&, const std::uint32_t* args, std::byte*
   answer(t.engine_, m);
 }
 
-// Back at the requester: args: destination, counter.
+// Runs at the requester. args: destination, counter.
 void transfers::on_got(void*, token&, const std::uint32_t* args, std::byte* payload,
                        std::size_t bytes) {
   std::memcpy(address_pair<void>(args, 0), payload, bytes);
   // R1 complete  release counter  -> P1
   address_pair<op_counter>(args, 2)->fetch_sub(1, std::memory_order_release);
 }
-
-// FIREHOSE_VERBOSE: what the caches have done.
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

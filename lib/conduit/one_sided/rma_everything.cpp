@@ -17,7 +17,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint32_t most_receives = 16, least_receives = 6;
-// What peers together may keep registered here, unless FIREHOSE_M says otherwise.
+// Bytes that all peers together may keep registered here, unless FIREHOSE_M says otherwise.
 constexpr std::uint64_t chosen_m = std::uint64_t{1} << 30;
 
 std::uint64_t memory_for_peers(const settings& s, std::uint32_t on_host, bool device_pins) {
@@ -122,7 +122,7 @@ status everywhere::send(unsigned rank, std::span<const std::byte> body) noexcept
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
     return engine_.connect(p, lane_rma);
   line& l = lines_[rank];
-  // One sender at a time; receivers only add. relaxed: the frames carry the order.
+  // There is one sender at a time, and receivers only add. relaxed: the frames carry the order.
   if (l.credits.load(std::memory_order_relaxed) == 0) return status::no_credit;
   frame f;
   f.kind = frame_kind::message;
@@ -175,7 +175,7 @@ void everywhere::handle(peer& p, const frame& f) noexcept {
     engine_.peer_failed(p, engine::malformed);
 }
 
-// Frames that only return receives, to whom half of them are owed.
+// Sends frames that only return receives, to peers to which N/2 or more are owed.
 void everywhere::return_owed() noexcept {
   owing_.store(false, std::memory_order_relaxed);
   for (std::uint32_t r = 0; r < engine_.size_; ++r) {
@@ -197,7 +197,7 @@ void everywhere::progress() noexcept {
   remote_->progress();
 }
 
-// ---- what transfers do with it ----
+// ---- the functions of transfers ----
 
 void transfers::make_room_for_peers(firehose::pool_settings& f) const {
   const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
@@ -227,7 +227,7 @@ void transfers::progress() noexcept {
   if (everywhere_) everywhere_->progress();
 }
 
-// Nothing is known of the range but that it lies in no segment.
+// The checks for a range that lies in no segment.
 status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
                                  std::byte*& here) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(at);
@@ -238,8 +238,8 @@ status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
   return status::ok;
 }
 
-// (R-a): what is sent now may tell of a change of this process's memory. Every operation comes here
-// before it holds anything.
+// (R-a) Waits until no peer holds a key to changed memory of this process: a message sent now might
+// tell others of the change. Every operation comes here before it holds anything.
 status transfers::settle_changes() noexcept {
   if (!must_settle()) [[likely]]
     return status::ok;
@@ -252,7 +252,7 @@ status transfers::settle_changes() noexcept {
   return status::ok;
 }
 
-// The same for a reply: its handler may have changed memory that a peer holds a key to. The key
+// The same for a reply, whose handler may have changed memory that a peer holds a key to. The key
 // comes back by control messages and completions, for which no handler has to run.
 void transfers::settle_in_handler() noexcept {
   long_wait named(engine_.waits(), wait_for::old_keys);
@@ -262,8 +262,9 @@ void transfers::settle_in_handler() noexcept {
   }
 }
 
-// The key for as much of local's piece as a segment or a remote firehose covers; unsupported: the
-// peer cannot give one. Last of what a piece needs; see push().
+// Finds the key for local's piece, and cuts the piece to what a remote firehose covers.
+// unsupported: the peer cannot give a key. The key is the last thing that a piece takes; see
+// push().
 status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
                       std::uint32_t& rkey) noexcept {
   if (engine::in_segment(p, reinterpret_cast<void*>(remote), local.bytes)) return status::ok;
@@ -292,7 +293,7 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
   return status::ok;
 }
 
-// Direct path: the kernel copies; messages do where it is forbidden to.
+// Copies to or from another process of this host: the kernel does so, or messages where it may not.
 status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes,
                            bool write, op_counter& c) noexcept {
   peer& p = engine_.peers_[to];

@@ -1,19 +1,19 @@
-// Segment everything on a verbs device: the channel on which remote firehoses speak, and the object
-// that holds them. Used by rma*.cpp alone.
+// Segment everything on a verbs device: the channel for control messages of remote firehoses, and
+// the object that holds these. Only rma*.cpp use it.
 //
 // The channel is the queue pair of one-sided operations: a control message is a SEND of one slot
-// into a ring of receives that each side keeps posted, outside the credits of active messages.
+// into a ring of receives that each side keeps posted. It costs no credits of active messages.
 //
 //   frame: returned (receives given back) | kind | body
 //
-// Flow (invariant 1: no SEND finds no receive): of R receives posted for a peer it may fill N = R-2
-// before some are returned. Returns ride on messages; when N/2 are owed and nothing goes that way,
-// a frame of its own returns them. Such a frame costs nothing: at most two are on their way at a
-// time, since each stands for N/2 messages that the other can only have sent having taken the one
-// before.
+// Flow (invariant 1: every SEND finds a receive): of the R receives posted for a peer, the peer may
+// fill N = R-2 before some are returned. Returns travel with messages; when N/2 are owed and no
+// message goes that way, a frame of its own returns them. Such a frame needs no receive of the N:
+// at most two are under way at a time, since each returns N/2 receives, and the other side can fill
+// that many only after it has taken the frame before.
 //
-// Who with whom: any thread sends (remote_firehoses lets one in at a time), one at a time receives.
-// What is short of something is sent by a later progress().
+// Who with whom: any thread sends (remote_firehoses lets one in at a time), and one at a time
+// receives. A message that finds no room is sent by a later progress().
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// The 8 bytes, or the address, whose halves are the arguments i and i + 1 of a message.
+/// The 8 bytes whose halves are the arguments i and i + 1 of a message; address_pair() returns them
+/// as an address.
 inline std::uint64_t word_pair(const std::uint32_t* args, unsigned i) noexcept {
   return std::uint64_t{args[i + 1]} << 32 | args[i];
 }
@@ -38,13 +39,13 @@ class everywhere {
  public:
   explicit everywhere(transfers& t, engine& e) noexcept : transfers_(t), engine_(e) {}
   ~everywhere();
-  /// Makes the completion queue of what is received, and the firehoses over pool.
+  /// Makes the completion queue of receives, and the remote firehoses over pool.
   result<void> open(firehose::pool& pool, const firehose::remote_settings& s);
 
   void describe_queue(ibv_qp_init_attr& init) const noexcept;
-  /// p's queue pair is made: posts its receives.
+  /// Called when p's queue pair is made: posts its receives.
   void attach(peer& p);
-  /// firehose::control_channel.
+  /// Sends a control message (firehose::control_channel).
   status send(unsigned rank, std::span<const std::byte> body) noexcept;
   void progress() noexcept;
   [[nodiscard]] firehose::remote_firehoses& remote() noexcept { return *remote_; }
@@ -59,8 +60,8 @@ class everywhere {
   };
   static_assert(sizeof(frame) == 64);
   struct line {
-    std::atomic<std::uint32_t> credits{0};  // receives of the peer that may be filled
-    std::atomic<std::uint32_t> owed{0};     // receives of ours to return
+    std::atomic<std::uint32_t> credits{0};  // the peer's receives that this process may fill
+    std::atomic<std::uint32_t> owed{0};     // this process's receives that it has to return
     memreg::piece memory;                   // the posted receives; written once, by attach()
   };
 
@@ -77,7 +78,7 @@ class everywhere {
   std::unique_ptr<line[]> lines_;          // by rank
   std::unique_ptr<firehose::remote_firehoses> remote_;
   op_counter in_flight_{0};
-  std::atomic<bool> owing_{false};  // some line owes N/2 or more
+  std::atomic<bool> owing_{false};  // a line owes N/2 or more
   alignas(cache_line) queue_owner receiving_;
 };
 

@@ -1,4 +1,4 @@
-// How one-sided operations wait for what they are short of; for rma*.cpp.
+// How one-sided operations wait for what they are short of. Only rma*.cpp include it.
 #pragma once
 
 #include "lib/conduit/engine.hpp"
@@ -6,21 +6,21 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// Gets and atomics whose bytes land in memory of ours first: how large these slots are.
+// The size of a slot, in which the bytes of small gets and of atomics land before they are copied.
 inline constexpr std::uint32_t slot_bytes = 64;
 
 inline domain& transfers::home() noexcept {
   return everything_ ? engine_.domains_[0] : engine_.my_domain(thread_tag());
 }
 
-// Bounce chunks are the first domain's, for all.
+// Transfers of all domains take bounce chunks from the first domain's pool.
 inline queues::chunk_pool& transfers::chunks() noexcept {
   return *engine_.domains_[0].queues->request_chunks;
 }
 
 inline peer& transfers::channel(rank_id r) noexcept { return home().peers[r]; }
 
-// Repeats what is short of something, polling in between.
+// Repeats attempt() while it is short of something, and polls in between.
 template <class Try>
 status transfers::retry(Try&& attempt) noexcept {
   status s = attempt();

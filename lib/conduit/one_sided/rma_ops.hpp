@@ -1,17 +1,18 @@
 // Operations in flight as the C++ interface's handles see them: a table for each thread, with two
-// standing counters for its implicit puts and gets. Used by remote_memory.cpp and atomic.cpp.
+// standing counters for its implicit puts and gets. remote_memory.cpp and atomic.cpp use it.
 //
 //   blocks_ -> [op op op …] -> …        free_ -> op -> op      (owner)
 //                                        returned_ -> op -> op  (any thread pushes, owner takes
 //                                        all)
 //
-// Who with whom: a thread takes operations from its own table only. Any thread may wait for one and
-// give it back: its own go to free_, others' to returned_ by compare-and-swap; as the owner takes
-// returned_ whole, there is no ABA. A generation grows with each use, so that a handle that was
-// waited for already cannot pass for another. Memory: tables grow by blocks when a thread has more
-// in flight than ever before, and go with the engine, since a late completion may point into them;
-// a thread that has ended leaves its table to the next with its number. Nothing else allocates;
-// nothing locks. Cost: none of a take or give by the owner is an RMW.
+// Who with whom: a thread takes operations from its own table only. Any thread may wait for an
+// operation and give it back: its owner puts it to free_, other threads to returned_ by
+// compare-and-swap. The owner takes the whole list returned_, so there is no ABA problem. A
+// generation grows with each use, so that a handle that was waited for already cannot pass for
+// another one. Memory: a table grows by a block when its thread has more operations in flight than
+// ever before. It lives as long as the engine, since a late completion may point into it; the next
+// thread that gets the number of an ended thread gets its table, too. Nothing else allocates, and
+// nothing locks. Cost: take() and give() by the owner make no RMW.
 #pragma once
 
 #include <atomic>
@@ -25,15 +26,15 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// What a handle points to.
+/// The object that a handle points to.
 struct transfer_op {
   op_counter pending{0};
-  std::uint32_t generation = 1;  // (who holds the handle)
+  std::uint32_t generation = 1;  // (the thread that holds the handle)
   std::uint32_t owner = 0;       ///< tag of the thread whose table it is in
   transfer_op* next = nullptr;   // (free_ or returned_)
 };
 
-/// One thread's table. All but give() by its thread.
+/// One thread's table. Only its thread may call its functions, but for give().
 class transfer_ops {
  public:
   explicit transfer_ops(std::uint32_t tag) noexcept : tag_(tag) {}
@@ -46,7 +47,7 @@ class transfer_ops {
     free_ = op.next;
     return op;
   }
-  /// Any thread; nothing is in flight on op any more.
+  /// Gives op back, on which nothing is in flight any more. Any thread; caller: its tag.
   void give(transfer_op& op, std::uint32_t caller) noexcept {
     ++op.generation;
     if (caller == tag_) {
@@ -63,7 +64,7 @@ class transfer_ops {
 
   op_counter& puts() noexcept { return region != nullptr ? region->pending : puts_; }
   op_counter& gets() noexcept { return region != nullptr ? region->pending : gets_; }
-  /// Those outside access regions.
+  /// The counters outside access regions.
   [[nodiscard]] const op_counter& standing_puts() const noexcept { return puts_; }
   [[nodiscard]] const op_counter& standing_gets() const noexcept { return gets_; }
 

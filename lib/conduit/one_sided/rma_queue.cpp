@@ -10,7 +10,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr unsigned batch = 16;
-// Looks for completions between two polls of all queues, in the waits for an operation.
+// In waits for an operation: looks for completions for each poll of all queues.
 constexpr unsigned looks_a_step = 8;
 
 }  // namespace
@@ -18,7 +18,7 @@ constexpr unsigned looks_a_step = 8;
 status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
   if (!r.remote) [[likely]]
     return retry([&]() noexcept { return try_push(p, wr, r); });
-  // (W-b) With a peer's key in hand no handler runs: completions alone make room.
+  // (W-b) While this thread holds a peer's key no handler may run; completions alone make room.
   status s = try_push(p, wr, r);
   if (!is_short(s)) return s;
   long_wait named(engine_.waits(), wait_for::sends, p.rank);
@@ -39,7 +39,7 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
       (shares_tickets_ && !p.home->transfer_room.try_take(queues::room_share::all))) [[unlikely]] {
     s = status::no_space;
   } else {
-    // relaxed: who completes it has seen the completion, which the post precedes
+    // relaxed: the thread that completes it has seen the completion, which the post precedes
     r.counter->fetch_add(1, std::memory_order_relaxed);
     if (const int e = p.transfers->post(p.lanes[lane_rma].qp, wr, p.rank, std::move(r)); e != 0)
         [[unlikely]]
@@ -87,8 +87,8 @@ unsigned transfers::reap(domain& d) noexcept {
                     r.copy_bytes);
       op_counter* const counter = r.counter;
       release(r);
-      // R1 complete  release counter  -> P1: what was fetched is there. The counter may be gone
-      // after this.
+      // R1 complete  release counter  -> P1: fetched bytes are there. The counter may be gone after
+      // this.
       counter->fetch_sub(1, std::memory_order_release);
     });
   }
@@ -110,14 +110,14 @@ status transfers::wait(const op_counter& c) noexcept {
   if (done(c)) return status::ok;
   const long_wait named(engine_.waits(), wait_for::transfers);
   for (unsigned empty = 0, looks = 0; !done(c);) {
-    // Mostly the completion is what comes next: all the rest is looked at more seldom.
+    // Mostly the completion comes next, so the other queues are polled more seldom.
     if (reap() != 0 || ++looks % looks_a_step != 0) continue;
     if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
   }
   return status::ok;
 }
 
-// As wait(), for a counter that is about to go: nothing but completions counts.
+// As wait(), but it returns only when c is zero: a failed wait is repeated.
 void transfers::settle(const op_counter& c) noexcept {
   while (wait(c) != status::ok && !done(c)) {
   }

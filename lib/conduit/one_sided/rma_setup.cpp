@@ -1,4 +1,4 @@
-// How one-sided operations come to be and go: queues, slots and the registration cache of an
+// Opens and closes what one-sided operations use: queues, slots and the registration cache of an
 // endpoint. See rma.hpp.
 #include <algorithm>
 #include <cerrno>
@@ -10,11 +10,11 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// Gets and atomics whose bytes land in memory of ours first: how many at a time.
+// The number of slots, and so of small gets and atomics in flight.
 constexpr std::uint32_t slot_count = 512;
-// Registrations that Longs on their way have a hold of; the payloads of more are copied.
+// Most registrations that Longs under way hold; the payloads of further Longs are copied.
 constexpr std::uint32_t most_held = 256;
-// Reads that one queue pair has in flight; more only cost the target's device memory.
+// Most reads in flight on one queue pair; more would only cost the target's device memory.
 constexpr int most_reads = 16;
 
 }  // namespace
@@ -51,7 +51,7 @@ void transfers::forget_mapped() noexcept {
 
 void transfers::close() noexcept {
   report();
-  // What was in flight when the job ended gives its leases back first.
+  // Transfers that were in flight when the job ended give their leases back first.
   for (peer& p : engine_.peers_) p.transfers.reset();
   remote_ = nullptr;
   everywhere_.reset();
@@ -68,7 +68,7 @@ void transfers::close() noexcept {
       engine_.device_.verbs->destroy_cq(std::exchange(cq, nullptr));
 }
 
-// Verbs path only; the segment is attached.
+// Called where there are queue pairs, after the segment was attached.
 result<void> transfers::open() {
   const engine& e = engine_;
   const ibv_device_attr& limits = e.device_.limits;
@@ -82,8 +82,8 @@ result<void> transfers::open() {
   put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
   get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
 
-  // One completion queue for all of a domain. Where it is shorter than all queue pairs together,
-  // these share its entries as tickets.
+  // A domain has one completion queue. Where that has fewer entries than all its queue pairs
+  // together, the queue pairs share the entries as tickets.
   depth_ = std::min(e.settings_.op_oust_pp, e.settings_.msg_limit);
   const std::uint64_t together = std::uint64_t{depth_} * e.size_;
   const auto entries = static_cast<std::uint32_t>(
@@ -133,7 +133,7 @@ result<void> transfers::open() {
   return {};
 }
 
-// Nothing is received on these queue pairs but what remote firehoses say to each other.
+// These queue pairs receive nothing but control messages of remote firehoses.
 void transfers::describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept {
   init.send_cq = init.recv_cq = p.home->transfers;
   init.cap.max_send_wr = depth_;

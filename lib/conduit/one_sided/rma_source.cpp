@@ -1,5 +1,5 @@
-// The local side of a piece of a transfer: where it leaves from or lands, and by which key. See
-// rma.hpp.
+// The local side of a piece of a transfer: the memory that it is sent from or lands in, and the key
+// of that memory. See rma.hpp.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// As much of [from, from+bytes) as one registration, chunk or work request takes.
+// Finds a place to send from for [from, from+bytes), or for as much of it as one registration,
+// chunk or work request takes.
 status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part& out) noexcept {
   if (bytes <= max_inline_) {
     out.at = reinterpret_cast<std::uintptr_t>(from);
@@ -60,8 +61,8 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
   return status::ok;
 }
 
-// The key of memory that is registered for good: the segment's, or a heap's. Null: it is neither.
-// bytes: what of it has this key; as much as was asked for, but in the program's heap.
+// The key of memory that stays registered: the segment or a heap. Null: `at` lies in neither.
+// bytes: the caller's number; in the program's heap it is cut to what has this key.
 const std::uint32_t* transfers::own_key(const void* at, std::size_t& bytes) const noexcept {
   if (engine_.segment_ && engine_.segment_->contains(at, bytes))
     return &engine_.segment_->keys().lkey;
@@ -78,7 +79,7 @@ const std::uint32_t* transfers::own_key(const void* at, std::size_t& bytes) cons
              : nullptr;
 }
 
-// A heap for the program, made when it first asks.
+// The program's heap, which the first call makes.
 result<memreg::lasting_heap*> transfers::heap(memreg::heap_maker make) {
   const std::lock_guard guard(heap_lock_);
   if (!heap_) {
@@ -91,7 +92,8 @@ result<memreg::lasting_heap*> transfers::heap(memreg::heap_maker make) {
   return heap_.get();
 }
 
-// Through firehose or a temporary registration; unsupported: it takes a chunk.
+// Registers the memory through firehose or for this transfer alone. unsupported: the caller has to
+// copy through a chunk.
 status transfers::registered(const void* at, std::size_t bytes, firehose::purpose use,
                              part& out) noexcept {
   status s;
@@ -111,11 +113,12 @@ status transfers::registered(const void* at, std::size_t bytes, firehose::purpos
       out.bytes = bytes;
     }
   }
-  // Nothing more can be pinned, or not this memory, or not now: copying is always possible.
+  // No more memory can be pinned, or not this memory, or not now: a copy is always possible.
   return s == status::ok ? s : status::unsupported;
 }
 
-// A Long's payload, likewise; what holds its registration is named by a number.
+// The same for a Long's payload; out.held is the index in held_ of the entry that keeps its
+// registration.
 bool transfers::hold_source(const void* at, std::size_t bytes, long_source& out) noexcept {
   out.held = queues::no_source;
   if (const std::uint32_t* key = own_key(at, out.bytes = bytes)) {
