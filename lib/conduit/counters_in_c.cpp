@@ -1,5 +1,5 @@
-// penstock/counters.h: snapshots of the counters by name, for programs in C. Nothing but
-// translation; the names are those of the tables in penstock/counters.hpp.
+// penstock/counters.h: snapshots of the counters by name, for programs in C. This code only
+// translates calls; the names are those of the tables in penstock/counters.hpp.
 #include <cstring>
 #include <new>
 #include <string>
@@ -15,7 +15,7 @@
 struct penstock_counters {
   penstock::conduit::report::identity who;
   penstock::endpoint_counters counts;
-  std::string json, prometheus;  // once they have been asked for
+  std::string json, prometheus;  // made when they are first asked for
 };
 
 namespace {

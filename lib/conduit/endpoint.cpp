@@ -1,12 +1,13 @@
-// The C++ interface over the engine: world, endpoint, token. Nothing but translation.
+// The C++ interface over the engine: world, endpoint, token. This code only translates calls.
 #include <cstdio>
 
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
 extern "C" {
-// One for each thread mode's library, so that the archives of two modes do not link; of two shared
-// libraries both see the first one's. Not const: it is read, and not known beforehand.
+// Each thread mode's library defines this variable, so that the archives of two modes do not link.
+// Where two shared libraries meet, both see the first one's. It is not const, so that the compiler
+// reads it.
 extern penstock::thread_mode penstock_thread_mode;
 penstock::thread_mode penstock_thread_mode = penstock::build_mode;
 }
@@ -24,7 +25,7 @@ world::world(world&&) noexcept = default;
 world& world::operator=(world&&) noexcept = default;
 world::~world() {
   if (is_forked())
-    (void)impl_.release();  // the parent's: nothing is to be said to the launcher
+    (void)impl_.release();  // it is the parent's: the launcher must not be told of an end
   else if (impl_ && impl_->job)
     impl_->job->finalize(0);
 }
@@ -64,7 +65,7 @@ endpoint& endpoint::operator=(endpoint&& o) noexcept {
   return *this;
 }
 endpoint::~endpoint() {
-  if (is_forked()) (void)engine_.release();  // the parent's, with threads that are not here
+  if (is_forked()) (void)engine_.release();  // it is the parent's; its threads are not here
 }
 
 result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {

@@ -1,5 +1,5 @@
-// The exchange at start, in which all processes tell each other where they are, and see that they
-// agree.
+// The exchange at start, in which all processes tell each other their addresses and settings, and
+// check that they agree.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -36,7 +36,7 @@ credit_numbers numbers_of(const credit::config& c) noexcept {
           c.revoked == credit::revoked_at::lender ? 1u : 0u};
 }
 
-/// What each process tells all others at start, as bytes; checked by every receiver.
+/// What each process tells all others at start, as bytes; every receiver checks it.
 struct introduction {
   std::uint32_t version = wire_version;
   std::uint32_t max_eager_bytes = max_eager;
@@ -48,12 +48,12 @@ struct introduction {
   std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
   std::uint32_t segment_rkey = 0, map_rkey = 0;
   std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0;
-  std::uint32_t leader = 0;  ///< the first of those that it shares memory with
+  std::uint32_t leader = 0;  ///< the first of the ranks that share memory with it
   std::uint32_t domains = 1;
-  std::uint32_t wakes = 0;  ///< 1: it has a progress thread to be woken by senders
+  std::uint32_t wakes = 0;  ///< 1: it has a progress thread, which senders must wake
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
   std::uint32_t everything = 0, unused2 = 0;    ///< puts and gets may go anywhere
-  host_page::ticket page;                       ///< rank 0's, if barriers are to be counted
+  host_page::ticket page;                       ///< from rank 0, if barriers are to be counted
 };
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
@@ -70,7 +70,8 @@ std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
 
 }  // namespace
 
-// Rank 0 decides for all. Between two processes with a core each a flag is faster than a count.
+// True if barriers are to be counted in a page of the host; rank 0 decides for all. Between two
+// processes with a core each, dissemination is faster.
 bool engine::counts_barriers() const noexcept {
   if (size_ != neighbours_.size() || size_ > counting_words::most_ranks) return false;
   return settings_.barrier == barrier_kind::counter ||
@@ -78,8 +79,8 @@ bool engine::counts_barriers() const noexcept {
           spins_before_yield_ == 1 && size_ > 1);
 }
 
-// All processes learn where the others are, and that they agree. The exchange ends when everybody
-// has posted what it takes to be spoken to, so nobody speaks too early.
+// Exchanges the introductions. The exchange ends when every process has posted the receives that
+// messages to it need, so no message comes too early.
 result<void> engine::introduce() {
   introduction mine;
   mine.address = device_.self;

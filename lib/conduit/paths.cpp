@@ -1,5 +1,6 @@
-// Which device and which path: who shares memory with this process is the launcher's knowledge, and
-// is tried; those are reached by rings, all others by the device's queue pairs. Set-up only.
+// Chooses the device, and the path of each peer. The launcher says which ranks share memory with
+// this one, and a trial shows whether they can. These are reached by rings, all others by the
+// device's queue pairs. Set-up only.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -34,7 +35,7 @@ result<void> engine::use_device(const settings& s) {
   return {};
 }
 
-// Threads are given to the domains by their numbers, which are dense.
+// Makes the domains; threads are spread over them by their numbers, which are dense.
 void engine::open_domains() {
   domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
   static std::atomic<std::uint32_t> files{0};
@@ -58,12 +59,13 @@ void engine::open_domains() {
     channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
 }
 
-// Every peer's path, the same for both sides: rings to those that share memory, queue pairs to all
-// others. may: they can.
+// Chooses every peer's path, which is the same for both sides: rings to ranks that share memory
+// with this one, queue pairs to all others. may: ranks that should share memory can do so.
 void engine::choose_paths(bool may) noexcept {
   const bool all_near = neighbours_.size() == size_;
-  // Rings do not know what is in flight to all others together. With segment everything, remote
-  // firehoses do not see what rings tell of memory that has changed (R-a).
+  // AM_OUST_LIMIT bounds the requests in flight to all ranks together, which rings do not count.
+  // With segment everything, remote firehoses do not see messages by rings, which may tell of
+  // changed memory (R-a).
   shares_memory_ = may && settings_.direct && settings_.am_oust_limit == 0 &&
                    (all_near || !transfers_->everything());
   by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
@@ -74,8 +76,8 @@ void engine::choose_paths(bool may) noexcept {
   }
 }
 
-// What is not known before all processes are about to start. Where all share memory no other device
-// is needed; where some do, shm0 is opened beside it.
+// Called when all processes are about to start: the paths are only known then. Where all ranks
+// share memory, shm0 replaces the device; where some do, shm0 is opened beside it.
 result<void> engine::agree_on_paths() {
   choose_paths(true);
   if (!shares_memory_) return {};
@@ -94,8 +96,9 @@ result<void> engine::agree_on_paths() {
   return {};
 }
 
-// Tries whether the processes that should share memory can open each other's: a page that the first
-// of them has made. Where one cannot (containers of their own), none of them shares memory.
+// Tries whether the processes that should share memory can do so, by a page that the first of them
+// makes and the others open. Where one cannot open it (in a container of its own), none of them
+// shares memory.
 result<void> engine::try_neighbours() {
   std::unique_ptr<host_page> page;
   const bool first = neighbours_.front() == rank_;

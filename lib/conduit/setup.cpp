@@ -1,6 +1,5 @@
-// How an engine comes to be and goes: device, queues, the exchange in which all processes tell each
-// other where they are, and the close in which nobody leaves before all have finished. No message
-// flows here.
+// Opens, starts and closes an engine: its device, its queues and segment, and the close in which no
+// process leaves before all have finished.
 #include <sched.h>
 
 #include <algorithm>
@@ -105,7 +104,7 @@ result<void> engine::open_queues() {
   if (hello_channel_ == nullptr)
     return failure{"ibv_create_comp_channel for connections on " + device_.name, errno,
                    what_to_raise(errno)};
-  // Datagrams of all others may come at once; what is lost is said again.
+  // Datagrams of all other processes may come at once; one that is lost is sent again.
   auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, 1024u),
                               hello_channel_);
   if (!port) return port.error();
@@ -145,7 +144,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     auto made = memreg::segment::create(o);
     if (!made) return made.error();
     segment_ = std::make_unique<memreg::segment>(std::move(*made));
-    // Where registering takes pages, what is only reserved is not registered.
+    // Where a registration pins pages, the part that is only reserved is not registered.
     if (auto r = segment_->attach(*registrar_, memreg::access::all, device_.shared_memory); !r)
       return r;
     if (near_)
@@ -200,7 +199,7 @@ void engine::expect_ends() noexcept {
 void engine::close() noexcept {
   if (!started_) return;
   if (size_ > 1 && !job_.ended()) departure_->leave(settings_.exit_limit_ns(size_));
-  // Until here others are connected that need it to finish.
+  // The connector ends after leave(): until then other processes may need it to finish.
   connector_.reset();
   progress_.reset();
   reporter_.reset();
@@ -208,13 +207,13 @@ void engine::close() noexcept {
   stop_calls();
 }
 
-// From here on every request goes the long way, which says that it is over.
+// From here on every request goes the long way, which answers shut_down.
 void engine::stop_calls() noexcept {
   for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
   set_quick(false);
 }
 
-// What the short ways ask first.
+// Sets the flags that the short ways of requests and polls ask first.
 void engine::set_quick(bool started) noexcept {
   started_ = started;
   quick_polls_ = started && !by_verbs_ && !attendance_;
@@ -290,7 +289,7 @@ bool engine::stop_progress(std::uint64_t limit_ns) noexcept {
   return progress_ == nullptr || progress_->stop(limit_ns);
 }
 
-// ---- what the floors below ask ----
+// ---- what the floors below call ----
 
 bool engine::say(peer& p, const wire::header& h) noexcept {
   return by_path(*this, p, [&](auto& path) { return path.say(p, h); });

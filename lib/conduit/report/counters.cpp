@@ -1,5 +1,5 @@
-// What an engine has counted, gathered from where it lies: queues, peers, ledgers, the cache of
-// registrations and the kernel's counters of the port. Reads only; any thread.
+// Gathers an engine's counters: from queues, peers, ledgers, the cache of registrations and the
+// kernel's counters of the port. It only reads them; any thread may call it.
 #include <algorithm>
 #include <fstream>
 
@@ -27,7 +27,7 @@ bool silent(const peer_counters& c) noexcept {
   return sum == 0;
 }
 
-// A counter of the port that the kernel keeps; 0 where it keeps none of that name.
+// The kernel's counter of that name for the port; 0 where it has none.
 std::uint64_t port_counter(const nic::device& d, const char* name) {
   const std::string device = d.name.substr(0, d.name.find(':'));
   std::ifstream file("/sys/class/infiniband/" + device + "/ports/" + std::to_string(d.self.port) +
@@ -38,7 +38,7 @@ std::uint64_t port_counter(const nic::device& d, const char* name) {
 
 }  // namespace
 
-// Channels to a rank, of all domains, added up.
+// The counters of a rank: the sums over its channels in all domains.
 peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
   peer_counters c;
   c.rank = rank;
@@ -119,7 +119,7 @@ endpoint_counters engine::counters() const {
     c.receiver_not_ready =
         nic::shm::rnr_received(device_.context) + nic::shm::rnr_sent(device_.context);
   } else {
-    // soft-RoCE's name, then mlx5's
+    // The first name is soft-RoCE's, the others are mlx5's.
     for (const char* name : {"completer_retry_err", "local_ack_timeout_err", "packet_seq_err"})
       c.retransmissions += port_counter(device_, name);
     for (const char* name : {"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err"})

@@ -7,7 +7,8 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// Never destroyed: an endpoint that is a static object may end after them.
+// The list is never destroyed: an endpoint that is a static object may end after static objects
+// here.
 struct list {
   std::mutex lock;
   std::vector<const engine*> engines;  // under lock; null: the number is free

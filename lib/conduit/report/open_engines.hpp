@@ -1,5 +1,5 @@
-// The engines of this process that have started, numbered: where the C interface of the counters
-// (penstock/counters.h) finds them. An engine's own, from its start to its end.
+// The numbered list of this process's engines that have started, for the C interface of the
+// counters (penstock/counters.h). Each engine holds an entry from its start to its end.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
 
-/// Takes the lowest free number, and gives it back at its end, for which it waits while somebody
-/// reads the engine.
+/// An entry of the list. It takes the lowest free number, and gives it back when it is destroyed,
+/// after waiting for threads that read the engine.
 class open_engine {
  public:
   explicit open_engine(const engine& e);
@@ -19,7 +19,7 @@ class open_engine {
   open_engine(const open_engine&) = delete;
   open_engine& operator=(const open_engine&) = delete;
 
-  /// Calls f with the engine of that number, which stays meanwhile. False: there is none.
+  /// Calls f with the engine of that number, which does not end meanwhile. False: there is none.
   static bool with(unsigned number, const std::function<void(const engine&)>& f);
 
  private:

@@ -1,4 +1,5 @@
-// What an engine tells people: counts, and what memory it has pinned for what.
+// What an engine tells its user: counts, paths, and how much memory it has pinned for which
+// purpose.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -12,7 +13,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 endpoint_statistics engine::statistics() const noexcept {
   endpoint_statistics s;
   for (const peer& p : peers_) {
-    if (p.rank == rank_) continue;  // messages to itself wait for nobody
+    if (p.rank == rank_) continue;  // messages to this process itself are not counted here
     s.requests_sent += p.requests_sent.read();
     if (auto* tx = p.stream.load(std::memory_order_acquire)) s.requests_sent += tx->pushed();
     s.requests_handled += p.requests_handled.read();
@@ -26,7 +27,7 @@ endpoint_statistics engine::statistics() const noexcept {
   return s;
 }
 
-// Which ranks are reached how, as "0 to 3, 7".
+// Says which ranks are reached by which path, in lists such as "0 to 3, 7".
 std::string engine::paths_report() const {
   std::string out;
   for (const way path : {way::rings, way::verbs}) {

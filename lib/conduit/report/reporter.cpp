@@ -44,7 +44,7 @@ void on_signal(int) noexcept {
   errno = saved;
 }
 
-// The program's own use of the signal comes first.
+// Installs the handler of SIGUSR2, unless the program has one of its own.
 void hear_signal(int bell) noexcept {
   for (auto& b : bells) {
     int none = 0;
@@ -76,7 +76,8 @@ std::string base_name(const char* of_link) {
 
 constexpr const char* prometheus_ending = ".prom";
 
-// In one step, so that who reads the file meanwhile sees the one before, or this.
+// Replaces the file in one step, so that a program that reads it sees either the old text or the
+// new one.
 bool replace_file(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
   std::FILE* f = std::fopen(fresh.c_str(), "we");
@@ -161,7 +162,7 @@ reporter::~reporter() {
   waits_.ring_at(-1);
   if (bell_ >= 0) hear_no_signal(bell_);
   if (thread_.joinable()) {
-    // relaxed: the bell, whose read follows it in the thread, orders it
+    // relaxed: the bell orders it, since the thread reads the bell first
     stopping_.store(true, std::memory_order_relaxed);
     ring();
     thread_.join();
@@ -204,7 +205,7 @@ void reporter::write_files() noexcept {
   if (next_file_ns_ != 0) next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
 }
 
-// One who asks; the next one rings again.
+// Answers one process that has connected; further ones make poll(2) return again.
 void reporter::answer() noexcept {
   const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) return;

@@ -1,16 +1,17 @@
-// The thread of an endpoint that tells others what the endpoint has counted: pentop, which asks at
-// a socket; files, written every PENSTOCK_COUNTERS_INTERVAL, on SIGUSR2 and at the end; and people,
-// by a line on stderr when the library has waited for PENSTOCK_WAIT_WARNING. The engine's.
+// The thread of an endpoint that reports its counters. It answers pentop at a socket; it writes
+// files every PENSTOCK_COUNTERS_INTERVAL, on SIGUSR2 and at the end; and it writes a line to stderr
+// when the library has waited for PENSTOCK_WAIT_WARNING. The engine owns it.
 //
-// It sleeps until it is asked: nobody's poll does anything for it, and while nobody watches it
-// costs nothing but its stack. It reads counters, and writes none.
+// It sleeps until it is asked. No poll does anything for it, and while it is not asked it costs
+// nothing but its stack. It reads counters and writes none.
 //
-// The socket is an abstract one of this host: it needs no folder, and goes with its process however
-// that ends. Whoever is neither this user nor root is turned away. A line "counters" is answered by
-// the text of report::json, "polls" by a number; then it is closed. Who does not read is not waited
-// for.
+// The socket is an abstract one of this host: it needs no folder, and goes when its process ends,
+// in whatever way. A client that is neither this user nor root is turned away. The line "counters"
+// is answered by the text of report::json, and "polls" by a number; then the connection is closed.
+// The thread does not wait long for a client that does not read.
 //
-// Waits: in poll(2), for its bell, the socket, or the next thing due; the end rings the bell.
+// Waits: in poll(2), for its bell, the socket, or the next time that something is due; the end
+// rings the bell.
 #pragma once
 
 #include <atomic>
@@ -32,19 +33,21 @@ class long_waits;
 
 class reporter {
  public:
-  /// Starts the thread, if the settings want anything of it; null otherwise, or when the kernel
-  /// refuses what it needs, which is logged: a program runs without it as well.
+  /// Starts the thread. Null: the settings need none, or the kernel refuses something, which is
+  /// logged; the program runs without it.
   static std::unique_ptr<reporter> start(engine& e);
   /// Ends the thread and waits for it.
   ~reporter();
   reporter(const reporter&) = delete;
   reporter& operator=(const reporter&) = delete;
 
-  /// A request has waited for about a second. Any thread; a system call.
+  /// Tells the thread that a request has waited for about a second. Any thread; costs a system
+  /// call.
   void somebody_waits() noexcept { ring(); }
-  /// Which process and endpoint e's counters are of.
+  /// Names the process and the endpoint of e's counters.
   [[nodiscard]] static report::identity identify(const engine& e);
-  /// Writes the file of PENSTOCK_COUNTERS, if it names any. By one thread at a time.
+  /// Writes the file of PENSTOCK_COUNTERS, if the setting names one. One thread at a time may call
+  /// it.
   static void write_counters(const engine& e);
 
  private:
@@ -61,20 +64,22 @@ class reporter {
   [[nodiscard]] std::uint64_t quiet_for(std::uint32_t rank) noexcept;
   [[nodiscard]] std::string who_is_quiet() noexcept;
 
-  /// A wait, as it was seen before: of requests to a rank, or of a thread since that time.
+  /// A wait at the last look: of requests to rank `which`, or of the thread that waits since time
+  /// `which`.
   struct watched {
     std::uint64_t which = 0;
     std::uint64_t told_wait_ns = 0;  ///< how long it had lasted when a line was written
-    std::uint64_t last_wait_ns = 0;  ///< and when it was last looked at
+    std::uint64_t last_wait_ns = 0;  ///< how long it had lasted at the last look
   };
-  /// When a rank's number of polls last grew, as far as it was asked; 0: it has never answered.
+  /// A rank's number of polls, and when an answer last showed a larger one; 0: it has never
+  /// answered.
   struct polls_seen {
     std::uint64_t polls = 0, changed_ns = 0;
   };
 
   const engine& engine_;
   long_waits& waits_;
-  unsigned nth_ = 0;  ///< of this process's endpoints
+  unsigned nth_ = 0;  ///< this endpoint's number in its process
   int bell_ = -1, socket_ = -1;
   std::uint64_t next_file_ns_ = 0, next_look_ns_ = 0;  ///< 0: nothing is due
   std::vector<watched> requests_, others_;

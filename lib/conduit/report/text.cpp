@@ -9,7 +9,7 @@
 namespace penstock::conduit::PENSTOCK_ABI::report {
 namespace {
 
-// Inside a JSON string or a label's value.
+// Quotes a text for JSON or for a label's value.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -24,7 +24,7 @@ void member(std::string& out, const char* name, std::uint64_t value) {
 }
 
 void metric_head(std::string& out, const std::string& name, const char* help) {
-  // A gauge is whatever may shrink; its help says "now".
+  // A gauge is a metric that may shrink; its help begins with "now".
   const bool gauge = std::string(help).starts_with("now: ");
   out.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name);
   out.append(gauge ? " gauge\n" : " counter\n");
@@ -107,7 +107,7 @@ std::string file_of(std::string path, const char* by_default, const char* ending
 
 result<std::unique_ptr<trace>> open_trace(const settings& s, std::uint32_t rank, unsigned nth) {
   if (s.trace == "0" || !lists_rank(s.trace_nodes, rank)) return std::unique_ptr<trace>();
-  // Nobody reads a trace on a terminal.
+  // A trace is of no use on a terminal, so it goes to the default's file.
   const bool terminal = s.trace == "-" || s.trace == "stderr" || s.trace == "stdout";
   return trace::open(file_of(terminal ? "1" : s.trace, "penstock_trace", ".json", rank, nth), rank,
                      s.trace_events, s.trace_mask);

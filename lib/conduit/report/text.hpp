@@ -1,5 +1,6 @@
-// Counters as text: JSON for programs that read files and for pentop, Prometheus's exposition
-// format for node_exporter and its kin. Both are written from the tables in penstock/counters.hpp.
+// Counters as text: JSON for pentop and for programs that read files, and Prometheus's exposition
+// format for node_exporter and similar programs. Both are written from the tables in
+// penstock/counters.hpp.
 #pragma once
 
 #include <memory>
@@ -12,32 +13,36 @@
 
 namespace penstock::conduit::PENSTOCK_ABI::report {
 
-/// Which process a text is of.
+/// Names the process and endpoint that a text is about.
 struct identity {
   std::uint32_t rank = 0, ranks = 1;
   int pid = 0;
   std::string job, program, host, device;
 };
 
-/// One object on one line, ended by a newline: "format" is 1 while names only join it.
+/// One JSON object on one line, which ends with a newline. Its member "format" stays 1 as long as
+/// new versions only add names.
 std::string json(const identity& who, const endpoint_counters& c);
 
-/// Metrics penstock_NAME with the labels job, rank, and peer, path and direction where they apply.
+/// Metrics penstock_NAME with the labels job and rank, and peer, path and direction where they
+/// apply.
 std::string prometheus(const identity& who, const endpoint_counters& c);
 
-/// The file that a setting names: "1" is the default's name; % is the rank, which else follows
-/// behind a dot, as does the number of the endpoint's first domain in its process. An ending like
-/// the one given stays at the end.
+/// The path of the file that a setting names: "1" is the default's name. % stands for the rank;
+/// without it the rank is appended behind a dot. So is the number of the endpoint's first domain in
+/// its process, if it is not 0. If the path has the ending given, this stays at the end.
 std::string file_of(std::string path, const char* by_default, const char* ending,
                     std::uint32_t rank, unsigned nth);
 
-/// The file of the setting TRACE, or null if there is to be none.
+/// Opens the trace of the setting TRACE; null if no trace is asked for.
 result<std::unique_ptr<trace>> open_trace(const settings& s, std::uint32_t rank, unsigned nth);
 
-/// A short number that tells the jobs of a user apart; says nothing of the name, which is secret.
+/// A short number that tells the jobs of a user apart. It does not reveal the name, which is
+/// secret.
 std::string public_name(const std::string& job_name);
 
-/// The abstract socket at which a process answers who watches: of its nth endpoint. No leading 0.
+/// The name, without the leading 0, of the abstract socket at which a process answers questions
+/// about its nth endpoint.
 std::string socket_name(unsigned uid, const std::string& job, std::uint32_t rank, unsigned nth);
 
 }  // namespace penstock::conduit::PENSTOCK_ABI::report

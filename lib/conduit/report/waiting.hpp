@@ -1,7 +1,7 @@
-// A request's wait, as it is counted and told: how many there were, how long they took together,
-// and since when the current one lasts; the reporter hears of one that lasts. Used by
-// engine::request() alone, for a wait that it is in. Costs two reads of the tick counter, and
-// nothing when there is nothing to wait for.
+// Counts a request's wait: the number of waits, their time together, and since when the current one
+// lasts; and tells the reporter of one that lasts. engine::request() and large.cpp use it while
+// they wait. A wait costs two reads of the tick counter; a request that does not wait costs
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// The row of what a request waits for that a path has refused so.
+/// The row of the table of waits for a request that a path has refused with status s.
 constexpr wait_for wait_of(status s) noexcept {
   switch (s) {
     case status::no_credit:
@@ -35,13 +35,13 @@ constexpr wait_for wait_of(status s) noexcept {
       return wait_for::transfer_room;
   }
 }
-/// Its name, for people.
+/// The name of that row, for messages to the user.
 constexpr const char* name_of_wait(status s) noexcept { return row_of(wait_of(s)).name; }
 
 class waiting {
  public:
-  /// c: of the peer that the request goes to, rank `to`; outlives this. tell: who hears of it, or
-  /// null.
+  /// c: the counters of the peer that the request goes to, rank `to`; they outlive this object.
+  /// tell: the reporter that is told of a long wait, or null. drawn: the trace, or null.
   waiting(peer_counts& c, std::uint32_t to, reporter* tell, trace* drawn) noexcept
       : counts_(c), to_(to), tell_(tell), drawn_(drawn) {}
   ~waiting() {
@@ -50,7 +50,7 @@ class waiting {
   waiting(const waiting&) = delete;
   waiting& operator=(const waiting&) = delete;
 
-  /// The request cannot go yet, for that reason.
+  /// Called after each try that could not send the request yet, with the reason.
   void step(status s) noexcept {
     if (began_ == 0) begin(s);
     if (++steps_ % steps_a_look == 0 && tell_ != nullptr && ticks() - began_ > long_ticks) {
@@ -59,7 +59,7 @@ class waiting {
     }
     if (s == last_) return;
     last_ = s;
-    // relaxed: who reads it shows it to people
+    // relaxed: only reports read it
     counts_.waits_for.store(static_cast<std::uint8_t>(s), std::memory_order_relaxed);
   }
 

@@ -1,6 +1,7 @@
-// The lines about waits that last: of requests, which are counted by rank, and of all other waits
-// of the library, which name themselves (channel/long_wait.hpp). Each second while there is one it
-// is asked whether the ranks that are waited for have polled meanwhile. The reporter's thread.
+// Writes the lines about waits that last: of requests, which are counted by rank, and of all other
+// waits of the library, which name themselves (channel/long_wait.hpp). While there is a wait, it
+// asks once a second whether the ranks that are waited for have polled meanwhile. The reporter's
+// thread runs it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr std::uint64_t silence_ns = 5 * second_ns;
-// Ranks that are asked where nobody knows who is waited for.
+// Most ranks that are asked where any of them may be the one that is waited for.
 constexpr std::size_t most_asked = 64;
 
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
@@ -33,7 +34,7 @@ std::string quiet_text(std::uint64_t ns) {
   return text;
 }
 
-// The record of that wait, from the last time or new.
+// The record of the wait: the one of the last look, or a new one.
 template <class Watched>
 Watched& find(std::vector<Watched>& all, std::uint64_t which) {
   const auto at =
@@ -54,8 +55,8 @@ void reporter::look_at_waits() noexcept {
     seen_.clear();
 }
 
-// True while one waits. Told when the limit is over, and again each time it has lasted twice as
-// long.
+// True while a request waits. A line is written when a wait has lasted for the limit, and again
+// each time it has lasted twice as long as at the last line.
 bool reporter::look_at_requests(std::uint64_t limit) noexcept {
   const double ns_a_tick = ns_per_tick();
   for (std::uint32_t r = 0; r < engine_.size_; ++r) {
@@ -65,7 +66,7 @@ bool reporter::look_at_requests(std::uint64_t limit) noexcept {
       continue;
     }
     watched& w = find(requests_, r);
-    if (p.waiting_ns < w.last_wait_ns) w.told_wait_ns = 0;  // another wait than the last time
+    if (p.waiting_ns < w.last_wait_ns) w.told_wait_ns = 0;  // it is another wait than before
     w.last_wait_ns = p.waiting_ns;
     const std::string quiet = quiet_text(quiet_for(r));
     if (p.waiting_ns < std::max(limit, 2 * w.told_wait_ns)) continue;
@@ -102,7 +103,8 @@ bool reporter::look_at_others(std::uint64_t limit) noexcept {
   return !others_.empty();
 }
 
-// Of this host's ranks, where any may be the one.
+// Names the ranks of this host that have not polled for a while, where any may be the one that is
+// waited for.
 std::string reporter::who_is_quiet() noexcept {
   std::string which;
   std::uint64_t least = 0;
@@ -120,7 +122,8 @@ std::string reporter::who_is_quiet() noexcept {
   return (count == 1 ? "; rank " : "; ranks ") + which + (count == 1 ? " has" : " have") + text;
 }
 
-// How long the rank has not polled, as far as this reporter has seen; 0: it has, or is not here.
+// For how long the rank has not polled, in ns, as far as this reporter has seen. 0: it has polled,
+// or is on another host.
 std::uint64_t reporter::quiet_for(std::uint32_t rank) noexcept {
   const auto& here = engine_.job_.host_ranks();
   if (!engine_.settings_.watch || !std::binary_search(here.begin(), here.end(), rank)) return 0;
@@ -135,7 +138,7 @@ std::uint64_t reporter::quiet_for(std::uint32_t rank) noexcept {
     s.changed_ns = now;
     return 0;
   }
-  // No answer comes from one that is stopped, and from one that a loaded host keeps waiting.
+  // A rank that is stopped does not answer; nor does one that a loaded host keeps waiting.
   const std::uint64_t quiet = now - s.changed_ns;
   return said.empty() && quiet < silence_ns ? 0 : quiet;
 }

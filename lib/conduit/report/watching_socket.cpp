@@ -13,7 +13,7 @@
 namespace penstock::conduit::PENSTOCK_ABI::report {
 namespace {
 
-// For which a reporter waits while somebody reads or is asked: more than a loaded host needs.
+// How long a reporter waits for a process that reads or is asked: more than a loaded host needs.
 constexpr std::uint64_t patience_ns = 200'000'000;
 
 }  // namespace
@@ -48,7 +48,7 @@ void send_all(int fd, const std::string& text) noexcept {
   }
 }
 
-// What the process at that socket answers to that word, at most a few bytes; empty: nothing.
+// The answer of the process at that socket to the word, a few bytes at most; empty: there was none.
 std::string ask(const std::string& socket, const char* word) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return {};

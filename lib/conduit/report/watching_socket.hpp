@@ -1,5 +1,5 @@
-// The socket at which processes of this host tell each other, and pentop, what they have counted:
-// its ends' common calls. The reporter's.
+// Calls for both ends of the socket at which processes of this host tell each other, and pentop,
+// their counters. The reporter uses them.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,14 +11,15 @@
 
 namespace penstock::conduit::PENSTOCK_ABI::report {
 
-/// The abstract address of that name, and how long it is.
+/// Writes the abstract address of that name to `to`, and returns its length.
 socklen_t address_of(const std::string& name, sockaddr_un& to) noexcept;
-/// Nobody is waited for much longer than a fifth of a second.
+/// Limits reads and writes of fd to about a fifth of a second.
 void limit_waits(int fd) noexcept;
-/// The other end is this user, or root.
+/// True if the other end is of this user, or of root.
 bool same_user(int fd) noexcept;
 void send_all(int fd, const std::string& text) noexcept;
-/// What the process at that socket answers to that word, at most a few bytes; empty: nothing.
+/// The answer of the process at that socket to the word, a few bytes at most; empty: there was
+/// none.
 std::string ask(const std::string& socket, const char* word);
 
 }  // namespace penstock::conduit::PENSTOCK_ABI::report
