@@ -1,5 +1,5 @@
-// Assertions state invariants and print both operands. They never check input; they vanish in
-// release.
+// Assertions state invariants, and print both operands when one does not hold. They never check
+// input, and release builds leave them out.
 #pragma once
 
 #include "lib/base/log.hpp"

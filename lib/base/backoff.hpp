@@ -20,7 +20,8 @@ inline void cpu_relax() noexcept {
 /// something.
 class backoff {
  public:
-  /// spins: how many empty polls before the core is given away; 0 where processes outnumber cores.
+  /// spins: the number of empty polls before the core is yielded; 0 where processes outnumber
+  /// cores.
   explicit backoff(std::uint32_t spins) noexcept : spins_(spins) {}
   void idle() noexcept {
     if (++empty_ > spins_) sched_yield();

@@ -1,5 +1,6 @@
-// The mode this copy of the mode-dependent folders is compiled for: they are built three times,
-// once for each library. Only code above lib/base that is so built may include this.
+// The mode that this copy of the mode-dependent folders is compiled for: they are built three
+// times, once for each library. Only code above lib/base that is built in this way may include
+// this.
 #pragma once
 
 #include "lib/base/mode.hpp"

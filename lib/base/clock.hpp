@@ -7,7 +7,8 @@
 
 namespace penstock {
 
-/// Monotonic nanoseconds from the kernel's clock. About 25 ns; not for the data path.
+/// Monotonic nanoseconds from the kernel's clock. It takes about 25 ns, so the data path does not
+/// call it.
 inline std::uint64_t now_ns() noexcept {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -15,7 +16,8 @@ inline std::uint64_t now_ns() noexcept {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// A cycle-like counter, about 10 ns; not ordered with memory accesses around it.
+/// A counter of about the processor's cycles, which takes about 10 ns. It is not ordered with
+/// memory accesses around it.
 inline std::uint64_t ticks() noexcept {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -24,7 +26,8 @@ inline std::uint64_t ticks() noexcept {
 #endif
 }
 
-/// Nanoseconds per tick, calibrated against the kernel's clock on first use (about 2 ms).
+/// Nanoseconds per tick. The first call calibrates it against the kernel's clock, which takes about
+/// 2 ms.
 double ns_per_tick() noexcept;
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// Command lines of the programs: options, their help, and what is wrong with what was given. Behind
-// it is CLI11, compiled once and not once a program: its header takes longer than a whole program
-// here. A library of its own (penstock_command_line), for tools and perf; what programs link knows
-// nothing of it.
+// Command lines of the programs: options, their help, and complaints about wrong ones. It stands
+// over CLI11, whose header is compiled once here and not in each program, since that takes longer
+// than all else in a program. It is a library of its own (penstock_command_line), for tools and
+// perf; the libraries that users link do not have it.
 #pragma once
 
 #include <charconv>
@@ -24,11 +24,12 @@ struct option_shape {
   std::string initial = {};   ///< what the help shows as the default
 };
 
-/// Declared first, then parsed once. What is bound (`to`) must live until parse() returns. Names
-/// are written as in "-n,--np"; a name without dashes is that of an argument in its place.
+/// A program declares its options first, and then parses once. A variable that is bound (`to`) must
+/// live until parse() returns. Names are written as in "-n,--np"; a name without dashes is that of
+/// a positional argument.
 class command_line {
  public:
-  /// Takes the text that was given; answers what is wrong with it, empty when nothing is.
+  /// Takes the text that was given, and answers what is wrong with it; empty: nothing is.
   using taker = std::function<std::string(const std::string& text)>;
 
   command_line(const std::string& name, const std::string& about);
@@ -40,35 +41,37 @@ class command_line {
   void footer(const std::string& text);
 
   void flag(const std::string& names, bool& to, const std::string& help);
-  /// Any value; `take` is called while parsing, once, if the option is given.
+  /// Takes any value; parse() calls `take` once if the option is given.
   void option(const std::string& names, const std::string& help, taker take,
               const option_shape& s = {});
   void text(const std::string& names, std::string& to, const std::string& help,
             const option_shape& s = {});
-  /// One of `words`.
+  /// Takes one of `words`.
   void word(const std::string& names, std::string& to, const std::vector<std::string>& words,
             const std::string& help);
-  /// One of the words, each of which stands for a value.
+  /// Takes one of the words, each of which stands for a value.
   template <class T>
   void choice(const std::string& names, T& to, std::vector<std::pair<std::string, T>> words,
               const std::string& help);
-  /// A number from low to high; the help shows both, and what `to` is before.
+  /// Takes a number from low to high; the help shows both, and the value that `to` has before.
   template <class T>
   requires std::is_arithmetic_v<T>
   void number(const std::string& names, T& to, const std::string& help,
               std::type_identity_t<T> low = std::numeric_limits<T>::lowest(),
               std::type_identity_t<T> high = std::numeric_limits<T>::max(), bool required = false);
-  /// Bytes, with K, M, G, T for powers of 1024.
+  /// Takes a number of bytes, with K, M, G, T for powers of 1024.
   void bytes(const std::string& names, std::uint64_t& to, const std::string& help);
-  /// May be repeated; for an argument in its place, one or more words.
+  /// Takes an option that may be repeated, or one or more positional words.
   void list(const std::string& names, std::vector<std::string>& to, const std::string& help,
             const option_shape& s = {});
-  /// Everything from the first word that is no option of ours; a "--" before it is taken away.
+  /// Takes all words from the first one that is no option of this program; a "--" before it is
+  /// removed.
   void rest(std::vector<std::string>& to);
 
-  /// On --help prints it and ends the process with 0; says what is wrong and ends it with 2.
+  /// Parses the command line. --help prints the help and ends the process with 0; a mistake is
+  /// named, and ends it with 2.
   void parse(int argc, const char* const* argv);
-  /// After parse(): ends the process with 2 like any other mistake.
+  /// After parse(): complains, and ends the process with 2, as for any other mistake.
   [[noreturn]] void refuse(const std::string& where, const std::string& complaint) const;
   [[nodiscard]] bool given(const std::string& name) const;
   [[nodiscard]] std::string help() const;

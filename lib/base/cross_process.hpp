@@ -1,6 +1,6 @@
-// Orders that another process carries, told to ThreadSanitizer, which sees this process alone: a
-// buffer may be written again because the peer has answered, not because a thread here has said so.
-// Nothing in other builds.
+// Annotations for ThreadSanitizer, which sees this process alone, about orders that another process
+// carries: a buffer may be written again because the peer has answered, not because a thread of
+// this process has said so. In other builds they do nothing.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
@@ -16,15 +16,16 @@
 
 namespace penstock {
 
-/// What this thread has done so far with the buffer that begins at `at` (or, for a peer, with what
-/// came from it) that process may answer.
+/// A release: the peer's next answer comes after all that this thread has done so far with the
+/// buffer that begins at `at` (or, where `at` is a peer, with what came from it).
 inline void tsan_tell_peer([[maybe_unused]] const void* at) noexcept {
 #ifdef PENSTOCK_TSAN
   __tsan_release(const_cast<void*>(at));
 #endif
 }
 
-/// The peer's answer has come: what was done before tsan_tell_peer(at) is over.
+/// The acquire for it: the peer's answer has come, so all that was done before tsan_tell_peer(at)
+/// is over.
 inline void tsan_hear_peer([[maybe_unused]] const void* at) noexcept {
 #ifdef PENSTOCK_TSAN
   __tsan_acquire(const_cast<void*>(at));

@@ -12,7 +12,8 @@ std::atomic<bool> forked_flag{false};
 
 namespace {
 
-// Held across fork(), so that a child finds the list whole. Never destroyed before the last notice.
+// Held across fork(), so that a child finds the list whole. It has no destructor, so it outlives
+// every notice.
 constinit std::mutex list_lock;
 constinit fork_notice* list = nullptr;
 

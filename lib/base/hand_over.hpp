@@ -1,16 +1,16 @@
-// Things that threads hand over to whichever thread comes next: any thread adds one, any thread
-// takes all that are there.
+// A list of objects that threads hand over to other threads: any thread pushes one, and any thread
+// takes all that are in the list.
 //
 //   newest_ -> T -> T -> ... -> null      through T's own `next`
 //
-// Who with whom: any threads push, any threads take. Effect: the compare-and-swap of push (H1), the
-// exchange of take_all (H2). Nothing is ever taken from the middle, so a T that is taken, freed and
-// pushed again disturbs nobody who has slept meanwhile. A stalled thread holds up nobody: what it
-// has taken, it alone has. Cost: one RMW each.
-// 64 pushed and taken cost 4 ns each alone. Not liburcu's cds_wfcq (8 ns each): its enqueue is
-// wait-free, but one that stands still between its two stores keeps from everybody what was added
-// behind it. Its cds_lfs is the same as this; its operations are inline assembly, which TSan and
-// the scheduled interleavings of our tests do not see.
+// Who with whom: any threads push, and any threads take. Effect: the compare-and-swap of push (H1),
+// the exchange of take_all (H2). Only the whole list is ever taken, so a T that is taken, freed and
+// pushed again does no harm to a thread that has slept meanwhile. A thread that is stalled holds up
+// no other one: what it has taken belongs to it alone. Cost: one RMW each.
+// One thread pushes and takes 64 objects at 4 ns each. liburcu's cds_wfcq takes 8 ns each: its
+// enqueue is wait-free, but a thread that stands still between its two stores hides all that was
+// added behind it. liburcu's cds_lfs is this same list; but its operations are inline assembly,
+// which TSan and the scheduled interleavings of the tests do not see.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace penstock {
 template <class T, template <class> class Atomic = std::atomic>
 class hand_over {
  public:
-  /// x is the container's until somebody takes it.
+  /// Adds x, which belongs to the list until a thread takes it.
   void push(T& x) noexcept {
     x.next = newest_.load(std::memory_order_relaxed);
     // H1 push  cas release newest_  -> H2: what x holds is visible
@@ -29,7 +29,8 @@ class hand_over {
     }
   }
 
-  /// All that is there, the oldest first, linked by next; or null. They are the caller's.
+  /// Takes all objects, linked by next, the oldest first; null if there are none. They belong to
+  /// the caller.
   [[nodiscard]] T* take_all() noexcept {
     if (newest_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     // H2 take  exchange acquire newest_  <- H1
@@ -44,7 +45,7 @@ class hand_over {
     return oldest;
   }
 
-  /// A hint.
+  /// True if there are objects; a hint.
   [[nodiscard]] bool any() const noexcept {
     return newest_.load(std::memory_order_relaxed) != nullptr;
   }

@@ -1,13 +1,13 @@
-// A pool of small numbers (buffers, chunks, records), taken and given back by any thread, last in
-// first out so that warm memory is used again.
+// A pool of small numbers (of buffers, chunks, records), which any thread takes and gives back,
+// last in, first out, so that warm memory is used again.
 //
 //   top_: tag << 32 | index+1 of the first free one (0: none)     next_[i]: index+1 behind i
 //
 // Who with whom: any threads take and give. Effect: the compare-and-swap on top_. The tag grows
 // with every change, so that a thread that slept through a take and a give of the same index cannot
-// succeed (2^32 changes would have to pass in between). Nothing is freed before the pool, so a
-// stalled thread holds up nobody. Empty: take answers none. Cost: one RMW each way in PAR, none in
-// SEQ.
+// succeed (2^32 changes would have to pass in between). No memory is freed before the pool is, so a
+// stalled thread holds up no other one. When no number is free, take() answers none. Cost: one RMW
+// each way in PAR, none in SEQ.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace penstock {
 template <thread_mode M, template <class> class Atomic = std::atomic>
 class index_pool {
  public:
-  /// For the numbers 0 … n-1, of which those from first_free on are free at the start, lowest
-  /// first.
+  /// A pool of the numbers 0 … n-1. Those from first_free on are free at the start, and are taken
+  /// in ascending order.
   explicit index_pool(std::uint32_t n, std::uint32_t first_free = 0)
       : next_(std::make_unique<Atomic<std::uint32_t>[]>(n)) {
     for (std::uint32_t i = n; i-- > first_free;) give(i);
@@ -50,7 +50,7 @@ class index_pool {
                                          std::memory_order_relaxed));
   }
 
-  /// True when nothing is free at this moment.
+  /// True when no number is free at this moment.
   [[nodiscard]] bool empty() const noexcept {
     return static_cast<std::uint32_t>(top_.load(std::memory_order_relaxed)) == 0;
   }

@@ -40,7 +40,8 @@ void write_line(const char* tag, const char* format, va_list ap) noexcept {
 }  // namespace
 
 void log_identity(unsigned rank, unsigned size) noexcept {
-  // Now, since a line may be written where localtime_r() must not be called.
+  // The time zone is asked for now, since a line may be written where localtime_r() must not be
+  // called.
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   if (::localtime_r(&now, &local) != nullptr)

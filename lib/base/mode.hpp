@@ -17,7 +17,7 @@ enum class thread_mode : std::uint8_t {
 /// True if words shared by threads need read-modify-write instructions.
 constexpr bool concurrent(thread_mode m) noexcept { return m == thread_mode::par; }
 
-/// Size that keeps two writers apart: one cache line.
+/// Bytes of a cache line: the distance that keeps the words of two writers apart.
 inline constexpr std::size_t cache_line = 64;
 
 /// Asks for a line in a state that can be written. GCC's __builtin_prefetch would fetch it for
@@ -30,9 +30,9 @@ inline void prefetch_for_writing(const void* at) noexcept {
 #endif
 }
 
-/// A word that several threads change in PAR and one in SEQ. In SEQ the read-modify-write
-/// operations are plain loads and stores (no lock prefix). Atomic is the type to schedule
-/// interleavings with.
+/// A word that several threads change in PAR, and one in SEQ. In SEQ the read-modify-write
+/// operations are plain loads and stores (no lock prefix). Tests pass a type for Atomic that
+/// schedules interleavings.
 template <thread_mode M, class T, template <class> class Atomic = std::atomic>
 class word {
  public:

@@ -1,8 +1,8 @@
-// Try-ownership: who may touch the private side of a queue. A thread that does not get it goes
-// elsewhere or polls; nobody ever sleeps on it. While one thread alone uses a queue, entering costs
-// no RMW.
+// Try-ownership: the thread inside an owner may touch the private side of a queue. A thread that
+// does not get inside goes elsewhere or polls; no thread sleeps on an owner. While one thread alone
+// uses a queue, entering costs no RMW.
 //
-//   bias_: tag of the thread that enters by plain stores, and its slot; 0: everybody uses lock_.
+//   bias_: tag of the thread that enters by plain stores, and its slot; 0: all threads use lock_.
 //   busy_[slot]: 1 while that thread is inside.    lock_: tag of the thread inside by lock, or 0.
 //
 // Who with whom: any threads; each object is entered by one at a time, and not twice by the same.
@@ -12,20 +12,20 @@
 //   bias's slot; (O-d) a slot goes to another thread only when the one that had it has been inside
 //   by lock since.
 // So two threads cannot both be inside: the biased one either saw bias_ cleared, or its busy_ was
-// seen. (O-d) is for a thread that read bias_ long ago and writes its busy_ now: nobody else's
-// state is in that slot. Cost: biased: three plain accesses of a private line. By lock: one RMW.
-// Taking a bias away: one membarrier (a few µs), ever more rarely, as each time doubles what a
-// thread needs to get one. A stalled owner holds up the others for this one queue. A thread that
-// ends is outside.
+// seen. (O-d) is for a thread that read bias_ long ago and writes its busy_ now: no other thread's
+// state is in that slot. Cost of an entry: three plain accesses of a private line with the bias,
+// one RMW by lock. To take a bias away costs one membarrier (a few µs). That becomes ever rarer,
+// since each time doubles the number of entries after which a thread gets a bias. A stalled owner
+// holds up the other threads for this one queue. A thread that ends is outside.
 //
-//   asked_: 1 from when a thread has left something for the thread inside until somebody sees to
-//   it.
-// A thread that need not wait leaves what it has (hand_over.hpp) and asks; whoever leaves looks
-// whether anybody has. (O-e) Who is told that another is inside (try_enter_or_ask: false) is heard
-// by one that leaves later: that one's exit comes after the fence of O3, and so does its look. A
-// thread that looked in vain and held lock_ meanwhile looks once more, so that it stands for
-// nobody. Where the kernel has no such fence nobody is surely told, and polls have to find what was
-// left.
+//   asked_: 1 while something was left for the thread inside that no thread has seen to yet.
+//
+// A thread that need not wait leaves its object (hand_over.hpp) and asks; the thread that leaves
+// the owner looks whether another has asked. (O-e) When try_enter_or_ask() answers false, a thread
+// that leaves later hears of it: its exit comes after the fence of O3, and so does its look. A
+// thread that failed to enter, but held lock_ meanwhile, looks once more, so that no asker mistakes
+// it for a thread inside. Where the kernel has no such fence, no thread surely hears, and polls
+// have to find what was left.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ namespace penstock {
 /// Makes every thread of the process pass a full fence. False where the kernel cannot.
 bool fence_all_threads() noexcept;
 
-/// Alone: entries by lock without another thread's after which a thread gets the first bias.
+/// Alone: the number of entries by lock in a row after which a thread gets the first bias.
 template <thread_mode M, template <class> class Atomic = std::atomic,
           bool (*FenceAll)() noexcept = fence_all_threads, std::uint32_t Alone = 4>
 class owner {
@@ -77,8 +77,8 @@ class owner {
     }
   }
 
-  /// By a thread that has left something behind where the thread inside will find it. True: nobody
-  /// was inside; the caller is. False: whoever leaves next is told.
+  /// For a thread that has left an object where the thread inside will find it. True: no thread was
+  /// inside, and the caller is now. False: the next thread that leaves is told.
   [[nodiscard]] bool try_enter_or_ask(std::uint32_t tag) noexcept {
     if constexpr (!concurrent(M)) return true;
     // O3 ask  exchange asked_, fence everywhere, load lock_ and busy_  <-> O4
@@ -90,14 +90,14 @@ class owner {
       return false;
     return true;
   }
-  /// By who has just left: true if somebody asked.
+  /// For a thread that has just left: true if another thread has asked.
   [[nodiscard]] bool asked() const noexcept {
     if constexpr (!concurrent(M)) return false;
     // O4 look  store lock_ or busy_ (leave), then load asked_  <-> O3: as O1
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return asked_.load(std::memory_order_relaxed) != 0;
   }
-  /// Before the caller sees to what was left. Any thread.
+  /// To be called before the caller takes what was left. Any thread.
   void heard() noexcept {
     // A3 heard  acquire asked_  <- R2
     asked_.exchange(0, std::memory_order_acq_rel);
@@ -111,7 +111,7 @@ class owner {
       if (!lock_.compare_exchange_strong(free, tag, std::memory_order_acquire,
                                          std::memory_order_relaxed))
         return false;
-      // bias_ is written only by the holder of lock_, so nothing changes it from here on.
+      // Only the holder of lock_ writes bias_, so no other thread changes it from here on.
       auto& busy = busy_[slot_];
       if (bias_.load(std::memory_order_relaxed) != 0 && busy.load(std::memory_order_relaxed) == 0) {
         // O2 revoke  store bias_, fence everywhere, load busy_  <-> O1
@@ -122,9 +122,9 @@ class owner {
       // A2 outside  acquire busy_  <- R1: of the thread that had the bias
       if (bias_.load(std::memory_order_relaxed) == 0 && busy.load(std::memory_order_acquire) == 0)
         break;
-      // Whoever was told meanwhile that somebody is inside may have met this thread only, and that
-      // of busy_ may have been about to find itself outside (O-e): it sees lock_ free, or its
-      // busy_ is seen cleared.
+      // A thread that was told meanwhile that another is inside may have met this one only, while
+      // the thread of busy_ was about to find itself outside (O-e). That one sees lock_ free now,
+      // or this one sees its busy_ cleared.
       lock_.exchange(0, std::memory_order_acq_rel);
       if (asked_.load(std::memory_order_relaxed) == 0 || busy.load(std::memory_order_relaxed) != 0)
         return false;
@@ -133,8 +133,8 @@ class owner {
     return true;
   }
 
-  // Inside by lock, so nobody has the bias. A thread that came alone often enough gets it from its
-  // next entry on.
+  // Called inside by lock, when no thread has the bias. A thread that has entered often enough
+  // without another gets the bias from its next entry on.
   void settle(std::uint32_t tag) noexcept {
     unsigned free = slots;
     for (unsigned i = 0; i < slots; ++i) {
@@ -146,7 +146,8 @@ class owner {
       alone_ = 0;
     } else if (++alone_ >= needed_) {
       alone_ = 0;
-      // Without the fence no bias could be taken back: then entering costs one RMW for ever.
+      // Without the fence no bias could be taken away again, so none is given, and every entry
+      // costs one RMW.
       if (free == slots || !FenceAll()) return;
       tenant_[free] = static_cast<std::uint16_t>(tag);
       slot_ = static_cast<std::uint8_t>(free);
@@ -161,7 +162,7 @@ class owner {
   Atomic<std::uint32_t> bias_{0}, lock_{0};
   Atomic<std::uint8_t> busy_[slots] = {};
   Atomic<std::uint8_t> asked_{0};
-  // Touched inside only.
+  // Only a thread inside touches these.
   std::uint8_t slot_ = 0;  // of the last bias
   std::uint16_t tenant_[slots] = {};
   std::uint32_t last_ = 0, alone_ = 0, needed_ = Alone;

@@ -1,5 +1,5 @@
-// Starting a thread of the library's own. It takes no signals, since those are for the program's
-// threads, but for the ones that a thread's own fault raises.
+// Starts threads of the library's own. They take no signals, which are for the program's threads,
+// but for those that a thread's own fault raises.
 #pragma once
 
 #include <signal.h>
@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-/// Starts `run` on `into`. 0, or the errno with which the kernel refused: then `into` is no thread.
+/// Starts `run` on `into`. Returns 0, or the errno with which the kernel refused; `into` is no
+/// thread then.
 template <class Run>
 int start_quiet_thread(std::thread& into, Run&& run) {
   sigset_t blocked, before;

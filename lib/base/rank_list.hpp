@@ -1,4 +1,5 @@
-// Lists of ranks in settings, such as "0,4-7": whose statistics, traces and backtraces are wanted.
+// Lists of ranks in settings, such as "0,4-7", which choose the ranks that write statistics, traces
+// and backtraces.
 #pragma once
 
 #include <cstdlib>
@@ -6,8 +7,8 @@
 
 namespace penstock {
 
-/// True if the list names the rank; "*" names all, as the empty list does. Rubbish names nobody
-/// further.
+/// True if the list names the rank. "*" and the empty list name all ranks. The list ends at the
+/// first text that is no list of ranks.
 inline bool lists_rank(const char* list, unsigned long rank) noexcept {
   if (*list == 0) return true;
   for (const char* at = list; *at != 0;) {

@@ -58,9 +58,10 @@ std::string unknown_text(std::string_view name) {
   return std::string(name) + " is not a setting; did you mean " + std::string(prefix) + near + "?";
 }
 
-// Said once a job: by penrun itself, or by the first process that another launcher has started.
-// Only at a process's first reading is it seen who that is: joining the job takes penrun's word out
-// of the environment.
+// True if another process of the job writes the warnings, which are to be written once a job:
+// penrun writes them itself, and else the first process that another launcher has started. It is
+// decided when a process first reads its settings: when it joins the job, penrun's variable is
+// removed from the environment.
 bool somebody_else_warns(const settings& s) {
   static std::atomic<bool> asked{false};
   if (asked.exchange(true, std::memory_order_relaxed)) return true;
@@ -141,7 +142,7 @@ result<settings> read_settings(std::span<const setting_override> overrides) {
 
 namespace {
 
-// In lines of at most 100 columns, with four spaces before each.
+// Breaks the text into lines of at most 100 columns, and puts four spaces before each.
 std::string indented(const std::string& text) {
   constexpr std::size_t columns = 100, margin = 4;
   std::string out;

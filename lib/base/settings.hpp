@@ -1,6 +1,6 @@
-// Every setting of the library, read once into one immutable struct that is passed around by const
+// Every setting of the library, read once into one immutable struct that is passed by const
 // reference. The defaults stand here; names, ranges and help stand in settings_table.cpp, one row
-// each. The environment is looked at nowhere else.
+// for each setting. No other code reads the environment.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace penstock {
 
 /// How a call that has to wait does so.
 enum class wait_mode : std::uint8_t {
-  spin,       ///< poll without pause; yields only when there are more waiters than cores
-  spinblock,  ///< poll `spin_count` times, then sleep until something arrives
-  block,      ///< sleep at once
+  spin,       ///< poll and yield without end; never sleep
+  spinblock,  ///< poll `spin_count` times, then sleep in short naps between polls
+  block,      ///< sleep in short naps at once
 };
 
 /// Barrier algorithm; automatic takes the fastest known for the job.
@@ -98,10 +98,10 @@ struct settings {
   std::uint32_t num_scavenge = 4;         ///< peers asked for credits at a time
   std::uint32_t epoch_duration = 1024;    ///< requests received per epoch
   bool decay_last_curr = false;           ///< statistics fade from two states instead of by >> 2
-  bool lender_counts_revoked = false;     ///< who has given back enough is not even asked
+  bool lender_counts_revoked = false;     ///< a peer that has given back enough is not asked again
   std::string credit_stats = "0";  ///< "0": none, "1": penstock_credits.RANK, else a path prefix
 
-  // what others see of it
+  // what is reported
   std::string counters = "0";              ///< "0": none, "1": penstock_counters.RANK, else a path
   std::uint64_t counters_interval_ns = 0;  ///< between two such files; 0: at the end only
   bool watch = true;                       ///< pentop may ask
@@ -110,7 +110,7 @@ struct settings {
   std::uint64_t trace_events = 1'000'000;  ///< most that a process writes
   std::string trace_mask = "*";            ///< letters of what is written
   std::string trace_nodes = "*";           ///< ranks that write one
-  // of programs of gasnet.h
+  // for programs that use gasnet.h
   std::string stats_file = "0", stats_mask = "*", stats_nodes = "*";
 
   // put and get
@@ -135,7 +135,7 @@ struct settings {
   std::uint32_t spin_count = 2000;  ///< polls before sleeping
   std::uint32_t domain_count = 1;   ///< sets of queues the threads are spread over
   std::uint32_t threads_per_domain = 1;
-  std::uint32_t poll_mask = 255;  ///< other domains are looked at once in mask + 1 polls
+  std::uint32_t poll_mask = 255;  ///< other domains are polled once in mask + 1 polls
   bool progress_thread = false;
   std::uint64_t progress_interval_ns = 0;  ///< least time between two wakes of it; 0: none
 
@@ -186,9 +186,9 @@ struct settings {
 using setting_override = std::pair<std::string, std::string>;
 
 /// Reads the environment, then applies `overrides` above it. Fails with one line naming the
-/// setting, its value and what is allowed. Warns (log) of unknown PENSTOCK_ names, with the nearest
-/// known one, and of names that mean nothing here. Cost: one pass over the environment; call once,
-/// at start.
+/// setting, its value and what is allowed. Unknown PENSTOCK_ names are logged with the nearest
+/// known one, and so are names that mean nothing to this conduit. Cost: one pass over the
+/// environment; to be called once, at start.
 result<settings> read_settings(std::span<const setting_override> overrides = {});
 
 /// The same with the environment given ("NAME=VALUE" each): for tests.

@@ -1,4 +1,5 @@
-// Text to value and back, by the type of the row's member. Called by the reader and the tools.
+// Converts text to a value and back, by the type of the row's member. The reader and the tools call
+// it.
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -70,8 +71,8 @@ double bare_factor(setting_unit u) {
   }
 }
 
-// Number at the front of `text`, which is shortened by it: decimal with no sign but a leading '-',
-// or hexadecimal behind 0x.
+// Takes a number off the front of `text`: a decimal one with no sign but a leading '-', or a
+// hexadecimal one behind 0x.
 std::optional<double> take_number(std::string_view& text) {
   double v = 0;
   if (text.starts_with("0x") || text.starts_with("0X")) {

@@ -1,5 +1,5 @@
 // The table from which parsing, checks, documentation, `peninfo --settings` and a test are derived.
-// Clients of the library want settings.hpp; this header is for the tools and the reader itself.
+// Only the reader and the tools include it; other code includes settings.hpp.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What a number counts, and what a bare one (no suffix) is multiplied with.
+/// What a number counts, and the unit of a number without a suffix.
 enum class setting_unit : std::uint8_t {
   none,
   bytes,         ///< suffixes K, M, G, T (powers of 1024)
@@ -54,13 +54,13 @@ result<void> parse_setting(const setting_row& row, std::string_view name, const 
                            settings& into);
 /// The row's value as text that parse_setting reads back.
 std::string format_setting(const setting_row& row, const settings& from);
-/// What is allowed, for people: "1 to 255", "yes or no", "spin, spinblock or block".
+/// The allowed values as text: "1 to 255", "yes or no", "spin, spinblock or block".
 std::string allowed_values(const setting_row& row);
 
 /// Known PENSTOCK_ name (without prefix) closest to `name`, or empty if none is close.
 std::string nearest_setting(std::string_view name);
 
-/// The whole table as aligned text: name, value, default, source, help. One string, many lines.
+/// The whole table as aligned text of many lines: name, value, default, source, help.
 std::string settings_text(const settings& s);
 
 }  // namespace penstock

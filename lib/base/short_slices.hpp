@@ -1,7 +1,7 @@
-// For a thread that sleeps, and has little to do when it is woken, but that soon: it asks the
-// kernel for short slices of the processor, and is let in ahead of threads that compute in long
-// ones. Its share stays the same. Linux from 6.12 on; others ignore or refuse it, which does no
-// harm.
+// For a thread that sleeps, and has little to do when it is woken, but must do it soon: it asks the
+// kernel for short slices of the processor, and then runs ahead of threads that compute in long
+// ones. Its share of the processor stays the same. Linux does so from 6.12 on; older kernels ignore
+// or refuse the call, which does no harm.
 #pragma once
 
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// For the calling thread. Two system calls, which may be refused.
+/// Asks for the calling thread, by two system calls, which may be refused.
 inline void ask_for_short_slices() noexcept {
 #ifdef SYS_sched_setattr
   // struct sched_attr, which not every libc declares, of the policy SCHED_OTHER.

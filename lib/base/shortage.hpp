@@ -1,5 +1,5 @@
-// What a user can do about an errno that means a limit of the process or the machine was reached.
-// For the hints of failures at set-up.
+// What a user can do about an errno that means that a limit of the process or the machine was
+// reached. Failures at set-up have it as their hint.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace penstock {
 /// "raise ulimit -n (1024 now)" for EMFILE and so on; empty for codes that name no limit.
 std::string what_to_raise(int code);
 
-/// False if a file of so many bytes would get this process the signal SIGXFSZ: then the error is
-/// EFBIG, and asking for the file is no use.
+/// False if the kernel would send SIGXFSZ to this process for a file of that many bytes. The caller
+/// then fails with EFBIG, and does not ask for the file.
 bool file_may_have(std::uint64_t bytes) noexcept;
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Charts written as SVG, for tools that report: a heat map and lines. Text goes into one string;
-// the caller writes the file. Not for the data path.
+// Charts as SVG, for tools that report: a heat map and lines. The functions return the text, and
+// the caller writes the file. The libraries do not use it.
 #pragma once
 
 #include <algorithm>

@@ -43,7 +43,7 @@ std::uint32_t claim_thread_index() noexcept {
 
 std::uint32_t client_threads() noexcept {
   std::uint32_t n = 0;
-  // Theirs are dense from 0 on, so that the first word without any ends them.
+  // The numbers of the client's threads are dense from 0 on, so the first empty word ends them.
   for (const auto& word : taken) {
     const auto here = static_cast<std::uint32_t>(
         std::popcount(word.load(std::memory_order_relaxed)));  // relaxed: a hint

@@ -11,17 +11,17 @@ inline constexpr std::uint32_t max_threads = 1024;
 /// Takes a free number; fatal when more than max_threads threads are alive.
 std::uint32_t claim_thread_index() noexcept;
 
-/// Takes the highest free number, for a thread of the library's own: those of the client's threads
-/// stay dense. Before that thread's first thread_tag().
+/// Takes the highest free number, for a thread of the library's own, so that the client's threads
+/// have dense numbers. To be called before that thread's first thread_tag().
 void claim_last_thread_index() noexcept;
 
-/// How many threads of the client's have a number. A few loads.
+/// The number of the client's threads that have a number. Costs a few loads.
 std::uint32_t client_threads() noexcept;
 
 /// This thread's number plus one; zero until claimed.
 extern thread_local constinit std::uint32_t thread_tag_ __attribute__((tls_model("initial-exec")));
 
-/// 1 … max_threads. About a nanosecond after a thread's first call.
+/// This thread's number plus one: 1 … max_threads. Takes about a nanosecond after the first call.
 inline std::uint32_t thread_tag() noexcept {
   if (thread_tag_ == 0) [[unlikely]]
     thread_tag_ = claim_thread_index() + 1;

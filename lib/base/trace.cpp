@@ -48,7 +48,7 @@ result<std::unique_ptr<trace>> trace::open(const std::string& path, std::uint32_
                              static_cast<std::uint64_t>(wall.tv_nsec);
   const std::lock_guard hold(t->lock_);
   t->text_ = "[\n";
-  // pentrace reads the first: hosts have clocks of their own.
+  // pentrace reads the first event, since each host has a clock of its own.
   t->add(
       "{\"ph\":\"M\",\"name\":\"penstock_clock\",\"pid\":%u,\"args\":{\"host\":\"%s\","
       "\"now_ns\":%" PRIu64 ",\"real_ns\":%" PRIu64 "}}",
@@ -73,7 +73,7 @@ trace::~trace() {
   ::close(fd_);
 }
 
-// By the letters of GASNet.
+// True if the mask has the category's letter; the letters are GASNet's.
 bool trace::wants(const char* category) const noexcept {
   static constexpr struct {
     const char* category;
@@ -152,7 +152,8 @@ void trace::flush() {
   if (!text_.empty()) write();
 }
 
-// Which of all messages of the same names it is, as a number that no other message has.
+// A number that no other message has: from the message's names, and its number among those with the
+// same names.
 std::uint64_t trace::number(uses& of, const message& m) {
   const std::uint64_t names =
       mix(mix(mix(m.reply ? 1 : 2, m.from), m.to), std::uint64_t{m.domain} << 32 | m.chunk);
@@ -196,7 +197,7 @@ void trace::maybe_write(std::uint64_t now) {
   if (text_.size() >= enough_to_write || now - written_ns_ >= longest_kept_ns) write();
 }
 
-// Over the bracket of the last time.
+// Writes the new events over the closing bracket of the last time.
 void trace::write() {
   constexpr const char* bracket = "\n]\n";
   const std::size_t n = text_.size();

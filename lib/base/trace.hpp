@@ -1,14 +1,14 @@
-// A trace of what this process does and when, in the JSON that Perfetto and chrome://tracing open:
-// a process's track is a rank, its threads' are the rank's. The engine writes one if the setting
-// TRACE says so; tools/pentrace puts the files of a job together.
+// A trace of what this process does and when, in the JSON that Perfetto and chrome://tracing open.
+// Each rank is a process there, and its threads are that process's. The engine writes a trace if
+// the setting TRACE says so; tools/pentrace puts the files of a job together.
 //
-// A message is drawn from the sending to the handler's run. Both sides name it alike without a word
-// on the wire: by who sends it to whom, the chunk that it travels with where it has one, and which
-// of all with the same names it is. So both sides must see messages of the same names in one order:
-// rings and chunks see to that.
+// A message is drawn as an arrow from its sending to its handler. Both sides compute the same name
+// for it, so that none travels on the wire: from the sender and the target, the chunk that it
+// travels with if it has one, and its number among all messages that agree in these. So both sides
+// must see such messages in the same order, which rings and chunks guarantee.
 //
-// Any thread; each event takes a lock for about a microsecond. Events are written to the file every
-// tenth of a second or 64 KB, and what is in the file is always a whole JSON array.
+// Any thread may call; each event takes a lock for about a microsecond. Events are written to the
+// file every tenth of a second or 64 KB, and the file is always a whole JSON array.
 #pragma once
 
 #include <cstddef>
@@ -25,41 +25,43 @@ namespace penstock {
 
 class trace {
  public:
-  /// A message: who sends it to whom, in which domain, by which chunk (0: by a ring).
+  /// A message: its sender and target, its domain and its chunk (0: by a ring).
   struct message {
     std::uint32_t from = 0, to = 0;
     std::uint32_t domain = 0;
     std::uint32_t chunk = 0;
     bool reply = false;
-    const char* kind = "";  ///< as people say: "Short"
+    const char* kind = "";  ///< in words: "Short"
     unsigned handler = 0;
     bool own = false;  ///< of the library's own handlers
     std::size_t bytes = 0;
   };
 
-  /// Creates the file. events: most that are written; later ones are counted. mask: letters of what
-  /// is written, as in the setting TRACE_MASK.
+  /// Creates the file. events: the most events that are written; later ones are only counted. mask:
+  /// the letters of the categories that are written, as in the setting TRACE_MASK.
   static result<std::unique_ptr<trace>> open(const std::string& path, std::uint32_t rank,
                                              std::uint64_t events, const std::string& mask = "*");
-  /// Writes what there is to write.
+  /// Writes the events that are not in the file yet.
   ~trace();
   trace(const trace&) = delete;
   trace& operator=(const trace&) = delete;
 
-  /// A message goes out; begun is when its sending began (now_ns()).
+  /// Notes that a message was sent; begun is when its sending began (now_ns()).
   void sent(const message& m, std::uint64_t begun);
-  /// A message has come, whose handler runs next: what handled() is told.
+  /// Notes that a message has come, whose handler runs next. Returns the number for handled().
   [[nodiscard]] std::uint64_t arrived(const message& m);
-  /// Its handler has run from begun on.
+  /// Notes that its handler has run from begun until now.
   void handled(const message& m, std::uint64_t flow, std::uint64_t begun);
-  /// Something else lasted from begun until now, or, if begun is 0, happened. category and name are
-  /// words without quotes. peer: the rank that it concerns, or nobody.
+  /// Notes another event, which lasted from begun until now or, if begun is 0, happened now.
+  /// category and name are words without quotes. peer: the rank that it concerns, or nobody.
   void event(const char* category, const char* name, std::uint32_t peer, std::uint64_t begun,
              std::size_t bytes = 0);
-  /// The same of what others of its kind may overlap, on a track of its own.
+  /// The same for events that may overlap others of their kind: each is drawn on a track of its
+  /// own.
   void apart(const char* category, std::uint32_t peer, std::uint64_t begun);
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};
-  /// From here to its end something lasts, called as its category; to: null writes nothing.
+  /// An event that lasts as long as the object lives, and is named as its category; to: null writes
+  /// nothing.
   class lasting {
    public:
     lasting(trace* to, const char* category) noexcept
@@ -75,7 +77,7 @@ class trace {
     const char* const category_;
     const std::uint64_t begun_;
   };
-  /// What has been told is in the file.
+  /// Writes all events noted so far to the file.
   void flush();
 
  private:
@@ -98,11 +100,11 @@ class trace {
   std::mutex lock_;
   // under lock_
   std::uint64_t left_, dropped_ = 0;
-  std::uint64_t end_ = 0;         // of what is in the file, before the closing bracket
-  std::uint64_t written_ns_ = 0;  // when it was written to
-  std::string text_;              // events that are not, each behind a comma
+  std::uint64_t end_ = 0;         // offset of the closing bracket in the file
+  std::uint64_t written_ns_ = 0;  // when the file was last written to
+  std::string text_;              // events that are not in the file, each behind a comma
   uses out_, in_;
-  std::uint64_t apart_ = 0;  // how many apart() has written
+  std::uint64_t apart_ = 0;  // the number of events that apart() has noted
 };
 
 }  // namespace penstock

@@ -45,7 +45,7 @@ concept atomic_type = std::same_as<T, std::int32_t> || std::same_as<T, std::uint
     std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, float> ||
     std::same_as<T, double>;
 
-/// Who may carry out a domain's operations.
+/// What may carry out a domain's operations.
 enum class atomic_path : std::uint8_t {
   automatic,  ///< the device if it can; then nothing but the domain may touch the words meanwhile
   processor,  ///< never the device; the target's program may use std::atomic_ref on the words, too
@@ -65,7 +65,7 @@ inline constexpr std::uint32_t atomic_type_number = std::same_as<T, std::int32_t
 template <atomic_type T>
 using word_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// What op makes of the old value; cas is not among them. Integers wrap around.
+/// The new value that Op makes of the old one and v; not for cas. Integers wrap around.
 template <atomic_ops Op, atomic_type T>
 constexpr T combine(T old, T v) noexcept {
   if constexpr (std::integral<T>) {
@@ -112,8 +112,8 @@ constexpr T combine(T old, T v) noexcept {
   return v;  // set and swap
 }
 
-/// Carries out Op on a word by the processor; the former value. cas compares with a, bit by bit,
-/// and stores b.
+/// Carries out Op on a word by the processor, and returns the former value. cas compares the word
+/// with a, bit by bit, and stores b.
 template <atomic_ops Op, atomic_type T>
 T apply_here(T* at, T a, [[maybe_unused]] T b) noexcept {
   using bits = word_bits<T>;
@@ -162,15 +162,15 @@ struct atomic_call {
   std::uint32_t type = 0;
   std::uint32_t size = 8;
   bool device = false;
-  bool at_once = false;  ///< rather not at all than wait: what it is short of is the answer
+  bool at_once = false;  ///< never waits; the status says what it is short of
   rank_id to = 0;
   void* word = nullptr;
   std::uint64_t a = 0, b = 0;
   void* old = nullptr;  ///< size bytes, or null
 };
-/// Does the device do these operations on that type, for all ranks alike?
+/// True if the device does these operations on that type, for all ranks alike.
 bool atomics_by_device(const conduit::engine& e, std::uint32_t type, atomic_ops ops) noexcept;
-/// Blocking.
+/// Carries out an atomic, and returns when it is complete.
 status run_atomic(conduit::engine& e, const atomic_call& c) noexcept;
 
 }  // namespace detail
@@ -295,7 +295,8 @@ class atomic_domain {
     }
     return detail::run_atomic(mem_.internals(), call<Op>(r, word, a, b, old));
   }
-  // The word here, if this process carries the operation out itself.
+  // The word's address in this process, if this process carries the operation out itself; else
+  // null.
   template <atomic_ops Op>
   T* reach(rank_id r, T* word) const noexcept {
     if (device_ || (ops_ & static_cast<std::uint32_t>(Op)) == 0 ||

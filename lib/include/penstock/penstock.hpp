@@ -109,12 +109,13 @@ class token {
   /// The endpoint that the message came to. A handler must not send requests on it.
   [[nodiscard]] endpoint& at() const noexcept;
 
-  /// Sends the reply: at most once, and only in the handler of a request. It never waits, since the
-  /// room for it was taken before the handler began. args go to the handler h at the requester;
-  /// payload has at most endpoint::max_medium() bytes, and may be reused on return. ok: the reply
-  /// is on its way. Otherwise nothing was sent: not_in_handler, replied_twice, bad_handler,
-  /// too_long, bad_arguments, peer_dead or device_error. Source: GASNet specification 2.3,
-  /// gasnet_AMReply.
+  /// Sends the reply: at most once, and only in the handler of a request. It waits for no credits
+  /// and no room, since both were taken before the handler began; only a Medium above 4,032 bytes
+  /// may wait, while more than 64 handlers of this process send such replies at once. args go to
+  /// the handler h at the requester; payload has at most endpoint::max_medium() bytes, and may be
+  /// reused on return. ok: the reply is on its way. Otherwise nothing was sent: not_in_handler,
+  /// replied_twice, bad_handler, too_long, bad_arguments, peer_dead or device_error. Source: GASNet
+  /// specification 2.3, gasnet_AMReply.
   ///@{
   template <detail::argument... A>
   status reply_short(short_handler<A...> h, std::type_identity_t<A>... args) {
@@ -382,18 +383,20 @@ class endpoint {
   }
 
   /// A hint, which changes nothing but speed: this process will soon have up to `messages` Mediums
-  /// of `bytes` bytes each on their way to that rank at a time. It starts a connection and asks for
+  /// of `bytes` bytes each under way to that rank at a time. It starts a connection and asks for
   /// the credits that these need, so that they are there before the first message. The other rank
   /// lends what it can, at most LENDER_LIMIT in an epoch; a program that needs more repeats the
   /// hint. It never waits, and must not be called in a handler.
   status expect(rank_id to, std::uint32_t messages, std::size_t bytes) noexcept;
 
   /// Takes the messages that have arrived, runs their handlers, and returns; it never waits. It
-  /// must not be called in a handler. ok, or why messages can no longer flow (peer_dead,
-  /// device_error, shut_down). Cost when nothing has come: about one load for each connected peer.
+  /// must not be called in a handler. Returns ok, or why messages can no longer flow (peer_dead,
+  /// device_error, shut_down). Cost when no message has come: about one load for each connected
+  /// peer, up to three peers; with more it looks at those that have sent lately, and at some others
+  /// in turn.
   status poll() noexcept;
-  /// Polls until done() is true, and gives the core away while nothing comes. ok, or the first
-  /// failure of a poll. done() is called between polls, by the calling thread.
+  /// Polls until done() is true, and yields the core while no message comes. Returns ok, or the
+  /// first failure of a poll. done() is called between polls, by the calling thread.
   template <class Done>
   status wait_until(Done&& done) {
     for (unsigned empty = 0; !done();)

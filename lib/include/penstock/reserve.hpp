@@ -116,8 +116,8 @@ class [[nodiscard]] reservation : public detail::reserved {
 /// and of up to `most` bytes where that costs nothing more. It never waits; credits are taken when
 /// the reservation is committed. why() of an empty reservation is bad_rank, bad_arguments (most <
 /// least), too_long (least is above the maximum), in_handler or shut_down. Any thread may call it,
-/// but not in a handler. Cost: two atomic read-modify-writes on a network device, none among
-/// processes of a host.
+/// but not in a handler. Cost: two atomic read-modify-writes on a network device, or where `most`
+/// is above 4,032 bytes; otherwise, among processes of a host, none.
 template <detail::argument... A>
 reservation<A...> reserve_medium(endpoint& ep, rank_id to, payload_handler<A...> h,
                                  std::size_t least, std::size_t most) noexcept {

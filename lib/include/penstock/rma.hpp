@@ -81,8 +81,8 @@ class [[nodiscard]] operation {
       (void)sync(true);
   }
 
-  /// Waits until the operation is complete. It polls, which runs handlers. ok, or why the operation
-  /// failed or could not be started.
+  /// Waits until the operation is complete, and polls meanwhile, which runs handlers. Returns ok,
+  /// or why the operation failed or could not be started.
   status wait() noexcept { return op_ == nullptr ? result_ : sync(true); }
   /// Polls once. pending if the operation is still in flight, else as wait().
   status try_wait() noexcept { return op_ == nullptr ? result_ : sync(false); }
@@ -106,7 +106,7 @@ class [[nodiscard]] operation {
   status result_ = status::ok;
 };
 
-/// Waits for all operations. The first failure, or ok.
+/// Waits for all operations. Returns the first failure, or ok.
 status wait_all(std::span<operation> ops) noexcept;
 /// Waits until at least one operation that was in flight is complete; returns at once if none was.
 status wait_some(std::span<operation> ops) noexcept;
@@ -208,7 +208,8 @@ class remote_memory {
   /// Begins an access region: until end_region(), this thread's implicit operations belong to one
   /// handle. Regions do not nest; false if one is open already.
   [[nodiscard]] bool begin_region() noexcept;
-  /// Ends the access region. The handle of all its operations; complete if there were none.
+  /// Ends the access region, and returns the handle of all its operations; it is complete if there
+  /// were none.
   operation end_region() noexcept;
 
   /// Where [addr, addr+bytes) of a rank's segment lies in this process. Null if loads and stores
@@ -235,7 +236,7 @@ class remote_memory {
     if (here == nullptr) [[unlikely]]
       return false;
     detail::copy_bytes(here, src.data(), src.size());
-    // Before the next store of this thread, these are visible.
+    // These stores become visible before this thread's next store.
     std::atomic_thread_fence(std::memory_order_release);
     return true;
   }
