@@ -1,5 +1,5 @@
-// The barrier of gasnet.h: its names and flags over the engine's barrier, and the rules of who may
-// call what when.
+// The barrier of gasnet.h: its names and flags over the engine's barrier, and the checks of the
+// order of calls.
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/process.hpp"
@@ -8,7 +8,8 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// One thread at a time by the specification, hence nothing atomic; the threads may differ.
+// By the specification one thread at a time calls the barrier, so nothing here is atomic; it need
+// not be the same thread each time.
 struct barrier_state {
   bool notified = false;
   conduit::barrier_vote last;
@@ -20,7 +21,7 @@ int finish(int id, int flags) {
   if (all.mismatch || (flags & GASNET_BARRIERFLAG_MISMATCH) != 0)
     return GASNET_ERR_BARRIER_MISMATCH;
   if ((flags & GASNET_BARRIERFLAG_ANONYMOUS) != 0) return GASNET_OK;
-  // A name at the wait is held against the name that all agreed on, if any gave one.
+  // The name at the wait is compared with the name that all agreed on, if any process gave one.
   return all.named && all.value != static_cast<std::uint32_t>(id) ? GASNET_ERR_BARRIER_MISMATCH
                                                                   : GASNET_OK;
 }
@@ -29,7 +30,8 @@ void must_be_notified(const char* call) {
   if (!state.notified) fatal(1, "%s: without a gasnet_barrier_notify before it", call);
 }
 
-// As a poll is refused: what a handler waits for may need the queue that its message came from.
+// Handlers may not wait, as they may not poll: the wait may need the queue that their message came
+// from.
 bool refused_in_handler(const char* call) {
   not_in_child(call);
   if (conduit::running == nullptr) return false;

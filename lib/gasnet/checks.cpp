@@ -1,7 +1,7 @@
-// What is checked besides for clients compiled with GASNET_DEBUG, who pay for it: how a handler is
-// called, and puts and gets, which are copies by the client's own code where memory is mapped. The
-// library is the same, so that such objects and others may meet in one program; gasnet_init decides
-// for the handlers.
+// Further checks for clients compiled with GASNET_DEBUG, which cost only these: of the arguments
+// that handlers are called with, and of puts and gets, which the client's own code does by copies
+// where memory is mapped. The library is the same, so that objects with and without GASNET_DEBUG
+// may meet in one program; gasnet_init decides whether handlers are checked.
 #include <atomic>
 
 #include "lib/base/log.hpp"
@@ -11,9 +11,10 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// The first message to each handler: a function has one list of parameters, so all others must come
-// with as many arguments, and all of them or none with a payload. Word: seen_bit, with a payload,
-// arguments, sender. relaxed: the word is all there is.
+// What the first message to each handler was like: a function has one list of parameters, so all
+// other messages must have as many arguments, and all or none of them a payload. The word has
+// seen_bit, whether there is a payload, the number of arguments, and the sender. relaxed: nothing
+// else is read because of it.
 constexpr std::uint32_t seen_bit = 1, payload_bit = 2;
 constexpr unsigned nargs_shift = 2, sender_shift = 8;
 std::atomic<std::uint32_t> first_use[conduit::user_handlers];

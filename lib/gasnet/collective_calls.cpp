@@ -10,7 +10,7 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// What coll_init was told.
+// What the client has passed to gasnet_coll_init.
 struct agreement {
   std::mutex lock;
   bool begun = false;  // (lock)
@@ -30,7 +30,7 @@ constexpr coll::kind kinds[] = {
     coll::kind::broadcast,  coll::kind::scatter,  coll::kind::gather,
     coll::kind::gather_all, coll::kind::exchange, coll::kind::reduce,
 };
-// Every second one is the M form; there the non-rooted addresses are lists.
+// Every second operation type is the M form, in which the non-rooted addresses are lists.
 bool has_lists(gasnet_coll_optype_t op) noexcept { return (op & 1) != 0; }
 coll::kind kind_of(gasnet_coll_optype_t op) noexcept { return kinds[op / 2]; }
 bool dst_is_list(gasnet_coll_optype_t op) noexcept {
@@ -61,7 +61,7 @@ unsigned sync_of(int flags, const char* call) {
          ((flags & GASNET_COLL_OUT_ALLSYNC) != 0 ? coll::out_all : 0u);
 }
 
-// One image's call, as the client made it.
+// An image's call, with the arguments that the client has passed.
 struct client_call {
   gasnet_coll_optype_t op;
   gasnet_team_handle_t team;
@@ -95,7 +95,7 @@ void begin(const client_call& c, coll::op_counter& done) {
   coll::call(t, coll::team::by_image, image, r, done);
 }
 
-// Runs start(counter) and gives the handle.
+// Runs start(counter) and returns its handle.
 template <class Start>
 gasnet_coll_handle_t with_handle(Start&& start) {
   operation& op = my_operations().take();
@@ -145,7 +145,7 @@ void begin_reduction(client_call c, const gasnetc_reduction& how, coll::op_count
 
 // ---- handles ----
 
-// Frees what is done; true if that is enough.
+// Frees the handles that are done. True: as many are done as the caller waits for.
 bool look(gasnet_coll_handle_t* handles, std::size_t count, bool some) {
   std::size_t valid = 0, done = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -161,7 +161,7 @@ bool look(gasnet_coll_handle_t* handles, std::size_t count, bool some) {
 
 // ---- init ----
 
-// Checks what this process was told of images, and which of them this thread is.
+// Checks the client's numbers of images, and finds out which image this thread is.
 std::uint32_t check_images(const gasnet_image_t images[], gasnet_image_t my_image) {
   std::uint64_t first = 0;
   for (gasnet_node_t n = 0; n < GASNETC_(nodes); ++n) {

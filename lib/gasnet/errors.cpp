@@ -1,4 +1,4 @@
-// The names of gasnet.h's errors, and gasnet_getenv: what does not depend on the thread mode.
+// The names of gasnet.h's errors, and gasnet_getenv, which do not depend on the thread mode.
 #define GASNET_PAR 1  // any mode: the names below are not mangled
 #include <gasnet.h>
 

@@ -12,9 +12,10 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// In ticks, which are a third to a whole nanosecond: a poll of a loop that does nothing else takes
-// less than the first; a yield that returns sooner than the second has found nobody who wanted the
-// core (it takes 0.2 us then, and 1.6 us or more where somebody runs in between).
+// Both are in ticks, which take a third to a whole nanosecond. A poll in a loop that does nothing
+// else takes less than longest_poll. A yield that takes less than shortest_turn has found no other
+// thread that wanted the core: it takes 0.2 us then, and 1.6 us or more where another thread runs
+// in between.
 constexpr std::uint64_t longest_poll = 3000, shortest_turn = 2000;
 
 // Each process of the host is taken to have as many threads that poll as this one.

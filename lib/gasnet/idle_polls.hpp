@@ -1,8 +1,8 @@
-// When a client's poll (gasnet_AMPoll, which clients call in loops of their own) gives the core
-// away. Where processes and their threads fit the cores it never does, and such a poll makes no
-// system call. Where they do not fit, it does so for a caller that only polls, since another
-// process may wait for the core, and ever more rarely while nobody takes the core. Each thread has
-// one object. Used by messages.cpp.
+// When a client's poll (gasnet_AMPoll, which clients call in loops of their own) yields the core.
+// Where processes and their threads do not outnumber the cores it never does, and a poll makes no
+// system call. Where they do, another process may wait for the core, so a thread that only polls
+// yields now and then; the less often, the longer no other thread takes the core. Each thread has
+// one object. messages.cpp uses it.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@ enum class idle_mode : std::uint8_t {
 
 class idle_polls {
  public:
-  /// A poll found nothing. True once in a while: then the caller asks may_yield(). Two
-  /// instructions.
+  /// Called when a poll found no message. True, once in a while: the caller asks may_yield(). Costs
+  /// two instructions.
   bool found_nothing() noexcept { return --left_ == 0; }
-  /// A poll found something.
+  /// Called when a poll found a message.
   void found_something() noexcept { left_ = window_; }
 
-  /// After found_nothing() said true. crowded: somebody may want this core. now: clock.hpp's ticks;
-  /// a_loop: how many of them a window of nothing but polls takes at most, for each poll. True: the
-  /// caller looks at every peer, and if there is nothing, yields and says yielded().
+  /// Called after found_nothing() was true. crowded: another thread may want this core. now: the
+  /// time in clock.hpp's ticks. a_loop: the most ticks that each poll takes in a loop that only
+  /// polls. True: the caller looks at every peer and, if no message has come, yields and calls
+  /// yielded().
   bool may_yield(bool crowded, std::uint64_t now, std::uint64_t a_loop) noexcept {
     if (!crowded) {
       window_ = shortest;
@@ -39,7 +40,7 @@ class idle_polls {
     since_ = now;
     return nothing_else;
   }
-  /// The core was given away. taken: somebody else ran meanwhile.
+  /// Called after the core was yielded. taken: another thread ran meanwhile.
   void yielded(bool taken, std::uint64_t now) noexcept {
     window_ = taken ? shortest : window_ < longest ? window_ * 2 : longest;
     left_ = window_;
@@ -47,7 +48,7 @@ class idle_polls {
   }
 
   static constexpr std::uint32_t shortest = 8, longest = 1024;  ///< polls between two yields
-  /// Between two looks at whether there are more threads than cores by now.
+  /// Polls between two looks whether there are more threads than cores by now.
   static constexpr std::uint32_t polls_uncrowded = 4096;
 
  private:

@@ -1,19 +1,20 @@
-// The end of a GASNet process: gasnet_exit, return from main, and the word from another process
-// that the job ends (leave_order.cpp). All meet at the launcher's fence, so that nobody is gone
-// while another still polls the queues to it, and each tells the launcher its code. Until the last
-// is there those who wait go on polling: what others sent before they learned that the job ends is
-// handled, and nobody waits for credits that do not come back.
+// The end of a GASNet process: gasnet_exit, return from main, and the order from another process
+// that the job ends (leave_order.cpp). All processes meet at the launcher's fence, so that none is
+// gone while another one still uses the queues to it, and each tells the launcher its exit code.
+// Processes that wait at the fence go on polling until the last one is there. So messages that
+// others sent before they learned of the end are handled, and no process waits for credits that do
+// not come back.
 //
-// Who is told does not leave at once: the end is mostly collective (a barrier, then gasnet_exit on
-// all), and a process that is a moment behind must still do what it wanted to do in between, such
-// as print. It has exit_grace_ns to call gasnet_exit itself.
+// A process that is told of the end does not leave at once. The end is mostly collective (a
+// barrier, then gasnet_exit on all), and a process that is a moment behind must still do what it
+// wanted to do in between, such as print. It has exit_grace_ns to call gasnet_exit itself.
 //
 // Handlers and signal handlers only note that the job ends; the next poll at top level acts on it.
-// A timer ends the process where that fails (a peer is wedged, a lock is held, nobody polls): then
-// the launcher ends the rest. Only there a client's handler of SIGQUIT runs inside another
-// signal's, and a gasnet_exit that it calls is no more than a word to the launcher.
+// A timer ends the process where that fails (a peer is wedged, a lock is held, no thread polls);
+// the launcher then ends the rest. Only there a client's handler of SIGQUIT runs inside another
+// signal's handler, and a gasnet_exit that it calls only tells the launcher the code.
 //
-// One thread takes the process down. The others find polls that do nothing, and waits without end.
+// One thread takes the process down. In the other threads polls do nothing, and waits never return.
 // Nothing is destroyed before the process is gone.
 #include <signal.h>
 #include <sys/time.h>
@@ -57,10 +58,10 @@ constinit conduit::patience waiting;
 std::atomic<std::uint64_t> limit_began{0};
 pid_t joined_as = 0;  // children made by fork are not of the job
 
-// Everybody is at the end. Those who still send to this process, or wait for what it would lend or
-// answer, are served meanwhile; but from a handler nothing can be polled.
+// Waits until all processes are at the fence, and polls meanwhile, since others may still send to
+// this process, or wait for its credits and answers. In a handler it cannot poll.
 void meet_at_fence(bool polling) noexcept {
-  self.engine->expect_ends();  // who ends from here on is no loss
+  self.engine->expect_ends();  // a process that ends from here on is no error
   if (now_at == stage::agreeing && !self.membership->begin_fence()) return;
   now_at = stage::at_fence;
   constexpr unsigned steps_a_look = 16;
@@ -74,7 +75,7 @@ void meet_at_fence(bool polling) noexcept {
   }
 }
 
-// Everybody learns that the job ends, and everybody is at the fence.
+// Sees that all processes learn that the job ends, and meets them at the fence.
 void agree_to_leave(int code) noexcept {
   const bool in_handler = std::exchange(conduit::running, nullptr) != nullptr;
   if (in_handler)
@@ -87,7 +88,7 @@ void agree_to_leave(int code) noexcept {
   meet_at_fence(!in_handler);
 }
 
-// The client's own handler of SIGQUIT has its chance, and may call gasnet_exit itself.
+// Raises SIGQUIT, if the client has a handler for it, which may call gasnet_exit itself.
 void tell_client();
 
 void time_is_up(int) {
@@ -126,14 +127,14 @@ void start_timer() noexcept {
   ::setitimer(ITIMER_REAL, &t, nullptr);
 }
 
-// What is left when all have agreed: the engine is never closed, so its files are written here.
+// The rest, when all have agreed. The engine is never closed, so its files are written here.
 void finish(int code) noexcept {
   if (self.attached) self.engine->write_credit_statistics();
   if (statistics::mine() != nullptr) statistics::mine()->write();
   self.membership->finalize(code);
 }
 
-// All but the last step. The code that the job ends with.
+// Does all but the last step, and returns the job's exit code.
 int take_down(int code) noexcept {
   last_code.store(code, std::memory_order_relaxed);
   start_timer();
@@ -152,7 +153,7 @@ int take_down(int code) noexcept {
   while (true) ::pause();
 }
 
-// True for the one thread that is to do it.
+// True for the one thread that takes the process down.
 bool begin_to_leave() noexcept {
   if (leaving.exchange(true, std::memory_order_relaxed)) return false;
   i_leave = true;
@@ -161,7 +162,8 @@ bool begin_to_leave() noexcept {
 }
 
 [[noreturn]] void leave(int code) noexcept {
-  // Where the job is over already nobody is left to agree with, and this may be a signal's handler.
+  // If the job is over already, there is no process left to agree with, and this may be a signal
+  // handler.
   if (last_resort || self.membership->ended()) self.membership->abort(code, nullptr);
   if (!begin_to_leave()) {
     if (!i_leave) park();
@@ -184,7 +186,7 @@ bool begin_to_leave() noexcept {
 // exit(3) and return from main.
 void at_exit(int status, void*) {
   if (::getpid() != joined_as) return;
-  if (job::job::joined() != self.membership) return;  // who joined before us has left already
+  if (job::job::joined() != self.membership) return;  // the world that joined first has left
   if (last_resort) self.membership->abort(status & 0xff, nullptr);
   if (!begin_to_leave()) park();
   (void)take_down(status & 0xff);
@@ -192,8 +194,7 @@ void at_exit(int status, void*) {
   ::setitimer(ITIMER_REAL, &none, nullptr);
 }
 
-// A signal that asks for the end: noted, and acted on by the next poll, or by the timer if none
-// comes.
+// Notes a signal that asks for the end. The next poll acts on it, or the timer if no poll comes.
 void on_signal(int sig) {
   if (is_forked()) {  // it ends alone, when this returns
     ::signal(sig, SIG_DFL);
@@ -218,7 +219,7 @@ void tell_client() {
     ::raise(SIGQUIT);
 }
 
-// A wait of the engine's, such as a request's for credits.
+// Called in each step of a wait of the engine's, such as a request's for credits.
 void heed_in_wait() noexcept {
   if (!i_leave) (void)heed_exit_news(false);
 }
@@ -228,7 +229,7 @@ void heed_in_wait() noexcept {
 void prepare_exit() {
   joined_as = ::getpid();
   ::on_exit(&at_exit, nullptr);
-  // What the client, or who started it, has set otherwise stays.
+  // A handler that the client has set stays, and so does a signal that is ignored.
   for (const int sig : {SIGQUIT, SIGTERM, SIGINT, SIGHUP}) {
     struct sigaction before {};
     if (::sigaction(sig, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
@@ -249,8 +250,8 @@ std::atomic<std::uint32_t> exit_news{1};
 
 void heed_from_now_on() noexcept {
   exit_news.store(0, std::memory_order_relaxed);
-  // Whoever has news says what it is first, and then that there is some. The fence: either we see
-  // here what it is, or what it says comes after our zero.
+  // A thread with news stores the news first, and then sets exit_news. By the fence, either this
+  // thread sees the news here, or exit_news is set after the zero of this thread.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (wish.load(std::memory_order_relaxed) != 0 || ordered() ||
       leaving.load(std::memory_order_relaxed))
@@ -271,7 +272,7 @@ bool heed_exit_news(bool may_return) noexcept {
   if (!ordered()) return false;
   std::uint64_t since = 0;
   const std::uint64_t now = now_ns();
-  // relaxed: a moment, and nothing else
+  // relaxed: nothing else is read because of it
   if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
   if (told_to_spread()) spread_order();
   if (now - since < exit_grace_ns) return false;

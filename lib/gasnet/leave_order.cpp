@@ -1,8 +1,8 @@
-// The order to leave, after seed 002: rank 0 is asked to end the job, the first who asks gives the
-// exit code, and rank 0 orders all others to leave: O(N) messages. Who leaves from a handler can
-// poll no more, and so make no connection: it tells those that it is connected to, its neighbours
-// in barriers, and asks a few of them to tell all others. What is done about an order is
-// leave.cpp's.
+// The order to leave, after seed 002. A process that wants to end the job asks rank 0; the first
+// request gives the exit code, and rank 0 orders all others to leave, by O(N) messages. A process
+// that leaves from a handler can poll no more, and so make no connection: it tells the ranks that
+// it is connected to, its neighbours in barriers, and asks a few of them to tell all others.
+// leave.cpp acts on an order.
 #include "lib/gasnet/leave_order.hpp"
 
 #include <atomic>
@@ -14,27 +14,27 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// The order to leave: 0, or its code with ordered_bit. Written once, by whoever learns of it first
-// (a handler, or gasnet_exit on rank 0). relaxed: the word is all there is to read.
+// The order to leave: 0, or its code with ordered_bit. The first thread that learns of it writes
+// it, once (a handler, or gasnet_exit on rank 0). relaxed: nothing else is read because of it.
 constexpr std::uint64_t ordered_bit = std::uint64_t{1} << 32;
 std::atomic<std::uint64_t> order{0};
-// Whether this process is to tell the others, as rank 0 and helpers are, and whether it has begun
-// to.
+// Whether this process has to tell the others, as rank 0 and its helpers have, and whether it has
+// begun to.
 std::atomic<bool> spreads{false}, spread{false};
-// A rank that left from a handler, and makes no connection any more; ~0: none is known. relaxed: a
-// hint.
+// A rank that has left from a handler, and makes no connection any more; ~0: none is known.
+// relaxed: a hint.
 std::atomic<std::uint32_t> out_of_reach{~0u};
 enum class word : std::uint32_t { please, now, pass_on };
 constexpr unsigned most_helpers = 4;
 
-// On rank 0 a plea, elsewhere an order: what either asks for is the same.
+// Takes a request on rank 0, or an order elsewhere; both have the same effect.
 void handle_exit(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   if (static_cast<word>(args[0]) == word::pass_on) spreads.store(true, std::memory_order_relaxed);
   if (args[2] != ~0u) out_of_reach.store(args[2], std::memory_order_relaxed);
   note_order(static_cast<int>(args[1]));
 }
 
-// Tells one rank, if it is connected and has room. may_wait: for credits, if that is what it takes.
+// Tells one rank, if it is connected and there is room. may_wait: the message may wait for credits.
 status tell(std::uint32_t rank, word w, int code, bool may_wait = false) noexcept {
   const std::uint32_t args[] = {static_cast<std::uint32_t>(w), static_cast<std::uint32_t>(code),
                                 out_of_reach.load(std::memory_order_relaxed)};

@@ -1,6 +1,7 @@
 // Active messages of gasnet.h: from its calls to the engine's, and from the engine to the client's
-// handlers. With GASNET_SEGMENT_EVERYTHING a Long has no segment to go to: it travels as a Medium
-// of the library's own, whose handler puts the payload in its place and then runs the client's.
+// handlers. With GASNET_SEGMENT_EVERYTHING there is no segment for a Long to go to: it travels as a
+// Medium of the library's own, whose handler copies the payload to its place and then runs the
+// client's handler.
 #include <sched.h>
 
 #include <array>
@@ -59,8 +60,8 @@ constexpr auto payloads(std::index_sequence<N...>) {
 constexpr auto short_callers = shorts(std::make_index_sequence<max_args + 1>{});
 constexpr auto payload_callers = payloads(std::make_index_sequence<max_args + 1>{});
 
-// The payload of a Medium may be cast to anything by its handler; in a ring's slot it may lie at an
-// odd multiple of 8. Only such small ones are moved.
+// A handler may cast the payload of a Medium to any type, but in a ring's slot the payload may lie
+// at an odd multiple of 8. Only such small payloads are copied to an aligned place.
 constexpr std::uintptr_t any_type = alignof(std::max_align_t);
 
 void run_with_payload(client_function f, token_state& t, std::byte* p, std::size_t n,
@@ -75,7 +76,8 @@ void run_with_payload(client_function f, token_state& t, std::byte* p, std::size
   payload_callers[nargs](f, handle_of(t), p, n, args);
 }
 
-// What the client registered, by index. A message is taken if both of its bits are set.
+// A handler that the client registered, by index. It takes a message if the bits of the message's
+// kind and of its number of arguments are set.
 struct client_handler {
   client_function call = nullptr;
   std::uint32_t kinds = 0;   // bit k: requests of kind k; bit 4 + k: replies
@@ -87,7 +89,7 @@ struct client_handler {
   }
 };
 client_handler clients[conduit::user_handlers];
-// The index of the client's handler that runs in place of the library's own.
+// The index of the client's handler that the library's own handler of Longs runs.
 thread_local constinit unsigned standing_in = 0;
 
 [[noreturn]] void not_taken(const client_handler& h, kind k, bool request, unsigned nargs,
@@ -107,7 +109,7 @@ thread_local constinit unsigned standing_in = 0;
 
 // ---- Longs to anywhere ----
 
-// Goes before the payload of the library's Medium.
+// Stands in front of the payload of the library's Medium.
 struct long_anywhere {
   std::uint64_t dest = 0;
   std::uint32_t bytes = 0;
@@ -143,7 +145,7 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
   standing_in = 0;
 }
 
-// Lays a Long out in room; false: too long.
+// Writes a Long to room, as that Medium has it; false: it is too long.
 bool pack_anywhere(outgoing& m, packed_anywhere& room) {
   if (m.bytes > longest_anywhere || m.nargs > max_args) return false;
   room.head.dest = reinterpret_cast<std::uintptr_t>(m.dest);
@@ -162,7 +164,7 @@ bool pack_anywhere(outgoing& m, packed_anywhere& room) {
 
 // ---- answers ----
 
-// What was to be sent, for a refusal that names it.
+// The size of a message, and the largest one that may be sent, for the line of a refusal.
 struct sizes {
   std::size_t bytes = 0, most = 0;
 };
@@ -174,7 +176,7 @@ int answer(status s, const char* call, sizes n = {}) {
     case status::bad_handler:
       fatal(1, "%s: the handler is not registered", call);
     case status::too_long:
-      // An error that is not looked at would be a message that never comes.
+      // The job ends, since a client that does not look at the error would wait for ever.
       fatal(1, "%s: a payload of %zu bytes, and %zu is the most", call, n.bytes, n.most);
     case status::bad_rank:
     case status::bad_arguments:
@@ -196,8 +198,8 @@ int answer(status s, const char* call, sizes n = {}) {
 }
 
 int requested(status s, gasnet_node_t dest, const char* call, sizes n = {}) {
-  // A message to itself meets no other on its way: without this, a process that only speaks to
-  // itself would hear nobody.
+  // A message to this process itself passes no queue. Without this poll, a process that only sends
+  // to itself would never handle others' messages.
   if (s == status::ok && dest == GASNETC_(mynode)) (void)GASNETC_(poll)();
   return answer(s, call, n);
 }
@@ -266,7 +268,8 @@ void run_client_handler(void* context, token&, const std::uint32_t* args, std::b
   if (!entry.takes(t.header.kind(), t.request, t.nargs())) [[unlikely]]
     not_taken(entry, t.header.kind(), t.request, t.nargs(), t.source());
   const client_function f = entry.call;
-  // Shorts with few arguments come most, and have the least to hide a call through a table behind.
+  // Shorts with few arguments are the most frequent, and have the least work behind which to hide a
+  // call through a table.
   if (t.header.kind() == kind::short_) [[likely]] {
     switch (t.nargs()) {
       case 0:
@@ -286,8 +289,8 @@ void run_client_handler(void* context, token&, const std::uint32_t* args, std::b
 }
 
 void register_messages(conduit::engine& e) {
-  // Every index on every rank: the engine compares its tables among the ranks, while GASNet allows
-  // them to differ.
+  // All ranks register every index: the engine checks that the ranks' tables are equal, while
+  // GASNet allows them to differ.
   for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i)
     e.add_handler(static_cast<std::uint8_t>(i),
                   {.call = self.checked ? &run_checked_handler : &run_client_handler,
@@ -311,7 +314,7 @@ bool set_client_handler(const gex_AM_Entry_t& e) {
         1u << static_cast<unsigned>(kind::long_) | 1u << static_cast<unsigned>(kind::packed_long);
   h.kinds = ((e.gex_flags & GEX_FLAG_AM_REQUEST) != 0 ? kinds : 0) |
             ((e.gex_flags & GEX_FLAG_AM_REPLY) != 0 ? kinds << 4 : 0);
-  // Last: a message that comes at the same time finds all of it, or nothing.
+  // This comes last, so that a message that comes at the same time finds the whole entry or none.
   h.call = e.gex_fnptr;
   return true;
 }

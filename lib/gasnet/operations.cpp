@@ -40,8 +40,8 @@ bool leaf_done(const operation& op, leaf part) noexcept {
   }
 }
 
-// One look at all events: how many are valid, and how many of them became complete. Leaves come
-// first, since they are gone with their root, and those that a root takes along are complete.
+// One look at all events: the number of valid ones, and of those that have become complete. Leaves
+// come first, since they end with their root, and are complete when the root is.
 struct scan {
   std::size_t valid = 0, done = 0;
   scan(gex_Event_t* events, std::size_t count, const char* call) {
@@ -119,14 +119,14 @@ thread_operations& my_operations() noexcept {
   thread_operations* table = mine.load(std::memory_order_relaxed);
   if (table == nullptr) [[unlikely]] {
     table = or_out_of_memory(new (std::nothrow) thread_operations(thread_tag()));
-    // T1 table  release tables  -> T2: who gives an operation back finds it
+    // T1 table  release tables  -> T2: a thread that gives an operation back finds it
     mine.store(table, std::memory_order_release);
   }
   return *table;
 }
 
 void let_go(operation& op) noexcept {
-  // H1 let go  acq_rel holders: who lets go last has seen what the others did
+  // H1 let go  acq_rel holders: the last holder has seen what the others did
   if (op.holders.load(std::memory_order_acquire) != 1 &&
       op.holders.fetch_sub(1, std::memory_order_acq_rel) != 1)
     return;
@@ -140,7 +140,7 @@ void thread_operations::refill() noexcept {
   // A1 refill  acquire returned_  <- R1
   free_ = returned_.exchange(nullptr, std::memory_order_acquire);
   if (free_ != nullptr) return;
-  // Never freed: see the head of operations.hpp.
+  // The block is never freed: see the head of operations.hpp.
   auto* const block = or_out_of_memory(new (std::nothrow) operation[block_operations]);
   for (unsigned i = 0; i < block_operations; ++i) {
     block[i].owner = tag_;

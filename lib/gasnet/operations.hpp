@@ -6,16 +6,18 @@
 //
 //   event: address of the operation | generation (3 bits) | leaf (3 bits; 0: all of it)
 //
-// Who with whom: a thread takes operations from its own table only. Any thread may wait for one and
-// give it back: its own go to free_, others' to returned_ by compare-and-swap; as the owner takes
-// returned_ whole, there is no ABA. Any thread may complete one: whichever sees the answer or the
-// completion. What is in flight is counted: added before it goes out, subtracted when it is
-// complete, here or in the engine. Zero is complete, and what was fetched is visible to who reads
-// it.
+// Who with whom: a thread takes operations from its own table only. Any thread may wait for an
+// operation and give it back: its owner puts it to free_, other threads to returned_ by
+// compare-and-swap. The owner takes the whole list returned_, so there is no ABA problem. The
+// thread that sees an answer or a completion completes the operation. Counters have the number of
+// pieces in flight: a piece is added before it goes out, and subtracted when it is complete, here
+// or in the engine. An operation is complete when its counter is zero; a thread that has read the
+// zero sees fetched bytes.
 //
-// Memory: tables grow by blocks when a thread has more in flight than ever before, and are never
-// given back, since a late completion may point into them; a thread that has ended leaves its table
-// to the next with its number (thread_index.hpp). Otherwise nothing here allocates or locks.
+// Memory: a table grows by a block when its thread has more operations in flight than ever before.
+// Blocks are never freed, since a late completion may point into them; the next thread that gets
+// the number of an ended thread gets its table, too (thread_index.hpp). Otherwise nothing here
+// allocates or locks.
 #pragma once
 
 #include <atomic>
@@ -25,7 +27,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/gasnet/process.hpp"
 
-/// What a gasnet_handle_t or gex_Event_t points to.
+/// The object that a gasnet_handle_t or gex_Event_t points to.
 struct alignas(64) gasnetc_op {
   using counter = penstock::conduit::op_counter;
 
@@ -35,13 +37,13 @@ struct alignas(64) gasnetc_op {
   counter locals{0};        ///< sources that may not be changed yet
   std::uint32_t owner = 0;  ///< tag of the thread whose table it is in
   std::atomic<std::uint8_t> holders{0};  ///< events that mean it; 0: it is free
-  std::uint8_t generation = 0;           // (who holds the event)
+  std::uint8_t generation = 0;           // (the thread that holds the event)
   gasnetc_op* next_free = nullptr;       // (free_ or returned_)
   gasnetc_op* first = nullptr;           ///< another one that is complete before this one is
   gasnet_register_value_t value = 0;     ///< of a value get; written before pending drops
 
-  /// Nothing is in flight. P2 test  acquire c  <- P1 (vis/packed.cpp), or whoever else saw the
-  /// completion
+  /// True if nothing is in flight. P2 test  acquire c  <- P1 (vis/packed.cpp), or another release
+  /// by the thread that saw the completion
   [[nodiscard]] static bool zero(const counter& c) noexcept {
     return c.load(std::memory_order_acquire) == 0;
   }
@@ -56,7 +58,7 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 using operation = gasnetc_op;
 using conduit::op_counter;
 
-/// Which part of an operation an event means.
+/// The part of an operation that an event means.
 enum class leaf : unsigned { all = 0, puts = 1, gets = 2, rmws = 3, local = 4 };
 
 constexpr std::uintptr_t leaf_bits = 7, generation_shift = 3, event_bits = 63;
@@ -75,7 +77,7 @@ inline operation* operation_of(gex_Event_t e) noexcept {
   return reinterpret_cast<operation*>(reinterpret_cast<std::uintptr_t>(e) & ~event_bits);
 }
 
-/// One thread's table. All functions but give_back() by its thread.
+/// One thread's table. Only its thread may call its functions, but for give_back().
 class thread_operations {
  public:
   explicit thread_operations(std::uint32_t tag) noexcept : tag_(tag) {}
@@ -86,11 +88,11 @@ class thread_operations {
       refill();
     operation& op = *free_;
     free_ = op.next_free;
-    // relaxed: nobody else knows of it
+    // relaxed: no other thread knows of it
     op.holders.store(1, std::memory_order_relaxed);
     return op;
   }
-  /// Its last event is gone. Any thread.
+  /// Gives an operation back whose last event is gone. Any thread.
   void give_back(operation& op) noexcept {
     ++op.generation;
     op.first = nullptr;
@@ -106,12 +108,12 @@ class thread_operations {
     }
   }
 
-  /// Where implicit operations count: in the access region, if one is open.
+  /// The counters of implicit operations: the access region's, if one is open.
   [[nodiscard]] op_counter& implicit_puts() noexcept { return implicit().pending; }
   [[nodiscard]] op_counter& implicit_gets() noexcept { return implicit().gets; }
   [[nodiscard]] op_counter& implicit_rmws() noexcept { return implicit().rmws; }
   /// True if the standing operations of these kinds (GEX_EC_*) are complete. A put's source may be
-  /// changed when the put is complete; messages have left when their calls return.
+  /// changed when the put is complete, and a message's when its call has returned.
   [[nodiscard]] bool done(gex_EC_t kinds) const noexcept {
     return ((kinds & (GEX_EC_PUT | GEX_EC_LC)) == 0 || operation::zero(standing_.pending)) &&
            ((kinds & GEX_EC_GET) == 0 || operation::zero(standing_.gets)) &&
@@ -119,7 +121,8 @@ class thread_operations {
   }
 
   void begin_region(const char* call) noexcept;
-  /// The region's event; invalid if nothing of it is in flight.
+  /// Ends the access region and returns its event, which is invalid if none of its operations is in
+  /// flight.
   gex_Event_t end_region(const char* call) noexcept;
 
  private:
@@ -137,14 +140,14 @@ class thread_operations {
   alignas(cache_line) std::atomic<operation*> returned_{nullptr};
 };
 
-/// The calling thread's table. About a nanosecond.
+/// The calling thread's table. Takes about a nanosecond.
 thread_operations& my_operations() noexcept;
 
-/// One of op's events is gone; with the last one it is free again. Any thread.
+/// Notes that one of op's events is gone; op is free again when its last one is. Any thread.
 void let_go(operation& op) noexcept;
 
-/// Frees e's operation and clears e if it is complete; a leaf is only cleared. False: it is not.
-/// Ends the job where it sees that e has been synchronized before.
+/// If e is complete, frees its operation and clears e; a leaf is only cleared. False: it is not
+/// complete. Ends the job where it sees that e has been synchronized before.
 bool reap(gex_Event_t& e, const char* call);
 
 /// Waits, polling, until op has nothing in flight.
@@ -154,7 +157,8 @@ inline void wait_for(const operation& op) noexcept {
   for (unsigned empty = 0; !op.done();) wait_step(empty);
 }
 
-/// The event of an operation that has been begun; one that is complete already is not kept.
+/// The event of an operation that has begun. An operation that is complete already is given back,
+/// and has no event.
 inline gex_Event_t event_or_done(operation& op) noexcept {
   if (!op.done()) return event_of(op);
   let_go(op);

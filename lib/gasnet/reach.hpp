@@ -1,5 +1,5 @@
-// Memory of other nodes, for all that puts and gets: whether it may be touched, and where it lies
-// here.
+// Memory of other nodes, for all code that puts and gets: checks of its addresses, and where it is
+// mapped here.
 #pragma once
 
 #include <gasnet.h>
@@ -10,17 +10,16 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-/// Ends the job, naming call, rank and reason, if this may not be called now, there is no such
-/// node, or [addr, addr + bytes) does not lie in its segment. Of no bytes the address is not looked
-/// at.
+/// Ends the job, with a line that names call, rank and reason, if the call may not be made now,
+/// there is no such node, or [addr, addr + bytes) does not lie in its segment. With 0 bytes the
+/// address is not checked.
 void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call);
 
-/// Where that memory lies here, or null if it is not mapped. As gasnetc_reach, also where clients
-/// are to call.
+/// The address at which that memory is mapped here; null if it is not mapped. Unlike gasnetc_reach
+/// it also finds it where clients' code has to call.
 char* reach_here(gasnet_node_t node, const void* addr, std::size_t bytes) noexcept;
 
-/// Where that memory lies here, mapping it if that has not been done yet; null if it cannot be
-/// mapped.
+/// The same, but maps the memory if that has not been done yet; null if it cannot be mapped.
 char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes);
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

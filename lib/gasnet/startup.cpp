@@ -1,4 +1,4 @@
-// gasnet_init and gasnet_attach, and what can be asked about the job and its segments.
+// gasnet_init and gasnet_attach, and the calls that tell about the job and its segments.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ result<void> meet_others() {
   auto all = j.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   self.global_max = self.local_max;
-  // Leaders to numbers, in order of appearance.
+  // Leaders are numbered in the order of their appearance.
   std::map<std::uint32_t, gasnet_node_t> hosts, supernodes;
   const auto number_of = [](auto& of, std::uint32_t leader) {
     return of.try_emplace(leader, static_cast<gasnet_node_t>(of.size())).first->second;
@@ -60,8 +60,8 @@ result<void> meet_others() {
 
 void (*function_of(const gasnet_handlerentry_t& e))() { return e.fnptr; }
 
-// Fixed indexes first, then the don't-cares from the lowest free one up: the same on every rank
-// that passes the same table.
+// Registers the entries with a fixed index first, and then gives the others the lowest free
+// indexes. So ranks that pass the same table get the same indexes.
 bool enter_table(gasnet_handlerentry_t* table, int count) {
   if (count < 0 || count > static_cast<int>(conduit::user_handlers - first_client_handler) ||
       (count != 0 && table == nullptr))
@@ -92,7 +92,7 @@ void open_windows() {
   std::fill_n(w, n, nowhere);
   self.parts.resize(n);
   self.windows = GASNETC_(windows) = w;
-  if (watched()) {  // clients find nothing, and call
+  if (watched()) {  // the clients' code finds no mapping, and calls the library
     GASNETC_(windows) = new (std::align_val_t{cache_line}) gasnetc_window[n];
     std::fill_n(GASNETC_(windows), n, nowhere);
   }
@@ -110,7 +110,7 @@ void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
                  std::uintptr_t here) noexcept {
   gasnetc_window& w = self.windows[rank];
   if (size < sizeof(std::uint64_t)) return;
-  // Threads may come here at once, all with the same values, which are written once.
+  // Several threads may come here at once; all store the same values.
   std::atomic_ref(w.here).store(here, std::memory_order_relaxed);
   std::atomic_ref(w.size).store(size, std::memory_order_relaxed);
   std::atomic_ref(w.words).store(size - sizeof(std::uint64_t), std::memory_order_relaxed);
@@ -142,15 +142,16 @@ result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_byt
   open_windows();
   self.attached = true;
   heed_from_now_on();
-  // Everybody is here, and those who talk in barriers are connected.
+  // After this barrier all processes are here, and the neighbours in barriers are connected.
   conduit::barrier_vote all;
   self.barrier->notify({.mismatch = !coll::shared::prepare()});
   if (const status s = self.barrier->pass(all); s != status::ok)
     return failure{"the first barrier", 0, describe(s)};
   coll::shared::use(!all.mismatch);
-  // That barrier polls. Who leaves it first may send at once, and its messages must not be handled
-  // before this process has returned to its client, too: nobody goes on until all have stopped
-  // polling, and what comes from here on waits until the client, or the progress thread, polls.
+  // That barrier polls. A process that passes it first may send at once, and its messages must not
+  // be handled before this process has returned to its client, too. So all wait here until all have
+  // stopped polling; messages that come from here on wait until the client, or the progress thread,
+  // polls.
   if (auto met = self.membership->fence(); !met) return met;
   static const fork_notice in_child(&turn_off_in_child, nullptr);
   return self.engine->start_progress();
@@ -266,7 +267,7 @@ int GASNETC_(node_info)(gasnet_nodeinfo_t* table, int numentries) {
 int GASNETC_(set_waitmode)(int mode) {
   if (mode != GASNET_WAIT_SPIN && mode != GASNET_WAIT_BLOCK && mode != GASNET_WAIT_SPINBLOCK)
     return GASNET_ERR_BAD_ARG;
-  // Of this library's own loops; the engine waits as PENSTOCK_WAIT_MODE says.
+  // This is for the clients' own polling loops; the engine waits as PENSTOCK_WAIT_MODE says.
   self.idle.store(mode == GASNET_WAIT_BLOCK  ? idle_mode::always
                   : mode == GASNET_WAIT_SPIN ? idle_mode::never
                                              : idle_mode::where_crowded,

@@ -27,7 +27,7 @@ std::string file_name() {
   return path;
 }
 
-// Lines with the letter that GASNET_STATSMASK knows them by.
+// The lines of the file, each with its letter of GASNET_STATSMASK.
 class lines {
  public:
   [[gnu::format(printf, 3, 4)]] void add(char letter, const char* format, ...) {
@@ -59,11 +59,11 @@ void messages(lines& out, const char* name, const message_counters& c) {
 void statistics::begin() {
   const settings& s = self.options;
   if (s.stats_file == "0" || !lists_rank(s.stats_nodes, GASNETC_(mynode))) return;
-  mine_ = new statistics;  // for as long as the process lives
+  mine_ = new statistics;  // never freed
 }
 
 void statistics::sizes::add(std::uint64_t n) noexcept {
-  // relaxed, all of it: figures for people
+  // relaxed, all of it: the counts are only written to the file
   count.fetch_add(1, std::memory_order_relaxed);
   bytes.fetch_add(n, std::memory_order_relaxed);
   for (std::uint64_t seen = least.load(std::memory_order_relaxed);

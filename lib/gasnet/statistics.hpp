@@ -1,7 +1,7 @@
-// GASNET_STATSFILE: what a process of gasnet.h has done, counted and written at its end for people.
-// While it is asked for, puts and gets of memory that is mapped here come to the library, too
-// (watched()); without it nothing is counted and nothing costs. Messages and the device's
-// operations are the engine's counters.
+// GASNET_STATSFILE: counts what a process of gasnet.h has done, and writes it to a file at the end.
+// While the file is asked for, puts and gets of mapped memory come to the library, too (watched());
+// without it nothing is counted, at no cost. The counts of messages and of the device's operations
+// are the engine's.
 #pragma once
 
 #include <array>
@@ -17,14 +17,15 @@ class statistics {
  public:
   enum what : unsigned { puts, gets, memsets, kinds };
 
-  /// Of this process, or null: GASNET_STATSFILE is not set, or GASNET_STATSNODES leaves it out.
+  /// This process's object; null: GASNET_STATSFILE is not set, or GASNET_STATSNODES leaves the rank
+  /// out.
   static statistics* mine() noexcept { return mine_; }
-  /// Decides that; after gasnet_init has read the settings.
+  /// Makes the object if the settings ask for it; after gasnet_init has read them.
   static void begin();
   /// Any thread.
   void transfer(what w, std::size_t bytes) noexcept;
   void barrier(std::uint64_t waited_ns) noexcept;
-  /// Writes the file. At the end, by one thread.
+  /// Writes the file. One thread calls it, at the end.
   void write() const;
 
  private:
@@ -37,12 +38,13 @@ class statistics {
   sizes barriers_;  // of nanoseconds
 };
 
-/// True where puts and gets of mapped memory are to be seen: clients' windows stay closed.
+/// True if puts and gets of mapped memory are to be counted or traced: the clients' code then finds
+/// no mapping, and calls.
 inline bool watched() noexcept {
   return statistics::mine() != nullptr || self.engine->drawn() != nullptr;
 }
 
-/// A put, a get or a memset was asked for.
+/// Counts a put, a get or a memset.
 inline void note_transfer(statistics::what w, std::size_t bytes) noexcept {
   if (statistics* const s = statistics::mine(); s != nullptr) [[unlikely]]
     s->transfer(w, bytes);

@@ -1,5 +1,5 @@
-// gasnet_coll.h's teams and the barriers over them. Such a barrier is a reduction of what all say
-// to all of them.
+// gasnet_coll.h's teams and the barriers over them. Such a barrier is a reduction of all votes,
+// whose result all get.
 #include <memory>
 
 #include "lib/base/log.hpp"
@@ -11,7 +11,7 @@ namespace {
 thread_local constinit std::uint32_t image_here = 0;
 
 gasnetc_team& team_of_all() {
-  // Never destroyed, as other threads may still poll.
+  // The object is never destroyed, as other threads may still poll.
   static gasnetc_team* const all = [] {
     auto* const t = new gasnetc_team;
     t->team = &coll::world();
@@ -26,7 +26,7 @@ void combine_votes(const coll::reduction&, void* left, void* right, std::size_t)
   l = conduit::combine(l, *static_cast<const conduit::barrier_vote*>(right));
 }
 
-// Which barrier of the team that call is about.
+// The barrier of the team that the call concerns.
 team_barrier& barrier_of(gasnet_team_handle_t handle, int flags, const char* call) {
   gasnetc_team& t = team_of(handle, call);
   if ((flags & GASNET_BARRIERFLAG_IMAGES) == 0) return t.of_process;

@@ -1,5 +1,5 @@
-// What a gasnet_team_handle_t stands for, and which image of it a thread is. Used by
-// collective_calls.cpp and team_calls.cpp.
+// The object behind a gasnet_team_handle_t, and the image that a thread is. collective_calls.cpp
+// and team_calls.cpp use it.
 #pragma once
 
 #include <gasnet.h>
@@ -12,7 +12,7 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-/// One barrier over a team, as one image, or the process, sees it.
+/// A barrier over a team, as an image or the process sees it.
 struct team_barrier {
   bool notified = false;
   coll::op_counter pending{0};
@@ -29,13 +29,13 @@ struct gasnetc_team {
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-/// The team behind a handle. Ends the job, naming the call, if it is none, or the call may not be
-/// made now.
+/// The team behind a handle. Ends the job, with a line that names the call, if the handle is none,
+/// or the call may not be made now.
 gasnetc_team& team_of(gasnet_team_handle_t handle, const char* call);
 
-/// Which of its process's images the calling thread is: 0 where there is but one.
+/// The number of the calling thread's image in its process: 0 where there is only one.
 std::uint32_t local_image(const coll::team& t, const char* call);
-/// The calling thread is that one.
+/// Makes the calling thread that image.
 void set_local_image(std::uint32_t local) noexcept;
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -1,9 +1,10 @@
-// Puts, gets and memsets to memory that is not mapped here, and the first one to memory that will
-// be. They are the engine's matter (rma.hpp), with this layer's operation as counter; with
-// GASNET_SEGMENT_EVERYTHING also where no segment is.
+// Puts, gets and memsets to memory that is not mapped here, and the first ones to memory that can
+// be mapped. The engine carries them out (rma.hpp), with an operation of this layer as their
+// counter; with GASNET_SEGMENT_EVERYTHING also outside segments.
 //
-// When may the caller change the source (seed 002's table)? Only bulk puts and blocking ones
-// promise not to before they are synchronized; for the others the engine copies, or waits.
+// When the caller may change the source (seed 002's table): with bulk puts only after they are
+// synchronized; with blocking ones on return. For all others the engine copies the source, or
+// waits.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -59,7 +60,7 @@ char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes) {
 
 namespace {
 
-// A copy was made; the engine draws what goes to the device.
+// Traces a copy; the engine traces what goes to the device.
 void draw(const char* what, gasnet_node_t node, std::size_t bytes) {
   if (trace* const t = self.engine->drawn(); t != nullptr) [[unlikely]]
     t->event(what, what, node, 0, bytes);
@@ -81,7 +82,8 @@ void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_c
   began("memset", self.engine->one_sided().set(node, dest, val, bytes, c));
 }
 
-// Each of the three: true if it was done by copying, else the caller sends messages.
+// Each of these three returns true if a copy has done the operation; otherwise the caller goes to
+// the engine.
 bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
   check_remote(node, dest, bytes, "gasnet_put");
@@ -118,7 +120,7 @@ bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
 
 reuse reuse_of(int bulk) { return bulk != 0 ? reuse::on_completion : reuse::on_return; }
 
-// What a blocking call has in flight: it lies on its stack.
+// The operation of a blocking call, which lies on its stack.
 struct blocking : operation {
   ~blocking() { wait_for(*this); }
 };
@@ -210,9 +212,9 @@ gasnet_handle_t GASNETC_(get_value)(gasnet_node_t node, const void* src, size_t 
   return event_of(op);
 }
 
-// ---- gasnetex.h. A source that is small is free again when the call returns; a larger one when
-// the put is complete, and who asks for an event of its own then gets one that the put's waits for
-// ----
+// ---- gasnetex.h. A small source may be changed when the call returns; a larger one when the put
+// is complete, and a caller that asks for an event of local completion then gets one that is
+// complete with the put ----
 
 gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
                                 gex_Event_t* lc_opt) {
@@ -236,7 +238,7 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
   }
   operation& whole = my_operations().take();
   whole.first = &op;
-  // relaxed: nobody else has an event of it yet
+  // relaxed: no other thread has an event of it yet
   op.holders.store(2, std::memory_order_relaxed);
   *lc_opt = event_of(op);
   return event_of(whole);

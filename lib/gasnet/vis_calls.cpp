@@ -1,4 +1,4 @@
-// The calls behind gasnet_vis.h: their handles, and what GASNet-1 asks of strides, over vis/.
+// The calls behind gasnet_vis.h: their handles, and GASNet-1's rules for strides, over vis/.
 #include "lib/base/log.hpp"
 #include "lib/gasnet/vis/forms.hpp"
 #include "lib/gasnet/vis/vis.hpp"
@@ -6,7 +6,7 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// Names of a call's three forms, for the lines that say what is wrong.
+// The names of a call's three forms, for the lines that name a mistake.
 #define PENSTOCK_FORMS(name) \
   { "gasnet_" name "_bulk", "gasnet_" name "_nb_bulk", "gasnet_" name "_nbi_bulk" }
 constexpr const char* putv_names[3] = PENSTOCK_FORMS("putv");
@@ -17,7 +17,8 @@ constexpr const char* puts_names[3] = PENSTOCK_FORMS("puts");
 constexpr const char* gets_names[3] = PENSTOCK_FORMS("gets");
 #undef PENSTOCK_FORMS
 
-// Each repetition begins behind the one before, so that no destination is written twice.
+// Checks that each repetition begins behind the one before, so that no destination is written
+// twice.
 void check_strides(const char* call, const size_t strides[], const size_t count[], size_t levels) {
   for (size_t i = 0; i <= levels; ++i)
     if (count[i] == 0) return;
