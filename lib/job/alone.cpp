@@ -1,4 +1,4 @@
-// A program started by itself: a job of one process.
+// A program that was started without a launcher: a job of one process.
 #include "lib/job/launchers.hpp"
 #include "lib/job/wire.hpp"
 

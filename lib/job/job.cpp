@@ -1,4 +1,4 @@
-// What all ways of starting share: the choice among them, the end of the job, names and tickets.
+// What all launchers' clients share: the choice among them, the end of the job, names and tickets.
 #include "lib/job/job.hpp"
 
 #include <sys/eventfd.h>
@@ -25,13 +25,13 @@ namespace {
 std::atomic<job*> current{nullptr};
 
 void on_fatal(int code) noexcept {
-  if (is_forked()) return;  // it ends alone
+  if (is_forked()) return;  // the child ends alone
   // F2 use  load-acquire current  <- F1
   if (job* j = current.load(std::memory_order_acquire)) j->abort(code, nullptr);
 }
 
-// A launcher has started several processes, and in no way that this one could join: each is then a
-// job of its own, which is hardly what was meant.
+// Warns where a launcher has started several processes, and this one could not join them: each is
+// then a job of its own, which is hardly what the user meant.
 void warn_if_launched(const settings& s) {
   std::uint32_t processes = 0;
   std::from_chars(s.launcher_size.data(), s.launcher_size.data() + s.launcher_size.size(),
@@ -93,7 +93,7 @@ job* job::joined() noexcept {
 
 job::~job() {
   job* self = this;
-  // No other thread may be in fatal() while the job is destroyed; relaxed, nothing is published.
+  // No other thread may be in fatal() while the job is destroyed. relaxed: nothing is published.
   current.compare_exchange_strong(self, nullptr, std::memory_order_relaxed);
 }
 
@@ -154,7 +154,7 @@ std::optional<launch_ticket> launch_ticket::parse(std::string_view text) {
 
 std::string random_name() {
   std::uint8_t bytes[16];
-  // At most 256 bytes are never cut short; only a kernel without the call could refuse.
+  // A request of at most 256 bytes is never cut short; only a kernel without the call refuses it.
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
     fatal(1, "the kernel gives no random bytes: %s", std::strerror(errno));
   static constexpr char digits[] = "0123456789abcdef";

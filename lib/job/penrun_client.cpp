@@ -1,5 +1,6 @@
-// A process started by tools/penrun. Frames go over the socket it inherited; the announcement that
-// the job is over is a word in a page that penrun shares read-only, so that asking costs one load.
+// A process that tools/penrun has started. Frames go over a socket that it has inherited; the
+// announcement that the job is over is a word in a page that penrun shares read-only, so that
+// asking costs one load.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ class penrun_job final : public job {
   }
 
   result<void> open(const launch_ticket& t) {
-    // Programs that this one starts are not of the job: they must not inherit its descriptors.
+    // Programs that this one starts do not belong to the job, and must not inherit its descriptors.
     for (const int fd : {t.socket, t.board, t.bell})
       if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return failure{"penrun's descriptor " + std::to_string(fd) + " is not open", errno,
@@ -98,7 +99,7 @@ class penrun_job final : public job {
   }
 
   void finalize(int code) override {
-    // relaxed: finalize is called from one thread at a time, abort may only find it already set
+    // relaxed: one thread at a time calls finalize, and abort can only find it set already
     if (!left_.exchange(true, std::memory_order_relaxed))
       tell(frame_kind::finalize, std::int32_t{code});
   }
@@ -123,7 +124,7 @@ class penrun_job final : public job {
     const frame_header head{kind, sizeof body};
     std::memcpy(frame, &head, sizeof head);
     std::memcpy(frame + sizeof head, &body, sizeof body);
-    send_all(socket_, frame, sizeof frame);  // if penrun is gone, the kernel ends us soon
+    send_all(socket_, frame, sizeof frame);  // if penrun is gone, the kernel soon ends this process
   }
 
   result<std::vector<std::byte>> ask(frame_kind kind, std::span<const std::byte> body) {
@@ -147,7 +148,7 @@ class penrun_job final : public job {
 
   int socket_;
   void* page_ = nullptr;
-  bool fence_begun_ = false;  // and not over: its answer would be taken for another's
+  bool fence_begun_ = false;  // and not over: another collective would take its answer
   std::atomic<bool> left_{false};
 };
 

@@ -1,5 +1,5 @@
-// PMI-1: lines of words "cmd=put kvsname=... key=... value=...". What both versions share is here
-// too.
+// PMI-1: lines of words "cmd=put kvsname=... key=... value=...". The functions that both versions
+// share are here, too.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ failure pmi_refused(std::string_view asked, std::string_view answer) {
 }
 
 result<std::string> pmi_read_line(int fd) {
-  // Looks first and takes no more than the line: what follows it may be of the other version.
+  // The line is peeked at first, and no more than it is taken: what follows may be of the other
+  // version.
   std::string line;
   errno = 0;
   for (;;) {
@@ -77,7 +78,7 @@ class pmi1 final : public pmi_speech {
     const std::string longest = pmi_word(*maxes, "vallen_max", ' ');
     std::size_t n = 0;
     std::from_chars(longest.data(), longest.data() + longest.size(), n);
-    // Launchers that say more than this cut the lines they pass on at 1024 characters.
+    // Some launchers name a longer value, but cut the lines that they pass on at 1024 characters.
     longest_value_ = std::clamp<std::size_t>(n, 65, 769) - 1;
     auto name = ask("cmd=get_my_kvsname", "my_kvsname");
     if (!name) return name.error();

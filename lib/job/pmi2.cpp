@@ -10,7 +10,7 @@
 namespace penstock::job {
 namespace {
 
-// "     8cmd=abort" and so on; nothing longer than six digits can say is ever sent.
+// Frames a text as in "     8cmd=abort"; no text is ever longer than six digits can say.
 std::string framed(const std::string& text) {
   char length[8];
   std::snprintf(length, sizeof length, "%6u", static_cast<unsigned>(text.size() % 1'000'000));
@@ -41,8 +41,9 @@ class pmi2 final : public pmi_speech {
     return done(ask("cmd=kvs-put;key=" + key + ";value=" + value + ";", "kvs-put-response"));
   }
 
-  // Slurm answers a fence when all are there, but hydra at once: it holds back only what somebody
-  // asks for and nobody has put yet. So each puts a word of its own, and asks for all others'.
+  // Slurm answers a fence when all processes are there, but hydra answers at once: it only delays
+  // the answer to a get of a value that no process has put yet. So each process puts a value of its
+  // own, and gets those of all others.
   result<void> begin_fence() override {
     met_ = 0;
     ++fences_;
@@ -76,10 +77,11 @@ class pmi2 final : public pmi_speech {
   void finalize() override {
     if (!say("cmd=finalize;")) return;
     for (auto answer = hear(); answer && pmi_word(*answer, "cmd", ';').starts_with("kvs-");)
-      answer = hear();  // of a fence that was given up
+      answer = hear();  // the one before was the answer to a fence that was given up
   }
 
-  // This version of the protocol passes no code on: the launcher hears it from the process's end.
+  // This version of the protocol does not carry the code: the launcher gets it when the process
+  // ends.
   void tell_abort(int code) noexcept override {
     char text[96];
     const int n = std::snprintf(
@@ -108,7 +110,7 @@ class pmi2 final : public pmi_speech {
     return hear(question, expected);
   }
 
-  // The next message, whatever it answers.
+  // Reads the next message, whichever question it answers.
   [[nodiscard]] result<std::string> hear() const {
     errno = 0;
     char digits[7] = "";
@@ -143,7 +145,7 @@ class pmi2 final : public pmi_speech {
   int fd_;
   std::string job_;
   pmi_place place_;
-  std::uint32_t fences_ = 0, met_ = 0;  // of the last fence: the ranks asked for
+  std::uint32_t fences_ = 0, met_ = 0;  // met_: ranks whose value of the last fence has come
 };
 
 }  // namespace

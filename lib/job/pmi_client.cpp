@@ -1,6 +1,6 @@
-// A process started by a launcher that speaks PMI-1 or PMI-2 over a socket (pmi.hpp):
+// A process that was started by a launcher that speaks PMI-1 or PMI-2 over a socket (pmi.hpp):
 // mpiexec.hydra, srun --mpi=pmi2. Such a launcher announces no deaths: it ends the job itself when
-// a process ends without taking its leave.
+// a process ends without finalize.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -29,8 +29,8 @@ bool read_number(std::string_view text, T& into) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-// An MPI library in this process talks to the launcher over the same socket: it takes its leave
-// then.
+// True if an MPI library runs in this process. It uses the same socket to the launcher, and it is
+// the one that finalizes then.
 bool mpi_is_running() {
   const auto said = [](const char* name) {
     int yes = 0;
@@ -62,7 +62,7 @@ bool from_hex(std::string_view text, std::vector<std::byte>& out) {
   return true;
 }
 
-// A socket to "HOST:PORT".
+// Connects a socket to "HOST:PORT".
 result<int> connect_to(const std::string& where, std::uint64_t limit_ns) {
   const auto colon = where.rfind(':');
   addrinfo hints{}, *found = nullptr;
@@ -86,7 +86,7 @@ result<int> connect_to(const std::string& where, std::uint64_t limit_ns) {
 
 class pmi_job final : public job {
  public:
-  // Who has not taken its leave has failed: so does the launcher see the end of the connection.
+  // The launcher takes the end of the connection without finalize for a failure.
   ~pmi_job() override {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -106,7 +106,7 @@ class pmi_job final : public job {
     rank_ = place.rank;
     size_ = place.size;
     find_host(speech_->mapping());
-    // The launcher's name for the job can be guessed; rank 0's random one cannot.
+    // The launcher's name for the job can be guessed; the random one of rank 0 cannot.
     const std::string mine = rank_ == 0 ? random_name() : std::string();
     auto names = exchange(std::as_bytes(std::span(mine)));
     if (!names) return names.error();
@@ -114,7 +114,7 @@ class pmi_job final : public job {
     return {};
   }
 
-  // A value is "BYTES:hex", in pieces that the launcher takes.
+  // A value is "BYTES:hex", in pieces of a length that the launcher takes.
   result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine) override {
     if (fence_begun_) return fence_given_up();
     const std::uint32_t round = round_++;
@@ -154,7 +154,8 @@ class pmi_job final : public job {
     return over;
   }
 
-  // Hydra's proxy writes the answer to a fence to one who has gone, and ends the job over it.
+  // Hydra's proxy also writes the answer to a fence to a process that has gone, fails, and ends the
+  // job.
   [[nodiscard]] bool outlives_leavers() const noexcept override { return false; }
 
   void finalize(int) override {  // the exit code is the process's own
@@ -194,7 +195,7 @@ class pmi_job final : public job {
     return {};
   }
 
-  // The descriptor stays open under its number, too: an MPI library in this process may use it.
+  // The inherited descriptor stays open, too: an MPI library in this process may use it.
   result<void> inherit(const settings& s) {
     int fd = -1;
     if (!read_number(s.pmi_fd, fd) || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
@@ -244,9 +245,9 @@ class pmi_job final : public job {
         0, "use a PMIx launcher, or penrun"};
   }
 
-  // "(vector,(FIRST,HOSTS,EACH),...)": HOSTS hosts from number FIRST on have the next EACH ranks
-  // each; begun again until all ranks are placed. A launcher that does not tell leaves each process
-  // a host of its own.
+  // The text is "(vector,(FIRST,HOSTS,EACH),...)": HOSTS hosts from number FIRST on have the next
+  // EACH ranks each; the list is repeated until all ranks are placed. Where the launcher does not
+  // tell, each process counts as a host of its own.
   void find_host(std::string_view text) {
     std::vector<std::uint32_t> numbers;
     for (std::size_t at = 0; at < text.size();) {
@@ -280,7 +281,7 @@ class pmi_job final : public job {
   std::unique_ptr<pmi_speech> speech_;
   std::uint32_t round_ = 0;
   bool inside_ = false;
-  bool fence_begun_ = false;  // and not over: its answer would be taken for another's
+  bool fence_begun_ = false;  // and not over: another collective would take its answer
 };
 
 }  // namespace

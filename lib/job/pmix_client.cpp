@@ -1,6 +1,6 @@
-// A process started by a PMIx launcher: Slurm's srun, Open MPI's mpirun, prterun. The library is
-// opened at run time, so that programs run where it is not installed. Its header alone is needed to
-// build.
+// A process that was started by a PMIx launcher: Slurm's srun, Open MPI's mpirun, prterun. The
+// library of PMIx is opened at run time, so that programs run where it is not installed; a build
+// needs its header only.
 #include <cerrno>
 #include <cstring>
 
@@ -22,7 +22,7 @@
 namespace penstock::job {
 namespace {
 
-// The calls used, found once.
+// The library's calls that are used here, looked up once.
 struct library {
   decltype(&PMIx_Init) init = nullptr;
   decltype(&PMIx_Finalize) finalize = nullptr;
@@ -64,7 +64,7 @@ struct library {
 class pmix_job final : public job {
  public:
   ~pmix_job() override {
-    // Events may come until the library is finalized; it is, by finalize() or here.
+    // Events may come until the library is finalized, by finalize() or here.
     leave();
     listener_.store(nullptr, std::memory_order_release);
     if (ended_fd_ >= 0) ::close(ended_fd_);
@@ -82,7 +82,7 @@ class pmix_job final : public job {
     ended_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ended_fd_ < 0) return failure{"eventfd", errno, ""};
     listen();
-    // The launcher's name for the job can be guessed; rank 0's random one cannot.
+    // The launcher's name for the job can be guessed; the random one of rank 0 cannot.
     const std::string mine = rank_ == 0 ? random_name() : std::string();
     auto names = exchange(std::as_bytes(std::span(mine)));
     if (!names) return names.error();
@@ -123,7 +123,7 @@ class pmix_job final : public job {
     pmix_proc_t all = me_;
     all.rank = PMIX_RANK_WILDCARD;
     const pmix_status_t s = pmix_.begin_fence(&all, 1, nullptr, 0, on_fence, nullptr);
-    // PMIx may have done it before it returns, and calls back then no more.
+    // PMIx may have completed the fence before it returns; it does not call back then.
     if (s == PMIX_OPERATION_SUCCEEDED) fence_.store(PMIX_SUCCESS, std::memory_order_relaxed);
     return s == PMIX_OPERATION_SUCCEEDED ? result<void>() : check(s, "PMIx_Fence_nb");
   }
@@ -140,7 +140,8 @@ class pmix_job final : public job {
 
  protected:
   void tell_abort(int code) noexcept override {
-    // The launcher may kill us before the call returns, or never answer: then the alarm ends us.
+    // The launcher may kill this process before the call returns; if it never answers, the alarm
+    // ends the process.
     std::signal(SIGALRM, SIG_DFL);
     ::alarm(5);
     if (inside_) pmix_.abort(code, "", nullptr, 0);
@@ -182,8 +183,8 @@ class pmix_job final : public job {
     return n;
   }
 
-  // PMIX_LOCAL_PEERS is "0,1,2"; a launcher that does not tell leaves each process a host of its
-  // own.
+  // PMIX_LOCAL_PEERS is "0,1,2". Where the launcher does not tell, each process counts as a host of
+  // its own.
   result<void> find_host() {
     host_ranks_.clear();
     if (auto value = get(PMIX_LOCAL_PEERS)) {
@@ -211,7 +212,7 @@ class pmix_job final : public job {
     return {};
   }
 
-  // Asks to be told of deaths. A launcher that cannot tell kills the job itself.
+  // Asks the launcher to announce deaths. One that cannot kills the job itself.
   void listen() {
     // L1 publish  store-release listener_  -> L2  members used by on_event are set
     listener_.store(this, std::memory_order_release);

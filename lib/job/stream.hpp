@@ -1,5 +1,5 @@
-// Sending and receiving whole messages over a stream socket to a launcher. Included by this folder
-// only.
+// Sends and receives whole messages over a stream socket to a launcher. Only this folder includes
+// it.
 #pragma once
 
 #include <sys/socket.h>

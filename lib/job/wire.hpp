@@ -1,6 +1,6 @@
-// What penrun and the processes it starts say to each other: frames over a stream socket, and a
-// page of memory that penrun writes and the processes map read-only. Included by lib/job and
-// tools/penrun.
+// The protocol between penrun and the processes that it starts: frames over a stream socket, and a
+// page of memory that penrun writes and the processes map read-only. lib/job and tools/penrun
+// include it.
 #pragma once
 
 #include <atomic>
@@ -22,21 +22,22 @@ enum class frame_kind : std::uint32_t {
   over,          ///< down: the collective that is waited for can never complete
 };
 
-/// Goes before every frame's body.
+/// Precedes every frame's body.
 struct frame_header {
   frame_kind kind;
   std::uint32_t bytes;
 };
 
-/// Body of an abort. Two processes may abort before penrun has looked: the first of them is the
-/// cause.
+/// The body of an abort. Where two processes abort before penrun has read either frame, the earlier
+/// one is the cause.
 struct abort_word {
-  std::uint64_t when_ns;  ///< now_ns() there
+  std::uint64_t when_ns;  ///< now_ns() of that process
   std::int32_t code;
   std::uint32_t ordered = 0;  ///< 1: by job::end()
 };
 
-/// Largest body either side accepts: what a process may contribute to an exchange.
+/// The largest body that either side accepts, and so the most that a process may contribute to an
+/// exchange.
 inline constexpr std::uint32_t max_contribution = 16u << 20;
 
 /// The shared page. One word; 0 until the job is over.
@@ -45,7 +46,7 @@ struct board {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// 63: it is over, 62: ordered, 32 to 61: the rank, or all ones, 0 to 31: code or signal.
+// Bit 63: the job is over; 62: ordered; 32 to 61: the rank, or all ones; 0 to 31: code or signal.
 constexpr std::uint64_t pack(death d) noexcept {
   return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(d.ordered) << 62 |
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(d.rank) & 0x3fffffffu) << 32 |
@@ -58,9 +59,9 @@ constexpr std::optional<death> unpack(std::uint64_t word) noexcept {
                static_cast<int>(static_cast<std::uint32_t>(word)), (word >> 62 & 1) != 0};
 }
 
-/// What a process is told in its environment (PENSTOCK_LAUNCH).
+/// What penrun tells a process in its environment (PENSTOCK_LAUNCH).
 struct launch_ticket {
-  int socket;  ///< frames
+  int socket;  ///< for frames
   int board;   ///< the page's descriptor, read-only
   int bell;    ///< eventfd, readable once the job is over
   std::uint32_t rank, size;
@@ -68,7 +69,7 @@ struct launch_ticket {
   std::string name;
 
   [[nodiscard]] std::string text() const;
-  /// Nothing if the text is not one that text() wrote.
+  /// Reads a text that text() has written; nothing: it is another text.
   static std::optional<launch_ticket> parse(std::string_view text);
 };
 
