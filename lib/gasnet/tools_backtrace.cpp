@@ -42,7 +42,8 @@ int by_execinfo(int fd) {
   return 0;
 }
 
-// What a debugger is given. Made beforehand for a crash: its cause may be the heap.
+// The files and arguments for a debugger. They are made beforehand for a crash, whose cause may be
+// the heap.
 struct errand {
   posix_spawn_file_actions_t files;
   char pid[16];
@@ -59,9 +60,9 @@ struct errand {
   errand(const errand&) = delete;
   errand& operator=(const errand&) = delete;
 };
-errand* for_crashes = nullptr;  // to stderr; of the process with that number
+errand* for_crashes = nullptr;  // writes to stderr, about this process
 
-// Waits as long as gdb needs for a large program's symbols, and no longer.
+// Runs gdb, and waits for as long as it needs for a large program's symbols, at most.
 int by_gdb(int fd) {
   constexpr int patience_ms = 60'000, step_ms = 20;
   errand* to = for_crashes;
@@ -82,7 +83,8 @@ int by_gdb(int fd) {
                                    "-p",
                                    to->pid,
                                    nullptr};
-    // The debugger is a child, which some kernels allow nothing.
+    // The debugger is a child of this process, and some kernels do not let it trace its parent
+    // without this.
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     pid_t child = 0;
     if (posix_spawnp(&child, command[0], &to->files, nullptr, const_cast<char**>(command),
@@ -135,20 +137,21 @@ bool shows_faults = false;
 
 void show() noexcept { gasnett_print_backtrace(STDERR_FILENO); }
 
-// A debugger that is wanted sees the process before anything else has run in it.
+// If a debugger is wanted, it sees the process before any other code has run here.
 void on_fatal_error() noexcept {
   penstock::gasnet::freeze_on_error();
   if (shows_faults) show();
 }
 
-// GASNET_BACKTRACE_SIGNAL: the process goes on.
+// The handler of GASNET_BACKTRACE_SIGNAL, after which the process goes on.
 void on_demand(int) {
   const int error = errno;
   show();
   errno = error;
 }
 
-// The signal comes again when this returns, or at once, and then has its usual effect.
+// The handler of fatal signals. The signal comes again when it returns, or at once, and then has
+// its usual effect.
 void on_fault(int sig) {
   const char* const name = ::sigabbrev_np(sig);
   dprintf(STDERR_FILENO, "*** Caught a fatal signal: SIG%s(%d) on node %u/%u\n",
@@ -170,7 +173,7 @@ void penstock::gasnet::watch_faults(unsigned rank, unsigned size) noexcept {
   my_rank = rank, all_ranks = size;
   static errand made(STDERR_FILENO);
   for_crashes = &made;
-  // A stack of its own: the thread's may be what has overflown.
+  // The handler has a stack of its own, since the thread's stack may have overflowed.
   static char stack[128 << 10];
   stack_t other{};
   ::sigaltstack(nullptr, &other);

@@ -5,8 +5,8 @@
 
 namespace {
 
-// One bit, the topmost of each byte, is set where the byte of x is 0. Exact: no carry leaves a
-// byte, because the low seven bits are added apart from the eighth.
+// Sets the topmost bit of each byte where the byte of x is 0. The result is exact: no carry leaves
+// a byte, because the low seven bits are added apart from the eighth.
 constexpr uint64_t zero_marks(uint64_t x) {
   constexpr uint64_t low7 = 0x7F7F7F7F7F7F7F7Fu;
   return ~(((x & low7) + low7) | x | low7);
@@ -38,7 +38,7 @@ size_t zeros_of(unsigned char* dst, const unsigned char* src, size_t bytes) {
 extern "C" {
 
 int gasnett_count0s_uint64_t(uint64_t x) { return zeros(x); }
-// The upper half is made of bytes that are not 0.
+// The upper half of the word is filled with bytes that are not 0.
 int gasnett_count0s_uint32_t(uint32_t x) { return zeros(x | 0xFFFFFFFF'00000000u); }
 int gasnett_count0s_uintptr_t(uintptr_t x) {
   return sizeof x == sizeof(uint64_t) ? gasnett_count0s_uint64_t(x)
@@ -55,7 +55,8 @@ size_t gasnett_count0s_copy(void* GASNETT_RESTRICT dst, const void* GASNETT_REST
 }
 
 uint64_t gasnett_checksum(const void* p, int bytes) {
-  // Multiply and fold: every bit of a word reaches every bit above it, the rotation the ones below.
+  // Multiply and fold: by the product every bit of a word reaches every bit above it, and by the
+  // rotation the bits below.
   constexpr uint64_t odd = 0x9E3779B97F4A7C15u;
   const auto* src = static_cast<const unsigned char*>(p);
   const auto size = static_cast<size_t>(bytes < 0 ? 0 : bytes);

@@ -1,6 +1,6 @@
-// The environment as gasnet_tools.h offers it to clients: the job's first, then the process's own;
-// typed lookups that refuse what they cannot read, and show what they found when asked to.
-// Penstock's own settings do not come this way (they have their table).
+// The environment as gasnet_tools.h offers it to clients: the job's comes first, then the process's
+// own. Typed lookups refuse a text that they cannot read, and show the values that they have found
+// when asked to. Penstock's own settings are not read here; they have their table.
 #include <gasnet_tools.h>
 
 #include <strings.h>

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t per_item = 48;  // "(0x" 16 digits "," 20 digits "), " and some
 constexpr size_t per_head = 256;
 
-// Appends to a buffer that is known to be large enough; stays inside it in any case.
+// Appends to a buffer that is known to be large enough; it stays inside the buffer in any case.
 class line {
  public:
   line(char* buf, size_t size) : p_(buf), left_(size) { *buf = '\0'; }

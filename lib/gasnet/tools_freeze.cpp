@@ -1,7 +1,6 @@
-// The wait for a debugger: a process says so, stops where it is, and goes on when a debugger (or
-// whoever is there) sets the flag that it names to 0, or when it is sent SIGCONT. GASNET_FREEZE
-// asks for it at start, GASNET_FREEZE_ON_ERROR before a fatal end, GASNET_FREEZE_SIGNAL at any
-// moment.
+// The wait for a debugger: a process writes a line and stops where it is. It goes on when a
+// debugger sets the flag that the line names to 0, or when it gets SIGCONT. GASNET_FREEZE asks for
+// this at start, GASNET_FREEZE_ON_ERROR before a fatal end, and GASNET_FREEZE_SIGNAL at any moment.
 #include <gasnet_tools.h>
 
 #include <signal.h>
@@ -27,7 +26,7 @@ static_assert(decltype(continued)::is_always_lock_free);
 
 void on_continue(int) { continued.fetch_add(1, std::memory_order_relaxed); }
 
-// Also called in signal handlers: no allocation, no stdio.
+// Signal handlers call it, too, so it makes no allocation and uses no stdio.
 void freeze(volatile int* flag, const char* name) {
   struct sigaction act {
   }, before{};
@@ -44,7 +43,7 @@ void freeze(volatile int* flag, const char* name) {
   ::sigaction(SIGCONT, &before, nullptr);
 }
 
-// A number, or a name as in "SIGUSR1" or "usr1"; 0: there is no such signal.
+// The signal of a number, or of a name as in "SIGUSR1" or "usr1"; 0: there is no such signal.
 int signal_of(const char* name) {
   if (strncasecmp(name, "SIG", 3) == 0) name += 3;
   for (int sig = 1; sig < NSIG; ++sig) {
@@ -101,7 +100,7 @@ void gasnett_freezeForDebuggerNow(volatile int* flag, const char* flagsymname) {
   freeze(flag, flagsymname);
 }
 
-// Programs that use the tools alone have prepared nothing.
+// Programs that use the tools alone have not called prepare_freezing().
 void gasnett_freezeForDebuggerErr(void) {
   if (on_error || gasnett_getenv_yesno_withdefault("GASNET_FREEZE_ON_ERROR", 0))
     freeze(&gasnet_frozen, "gasnet_frozen");

@@ -19,7 +19,7 @@ const char* skip_space(const char* p) {
   return p;
 }
 
-// The factor that the suffix at p asks for, else the unit of a bare number.
+// The factor of the suffix at p; without a suffix, the unit of a bare number.
 double factor_at(const char* p, uint64_t mem_unit) {
   if (mem_unit == 0) return 1;
   const int letter = std::toupper(static_cast<unsigned char>(*skip_space(p)));

@@ -1,4 +1,4 @@
-// What gasnet_tools.h says about and asks of the system: processors, memory, limits, signals,
+// The calls of gasnet_tools.h that concern the system: processors, memory, limits, signals,
 // streams, the end of the process.
 #include <gasnet_tools.h>
 
@@ -63,8 +63,8 @@ int gasnett_cpu_count(void) {
 }
 
 void gasnett_set_affinity(int rank) {
-  // Counted among the CPUs that the first call found allowed: pinning must not shrink the choice of
-  // the next.
+  // The number counts CPUs that were allowed at the first call, so that one thread's pinning does
+  // not reduce the choice of the next.
   static const cpu_set_t allowed = [] {
     cpu_set_t s;
     if (sched_getaffinity(0, sizeof s, &s) != 0) CPU_ZERO(&s);
@@ -133,7 +133,7 @@ void* gasnett_mmap(uintptr_t bytes) {
 
 void gasnett_flush_streams(void) {
   std::fflush(nullptr);
-  // Best effort: pipes and terminals refuse, files obey.
+  // Pipes and terminals refuse fsync(), which does no harm.
   fsync(STDOUT_FILENO);
   fsync(STDERR_FILENO);
 }

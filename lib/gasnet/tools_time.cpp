@@ -12,7 +12,7 @@
 
 namespace {
 
-// Of several readings in a row: the smallest step that is not zero, and the mean cost, in ticks.
+// The smallest step that is not zero of several readings in a row, and their mean cost, in ticks.
 struct tick_quality {
   double step = 0;
   double cost = 0;

@@ -1,4 +1,4 @@
-// Which algorithm runs when:
+// The algorithm of each operation:
 //
 //   barriers        dissemination
 //   broadcast       binomial tree; all from the root where that is a copy; large ones over several
@@ -9,7 +9,8 @@
 //   reduce_all      recursive doubling while it is small; then a reduce and a broadcast
 //   both, large     in pieces: each process puts one piece together, which the root, or all, get
 //
-// Tags name what a message is for: two processes never exchange two of one tag in an operation.
+// Tags name the purpose of a message: in an operation, two processes never exchange two messages of
+// one tag.
 #include "lib/gasnet/coll/algorithms.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ enum tag_base : std::uint32_t {
   piece_tags = 1024,
 };
 
-// What all plans look at.
+// The data from which all plans are made.
 struct planner {
   explicit planner(operation& op) noexcept
       : o(op),
@@ -53,8 +54,8 @@ struct planner {
   const std::uint32_t n, me;
   const std::size_t bytes;
   const std::vector<operation::buffers>& mine;
-  const bool by_image;                   // each process calls as often as it has images
-  const std::uint32_t root, root_image;  // the root's process, and which image of it
+  const bool by_image;                   // each image of a process calls, not the process once
+  const std::uint32_t root, root_image;  // the root's process, and its image there
 
   [[nodiscard]] std::uint32_t images_of(std::uint32_t r) const noexcept {
     return by_image ? t.images_of(r) : 1;
@@ -87,8 +88,8 @@ struct planner {
     p.next_round();
   }
 
-  // The same bytes of `from` (a rank) to everybody's `at`. In the tree the root is 0; v hears from
-  // v without its highest bit, and tells v + 2^k for all 2^k above v.
+  // Brings the bytes of rank `from` to every process's `at`. In the tree the root is 0; v receives
+  // from v without its highest bit, and sends to v + 2^k for all 2^k above v.
   void spread(std::uint32_t from, void* at, std::size_t count, bool copies = false) {
     const bool large = count >= self.options.coll_large && n > 2;
     p.next_round();
@@ -105,7 +106,7 @@ struct planner {
     if (copies) keep(at);
     p.next_round();
   }
-  // For this process's images, while others fetch theirs.
+  // Copies to this process's images, while other processes fetch.
   void keep(const void* at) {
     for (const auto& i : mine) p.copy(i.dst, at, bytes);
   }
@@ -166,7 +167,7 @@ struct planner {
     p.next_round();
   }
 
-  // This process's blocks in one piece, beginning at `to` if it is given.
+  // Packs this process's blocks into one piece, at `to` if it is not null.
   const std::byte* pack(std::byte* to) {
     if (to == nullptr && alone()) return mine.front().src;
     if (to == nullptr) to = p.scratch(block_of(me));
@@ -205,7 +206,7 @@ struct planner {
     for (const auto& i : mine) p.copy(i.dst, dst, bytes * images());
     p.next_round();
   }
-  // What one has, its own block first, doubles with each step.
+  // Gathers by doubling: with each step a process has twice as many blocks, its own first.
   void gather_doubling(std::byte* dst) {
     std::byte* const all = p.scratch(bytes * n);
     p.copy(all, dst + place_of(me), bytes);
@@ -235,7 +236,8 @@ struct planner {
     }
     p.next_round();
   }
-  // Between two processes: the blocks of each image of the sender for all images of the receiver.
+  // Exchanges, between each two processes, the blocks of all images of the sender for all images of
+  // the receiver.
   void exchange_images() {
     const std::size_t images = mine.size();
     std::vector<std::byte*> in(n);
@@ -257,7 +259,7 @@ struct planner {
                  bytes);
   }
 
-  // What this process's images have, as one, at acc.
+  // Reduces the elements of this process's images to acc.
   void reduce_images(std::byte* acc) {
     p.next_round();
     p.copy(acc, mine.front().src, bytes);
@@ -268,7 +270,8 @@ struct planner {
     }
     p.next_round();
   }
-  // Up the tree whose leaves are in order behind `top`; v gets what v + 1 … v + 2^k - 1 have.
+  // Reduces up a tree whose ranks are in order behind `top`; v gets the result of v + 1 … v + 2^k -
+  // 1.
   void climb(std::uint32_t top, std::byte* acc) {
     const std::uint32_t v = down(top);
     std::byte* other = nullptr;
@@ -289,7 +292,8 @@ struct planner {
     p.next_round();
   }
 
-  // Large ones: each process puts together the piece of its rank, from everybody's, in order.
+  // True for large reductions, in which each process reduces the piece of its rank, from all
+  // processes' elements in order.
   [[nodiscard]] bool in_pieces() const noexcept {
     return n > 1 && bytes >= self.options.coll_large && elements() >= n;
   }
@@ -361,8 +365,8 @@ struct planner {
     keep(acc);
     p.next_round();
   }
-  // Neighbours at distance 1, 2, 4, … tell each other what they have; who has more neighbours than
-  // a power of two allows is told by the one beside it first, and tells it last.
+  // Recursive doubling: neighbours at distance 1, 2, 4, … exchange what they have. Processes beyond
+  // the largest power of two send theirs to a neighbour first, and get the result from it last.
   void reduce_doubling(std::byte* acc) {
     const std::uint32_t whole = std::bit_floor(n), extra = n - whole;
     std::byte* const other = p.scratch(bytes);

@@ -5,12 +5,12 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
-/// One image's (or the process's) call; of a process's images all have to call before it begins.
-/// Adds 1 to done, as in collective.hpp. What it says has been checked.
+/// Takes the call of an image (or of the process); the operation begins when all of a process's
+/// images have called. Adds 1 to done, as in collective.hpp. The caller has checked r.
 void call(team& t, team::lane l, std::uint32_t image, const request& r, op_counter& done);
-/// Says how many images each member has. Before any of this process calls by image.
+/// Sets the number of images of each member. Before an image of this process calls.
 void set_images(team& t, const gasnet_image_t* counts);
-/// True if that is a team of this process.
+/// True if t is a team of this process.
 bool known(const team* t);
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI::coll

@@ -1,7 +1,7 @@
-// The engine of collectives: the teams, who is inside, and what is in flight. Handlers put messages
-// into the inbox; whoever polls and finds nobody inside takes them to their operations, and moves
-// these on. A thread inside may wait, polling, for room to send; handlers need nothing that it
-// holds.
+// The engine of collectives: the teams, the owner of the engine, and the operations in flight.
+// Handlers put messages into the inbox; a thread that polls, and finds no other one inside, takes
+// them to their operations and advances these. A thread inside may wait, polling, for room to send;
+// handlers need nothing that it holds.
 #include "lib/gasnet/coll/collective.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::atomic<std::uint32_t> in_flight{0};
 
 namespace {
 
-// Never destroyed, as other threads may poll to the end of the process.
+// The object is never destroyed, as other threads may poll to the end of the process.
 struct engine_state {
   owner<build_mode> inside;
   std::vector<std::unique_ptr<team>> teams;
@@ -34,7 +34,7 @@ engine_state& state() {
   return *s;
 }
 
-// This thread is inside, or in something that it called from there.
+// True while this thread is inside, or in a function called from there.
 thread_local constinit bool within = false;
 
 class visit {
@@ -53,7 +53,8 @@ class visit {
   const bool entered_;
 };
 
-// Inside, after waiting for whoever is: it is soon done, or waits for room, which polls make.
+// Runs f inside, after waiting for a thread that is inside. That one is soon done, or waits for
+// room, which polls make.
 template <class F>
 void inside(F&& f) {
   if (conduit::running != nullptr) fatal(1, "a collective operation was called from a handler");
@@ -127,7 +128,7 @@ void advance() noexcept {
 }
 
 void wait(const op_counter& done) noexcept {
-  // About as long as a poll: what is on its way comes sooner than that ends.
+  // These looks take about as long as a poll; a message under way may come before a poll would end.
   constexpr unsigned looks = 16;
   unsigned empty = 0;
   const conduit::long_wait named(self.engine->waits(), conduit::wait_for::collective);
@@ -140,7 +141,7 @@ void wait(const op_counter& done) noexcept {
 }
 
 void call(team& t, team::lane l, std::uint32_t image, const request& r, op_counter& done) {
-  // relaxed: the same thread, or one that it tells, waits for it
+  // relaxed: this thread waits for it, or one that this thread tells of it
   done.fetch_add(1, std::memory_order_relaxed);
   inside([&](engine_state& e) {
     const std::uint32_t number = t.next_number(l, image);
@@ -184,7 +185,7 @@ team* split(team& parent, bool joins, std::uint32_t color, std::uint32_t key) {
     if (all[r].joins != 0 && all[r].color == color) ranks.push_back(r);
   std::stable_sort(ranks.begin(), ranks.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return all[a].key < all[b].key; });
-  // The name is of the first member's making.
+  // The team's first member makes its name.
   const std::uint64_t id =
       std::uint64_t{all[ranks.front()].led} << 32 | parent.job_rank(ranks.front());
   const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), parent.rank()) -

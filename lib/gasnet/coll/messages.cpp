@@ -11,7 +11,7 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 namespace coll {
 namespace {
 
-// The newest first.
+// The list of messages that have come, the newest first.
 std::atomic<arrival*> inbox{nullptr};
 
 void hand_over(arrival* a) noexcept {
@@ -33,7 +33,7 @@ void must(status s) {
     failed("a collective operation", s);
 }
 
-// The words of a message, written and read in order.
+// The argument words of a message, which are written and read in order.
 struct words {
   std::uint32_t at[16] = {};
   unsigned n = 0;
@@ -117,7 +117,7 @@ void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t
   a->bytes = r.two();
   hand_over(a);
 }
-// The bytes of a loan have arrived, or are on their way in copies.
+// Ends a loan whose bytes have arrived, or were copied into messages.
 void close(const loan& l) noexcept {
   // F1 free  release lent  -> F2 (operation.cpp): the bytes may be written again
   l.owner->lent.fetch_sub(1, std::memory_order_release);
@@ -171,7 +171,7 @@ void send_thanks(std::uint32_t to, std::uint64_t lent) {
 }
 
 void want(std::uint32_t from, const arrival& a, std::byte* to, std::size_t bytes, op_counter& c) {
-  // One for the last word; the sender's Mediums, if it comes to that, are this many.
+  // The sender may send the bytes in this many Mediums; otherwise its last message counts for all.
   const auto pieces = static_cast<std::uint32_t>((bytes + eager_bytes - 1) / eager_bytes);
   c.fetch_add(pieces, std::memory_order_relaxed);
   words w;
@@ -192,7 +192,7 @@ void give(const arrival& a, std::uint32_t to) {
                                       conduit::reuse::on_completion, c));
     self.engine->one_sided().settle(c);
   }
-  // Where they have been put, the Mediums only say so.
+  // Where the bytes have been put, the Mediums carry none, and only count down.
   for (std::size_t at = 0; at < l->bytes; at += eager_bytes) {
     words w;
     w.add_long(a.address + at);

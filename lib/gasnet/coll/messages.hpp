@@ -1,13 +1,13 @@
-// What the processes of a collective say to each other, over the engine's messages and transfers:
+// The protocol between the processes of a collective, over the engine's messages and transfers:
 //
-//   data    a Medium with the bytes, up to eager_bytes
-//   offer   more than that: where they lie. The receiver, when it wants them,
-//             fetches them, if they lie in the sender's segment, and says thanks; or
-//   wanted  says where they are to go: the sender puts them, if that is in the receiver's segment,
-//           and says so, or sends them in Mediums
+//   data    a Medium with the bytes, if they are at most eager_bytes
+//   offer   says where more bytes lie. When the receiver wants them, it fetches them, if they lie
+//           in the sender's segment, and answers with thanks; or it sends
+//   wanted  which says where the bytes shall go: the sender puts them, if that is in the receiver's
+//           segment, and says so, or sends them in Mediums
 //
-// Handlers only hand messages over (inbox, lock-free), count, or copy bytes to where this process
-// asked for them; so they need nothing that anybody holds.
+// Handlers only hand messages over (inbox, lock-free), count, or copy bytes to the place that this
+// process has named; so they need nothing that a thread holds.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
 inline constexpr std::size_t eager_bytes = conduit::max_eager;
 
-/// Which message of which operation.
+/// Names a message, and its operation.
 struct envelope {
   std::uint64_t team;
   std::uint32_t number, lane;
@@ -28,20 +28,20 @@ struct envelope {
   std::uint32_t from, tag;  ///< of the sender: rank in the team
 };
 
-/// Ranks are the job's. These may wait (polling) for room.
+/// These send; ranks are the job's. They may wait (polling) for room.
 void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::size_t bytes);
 void send_offer(std::uint32_t to, const envelope& e, loan& l);
 void send_thanks(std::uint32_t to, std::uint64_t lent);
-/// Asks for what `a` offers; pieces on their way are counted.
+/// Asks for the bytes that `a` offers; c counts the pieces under way.
 void want(std::uint32_t from, const arrival& a, std::byte* to, std::size_t bytes, op_counter& c);
-/// The answer of who offered it.
+/// Sends the bytes that `a` asks for.
 void give(const arrival& a, std::uint32_t to);
 
 /// True if those bytes may be fetched from rank's memory.
 bool reachable(std::uint32_t rank, std::uint64_t at, std::size_t bytes) noexcept;
 void fetch(std::uint32_t from, std::byte* to, std::uint64_t at, std::size_t bytes, op_counter& c);
 
-/// All that has come, in order; null: nothing. One thread at a time.
+/// Takes all messages that have come, in order; null: there are none. One thread at a time.
 arrival* take_arrivals() noexcept;
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI::coll

@@ -91,7 +91,7 @@ void operation::deliver(std::unique_ptr<arrival> a) {
   early_.push_back(std::move(a));
 }
 
-// If a is what the receive s waits for: the bytes come.
+// If `a` is the message that the receive s waits for, takes its bytes, or begins to fetch them.
 bool operation::take(step& s, std::unique_ptr<arrival>& a) {
   if (s.what != act::receive || s.matched || s.peer != a->from || s.tag != a->tag) return false;
   if (s.bytes != a->bytes) disagree(*a, s.bytes);
@@ -114,14 +114,14 @@ void operation::send(const step& s) {
   const envelope e{team_->id(), number_, lane_, asked_.what, team_->rank(), s.tag};
   const std::uint32_t to = team_->job_rank(s.peer);
   if (s.bytes <= eager_bytes) return send_data(to, e, s.from, s.bytes);
-  // relaxed: the message carries the order to whoever takes it back
+  // relaxed: the message carries the order to the thread that subtracts it
   lent.fetch_add(1, std::memory_order_relaxed);
   send_offer(to, e, *new loan{this, s.from, s.bytes});
 }
 
 void operation::combine(const step& s) {
   const bool to_left = s.what == act::combine_left;
-  auto* const from = const_cast<std::byte*>(s.from);  // scratch of ours
+  auto* const from = const_cast<std::byte*>(s.from);  // it is scratch memory of this operation
   how_.combine(how_, to_left ? s.to : from, to_left ? from : s.to, s.bytes / how_.element_bytes);
   if (to_left == how_.result_in_right) std::memcpy(s.to, from, s.bytes);
 }
@@ -153,13 +153,14 @@ void operation::start_round() {
   }
 }
 
-// The lenders learn that their bytes have arrived.
+// Tells the lenders that their bytes have arrived.
 void operation::say_fetched() {
   for (const fetched& f : fetched_) send_thanks(f.from, f.loan);
   fetched_.clear();
 }
 
-// The same on all members: what they agree on decides.
+// True if the operation may go by shared lines. The answer is the same on all members, since it
+// depends only on what they agree on.
 bool operation::may_share() const noexcept {
   return shared::usable() && team_ == &world() && team_->images() == team_->size() &&
          (asked_.what == kind::barrier || asked_.what == kind::reduce_all) &&

@@ -1,9 +1,9 @@
-// One collective operation of this process: what its images asked for, its schedule, and how far
-// that is. Everything here is touched by one thread at a time, inside the engine of collectives
-// (collective.cpp), but for the counters, which handlers and completions count down.
+// A collective operation of this process: its images' requests, its schedule, and how far that has
+// come. One thread at a time touches it, inside the engine of collectives (collective.cpp); only
+// the counters are also counted down by handlers and completions.
 //
 // A process has one or more images (threads that each take part). An operation begins when all of
-// this process's images have called; messages that come before wait in it.
+// this process's images have called; messages that come before that wait in it.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ enum class kind : std::uint8_t {
 };
 const char* name_of(kind k) noexcept;
 
-/// What one image asks for; alike on all but for the addresses.
+/// The request of an image; all images pass the same, but for the addresses.
 struct request {
   kind what = kind::none;
   std::uint32_t root = 0;  ///< image
@@ -41,7 +41,7 @@ struct request {
   const reduction* how = nullptr;  ///< copied
 };
 
-/// A message that has come, for an operation or for what one has lent.
+/// A message that has come, for an operation or for a loan of one.
 struct arrival {
   arrival* next = nullptr;
   std::uint64_t team = 0;
@@ -50,14 +50,14 @@ struct arrival {
   enum class type : std::uint8_t { data, offer, wanted } type = type::data;
   std::uint32_t from = 0, tag = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t address = 0;  ///< of what is offered, or where it is wanted
+  std::uint64_t address = 0;  ///< of the offered bytes, or where they are wanted
   std::uint64_t loan = 0;     ///< the sender's
   std::uint64_t counter = 0;  ///< the receiver's
   std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
 class operation;
-/// Bytes that others have been told of and may read until they say that they have them.
+/// Bytes that were offered to another process, which may read them until it says that it has them.
 struct loan {
   operation* owner;
   const std::byte* at;
@@ -70,15 +70,16 @@ class operation {
       : team_(&t), lane_(lane), number_(number) {}
   operation(const operation&) = delete;
   operation& operator=(const operation&) = delete;
-  /// As new, for another call.
+  /// Makes the operation new, for another call.
   void reset(std::uint32_t number) noexcept;
 
-  /// One of `images` images of this process calls. True: that was the last one, begin().
+  /// Notes the call of one of this process's `images` images. True: it was the last one; the caller
+  /// calls begin().
   bool join(const request& r, std::uint32_t image, std::uint32_t images, op_counter& done);
   void begin();
-  /// Takes the message over.
+  /// Takes a message.
   void deliver(std::unique_ptr<arrival> a);
-  /// Goes on as far as it can. True: it is complete, and all images have been told.
+  /// Advances the operation as far as it can. True: it is complete, and all images have been told.
   bool advance();
 
   [[nodiscard]] bool begun() const noexcept { return begun_; }
@@ -95,7 +96,7 @@ class operation {
   schedule plan;
 
   op_counter lent{0};      ///< offers that have not been taken
-  op_counter fetching{0};  ///< pieces on their way here
+  op_counter fetching{0};  ///< pieces under way to this process
   bool complete = false;
 
  private:
@@ -116,7 +117,7 @@ class operation {
   request asked_;
   reduction how_;
   std::vector<buffers> images_;
-  std::uint64_t turn_ = 0;  // by shared lines (shared.hpp) instead of the plan
+  std::uint64_t turn_ = 0;  // not 0: it goes by shared lines (shared.hpp), not by the plan
   bool said_ = false;
   std::uint32_t heard_ = 0;  // ranks
   std::size_t round_ = 0;
@@ -126,7 +127,7 @@ class operation {
     std::uint32_t from;
     std::uint64_t loan;
   };
-  std::vector<fetched> fetched_;  // to be said when fetching is zero
+  std::vector<fetched> fetched_;  // to be told to the lenders when fetching is zero
 };
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI::coll

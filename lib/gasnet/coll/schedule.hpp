@@ -1,7 +1,7 @@
-// What one process does in a collective operation: rounds of sends, receives, copies and
-// combinations. A round begins when all of the one before is done. What is in one round begins in
-// order; sends and receives then go on at the same time. Who writes schedules: algorithms.cpp.
-// Who carries them out: operation.cpp. Knows no message and no team's members but by rank.
+// The steps of one process in a collective operation: rounds of sends, receives, copies and
+// combinations. A round begins when all of the one before is done. The steps of a round begin in
+// order; sends and receives then go on at the same time. algorithms.cpp writes schedules, and
+// operation.cpp carries them out. A schedule knows no messages, and members of a team only by rank.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct step {
   act what;
   bool matched;        ///< a receive whose message has come
   std::uint32_t peer;  ///< rank in the team
-  std::uint32_t tag;   ///< the same at sender and receiver; one message of a tag between two
-  std::byte* to;       ///< receives and copies; what a combination is left in
+  std::uint32_t tag;   ///< the same at sender and receiver; names one message between them
+  std::byte* to;       ///< the destination of a receive or copy; the result of a combination
   const std::byte* from;
   std::size_t bytes;
 };
@@ -39,28 +39,28 @@ class schedule {
   void receive(std::uint32_t peer, std::uint32_t tag, void* to, std::size_t bytes) {
     add({act::receive, false, peer, tag, static_cast<std::byte*>(to), nullptr, bytes});
   }
-  /// Nothing if it is there already.
+  /// Adds a copy, unless the bytes are at `to` already.
   void copy(void* to, const void* from, std::size_t bytes) {
     if (to != from && bytes != 0)
       add({act::copy, false, 0, 0, static_cast<std::byte*>(to), static_cast<const std::byte*>(from),
            bytes});
   }
-  /// to becomes to ∘ from, and from is spoiled.
+  /// `to` becomes to ∘ from, and `from` is overwritten.
   void combine_left(void* to, const void* from, std::size_t bytes) {
     add({act::combine_left, false, 0, 0, static_cast<std::byte*>(to),
          static_cast<const std::byte*>(from), bytes});
   }
-  /// to becomes from ∘ to, and from is spoiled.
+  /// `to` becomes from ∘ to, and `from` is overwritten.
   void combine_right(void* to, const void* from, std::size_t bytes) {
     add({act::combine_right, false, 0, 0, static_cast<std::byte*>(to),
          static_cast<const std::byte*>(from), bytes});
   }
-  /// What follows begins when all before it is done.
+  /// Steps that are added after this call begin when all before it are done.
   void next_round() {
     const auto n = static_cast<std::uint32_t>(steps_.size());
     if (n != (ends_.empty() ? 0 : ends_.back())) ends_.push_back(n);
   }
-  /// Memory for what is on its way, until clear(); for any type.
+  /// Memory for intermediate bytes, which lasts until clear() and is aligned for any type.
   std::byte* scratch(std::size_t bytes) {
     scratch_.emplace_back(new std::byte[bytes + 1]);
     return scratch_.back().get();

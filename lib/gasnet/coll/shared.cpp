@@ -21,7 +21,7 @@ bool prepare() noexcept {
     if (n.host != self.nodes.front().host) return false;
   std::byte* const front = self.engine->segment_here(0);
   if (front == nullptr) return false;
-  // Fresh pages of a segment are zero, which is what lines of no turn are.
+  // Fresh pages of a segment are zero, and a line with turn 0 belongs to no turn.
   lines = std::launder(reinterpret_cast<shared_lines*>(front + sizeof(conduit::barrier_slots)));
   return true;
 }

@@ -1,14 +1,16 @@
-// Small operations from all to all, by memory that all share: each process writes what it has into
-// its own line, and reads the others' when they are there. Where all processes are on one host and
-// map each other's segments, and are few: the lines lie in the front part of rank 0's segment.
+// Small operations from all to all, by memory that all share: each process writes its bytes into a
+// line of its own, and reads the others' lines when they are written. It is used where few
+// processes are on one host and map each other's segments; the lines lie in the front part of rank
+// 0's segment.
 //
 // Operations go one by one, in turns. (S1) A process writes for turn t + 1 when its turn t is
-// complete. So it writes for t + 2 after all have written for t + 1, thus after all have read what
-// is of turn t: two sets of lines, by the turn's parity, are enough.
+// complete. So it writes for t + 2 after all have written for t + 1, and thus after all have read
+// the lines of turn t: two sets of lines, by the turn's parity, are enough.
 //
-// One exchange of lines, where trees and dissemination take a message a step. 8 bytes: between two
-// processes 1.02 times a bare exchange of words, by messages 2.16 times; eight processes on two
-// cores give the core away once instead of three times, and take 1.4 barriers instead of 5.3.
+// An operation is one exchange of lines, where trees and dissemination take a message for each
+// step. 8 bytes between two processes take 1.02 times a bare exchange of words, and by messages
+// 2.16 times. Eight processes on two cores yield the core once instead of three times, and take 1.4
+// barriers instead of 5.3.
 #pragma once
 
 #include <atomic>
@@ -23,7 +25,7 @@ namespace penstock::gasnet::PENSTOCK_ABI::coll {
 inline constexpr std::size_t most_shared_bytes = 48;
 inline constexpr std::uint32_t most_sharing = 32;
 
-/// What one process says in a turn.
+/// What a process writes in a turn.
 struct alignas(cache_line) shared_line {
   std::atomic<std::uint64_t> turn{0};
   std::uint64_t what = 0;  ///< kind of operation and bytes, for all to compare
@@ -36,19 +38,19 @@ static_assert(sizeof(shared_lines) == 4096);
 
 namespace shared {
 
-/// Before the first barrier of all: true if this process has the lines.
+/// Called before the first barrier of all processes: true if this process can reach the lines.
 bool prepare() noexcept;
-/// All have them, or not all.
+/// Says whether all processes can.
 void use(bool all) noexcept;
 [[nodiscard]] bool usable() noexcept;
 
-// Inside the engine of collectives.
+// To be called inside the engine of collectives.
 /// The turn of the operation that begins now.
 std::uint64_t next_turn() noexcept;
-/// False: the one before is not complete.
+/// Writes this process's line. False: the turn before is not complete.
 [[nodiscard]] bool say(std::uint64_t turn, std::uint64_t what, const void* from,
                        std::size_t bytes) noexcept;
-/// What rank r says; null: not yet.
+/// The line of rank r; null: it is not written yet.
 [[nodiscard]] const shared_line* heard(std::uint64_t turn, std::uint32_t r) noexcept;
 void complete(std::uint64_t turn) noexcept;
 

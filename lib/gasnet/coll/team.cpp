@@ -22,7 +22,7 @@ void team::set_images(const gasnet_image_t* counts) {
 }
 
 bool team::find(std::uint32_t job_rank, std::uint32_t& r) const noexcept {
-  // Mostly its own number, in the team of all.
+  // In the team of all, a rank's number is its own.
   if (job_rank < members_.size() && members_[job_rank] == job_rank) {
     r = job_rank;
     return true;

@@ -1,7 +1,7 @@
-// Teams: who takes part, under one name on all members, and the operations that are in flight over
-// them. Two sequences: of calls that every image of a process makes, and of calls that a process
-// makes once (splits, plain team barriers, all of gasnetex.h); each is numbered on all members
-// alike.
+// Teams: the members, a name that is the same on all of them, and the operations in flight over the
+// team. There are two sequences of calls: those that every image of a process makes, and those that
+// a process makes once (splits, plain team barriers, all of gasnetex.h). Each sequence is numbered
+// on all members alike.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class team {
   }
   [[nodiscard]] std::uint32_t job_rank(std::uint32_t r) const noexcept { return members_[r]; }
   [[nodiscard]] bool find(std::uint32_t job_rank, std::uint32_t& r) const noexcept;
-  /// All members are on one host.
+  /// True if all members are on one host.
   [[nodiscard]] bool one_host() const noexcept { return one_host_; }
 
-  /// How many images each member has; one each unless said otherwise.
+  /// Sets the number of images of each member, which is one without this call.
   void set_images(const gasnet_image_t* counts);
   [[nodiscard]] std::uint32_t images_of(std::uint32_t r) const noexcept {
     return first_[r + 1] - first_[r];
@@ -37,7 +37,7 @@ class team {
   [[nodiscard]] std::uint32_t rank_of_image(std::uint32_t image) const noexcept;
 
   enum lane : std::uint32_t { by_image = 0, by_process = 1 };
-  /// The operation of that number, which begins with 0 in each lane; null: it is complete.
+  /// The operation of that number, which begins at 0 in each sequence; null: it is complete.
   operation* at(lane l, std::uint32_t number);
   /// The number of the next call of a local image (of the process: image 0).
   std::uint32_t next_number(lane l, std::uint32_t image) noexcept { return calls_[l][image]++; }
@@ -50,7 +50,7 @@ class team {
   const std::vector<std::uint32_t> members_;
   const std::uint32_t rank_;
   bool one_host_ = true;
-  std::vector<std::uint32_t> first_;  // image of each member; one more
+  std::vector<std::uint32_t> first_;  // first image of each member, and the number of all images
   std::vector<std::uint32_t> calls_[2];
   std::uint32_t oldest_[2] = {};
   std::deque<std::unique_ptr<operation>> queue_[2];

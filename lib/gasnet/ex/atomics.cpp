@@ -40,7 +40,7 @@ atomic_ops engine_ops(gex_OP_t ops) noexcept {
   return static_cast<atomic_ops>(all);
 }
 
-// Its place among the engine's types: their order is GASNet's.
+// The type's number among the engine's types, whose order is GASNet's.
 std::uint32_t type_of(gex_DT_t dt) noexcept {
   return static_cast<std::uint32_t>(std::countr_zero(dt));
 }
@@ -62,8 +62,9 @@ op_counter& implicit(gex_OP_t op) noexcept {
                             : mine.implicit_rmws();
 }
 
-// Whose domain it is share memory: the processor is faster than the device, and all members come to
-// this answer. Words of a domain are its own, so none is changed by both.
+// True if all members of the team share memory. The processor is faster than the device then, and
+// all members come to this answer. No other domain uses a domain's words, so processor and device
+// never change the same word.
 bool all_near(gex_TM_t tm, gex_Rank_t size) noexcept {
   for (gex_Rank_t r = 0; r < size; ++r)
     if (!self.engine->maps(jobrank_of(tm, r))) return false;
@@ -121,7 +122,7 @@ gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
   c.a = op1;
   c.b = op2;
   c.old = (op & fetching) != 0 ? result : nullptr;
-  // It may be mapped now: then the next ones need no call.
+  // If the segment can be mapped, later operations need no call.
   if (!c.device && !self.everything && conduit::running == nullptr)
     (void)map_segment(to < GASNETC_(nodes) ? to : 0);
   gasnet::operation* const op_event = form == 1 ? &my_operations().take() : nullptr;

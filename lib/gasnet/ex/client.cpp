@@ -1,5 +1,5 @@
-// gasnetex.h's way into the job: gex_Client_Init, what belongs to clients and endpoints, and what
-// may be asked about the job.
+// gasnetex.h's way into the job: gex_Client_Init, the calls on clients and endpoints, and those
+// that tell about the job.
 #include <cerrno>
 #include <cstdio>
 
@@ -14,7 +14,7 @@ namespace {
 struct neighbours {
   std::vector<std::remove_const_t<gex_RankInfo_t>> table;
   gex_Rank_t own = 0;
-  gex_Rank_t groups = 0, group = 0;  // how many there are, and this one's number
+  gex_Rank_t groups = 0, group = 0;  // the number of groups, and this one's
 
   void tell(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* index) const {
     if (info != nullptr) *info = const_cast<gex_RankInfo_t*>(table.data());
@@ -23,8 +23,8 @@ struct neighbours {
   }
 };
 
-// Those whose number is this process's own, where every rank's is number(rank); leaked, as other
-// threads may still ask while exit() runs.
+// The ranks r whose number(r) is this process's own. The table is never freed, as other threads may
+// still ask while exit() runs.
 template <class Number>
 const neighbours& made_of(Number&& number) {
   auto* const n = new neighbours;
@@ -44,7 +44,8 @@ const neighbours& on_host() {
   return all;
 }
 
-// Who shares memory with this process: its supernode, or, where segments are not mapped, itself.
+// The ranks that share memory with this process: its supernode, or, where segments are not mapped,
+// the process itself.
 const neighbours& in_neighbourhood() {
   static const neighbours& alone = made_of([](gex_Rank_t r) { return r; });
   static const neighbours& near = made_of([](gex_Rank_t r) { return self.nodes[r].supernode; });
@@ -149,7 +150,7 @@ int GASNETC_(hidden_concurrency)(void) {
   return concurrent(build_mode) && self.options.progress_thread ? 1 : 0;
 }
 
-// There are none that a client could run in the library's place.
+// There are no progress threads that a client could run instead of the library.
 int GASNETC_(progress_threads)(gex_Client_t client, unsigned int* count,
                                const gex_ProgressThreadInfo_t** info, gex_Flags_t flags) {
   if (client == GEX_CLIENT_INVALID || count == nullptr || info == nullptr || flags != 0)

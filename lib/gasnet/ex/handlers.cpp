@@ -1,5 +1,4 @@
-// Handlers of gasnetex.h's messages: their registration, and what a handler may ask about its
-// token.
+// Handlers of gasnetex.h's messages: their registration, and what a token tells its handler.
 #include "lib/base/log.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/messages.hpp"
@@ -62,7 +61,7 @@ gex_TI_t GASNETC_(token_info)(gex_Token_t token, gex_Token_Info_t* info, gex_TI_
   info->gex_ep = &objects().ep;
   info->gex_entry = running_entry(t);
   info->gex_is_req = t.request ? 1 : 0;
-  // Of the library's own messages only the one that stands in for a Long runs a client's handler.
+  // Among the library's own messages, only the Medium that carries a Long runs a client's handler.
   const kind k = t.header.kind();
   info->gex_is_long = t.header.system() || k == kind::long_ || k == kind::packed_long ? 1 : 0;
   return GEX_TI_SRCRANK | GEX_TI_EP | GEX_TI_ENTRY | GEX_TI_IS_REQ | GEX_TI_IS_LONG;

@@ -1,5 +1,5 @@
-// Kinds of memory, of which there is one: the host's. It has an object from the start, and no call
-// makes another.
+// Kinds of memory. The only one is the host's, which has an object from the start; no call makes
+// another.
 #include <gasnet_mk.h>
 
 #include "lib/base/log.hpp"

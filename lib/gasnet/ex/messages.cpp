@@ -1,5 +1,5 @@
-// gasnetex.h's active messages with fixed payload. What is wrong with one ends the job, with a line
-// that names the call and the rank; what only lacks something waits, unless it is to be immediate.
+// gasnetex.h's active messages with fixed payload. A wrong one ends the job, with a line that names
+// the call and the rank. One that only lacks resources waits, unless it is to be immediate.
 #include "lib/base/log.hpp"
 #include "lib/gasnet/ex/send.hpp"
 
@@ -7,7 +7,8 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 
 int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call) {
   if (s == status::ok) {
-    // As in gasnet.h: who only speaks to itself would hear nobody. Not where waiting is unwanted.
+    // As in gasnet.h: a process that only sends to itself would never handle others' messages. An
+    // immediate message does not poll.
     if (dest == GASNETC_(mynode) && (flags & GEX_FLAG_IMMEDIATE) == 0) (void)GASNETC_(poll)();
     return 0;
   }

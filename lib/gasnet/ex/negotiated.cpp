@@ -1,7 +1,7 @@
-// gasnetex.h's active messages with negotiated payload. What has been prepared is one of the
-// thread's two descriptors, since between Prepare and Commit or Cancel a thread does nothing else
-// that communicates: one for requests, and one for the replies of handlers that run while a Commit
-// waits. Requests without a buffer of the client's are written in place (message/draft.hpp).
+// gasnetex.h's active messages with negotiated payload. A thread makes no other call that
+// communicates between Prepare and Commit or Cancel, so it has two descriptors only: one for
+// requests, and one for the replies of handlers that run while a Commit waits. Requests without a
+// buffer of the client's are written in place (message/draft.hpp).
 #include <memory>
 #include <utility>
 
@@ -25,11 +25,11 @@ struct descriptor : gasnetc_srcdesc {
   gex_Rank_t dest = 0;
   gex_Token_t token = nullptr;
   void* dest_addr = nullptr;
-  conduit::draft* written = nullptr;  ///< where it is written, of requests that are in place
+  conduit::draft* written = nullptr;  ///< of a request that is written in place
   struct block {
     alignas(16) std::byte bytes[largest_own_buffer];
   };
-  std::unique_ptr<block> own;  ///< for others without a client's buffer; made when first needed
+  std::unique_ptr<block> own;  ///< for others without a client's buffer; made at the first use
 };
 
 descriptor& mine(int kind) noexcept {
@@ -59,7 +59,7 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
           d.dest, w.least, w.most, w.numargs, limit);
   if (own && w.lc_opt != nullptr)
     fatal(1, "%s to rank %u: lc_opt without a buffer of the client's", call, d.dest);
-  // A Long to outside the segment is packed, so it is not written where it goes.
+  // A Long to memory outside the segment travels as a Medium, so it is not written in place.
   const bool in_place = own && (kind & reply_kind) == 0 && self.attached &&
                         ((kind & long_kind) == 0 || !self.everything);
   if (in_place) {
@@ -79,7 +79,7 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
                    : own    ? d.own->bytes
                             : const_cast<void*>(w.client_buf);
   d.gasnetc_size = in_place ? d.written->most : std::min(w.most, limit);
-  // Copied by Commit, before anybody may look at the event.
+  // Commit copies the payload, before the client may look at the event.
   gasnetc_locally_complete(w.lc_opt);
   return &d;
 }
@@ -119,7 +119,7 @@ gex_AM_SrcDesc_t GASNETC_(prepare_reply)(gex_Token_t token, int is_long, const v
                                          size_t least, size_t most, void* dest_addr,
                                          gex_Event_t* lc_opt, gex_Flags_t, unsigned int numargs) {
   descriptor& d = mine(reply_kind);
-  // A handler that ends without a Commit gives up what it has prepared.
+  // A handler that has ended without a Commit has given up what it had prepared.
   d.in_use = false;
   d.token = token;
   d.dest = state_of(token).source();

@@ -1,5 +1,5 @@
-// The objects of gasnetex.h: one client, one endpoint, segments, teams. What a program is given are
-// pointers to them. Used by this folder, and by startup.cpp, which makes them also for a job that
+// The objects of gasnetex.h: one client, one endpoint, segments, teams. A program gets pointers to
+// them. This folder uses them, and so does startup.cpp, which makes them also for a job that
 // gasnet.h has begun.
 #pragma once
 
@@ -53,14 +53,14 @@ struct ex_objects {
 };
 ex_objects& objects() noexcept;
 
-/// The job has begun: from here on the objects may be asked about. name: null for gasnet.h's.
+/// Fills in the objects when the job has begun. name: null if gasnet.h has begun it.
 void describe_objects(const char* name, gex_Flags_t flags);
 
-/// A team whose events and ranks may be asked about: not invalid, nor a pair. Ends the job else.
+/// The team behind tm; ends the job if tm is invalid or a pair.
 gasnetc_tm& checked_team(gex_TM_t tm, const char* call);
-/// What carries out the collectives of such a team.
+/// The object that carries out the collectives of such a team.
 coll::team& collective_of(gex_TM_t tm, const char* call);
-/// True of what gex_TM_Pair() gives.
+/// True if gex_TM_Pair() has made tm.
 inline bool is_pair(gex_TM_t tm) noexcept {
   return (reinterpret_cast<std::uintptr_t>(tm) & 1) != 0;
 }
@@ -69,7 +69,8 @@ inline gex_Rank_t jobrank_of(gex_TM_t tm, gex_Rank_t rank) noexcept {
   return gasnetc_jobrank(tm, rank);
 }
 
-/// For a call that answers with an error: says why, unless the client wants to hear nothing.
+/// For a call that returns an error: logs the reason, unless the client has turned such lines off,
+/// and returns code.
 [[gnu::format(printf, 2, 3)]] int refused(int code, const char* format, ...);
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -1,6 +1,6 @@
 // Segments and endpoints of gasnetex.h. The engine has reserved address space behind the library's
-// page for the largest segment there may be: attaching makes the front of it the client's, in all
-// processes at once; creating takes a part of it, which becomes known to others when it is
+// pages for the largest segment that is possible. Attaching gives the client the front of it, in
+// all processes at once; creating takes a part of it, which other processes know when it is
 // published.
 #include <cerrno>
 #include <cstring>
@@ -13,22 +13,24 @@ namespace {
 
 constexpr std::uintptr_t page = GASNET_PAGESIZE;
 
-// How much of the reserve is taken; by one thread at a time, as everything that sets up.
+// The bytes of the reserve that are taken. One thread at a time calls these functions, as all of
+// set-up.
 std::uintptr_t reserve_taken = 0;
 
-// Between these all are inside, and no barrier is passing.
+// A barrier: between two of these calls all processes are inside, and no barrier is passing.
 bool meet(const char* call) {
   const status s = self.engine->barrier();
   if (s != status::ok) refused(GASNET_ERR_RESOURCE, "%s: %s", call, describe(s));
   return s == status::ok;
 }
 
-// Where a process says that its segment lies, and how much of the reserve that takes.
+// The address and size of a process's segment, and the bytes of the reserve that it takes.
 struct place {
   std::uint64_t base = 0, bytes = 0;
 };
 
-// Collective. Tells all where this process's part lies (nothing: none), and learns of theirs.
+// Collective. Tells all processes where this one's part lies (0 bytes: it has none), and learns of
+// theirs.
 int spread(std::byte* base, std::uintptr_t bytes, bool bad, const char* call) {
   if (!meet(call)) return GASNET_ERR_RESOURCE;
   const std::byte* const front = self.engine->segment().data();
@@ -122,7 +124,7 @@ int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client, gex_
 void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t) {
   if (segment == GEX_SEGMENT_INVALID) fatal(1, "gex_Segment_Destroy: GEX_SEGMENT_INVALID");
   if (segment->bound) fatal(1, "gex_Segment_Destroy: the segment is bound to an endpoint");
-  // The last one made gives its part of the reserve back.
+  // The segment that was made last gives its part of the reserve back.
   const std::uintptr_t whole = (segment->bytes + page - 1) / page * page;
   if (segment->base + whole == self.engine->segment().data() + front_bytes + reserve_taken)
     reserve_taken -= whole;
@@ -166,7 +168,7 @@ int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t f
     publish = publish || (eps[i] == &o.ep && o.ep.segment != nullptr);
   }
   if (bad) refused(GASNET_ERR_BAD_ARG, "gex_EP_PublishBoundSegment: no such endpoint");
-  // What has been published before stays so.
+  // A segment that has been published before stays known.
   const gasnetc_segment none{};
   const bool known = !client_segment(GASNETC_(mynode)).empty();
   const gasnetc_segment& s = publish || known ? *o.ep.segment : none;
@@ -178,7 +180,7 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
   const gex_Rank_t node = jobrank_of(tm, rank);
   if (node >= GASNETC_(nodes))
     fatal(1, "gex_EP_QueryBoundSegmentNB: rank %u of %u", node, GASNETC_(nodes));
-  // Its own is known as soon as it is bound.
+  // This process's own segment is known as soon as it is bound.
   const gasnetc_segment* const own = objects().ep.segment;
   auto part = client_segment(node);
   if (node == GASNETC_(mynode) && own != nullptr) part = {own->base, own->bytes};

@@ -1,4 +1,4 @@
-// How gasnetex.h's messages end: for messages.cpp and negotiated.cpp.
+// The last step of sending gasnetex.h's messages. messages.cpp and negotiated.cpp include it.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ inline constexpr std::size_t largest_own_buffer = std::size_t{64} << 10;
 int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call);
 [[noreturn]] int ex_replied_slow(status s, gex_Token_t token, const char* call);
 
-/// What a request returns that ended so.
+/// The return value of a request that ended with status s.
 inline int ex_sent(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call) {
   if (s == status::ok && dest != GASNETC_(mynode)) [[likely]]
     return 0;
   return ex_sent_slow(s, dest, flags, call);
 }
-/// The same of a reply.
+/// The same for a reply.
 inline int ex_replied(status s, gex_Token_t token, const char* call) {
   if (s == status::ok) [[likely]]
     return 0;

@@ -1,5 +1,5 @@
-// Teams of gasnetex.h, and what may be asked about ranks. The members' business with each other is
-// the collectives' (coll/); scratch memory of the client's is only kept, and given back.
+// Teams of gasnetex.h, and the calls that tell about ranks. coll/ does all communication between
+// members; the client's scratch memory is only kept, and given back.
 #include "lib/base/log.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/ex/objects.hpp"
@@ -23,13 +23,13 @@ coll::team& collective_of(gex_TM_t tm, const char* call) {
 
 namespace {
 
-// What a client is told when it asks how much scratch memory a team wants: some, as it may rely on
-// getting it back.
+// The answer when a client asks how much scratch memory a team wants. It is not 0, as a client may
+// rely on getting its memory back.
 constexpr std::size_t scratch_wanted = 64;
 constexpr gex_Flags_t size_query =
     GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED | GEX_FLAG_TM_SCRATCH_SIZE_MIN;
 
-// Collective over parent; null for who does not join.
+// Collective over parent; null for a member that does not join.
 gasnetc_tm* make_team(gex_TM_t parent, bool joins, std::uint32_t color, std::uint32_t key,
                       const char* call) {
   coll::team* const made = coll::split(collective_of(parent, call), joins, color, key);
@@ -43,7 +43,7 @@ gasnetc_tm* make_team(gex_TM_t parent, bool joins, std::uint32_t color, std::uin
   return t;
 }
 
-// Of an order of signed numbers one of unsigned ones.
+// Maps signed numbers to unsigned ones in the same order.
 std::uint32_t in_order(int key) noexcept { return static_cast<std::uint32_t>(key) ^ 0x80000000u; }
 
 }  // namespace
@@ -99,8 +99,8 @@ size_t GASNETC_(ex_team_split)(gex_TM_t* new_p, gex_TM_t parent, int color, int 
   return 0;
 }
 
-// Members are named alike on all of them, and lists do not overlap: the first one's rank is a
-// color.
+// All members pass the same list, and lists do not overlap, so the first member's rank serves as
+// the color.
 size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t parent,
                                 gex_EP_Location_t* members, size_t member_count,
                                 gex_Addr_t* scratch, size_t scratch_size, gex_Flags_t flags) {
@@ -144,7 +144,7 @@ int GASNETC_(ex_team_destroy)(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flags_t 
   return had ? 1 : 0;
 }
 
-// An odd number, which no pointer to a team is.
+// A pair is an odd number, which no pointer to a team is.
 gex_TM_t GASNETC_(ex_team_pair)(gex_EP_t local, gex_EP_Index_t remote_index) {
   if (local != &objects().ep) fatal(1, "gex_TM_Pair: not an endpoint of this process");
   return reinterpret_cast<gex_TM_t>(static_cast<std::uintptr_t>(remote_index) << 1 | 1);

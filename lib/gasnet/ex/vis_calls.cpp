@@ -14,7 +14,7 @@ const gasnet_memvec_t* pieces_of(const gex_Memvec_t* list) noexcept {
   return reinterpret_cast<const gasnet_memvec_t*>(list);
 }
 
-// Names of a call's three forms, for the lines that say what is wrong.
+// The names of a call's three forms, for the lines that name a mistake.
 #define PENSTOCK_FORMS(name) \
   { "gex_VIS_" name "Blocking", "gex_VIS_" name "NB", "gex_VIS_" name "NBI" }
 constexpr const char* vector_put[3] = PENSTOCK_FORMS("VectorPut");
@@ -25,7 +25,7 @@ constexpr const char* strided_put[3] = PENSTOCK_FORMS("StridedPut");
 constexpr const char* strided_get[3] = PENSTOCK_FORMS("StridedGet");
 #undef PENSTOCK_FORMS
 
-// Nothing is moved: then no other argument is looked at.
+// True if no byte is moved; no other argument is checked then.
 bool of_nothing(size_t elemsz, const size_t count[], size_t levels) noexcept {
   for (size_t i = 0; i < levels && elemsz != 0; ++i)
     if (count[i] == 0) return true;

@@ -44,7 +44,7 @@
 #define GASNETT_RESTRICT __restrict__
 #define GASNETT_USED __attribute__((__used__))
 #define GASNETT_UNUSED __attribute__((__unused__))
-#define GASNETI_UNUSED GASNETT_UNUSED /* clients write it, though it is nobody's to promise */
+#define GASNETI_UNUSED GASNETT_UNUSED /* no specification has it, but clients write it */
 #define GASNETT_NORETURN __attribute__((__noreturn__))
 #define GASNETT_NORETURNP(fnname) /* for compilers that want a pragma; these do not */
 #define GASNETT_MALLOC __attribute__((__malloc__))

@@ -76,7 +76,7 @@ extern int GASNETC_(segment_info)(gasnet_seginfo_t* table, int numentries);
 extern int GASNETC_(node_info)(gasnet_nodeinfo_t* table, int numentries);
 extern int GASNETC_(set_waitmode)(int mode);
 extern int GASNETC_(poll)(void);
-/* Does one step of a wait: it polls, and gives the core away when nothing has come for a while.
+/* Does one step of a wait: it polls, and yields the core when no message has come for a while.
  * *empty counts the polls that found nothing, and begins with 0. */
 extern void GASNETC_(wait_step)(unsigned* empty);
 extern int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex);

@@ -16,7 +16,7 @@ GASNETT_BEGIN_EXTERNC
 
 /* The part of a node's memory that this process can reach by load and store. Until it is known
  * (mapped on the first access) base is GASNETC_NOWHERE, from where no address is at an offset that
- * the other members allow. base is written last, once; whoever reads it first finds the rest. */
+ * the other members allow. base is written last, once; a reader that sees it finds the rest. */
 struct gasnetc_window {
   uintptr_t base; /* in the node's own address space */
   uintptr_t size;

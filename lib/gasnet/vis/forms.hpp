@@ -1,5 +1,5 @@
-// The three forms of a call: blocking, with an event, implicit. For the calls of gasnet_vis.h and
-// of gasnetex.h.
+// The three forms of a call: blocking, with an event, implicit. The calls of gasnet_vis.h and of
+// gasnetex.h use it.
 #pragma once
 
 #include "lib/gasnet/operations.hpp"
@@ -9,7 +9,7 @@ namespace penstock::gasnet::PENSTOCK_ABI::vis {
 enum form : int { blocking_form = 0, event_form = 1, implicit_form = 2 };
 
 /// Runs go(call, counter) with the counter that the form asks for; call is the name of that form.
-/// The event of what is in flight then, if the form has one.
+/// Returns the event of the operation, if the form has one and it is still in flight.
 template <class Go>
 gex_Event_t run_form(int form, const char* const (&names)[3], bool put, Go&& go) {
   thread_operations& mine = my_operations();

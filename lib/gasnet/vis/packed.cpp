@@ -15,7 +15,7 @@ using conduit::running;
 // A pointer as two words of a message.
 struct words {
   explicit words(const void* p) noexcept { std::memcpy(at, &p, sizeof p); }
-  std::uint32_t at[4] = {};  // two more for who needs them
+  std::uint32_t at[4] = {};  // the pointer's two words, and two more
 };
 template <class T>
 T* pointer_in(const std::uint32_t* args) noexcept {
@@ -29,7 +29,7 @@ void began(const char* call, status s) {
     failed(call, s);
 }
 
-// relaxed: the message carries the order to whoever completes it
+// relaxed: the message carries the order to the thread that completes it
 void count_up(op_counter& c) noexcept { c.fetch_add(1, std::memory_order_relaxed); }
 // P1 complete  release counter  -> P2 (operations.hpp): the bytes fetched are there
 void count_down(op_counter& c) noexcept { c.fetch_sub(1, std::memory_order_release); }
@@ -50,8 +50,8 @@ std::size_t total(const row& r) noexcept { return std::size_t{r.bytes} * r.count
   fatal(1, "pieces to %s that rank %u sent make no sense", what, running->source());
 }
 
-// The runs that a peer named lie in the client's part of this node's segment: the first and the
-// last one do, and the way from one to the other is not longer than numbers are.
+// True if the runs that a peer has named lie in the client's part of this node's segment: the first
+// and the last one do, and the distance between them does not overflow.
 bool own(const row& r) {
   if (self.everything) return true;
   const auto part = client_segment(GASNETC_(mynode));
@@ -109,7 +109,7 @@ void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, st
 }  // namespace
 
 void put_packer::add(std::byte* remote, const std::byte* local, std::size_t bytes) {
-  // Room for the run, for padding, and for one row more than there are.
+  // There must be room for the run, for padding, and for one more row.
   if (used_ + bytes + 8 + where_.bytes() + sizeof(row) > sizeof data_) flush();
   (void)where_.add(remote, bytes);
   std::memcpy(data_ + used_, local, bytes);
@@ -153,7 +153,7 @@ void put_packer::flush() {
 }
 
 void get_packer::make_room(std::size_t bytes) {
-  // Either list may be full.
+  // The list of either side may be full.
   if (here_ && (here_->bytes + bytes > conduit::max_eager || where_.count() == rows::most ||
                 here_->where.count() == rows::most))
     flush();
@@ -189,7 +189,7 @@ void get_packer::flush() {
     words args(here_.get());
     args.at[2] = where_.count();
     count_up(counter_);
-    (void)here_.release();  // the reply's
+    (void)here_.release();  // the handler of the reply frees it
     began(call_, self.engine->request_medium(from_, on_pieces_wanted, args.at, 3, where_.data(),
                                              where_.bytes()));
   }

@@ -1,11 +1,11 @@
-// Many short runs in few Mediums. A put carries the bytes and says where they go; a get says where
-// they are and gets them back in one reply. Used by vis.cpp.
+// Packs many short runs into few Mediums. A put carries the bytes and says where they go; a get
+// says where they are and gets them back in one reply. vis.cpp uses it.
 //
 //   put   bytes, one run after the other | rows                 answered when they are laid out
 //   get   rows                                                  answered with the bytes
 //
-// A row is a number of runs of one length at one distance, so a regular array takes a row or few.
-// What a peer asks for is checked row by row: it lies in this node's segment or the job ends.
+// A row is a number of runs of one length at one distance, so a regular array takes one row or a
+// few. The rows of a peer's message are checked: they lie in this node's segment, or the job ends.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,8 @@ class rows {
     row_[count_++] = {where, 0, n, 1};
     return true;
   }
-  /// Adds `count` runs, `stride` apart, as more of the last row or as one; neighbours are one run.
+  /// Adds `count` runs, `stride` apart, to the last row or as a row of their own; runs that touch
+  /// each other become one.
   bool add(const void* at, std::ptrdiff_t stride, std::size_t bytes, std::size_t count) noexcept {
     if (count == 1 || stride == static_cast<std::ptrdiff_t>(bytes)) return add(at, bytes * count);
     const auto where = reinterpret_cast<std::uintptr_t>(at);
@@ -81,7 +82,7 @@ class rows {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] const row* data() const noexcept { return row_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(row); }
-  /// All of it lies in one piece.
+  /// True if all runs lie in one piece.
   [[nodiscard]] bool one_piece() const noexcept { return count_ == 1 && row_[0].count == 1; }
   [[nodiscard]] void* begin() const noexcept { return reinterpret_cast<void*>(row_[0].at); }
 
@@ -93,7 +94,7 @@ class rows {
 /// A run must be shorter than this to be packed.
 inline constexpr std::size_t longest_packed = conduit::max_eager / 2;
 
-/// Collects the runs of one put. Large: on the stack of one call.
+/// Collects the runs of a put. The object is large, and lies on the stack of one call.
 class put_packer {
  public:
   put_packer(const char* call, gasnet_node_t to, op_counter& c) noexcept
@@ -102,9 +103,9 @@ class put_packer {
   put_packer& operator=(const put_packer&) = delete;
 
   void add(std::byte* remote, const std::byte* local, std::size_t bytes);
-  /// From here to there.
+  /// Adds runs from this process to the remote one.
   void add(runs r);
-  /// What has been collected goes out.
+  /// Sends the collected runs.
   void flush();
 
  private:
@@ -116,14 +117,14 @@ class put_packer {
   alignas(8) std::byte data_[conduit::max_eager];
 };
 
-/// A part of a get that is in flight: where its bytes go. Its reply ends it.
+/// A part of a get that is in flight, with the places for its bytes. Its reply ends it.
 struct awaited {
   op_counter* counter = nullptr;
   std::size_t bytes = 0;
   rows where;
 };
 
-/// Collects the runs of one get.
+/// Collects the runs of a get.
 class get_packer {
  public:
   get_packer(const char* call, gasnet_node_t from, op_counter& c) noexcept
@@ -132,12 +133,12 @@ class get_packer {
   get_packer& operator=(const get_packer&) = delete;
 
   void add(std::byte* local, const std::byte* remote, std::size_t bytes);
-  /// From there to here.
+  /// Adds runs from the remote process to this one.
   void add(runs r);
   void flush();
 
  private:
-  /// For a run, and for a row on either side.
+  /// Makes room for a run, and for a row on either side.
   void make_room(std::size_t bytes);
 
   const char* const call_;

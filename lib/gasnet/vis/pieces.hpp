@@ -1,8 +1,9 @@
-// What a put or get of many pieces is made of: the two sides of it, walked together as runs that
-// lie in one piece on both. Knows no node and no way to move bytes. Used by vis.cpp.
+// The pieces of a put or get: the two sides are walked together, as runs that lie in one piece on
+// both. This file knows no node and no way to move bytes. vis.cpp uses it.
 //
-// match() walks two lists whose pieces end where they like. A strided pair needs no matching: both
-// sides have the same shape, which is folded first, so that what lies in one piece is one run.
+// match() walks two lists whose pieces may end at different offsets. A strided pair needs no
+// matching: both sides have the same shape, which is folded first, so that bytes that lie in one
+// piece are one run.
 #pragma once
 
 #include <gasnet.h>
@@ -62,7 +63,7 @@ class indexed_pieces {
   std::size_t done_ = 0;
 };
 
-/// Calls move(to, from, bytes) for every run; neighbours that go on on both sides are one.
+/// Calls move(to, from, bytes) for every run; runs that touch each other on both sides become one.
 template <class Pieces, class Move>
 void match(Pieces to, Pieces from, Move&& move) {
   std::byte *dst = nullptr, *src = nullptr;
@@ -84,8 +85,9 @@ void match(Pieces to, Pieces from, Move&& move) {
 /// A regular array of runs, on both sides at once.
 class grid {
  public:
-  /// elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], … Strides
-  /// in bytes, of any sign and order; those of one element are not looked at.
+  /// elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], and so on.
+  /// Strides are in bytes, of any sign and order; the stride of a dimension of one element is not
+  /// used.
   grid(std::size_t elem, const std::ptrdiff_t* dst_strides, const std::ptrdiff_t* src_strides,
        const std::size_t* counts, std::size_t levels) noexcept
       : run_(elem) {
@@ -99,7 +101,7 @@ class grid {
   /// Bytes of each run.
   [[nodiscard]] std::size_t run() const noexcept { return run_; }
 
-  /// From the address of element 0: the lowest byte touched, and one past the highest.
+  /// Offsets from the address of element 0: the lowest byte touched, and one past the highest.
   struct extent {
     std::ptrdiff_t low = 0, high = 0;
   };
@@ -131,7 +133,8 @@ class grid {
     std::size_t count;
     std::ptrdiff_t dst, src;
   };
-  // Each has two elements or more, so that more of them would have more elements than memory bytes.
+  // Each dimension has two elements or more, so more dimensions would have more elements than
+  // memory has bytes.
   static constexpr unsigned most = 64;
 
   void add(const dimension& d) noexcept {

@@ -1,5 +1,5 @@
-// Copies of runs of one length, a fixed distance apart on either side. Used by vis.cpp and
-// packed.cpp.
+// Copies runs of one length, which lie a fixed distance apart on either side. vis.cpp and
+// packed.cpp use it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI::vis {
 
-/// `count` runs of `bytes` each: where they are to go and where they are, with the distances from
-/// one to the next, in bytes and of any sign.
+/// `count` runs of `bytes` each: their destination and source, with the distances from one run to
+/// the next, in bytes and of any sign.
 struct runs {
   std::byte* to;
   std::ptrdiff_t to_stride;
@@ -32,7 +32,7 @@ void copy_runs_of(runs r) noexcept {
     std::memcpy(r.to, r.from, Bytes);
 }
 
-/// Runs as long as usual types and cache lines are copied without a call for each.
+/// Copies the runs; those as long as usual types and cache lines need no call each.
 inline void copy_runs(runs r) noexcept {
   switch (r.bytes) {
     case 1:

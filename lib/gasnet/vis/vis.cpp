@@ -14,8 +14,8 @@
 namespace penstock::gasnet::PENSTOCK_ABI::vis {
 namespace {
 
-// Shorter runs are packed. A post of the shared-memory device is some stores; a kernel's is a
-// system call for a packet, which is what a Medium of many runs costs.
+// The length below which runs are packed. A post of the shared-memory device takes some stores;
+// that of a kernel device takes a system call, and a Medium of many runs costs only one of these.
 std::size_t pack_limit() noexcept {
   constexpr std::size_t in_memory = 512;
   const std::size_t told = self.options.vis_pack_limit;
@@ -28,14 +28,14 @@ void began(const char* call, status s) {
     failed(call, s);
 }
 
-// Where a remote run lies here, or null.
+// The address at which a remote run is mapped here, or null.
 std::byte* reach(gasnet_node_t node, const void* at, std::size_t bytes) {
   char* here = reach_here(node, at, bytes);
   if (here == nullptr) here = map_remote(node, at, bytes);
   return reinterpret_cast<std::byte*>(here);
 }
 
-// Runs of one put whose memory is not mapped here.
+// The runs of a put whose destination is not mapped here.
 class far_put {
  public:
   far_put(const char* call, gasnet_node_t to, op_counter& c) noexcept
@@ -97,7 +97,7 @@ void check_pieces(const char* call, gasnet_node_t node, Pieces p) {
   for (; p.more(); p.advance(p.bytes())) check_remote(node, p.at(), p.bytes(), call);
 }
 
-// For clients compiled with GASNET_DEBUG: no two pieces of the destination overlap.
+// For clients compiled with GASNET_DEBUG: checks that no two pieces of the destination overlap.
 template <class Pieces>
 void check_overlaps(const char* call, Pieces p) {
   if (!self.checked) return;
@@ -163,7 +163,8 @@ void check_lengths(const char* call, std::size_t dst_count, std::size_t dst_byte
 
 // ---- grids ----
 
-// Checks the remote side of a grid; where it lies here: the address of element 0, or null.
+// Checks the remote side of a grid. Returns the address at which its element 0 is mapped here, or
+// null.
 std::byte* grid_here(const char* call, gasnet_node_t node, std::byte* at, grid::extent e) {
   const auto bytes = static_cast<std::size_t>(e.high - e.low);
   check_remote(node, at + e.low, bytes, call);

@@ -1,15 +1,15 @@
-// Puts and gets of many pieces, for gasnet_vis.h and gasnetex.h: which way they go.
+// Puts and gets of many pieces, for gasnet_vis.h and gasnetex.h, and the way that each piece goes:
 //
 //   memory that is mapped here    plain copies, complete on return
 //   a run of pack_limit or more   a put or get of its own, many in flight
 //   shorter runs, put             packed into Mediums, which the target lays out (packed.hpp);
-//                                 those that lie in one piece there: one put of them all
-//   shorter runs, get             asked for by Medium; the target packs
+//                                 those that lie in one piece there go by one put
+//   shorter runs, get             asked for by Medium; the target packs them
 //
-// Every function: `call` begins the line that ends the job where an argument is bad. What is in
-// flight is counted in c, which is unchanged if it is complete on return. Lists, strides and counts
-// are not read after the return; the source of a put may be until c is back. They may wait
-// (polling) for room; not from handlers. Any thread.
+// For all functions: `call` begins the line that ends the job where an argument is bad. Pieces in
+// flight are counted in c, which is unchanged if all are complete on return. Lists, strides and
+// counts are not read after the return; the source of a put may be read until c has its old value
+// again. They may wait (polling) for room. Any thread may call them, but no handler.
 #pragma once
 
 #include <gasnet.h>
@@ -25,7 +25,7 @@ class engine;
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-/// Registers the handlers behind packed pieces. Before start().
+/// Registers the handlers of packed pieces. Before start().
 void register_pieces(conduit::engine& e);
 
 namespace vis {
@@ -46,8 +46,9 @@ void get_indexed(const char* call, std::size_t dst_count, void* const* dst, std:
                  gasnet_node_t from, std::size_t src_count, void* const* src, std::size_t src_bytes,
                  op_counter& c);
 
-/// elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], … `levels` of
-/// them. Strides in bytes, of any sign and order; dst and src are the addresses of element 0.
+/// Moves elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], and so
+/// on for `levels` dimensions. Strides are in bytes, of any sign and order; dst and src are the
+/// addresses of element 0.
 void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdiff_t* dst_strides,
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
                  const std::size_t* counts, std::size_t levels, op_counter& c);
