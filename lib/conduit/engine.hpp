@@ -107,7 +107,7 @@ class engine final : public channels {
   /// Other ranks' ends are no errors from here on: for a process that leaves, and still polls.
   void expect_ends() noexcept;
 
-  /// Puts, gets and what belongs to them (rma.hpp).
+  /// Puts, gets and atomics (rma.hpp).
   [[nodiscard]] transfers& one_sided() noexcept { return *transfers_; }
   [[nodiscard]] const transfers& one_sided() const noexcept { return *transfers_; }
 
@@ -139,7 +139,7 @@ class engine final : public channels {
   [[nodiscard]] endpoint* owner_endpoint() const noexcept { return endpoint_; }
 
  private:
-  friend struct test_access;  // tests that play a peer gone mad
+  friend struct test_access;  // tests of peers that send malformed bytes
   friend class transfers;
   friend class everywhere;
   friend class progress;

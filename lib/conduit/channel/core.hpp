@@ -84,7 +84,7 @@ class core {
   friend class departure;
   friend class reporter;
   friend class large_buffers;
-  friend struct test_access;  // tests that play a peer gone mad
+  friend struct test_access;  // tests of peers that send malformed bytes
 
   core(engine& self, job::job& j, const settings& s);
   ~core();

@@ -38,7 +38,7 @@ struct credit_places {
   }
   /// A message has taken along all that is owed; inside request_in.
   void settled() noexcept { owed.store(0, std::memory_order_relaxed); }
-  /// True when what is owed is worth a message of its own.
+  /// True when the credits owed are enough for a message of their own.
   [[nodiscard]] bool batch_is_due() const noexcept {
     return due() >= return_batch.load(std::memory_order_relaxed);
   }

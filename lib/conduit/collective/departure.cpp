@@ -63,7 +63,7 @@ bool departure::is_gone(std::uint32_t r) const noexcept {
 void departure::note_gone(std::uint32_t r) noexcept {
   if (is_gone(r)) return;
   log(log_level::warning, "rank %u has left; what is sent to it does not arrive", r);
-  note(r, ~0u, true);  // how many barriers it had begun has been said
+  note(r, ~0u, true);  // the rank itself has said how many barriers it had begun
 }
 
 // Queues a notice about rank r, for all ranks that this process is connected to and for those that

@@ -53,7 +53,7 @@ class departure {
   /// To be called in every step of a wait while news() is true. heard: a message came in this step.
   /// peer_dead: no message has come for the exit limit, which is logged once.
   status in_wait(bool heard) noexcept;
-  /// True if rank r has said that it leaves, so that its end is no death.
+  /// True if rank r has said that it leaves, so that its end is no error.
   [[nodiscard]] bool has_left(std::uint32_t r) const noexcept;
   /// True if it has said so, and its process has gone without the others.
   [[nodiscard]] bool is_gone(std::uint32_t r) const noexcept;

@@ -15,9 +15,9 @@
 //   get  the same with RDMA READ, without inline; up to slot_bytes through a small slot
 //   set  a put of a filled chunk; larger by active message
 //
-// With segment everything (allow_everything) the remote memory may lie anywhere. Within a host and
-// on the direct path the kernel copies from process to process; on a verbs device a remote firehose
-// gives the key (rma_everything.cpp); and messages carry what neither can reach.
+// With segment everything (allow_everything) the remote memory may lie anywhere. To a peer by rings
+// the kernel copies from process to process; by queue pairs a remote firehose gives the key
+// (rma_everything.cpp); and messages carry bytes that neither can reach.
 //
 // Transfers have a queue pair of their own to each peer and domain (lane_rma), which is made when
 // it is first needed. On the requests' queue pair a small request would wait until a megabyte in
@@ -91,7 +91,8 @@ class transfers final : public long_sources {
   status get(void* dest, rank_id from, const void* src, std::size_t bytes, op_counter& c) noexcept;
   /// Sets bytes at dest to value's low 8 bits.
   status set(rank_id to, void* dest, int value, std::size_t bytes, op_counter& c) noexcept;
-  /// On the word at dest (8-byte aligned, else misaligned): adds a, or replaces a by b. *old
+  /// An atomic on the word at dest (8-byte aligned, else misaligned): adds a, or replaces a by b.
+  /// *old
   /// (may be null) gets the former value. Only where device_atomics() is true; never mixed with the
   /// processor's atomics on one word.
   status atomic(rank_id to, device_atomic op, void* dest, std::uint64_t a, std::uint64_t b,

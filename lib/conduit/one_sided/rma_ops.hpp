@@ -2,8 +2,7 @@
 // standing counters for its implicit puts and gets. remote_memory.cpp and atomic.cpp use it.
 //
 //   blocks_ -> [op op op …] -> …        free_ -> op -> op      (owner)
-//                                        returned_ -> op -> op  (any thread pushes, owner takes
-//                                        all)
+//                                        returned_ -> op -> op  (any pushes, the owner takes all)
 //
 // Who with whom: a thread takes operations from its own table only. Any thread may wait for an
 // operation and give it back: its owner puts it to free_, other threads to returned_ by

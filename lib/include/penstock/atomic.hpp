@@ -1,5 +1,5 @@
 // Remote atomics of the C++ interface: indivisible operations on single words in segments. A
-// domain's type and operations decide once, and alike on all ranks, who carries them out: this
+// domain's type and operations decide once, and alike on all ranks, what carries them out: this
 // process itself where the segment is mapped, the device, or the target's processor by active
 // message. It is never two that do not exclude each other on one word.
 //
@@ -189,7 +189,7 @@ class atomic_domain {
 
  public:
   /// mem is of the endpoint whose segments hold the words, and is copied. ops has every operation
-  /// that will be used. path says who may carry them out.
+  /// that will be used. path says what may carry them out.
   atomic_domain(remote_memory& mem, atomic_ops ops,
                 atomic_path path = atomic_path::automatic) noexcept
       : mem_(mem),

@@ -4,7 +4,7 @@
 // pkg-config define. Everything here lies in an inline namespace of that name, so that only the
 // library of that mode links. GASNet programs use gasnet.h instead.
 //
-//   auto w = penstock::world::join();                     // who is in the job
+//   auto w = penstock::world::join();                     // the job of this process
 //   auto ep = penstock::endpoint::open(*w);               // a device, queues, credits
 //   auto greet = ep->add<on_greet>();                     // handlers, in the same order everywhere
 //   ep->start();                                          // collective; from here on messages flow
@@ -259,7 +259,7 @@ class world {
   std::unique_ptr<impl> impl_;
 };
 
-/// What an endpoint has counted since start(); for people and benchmarks.
+/// What an endpoint has counted since start(), for reports and benchmarks.
 struct endpoint_statistics {
   std::uint64_t requests_sent = 0;     ///< requests of every kind
   std::uint64_t requests_handled = 0;  ///< request handlers run
@@ -421,8 +421,8 @@ class endpoint {
   /// call it, while messages flow; its figures need not be of one moment. Cost: a walk over the
   /// ranks.
   [[nodiscard]] endpoint_counters counters() const;
-  /// A table for people of the bytes that this process pins, by purpose. for_ranks computes it for
-  /// a job of that many processes; 0 is the job that this is.
+  /// A table, as text, of the bytes that this process pins, by purpose. for_ranks computes it for a
+  /// job of that many processes; 0: for this job.
   [[nodiscard]] std::string memory_report(std::size_t for_ranks = 0) const;
   /// One line about the device in use, and why it was chosen.
   [[nodiscard]] std::string device() const;
