@@ -18,7 +18,7 @@ namespace penstock {
 enum class wait_mode : std::uint8_t {
   spin,       ///< poll and yield without end; never sleep
   spinblock,  ///< poll `spin_count` times, then sleep in short naps between polls
-  block,      ///< sleep in short naps at once
+  block,      ///< meant to sleep at once; waits treat it as spinblock so far
 };
 
 /// Barrier algorithm; automatic takes the fastest known for the job.
