@@ -1,7 +1,7 @@
 // Job program: Mediums above the eager limit, as requests, replies and reservations.
 //   large ROUNDS THREADS   all to all, more at a time than there are buffers, every byte checked
 //   large mixed            an incast of sizes from 0 to the largest
-//   large away             a requester that does not poll keeps no other rank waiting
+//   large away [ASKED]     a requester that does not poll keeps no other rank waiting
 //   large left             buffers of a rank that has left come back
 //   large fled             a rank leaves before its payloads were fetched: others go on
 //   large dies             a rank is killed while others hold its buffers, and it holds theirs
@@ -37,17 +37,22 @@ struct test_access {
 
 namespace {
 
-enum answer : std::uint32_t { nothing, little, as_much };
+enum answer : std::uint32_t { nothing, little, as_much, whole };
 
 struct party {
   std::atomic<std::uint64_t> handled{0}, of_rank_1{0}, answers{0};
   payload_handler<std::uint32_t, std::uint32_t> request;
   payload_handler<std::uint32_t> reply;
+  std::vector<std::byte> most;  // of one thread
 
   void on_request(token& t, std::span<std::byte> p, std::uint32_t seed, std::uint32_t want) {
     JOB_CHECK(test::holds(p, seed));
     JOB_CHECK(reinterpret_cast<std::uintptr_t>(p.data()) % 8 == 0);
-    if (want != nothing) {
+    if (want == whole) {
+      most.resize(65536);
+      test::fill(most, seed + 1);
+      JOB_CHECK(t.reply_medium(reply, std::span(most), seed + 1) == status::ok);
+    } else if (want != nothing) {
       // The payload is the handler's: it may write there.
       const auto part = p.first(want == little ? std::min<std::size_t>(p.size(), 5) : p.size());
       test::fill(part, seed + 1);
@@ -133,15 +138,22 @@ void mixed(endpoint& ep, party& me) {
 }
 
 // Rank 1 asks for large answers, and then speaks to nobody for a while.
-void away(world& w, endpoint& ep, party& me) {
-  constexpr std::uint32_t asked = 6, rounds = 100;
+void away(world& w, endpoint& ep, party& me, std::uint32_t asked) {
+  constexpr std::uint32_t rounds = 100;
   std::vector<std::byte> payload(ep.max_medium());
   const auto ask = [&](rank_id to, std::uint32_t seed, std::uint32_t want) {
     test::fill(payload, seed);
     JOB_CHECK(ep.request_medium(to, me.request, std::span(payload), seed, want) == status::ok);
   };
   if (ep.rank() == 1) {
-    for (std::uint32_t i = 0; i < asked; ++i) ask(0, i, as_much);
+    if (asked <= 6)  // large requests, for which there are buffers
+      for (std::uint32_t i = 0; i < asked; ++i) ask(0, i, as_much);
+    else
+      for (std::uint32_t i = 0; i < asked; ++i) {
+        test::fill({payload.data(), 8}, i);
+        JOB_CHECK(ep.request_medium(0, me.request, std::span(payload).first(8), i,
+                                    std::uint32_t{whole}) == status::ok);
+      }
   } else {
     const rank_id other = 2 - ep.rank();
     for (std::uint32_t i = 1; i <= rounds; ++i) {
@@ -248,7 +260,7 @@ int main(int argc, char** argv) {
   if (what == "mixed") {
     mixed(ep, me);
   } else if (what == "away") {
-    away(*w, ep, me);
+    away(*w, ep, me, argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 6);
   } else if (what == "owned") {
     owned(ep, me);
   } else if (what == "fled" || what == "dies") {
