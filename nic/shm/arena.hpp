@@ -1,6 +1,6 @@
-// A context's memory file: the tables its peers read and the rings they write. Sparse, sealed
-// against shrinking, never in /dev/shm. Memory is committed when a piece is carved, so that a lack
-// of it is an errno here and never a SIGBUS later.
+// A context's memory file: the tables its peers read and the rings they write. The file is sparse,
+// sealed against shrinking, and never in /dev/shm. Memory is committed when a piece is carved, so
+// that a lack of memory is an errno at that call and never a SIGBUS later.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ class arena {
   [[nodiscard]] arena_header& header() noexcept { return *reinterpret_cast<arena_header*>(base_); }
   [[nodiscard]] std::byte* at(std::uint64_t offset) noexcept { return base_ + offset; }
 
-  /// A zeroed piece of the heap, whose first bytes have memory; 0 with errno set when that is
-  /// short. Any thread.
+  /// A zeroed piece of the heap; memory for its first `with_memory` bytes is committed. Answers 0,
+  /// with errno set, when there is no room or no memory. Any thread.
   std::uint64_t carve(std::uint64_t bytes, std::uint64_t with_memory) noexcept;
-  /// Returns a piece that no peer writes any more.
+  /// Returns a piece to the heap; no peer writes to it any more.
   void give_back(std::uint64_t offset, std::uint64_t bytes) noexcept;
 
-  /// A free entry of a table, its memory committed; -1 with errno set when there is none.
+  /// Takes a free entry of a table and commits its memory; -1 with errno set when there is none.
   int take_entry(table t) noexcept;
   void free_entry(table t, std::uint32_t index) noexcept;
   template <class Entry>
@@ -45,7 +45,7 @@ class arena {
 
   int fd_ = -1;
   std::byte* base_ = nullptr;
-  std::mutex lock_;  // set-up calls only
+  std::mutex lock_;  // taken by set-up calls only
   std::uint64_t heap_top_ = heap_offset;
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> free_pieces_;  // by size
   struct free_list {

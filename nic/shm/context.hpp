@@ -25,8 +25,8 @@ struct completion_queue;
 struct shared_receive_queue;
 struct peer;
 
-/// What get_async_event delivers, with the counter that says how many of the object's events were
-/// delivered (destroying it waits until as many are acknowledged).
+/// What get_async_event delivers: the event, and the counter of this object's delivered events.
+/// Destroying the object waits until as many are acknowledged.
 struct async_event {
   ibv_async_event event{};
   std::atomic<std::uint32_t>* delivered = nullptr;
@@ -36,7 +36,7 @@ struct context {
   context() : service(*this), pusher(*this) {}
 
   nonce name;
-  nonce proof;  ///< peers read it from our memory to be sure whom a pid names
+  nonce proof;  ///< peers read it from our memory, to be sure which process a pid names
   arena memory;
   region_table regions;
   event_queue<async_event> events;
@@ -44,50 +44,55 @@ struct context {
   std::atomic<std::uint32_t> datagrams{0};
   std::atomic<std::uint32_t> unfinished{0};    ///< QPs whose software send queue holds work
   std::atomic<std::uint32_t> live{0};          ///< PDs, CQs, channels … that exist
-  std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< that exist
+  std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< SRQs and MRs that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint32_t> next_pd{1};
-  spin_lock windows;  ///< who is bound to what (window.hpp); taken last
-  // Datagrams. A thread that polls takes them in itself where the context says so: that costs a
-  // system call for each look, which only who lives on datagrams wants to pay.
+  spin_lock windows;  ///< which window is bound to which region (window.hpp); taken last
+  // Datagrams. The context may let each thread that polls read the socket itself. Every look then
+  // costs a system call, so only a program that lives on datagrams wants that.
   bool polls_datagrams = false;  ///< fixed before the first QP
-  /// Registered memory is moved to where peers can map it (moved_memory.hpp). Penstock's own is
-  /// there already; memory of other programs is wherever malloc put it. Fixed before the first MR.
+  /// Registered memory is moved to a place that peers can map (moved_memory.hpp). Penstock's own
+  /// memory is in such a place already; that of other programs is wherever malloc put it. Fixed
+  /// before the first MR.
   bool moves_memory = false;
-  std::uint64_t datagram_patience_ns = 100'000'000;  ///< how long a full socket is tried
-  spin_lock datagram_lock;                           ///< who reads the socket
-  std::atomic<bool> datagrams_polled{false};         ///< somebody has looked: the pusher need not
-  std::atomic<bool> timed_bells{false};              ///< membarrier is missing here or at a peer
+  std::uint64_t datagram_patience_ns =
+      100'000'000;          ///< how long a send to a full socket is retried
+  spin_lock datagram_lock;  ///< held by the thread that reads the socket
+  std::atomic<bool> datagrams_polled{
+      false};                            ///< a program's thread has looked: the pusher need not
+  std::atomic<bool> timed_bells{false};  ///< membarrier is missing here or at a peer
 
-  // What is pretended. Fixed before anything is made; where nothing is to go wrong, `play` is null
-  // and the three functions are the device's own.
+  // The personality and the faults. Fixed before anything is made. Without faults `play` is null,
+  // and the three functions are the device's ordinary ones.
   personality plays;
   std::unique_ptr<faults> play;
   int (*post)(queue_pair&, ibv_send_wr*, ibv_send_wr** bad) noexcept;
   outcome (*attempt)(queue_pair&, send_work&, ibv_wc_status* why) noexcept;
   int (*move)(queue_pair&, const send_work&) noexcept;
 
-  /// Lists of objects, for the two threads and for creating and destroying. Nothing that waits
-  /// for a peer is done under it. Taken before every spin lock.
+  /// Lists of objects, for the two threads and for the calls that create and destroy. A thread that
+  /// holds it never waits for a peer. Taken before every spin lock.
   std::mutex objects;
   std::vector<queue_pair*> qps;
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
   std::vector<std::unique_ptr<xrc_domain>> xrc_domains;
-  std::vector<std::uint32_t> qp_generations;  ///< of each entry; begins elsewhere in each context
+  std::vector<std::uint32_t>
+      qp_generations;  ///< one for each entry; where they begin differs between contexts
 
-  /// Rings of QPs that are gone while their peer may still write to them. Under objects.
+  /// Rings of destroyed QPs to which a peer may still write. Under objects.
   struct retired_ring {
     std::uint64_t offset = 0, bytes = 0;
     std::shared_ptr<peer> writer;
-    const qp_entry* entry = nullptr;  ///< the writer's; says which ring it writes to
+    const qp_entry* entry = nullptr;  ///< the writer's entry, which says which ring it writes to
   };
   std::vector<retired_ring> retired;
 
   service_thread service;
   pusher_thread pusher;
 
-  /// verbs_context grows downward: it must come last in what programs look at, zero where unused.
+  /// verbs_context grows downward, so it must be the last member that programs look at; what is
+  /// unused of it is zero.
   struct exposed {
     context* owner = nullptr;
     verbs_context verbs{};
@@ -100,27 +105,28 @@ inline context& of(ibv_context* c) noexcept {
   return *reinterpret_cast<context::exposed*>(at)->owner;
 }
 
-/// What a context pretends.
+/// The personality and the faults of a context.
 struct pretence {
   personality plays;
   fault_plan faults;
 };
-/// Of the settings' two texts.
+/// Reads the texts of the two settings.
 result<pretence> parse_pretence(std::string_view personality, std::string_view faults);
-/// Of the environment's settings, for contexts that are opened by a call of verbs.
+/// Reads the environment's settings, for contexts that a verbs call opens.
 result<pretence> pretence_of_environment();
-/// A running context that no verbs_context leads to yet; null with errno. Whoever makes one puts
-/// its address into the `exposed` that holds his verbs_context.
+/// A running context that no verbs_context leads to yet; null with errno. The caller stores its
+/// address in the `exposed` that holds the verbs_context.
 std::unique_ptr<context> make_context(const pretence& p);
-/// The errno that faults want a call to end with, or 0.
+/// The errno with which the fault plan wants this call to end, or 0.
 inline int refusal(context& c, verb v) noexcept { return c.play ? c.play->call(v) : 0; }
 /// Ends a context whose objects are gone, as far as its peers can tell; the caller deletes it.
 void stop_context(context& c) noexcept;
-/// Programs believe that a GID is the device's, and connect two contexts of theirs by the GID of
-/// either. The name of the context of this process that has the QP of that number, where `named`
-/// does not; `named` itself where it does, is another process's, or nobody has.
+/// Programs take a GID for the address of a device, so a program may connect two of its contexts by
+/// the GID of either one. Answers the name of this process's context that has the QP `qpn`, if
+/// `named` is a context of this process without that QP. Otherwise, or if no context has the QP, it
+/// answers `named`.
 nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept;
-/// What query_port says.
+/// The attributes that query_port answers.
 ibv_port_attr port_attributes(const context& c) noexcept;
 
 /// Raises an asynchronous event on an object; `delivered` may be null (port and device events).
@@ -139,9 +145,9 @@ int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*);
 int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*);
 int get_async_event(ibv_context*, ibv_async_event*);
 void ack_async_event(ibv_async_event*);
-/// Fills the data path's inline calls (calls.cpp); played: those that look at faults.
+/// Fills in the data path's inline calls (calls.cpp); `played`: those that heed faults.
 void fill_operations(ibv_context_ops& ops, bool played) noexcept;
-/// Whether a context needs those.
+/// Whether a context needs the calls that heed faults.
 inline bool played(const context& c) noexcept { return c.play != nullptr || c.plays.overruns; }
 
 }  // namespace penstock::nic::shm

@@ -1,5 +1,5 @@
 // How many users each page of an address range has: a map of the places where the number changes.
-// For who keeps the lock.
+// It has no lock; its owner supplies one.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace penstock::nic::shm {
 
 class coverage {
  public:
-  /// One user more of [first, last).
+  /// Counts one more user of [first, last).
   void add(std::uint64_t first, std::uint64_t last) {
     for (auto at = cut(first), end = cut(last); at != end; ++at) ++at->second;
   }
-  /// One user less of a range that was added.
+  /// Counts one user less of a range that was added.
   void remove(std::uint64_t first, std::uint64_t last) {
     const auto end = cut(last);
     for (auto at = cut(first); at != end; ++at)
@@ -27,7 +27,7 @@ class coverage {
          [&](std::uint64_t, std::uint64_t, std::uint32_t users) { found |= users != 0; });
     return found;
   }
-  /// f(begin, end, users) for the pieces of [first, last), in order.
+  /// Calls f(begin, end, users) for the pieces of [first, last), in order.
   template <class F>
   void each(std::uint64_t first, std::uint64_t last, F f) const {
     auto at = users_.upper_bound(first);
@@ -42,13 +42,13 @@ class coverage {
   void clear() noexcept { users_.clear(); }
 
  private:
-  // A place in the map at that address, with the number that holds there.
+  // The map's entry at that address, made if need be with the number of users that holds there.
   std::map<std::uint64_t, std::uint32_t>::iterator cut(std::uint64_t address) {
     const auto after = users_.upper_bound(address);
     const std::uint32_t users = after == users_.begin() ? 0 : std::prev(after)->second;
     return users_.try_emplace(address, users).first;
   }
-  // Places where nothing changes are no places.
+  // Removes entries at which the number of users does not change.
   void join(std::uint64_t first, std::uint64_t last) {
     auto at = users_.lower_bound(first);
     std::uint32_t before = at == users_.begin() ? 0 : std::prev(at)->second;

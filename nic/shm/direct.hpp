@@ -1,6 +1,6 @@
-// The shared-memory device's inline path: what a user of shm0 may do beside the verbs calls, as
-// users of mlx5 reach below theirs. Messages pushed here and SENDs posted through verbs share the
-// rings, so the two ways must not be mixed on one QP direction.
+// The shared-memory device's inline path: calls that a user of shm0 may make beside the verbs
+// calls, as users of mlx5 reach below theirs. Messages pushed here and SENDs posted through verbs
+// share the rings, so the two ways must not be mixed on one QP direction.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,20 +15,22 @@ namespace penstock::nic::shm {
 /// The operation code of messages that the direct path pushes; the device's own start at 1.
 inline constexpr std::uint8_t op_direct = 0;
 
-/// The outgoing ring of an RC QP in RTS, or null (the peer's QP does not exist yet). Lives as long
-/// as the QP; one thread at a time. It begins as short as can be, without data: lengthen() it.
+/// The outgoing ring of an RC QP in RTS, or null (the peer's QP does not exist yet). It lives as
+/// long as the QP and is for one thread at a time. It begins with its shortest length and without
+/// data: lengthen() it.
 ring_tx* direct_tx(ibv_qp* qp) noexcept;
-/// The incoming ring of an RC QP in RTR or RTS, or null. One thread at a time; nothing that is
-/// popped here is seen by ibv_poll_cq, and takes no posted receive.
+/// The incoming ring of an RC QP in RTR or RTS, or null. It is for one thread at a time. A message
+/// that is popped here is not seen by ibv_poll_cq and takes no posted receive.
 ring_rx* direct_rx(ibv_qp* qp) noexcept;
 
-/// After pushes into direct_tx: wakes the peer if the receive CQ of its QP is armed: its direct
-/// bell, if it has one, can be read from; else its completion channel has an event. One load when
-/// it is awake.
+/// To be called after pushes into direct_tx: wakes the peer if the receive CQ of its QP is armed.
+/// Its direct bell, if it has one, becomes readable; otherwise its completion channel gets an
+/// event. The call costs one load when the peer is awake.
 void direct_wake(ibv_qp* qp) noexcept;
-/// A descriptor that rings for those who sleep in poll(2), without the way over the device's
-/// thread: the caller's to close, at most one of a context at a time; -1 with errno. It may ring
-/// for nothing; what is read from it means nothing.
+/// A descriptor that becomes readable when the context's bell is rung, for threads that sleep in
+/// poll(2); this spares the way through the device's thread. The caller closes it. A context has at
+/// most one at a time. -1 with errno. It may become readable without a message, and the bytes read
+/// from it have no meaning.
 int direct_bell(ibv_context* context) noexcept;
 
 /// Number of asynchronous events raised so far on the context. A poll loop compares it with what it
@@ -37,14 +39,14 @@ int direct_bell(ibv_context* context) noexcept;
 const std::atomic<std::uint32_t>& event_count(ibv_context* context) noexcept;
 /// True once the peer process of a connected QP is known to be dead.
 bool peer_dead(ibv_qp* qp) noexcept;
-/// Number of datagrams that wait on UD QPs of the context may be non-zero (one load): then poll
-/// their CQ.
+/// The number of datagrams that wait on UD QPs of the context may be non-zero (one load): poll
+/// their CQ then.
 const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexcept;
 
-/// Maps the peer's registered memory [addr, addr+bytes) of key rkey here, where it is backed by a
-/// memfd; null otherwise, with errno ETIMEDOUT if the peer has just not answered (it may be
-/// stopped), and ESRCH if its process has ended. The mapping lives until the QP is destroyed.
-/// Set-up only.
+/// Maps the peer's registered memory [addr, addr+bytes) of key rkey into this process, where a
+/// memfd is behind it. Otherwise it answers null, with errno ETIMEDOUT if the peer has not answered
+/// in time (it may be stopped), or ESRCH if its process has ended. The mapping lives until the QP
+/// is destroyed. Set-up only.
 void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey) noexcept;
 
 /// Copies between memory here and any memory of the peer's process, registered or not, through the
@@ -54,15 +56,15 @@ void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_
 int copy_remote(ibv_qp* qp, std::uint64_t addr, void* local, std::size_t bytes,
                 bool write) noexcept;
 
-/// Tells the device that [addr, addr+bytes) maps fd from offset on, so that peers may map it too
-/// once it is registered. Call before reg_mr; forget before the memory is unmapped. Peers map it
-/// only if the file is sealed against shrinking (F_SEAL_SHRINK).
+/// Tells the device that [addr, addr+bytes) maps fd from offset on, so that peers may map that
+/// memory too once it is registered. Call it before reg_mr, and forget_shared() before the memory
+/// is unmapped. Peers map it only if the file is sealed against shrinking (F_SEAL_SHRINK).
 void declare_shared(void* addr, std::size_t bytes, int fd, std::uint64_t offset);
 void forget_shared(void* addr);
 
 /// Lets every process of this user read and write this one's memory (PR_SET_PTRACER_ANY) where Yama
-/// allows that to its parents only (ptrace_scope 1), so that peers copy to and from memory that
-/// they cannot map. Without it they ask this process, whose threads copy.
+/// allows that to its parents only (ptrace_scope 1). Peers then copy to and from memory that they
+/// cannot map. Without this call they ask this process, whose threads copy for them.
 void admit_peers() noexcept;
 
 }  // namespace penstock::nic::shm

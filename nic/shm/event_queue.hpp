@@ -44,14 +44,15 @@ class event_queue {
       std::uint64_t one;
       if (::read(fd_, &one, sizeof one) != sizeof one) return -1;
       const std::lock_guard guard(lock_);
-      if (events_.empty()) continue;  // a withdrawn event's count
+      if (events_.empty()) continue;  // the count of an event that was withdrawn
       e = events_.front();
       events_.pop_front();
       return 0;
     }
   }
 
-  /// Takes back every undelivered event for which pred holds (their object goes away).
+  /// Takes back every undelivered event for which pred holds, because its object is being
+  /// destroyed.
   template <class Pred>
   void withdraw(Pred pred) {
     const std::lock_guard guard(lock_);
@@ -63,7 +64,7 @@ class event_queue {
       i = events_.erase(i);
       std::uint64_t one;
       const iovec v{&one, sizeof one};
-      // Never waits: a reader that has the count already finds the queue short and asks again.
+      // Never waits: a reader that took the count already finds the queue shorter and asks again.
       [[maybe_unused]] const auto n = ::preadv2(fd_, &v, 1, -1, RWF_NOWAIT);
     }
   }

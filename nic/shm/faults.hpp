@@ -1,6 +1,6 @@
-// What a context does when something is to go wrong (fault_plan.hpp). A context without a plan has
-// none of this: its operations are the ordinary ones (fill_operations), and the rest of the device
-// asks for it only where a kernel would be asked on an adapter.
+// What a context does when it has a fault plan (fault_plan.hpp). A context without a plan has no
+// object of this class: its operations are the ordinary ones (fill_operations), and the rest of the
+// device asks for it only where a program would enter the kernel on an adapter.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -28,29 +28,29 @@ class faults {
 
   const fault_plan plan;
 
-  /// Counts a call; the errno that this one has to end with, or 0.
+  /// Counts a call; answers the errno with which this one has to end, or 0.
   int call(verb v) noexcept;
-  /// True with that share of probability.
+  /// True with that probability.
   bool happens(double share) noexcept;
   std::uint64_t random() noexcept;
 
   [[nodiscard]] bool gone() const noexcept { return gone_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool port_is_down() const noexcept { return down_.load(std::memory_order_relaxed); }
-  /// Sends take time: who has some unfinished looks at them all the time.
+  /// Sends take time: a poll looks at unfinished sends every time.
   [[nodiscard]] bool plays_a_link() const noexcept {
     return plan.delay_ns != 0 || plan.ns_per_byte != 0;
   }
-  /// Something is waiting for the clock: the pusher has to look again soon.
+  /// A send, a datagram or the device's end waits for the clock: the pusher has to look again soon.
   [[nodiscard]] bool has_dates() const noexcept {
     return dates_left_.load(std::memory_order_relaxed);
   }
 
-  /// A send that is being posted: it will fail, or begin at its time.
+  /// Plans a send that is being posted: it will fail, or it begins at its time.
   void plan_send(const queue_pair& qp, send_work& w) noexcept;
-  /// Takes the device or the port away, or gives the port back, if that is due. Any thread that
+  /// Takes the device or the port away, or gives the port back, when that is due. Any thread that
   /// holds no lock of the device.
   void look_at_the_clock() noexcept;
-  /// A completion of a receive is handed out: the one whose turn it is becomes an error.
+  /// Called when completions of receives are handed out: turns the k-th into an error.
   void look_at_receives(completion_queue& cq, int n, ibv_wc* wc) noexcept;
 
   /// A datagram that waits until another one has overtaken it. Under context::datagram_lock.
@@ -79,7 +79,7 @@ class faults {
   std::vector<queue_pair*> qps_;  // under qps_lock_
 };
 
-// played.cpp: what takes the place of the ordinary operations.
+// played.cpp: the functions that take the place of the ordinary operations.
 int played_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
 int played_post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
 int played_post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);

@@ -1,6 +1,7 @@
-// The asymmetric fence. Senders do "publish; look whether the receiver sleeps", receivers "say that
-// I sleep; look whether something was published": one of the two must see the other. The rare side
-// pays for both with membarrier(2); the frequent side only keeps the compiler from reordering.
+// The asymmetric fence. A sender publishes, then looks whether the receiver sleeps. A receiver says
+// that it sleeps, then looks whether something was published. One of the two must see the other.
+// The rare side pays for both with membarrier(2); the frequent side only keeps the compiler from
+// reordering.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// What a context shows to its peers: the layout of its memory file. The owner writes, peers map and
-// read it (and write only where said). Everything here may be scribbled over by a peer gone mad, so
-// the owner never decides anything about itself from it, and a peer checks what it reads.
+// What a context shows to its peers: the layout of its memory file. The owner writes it; peers map
+// and read it, and write only where that is said. A faulty peer may overwrite everything here. So
+// the owner decides nothing about itself from it, and a peer checks what it reads.
 //
 //   0        header          64 KB on: tables cq, srq, mr, qp (sparse, committed as they fill)
 //   heap     receive rings, page-aligned pieces (of the kernel's pages: all who map it share the
@@ -51,14 +51,14 @@ struct arena_header {
   std::uint32_t magic, version;
   nonce name;
   std::atomic<std::uint32_t> used[static_cast<int>(table::count)];  ///< entries committed so far
-  /// Receiver-not-ready events that peers met here (each adds its own): a statistic for tests.
+  /// Receiver-not-ready events that peers met here (each peer adds its own): a statistic for tests.
   alignas(cache_line) std::atomic<std::uint64_t> rnr_sent;
 };
 
-/// How far an RC QP of the owner is, as its peer must know it. 0 in the low byte: not in use.
+/// The state of an RC QP, as its peer must know it. 0 in the low byte: the entry is not in use.
 enum class qp_public : std::uint32_t { none = 0, made = 1, ready = 2, error = 3 };
 
-/// The word that names one life of a QP entry: its generation and its public state.
+/// The word that names one life of a QP's entry: its generation and its public state.
 constexpr std::uint32_t life_word(std::uint32_t generation, qp_public s) noexcept {
   return generation << 8 | static_cast<std::uint32_t>(s);
 }
@@ -67,33 +67,35 @@ struct qp_entry {
   // Set at creation and connection; `life` is stored last (L1) and read first by peers (-> L2).
   alignas(cache_line) std::atomic<std::uint32_t> life;
   std::atomic<std::uint32_t> qpn, dest_qpn;
-  std::atomic<std::uint32_t> nak;  ///< ibv_wc_status the peer's oldest request gets, 0: none
+  std::atomic<std::uint32_t>
+      nak;  ///< the ibv_wc_status that the peer's oldest request gets; 0: none
   std::atomic<std::uint64_t> dest_high, dest_low;
   std::atomic<std::uint64_t> ring;  ///< offset of the receive ring in the arena
   std::atomic<std::uint32_t> ring_slots, ring_data;
   std::atomic<std::uint32_t> srq;      ///< index + 1 of its SRQ, or 0
   std::atomic<std::uint32_t> recv_cq;  ///< index of its receive CQ
   std::atomic<std::uint32_t> pd, access, min_rnr_timer, reads_allowed;
-  std::atomic<std::uint32_t> written;  ///< set by the peer: it has taken hold of the ring
-  std::atomic<std::uint32_t> domain;   ///< of an XRC_RECV QP: its domain's number; else 0
+  std::atomic<std::uint32_t> written;  ///< set by the peer when it begins to write to the ring
+  std::atomic<std::uint32_t> domain;   ///< the domain's number of an XRC_RECV QP; 0 for others
   // Receives posted to the QP's own queue since creation: the sender claims against this.
   alignas(cache_line) std::atomic<std::uint64_t> posted;
   std::atomic<std::uint32_t> floor;  ///< bytes of the smallest receive posted so far
-  // What this QP, as a requester, does in its peer's memory. Written by the owner per operation.
+  // What this QP, as a requester, does in its peer's memory. The owner writes it for each
+  // operation.
   alignas(cache_line) std::atomic<std::uint64_t> claims;  ///< SRQ receives claimed at the peer
   std::atomic<std::uint32_t> touching;                    ///< rkey being accessed now, or 0
   std::atomic<std::uint64_t> producing;                   ///< offset of the peer's ring written to
 };
 
 struct srq_entry {
-  /// Posted receives nobody has claimed. The owner adds, senders of all peers take.
+  /// Posted receives that no sender has claimed. The owner adds, and senders of all peers take.
   alignas(cache_line) std::atomic<std::int64_t> available;
   std::atomic<std::uint32_t> floor;
   std::atomic<std::uint32_t> domain,
-      pd;  ///< of an XRC queue: its domain's number and its pd; else 0
+      pd;  ///< the domain's number and the pd of an XRC queue; else 0
 };
 
-/// Whether a CQ's owner wants to be woken: 0 no, 1 yes, 2 somebody has rung (by compare-and-swap).
+/// Whether a CQ's owner wants to be woken: 0 no, 1 yes, 2 a peer has rung (by compare-and-swap).
 struct cq_entry {
   alignas(cache_line) std::atomic<std::uint32_t> bell;
 };
@@ -104,8 +106,9 @@ struct mr_entry {
   alignas(cache_line) std::atomic<std::uint32_t> key;
   std::atomic<std::uint32_t> pd, access, mappable;
   std::atomic<std::uint64_t> address, length;
-  std::atomic<std::uint32_t> qpn;    ///< the only QP of the owner that it is open to; 0: any
-  std::atomic<std::uint32_t> epoch;  ///< how often it was made valid: a mapping is of one epoch
+  std::atomic<std::uint32_t> qpn;  ///< the only QP of the owner that may use it; 0: any QP may
+  std::atomic<std::uint32_t>
+      epoch;  ///< counts how often the entry was made valid: a mapping belongs to one epoch
 };
 static_assert(sizeof(qp_entry) == 4 * cache_line && sizeof(mr_entry) == cache_line);
 
