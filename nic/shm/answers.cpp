@@ -16,7 +16,7 @@ namespace penstock::nic::shm {
 namespace {
 
 /// The domain that a peer's requests through this QP reach. A request through XRC names no queue
-/// here; programs give all of them one domain.
+/// here; programs give all their queues one domain.
 std::uint32_t reached_pd(const queue_pair& qp) noexcept {
   return qp.domain != nullptr ? qp.domain->pd_number.load(std::memory_order_relaxed) : qp.pd_number;
 }
@@ -94,7 +94,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
   {
     const std::lock_guard guard(context_.objects);
     serving_.store(q.rkey, std::memory_order_relaxed);
-    light_fence();  // T1, as a peer's touching: whoever closes a window waits for this
+    light_fence();  // T1, as a peer's touching: a thread that closes a window waits for this
     const queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
     const bool read = q.kind == request_kind::copy_out, write = q.kind == request_kind::copy_in;
     const std::uint32_t need = read    ? IBV_ACCESS_REMOTE_READ

@@ -1,5 +1,5 @@
-// The shared-memory device's filling of the table of verbs calls, and the inline calls of its
-// contexts.
+// Fills the table of verbs calls with the shared-memory device's functions, and a context's inline
+// calls.
 #include <infiniband/verbs.h>
 
 #include "lib/base/settings.hpp"

@@ -67,7 +67,7 @@ bool has_qp(context& c, std::uint32_t qpn) noexcept {
   if (index >= c.memory.header().used[static_cast<int>(table::qp)].load(std::memory_order_acquire))
     return false;
   const auto& e = c.memory.entry<qp_entry>(table::qp, index);
-  // relaxed: who connects to a QP has heard its number from who made it
+  // relaxed: a program that connects to a QP learned its number after the QP was made
   return (e.life.load(std::memory_order_acquire) & 0xff) != 0 &&
          e.qpn.load(std::memory_order_relaxed) == qpn;
 }
@@ -93,7 +93,7 @@ ibv_port_attr port_attributes(const context& c) noexcept {
   a.active_width = 2;
   a.active_speed = 32;
   a.phys_state = up ? 5 : 3;
-  a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addressed by GID
+  a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addresses are GIDs
   a.flags = IBV_QPF_GRH_REQUIRED;
   return a;
 }
@@ -119,7 +119,7 @@ result<pretence> parse_pretence(std::string_view personality, std::string_view f
 }
 
 result<pretence> pretence_of_environment() {
-  std::vector<const char*> ours;  // the others are not the device's concern
+  std::vector<const char*> ours;  // tags of other subsystems are not ours
   for (char** at = environ; at != nullptr && *at != nullptr; ++at)
     if (std::string_view(*at).starts_with("PENSTOCK_SHM_")) ours.push_back(*at);
   if (ours.empty()) return pretence{};
@@ -135,7 +135,7 @@ std::unique_ptr<context> make_context(const pretence& p) {
   c->post = c->play ? played_post : post_held;
   c->attempt = c->play ? played_attempt : attempt;
   c->move = p.faults.any_order ? move_in_any_order : move_bytes;
-  // QP numbers of two contexts differ as far as they can; see whose_qp().
+  // QP numbers of two contexts differ as much as possible; see whose_qp().
   static std::atomic<std::uint32_t> contexts{0};
   c->qp_generations.assign(max_qps, contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251);
   if (!fill_random(c->name) || !fill_random(c->proof)) return errno = EAGAIN, nullptr;
@@ -218,7 +218,7 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->sys_image_guid = a->node_guid;
   a->max_mr_size = ~std::uint64_t{0};
   a->page_size_cap = page_bytes();
-  a->vendor_id = 0x70656e;  // "pen": nobody's
+  a->vendor_id = 0x70656e;  // "pen": assigned to no vendor
   a->vendor_part_id = a->hw_ver = 1;
   a->max_qp = static_cast<int>(most.qp);
   a->max_qp_wr = static_cast<int>(most.qp_wr);

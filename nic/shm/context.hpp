@@ -77,8 +77,7 @@ struct context {
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
   std::vector<std::unique_ptr<xrc_domain>> xrc_domains;
-  std::vector<std::uint32_t>
-      qp_generations;  ///< one for each entry; where they begin differs between contexts
+  std::vector<std::uint32_t> qp_generations;  ///< of the entries; contexts begin with others
 
   /// Rings of destroyed QPs to which a peer may still write. Under objects.
   struct retired_ring {

@@ -13,7 +13,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// One event per arming: whoever finds the queue armed disarms it. Under queue_lock.
+/// One event per arming: the thread that finds the queue armed disarms it. Under queue_lock.
 void wake(completion_queue& cq, bool solicited) noexcept {
   const std::uint32_t armed = cq.armed.load(std::memory_order_relaxed);
   if (armed == 0 || (armed == 1 && !solicited)) return;
@@ -143,7 +143,7 @@ int resize_cq(ibv_cq* handle, int cqe) {
   const hold poll(cq.poll);
   const hold guard(cq.queue_lock);
   const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
-  if (n > static_cast<std::uint32_t>(cqe)) return EINVAL;  // what is stored is not thrown away
+  if (n > static_cast<std::uint32_t>(cqe)) return EINVAL;  // stored completions are not thrown away
   for (std::uint32_t i = 0; i < n; ++i) room[i] = cq.queue[(cq.head + i) & (cq.queue.size() - 1)];
   cq.queue.swap(room);
   cq.head = 0;
@@ -163,7 +163,7 @@ int destroy_cq(ibv_cq* handle) {
   c.pusher.let_go();
   if (cq.events != nullptr) cq.events->withdraw([&](completion_queue* e) { return e == &cq; });
   c.events.withdraw([&](const async_event& e) { return e.delivered == &cq.async_delivered; });
-  // Events that were handed out name this queue until they are acknowledged.
+  // Events that were handed out name this queue until the program acknowledges them.
   pthread_mutex_lock(&cq.mutex);
   while (cq.comp_events_completed != cq.events_delivered ||
          cq.async_events_completed != cq.async_delivered.load(std::memory_order_relaxed))

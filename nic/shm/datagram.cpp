@@ -1,7 +1,7 @@
 // UD: datagrams over one unix datagram socket per context. The pusher thread takes them in, as an
-// adapter would, or a thread that polls (context::polls_datagrams); a send is one system call.
-// Nothing is promised: a datagram that finds no receive, a wrong queue key, a socket that stays
-// full, or nobody, is dropped, and its sender is told that it was sent.
+// adapter would, or a thread that polls does (context::polls_datagrams). A send is one system call.
+// Delivery is not guaranteed: a datagram without a receive, with a wrong queue key, to a socket
+// that stays full or to no QP at all is dropped, and its sender's completion says that it was sent.
 #include <sched.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct datagram_head {
   nonce from;
 };
 
-/// Room of a GRH at the start of every datagram receive.
+/// Every datagram receive begins with room for a GRH.
 struct datagram_packet {
   datagram_head head;
   std::byte body[max_datagram_bytes];
@@ -105,8 +105,8 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
       ::sched_yield();
       continue;
     }
-    // The receiver's socket is full: the datagram waits a while before it is dropped, so that the
-    // storm of a start-up loses nothing.
+    // The receiver's socket is full. The datagram waits a while before it is dropped, so that a
+    // burst at start-up loses none.
     const std::uint64_t now = now_ns();
     if (w.deadline == 0) w.deadline = now + qp.owner->datagram_patience_ns;
     if (now < w.deadline) return outcome::wait;
@@ -130,8 +130,8 @@ void hand_over(context& c, const datagram_packet& d) noexcept {
   deliver(c, *to, d);
 }
 
-/// Of faults: one that is to be overtaken is kept, and comes after the next one, or when none has
-/// come for a while. Under datagram_lock.
+/// For the fault that reorders: a datagram that is to be overtaken is kept. It is delivered after
+/// the next one, or when none has come for a while. Under datagram_lock.
 void hand_over_in_turn(context& c, const datagram_packet* d) noexcept {
   constexpr std::uint64_t patience_ns = 2'000'000;
   auto& kept = c.play->overtaken;
@@ -149,7 +149,7 @@ void hand_over_in_turn(context& c, const datagram_packet* d) noexcept {
   hand_over(c, late);
 }
 
-/// One datagram. False: none is waiting. Under datagram_lock.
+/// Receives one datagram. False: none is waiting. Under datagram_lock.
 bool receive_datagram(context& c, int socket) noexcept {
   datagram_packet d;
   ssize_t n;

@@ -21,7 +21,7 @@ int faults::call(verb v) noexcept {
   const auto i = static_cast<std::size_t>(v);
   const fault_plan::nth& n = plan.calls[i];
   if (counts_[i].fetch_add(1, std::memory_order_relaxed) + 1 == n.k) return n.code;
-  // Of a device that is gone, what was posted is flushed, and can be polled.
+  // A device that is gone flushes its posted requests, which can still be polled.
   return gone() && v < verb::post_send ? EIO : 0;
 }
 
@@ -48,7 +48,7 @@ void faults::plan_send(const queue_pair& qp, send_work& w) noexcept {
     return;
   }
   if (plan.delay_ns == 0 && plan.ns_per_byte == 0) return;
-  // The link carries one message after the other; what comes back crosses it, too.
+  // The link carries one message after the other, and an answer crosses it, too.
   const bool comes_back = answered(qp) && w.opcode != IBV_WR_SEND &&
                           w.opcode != IBV_WR_SEND_WITH_IMM && w.opcode != IBV_WR_RDMA_WRITE &&
                           w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM;

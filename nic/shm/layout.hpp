@@ -67,8 +67,7 @@ struct qp_entry {
   // Set at creation and connection; `life` is stored last (L1) and read first by peers (-> L2).
   alignas(cache_line) std::atomic<std::uint32_t> life;
   std::atomic<std::uint32_t> qpn, dest_qpn;
-  std::atomic<std::uint32_t>
-      nak;  ///< the ibv_wc_status that the peer's oldest request gets; 0: none
+  std::atomic<std::uint32_t> nak;  ///< ibv_wc_status of the peer's oldest request; 0: none
   std::atomic<std::uint64_t> dest_high, dest_low;
   std::atomic<std::uint64_t> ring;  ///< offset of the receive ring in the arena
   std::atomic<std::uint32_t> ring_slots, ring_data;
@@ -107,8 +106,8 @@ struct mr_entry {
   std::atomic<std::uint32_t> pd, access, mappable;
   std::atomic<std::uint64_t> address, length;
   std::atomic<std::uint32_t> qpn;  ///< the only QP of the owner that may use it; 0: any QP may
-  std::atomic<std::uint32_t>
-      epoch;  ///< counts how often the entry was made valid: a mapping belongs to one epoch
+  /// Counts how often the entry was made valid: a mapping belongs to one epoch.
+  std::atomic<std::uint32_t> epoch;
 };
 static_assert(sizeof(qp_entry) == 4 * cache_line && sizeof(mr_entry) == cache_line);
 

@@ -1,5 +1,5 @@
-// Connecting a QP's sending side to its peer's ring, and letting go of it; the direct path's
-// functions that need no more than that.
+// Connecting a QP's sending side to its peer's ring, and disconnecting it; and the functions of the
+// direct path that need nothing else.
 #include <sys/socket.h>
 
 #include <bit>
@@ -16,7 +16,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// A ring geometry read from a peer, if it can be one.
+/// Whether a peer's ring can have this geometry.
 bool plausible(const ring_geometry& g, std::uint64_t offset) noexcept {
   return std::has_single_bit(g.slots) && g.slots >= 8 && g.slots <= 1u << 16 &&
          std::has_single_bit(g.data_bytes) && g.data_bytes >= 4 * ring_piece &&
@@ -24,7 +24,7 @@ bool plausible(const ring_geometry& g, std::uint64_t offset) noexcept {
          offset <= arena_bytes - g.memory();
 }
 
-/// Gives back rings whose writers have let go. Under objects.
+/// Gives back rings to which no peer writes any more. Under objects.
 void sweep(context& c) noexcept {
   std::erase_if(c.retired, [&](const context::retired_ring& r) {
     if (!r.writer->dead.load(std::memory_order_acquire) && r.entry != nullptr &&
@@ -82,7 +82,7 @@ bool attach(queue_pair& qp, bool early) noexcept {
       qp.shown->producing.store(0, std::memory_order_release);
       return false;
     }
-    // What the direct path sends is as long as its user says.
+    // The user of the direct path decides how long the ring is.
     qp.tx = ring_tx(ring_memory(qp.remote->base + offset, g), ring_length::holding(1, 0, g));
     qp.to = link{};
     qp.to.remote = e;
@@ -109,7 +109,7 @@ void disconnect(queue_pair& qp) noexcept {
     if (remote) writer = remote->entry<qp_entry>(table::qp, peer_qpn(qp) & 0xffff);
     if (qp.shared_receives != nullptr && writer != nullptr &&
         writer->producing.load(std::memory_order_acquire) == ring) {
-      // Receives that were claimed for messages nobody will take are free for others.
+      // Receives that were claimed for messages that will never be taken become free again.
       const std::uint64_t lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
       if (lost <= qp.shared_receives->works.capacity())
         qp.shared_receives->shown->available.fetch_add(static_cast<std::int64_t>(lost),
@@ -117,7 +117,7 @@ void disconnect(queue_pair& qp) noexcept {
     }
     if (qp.selected != nullptr && writer != nullptr &&
         writer->producing.load(std::memory_order_acquire) == ring) {
-      // The same; a sender that goes on from queue to queue is taken to have meant the last one.
+      // The same. Of a sender that uses several queues, the last one is assumed to be meant.
       const std::uint64_t lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
       if (lost <= qp.selected->works.capacity())
         qp.selected->shown->available.fetch_add(static_cast<std::int64_t>(lost),
@@ -146,7 +146,7 @@ void disconnect(queue_pair& qp) noexcept {
       of(qp.send_cq).unfinished.fetch_sub(1, std::memory_order_relaxed);
       c.unfinished.fetch_sub(1, std::memory_order_relaxed);
     }
-    // Last: from here on the peer may give the memory we wrote to somebody else.
+    // This comes last: from here on the peer may reuse the memory to which we wrote.
     qp.shown->producing.store(0, std::memory_order_release);
   }
   constexpr ring_geometry geometry;
@@ -157,7 +157,7 @@ void disconnect(queue_pair& qp) noexcept {
       c.memory.give_back(ring, geometry.memory());
     else if (remote)
       c.retired.push_back({ring, geometry.memory(), remote, writer});
-    // else: somebody writes to a QP that never named its peer; that ring is never used again.
+    // else: a QP writes here that never named its peer; that ring is never used again.
   }
   sweep(c);
   remote.reset();
@@ -196,7 +196,7 @@ void direct_wake(ibv_qp* handle) noexcept {
   std::byte nothing{};
   const iovec part{&nothing, sizeof nothing};
   const int e = send_to(qp.owner->pusher.datagram_socket(), qp.remote->direct_bell, &part, 1);
-  // A full socket has woken its reader already.
+  // A full socket means that its reader has been woken already.
   if (e != 0 && e != EAGAIN)
     qp.remote->tell(qp.remote->make(request_kind::kick, peer_qpn(qp), qp.qp_num));
 }

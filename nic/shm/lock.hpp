@@ -1,8 +1,9 @@
 // The lock of the generic verbs path. One thread of the program usually does all the work of a
-// queue: once it has been seen to, it enters by plain stores. Others then make every thread pass a
-// fence (membarrier, a few microseconds) and wait until it is outside; if they come often, the lock
-// becomes an ordinary word that everybody takes by one locked instruction. Waiting spins briefly,
-// then yields the core, since threads may outnumber cores. Held for tens of nanoseconds. The direct
+// queue. Once the lock has seen that, it favours this thread, which then enters by plain stores.
+// Other threads must then make every thread pass a fence (membarrier, a few microseconds) and wait
+// until the favoured one is outside. If they come often, the lock becomes an ordinary word that
+// every thread takes by one locked instruction. A waiting thread spins briefly, then yields the
+// core, since threads may outnumber cores. The lock is held for tens of nanoseconds. The direct
 // path takes none.
 //
 //   favoured_: mark of the thread that enters by busy_ alone; 0: nobody yet;
@@ -112,8 +113,8 @@ class favouring_lock {
     return true;
   }
 
-  // Inside, while nobody is favoured: who has come alone often enough will be. Without the fence
-  // nobody could be kept out.
+  // Called inside, while no thread is favoured: favours a thread that has entered often enough
+  // alone. Without the fence a favoured thread could not be kept out, so then none is favoured.
   void find_favourite(std::uintptr_t me) noexcept {
     if (last_ != me) {
       last_ = me;

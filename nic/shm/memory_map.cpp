@@ -64,7 +64,7 @@ std::uint64_t page_states::run(std::uint64_t first, std::uint64_t last,
     const ssize_t n = ::pread(fd_, words, want * sizeof words[0],
                               static_cast<off_t>(at / page_bytes() * sizeof words[0]));
     if (n != static_cast<ssize_t>(want * sizeof words[0])) {
-      *present = true;  // it cannot be known
+      *present = true;  // the kernel does not say
       return last;
     }
     for (std::size_t i = 0; i < want; ++i, at += page_bytes()) {

@@ -1,4 +1,4 @@
-// What lies where in this process's memory, as the kernel says.
+// What lies where in this process's memory, as the kernel reports it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ struct mapped_piece {
   std::uint64_t inode = 0;  ///< of the file behind it; 0: none
   bool writable = false;    ///< readable and writable
   bool shared = false;
-  bool named = false;  ///< a stack or another place with a meaning of its own; the heap is not
+  bool named = false;  ///< a stack or another special place; the heap is not one
 };
 
 /// The pieces that touch [first, last), in order. Empty if they cannot be known.
@@ -27,8 +27,8 @@ class page_states {
   ~page_states();
   page_states(const page_states&) = delete;
   page_states& operator=(const page_states&) = delete;
-  /// The end of the run that begins at first: pages that all hold something (*present), or all
-  /// nothing.
+  /// The end of the run of pages that begins at `first`: either all of them hold something
+  /// (*present), or none does.
   [[nodiscard]] std::uint64_t run(std::uint64_t first, std::uint64_t last,
                                   bool* present) const noexcept;
 

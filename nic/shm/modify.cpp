@@ -1,5 +1,5 @@
-// The QP state machine: which transitions there are and what each needs, a table as in the
-// specification; then what each does.
+// The QP state machine: a table of the transitions and of the attributes that each needs, as in the
+// specification; then the functions that carry them out.
 #include <cerrno>
 
 #include "nic/shm/context.hpp"
@@ -50,7 +50,7 @@ int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noex
   for (const transition& t : transitions) {
     if (t.from != from || t.to != to) continue;
     if (type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV) {
-      // As RC; each end may leave out what concerns the other alone.
+      // As RC; each end may omit the attributes that concern only the other end.
       constexpr int of_one_end = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
                                  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
       const int needs = t.rc_needs & ~of_one_end;
@@ -104,7 +104,7 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
   const hold guard(qp.sending);
   qp.qkey.store(own.qkey, std::memory_order_relaxed);
   qp.rnr_retry = own.rnr_retry;
-  // Unreachable peers are tried retry_cnt more times, each for 4.096 us * 2^timeout.
+  // An unreachable peer is tried retry_cnt more times, each time for 4.096 us * 2^timeout.
   qp.transport_ns =
       own.timeout == 0 ? 0 : (std::uint64_t{4096} << own.timeout) * (own.retry_cnt + 1u);
   qp.shown->access.store(own.qp_access_flags, std::memory_order_relaxed);
@@ -112,8 +112,8 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
   qp.shown->reads_allowed.store(own.max_dest_rd_atomic, std::memory_order_relaxed);
 }
 
-/// INIT to RTR: who the peer is. Its process is greeted here, its QP is looked at when first
-/// needed.
+/// INIT to RTR: fixes the peer. Its process is contacted here; its QP is looked up at the first
+/// send.
 int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   const nonce name = whose_qp(nonce::of(a.ah_attr.grh.dgid), a.dest_qp_num);
   auto p = find_peer(*qp.owner, name);
@@ -130,7 +130,7 @@ int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   return 0;
 }
 
-/// Back to RESET: nothing outstanding, nothing posted, no completion left, a ring nobody writes.
+/// Back to RESET: nothing is outstanding, posted or uncollected, and no peer writes to the ring.
 int reset(queue_pair& qp) noexcept {
   context& c = *qp.owner;
   {
@@ -182,7 +182,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   ibv_qp_state expected = from;
   if (!qp.now.compare_exchange_strong(expected, to, std::memory_order_acq_rel,
                                       std::memory_order_acquire))
-    return EINVAL;  // it broke meanwhile
+    return EINVAL;  // the QP broke meanwhile
   qp.state = to;
   if (to == IBV_QPS_INIT) publish_life(qp, qp_public::made);
   if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) publish_life(qp, qp_public::ready);

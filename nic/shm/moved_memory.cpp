@@ -28,7 +28,7 @@ namespace penstock::nic::shm {
 namespace {
 
 constexpr std::uint64_t file_bytes = std::uint64_t{1} << 48;  // every address of a program
-constexpr std::uint64_t piece_bytes = 4u << 20;  // so much is there twice while it is moved
+constexpr std::uint64_t piece_bytes = 4u << 20;  // this much memory exists twice while it is moved
 
 struct state {
   std::mutex lock;
@@ -36,18 +36,18 @@ struct state {
   std::atomic<std::uint64_t> inode{0};
   std::uint32_t life = 1;  // changes in a child of fork
   coverage users;          // of all registrations that took memory, moved or not
-  coverage left;           // moved, not used, but not moved back
-  // A fork in the works.
+  coverage left;           // still moved although unused: it could not be moved back
+  // Set while the process forks.
   std::vector<mapped_piece> at_fork;
   int ready[2] = {-1, -1};
-  bool paused = false;  // the device's threads
+  bool paused = false;  // whether the device's threads are paused
 };
 state& the() noexcept {
   static auto* s = new state;
   return *s;
 }
 
-bool guarded = false;  // forks are
+bool guarded = false;  // whether forks are watched
 
 off_t place(std::uint64_t address) noexcept { return static_cast<off_t>(address); }
 void* pointer(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
@@ -69,7 +69,8 @@ void punch(const state& s, std::uint64_t first, std::uint64_t last) noexcept {
 
 bool write_all(int fd, std::uint64_t first, std::uint64_t last) noexcept {
   while (first < last) {
-    // Not pwrite(2)'s function: a sanitizer's one looks at what lies between the program's objects.
+    // The system call itself: a sanitizer's pwrite() checks the gaps between the program's objects,
+    // too.
     const long n = ::syscall(SYS_pwrite64, fd, pointer(first), last - first, place(first));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
@@ -89,7 +90,7 @@ bool read_all(int fd, std::byte* to, std::uint64_t first, std::uint64_t last) no
   return true;
 }
 
-/// f(begin, end) for what the file holds of [first, last), until it answers false.
+/// Calls f(begin, end) for the parts of [first, last) that the file holds, until f answers false.
 template <class F>
 bool each_written(int fd, std::uint64_t first, std::uint64_t last, F f) noexcept {
   while (first < last) {
@@ -102,8 +103,8 @@ bool each_written(int fd, std::uint64_t first, std::uint64_t last, F f) noexcept
   return true;
 }
 
-/// Puts the file's pages where private ones are, with their contents. Nothing else runs; nothing is
-/// written to memory outside the stack meanwhile.
+/// Replaces private pages by the file's pages, with their contents. Nothing else runs meanwhile,
+/// and this writes to no memory outside the stack.
 bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
                 std::uint64_t last) noexcept {
   const int fd = s.fd.load(std::memory_order_relaxed);
@@ -116,14 +117,14 @@ bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
   void* p = ::mmap(pointer(first), last - first, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, place(first));
   if (p == MAP_FAILED) return false;
-  // The program's next access shall find the pages, as before.
+  // The program's next access finds the pages present, as before.
   return each_written(fd, first, last, [](std::uint64_t a, std::uint64_t b) {
     ::madvise(pointer(a), b - a, MADV_POPULATE_WRITE);
     return true;
   });
 }
 
-/// The other way round: private pages with what the file has.
+/// The other direction: replaces the file's pages by private ones with the same contents.
 bool restore_piece(int fd, std::uint64_t first, std::uint64_t last) noexcept {
   void* fresh = ::mmap(nullptr, last - first, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -146,17 +147,18 @@ bool by_pieces(std::uint64_t first, std::uint64_t last, Move move) noexcept {
   return true;
 }
 
-/// Programs that fork have asked libibverbs to keep registered memory from their children; that is
-/// said of the pages that were there before.
+/// A program that forks may have asked libibverbs to keep registered memory from its children
+/// (MADV_DONTFORK); the kernel had noted that for the replaced pages, so it is said again for the
+/// new ones.
 void keep_from_children(std::uint64_t first, std::uint64_t last) noexcept {
   if (ibv_is_fork_initialized() == IBV_FORK_ENABLED)
     ::madvise(pointer(first), last - first, MADV_DONTFORK);
 }
 
-// Around fork. A child would share moved pages: it makes copies of them before its fork returns,
-// and its parent waits for that with its own return. The device's threads wait, too: what they
-// write meanwhile, such as malloc's lists, would be in the child's copy of moved pages, and not in
-// the pages beside them.
+// Around fork. A child would share moved pages, so it copies them before its fork returns, and its
+// parent's fork does not return before that. The device's threads wait, too: what they write
+// meanwhile, such as malloc's lists, would be in the child's copy of moved pages but not in the
+// pages beside them.
 void before_fork() {
   state& s = the();
   s.lock.lock();
@@ -173,7 +175,7 @@ void after_fork_in_parent() {
   state& s = the();
   if (s.ready[0] >= 0) {
     ::close(s.ready[1]);
-    pollfd p{s.ready[0], POLLIN, 0};  // hung up when the child is ready, or has died
+    pollfd p{s.ready[0], POLLIN, 0};  // it hangs up when the child is ready or has died
     while (::poll(&p, 1, -1) < 0 && errno == EINTR) {
     }
     ::close(s.ready[0]);
@@ -191,7 +193,7 @@ void after_fork_in_child() {
     if (::mincore(pointer(p.begin), 1, &there) != 0) continue;  // MADV_DONTFORK
     if (!by_pieces(p.begin, p.end,
                    [fd](std::uint64_t a, std::uint64_t b) { return restore_piece(fd, a, b); }))
-      ::_exit(127);  // memory that is shared by accident is worse than none
+      ::_exit(127);  // memory that is shared by accident is worse than no child
   }
   if (fd >= 0) ::close(fd);
   for (int* end : {&s.ready[0], &s.ready[1]}) {
@@ -205,13 +207,13 @@ void after_fork_in_child() {
   new (&s.lock) std::mutex;
 }
 
-// Registered before the program's and the library's handlers: then these run in the child when it
-// has its copies, and in the parent have run before the child is made.
+// Registered before the handlers of the program and the library. So these run in the child after it
+// has its copies, and in the parent before the child is made.
 [[gnu::constructor(101)]] void watch_forks() noexcept {
   guarded = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
-/// The file, made when it is first needed. False: there can be none.
+/// Makes the file when it is first needed. False: it cannot be made.
 bool open_file(state& s) noexcept {
   if (s.fd.load(std::memory_order_relaxed) >= 0) return true;
   if (!file_may_have(file_bytes)) return false;
@@ -232,7 +234,7 @@ bool open_file(state& s) noexcept {
   return true;
 }
 
-/// Moves what of [first, last) is not in the file. True: all of it is there.
+/// Moves the parts of [first, last) that are not in the file. True: all of it is in the file then.
 bool move(state& s, std::uint64_t first, std::uint64_t last) {
   std::vector<mapped_piece> todo;
   std::uint64_t at = first;
@@ -243,7 +245,7 @@ bool move(state& s, std::uint64_t first, std::uint64_t last) {
     if (p.begin != at) return false;
     at = p.end;
     if (in_file(s, p)) continue;
-    // Memory that is in use and not in the file may be written by a peer at any time.
+    // A peer may write at any time to memory that is in use and not in the file.
     if (!movable(p) || s.users.any(p.begin, p.end)) return false;
     todo.push_back(p);
   }
@@ -253,7 +255,7 @@ bool move(state& s, std::uint64_t first, std::uint64_t last) {
   const still nobody;
   if (!nobody) return false;
   for (const mapped_piece& p : todo) {
-    punch(s, p.begin, p.end);  // what lay there in a former life
+    punch(s, p.begin, p.end);  // what an earlier registration left there
     if (!by_pieces(p.begin, p.end,
                    [&](std::uint64_t a, std::uint64_t b) { return move_piece(s, pages, a, b); }))
       return false;
@@ -262,7 +264,7 @@ bool move(state& s, std::uint64_t first, std::uint64_t last) {
   return true;
 }
 
-/// Moves back what of [first, last) nobody uses.
+/// Moves back the parts of [first, last) that no registration uses.
 void restore(state& s, std::uint64_t first, std::uint64_t last) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> unused;
   s.users.each(first, last, [&](std::uint64_t a, std::uint64_t b, std::uint32_t users) {
@@ -272,7 +274,7 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
   const std::vector<mapped_piece> pieces = pieces_of(first, last);
   const still nobody;
   for (const auto& [a, b] : unused) {
-    std::uint64_t at = a;  // what lies before is dealt with
+    std::uint64_t at = a;  // everything before `at` is done
     for (const mapped_piece& p : pieces) {
       const std::uint64_t begin = std::max(p.begin, a), end = std::min(p.end, b);
       if (begin >= end) continue;
@@ -295,7 +297,7 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
   }
 }
 
-/// Tries again what could not be moved back.
+/// Tries again to move back the memory for which that failed before.
 void restore_left(state& s) {
   if (!still::possible()) return;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> again;

@@ -1,9 +1,9 @@
-// WRITE, READ and atomics: the requester does the work itself, in the target's memory, after having
-// looked at the target's table of regions as the target's adapter would.
+// WRITE, READ and atomics. The requester itself does the work in the target's memory, after it has
+// checked the target's table of regions as the target's adapter would.
 //
 // A region may be deregistered at any time. The requester says which key it touches (T1), then
-// looks whether the key is valid (T2); the owner invalidates the key (T3), then waits for everybody
-// who touches it (T4): one of the two sees the other, by the asymmetric fence.
+// looks whether the key is valid (T2). The owner invalidates the key (T3), then waits for every
+// peer that touches it (T4). One of the two sees the other, by the asymmetric fence.
 #include <sched.h>
 
 #include <atomic>
@@ -31,7 +31,7 @@ std::uint32_t needs(const send_work& w) noexcept {
   return w.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
 }
 
-/// What the target would answer; IBV_WC_SUCCESS if it would do it.
+/// The status that the target would answer; IBV_WC_SUCCESS if it would do the request.
 ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
   const qp_entry& target = *qp.to.remote;
   const std::uint32_t need = needs(w);
@@ -58,7 +58,7 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
   return ok ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
 }
 
-/// The region's bytes here, or null.
+/// Where the region's bytes are mapped here, or null.
 std::byte* here(queue_pair& qp, const send_work& w) noexcept {
   const auto* shown = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
   const std::uint32_t epoch = shown->epoch.load(std::memory_order_relaxed);
@@ -74,8 +74,8 @@ std::byte* here(queue_pair& qp, const send_work& w) noexcept {
   return m->local + (w.remote - m->address);
 }
 
-/// The processor's atomics, so that the target's own program may take part. Memory that is not
-/// mapped is reached by the target's service thread, with the same instructions.
+/// Uses the processor's atomics, so that the target's own program may take part. For memory that is
+/// not mapped, the target's service thread uses the same instructions.
 int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept {
   const bool add = w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   if (std::byte* target = here(qp, w)) {
@@ -99,7 +99,7 @@ int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept
   return a.error;
 }
 
-/// IBV_WC_RETRY_EXC_ERR stands for a peer that cannot be reached (now).
+/// IBV_WC_RETRY_EXC_ERR means that the peer cannot be reached (now).
 ibv_wc_status status_of(int e) noexcept {
   switch (e) {
     case 0:
@@ -127,7 +127,7 @@ ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
   return status_of(qp.owner->move(qp, w));
 }
 
-/// The target's QP breaks too, and its program hears of it.
+/// The target's QP breaks, too, and its program gets an event.
 void report_misuse(const queue_pair& qp) noexcept {
   qp.remote->tell(qp.remote->make(request_kind::access_error, peer_qpn(qp), qp.qp_num));
 }
@@ -186,7 +186,7 @@ void wait_untouched(context& c, std::uint32_t rkey) noexcept {
   heavy_fence();  // T3 gone  store key, before this fence  <-> T2; see above
   std::vector<std::pair<std::shared_ptr<peer>, const qp_entry*>> users;
   {
-    // The service thread copies under this lock: it has finished.
+    // The service thread copies under this lock, so it has finished.
     const std::lock_guard guard(c.objects);
     for (const queue_pair* q : c.qps) {
       const std::uint64_t id = q->peer_id.load(std::memory_order_acquire);
@@ -199,7 +199,8 @@ void wait_untouched(context& c, std::uint32_t rkey) noexcept {
             users.emplace_back(p, e);
     }
   }
-  // A peer stopped in mid-copy for longer is not waited for: it would hold up this process.
+  // A peer that is stopped in the middle of a copy for longer is not waited for: it would hold up
+  // this process.
   const std::uint64_t until = now_ns() + 2'000'000'000;
   for (const auto& [p, e] : users)
     // T4 touched?  load-acquire touching  <- T1, T5

@@ -13,13 +13,13 @@
 namespace penstock::nic::shm {
 namespace {
 
-// Shared lockers come first where this is glibc's: one that waits for stillness holds up nobody.
+// glibc's lock prefers readers: a thread that waits for stillness holds up no other thread.
 std::shared_mutex gate;
 std::atomic<int> own{0};
 std::atomic<bool> stillness_wanted{false};  // stillness; a hint
 
-/// True if the process has no threads but the caller and the device's. A folder has two links, and
-/// one for each folder in it.
+/// True if the process has no threads but the caller and the device's. The link count of a folder
+/// is two, and one more for each folder in it.
 bool alone() noexcept {
   struct stat s {};
   if (::stat("/proc/self/task", &s) != 0) return false;
@@ -41,7 +41,8 @@ still::still() : lock_(gate, std::defer_lock) {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &signals_);
-  // Never a waiting writer, so that threads of the device that need each other go on.
+  // No thread waits as a writer in the lock, so that threads of the device that need each other go
+  // on.
   constexpr std::uint64_t moment_ns = 1'000'000'000;
   const std::uint64_t until = now_ns() + moment_ns;
   // A thread that was joined may still be counted for a moment.
@@ -49,7 +50,7 @@ still::still() : lock_(gate, std::defer_lock) {
   for (int i = 0; i < looks && !alone(); ++i) ::sched_yield();
   if (!alone()) return;
   stillness_wanted.store(true, std::memory_order_relaxed);
-  // Sleeping between looks: the thread that is waited for may have a lower priority.
+  // It sleeps between two attempts: the thread that it waits for may have a lower priority.
   while (!lock_.try_lock() && now_ns() < until) ::poll(nullptr, 0, 1);
   stillness_wanted.store(false, std::memory_order_relaxed);
   if (lock_.owns_lock() && !alone()) lock_.unlock();

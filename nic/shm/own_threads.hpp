@@ -1,5 +1,5 @@
-// The device's own threads in this process, and how to have them keep still: while memory is
-// replaced under the process (moved_memory.hpp), nobody may write to it.
+// The device's own threads in this process, and how they are made to keep still: nothing may write
+// to memory while it is replaced under the process (moved_memory.hpp).
 #pragma once
 
 #include <signal.h>
@@ -10,31 +10,32 @@
 
 namespace penstock::nic::shm {
 
-/// What a thread of the device holds whenever it may touch memory outside its stack: always, but
+/// What a thread of the device holds whenever it may touch memory outside its stack, so always but
 /// while it waits for events. A thread that waits for a peer's answer may hold it, and so may the
-/// one that gives the answer, whoever wants stillness meanwhile.
+/// thread that gives the answer, even when a third one wants stillness meanwhile.
 using working_time = std::shared_lock<std::shared_mutex>;
 working_time begin_work();
-/// The same, for a thread that always finds something to do: lets who wants stillness have it
+/// The same, for a thread that always finds more to do: it lets a thread that wants stillness go
 /// first.
 working_time begin_more_work() noexcept;
 
 /// Counts a thread of the device, from before it begins until after it has ended.
 void count_own_thread(int change) noexcept;
 
-/// Stillness: no thread of the process runs but the caller, and no signal's handler, until this
-/// object goes.
+/// Stillness: while this object lives, no thread of the process runs but the caller, and no signal
+/// handler does.
 class still {
  public:
   still();
   ~still();
   still(const still&) = delete;
   still& operator=(const still&) = delete;
-  /// False: the program has other threads, or the device's are busy for longer than a moment.
+  /// False: the program has other threads, or the device's threads were busy for more than a
+  /// second.
   explicit operator bool() const noexcept { return lock_.owns_lock(); }
   /// False if the program has other threads now.
   static bool possible() noexcept;
-  /// True if [first, last) holds what this object itself stands on: that cannot be replaced.
+  /// True if [first, last) holds memory that this object itself uses, which cannot be replaced.
   static bool stands_on(std::uint64_t first, std::uint64_t last) noexcept;
 
  private:
@@ -42,12 +43,12 @@ class still {
   std::unique_lock<std::shared_mutex> lock_;
 };
 
-/// Around a fork, whatever other threads the program has: those of the device keep still until they
-/// are told to go on. False: they are busy for longer than a moment, and go on.
+/// To be called before a fork, whatever other threads the program has: the device's threads keep
+/// still until resume_own_threads(). False: they were busy for more than a second, and go on.
 bool pause_own_threads() noexcept;
-/// By the thread that has had them pause.
+/// To be called by the thread that paused them.
 void resume_own_threads() noexcept;
-/// In the child of a fork: there are no other threads.
+/// To be called in the child of a fork, which has no other threads.
 void forget_own_threads() noexcept;
 
 }  // namespace penstock::nic::shm

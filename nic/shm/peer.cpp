@@ -39,7 +39,7 @@ int connect_to(const nonce& name) noexcept {
   return s;
 }
 
-/// Maps the arena that came with the answer, if it is one.
+/// Maps the arena whose descriptor came with the answer, if it is a valid arena.
 int map_arena(peer& p, int fd) noexcept {
   struct stat st {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
@@ -57,7 +57,7 @@ int map_arena(peer& p, int fd) noexcept {
 int greet(peer& p) noexcept {
   p.socket = connect_to(p.name);
   if (p.socket < 0) return errno;
-  // An abstract name can be taken by anybody: only this user's process is believed.
+  // Any process can bind an abstract name: only a process of this user is believed.
   if (!same_user(p.socket, &p.pid)) return EACCES;
   reply a;
   int fd = -1;
@@ -66,7 +66,7 @@ int greet(peer& p) noexcept {
   if (e == 0 && (fd < 0 || a.name != p.name)) e = EPROTO;
   if (e == 0) e = map_arena(p, fd);
   if (fd >= 0) ::close(fd);
-  // It has just answered, so the number is still its own.
+  // The peer has just answered, so the process id is still its own.
   if (e == 0 && p.pid > 0) p.process = static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0));
   p.proof_address = a.value;
   p.proof = a.proof;
@@ -98,7 +98,7 @@ request peer::make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) 
 
 void peer::tell(const request& q) noexcept {
   if (q.kind == request_kind::access_error) {
-    // Its service thread always reads: a full socket is soon free again.
+    // The peer's service thread always reads: a full socket soon has room again.
     for (int i = 0; i < 1000 && send_packet(socket, &q, sizeof q, nullptr, 0, -1) == EAGAIN; ++i)
       ::sched_yield();
     return;
@@ -126,7 +126,7 @@ int peer::ask(request q, const void* payload, std::size_t bytes, reply& a, void*
     if (!wait_readable(socket, answer_ms)) return ETIMEDOUT;
     if (receive_packet(socket, &a, sizeof a, into, room, fd) < 0) return errno;
     if (a.serial == q.serial) return 0;
-    // The late answer to a question that was given up.
+    // The late answer to an earlier question that timed out.
     if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;
   }
 }
@@ -141,7 +141,7 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
     const std::lock_guard guard(c.objects);
     if (auto p = known()) return p;
   }
-  // Two threads may both connect; the second's peer is dropped below.
+  // Two threads may both connect; the second one's peer is dropped below.
   auto p = std::make_shared<peer>(c);
   p->name = name;
   p->bell = name_of(name, "-bell");

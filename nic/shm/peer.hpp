@@ -27,13 +27,14 @@ struct peer {
   std::uint64_t id = 0;
   int socket = -1;
   pid_t pid = 0;
-  int process = -1;  ///< pidfd: its end is noticed even if a child of it keeps the socket open
+  int process = -1;           ///< a pidfd: the end is noticed even if a child keeps the socket open
   std::byte* base = nullptr;  ///< its arena
   std::uint64_t proof_address = 0;
   nonce proof;
   std::atomic<bool> dead{false};
 
-  /// An entry of one of its tables; null if it is not there (index from afar: checked).
+  /// An entry of one of the peer's tables; null if there is none. The index comes from the peer and
+  /// is checked.
   template <class Entry>
   [[nodiscard]] Entry* entry(table t, std::uint32_t index) const noexcept {
     const table_place& place = table_places[static_cast<int>(t)];
@@ -43,15 +44,15 @@ struct peer {
     return reinterpret_cast<Entry*>(base + place.offset) + index;
   }
 
-  /// One request without an answer. A kick is not repeated: a full socket means that the peer has
-  /// unread ones and will look at its bells anyway.
+  /// Sends a request that has no answer. It is not sent again when the socket is full: the peer
+  /// then has unread requests and will look at its bells anyway.
   void tell(const request& q) noexcept;
-  /// One request and its answer. 0 or an errno (ETIMEDOUT, EPIPE).
+  /// Sends a request and waits for its answer. 0 or an errno (ETIMEDOUT, EPIPE).
   int ask(request q, const void* payload, std::size_t bytes, reply& a, void* into, std::size_t room,
           int* fd) noexcept;
   request make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept;
 
-  /// A piece of its memory, mapped here.
+  /// A piece of the peer's memory, mapped here.
   struct mapping {
     std::uint64_t address = 0, bytes = 0;
     std::byte* local = nullptr;
@@ -62,13 +63,13 @@ struct peer {
     mapping& operator=(const mapping&) = delete;
     ~mapping();
   };
-  // How its memory is reached (remote_memory.cpp). Under ways.
+  // How the peer's memory is reached (remote_memory.cpp). Under ways.
   std::mutex ways;
   bool tried_file = false;
   int memory_fd = -1;  ///< /proc/PID/mem, or -1: the peer's service thread copies
   struct answered_mapping {
     std::shared_ptr<mapping> at;  ///< null: it cannot be mapped
-    std::uint32_t epoch = 0;      ///< of the region when it was asked for
+    std::uint32_t epoch = 0;      ///< the region's epoch when the peer was asked
   };
   std::unordered_map<std::uint32_t, answered_mapping> mappings;  ///< by rkey
 

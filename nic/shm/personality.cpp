@@ -1,4 +1,4 @@
-// The personalities and limits that there are, and reading them.
+// The personalities and limits that exist, and their parsing.
 #include "nic/shm/personality.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// What the device pretends to be: limits smaller than its own, and manners of other adapters
-// (PENSTOCK_SHM_PERSONALITY). Decided when a context is opened; the names are in PERSONALITIES.md.
+// What the device pretends to be: limits smaller than its own, and the behaviour of other adapters
+// (PENSTOCK_SHM_PERSONALITY). It is fixed when a context is opened; the names are in
+// PERSONALITIES.md.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace penstock::nic::shm {
 
-/// What query_device says and the control calls keep to.
+/// The limits that query_device reports and that the control calls enforce.
 struct device_limits {
   std::uint32_t qp = max_qps - first_qp;
   std::uint32_t qp_wr = max_queue_wr;
@@ -28,14 +29,14 @@ struct device_limits {
 
 struct personality {
   device_limits limits;
-  /// Messages come into the completion queue whether or not it has room, as on an adapter; else
-  /// they wait in their rings until there is some.
+  /// A message enters the completion queue whether or not it has room, as on an adapter. Without
+  /// this, messages wait in their rings until there is room.
   bool overruns = false;
-  std::string text;  ///< as it was asked for; empty: the device itself
+  std::string text;  ///< as the setting gave it; empty: the device itself
 };
 
-/// Reads names and LIMIT=NUMBER, separated by commas; later ones count. The failure says what there
-/// is.
+/// Reads names and LIMIT=NUMBER, separated by commas; later ones prevail. The failure lists the
+/// names that exist.
 result<personality> parse_personality(std::string_view text);
 
 }  // namespace penstock::nic::shm

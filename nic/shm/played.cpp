@@ -1,6 +1,6 @@
-// The data path of a context on which something is to go wrong, or that overruns: each operation
-// looks at faults.hpp and then does what the ordinary one does. Every send is stored first, so that
-// all of them begin in push_on(), by played_attempt().
+// The data path of a context that has a fault plan or overruns. Each operation asks faults.hpp
+// first and then does what the ordinary one does. Every send is stored first, so that all of them
+// begin in push_on(), by played_attempt().
 #include <sched.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ outcome played_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcep
   const bool not_ready = w.at < stage::claimed && w.deadline != 0 && !w.unreachable;
   if (f.plan.rnr_ns != 0 && not_ready && now_ns() < w.deadline) return outcome::wait;
   if (qp.qp_type != IBV_QPT_UD) return attempt(qp, w, why);
-  // A datagram; it waits only for room in a socket, and its fate is decided once.
+  // A datagram waits only for room in a socket, and whether it is lost is decided once.
   if (w.at == stage::fresh && f.happens(f.plan.lost)) return outcome::done;
   const outcome o = attempt(qp, w, why);
   if (o == outcome::wait) w.at = stage::written;
@@ -118,7 +118,8 @@ int move_in_any_order(queue_pair& qp, const send_work& w) noexcept {
   std::uint32_t order[most];
   for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
   for (std::uint32_t i = n; i > 1; --i) std::swap(order[i - 1], order[f.random() % i]);
-  // Half of them end with their first bytes, which is what programs are least prepared for.
+  // Half of these WRITEs end with their first bytes, the order for which programs are least
+  // prepared.
   if (n > 1 && f.happens(0.5)) std::swap(order[0], *std::find(order, order + n, n - 1));
   const auto start = [&](std::uint32_t i) {
     return static_cast<std::uint32_t>(std::uint64_t{w.bytes} * i / n);
@@ -126,7 +127,7 @@ int move_in_any_order(queue_pair& qp, const send_work& w) noexcept {
   int e = 0;
   for (std::uint32_t i = 0; i < n && e == 0; ++i) {
     const std::uint32_t first = start(order[i]), last = start(order[i] + 1);
-    std::uint32_t at = 0;  // of the gather list
+    std::uint32_t at = 0;  // position in the gather list
     for (std::uint32_t k = 0; k < w.count && e == 0; at += w.list[k++].length) {
       const std::uint32_t from = std::max(at, first), to = std::min(at + w.list[k].length, last);
       if (from >= to) continue;

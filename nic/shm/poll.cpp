@@ -10,8 +10,8 @@
 namespace penstock::nic::shm {
 namespace {
 
-constexpr std::size_t scan_all = 16;  // up to so many rings every one is looked at each time
-constexpr std::size_t window = 16;    // else so many, in turn, beside the hot ones
+constexpr std::size_t scan_all = 16;  // up to this number of rings, each poll looks at all
+constexpr std::size_t window = 16;    // above it, at this number in turn, beside the hot ones
 constexpr std::size_t hot_rings = 8;
 constexpr int burst = 16;  // completions taken from one ring before the next one's turn
 
@@ -33,7 +33,7 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   return got;
 }
 
-/// Sends that wait, and QPs that broke. Under poll.
+/// Continues waiting sends and flushes QPs that broke. Under poll.
 bool attend_held(completion_queue& cq) noexcept {
   bool moved = false;
   const bool broken = cq.attention.load(std::memory_order_relaxed) &&
@@ -55,7 +55,7 @@ bool attend_held(completion_queue& cq) noexcept {
   return moved;
 }
 
-/// Remembers a QP that delivered, so that it is looked at first. Under poll.
+/// Notes that a QP delivered, so that its ring is looked at first. Under poll.
 void warm(completion_queue& cq, queue_pair* q) noexcept {
   if (cq.rings.size() <= scan_all || (!cq.hot.empty() && cq.hot.front() == q)) return;
   const auto at = std::find(cq.hot.begin(), cq.hot.end(), q);
@@ -92,8 +92,8 @@ bool scan_window(completion_queue& cq, std::size_t looks, Take& take) noexcept {
 }
 
 /// Looks at the rings until take(qp) says that there is no more room. Fair: a busy ring gives way
-/// after a burst, and hot rings and window take turns in coming first, so that neither starves the
-/// other when a poll asks for little. Under poll.
+/// after a burst, and the hot rings and the window take turns in coming first, so that neither
+/// starves the other when a poll asks for few completions. Under poll.
 template <class Take>
 void scan(completion_queue& cq, Take take) noexcept {
   const std::size_t n = cq.rings.size();
@@ -107,8 +107,8 @@ void scan(completion_queue& cq, Take take) noexcept {
   }
 }
 
-/// Takes datagrams in on behalf of a program that polls. One that has armed the queue is about to
-/// sleep, and leaves the next ones to the pusher.
+/// Takes datagrams in on behalf of a program that polls. A program that has armed the queue is
+/// about to sleep, and leaves later datagrams to the pusher.
 void poll_datagrams(completion_queue& cq) noexcept {
   context& c = *cq.owner;
   if (cq.armed.load(std::memory_order_relaxed) == 0 &&
@@ -122,14 +122,14 @@ bool any_ready(const completion_queue& cq) noexcept {
                      [](const queue_pair* q) { return q->rx.ready(); });
 }
 
-/// Moves every message that waits into the queue. Under poll.
+/// Moves every waiting message into the queue. Under poll.
 bool absorb_rings(completion_queue& cq) noexcept {
   bool moved = false;
   for (queue_pair* q : cq.rings) {
     completion c;
     c.qp = q;
     bool solicited = false;
-    // What does not fit stays in the ring: a poller that sleeps too long overruns nothing.
+    // A message without room stays in its ring, so a program that sleeps too long overruns nothing.
     if (xrc_receiver(*q)) c.qp = nullptr;
     while ((cq.owner->plays.overruns || !full(cq)) && receive_one(*q, c.wc, &solicited)) {
       store(destination(*q), c, solicited);
@@ -147,7 +147,7 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0)
     poll_datagrams(cq);
   if (!cq.polled.load(std::memory_order_relaxed)) cq.polled.store(true, std::memory_order_relaxed);
-  // Another thread is looking at the rings: what is stored may be taken all the same.
+  // Another thread is looking at the rings; stored completions may be taken all the same.
   if (!cq.poll.try_lock()) return drain(cq, n, wc);
   if (cq.attention.load(std::memory_order_relaxed) ||
       cq.unfinished.load(std::memory_order_relaxed) != 0)
@@ -189,12 +189,12 @@ bool absorb(completion_queue& cq) noexcept {
 }
 
 void answer_bell(completion_queue& cq) noexcept {
-  // Bounded: a flooding sender rings again, and the thread has others to serve.
+  // Bounded: a sender that floods rings again, and the thread has other queues to serve.
   for (int i = 0; i < 64 && cq.armed.load(std::memory_order_relaxed) != 0; ++i) {
     const bool rung = cq.bell->bell.load(std::memory_order_relaxed) == bell_rung;
     absorb(cq);
     const hold guard(cq.poll);
-    // Messages of the direct path make no completion; their bell is the event.
+    // Messages of the direct path make no completion; the bell itself is their event.
     if (rung && std::any_of(cq.members.begin(), cq.members.end(), [](const queue_pair* q) {
           return q->direct.load(std::memory_order_relaxed);
         }))
@@ -232,7 +232,8 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
       return 0;
     }
   }
-  // What lies in a ring has not been added to the queue yet: it is now, and is the awaited event.
+  // A message that lies in a ring has no completion yet: it gets one now, and that is the awaited
+  // event.
   answer_bell(cq);
   return 0;
 }

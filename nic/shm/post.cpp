@@ -1,4 +1,4 @@
-// Posting sends: checking a request, doing it at once or storing it, and finishing what was stored.
+// Posting sends: checking a request, doing it at once or storing it, and finishing stored requests.
 #include <cerrno>
 
 #include "nic/shm/context.hpp"
@@ -8,7 +8,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// What the commonest request ends with: a SEND that is done.
+/// Completes the commonest request: a SEND that is done.
 void finish_send(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept {
   const std::uint64_t slot = qp.works.pass();
   if (!qp.signal_all && (wr.send_flags & IBV_SEND_SIGNALED) == 0) return;
@@ -58,7 +58,7 @@ void finish(queue_pair& qp, const send_work& w, std::uint64_t slot, ibv_wc_statu
   store(of(qp.send_cq), c, false);
 }
 
-/// Marks whether stored work waits. Under sending.
+/// Notes whether stored work waits. Under sending.
 void note_unfinished(queue_pair& qp, bool some) noexcept {
   if (qp.unfinished.load(std::memory_order_relaxed) == some) return;
   qp.unfinished.store(some, std::memory_order_relaxed);
@@ -161,7 +161,7 @@ bool push_on(queue_pair& qp) noexcept {
     if (state == IBV_QPS_RTS) {
       o = qp.owner->attempt(qp, w, &why);
     } else if (state == IBV_QPS_SQD) {
-      // Drained: what has begun is finished, what has not waits.
+      // In SQD: a request that has begun is finished, the others wait.
       o = w.at <= stage::fresh ? outcome::wait : qp.owner->attempt(qp, w, &why);
     }
     if (o == outcome::wait) break;

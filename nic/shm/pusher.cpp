@@ -20,13 +20,13 @@
 namespace penstock::nic::shm {
 namespace {
 
-// What an epoll event is about: small numbers for the own sockets, a flag for peers'.
+// What an epoll event is about: small numbers for our own sockets, a flag for those of peers.
 constexpr std::uint64_t about_bells = 1, about_kicks = 2, about_datagrams = 3;
 constexpr std::uint64_t about_peer = std::uint64_t{1} << 62;
 constexpr std::uint64_t linger_ns = 20'000'000;  // how long it stays alert after the last work
 
-/// A message of ours was refused after it had completed: the QP breaks, and the program hears of it
-/// even if nothing is outstanding.
+/// A message of ours was refused after it had completed. The QP breaks, and the program gets an
+/// event even if nothing is outstanding.
 void notice_refusal(queue_pair& qp) noexcept {
   bool refused = false;
   {
@@ -42,8 +42,8 @@ void notice_refusal(queue_pair& qp) noexcept {
   raise_qp(qp, IBV_EVENT_QP_FATAL);
 }
 
-/// True if the program itself polls this queue, and did so since the last look: then it does the
-/// work, and this thread keeps out of its way.
+/// True if the program itself polls this queue and has done so since the last look. The program
+/// then does the work, and this thread stays out of its way.
 bool looked_after(completion_queue& cq) noexcept {
   return cq.polled.load(std::memory_order_relaxed) &&
          cq.polled.exchange(false, std::memory_order_relaxed);
@@ -93,7 +93,7 @@ void pusher_thread::begin_watch() noexcept {
 }
 
 int pusher_thread::add_peer(const std::shared_ptr<peer>& p) {
-  // Answers are read by who asks; the thread only waits for the end.
+  // The thread that asks reads the answers; this one only waits for the hang-up.
   const int e = watch_socket(epoll_, p->socket, EPOLLRDHUP, about_peer | p->id);
   return e == 0 && p->process >= 0 ? watch_socket(epoll_, p->process, EPOLLIN, about_peer | p->id)
                                    : e;
@@ -104,10 +104,10 @@ void pusher_thread::remove_peer(peer& p) noexcept {
   if (p.process >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, p.process, nullptr);
 }
 
-/// How long to sleep, in milliseconds: for ever, unless some queue holds work that may become
-/// possible without anybody telling us.
+/// How long to sleep, in milliseconds: for ever, unless a queue holds work that may become possible
+/// without a message to this thread.
 int pusher_thread::patience() noexcept {
-  // Sends wait for the clock, a datagram for the next one, or the device for its end.
+  // Sends wait for the clock, a kept datagram for the next one, or the device for its end.
   if (context_.play != nullptr)
     return context_.play->plays_a_link() && context_.unfinished.load(std::memory_order_relaxed) != 0
                ? 0
@@ -155,7 +155,7 @@ void pusher_thread::run() noexcept {
   }
 }
 
-/// Takes in the datagrams that wait; or rests, if the program has polled since the last look.
+/// Takes in the datagrams that wait, or rests if the program has polled since the last look.
 void pusher_thread::take_datagrams() noexcept {
   const bool rests = resting_.load(std::memory_order_relaxed);
   const bool rest = context_.polls_datagrams &&
@@ -171,7 +171,8 @@ void pusher_thread::take_datagrams() noexcept {
   if (!rest) receive_datagrams(context_, 64);
 }
 
-/// Reads what peers want looked at. Rung bells need no more: they are looked at every round.
+/// Reads which QPs the peers want looked at. A rung bell needs no more: bells are looked at every
+/// round.
 void pusher_thread::hear_kicks() noexcept {
   for (int i = 0; i < 256; ++i) {
     request q;
@@ -191,8 +192,8 @@ void pusher_thread::hear_kicks() noexcept {
   }
 }
 
-/// A peer is gone: its QPs here break. A peer that had destroyed its QP first has only left; sends
-/// to it then end by their own timer, as on a network.
+/// A peer is gone: the QPs connected to it break. A peer that had destroyed its QP before has only
+/// left; sends to that QP end by their own timer, as on a network.
 void pusher_thread::bury(std::uint64_t id) noexcept {
   const std::lock_guard guard(context_.objects);
   for (const auto& p : context_.peers) {
@@ -208,7 +209,7 @@ void pusher_thread::bury(std::uint64_t id) noexcept {
       if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != dest) continue;
       const std::uint32_t life = e->life.load(std::memory_order_acquire);
       if ((life & 0xff) == static_cast<std::uint32_t>(qp_public::none)) continue;
-      // What the retries would have said in the end.
+      // The status that the retries would have had in the end.
       q->verdict.store(IBV_WC_RETRY_EXC_ERR, std::memory_order_relaxed);
       enter_error(*q);
       raise_qp(*q, IBV_EVENT_QP_FATAL);
@@ -217,7 +218,7 @@ void pusher_thread::bury(std::uint64_t id) noexcept {
   }
 }
 
-/// One look at everything that may wait for this thread. True if something moved.
+/// Looks once at everything that may wait for this thread. True if anything moved.
 bool pusher_thread::look_after_queues() noexcept {
   {
     const std::lock_guard guard(context_.objects);
@@ -233,7 +234,7 @@ bool pusher_thread::look_after_queues() noexcept {
     owed |= cq->attention.load(std::memory_order_relaxed);
     if (cq->armed.load(std::memory_order_relaxed) != 0 && rung) answer_bell(*cq);
   }
-  if (owed) watch();  // left to the program, if it goes on polling: look again soon
+  if (owed) watch();  // work is left to the program, if it goes on polling: look again soon
   return moved;
 }
 

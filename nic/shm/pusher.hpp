@@ -1,8 +1,8 @@
-// The context's second thread: what an adapter's send and receive engines would do while the
-// program does something else. It wakes sleepers whose bell was rung, pushes on sends that wait for
-// room, a receive or a timer, takes in messages whose sender is stuck, flushes broken QPs, carries
-// datagrams, and buries dead peers. It takes the queues' locks and may wait for peers; so it never
-// answers them (that is service.hpp).
+// The context's second thread. It does what an adapter's send and receive engines would do while
+// the program does something else. It wakes sleeping programs whose bell was rung, and continues
+// sends that wait for room, a receive or a timer. It takes in messages whose sender is stuck,
+// flushes broken QPs, carries datagrams, and cleans up after dead peers. It takes the queues' locks
+// and may wait for peers; so it never answers them (service.hpp does that).
 #pragma once
 
 #include <atomic>
@@ -29,10 +29,10 @@ class pusher_thread {
   int start();
   void stop() noexcept;
 
-  /// Has the thread look at every queue soon. Any thread; one system call.
+  /// Makes the thread look at every queue soon. Any thread; one system call.
   void kick() noexcept;
-  /// Tells it that a send queue holds work, so that it looks every millisecond. Cheap when it
-  /// knows.
+  /// Tells the thread that a send queue holds work, so that it looks every millisecond. Cheap when
+  /// it has been told already.
   void watch() noexcept {
     // W1 work left  seq_cst load watching  <-> W2: the thread clears it, then looks for work
     if (!watching_.load(std::memory_order_seq_cst)) begin_watch();
@@ -40,10 +40,11 @@ class pusher_thread {
   /// Watches the peer's socket for its hang-up.
   int add_peer(const std::shared_ptr<peer>& p);
   void remove_peer(peer& p) noexcept;
-  /// Waits until the thread is not looking at an object that was taken off the context's lists.
+  /// Returns when the thread does not look at an object that was taken off the context's lists
+  /// before.
   void let_go() noexcept { const std::lock_guard guard(working_); }
 
-  /// Datagrams that the program was left to take in are taken in by the thread, from now on.
+  /// From now on the thread takes in the datagrams that were left to the program.
   void look_at_datagrams() noexcept {
     if (resting_.load(std::memory_order_acquire)) kick();
   }
@@ -62,8 +63,8 @@ class pusher_thread {
   context& context_;
   int epoll_ = -1, bells_ = -1, kicks_ = -1, datagrams_ = -1;
   std::atomic<bool> stopping_{false}, watching_{false};
-  /// Datagrams do not wake the thread: the program polls them. It looks every millisecond whether
-  /// that still holds.
+  /// Datagrams do not wake the thread, since the program polls them. The thread checks every
+  /// millisecond whether the program still does.
   std::atomic<bool> resting_{false};
   std::uint64_t quiet_since_ = 0;
   std::mutex working_;                    ///< held for one round; taken before context::objects

@@ -31,7 +31,7 @@ void leave(completion_queue& cq, queue_pair& qp) noexcept {
   if (&cq == qp.recv_cq && !connected(qp)) cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// 0 or the errno that the limits demand.
+/// Checks the attributes against the limits: 0 or an errno.
 int check(const context& c, const ibv_qp_init_attr& a) noexcept {
   const bool xrc = a.qp_type == IBV_QPT_XRC_SEND || a.qp_type == IBV_QPT_XRC_RECV;
   if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UC && a.qp_type != IBV_QPT_UD && !xrc)
@@ -51,7 +51,7 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
 
 int new_ring(queue_pair& qp) noexcept {
   constexpr ring_geometry geometry;
-  // Whoever sends gets the rest of the memory, as it is used.
+  // A QP that sends takes the rest of the memory as it is used.
   const std::uint64_t offset =
       qp.owner->memory.carve(geometry.memory(), ring_length::holding(1, 0).memory());
   if (offset == 0) return errno;
@@ -85,7 +85,7 @@ void publish_life(queue_pair& qp, qp_public s) noexcept {
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   if (init->qp_type == IBV_QPT_XRC_RECV) return errno = EINVAL, nullptr;
-  if (init->qp_type == IBV_QPT_XRC_SEND) init->recv_cq = init->send_cq;  // nothing is received
+  if (init->qp_type == IBV_QPT_XRC_SEND) init->recv_cq = init->send_cq;  // this QP receives nothing
   return make_qp(of(pd->context), pd->context, pd, init, nullptr);
 }
 
@@ -132,7 +132,7 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   // A number is not given to the next QP at once: its top byte counts the entry's users.
   qp->qp_num = qp->handle = (qp->generation & 0xff) << 16 | i;
   ibv_qp_cap& cap = init->cap;
-  // What fits a slot costs nothing more.
+  // Inline data that fit a slot cost nothing more.
   const auto free_inline =
       std::min(static_cast<std::uint32_t>(slot_body), c.plays.limits.inline_bytes);
   cap.max_inline_data = std::max(cap.max_inline_data, free_inline);
@@ -181,7 +181,7 @@ int destroy_qp(ibv_qp* handle) {
     c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
   }
   c.pusher.let_go();
-  { const hold reading(c.datagram_lock); }  // nobody is about to deliver to it any more
+  { const hold reading(c.datagram_lock); }  // after this no thread is delivering a datagram to it
   leave(of(qp.send_cq), qp);
   if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
   say_taken(qp);
@@ -220,7 +220,7 @@ void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
   publish_life(qp, qp_public::error);
   for (ibv_cq* cq : {qp.send_cq, qp.recv_cq})
     of(cq).attention.store(true, std::memory_order_release);
-  qp.owner->pusher.kick();  // it flushes where nobody polls
+  qp.owner->pusher.kick();  // it flushes the queues that no thread polls
 }
 
 void fail_sends(queue_pair& qp) noexcept {

@@ -25,13 +25,13 @@ struct shared_receive_queue;
 /// What the sending side knows of the peer's QP.
 struct link {
   qp_entry* remote = nullptr;
-  std::uint32_t ready = 0;  ///< remote->life while the connection lives; 0: not established
+  std::uint32_t ready = 0;  ///< remote->life while the connection lives; 0: no connection
   srq_entry* srq = nullptr;
   cq_entry* bell = nullptr;
   std::uint64_t posted = 0, claimed = 0;  ///< receives of the peer's own queue
   std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
   std::uint64_t srq_claims = 0;
-  std::uint32_t floor = 0;  ///< a message of that size fits every receive posted so far
+  std::uint32_t floor = 0;  ///< a message of at most this size fits every receive posted so far
 };
 
 /// A message that is being put together from its pieces.
@@ -56,7 +56,7 @@ struct queue_pair : ibv_qp {
   std::uint32_t pd_number = 0;
   std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
 
-  // Whom we are connected to, for those who may not take `sending`; 0 when to nobody.
+  // The QP at the other end, for threads that may not take `sending`; 0: not connected.
   std::atomic<std::uint32_t> dest{0};
   std::atomic<std::uint64_t> dest_high{0}, dest_low{0}, peer_id{0};
 
@@ -71,29 +71,29 @@ struct queue_pair : ibv_qp {
   ring_tx tx;
   link to;
   std::shared_ptr<peer> remote;         // set in RTR, dropped in RESET
-  std::atomic<bool> unfinished{false};  ///< works holds some
+  std::atomic<bool> unfinished{false};  ///< `works` holds some
   std::uint64_t transport_ns = 0;       ///< how long an unreachable peer is tried; 0: for ever
   std::uint32_t rnr_retry = 0;
   std::uint32_t near_key = 0, near_epoch = 0;  ///< rkey of the mapping used last, and its epoch
   std::shared_ptr<peer::mapping> near;         ///< null: it cannot be mapped
-  std::vector<std::shared_ptr<peer::mapping>> kept;  ///< what map_remote gave out
-  /// What the oldest request ends with once the QP is broken from outside; then the rest is
+  std::vector<std::shared_ptr<peer::mapping>> kept;  ///< what map_remote handed out
+  /// The status of the oldest request once the QP is broken from outside; the other requests are
   /// flushed.
   std::atomic<ibv_wc_status> verdict{IBV_WC_WR_FLUSH_ERR};
-  bool tell_drained = false;  ///< IBV_EVENT_SQ_DRAINED is owed
+  bool tell_drained = false;  ///< IBV_EVENT_SQ_DRAINED has to be raised
 
   // Receiving.
   alignas(cache_line) ring_rx rx;
   receive_queue receives;
   assembly message;
   shared_receive_queue* shared_receives = nullptr;
-  shared_receive_queue* selected = nullptr;  ///< of XRC_RECV: whom the current message is for
+  shared_receive_queue* selected = nullptr;  ///< of XRC_RECV: the queue of the current message
   xrc_domain* domain = nullptr;              ///< of XRC_RECV
   std::uint64_t ring = 0;                    ///< offset of our receive ring
   std::uint64_t srq_taken = 0;
-  bool closed = false;    ///< broken, and what had arrived was delivered: the ring is dead
+  bool closed = false;    ///< broken, and all earlier messages were delivered: the ring is dead
   bool last_wqe = false;  ///< LAST_WQE_REACHED was raised
-  std::atomic<bool> direct{false};  ///< the user pops the ring himself
+  std::atomic<bool> direct{false};  ///< the user pops messages from the ring directly
   std::atomic<std::uint32_t> qkey{0};
 };
 
@@ -106,7 +106,7 @@ inline bool answered(const queue_pair& q) noexcept {
   return q.qp_type == IBV_QPT_RC || q.qp_type == IBV_QPT_XRC_SEND;
 }
 inline bool xrc_receiver(const queue_pair& q) noexcept { return q.qp_type == IBV_QPT_XRC_RECV; }
-/// UC: nobody answers its requests, so whatever goes wrong at the peer is a lost message.
+/// UC: no peer answers its requests, so a request that fails at the peer is a lost message.
 inline bool unanswered(const queue_pair& q) noexcept { return q.qp_type == IBV_QPT_UC; }
 
 inline ibv_qp_state state_of(const queue_pair& q) noexcept {
@@ -117,45 +117,47 @@ inline std::uint32_t peer_qpn(const queue_pair& q) noexcept {
   return q.dest.load(std::memory_order_relaxed);
 }
 
-/// Breaks a QP from any thread, whatever it holds: states are set and published; the queues are
-/// flushed by whoever polls the CQs next, or by the pusher thread. nak: what the peer's oldest
-/// request ends with (IBV_WC_SUCCESS: nothing, it finds out by its timer).
+/// Breaks a QP. Any thread, whatever it holds: this only sets and publishes states. The thread that
+/// polls the CQs next, or the pusher thread, flushes the queues. nak: the status of the peer's
+/// oldest request (IBV_WC_SUCCESS: none, the peer finds out by its timer).
 void enter_error(queue_pair& qp, ibv_wc_status nak = IBV_WC_SUCCESS) noexcept;
-/// A request failed: RC breaks, UC and UD stop sending (SQE).
+/// Called when a request failed: an RC QP breaks, a UC or UD QP stops sending (SQE).
 void fail_sends(queue_pair& qp) noexcept;
 void raise_qp(queue_pair& qp, ibv_event_type type) noexcept;
 
 // qp.cpp, link.cpp
 /// Gives the QP a fresh receive ring. 0 or an errno.
 int new_ring(queue_pair& qp) noexcept;
-/// Removes what a former life left in the entry.
+/// Removes from the entry what a former life has left there.
 void clear_entry(qp_entry& e) noexcept;
-/// Tells the peer which of its messages were taken, before publish_life(none): a sender that finds
-/// this QP gone learns that the message it has just pushed was delivered all the same.
+/// Tells the peer which of its messages were taken. To be called before publish_life(none): a
+/// sender that finds this QP gone then learns whether the message that it has just pushed was
+/// delivered.
 void say_taken(queue_pair& qp) noexcept;
-/// Shows peers how far the QP is.
+/// Publishes the QP's state to its peers.
 void publish_life(queue_pair& qp, qp_public s) noexcept;
-/// Finds the peer's QP and its ring; under `sending`. False: it is not ready for us (yet). early:
-/// its ring will do although it does not know us yet (the direct path).
+/// Finds the peer's QP and its ring; under `sending`. False: that QP is not ready for us (yet).
+/// early: take its ring although it is not connected to us yet (the direct path).
 bool attach(queue_pair& qp, bool early) noexcept;
 /// Our RC or UC QP of that number, if it is connected to that QP of that context. Under objects.
 queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
                          std::uint32_t peer_qpn) noexcept;
 /// Forgets the peer and both rings, and what was posted. After publish_life(none).
 void disconnect(queue_pair& qp) noexcept;
-/// Owes (or not) the event that the send queue has drained, in SQD.
+/// Notes whether the event that the send queue has drained is wanted, in SQD.
 void announce_drained(queue_pair& qp, bool wanted) noexcept;
 
 // send.cpp: the sending side, under `sending`.
 enum class outcome : std::uint8_t { done, wait, failed };
-/// Tries to do (more of) a request. failed: *why says with which status.
+/// Tries to do a request, or more of it. failed: *why is the status with which it failed.
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
-/// Does what can be done of the stored work; flushes it in the error state. True if any finished.
+/// Continues stored work as far as possible; flushes it in the error state. True if any finished.
 bool push_on(queue_pair& qp) noexcept;
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
 /// post_send() under `sending`.
 int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
-/// The request as the device keeps it; the scatter list still lies with the caller. 0 or an errno.
+/// Translates the request into the device's form; the scatter list stays in the caller's memory. 0
+/// or an errno.
 int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noexcept;
 /// Posts all of a chain of `count` requests, or none of it: 0, or the errno of the first that
 /// cannot be posted.
@@ -164,28 +166,31 @@ int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexc
 // onesided.cpp, datagram.cpp
 /// Copies the bytes of a WRITE or READ. 0 or an errno.
 int move_bytes(queue_pair& qp, const send_work& w) noexcept;
-/// WRITE, READ and atomics, done from here in the peer's memory.
+/// WRITE, READ and atomics: the requester does them itself in the peer's memory.
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
-/// The peer cannot be reached: wait, or RETRY_EXC_ERR when the request's transport timer has ended.
+/// Called when the peer cannot be reached: answers wait, or fails with RETRY_EXC_ERR when the
+/// request's transport timer has ended.
 outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
-/// Does the commonest request at once: a SEND of one piece that fits a slot of the ring, and finds
-/// a receive that is known of. failed: nothing has been done; wait: it is in the ring, and what has
-/// become of the peer meanwhile will be seen (stage::pushed).
+/// Does the commonest request at once: a SEND of one piece that fits a slot of the ring and finds a
+/// receive that is already known. failed: nothing has been done. wait: the message is in the ring,
+/// and the peer's state is checked later (stage::pushed).
 outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
-/// Takes datagrams from the socket to their QPs, at most so many, unless another thread does. True
-/// if there may be more.
+/// Takes at most `most` datagrams from the socket to their QPs, unless another thread is doing so.
+/// True if there may be more.
 bool receive_datagrams(context& c, int most) noexcept;
 
 // receive.cpp: the receiving side, under the receive CQ's `poll`.
-/// Takes messages from the ring until one completion is made. False: nothing (more) to take.
+/// Takes messages from the ring until one completion is made. False: no message is left that can be
+/// taken.
 bool receive_one(queue_pair& qp, ibv_wc& out, bool* solicited) noexcept;
-/// Where the receive that receive_one() has just completed belongs: XRC has one for each queue.
+/// The completion queue of the receive that receive_one() has just completed; XRC has one for each
+/// SRQ.
 completion_queue& destination(queue_pair& qp) noexcept;
-/// In the error state: delivers what has arrived, then flushes every posted receive.
+/// In the error state: delivers the messages that have arrived, then flushes every posted receive.
 void flush_receives(queue_pair& qp) noexcept;
-/// Copies n bytes into a scatter list at an offset, checking keys against that domain.
+/// Copies n bytes into a scatter list at an offset; the keys must be of domain pd. Answers
 /// IBV_WC_SUCCESS or the error.
 ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* list,
                       std::uint32_t count, std::uint64_t offset, const std::byte* from,
@@ -193,7 +198,7 @@ ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* lis
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
 
 ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*);
-/// create_qp() of any type; without a pd: of an XRC domain.
+/// create_qp() of any type; without a pd the QP belongs to an XRC domain.
 ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd*, ibv_qp_init_attr*, xrc_domain*);
 int modify_qp(ibv_qp*, ibv_qp_attr*, int mask);
 int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);

@@ -1,8 +1,8 @@
 // The receiving side of RC: messages go from the ring into posted receives.
 //
-// A message of the device has claimed a receive at its sender's end before it was pushed, so one is
-// posted for it. Claims are not trusted: a message that finds none waits in its ring until one is
-// posted, and holds up nobody but its sender.
+// A sender claims a receive before it pushes a message, so a receive is posted for each message.
+// Claims are not trusted: a message that finds no receive waits in its ring until one is posted,
+// and holds up only its own sender.
 #include <cerrno>
 #include <cstring>
 
@@ -22,7 +22,7 @@ bool begin(queue_pair& qp, std::uint32_t bytes) noexcept {
   assembly& m = qp.message;
   shared_receive_queue* shared = qp.shared_receives;
   if (xrc_receiver(qp)) [[unlikely]] {
-    // Which queue it is for has been said; what its completion queue has no room for waits.
+    // The sender has named the queue; if its completion queue is full, the message waits.
     shared = qp.selected;
     if (shared == nullptr || (!qp.owner->plays.overruns && full(*shared->cq))) return false;
   }
@@ -53,9 +53,9 @@ void fill(const queue_pair& qp, ibv_wc& wc, ibv_wc_status status) noexcept {
 void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remote) noexcept {
   fill(qp, wc, local);
   qp.message.active = false;
-  qp.closed = true;  // and it stays in the ring: nothing may look as if it had been taken
+  qp.closed = true;  // the message stays in the ring: nothing may look as if it had been taken
   enter_error(qp, remote);
-  // A sender that sleeps or has nothing outstanding learns of it too.
+  // A sender that sleeps or has nothing outstanding gets an event, too.
   if (qp.remote) qp.remote->tell(qp.remote->make(request_kind::refused, peer_qpn(qp), qp.qp_num));
 }
 
@@ -104,7 +104,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
         qp.rx.pop(in);
         continue;
       }
-      // Rubbish, or a message of the direct path before the user has taken over the ring.
+      // A broken message, or one of the direct path before the user has taken over the ring.
       if (in.op != 0 && state_of(qp) != IBV_QPS_ERR) enter_error(qp, IBV_WC_REM_INV_REQ_ERR);
       return false;
     }
@@ -118,7 +118,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       if (m.bytes > m.work.room)
         status = IBV_WC_LOC_LEN_ERR;
       else if (piece > left || (in.data == nullptr && piece > slot_body))
-        status = IBV_WC_LOC_QP_OP_ERR;  // pieces that do not add up: a sender gone mad
+        status = IBV_WC_LOC_QP_OP_ERR;  // the pieces do not add up: the sender is faulty
       else if (piece != 0)
         status = scatter(qp, qp.selected != nullptr ? qp.selected->pd_number : qp.pd_number, m.list,
                          m.work.count, m.offset, from, piece);
@@ -156,7 +156,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       wc.byte_len = total;
     }
     m.active = false;
-    qp.tx.answered();  // what is sent now is likely an answer, and no stream
+    qp.tx.answered();  // the next message sent is likely an answer, not part of a stream
     return true;
   }
 }

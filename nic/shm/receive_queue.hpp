@@ -13,7 +13,8 @@
 
 namespace penstock::nic::shm {
 
-/// A posted receive, taken by a message. The scatter list is copied: its place is posted anew.
+/// A posted receive that a message has taken. Its scatter list is copied, since its place may be
+/// posted to again.
 struct receive_work {
   std::uint64_t wr_id = 0;
   std::uint32_t count = 0;
@@ -37,7 +38,7 @@ class receive_queue {
   // Posting and taking are done under `lock`.
   spin_lock lock;
 
-  /// Appends one. 0, EINVAL (too many pieces) or ENOMEM (full).
+  /// Appends a receive. 0, EINVAL (too many pieces) or ENOMEM (full).
   int post(const ibv_recv_wr& wr) noexcept {
     if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > sges_) return EINVAL;
     if (size() == capacity_) return ENOMEM;
@@ -53,7 +54,7 @@ class receive_queue {
     return 0;
   }
 
-  /// Takes the oldest; its list goes to `list` (room for sges()). False when there is none.
+  /// Takes the oldest receive; its list goes to `list` (room for sges()). False when there is none.
   bool take(receive_work& w, ibv_sge* list) noexcept {
     if (head_ == tail_) return false;
     w = works_[head_ & mask_];
@@ -63,7 +64,7 @@ class receive_queue {
     return true;
   }
   void clear() noexcept { head_ = tail_; }
-  /// Nothing is known of the receives any more: no message certainly fits.
+  /// Makes floor() 0, since posted receives may no longer be valid: no message is certain to fit.
   void doubt() noexcept { floor_ = 0; }
 
   [[nodiscard]] std::uint32_t size() const noexcept {
@@ -72,7 +73,7 @@ class receive_queue {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::uint32_t sges() const noexcept { return sges_; }
   [[nodiscard]] std::uint64_t posted() const noexcept { return tail_; }
-  /// Room of the smallest receive ever posted: a message that fits it fits any.
+  /// Size of the smallest receive ever posted: a message that fits it fits every receive.
   [[nodiscard]] std::uint32_t floor() const noexcept { return floor_; }
 
  private:

@@ -57,7 +57,7 @@ int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexce
       return ::madvise(page, page_bytes(), advice) == 0 ? 0 : errno;
     };
     int e = populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-    // EINVAL is a mapping without that right, but also a kernel before 5.14, or a device's memory.
+    // EINVAL means a mapping without that right, a kernel before 5.14, or a device's memory.
     if (e == EINVAL) e = writable && populate(MADV_POPULATE_READ) == 0 ? EFAULT : 0;
     if (e != 0) return e == ENOMEM ? EFAULT : e;
   }
@@ -99,16 +99,16 @@ int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept 
   constexpr int known = IBV_ACCESS_LOCAL_WRITE | remote_rights | IBV_ACCESS_HUGETLB |
                         IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND;
   if ((access & ~(known | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EOPNOTSUPP;
-  // Remote writers write locally in the end.
+  // A remote write is in the end a local one.
   const bool remote_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (remote_write && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;
   if (bytes == 0 || address + bytes < address) return EINVAL;
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;  // it need not be there yet
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;  // the memory need not exist yet
   return check_mapped(address, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
 }
 
-/// Moves the memory where peers can map it. What is paged on demand may be replaced by the program
-/// at any time, and stays where it is.
+/// Moves the memory to a place that peers can map. Memory that is paged on demand stays where it
+/// is, since the program may replace it at any time.
 moved_memory::hold move(const context& c, std::uint64_t address, std::size_t bytes,
                         int access) noexcept {
   const bool reached = (access & (remote_rights | IBV_ACCESS_MW_BIND)) != 0;
@@ -116,7 +116,7 @@ moved_memory::hold move(const context& c, std::uint64_t address, std::size_t byt
   return moved_memory::take(address, bytes);
 }
 
-/// Enters mr's memory and rights under that key, here and for peers.
+/// Enters mr's memory and rights under that key, for this process and for peers.
 void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
   const std::uint32_t i = mr.handle;
   auto& mine = c.regions.at(i);
@@ -145,7 +145,7 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
   mr.lkey = mr.rkey = key;
 }
 
-/// Its key is no longer valid, and when this returns no peer touches its memory.
+/// Invalidates the region's key; when this returns no peer touches its memory.
 void hide(context& c, memory_region& mr) noexcept {
   const std::uint32_t i = mr.handle;
   c.regions.at(i).key.store(0, std::memory_order_release);
@@ -177,7 +177,7 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   mr->length = bytes;
   mr->handle = static_cast<std::uint32_t>(index);
   mr->access = access;
-  // The last generation lies where only the owner of a free entry looks: in the private length.
+  // The last generation is kept in the private length, which only the owner of a free entry reads.
   show(c, *mr,
        next_key(mr->handle, c.regions.at(mr->handle).length.load(std::memory_order_relaxed)));
   pd.users.fetch_add(1, std::memory_order_relaxed);
@@ -188,8 +188,8 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
 
 namespace {
 
-/// Receives that are posted may name memory that is no longer theirs. Whether a message fits one is
-/// not certain any more: its sender waits until it has been placed.
+/// Posted receives may name memory that is no longer theirs, so it is uncertain whether a message
+/// fits one. A sender therefore waits until its message has been placed.
 void doubt_receives(context& c) noexcept {
   const std::lock_guard guard(c.objects);
   const auto doubt = [](auto& queue, auto& shown) {
@@ -233,7 +233,7 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
   mr.access = access;
   mr.addr = addr;
   mr.length = bytes;
-  // What was moved stays so while the memory is the same.
+  // Moved memory stays moved while the region keeps its memory.
   if (other_memory || !before.held) mr.moved = move(c, address, bytes, access);
   if (other_memory) moved_memory::let_go(before, last_address, last_bytes);
   if (other_pd) {
@@ -267,7 +267,8 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
                             to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0
                       ? 0
                       : errno;
-    // Advice is kept where it can be; memory that is not there is an error all the same.
+    // Advice is followed where that is possible; memory that does not exist is an error all the
+    // same.
     if (e == ENOMEM || e == EFAULT) return EFAULT;
   }
   return 0;
@@ -291,7 +292,7 @@ int dereg_mr(ibv_mr* handle) {
 
 void declare_shared(void* addr, std::size_t bytes, int fd, std::uint64_t offset) {
   const auto address = reinterpret_cast<std::uint64_t>(addr);
-  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);  // the caller may close his
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);  // the caller may close its own descriptor
   if (own < 0) return;
   auto& p = parts();
   const std::lock_guard guard(p.lock);

@@ -23,12 +23,13 @@ struct protection_domain : ibv_pd {
 };
 inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protection_domain*>(p); }
 
-/// What reg_mr hands out. libibverbs reads, behind ibv_mr, what kind it is and how it is accessed.
+/// What reg_mr hands out. libibverbs reads, behind ibv_mr, the kind of the region and its access
+/// rights.
 struct memory_region : ibv_mr {
   std::int32_t kind = 0;  ///< 0: ordinary memory
   std::int32_t access = 0;
   moved_memory::hold moved;               ///< see context::moves_memory
-  std::atomic<std::uint32_t> windows{0};  ///< that are bound to it
+  std::atomic<std::uint32_t> windows{0};  ///< how many windows are bound to it
 };
 
 /// A part of memory that maps a file, so that peers may map it too.
@@ -39,14 +40,14 @@ struct shared_part {
 
 struct memory_window;
 
-/// The private table behind lkeys and rkeys. A key is 6 bits of a generation, 18 of an index, 8 of
-/// the generation, which are the user's in the key of a window; and never 0.
+/// The private table behind lkeys and rkeys. A key has 6 bits of a generation, 18 of an index and 8
+/// more of the generation; in the key of a window these 8 are the user's. A key is never 0.
 class region_table {
  public:
   struct region {
     std::atomic<std::uint32_t> key{0}, pd{0}, access{0};
     std::atomic<std::uint64_t> address{0}, length{0};
-    std::atomic<bool> moved{false};     ///< it lies in moved_memory's file
+    std::atomic<bool> moved{false};     ///< the region lies in moved_memory's file
     std::atomic<std::uint32_t> qpn{0};  ///< of a window: the only QP that it is open to, or 0
     memory_window* window = nullptr;    ///< whose entry this is, under context::windows; or null
   };
@@ -59,7 +60,7 @@ class region_table {
   static constexpr std::uint32_t key_of(std::uint32_t index, std::uint32_t generation) noexcept {
     return (generation >> 8) << 26 | index << 8 | (generation & 0xff);
   }
-  /// Said of regions, never of windows, in `access`: it serves as an lkey.
+  /// A bit of `access` that regions have and windows do not: the key serves as an lkey.
   static constexpr std::uint32_t local_use = 1u << 30;
 
   region_table();
@@ -86,28 +87,29 @@ class region_table {
   region* regions_ = nullptr;  // max_mrs entries, touched as used
 };
 
-/// The next key of an entry, which is none of its last 16,382.
+/// The next key of an entry; it differs from the entry's last 16,382 keys.
 std::uint32_t next_key(std::uint32_t index, std::uint64_t last_generation) noexcept;
 
-/// The declared file behind [address, address + bytes), if it is one part (see declare_shared).
+/// The declared file behind [address, address + bytes), if one part holds all of it
+/// (declare_shared).
 std::optional<shared_part> find_shared(std::uint64_t address, std::uint64_t bytes);
 
-/// Registered memory must exist, as on an adapter, which pins it: every page mapped (looked up
-/// without touching it), the ends accessible in the way that is asked for. 0 or an errno.
+/// Registered memory must exist, as on an adapter, which pins it. Every page must be mapped (this
+/// is checked without touching it), and the ends must be accessible in the way that is asked for. 0
+/// or an errno.
 int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexcept;
 
-/// Waits until no peer is in the middle of an access under rkey, whose table entry is invalid
-/// already.
+/// Waits until no peer is in the middle of an access by rkey, whose table entry is invalid already.
 void wait_untouched(context& c, std::uint32_t rkey) noexcept;
 
 ibv_pd* alloc_pd(ibv_context*);
 int dealloc_pd(ibv_pd*);
 ibv_mr* reg_mr(ibv_pd*, void* addr, std::size_t bytes, int access);
 int dereg_mr(ibv_mr*);
-/// Other rights, other memory, another domain, under the same keys. What was allowed before is as
-/// after dereg_mr. With other memory or domain, messages to receives of the context complete at
-/// their senders only when they have been placed: what is posted may no longer be right. An error,
-/// also in errno, leaves the region as it was.
+/// Gives a region other rights, other memory or another domain under the same keys. Rights that are
+/// taken away are gone as after dereg_mr. With other memory or another domain, messages to receives
+/// of the context complete at their senders only when they have been placed, since posted receives
+/// may no longer be valid. An error, also in errno, leaves the region as it was.
 int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* addr, std::size_t bytes, int access);
 int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*, std::uint32_t count);
 

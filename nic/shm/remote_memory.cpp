@@ -19,8 +19,8 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// Maps the part of a file that the peer named. Null if it is not safe: an unsealed file could be
-/// cut short under us.
+/// Maps the part of a file that the peer named. Null if that is not safe: an unsealed file could be
+/// cut short while we use it.
 std::shared_ptr<peer::mapping> map_file(int fd, const reply& a, std::uint64_t address) noexcept {
   struct stat st {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
@@ -42,8 +42,9 @@ std::shared_ptr<peer::mapping> map_file(int fd, const reply& a, std::uint64_t ad
   return m;
 }
 
-/// Opens the peer's memory, once. The descriptor stays with that process: a recycled pid is not
-/// hit; the proof says that the pid was his when it was opened.
+/// Opens the peer's memory, once. The descriptor stays with that process, so a process that gets
+/// the same pid later is never reached. The proof shows that the pid was the peer's when it was
+/// opened.
 int open_memory(peer& p) noexcept {
   const std::lock_guard guard(p.ways);
   if (p.tried_file) return p.memory_fd;
@@ -79,7 +80,7 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
   peer& p = *qp.remote;
   const std::lock_guard guard(p.ways);
   const auto* shown = p.entry<mr_entry>(table::mr, region_table::index_of(rkey));
-  // The region may have been registered again, with other memory; while we touch it it stays.
+  // The region may have been registered again with other memory; it stays while we touch it.
   const std::uint32_t epoch = shown != nullptr ? shown->epoch.load(std::memory_order_relaxed) : 0;
   if (const auto known = p.mappings.find(rkey); known != p.mappings.end()) {
     if (known->second.epoch == epoch) return known->second.at;
@@ -94,10 +95,11 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
     const int e = p.ask(q, nullptr, 0, a, nullptr, 0, &fd);
     if (e == 0 && a.error == 0 && fd >= 0) m = map_file(fd, a, a.proof.high);
     if (fd >= 0) ::close(fd);
-    // It has not said no: it is stopped, say, and can be asked again, or it has ended.
+    // The peer has not refused: it may be stopped, and can be asked again, or it has ended.
     if (e != 0) return errno = e == ETIMEDOUT ? e : ESRCH, nullptr;
   }
-  // Regions that are gone make room. Whoever still copies holds the mapping itself.
+  // Mappings of regions that are gone are dropped. A thread that still copies holds the mapping
+  // itself.
   std::erase_if(p.mappings, [&](const auto& old) {
     const auto* e = p.entry<mr_entry>(table::mr, region_table::index_of(old.first));
     return e == nullptr || e->key.load(std::memory_order_relaxed) != old.first;
@@ -159,8 +161,8 @@ int copy_remote(ibv_qp* handle, std::uint64_t addr, void* local, std::size_t byt
     p = qp.remote;
   }
   if (!p || p->dead.load(std::memory_order_relaxed)) return ESRCH;
-  // The file proves, once, that the number is the peer's; the descriptor of its process, each time,
-  // that it still is: numbers are given again only after that has ended.
+  // The memory file proves, once, that the pid is the peer's. The pidfd proves, each time, that it
+  // still is: a pid is reused only after its process has ended.
   if (open_memory(*p) < 0 || p->process < 0) return EPERM;
   auto* at = static_cast<std::byte*>(local);
   while (bytes != 0) {
@@ -177,7 +179,7 @@ int copy_remote(ibv_qp* handle, std::uint64_t addr, void* local, std::size_t byt
 }
 
 void admit_peers() noexcept {
-  // EINVAL where there is no Yama: nothing is forbidden then.
+  // EINVAL where there is no Yama, which then forbids nothing.
   (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 

@@ -1,5 +1,5 @@
-// Reaching a peer's registered memory: mapped where a file lies behind it, else through its
-// /proc/PID/mem, else by the peer's service thread.
+// Reaching a peer's registered memory: by a mapping where a file lies behind it, else through the
+// peer's /proc/PID/mem, else by the peer's service thread.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What a ring does seldom: it turns, grows longer or shorter, and its memory comes and goes.
+// What a ring does seldom: it turns, it grows longer or shorter, its memory is taken and given
+// back.
 #include "nic/shm/ring.hpp"
 
 #include <sys/mman.h>
@@ -33,7 +34,7 @@ bool take_pages(std::byte* begin, std::byte* end) noexcept {
   int r;
   do r = ::madvise(begin, static_cast<std::size_t>(end - begin), MADV_POPULATE_WRITE);
   while (r != 0 && errno == EINTR);
-  // Another error is of a kernel that cannot: they come when they are touched.
+  // Any other error means that the kernel lacks the call; the pages come when they are touched.
   return r == 0 || (errno != ENOMEM && errno != EFAULT);
 }
 
@@ -47,7 +48,7 @@ void give_back_pages(std::byte* begin, std::byte* end) noexcept {
 
 ring_length ring_length::holding(std::uint32_t slots, std::uint32_t data,
                                  const ring_geometry& g) noexcept {
-  // Whole pages, less what stands in front of the first slot, and the mark's own slot.
+  // Whole pages, less the header in front of the first slot, and less the mark's own slot.
   const std::uint64_t page = page_bytes();
   const std::uint64_t slot_bytes =
       up(sizeof(ring_shared) + (std::uint64_t{slots} + 1) * sizeof(ring_slot), page);
@@ -76,7 +77,7 @@ std::size_t ring_length::memory(const ring_geometry& g) const noexcept {
 
 // ---- the producer ----
 
-// What goes to tail_ is a mark; there is a slot for it.
+// Writes a mark at tail_; a slot for it is free.
 void ring_tx::mark(turn_mark t) noexcept {
   ring_slot& s = m_.slots[tail_ & mask_];
   s.header = t.encode();
@@ -95,7 +96,7 @@ void ring_tx::mark(turn_mark t) noexcept {
 
 void ring_tx::turn(bool data) noexcept { mark({.slots = tail_ == turn_at_, .data = data}); }
 
-// Before a push of so many data bytes, for which there is room: all is where put() wants it.
+// Called before a push of data_bytes, for which there is room: afterwards put() finds all it needs.
 void ring_tx::prepare_slow(std::uint32_t data_bytes) noexcept {
   if (data_bytes != 0) {
     const std::uint64_t used = data_tail_ & (m_.geometry.data_bytes - 1);
@@ -103,7 +104,7 @@ void ring_tx::prepare_slow(std::uint32_t data_bytes) noexcept {
       turn(true);
     } else if (const std::uint64_t end = std::min<std::uint64_t>(used + data_bytes, length_.data);
                end > data_ready_) {
-      // A little more than is wanted now, so that this is seldom.
+      // A little more than is needed now, so that this happens seldom.
       constexpr std::uint64_t step = 8 * 1024;
       const auto ready =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(up(end, step), length_.data));
@@ -115,8 +116,8 @@ void ring_tx::prepare_slow(std::uint32_t data_bytes) noexcept {
   if (tail_ == turn_at_) turn(false);
 }
 
-// There is no room for a message: the mark before it goes ahead, since a consumer tells how far it
-// is at latest when it passes one.
+// Called when there is no room for a message: writes the mark that would precede it now, since a
+// consumer publishes its counters when it passes a mark, if not before.
 bool ring_tx::turn_early(std::uint32_t data) noexcept {
   const bool data_turn =
       turns_for(data) && data <= length_.data && (data_tail_ & (m_.geometry.data_bytes - 1)) != 0;
@@ -177,8 +178,9 @@ bool ring_rx::follow() noexcept {
     data_tell_ = std::max(data_lap_ / 8, 1u);
     data_head_ = up(data_head_, g.data_bytes);
   }
-  // The producer learns that it may use more (R-d) when this mark has been passed: so what is not
-  // used goes first. Who watches a ring is not misled: what it has not seen taken is there.
+  // Passing this mark tells the producer that it may use more (R-d), so the unused memory is given
+  // back before that. A thread that checks the ring is not misled: the messages that it does not
+  // yet see taken are still there.
   if (t.shorter) {
     auto* const slots = reinterpret_cast<std::byte*>(m_.slots);
     std::byte* const behind = slots + (t.length + std::size_t{1}) * sizeof(ring_slot);

@@ -1,27 +1,27 @@
 // One direction of a connected pair of queue pairs on one host: a single-producer single-consumer
 // ring in shared memory. The shared-memory device builds SEND and RECV on it; the engine's direct
-// path pushes and pops messages here without a work request. Not here: who owns the memory, who may
-// produce.
+// path pushes and pops messages here without a work request. Who owns the memory, and which thread
+// may produce, is decided elsewhere.
 //
 //   consumer's line     producer's line    slots: 64 bytes each             data: a byte ring
 //   +----------------+  +--------------+  +-----------------------------+  +--------------------+
 //   | head data_head |  | state        |  | state header body[48]       |  | payload over 48 B  |
 //   +----------------+  +--------------+  +-----------------------------+  +--------------------+
 //
-// A message is one slot; what does not fit its body lies in the data ring, in one piece. Both sides
-// compute where from the lengths alone (ring_span), so no offset crosses. How much of that memory
-// is used is the producer's choice: ring_turn.hpp.
+// A message is one slot; the bytes that do not fit its body lie in the data ring, in one piece.
+// Both sides compute from the lengths alone where that is (ring_span), so no offset crosses. The
+// producer chooses how much of the memory is used: see ring_turn.hpp.
 //
-// Who with whom: one thread at a time produces, one consumes; they need nothing of each other.
+// Threads: one at a time produces, one consumes; the two need nothing of each other.
 // Invariants: (R-a) slot i of lap n is written only after head has passed it in lap n-1;
 //   (R-b) a slot is read only when its state names its position + 1; (R-c) data bytes are reused
 //   only after data_head has passed them; (R-d) what a mark has given up is used again only after
 //   head has passed the mark. Effect: a push happens at R1, a pop at A1; room is given back at R2.
-// Full: try_push answers false, nothing is written. Death: a producer that dies before R1 leaves
-// the
-//   slot unseen; a consumer that dies leaves the ring full. Either side may write rubbish: lengths,
-//   positions and states from the other side are checked or masked before use, and what each side
-//   knows better it finds written over (mend, credible, intact, refusals).
+// Full: try_push answers false, and nothing is written.
+// Death: a producer that dies before R1 leaves the slot unseen; a consumer that dies leaves a full
+//   ring. Either side may write rubbish. So lengths, positions and states from the other side are
+//   checked or masked before use, and each side notices when the other one overwrites what only the
+//   first may write (mend, credible, intact, refusals).
 // Cost: a push or pop is no RMW, no fence on x86; one line moves for up to 48 bytes of body. The
 //   consumer's line moves once in an eighth of a lap.
 #pragma once
@@ -42,7 +42,7 @@ namespace penstock::nic::shm {
 /// How many slots ahead of a push a line is fetched for writing: far enough that a consumer that
 /// has caught up does not look there.
 inline constexpr std::uint64_t write_ahead = 8;
-/// From how many pushes on that nothing has answered this is done.
+/// After this many pushes that no message has answered, lines are fetched ahead.
 inline constexpr std::uint32_t stream_pushes = 4;
 /// How many lines of data are fetched ahead behind a message that has some, in a stream or not.
 inline constexpr std::uint64_t data_ahead = 2;
@@ -51,7 +51,7 @@ inline constexpr std::uint64_t data_ahead = 2;
 class ring_tx {
  public:
   ring_tx() = default;
-  /// As long as the memory allows, or shorter.
+  /// A ring as long as its memory allows, or of length l.
   explicit ring_tx(ring_memory m) noexcept : ring_tx(m, ring_length::all(m.geometry)) {}
   ring_tx(ring_memory m, ring_length l) noexcept
       : m_(m),
@@ -59,7 +59,7 @@ class ring_tx {
         turn_at_(l.slots < m.geometry.slots ? l.slots : never),
         length_(l) {}
   ring_tx(const ring_tx&) = default;
-  /// Becomes another ring's view; answered() may be called meanwhile.
+  /// Becomes another ring's view; another thread may call answered() meanwhile.
   ring_tx& operator=(const ring_tx& o) noexcept {
     m_ = o.m_;
     mask_ = o.mask_;
@@ -85,13 +85,13 @@ class ring_tx {
            (turn_early(data) && fits(messages, data));
   }
 
-  /// Data bytes that `pieces` of `piece` bytes may take, whatever their order: each takes whole
+  /// The most data bytes that `pieces` of `piece` bytes use, whatever their order: each takes whole
   /// lines, and one of them may have to skip the end of the ring.
   static constexpr std::uint32_t worst(std::uint32_t pieces, std::uint32_t piece) noexcept {
     return (pieces + 1) * ((piece + cache_line - 1) & ~(std::uint32_t{cache_line} - 1));
   }
-  /// True if `messages` slots are free, and so many data bytes, by worst(); in a ring whose data
-  /// are as long as can be, or none.
+  /// True if `messages` slots and `data` bytes (computed by worst()) are free. Only for a ring
+  /// whose data part has its full length or none.
   [[nodiscard]] bool has_room_for(std::uint32_t messages, std::uint32_t data) noexcept {
     const auto enough = [&] {
       return slots_fit(messages) && data_tail_ + data - data_head_ <= length_.data;
@@ -99,8 +99,8 @@ class ring_tx {
     return enough() || (refresh(), enough());
   }
 
-  /// Pushes one message; fill(body, data) writes it, at most slot_body and data_bytes bytes.
-  /// False, and nothing written, when the ring is full. data_bytes at most geometry.longest().
+  /// Pushes one message; fill(body, data) writes it, at most slot_body and data_bytes bytes. When
+  /// the ring is full, answers false and writes nothing. data_bytes is at most geometry.longest().
   template <class Fill>
   [[nodiscard]] bool try_push(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes,
                               Fill&& fill) noexcept {
@@ -109,7 +109,7 @@ class ring_tx {
     push(op, header, data_bytes, fill);
     return true;
   }
-  /// try_push() by who knows that there is room.
+  /// try_push() for a caller that knows that there is room.
   template <class Fill>
   void push(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes, Fill&& fill) noexcept {
     if (tail_ == turn_at_ || (data_bytes != 0 && !is_ready(data_bytes))) [[unlikely]]
@@ -130,11 +130,11 @@ class ring_tx {
     stop_ = tail_ + granted;
     return granted;
   }
-  /// Takes back what push_allowed() has not used: how many messages.
+  /// Ends what allow() began; answers how many messages it allowed that were not pushed.
   std::uint32_t recall() noexcept {
     return static_cast<std::uint32_t>(std::exchange(stop_, tail_) - tail_);
   }
-  /// Pushes a message of words (copy_words) if allow() has left one; false: not allowed.
+  /// Pushes a message of words (copy_words) if allow() still permits one; answers false otherwise.
   [[nodiscard]] bool push_allowed(std::uint8_t op, std::uint64_t header, const std::uint32_t* words,
                                   unsigned n) noexcept {
     if (tail_ == stop_) [[unlikely]]
@@ -142,7 +142,7 @@ class ring_tx {
     put_words(op, header, words, n);
     return true;
   }
-  /// The same with data; false, too, when no room is known for them.
+  /// The same with data; answers false, too, when no room for them is known.
   template <class Fill>
   [[nodiscard]] bool push_allowed(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes,
                                   Fill&& fill) noexcept {
@@ -160,12 +160,13 @@ class ring_tx {
     stop_ = tail_;
   }
 
-  /// Uses so much from now on, where it is more than before. False: not yet, the consumer has not
-  /// passed the last mark that made it shorter; or there is no memory. No push is allowed then.
+  /// Uses the length `to` from now on, where it is more than before. False: the consumer has not
+  /// yet passed the last mark that made the ring shorter, or there is no memory. Not to be called
+  /// while allow() still permits a push.
   bool lengthen(ring_length to) noexcept;
-  /// Uses no more than that, and goes on at the beginning. False: not now, since there is no room
-  /// for a mark, or a push is allowed, or the last such mark has not been passed. Everything that
-  /// has_room() said before no longer holds.
+  /// Uses no more than `to` from now on, and goes on at the beginning. False: there is no room for
+  /// a mark now, or allow() still permits a push, or the consumer has not passed the last such
+  /// mark. What has_room() answered before no longer holds.
   bool shorten(ring_length to) noexcept;
   [[nodiscard]] ring_length length() const noexcept { return length_; }
 
@@ -176,13 +177,13 @@ class ring_tx {
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
   /// True when the consumer has taken all that was pushed and has said so.
   [[nodiscard]] bool drained() noexcept { return refresh(), head_ == tail_; }
-  /// Messages pushed so far; more, for a moment, when the ring turns. Any thread.
+  /// Messages pushed so far; for a moment more than that when the ring turns. Any thread.
   [[nodiscard]] std::uint64_t pushed() noexcept {
     // A10 skip  load-acquire skipped_  <- R10: tail_ is never older
     const std::uint64_t skipped = std::atomic_ref(skipped_).load(std::memory_order_acquire);
     return position() - skipped;
   }
-  /// Where the next message goes: grows with each. Any thread.
+  /// Position of the next message; it grows with each. Any thread.
   [[nodiscard]] std::uint64_t position() noexcept {
     return std::atomic_ref(tail_).load(std::memory_order_relaxed);
   }
@@ -192,13 +193,13 @@ class ring_tx {
   }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
-  /// Most messages that were in the ring when the producer looked what the consumer has taken,
-  /// which it does once a lap at least. Any thread.
+  /// The most messages that were in the ring when the producer read the consumer's counters, which
+  /// it does once a lap at least. Any thread.
   [[nodiscard]] std::uint64_t most() noexcept {
     return std::atomic_ref(most_).load(std::memory_order_relaxed);
   }
 
-  /// How often a counter of the consumer's was one that cannot be. Any thread.
+  /// How often a counter of the consumer had an impossible value. Any thread.
   [[nodiscard]] std::uint32_t refusals() noexcept {
     return std::atomic_ref(refusals_).load(std::memory_order_relaxed);
   }
@@ -235,11 +236,12 @@ class ring_tx {
   void turn(bool data) noexcept;
   [[gnu::noinline]] void prepare_slow(std::uint32_t data_bytes) noexcept;
   [[gnu::noinline]] bool turn_early(std::uint32_t data) noexcept;
-  // So many data bytes go where memory surely is, and the ring does not turn for them.
+  // The next `data` bytes go where there is memory for certain, and the ring does not turn for
+  // them.
   [[nodiscard]] bool is_ready(std::uint32_t data) const noexcept {
     return (data_tail_ & (m_.geometry.data_bytes - 1)) + data <= data_ready_;
   }
-  // Before so many data bytes comes a mark.
+  // A mark has to come before the next `data` bytes.
   [[nodiscard]] bool turns_for(std::uint32_t data) const noexcept {
     return length_.data < m_.geometry.data_bytes && data != 0 &&
            (data_tail_ & (m_.geometry.data_bytes - 1)) + data > length_.data;
@@ -247,7 +249,7 @@ class ring_tx {
   [[nodiscard]] bool spans_free(std::uint64_t from, std::uint32_t data) const noexcept {
     return ring_span(from, data, m_.geometry.data_bytes).end - data_head_ <= m_.geometry.data_bytes;
   }
-  // n slots are free, and the mark's if the ring turns before.
+  // n slots are free, and one for the mark if the ring turns before them.
   [[nodiscard]] bool slots_fit(std::uint32_t n) const noexcept {
     const std::uint64_t left = turn_at_ - tail_;
     if (n <= left) [[likely]]
@@ -255,8 +257,8 @@ class ring_tx {
     return n - left <= length_.slots &&
            (tail_ | mask_) + 1 + (n - left) - head_ <= m_.geometry.slots;
   }
-  // Writes a message into the next slot, which is free. Part of its caller, so that what fill knows
-  // stays in registers.
+  // Writes a message into the next slot, which is free. It is inlined, so that the values that fill
+  // uses stay in registers.
   template <class Fill>
   [[gnu::always_inline]] void put(std::uint8_t op, std::uint64_t header, std::uint32_t data_bytes,
                                   Fill&& fill) noexcept {

@@ -19,7 +19,7 @@ struct alignas(cache_line) ring_slot {
   /// position + 1 when filled, in the low half; data bytes << 8 | operation in the high half. One
   /// word, so that a push is few stores: they queue up behind lines that are on their way.
   std::atomic<std::uint64_t> state;
-  std::uint64_t header;  ///< what the operation makes of it
+  std::uint64_t header;  ///< each operation gives it its own meaning
   std::byte body[slot_body];
 
   static constexpr std::uint64_t filled(std::uint64_t position, std::uint32_t data_bytes,
@@ -81,21 +81,21 @@ struct ring_geometry {
 static_assert(ring_geometry{}.longest() >= limits::longest_message &&
               ring_geometry{}.longest() < 1u << 24);  // a slot's state has 24 bits for it
 
-/// How much of a ring is used: slots but for the one of the mark, where they are fewer than all;
-/// data bytes. In whole pages of the kernel.
+/// How much of a ring is used, in whole pages of the kernel: data bytes, and slots. The slot of the
+/// mark is not counted among them, if they are fewer than all.
 struct ring_length {
   std::uint32_t slots = 0, data = 0;
-  /// The least that holds so many slots and data bytes in use.
+  /// The shortest length that holds `slots` slots and `data` data bytes.
   static ring_length holding(std::uint32_t slots, std::uint32_t data,
                              const ring_geometry& g = {}) noexcept;
   static constexpr ring_length all(const ring_geometry& g = {}) noexcept {
     return {g.slots, g.data_bytes};
   }
-  /// Bytes of memory.
+  /// Bytes of memory that a ring of this length uses.
   [[nodiscard]] std::size_t memory(const ring_geometry& g = {}) const noexcept;
 };
 
-/// Where n data bytes go when the data position is at: never across the end of the ring.
+/// Where n data bytes go when the data position is `at`: never across the end of the ring.
 struct ring_span {
   std::uint64_t begin, end;
   constexpr ring_span(std::uint64_t at, std::uint32_t n, std::uint32_t size) noexcept {

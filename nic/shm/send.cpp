@@ -1,5 +1,5 @@
-// The sending side of an RC QP: claiming a receive at the peer, pushing a message into its ring,
-// and when that counts as done.
+// The sending side of an RC QP: it claims a receive at the peer and pushes a message into the
+// peer's ring; and when a send completes.
 //
 // When a SEND completes. It has completed once (a) one of the peer's posted receives was claimed
 // for it, (b) it certainly fits that receive, (c) all of it lies in the peer's ring, and (d) the
@@ -29,7 +29,8 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// How many attempts to claim a receive lie between two looks at what the peer has posted.
+/// How many attempts to claim a receive lie between two looks at the peer's count of posted
+/// receives.
 constexpr std::uint32_t looks_apart = 8;
 
 /// The responder's minimum RNR timer code in nanoseconds (the specification's table).
@@ -64,7 +65,7 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
       std::max(rnr_timer_ns(qp.to.remote->min_rnr_timer.load(std::memory_order_relaxed)),
                qp.owner->play != nullptr ? qp.owner->play->plan.rnr_ns : 0);
   if (w.deadline != 0 && !w.unreachable && now < w.deadline) return outcome::wait;
-  if (qp.to.srq == nullptr && qp.to.rest != looks_apart) {  // it has not looked; the next one does
+  if (qp.to.srq == nullptr && qp.to.rest != looks_apart) {  // not looked yet; the next attempt does
     qp.to.rest = 0;
     return outcome::wait;
   }
@@ -82,13 +83,13 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   return outcome::wait;
 }
 
-/// waiting: the request has been told to wait already.
+/// `waiting`: the request has already found no receive.
 bool claim(queue_pair& qp, bool waiting) noexcept {
   link& l = qp.to;
   if (l.srq == nullptr) {
     if (l.claimed == l.posted) {
-      // Each look takes the line from the peer, who writes it for each receive: a sender that is
-      // ahead looks now and then, and finds several.
+      // Each look takes the line away from the peer, which writes it for each receive. A sender
+      // that is ahead looks now and then, and finds several new receives at once.
       if (waiting && l.rest != 0) return --l.rest, false;
       // P2 refresh  load-acquire posted  <- P1
       l.posted = l.remote->posted.load(std::memory_order_acquire);
@@ -103,9 +104,9 @@ bool claim(queue_pair& qp, bool waiting) noexcept {
   }
   std::int64_t n = l.srq->available.load(std::memory_order_relaxed);
   if (n <= 0) return false;
-  // Said before it is done: if we die in between, the owner returns one claim too many, and a
-  // message may wait in its ring for a receive. The other way round a receive would be lost for
-  // ever.
+  // The count is published before the claim. If we die in between, the owner returns one claim too
+  // many, and a message may wait in its ring for a receive. In the other order a receive would be
+  // lost for ever.
   qp.shown->claims.store(++l.srq_claims, std::memory_order_relaxed);
   light_fence();  // F2: a peer that goes away (F1) counts this claim, or we see that it has gone
   if (l.remote->life.load(std::memory_order_relaxed) != l.ready) n = 0;
@@ -121,7 +122,7 @@ bool claim(queue_pair& qp, bool waiting) noexcept {
   return false;
 }
 
-/// XRC: which queue the message is for. False when the ring is full.
+/// XRC: tells the peer which queue the message is for. False when the ring is full.
 bool push_selection(queue_pair& qp, send_work& w) noexcept {
   if (w.datagram_qkey == 0 &&
       qp.tx.try_push(kind_select, w.datagram_qpn, 0, [](std::byte*, std::byte*) {}))
@@ -129,7 +130,7 @@ bool push_selection(queue_pair& qp, send_work& w) noexcept {
   return w.datagram_qkey != 0;
 }
 
-/// XRC: claims are made from the queue that the request names.
+/// XRC: makes claims come from the queue that the request names.
 bool turn_to_queue(queue_pair& qp, const send_work& w) noexcept {
   auto* e = qp.remote->entry<srq_entry>(table::srq, w.datagram_qpn - 1);
   if (e == nullptr || e->domain.load(std::memory_order_acquire) == 0 ||
@@ -140,7 +141,7 @@ bool turn_to_queue(queue_pair& qp, const send_work& w) noexcept {
   return true;
 }
 
-/// Pushes what is left of the message. False when the ring is full.
+/// Pushes the rest of the message. False when the ring is full.
 bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
   const std::uint64_t header = message_header(w.bytes, w.imm);
   if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
@@ -256,7 +257,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
   }
   if (w.at == stage::claimed) {
     const bool no_bytes = w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;  // they have been written
-    // What closes a window is done when it has been closed.
+    // A SEND that closes a window completes when the window is closed.
     const bool closes = w.opcode == IBV_WR_SEND_WITH_INV;
     const bool fits = no_bytes || unanswered(qp) || (w.bytes <= qp.to.floor && !closes);
     std::uint8_t op = no_bytes ? kind_write_imm : closes ? kind_send_inv : kind_send;
@@ -303,7 +304,7 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (life != l.ready) [[unlikely]] {
     const std::uint32_t nak = l.remote->nak.load(std::memory_order_relaxed);
     const bool broke = (life >> 8) == (l.ready >> 8) && nak != 0 && nak <= IBV_WC_GENERAL_ERR;
-    // It took the message before it went.
+    // The peer took the message before it went.
     if (unanswered(qp) || (w.at == stage::pushed && qp.tx.passed(w.position))) return outcome::done;
     if (!broke) return unreachable(qp, w, why);
     *why = static_cast<ibv_wc_status>(nak);

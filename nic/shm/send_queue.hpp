@@ -75,7 +75,7 @@ class send_queue {
     // Q1 slots  acquire released  <- Q2
     return posted_ - released_.load(std::memory_order_acquire) >= capacity_;
   }
-  /// True if so many requests find a slot.
+  /// True if `requests` requests find a slot.
   [[nodiscard]] bool has_room(std::uint64_t requests) const noexcept {
     // Q1 slots  acquire released  <- Q2
     return posted_ - released_.load(std::memory_order_acquire) + requests <= capacity_;
@@ -85,7 +85,7 @@ class send_queue {
   [[nodiscard]] std::uint32_t sges() const noexcept { return sges_; }
   [[nodiscard]] std::uint32_t inline_room() const noexcept { return inline_; }
 
-  /// Work done at once, nothing before it waiting: takes its slot number.
+  /// Takes the slot number of work that is done at once; nothing waits before it.
   std::uint64_t pass() noexcept { return finished_ = ++posted_; }
 
   /// Stores work for later, with its scatter list or, when inline, its bytes.
@@ -106,11 +106,11 @@ class send_queue {
     kept.list = list;
   }
   [[nodiscard]] send_work& oldest() noexcept { return works_[finished_ & mask_]; }
-  /// The oldest is finished; its slot number (for `frees`).
+  /// Finishes the oldest stored work; answers its slot number (for `frees`).
   std::uint64_t finish() noexcept { return ++finished_; }
 
-  /// A completion of that slot was polled: in order, since all of a QP's sends complete to one
-  /// queue and its lock is held.
+  /// A completion of that slot was polled. Calls come in order, since all of a QP's sends complete
+  /// to one queue, whose lock is held.
   void release(std::uint64_t slot) noexcept {
     // Q2 release  store-release released  -> Q1
     released_.store(slot, std::memory_order_release);

@@ -17,7 +17,7 @@
 
 namespace penstock::nic::shm {
 namespace {
-// What an epoll event is about: the own descriptors, else a visitor's socket.
+// What an epoll event is about: one of our own descriptors, else a visitor's socket.
 constexpr std::uint64_t about_listener = 1, about_stop = 2;
 constexpr std::uint64_t about_visitor = std::uint64_t{1} << 61;
 }  // namespace
@@ -93,7 +93,7 @@ void service_thread::accept_visitors() noexcept {
   }
 }
 
-/// A peer waits that cannot be let in. That may pass; but when it lasts, peers would wait for ever,
+/// A peer waits that cannot be let in. That may pass; but if it lasts, peers would wait for ever,
 /// so the program is told that its device is of no use.
 void service_thread::note_shortage() noexcept {
   constexpr std::uint64_t patience_ns = 2'000'000'000;
@@ -108,7 +108,7 @@ void service_thread::note_shortage() noexcept {
   ::poll(nullptr, 0, 1);
 }
 
-/// Reads the requests that wait. False: the visitor is gone, or talks nonsense.
+/// Reads the requests that wait. False: the visitor is gone, or its requests are malformed.
 bool service_thread::serve(int socket, visitor& v) noexcept {
   for (int i = 0; i < 64; ++i) {
     request q;

@@ -1,5 +1,5 @@
-// The context's service thread: it answers peers (who are you, which file is behind this key, copy
-// this for me). It takes no lock of a queue and never waits for a peer, so that every question of
+// The context's service thread, which answers peers: who are you, which file is behind this key,
+// copy this for me. It takes no lock of a queue and never waits for a peer. So every question of
 // every peer is answered, whatever the programs' threads hold or wait for meanwhile.
 #pragma once
 
@@ -23,7 +23,8 @@ class service_thread {
   /// Binds the context's socket and starts the thread. 0 or an errno.
   int start();
   void stop() noexcept;
-  /// Whether it is at work on memory of that key. After a heavy fence, as of qp_entry::touching.
+  /// Whether the thread is at work on memory of that key. After a heavy fence, as
+  /// qp_entry::touching.
   [[nodiscard]] bool serves(std::uint32_t rkey) const noexcept {
     return serving_.load(std::memory_order_acquire) == rkey;
   }
@@ -48,8 +49,8 @@ class service_thread {
   int epoll_ = -1, listener_ = -1, stop_ = -1;
   std::unordered_map<int, visitor> visitors_;  // the thread's own
   std::unique_ptr<std::byte[]> payload_;       // the thread's own, wire_payload bytes
-  std::uint64_t short_since_ns_ = 0;  // the thread's own: no descriptor is left; 0: there is
-  bool gave_up_ = false;              // the thread's own
+  std::uint64_t short_since_ns_ = 0;           // no descriptor is left since then; 0: some are
+  bool gave_up_ = false;                       // the thread's own
   std::thread thread_;
 };
 

@@ -33,7 +33,8 @@ inline shared_receive_queue& of(ibv_srq* s) noexcept {
   return *static_cast<shared_receive_queue*>(s);
 }
 
-/// Takes the oldest receive; raises the limit event when few are left. False when there is none.
+/// Takes the oldest receive; raises the limit event when fewer than the limit are left. False when
+/// there is none.
 bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept;
 
 int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);

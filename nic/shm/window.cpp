@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint32_t window_rights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// Nobody new comes in by its key. Under context::windows; true if it was bound.
+/// Invalidates the window's key, so that no new access begins. Under context::windows; true if it
+/// was bound.
 bool shut(context& c, memory_window& w) noexcept {
   if (w.region == nullptr) return false;
   // The keys go as a region's do (region.cpp, before the fence of onesided.cpp).
@@ -28,7 +29,7 @@ bool shut(context& c, memory_window& w) noexcept {
   return true;
 }
 
-/// Whether a request asks for what may be. Under context::windows.
+/// Whether the request to bind is permitted. Under context::windows.
 bool bindable(const queue_pair& qp, const window_request& r) noexcept {
   const memory_window& w = *r.window;
   if (w.pd != qp.pd || ((r.key ^ w.rkey) >> 8) != 0 || r.key == 0) return false;
@@ -82,7 +83,7 @@ ibv_wc_status bind_window(queue_pair& qp, const send_work& work) noexcept {
   memory_window& w = *r.window;
   const hold guard(c.windows);
   if (!bindable(qp, r)) return IBV_WC_MW_BIND_ERR;
-  shut(c, w);  // of a window of type 1 that was bound again before this request's turn came
+  shut(c, w);  // a window of type 1 may have been bound again before this request's turn came
   if (w.type == IBV_MW_TYPE_2) w.rkey = r.key;
   if (r.bytes == 0) return IBV_WC_SUCCESS;
   r.region->windows.fetch_add(1, std::memory_order_relaxed);

@@ -13,7 +13,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// Closes descriptors that came along uninvited.
+/// Closes descriptors that nobody asked for.
 void close_all(const cmsghdr* h) noexcept {
   for (std::size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= h->cmsg_len; ++i) {
     int fd;
@@ -90,7 +90,7 @@ ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* pay
     }
   }
   if (n == 0) return errno = EPIPE, -1;
-  // A descriptor that was sent but could not be had.
+  // A descriptor was sent, but this process could not receive it.
   if (fd != nullptr && *fd < 0 && (m.msg_flags & MSG_CTRUNC) != 0) return errno = EMFILE, -1;
   if (static_cast<std::size_t>(n) < head_bytes || (m.msg_flags & MSG_TRUNC) != 0) {
     if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;

@@ -1,5 +1,6 @@
-// What peers say over their socket: a request in one packet, a reply in one packet. The data path
-// does not come here; these are set-up, wake-ups, and what one process must do for another.
+// What peers send each other over their sockets: a request in one packet, a reply in one packet.
+// The data path does not come here. The packets are for set-up, for waking, and for what one
+// process must do for another.
 #pragma once
 
 #include <sys/types.h>
@@ -53,7 +54,8 @@ struct reply {
 /// Longest payload behind a request or a reply.
 inline constexpr std::uint32_t wire_payload = 32 * 1024;
 
-/// The socket address of a context: "penstock-shm-<32 hex digits>", plus a suffix. Abstract.
+/// The socket address of a context: "penstock-shm-<32 hex digits>", plus a suffix. It is an
+/// abstract name.
 struct socket_name {
   char text[108];
   std::uint32_t length;  ///< for bind and connect, family included
@@ -64,21 +66,22 @@ sockaddr_un address_of(const socket_name& at) noexcept;
 /// Sends head and payload as one packet, with a descriptor if fd is not negative. 0 or an errno.
 int send_packet(int socket, const void* head, std::size_t head_bytes, const void* payload,
                 std::size_t bytes, int fd) noexcept;
-/// Receives one packet; the number of payload bytes, or -1 with errno (EPIPE: hung up; EMFILE: no
-/// room for the descriptor that came along; EPROTO: too
-/// short). A descriptor that came along is stored in *fd (else -1), or closed when fd is null.
+/// Receives one packet; answers the number of payload bytes, or -1 with errno (EPIPE: hung up;
+/// EMFILE: no room for the descriptor that came along; EPROTO: too short). A descriptor that came
+/// along is stored in *fd (else -1), or closed when fd is null.
 ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* payload,
                        std::size_t room, int* fd) noexcept;
 /// Waits until the socket can be read; false after timeout_ms.
 bool wait_readable(int socket, int timeout_ms) noexcept;
-/// True if the other end belongs to this user; its process id as seen here (0: not visible).
+/// True if the other end belongs to this user; *pid is its process id as seen here (0: not
+/// visible).
 bool same_user(int socket, pid_t* pid) noexcept;
 
 /// A bound, non-blocking socket; -1 with errno.
 int bound_socket(int type, const socket_name& at) noexcept;
 /// Sends one datagram to a named socket, without waiting. 0 or an errno.
 int send_to(int socket, const socket_name& at, const iovec* parts, int count) noexcept;
-/// Takes one datagram that a process of this user sent; others are dropped. False: none waits.
+/// Takes one datagram sent by a process of this user; others are dropped. False: none waits.
 bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) noexcept;
 /// Adds a descriptor to an epoll set. 0 or an errno.
 int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexcept;

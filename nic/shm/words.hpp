@@ -14,7 +14,8 @@ struct word {
   bool has_value = false;
 };
 
-/// Cuts the text at the first `at`; what is behind it stays in `text`.
+/// Cuts the text at the first `at` and answers the part before it; the part behind it stays in
+/// `text`.
 inline std::string_view cut(std::string_view& text, char at) noexcept {
   const auto end = text.find(at);
   const std::string_view first = text.substr(0, end);
@@ -31,7 +32,7 @@ inline word next_word(std::string_view& text) noexcept {
   return {name, one, has_value};
 }
 
-/// The number at the start of the text, which is taken from it. False: there is none.
+/// Reads the number at the start of the text and removes it from there. False: there is none.
 template <class Number>
 bool take_number(std::string_view& text, Number& to) noexcept {
   const auto [end, e] = std::from_chars(text.data(), text.data() + text.size(), to);
@@ -40,7 +41,7 @@ bool take_number(std::string_view& text, Number& to) noexcept {
   return true;
 }
 
-/// What there is, for people.
+/// The names of the rows, for messages to the user.
 template <class Rows>
 std::string names_of(const Rows& rows) {
   std::string all;

@@ -127,7 +127,7 @@ ibv_srq* create_srq_ex(ibv_context* handle, ibv_srq_init_attr_ex* init) {
   }
   d.pd_number.store(srq.pd_number, std::memory_order_relaxed);
   add_domain(*srq.cq, d);
-  if (srq.cq->armed.load(std::memory_order_relaxed) != 0) {  // its sleeper waits for us, too
+  if (srq.cq->armed.load(std::memory_order_relaxed) != 0) {  // its sleeper waits for this one, too
     arm_domains(*srq.cq);
     heavy_fence();
     look_at_domains(*srq.cq);
@@ -148,7 +148,7 @@ void gather(completion_queue& cq) noexcept {
     completion_queue& rings = *d.rings;
     if (!rings.polled.load(std::memory_order_relaxed))
       rings.polled.store(true, std::memory_order_relaxed);
-    // Who polls need not be rung for; another queue of the domain may have a sleeper.
+    // A program that polls need not be woken; another queue of the domain may have a sleeping one.
     if (rings.armed.load(std::memory_order_relaxed) != 0 &&
         cq.armed.load(std::memory_order_relaxed) == 0 &&
         d.queues.load(std::memory_order_relaxed) == 1) {
