@@ -1,5 +1,6 @@
-// What the kernel says of a device besides its name: the PCI address, the network interfaces, and
-// which processors are near. Read from sysfs below the folder that libibverbs found the device in.
+// The kernel's other names for a device: the PCI address and the network interfaces; and the
+// processors near it. They are read from sysfs, below the folder in which libibverbs found the
+// device.
 #include <dirent.h>
 #include <sched.h>
 #include <unistd.h>
@@ -79,7 +80,8 @@ known_as also_known_as(const ibv_device& d, const std::string& name) {
         found = {.matches = true, .by_gid = true, .port = number};
   }
   if (found.matches) return found;
-  // InfiniBand's GIDs belong to no interface; IP over InfiniBand's interface says which port it is.
+  // A GID of InfiniBand belongs to no interface, but the interface of IP over InfiniBand tells its
+  // port.
   for (const std::string& interface : entries(folder + "/device/net"))
     if (interface == name) {
       const std::string text = first_line(folder + "/device/net/" + name + "/dev_port");
@@ -100,7 +102,7 @@ bool is_near(const ibv_device& d) {
   const std::string list = first_line(joined({d.ibdev_path, "/device/local_cpulist"}));
   cpu_set_t mine;
   if (d.ibdev_path[0] == '\0' || list.empty() || sched_getaffinity(0, sizeof mine, &mine) != 0)
-    return true;  // what is not known does not count against it
+    return true;  // a device whose place is unknown counts as near
   return has_any(list, mine);
 }
 

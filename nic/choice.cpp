@@ -84,7 +84,7 @@ std::vector<gid_row> read_gids(const calls& verbs, ibv_context* context, std::ui
   std::vector<gid_row> rows;
   if (table_length <= 0) return rows;
   if (&verbs == &verbs_calls()) {
-    // One call for the table of all ports, and the only one that tells the kinds.
+    // One call answers the table of all ports, and no other call tells the kinds of its rows.
     ibv_device_attr limits{};
     if (verbs.query_device(context, &limits) != 0) return rows;
     std::vector<ibv_gid_entry> all(static_cast<std::size_t>(table_length) * limits.phys_port_cnt);
@@ -112,7 +112,7 @@ bool is_pci_address(std::string_view text) noexcept {
 }
 
 std::uint32_t spread_label(std::uint32_t seed, std::uint64_t flow) noexcept {
-  // The finalizer of MurmurHash3, by which close numbers become far ones.
+  // The finalizer of MurmurHash3, which turns close numbers into distant ones.
   std::uint64_t h = flow ^ (std::uint64_t{seed} << 44);
   h = (h ^ h >> 33) * 0xff51afd7ed558ccdULL;
   h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53ULL;

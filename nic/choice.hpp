@@ -1,5 +1,5 @@
-// How a device, a port and a GID are chosen: the rules, apart from the devices they are applied to,
-// so that tests can try them on devices that do not exist. Used by device.cpp and by tests.
+// The rules by which a device, a port and a GID are chosen. They stand apart from real devices, so
+// that tests can try them on devices that do not exist. Used by device.cpp and by tests.
 #pragma once
 
 #include <initializer_list>
@@ -22,7 +22,7 @@ struct gid_row {
   gid_kind kind = gid_kind::ib;
 };
 
-/// The parts, one after the other.
+/// The parts, joined one after the other.
 std::string joined(std::initializer_list<std::string_view> parts);
 /// "10.0.0.1" for an IPv4-mapped GID, else eight groups of hexadecimal digits.
 std::string gid_text(const ibv_gid& gid);
@@ -40,36 +40,36 @@ const gid_row* best_gid(std::span<const gid_row> rows) noexcept;
 std::vector<gid_row> read_gids(const calls& verbs, ibv_context* context, std::uint8_t port,
                                int table_length);
 
-/// "rxe0" and 0, or "rxe0" and 2 of "rxe0:2". False if what follows the colon is no port number. A
-/// PCI address, which has colons of its own, is a name.
+/// Splits "rxe0" into that name and 0, "rxe0:2" into "rxe0" and 2. False if the text after the
+/// colon is no port number. A PCI address, which has colons of its own, is a name.
 bool split_device_name(const std::string& text, std::string& name, std::uint32_t& port);
 
 /// True for "0000:03:00.0" and "03:00.0".
 bool is_pci_address(std::string_view text) noexcept;
 
-/// How else than by its name a device may be asked for, by what the kernel says of it (sysfs).
+/// Which other name than its own the kernel (sysfs) has for a device.
 struct known_as {
   bool matches = false;
-  bool by_gid = false;     ///< the name is an interface's, and some of the port's GIDs are its
+  bool by_gid = false;     ///< the name is an interface's, and some of the port's GIDs belong to it
   std::uint32_t port = 0;  ///< the port that the name means, 0 if any
 };
 /// name: a PCI address (0000:03:00.0 or 03:00.0) or a network interface (eth0, a VLAN, ib0).
 known_as also_known_as(const ibv_device& d, const std::string& name);
 /// True if row `index` of the port's GID table belongs to that network interface.
 bool has_interface(const ibv_device& d, std::uint8_t port, int index, const std::string& name);
-/// False if the device hangs at processors none of which this process may use.
+/// False if the device is attached to processors none of which this process may use.
 bool is_near(const ibv_device& d);
-/// Moves the devices that are near before the others; else the order stays.
+/// Moves the near devices to the front; otherwise the order stays.
 void near_first(std::vector<ibv_device*>& devices);
 
-/// A flow label for one of many connections: not 0, and as good as random in 20 bits.
+/// A flow label for one of many connections: not 0, and a hash of 20 bits.
 std::uint32_t spread_label(std::uint32_t seed, std::uint64_t flow) noexcept;
 
-/// Why a device cannot be used whatever its ports; null if it can.
+/// Why a device cannot be used, whatever its ports; null if it can.
 const char* unfit(const ibv_device& d) noexcept;
 
-/// Opens shm0 as the settings want it, null with errno; `says` gets what it pretends to be, for
-/// people.
+/// Opens shm0 as the settings want it; null with errno. `says` gets a description, for the user, of
+/// what the device pretends to be.
 result<ibv_context*> open_shm(ibv_device* dev, const settings& s, std::string& says);
 
 /// The device list of one library, freed at the end of the scope.

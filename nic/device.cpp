@@ -37,7 +37,7 @@ const char* port_state(ibv_port_state s) noexcept {
   }
 }
 
-/// The largest inline send of a small RC QP, found by asking for it: no query tells.
+/// The largest inline send of a small RC QP. It is found by asking for it, since no query tells it.
 std::uint32_t probe_inline(const calls& v, ibv_context* context) {
   ibv_pd* const pd = v.alloc_pd(context);
   if (pd == nullptr) return 0;
@@ -75,8 +75,8 @@ ibv_mtu mtu_code(std::uint32_t bytes, ibv_mtu active) noexcept {
   return static_cast<ibv_mtu>(code);
 }
 
-/// The row of the port's table that holds the partition key; the membership bit (the highest) need
-/// not agree. Nothing, with `why`, if there is none.
+/// Finds the row of the port's table that holds the partition key; its membership bit (the highest)
+/// may differ. False, with `why`, if there is none.
 bool find_pkey(device& d, std::uint8_t number, const settings& s, std::string& why) {
   const auto text = [](std::uint32_t key) {
     char out[8];
@@ -98,8 +98,8 @@ bool find_pkey(device& d, std::uint8_t number, const settings& s, std::string& w
   return false;
 }
 
-/// Fills port, self and reason for the given port; false with `why` if it cannot be used.
-/// interface: use only GIDs of this network interface, unless empty.
+/// Fills port, self and reason for the given port; false with `why` if the port cannot be used.
+/// interface: only GIDs of this network interface are used, unless it is empty.
 bool use_port(device& d, std::uint8_t number, bool asked, const settings& s,
               const std::string& interface, std::string& why) {
   const std::string port = "port " + std::to_string(number);
@@ -142,7 +142,7 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s,
   d.self.is_global = global ? 1 : 0;
   d.self.mtu = static_cast<std::uint8_t>(s.mtu == 0 ? d.port.active_mtu
                                                     : mtu_code(s.mtu, d.port.active_mtu));
-  // Memory that is shared is of no partition.
+  // Shared memory belongs to no partition.
   if (s.pkey != 0 && !d.shared_memory && !find_pkey(d, number, s, why)) return false;
   d.reason += joined({", ", port, asked ? " as asked" : " is active"});
   if (d.shared_memory) {
@@ -199,7 +199,8 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   d.paths.hop_limit = static_cast<std::uint8_t>(s.hop_limit);
   d.paths.flow_label = s.flow_label;
   d.paths.flow_spread = s.flow_spread;
-  // Memory that is shared has no bus between; a device that cannot do it leaves the bit out.
+  // There is no bus between processes that share memory. A device that lacks the feature ignores
+  // the bit.
   if (s.mem_consistency == memory_ordering::relaxed && !d.shared_memory)
     d.registration_access = IBV_ACCESS_RELAXED_ORDERING;
   return d;
@@ -264,8 +265,8 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
     return failure{joined({"device \"", s.device, "\" is not NAME or NAME:PORT"}), 0, ""};
   if (s.port != 0) port = s.port;
   const bool any = wanted == "auto";
-  std::string seen;   // every device there is, and what spoke against it
-  std::string limit;  // what the user can raise so that one of them can be used
+  std::string seen;   // every device that exists, and why each cannot be used
+  std::string limit;  // the limit to raise so that one of them can be used
   for (const calls* v : libraries) {
     const device_list list(*v);
     std::vector<ibv_device*> devices(list.all().begin(), list.all().end());

@@ -57,12 +57,12 @@ struct calls {
   const char* (*event_type_str)(ibv_event_type);
 };
 
-/// The kernel's devices, through libibverbs.
+/// The table of the kernel's devices, through libibverbs.
 const calls& verbs_calls() noexcept;
-/// The shared-memory device shm0; always there.
+/// The table of the shared-memory device shm0, which is always there.
 const calls& shm_calls() noexcept;
 
-/// How a port is addressed from afar; exchanged between processes as bytes.
+/// How other hosts address a port; exchanged between processes as bytes.
 struct address {
   ibv_gid gid{};
   std::uint16_t lid = 0;
@@ -72,7 +72,7 @@ struct address {
   std::uint8_t mtu = IBV_MTU_1024;
 };
 
-/// What the fabric's administrators decide about paths; from the settings of these names.
+/// The path attributes that the fabric's administrators decide; from the settings of these names.
 struct fabric {
   std::uint8_t service_level = 0, traffic_class = 0, hop_limit = 64;
   std::uint16_t pkey_index = 0;  ///< row of the port's table, for all QPs
@@ -80,7 +80,7 @@ struct fabric {
   bool flow_spread = false;
 };
 
-/// What tells the connection of two QPs from others, for device::path_to().
+/// A number that tells the connection of two QPs from others, for device::path_to().
 constexpr std::uint64_t flow_of(std::uint32_t own_qpn, std::uint32_t remote_qpn) noexcept {
   return std::uint64_t{own_qpn} << 32 | remote_qpn;
 }
@@ -112,7 +112,7 @@ class device {
   [[nodiscard]] std::uint32_t max_message() const noexcept { return port.max_msg_sz; }
 };
 
-/// What there is, for peninfo: every device of both kinds, opened or with the reason it cannot be.
+/// A device as peninfo shows it: of either kind, opened or with the reason why it cannot be.
 struct device_info {
   std::string name, library, problem;
   ibv_device_attr limits{};
@@ -125,11 +125,11 @@ struct device_info {
 };
 std::vector<device_info> list_devices();
 
-/// Opens what the settings ask for: device "auto" takes a kernel device with an active port, those
-/// near the processors of this process before others, else shm0; a kernel device may be named by
-/// its name, its network interface or its PCI address; port 0 the first active one; gid_index -1
-/// the best (RoCE v2 IPv4-mapped, then any RoCE v2, then 0). Errors name what was asked for and
-/// what there is.
+/// Opens the device that the settings ask for. "auto" takes a kernel device with an active port,
+/// one near the processors of this process before others, else shm0. A kernel device may be named
+/// by its name, its network interface or its PCI address. Port 0 means the first active one.
+/// gid_index -1 means the best GID (best_gid()). Errors name what was asked for and which devices
+/// exist.
 result<device> open_device(const settings& s);
 
 }  // namespace penstock::nic

@@ -1,5 +1,5 @@
-// What there is, for people: every device of every library with its ports and GIDs, or the reason
-// why it cannot be used. Set-up only.
+// The list of devices for the user: every device of every library with its ports and GIDs, or the
+// reason why it cannot be used. Set-up only.
 #include <cerrno>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Registers memory with one protection domain of an opened device. It has the members that the
-// memory folder asks of a registrar, but does not know that folder: whoever knows both names the
+// memory folder asks of a registrar, but does not know that folder: code that knows both names the
 // interface, as in registrar_as<memreg::registrar, memreg::registration>.
 #pragma once
 
@@ -21,14 +21,15 @@ struct registered {
 /// reg_mr of the device, with an error that says what to do. Any thread, several at once.
 result<registered> register_memory(const device& d, ibv_pd* pd, void* addr, std::size_t bytes,
                                    unsigned access);
-/// Gives it back; a refusal is logged, the memory may be unmapped already.
+/// Ends a registration. A refusal is logged; the memory may be unmapped already.
 void deregister_memory(const device& d, ibv_mr* mr) noexcept;
-/// Tells the shared-memory device that the range maps fd from offset on; nothing on others.
+/// Tells the shared-memory device that the range maps fd from offset on; does nothing on other
+/// devices.
 void declare_shared_memory(const device& d, void* addr, std::size_t bytes, int fd,
                            std::uint64_t offset);
 void forget_shared_memory(const device& d, void* addr) noexcept;
 
-/// `Interface` as implemented by a device and a protection domain, which both outlive it.
+/// Implements `Interface` by a device and a protection domain, which both outlive it.
 template <class Interface, class Registration>
 class registrar_as final : public Interface {
  public:

@@ -1,5 +1,6 @@
 // ReqSB and RplSB: registered send chunks of one size, taken and given back by any thread without a
-// lock. A request's chunk also receives its reply, so a chunk knows to whom its request went.
+// lock. A request's chunk also receives its reply, so a chunk records the rank to which its request
+// went.
 #pragma once
 
 #include <atomic>
@@ -42,13 +43,13 @@ class chunk_pool {
   }
   [[nodiscard]] std::size_t pinned() const noexcept { return std::size_t{chunks_} * bytes_; }
 
-  /// Who may answer into chunk c; nobody when no request is out. Checked when a reply names the
-  /// chunk.
+  /// Records that `rank` may answer into chunk c; while no request is out, no rank may. Checked
+  /// when a reply names the chunk.
   void lend(std::uint32_t c, std::uint32_t rank) noexcept {
     // R1 lend  release target_[c]  -> A1: what was built in the chunk comes before its answer
     target_[c].store(rank, std::memory_order_release);
   }
-  /// Takes the right back; true if it was rank's. Each lent chunk is answered once.
+  /// Ends that right; true if it was rank's. Each lent chunk is answered once.
   [[nodiscard]] bool settle(std::uint32_t c, std::uint32_t rank) noexcept {
     // A1 settle  acquire target_[c]  <- R1. The answer came by way of the device and the peer; this
     // says it also within this process.

@@ -1,6 +1,6 @@
-// The room of a completion queue of sends, as tickets: each signalled work request takes one before
-// it is posted, and whoever takes completions out of the queue gives as many back. So the queue
-// holds every completion that can come, however long nobody looks at it (I6; claim 14 of
+// The room of a completion queue of sends, as tickets. Each signalled work request takes one before
+// it is posted, and the thread that takes completions out of the queue gives as many back. So the
+// queue holds every completion that can come, however long no thread polls it (I6; claim 14 of
 // credit/DEADLOCK.md).
 //
 //   free_: tickets that nobody holds; below zero for a moment while a refused taker puts its own
@@ -22,17 +22,18 @@
 
 namespace penstock::queues {
 
-/// Of which tickets one is taken: those that requests may have, or all, for what must not wait for
-/// requests.
+/// How many of the tickets a taker may use: the share of requests, or all, for work requests that
+/// must not wait for requests.
 enum class room_share : std::uint8_t { requests, all };
 
 template <thread_mode M, template <class> class Atomic = std::atomic>
 class completion_room {
  public:
-  /// Fewest tickets of which requests get some and replies, too.
+  /// The smallest number of tickets with which both requests and replies get some.
   static constexpr std::uint32_t least = 16;
 
-  /// Before any thread takes one. tickets: the entries of the completion queue, from least on.
+  /// To be called before any thread takes a ticket. tickets: the entries of the completion queue,
+  /// at least `least`.
   void open(std::uint32_t tickets) noexcept {
     tickets_ = tickets;
     // relaxed: set up before the threads that take
@@ -46,7 +47,7 @@ class completion_room {
     // relaxed, here and in give: the count carries nothing (see the head)
     const std::int32_t before = free_.fetch_sub(1, std::memory_order_relaxed);
     if (before <= lowest_.load(std::memory_order_relaxed))
-      lowest_.store(before - 1, std::memory_order_relaxed);  // of several, whose comes last
+      lowest_.store(before - 1, std::memory_order_relaxed);  // of several, the last one stays
     if (before > kept) [[likely]]
       return true;
     free_.fetch_add(1, std::memory_order_relaxed);
@@ -58,7 +59,8 @@ class completion_room {
   }
 
   [[nodiscard]] std::uint32_t tickets() const noexcept { return tickets_; }
-  /// Most tickets that were taken at a time; of threads that take at once one may be missed.
+  /// Most tickets that were taken at a time; when threads take at the same moment, one may be
+  /// missed.
   [[nodiscard]] std::uint32_t most() const noexcept {
     const std::int32_t low = lowest_.load(std::memory_order_relaxed);
     return low < 0 ? tickets_ : tickets_ - static_cast<std::uint32_t>(low);
@@ -70,7 +72,7 @@ class completion_room {
   std::uint32_t tickets_ = 0;
   std::int32_t kept_ = 0;
   alignas(cache_line) word<M, std::int32_t, Atomic> free_{0};
-  std::atomic<std::int32_t> lowest_{0};  // of free_; shown to people, and read by nobody else
+  std::atomic<std::int32_t> lowest_{0};  // of free_; only shown to the user
 };
 
 }  // namespace penstock::queues

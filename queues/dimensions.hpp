@@ -1,5 +1,5 @@
 // How large the queues and pools of one engine on one device are, and whether the device can hold
-// them. Used by queues.hpp and by the engine's memory report; makes nothing.
+// them. Used by queues.hpp and by the engine's memory report; it creates nothing.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,7 +14,7 @@
 
 namespace penstock::queues {
 
-/// How large everything is; bytes and counts follow from settings and credits.
+/// All the sizes; bytes and counts follow from settings and credits.
 struct dimensions {
   std::uint32_t peers = 0;    ///< other processes
   std::uint32_t credits = 0;  ///< total lent and banked
@@ -29,37 +29,39 @@ struct dimensions {
   [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
     return (credits + full_cost - 1) / full_cost;
   }
-  /// Small buffers that come with a spare; of bulk ones, whose messages cost more than a post, one.
+  /// Receive buffers that belong to each spare: this number of small ones, and one bulk buffer,
+  /// since a bulk message costs more than a post.
   static constexpr std::uint32_t small_held = held_back::most;
   /// Receive buffers of either size.
   [[nodiscard]] std::uint32_t small_receives() const noexcept {
     return credits + spares * small_held;
   }
   [[nodiscard]] std::uint32_t bulk_receives() const noexcept { return bulk_buffers() + spares; }
-  /// Completions that am_cq may hold: one of each buffer.
+  /// Completions that am_cq may hold: one for each buffer.
   [[nodiscard]] std::uint32_t request_receives() const noexcept {
     return small_receives() + bulk_receives();
   }
-  /// Receives behind the reply lanes that come with a spare: the thread that holds it reposts so
-  /// many at once.
+  /// Receives behind the reply lanes that belong to each spare. The thread that holds the spare
+  /// reposts this number at once.
   static constexpr std::uint32_t late_receives = 8;
-  /// Most that are put back at once.
+  /// Most receives that are reposted at once.
   static constexpr std::uint32_t receives_a_post = 16;
-  /// One for each request that is out, for the system messages of each peer, and what is late.
+  /// One for each request that is out, four for the system messages of each peer, 16 more, and
+  /// late_receives for each spare.
   [[nodiscard]] std::uint32_t reply_receives() const noexcept {
     return request_chunks + 4 * peers + 16 + spares * late_receives;
   }
-  /// Signalled work requests that may wait in send_cq, if the device's queue is that long; where it
-  /// is shorter there are fewer tickets (completion_room.hpp). Enough for every chunk to be in use
-  /// and for a few signals of every lane.
+  /// Signalled work requests that may wait in send_cq, if the device's queue is that long; a
+  /// shorter queue has fewer tickets (completion_room.hpp). They suffice when every chunk is in use
+  /// and every lane has a few signals.
   [[nodiscard]] std::uint32_t send_completions(const ibv_device_attr& device) const noexcept;
   /// Bytes registered for receiving requests.
   [[nodiscard]] std::size_t receive_bytes() const noexcept {
     return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;
   }
 
-  /// Fails, naming the queue and what to lower, if a queue that cannot be shorter exceeds what the
-  /// device allows.
+  /// Fails, naming the queue and the setting to lower, if a queue that cannot be shorter exceeds
+  /// the device's limit.
   [[nodiscard]] result<void> fit(const ibv_device_attr& device, const std::string& name) const;
 };
 

@@ -1,5 +1,5 @@
-// A count that many threads move forward, and what has to be done once for each number that it
-// passes, in order. For completions that cover all before them and may be reported by any thread,
+// A counter that many threads move forward, and a function that has to run once for each number it
+// passes, in order. It is for completions that cover all earlier ones; any thread may report them,
 // the later ones first.
 //
 //   seen_: the highest number reported     done_: all up to it are finished     busy_: by whom
@@ -21,7 +21,7 @@ namespace penstock::queues {
 template <thread_mode M, template <class> class Atomic = std::atomic>
 class in_order {
  public:
-  /// Before anything is reported: all numbers up to this one count as finished.
+  /// To be called before the first report: all numbers up to this one count as finished.
   void start_after(std::uint64_t number) noexcept {
     // relaxed: set up before the threads that report
     seen_.store(number, std::memory_order_relaxed);
@@ -34,7 +34,7 @@ class in_order {
     return done_.load(std::memory_order_acquire);
   }
 
-  /// `number` and all before it may be finished.
+  /// Reports that `number` and all numbers before it may be finished.
   template <class Finish>
   void report(std::uint64_t number, Finish&& finish) noexcept {
     if constexpr (!concurrent(M)) {

@@ -59,7 +59,7 @@ struct lane {
   [[nodiscard]] bool signals_next() const noexcept {
     return ((posted() + 1) & (signal_every_ - 1)) == 0;
   }
-  /// Everything that was posted and signalled has completed.
+  /// True if everything that was posted and signalled has completed.
   [[nodiscard]] bool drained() const noexcept {
     return posted() - completed_.done() < signal_every_;
   }
@@ -71,9 +71,9 @@ struct lane {
     return completed_.done() >= number;
   }
 
-  /// Posts wr (room was asked for, and a ticket taken if it is signalled): adds its number, this
-  /// lane's identity and the signal, which is due to what holds something, too. 0 or an errno; on
-  /// an error nothing is held.
+  /// Posts wr; the caller has checked the room and, if wr is signalled, taken a ticket. Adds its
+  /// number and this lane's identity, and the signal, which a request that holds something gets,
+  /// too. Answers 0 or an errno; on an error nothing is held.
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint64_t number = posted() + 1;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
@@ -89,13 +89,13 @@ struct lane {
     return e;
   }
 
-  /// A completion of the work request with that number's low half came: release(holding) is called
-  /// for all that it covers. Any thread; each holding is released once, in order.
+  /// A completion came of the work request whose number has this low half: calls release(holding)
+  /// for all that the completion covers. Any thread; each holding is released once, in order.
   template <class Release>
   void complete(std::uint32_t low, Release&& release) noexcept {
     const std::uint64_t done = completed_.done();
     const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(done));
-    if (ahead <= 0) return;  // a later completion came first
+    if (ahead <= 0) return;  // a later completion was reported first
     completed_.report(done + static_cast<std::uint32_t>(ahead),
                       [&](std::uint64_t i) { release(std::exchange(held_[i & mask_], {})); });
   }

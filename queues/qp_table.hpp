@@ -1,8 +1,8 @@
-// Which peer a queue pair number belongs to: completions name only the number. Written when a queue
-// pair is made, read at every receive. Open addressing over words that never change once set; no
-// removal. Who with whom: any threads insert and find. Effect: the compare-and-swap of a word. Cost
-// of find: one load where numbers do not collide: 2 ns, where liburcu's cds_lfht takes 20 inside a
-// read lock.
+// Which peer a queue pair number belongs to, since completions name only the number. It is written
+// when a queue pair is made and read at every receive. Open addressing over words that never change
+// once set; there is no removal. Threads: any insert and find. Effect: the compare-and-swap of a
+// word. Cost of find: one load where numbers do not collide, 2 ns; liburcu's cds_lfht takes 20
+// inside a read lock.
 #pragma once
 
 #include <atomic>

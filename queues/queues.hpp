@@ -35,26 +35,28 @@ enum side { small_side, reply_side, bulk_side };
 
 class message_queues {
  public:
-  /// channel (or null): has an event of what comes in am_cq and reply_cq, when it is asked for.
+  /// channel (or null): gets an event for the completions in am_cq and reply_cq, when one is asked
+  /// for.
   static result<std::unique_ptr<message_queues>> open(nic::device& dev, ibv_pd* pd,
                                                       memreg::registrar& registrar,
                                                       const dimensions& d,
                                                       ibv_comp_channel* channel = nullptr);
   ~message_queues();
 
-  /// Fills what a queue pair of that side needs, but for its context.
+  /// Fills in the attributes of a queue pair of that side, except its context.
   void describe(side s, ibv_qp_init_attr& init) const noexcept;
   /// Makes completions on qp findable.
   /// identity: the caller's name for it, below 2^32 - 1.
   void announce(const ibv_qp* qp, std::uint32_t identity) noexcept {
     table_.insert(qp->qp_num, identity);
   }
-  /// What was announced, or qp_table::unknown.
+  /// The identity that was announced, or qp_table::unknown.
   [[nodiscard]] std::uint32_t identity_of(std::uint32_t qpn) const noexcept {
     return table_.find(qpn);
   }
-  /// True if the next work request on the lane may be posted: it has a place, and, if it is
-  /// signalled because it asks for that or is due, a ticket, which is taken for it. By the poster.
+  /// True if the next work request on the lane may be posted: the lane has a place for it. If it is
+  /// signalled, because it asks for that or because one is due, this also takes a ticket for it.
+  /// Called by the thread that posts.
   [[nodiscard]] bool admits(const lane& l, bool asks, room_share share) noexcept {
     if (!l.has_room()) [[unlikely]]
       return false;
@@ -62,9 +64,9 @@ class message_queues {
       return true;
     return send_room.try_take(share);
   }
-  /// Puts zero-length receives back behind the reply lanes: the n <= receives_a_post just taken,
-  /// and those of before, late, that this thread has yet to put back. With a spare in hand only
-  /// when they are several. 0 or an errno.
+  /// Reposts zero-length receives behind the reply lanes: the n <= receives_a_post just taken, and
+  /// the `late` ones that this thread has not yet reposted. A thread that holds a spare waits until
+  /// there are several. 0 or an errno.
   int replace_reply_receives(std::uint32_t n, std::uint32_t& late, bool spare) noexcept {
     late += n;
     if (late < (spare ? dimensions::late_receives : 1)) return 0;
@@ -75,7 +77,8 @@ class message_queues {
 
   const dimensions size;
   ibv_cq *send_cq = nullptr, *reply_cq = nullptr, *am_cq = nullptr;
-  /// The tickets of send_cq: one for each signalled work request, back when it is polled.
+  /// The tickets of send_cq: one for each signalled work request; it comes back when the completion
+  /// is polled.
   completion_room<build_mode> send_room;
   ibv_srq* reply_srq = nullptr;
   std::unique_ptr<chunk_pool> request_chunks, reply_chunks;

@@ -1,11 +1,11 @@
-// ReqRB on verbs: receive buffers of one size behind a shared receive queue, more than there are
-// credits for this size by the spares.
+// ReqRB on verbs: receive buffers of one size behind a shared receive queue. There are as many as
+// credits for this size, and some more for each spare.
 //
 // (I1), claim 4: at least as many buffers are posted, or filled and not yet taken, as there are
-// credits. A thread takes a request only with a spare in hand, the right to hold so many buffers
-// back, and posts them again before it takes one more: so the reply, which brings the credit back,
-// need not wait for that, and one post serves several. Each post moves lines between the thread and
-// the device: the queue's ends.
+// credits. A thread takes a request only while it holds a spare, that is, the right to hold a
+// number of buffers back; and it posts them again before it would hold back one more. So the reply,
+// which brings the credit back, need not wait for a post, and one post serves several buffers. Each
+// post moves cache lines between the thread and the device: the queue's ends.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,7 +22,7 @@
 
 namespace penstock::queues::PENSTOCK_ABI {
 
-/// What a thread with a spare in hand has yet to post again.
+/// The buffers that a thread with a spare has not yet posted again.
 struct held_back {
   static constexpr std::uint32_t most = 8;
   std::uint32_t buffer[most], count = 0;
@@ -50,14 +50,14 @@ class receive_pool {
   [[nodiscard]] std::optional<std::uint32_t> take_spare() noexcept { return spares_.take(); }
   void give_spare(std::uint32_t spare) noexcept { spares_.give(spare); }
   [[nodiscard]] bool no_spare() const noexcept { return spares_.empty(); }
-  /// Posts buffer again, with those held back, if these are as many as a spare may hold; else it is
-  /// held back too. 0 or an errno (only a broken device refuses: the SRQ is as deep as there are
-  /// buffers).
+  /// Posts the buffer again, together with those held back, if they are then as many as a spare may
+  /// hold; otherwise it is held back, too. 0 or an errno (only a broken device refuses: the SRQ is
+  /// as deep as there are buffers).
   int post_in_turn(std::uint32_t buffer, held_back& h) noexcept {
     h.buffer[h.count++] = buffer;
     return h.count < held_by_each_ ? 0 : post(h);
   }
-  /// Posts what is held back.
+  /// Posts the buffers that are held back.
   int post(held_back& h) noexcept;
 
  private:

@@ -1,6 +1,7 @@
-// What libibverbs and its providers agree on under the private ABI number 34 (rdma-core 39 to 50):
-// facts of a binary interface, declared by ourselves, since no Debian package installs them. What
-// can be checked against the library at hand is checked when a context is opened (device.cpp).
+// The interface between libibverbs and its providers under the private ABI number 34 (rdma-core 39
+// to 50). These are facts of a binary interface, declared here because no Debian package installs
+// them. Whatever can be checked against the library in use is checked when a context is opened
+// (device.cpp).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,7 +11,7 @@
 
 namespace penstock::nic::provider::abi34 {
 
-/// How a device is found: by a pattern on "rdma_device:N<name>".
+/// How libibverbs finds a device: by a pattern on "rdma_device:N<name>".
 struct match {
   void* data = nullptr;
   const char* pattern = nullptr;
@@ -20,7 +21,7 @@ struct match {
 inline constexpr std::uint8_t match_by_pattern = 2;
 static_assert(sizeof(match) == 24);
 
-struct found_device;  ///< libibverbs's; only handed through
+struct found_device;  ///< libibverbs's own; only passed on
 
 struct device {
   ibv_device visible;
@@ -45,8 +46,8 @@ struct device_operations {
 };
 static_assert(sizeof(device_operations) == 72);
 
-/// Places in the table of operations, which is in alphabetical order. 0 stays what libibverbs has
-/// there: a refusal with EOPNOTSUPP.
+/// Indices into the table of operations, which is in alphabetical order. An entry that stays 0
+/// keeps libibverbs's own function, which refuses with EOPNOTSUPP.
 enum operation : int {
   advise_mr = 0,
   alloc_mw = 2,
@@ -94,7 +95,7 @@ struct operation_table {
   any_function at[operations];
 };
 
-/// What libibverbs reads behind an ibv_qp_ex: whether the QP has ibv_wr_*.
+/// What libibverbs reads behind an ibv_qp_ex: whether the QP has the functions ibv_wr_*.
 inline constexpr std::uint32_t qp_has_work_requests = 1u << 1;
 
 extern "C" {

@@ -11,7 +11,7 @@ namespace {
 
 shm::completion_queue& of(ibv_cq_ex* cq) noexcept { return shm::of(reinterpret_cast<ibv_cq*>(cq)); }
 
-/// 0, or ENOENT: there is none.
+/// Goes to the next completion: 0, or ENOENT if there is none.
 int next(ibv_cq_ex* handle) {
   shm::completion_queue& cq = of(handle);
   const int got = cq.context->ops.poll_cq(&cq, 1, &cq.current);

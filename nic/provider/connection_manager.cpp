@@ -1,5 +1,5 @@
-// librdmacm asks the kernel, by /dev/infiniband/rdma_cm, and has no door for anybody else. A
-// program that begins to use it is told so by a line, instead of by "no such file".
+// librdmacm asks the kernel through /dev/infiniband/rdma_cm and has no plug-in interface. A program
+// that begins to use it gets a line that says so, instead of "no such file".
 #include <fcntl.h>
 #include <link.h>
 
@@ -33,7 +33,7 @@ int open_in_place(const char* path, int flags, ...) {
   return ::open(path, flags, mode);
 }
 
-/// The address of something in librdmacm, if this process has it.
+/// An address inside librdmacm, if this process has it.
 int find(dl_phdr_info* info, std::size_t, void* found) {
   const char* name = info->dlpi_name != nullptr ? std::strrchr(info->dlpi_name, '/') : nullptr;
   if (name == nullptr || std::strncmp(name, "/librdmacm.so", 13) != 0) return 0;

@@ -1,5 +1,5 @@
-// The provider's door: libibverbs loads this library because $IBV_DRIVERS names it, it registers
-// itself for devices called shm*, and libibverbs opens contexts through it.
+// The provider's entry: libibverbs loads this library because $IBV_DRIVERS names it. The library
+// registers itself for devices called shm*, and libibverbs then opens contexts through it.
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ void release(exposed* block) noexcept {
   std::free(block);
 }
 
-/// Takes over command_fd, also when it fails.
+/// Takes over command_fd, even when it fails.
 verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   const auto pretence = shm::pretence_of_environment();
   if (!pretence) {
@@ -57,14 +57,15 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
     ::close(command_fd);
     return errno = e, nullptr;
   }
-  // penverbs hands its environment on; "no" leaves Yama's rule as it is.
+  // penverbs passes its environment on; "no" leaves Yama's rule as it is.
   const char* admit = std::getenv("PENVERBS_ANY_PTRACER");
   if (admit == nullptr || std::strcmp(admit, "no") != 0) shm::admit_peers();
   refuse_connection_manager();
   c->polls_datagrams = true;
   c->moves_memory = true;
-  c->datagram_patience_ns = 5'000'000'000;  // programs that were written for a quiet network
-  // What verbs_init_context asks of the kernel is answered too, so its descriptor must be known.
+  c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
+  // The requests that verbs_init_context makes of the kernel are answered, too, so its descriptor
+  // must be known.
   const int async_fd = ::dup(c->events.fd());
   if (async_fd < 0) {
     const int e = errno;
@@ -136,7 +137,8 @@ void free_context(ibv_context* handle) {
   shm::stop_context(*c);
   forget_context(c);
   release(block);
-  // Objects that the program did not destroy point to it; a kernel would have cleared them away.
+  // Objects that the program did not destroy point to the context; a kernel would have removed
+  // them.
   if (c->live.load(std::memory_order_acquire) == 0) delete c;
 }
 

@@ -23,7 +23,7 @@ namespace {
 /// What a descriptor of ours is for.
 struct role {
   shm::context* context = nullptr;
-  bool command = false;                          ///< else it delivers events
+  bool command = false;                          ///< false: it delivers events
   std::shared_ptr<shm::channel_events> channel;  ///< a completion channel's
 };
 
@@ -32,7 +32,7 @@ struct descriptors {
   std::map<int, role> roles;
 };
 descriptors& table() {
-  static auto* d = new descriptors;  // outlives whatever is closed at exit
+  static auto* d = new descriptors;  // outlives everything that is closed at exit
   return *d;
 }
 
@@ -43,7 +43,7 @@ role role_of(int fd) noexcept {
   return at == d.roles.end() ? role{} : at->second;
 }
 
-/// Makes the events of a channel; their descriptor becomes the program's.
+/// Makes the events of a channel; the program gets their descriptor.
 int make_channel(shm::context* c, std::uint32_t* fd) {
   auto events = std::make_shared<shm::channel_events>();
   if (const int e = events->open()) return e;
@@ -75,7 +75,7 @@ const ib_uverbs_attr* attribute(const ib_uverbs_ioctl_hdr& h, std::uint16_t id) 
   return nullptr;
 }
 
-/// Fills as much of an answer as the caller has room for.
+/// Fills in as much of an answer as the caller has room for.
 template <class T>
 bool give(const ib_uverbs_attr* to, const T& value) noexcept {
   if (to == nullptr || to->data == 0) return false;
@@ -124,7 +124,7 @@ int ioctl_in_place(int fd, unsigned long what, ...) {
   va_end(list);
   const role r = role_of(fd);
   if (!r.command) return ::ioctl(fd, what, argument);
-  int e = EPROTONOSUPPORT;  // "there are ioctls, but not this one"
+  int e = EPROTONOSUPPORT;  // "ioctls exist, but not this one"
   if (what == RDMA_VERBS_IOCTL) {
     const auto& h = *static_cast<const ib_uverbs_ioctl_hdr*>(argument);
     if (h.object_id == UVERBS_OBJECT_DEVICE && (h.method_id == UVERBS_METHOD_QUERY_GID_TABLE ||
@@ -164,7 +164,7 @@ int close_in_place(int fd) {
       d.roles.erase(at);
     }
   }
-  // A channel's descriptor goes with its events.
+  // A channel's descriptor is closed with its events.
   return r.channel ? 0 : ::close(fd);
 }
 

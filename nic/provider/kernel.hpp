@@ -1,10 +1,11 @@
-// The kernel's part in what libibverbs does: some of its calls do not come to a provider but go to
-// the kernel, by write, ioctl and read on descriptors of the device. Those on our descriptors are
-// answered here, by functions put in the place of libibverbs's own (redirect.cpp), so that nothing
-// has to be preloaded and a libibverbs that is opened by dlopen is served too.
+// The kernel's part in libibverbs's work. Some of libibverbs's calls do not come to a provider but
+// go to the kernel, by write, ioctl and read on descriptors of the device. Calls on our descriptors
+// are answered here, by functions that replace libibverbs's own (redirect.cpp). So nothing has to
+// be preloaded, and a libibverbs that was opened by dlopen is served, too.
 //
-// Answered are: making a completion channel (write), reading its events and the context's (read),
-// GID queries (ioctl), closing. Everything else is refused as an old kernel would.
+// The calls that are answered: making a completion channel (write), reading its events and the
+// context's (read), GID queries (ioctl), closing. All others are refused as an old kernel would
+// refuse them.
 #pragma once
 
 #include "nic/shm/context.hpp"
@@ -12,7 +13,7 @@
 
 namespace penstock::nic::provider {
 
-/// Redirects libibverbs's calls; once. False: they cannot be, and there are no events.
+/// Redirects libibverbs's calls; once. False: they cannot be redirected, and there are no events.
 bool answer_for_the_kernel() noexcept;
 
 /// `command_fd` and `async_fd` belong to this context until forget_context(). Closing `async_fd`

@@ -22,7 +22,7 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_
   if (const int e = shm::query_device(c, &a.orig_attr)) return e;
   a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
   a.phys_port_cnt_ex = 1;
-  // Nothing is pinned; what is registered IBV_ACCESS_ON_DEMAND need not even be there.
+  // Nothing is pinned, and memory that is registered IBV_ACCESS_ON_DEMAND need not even exist.
   a.odp_caps.general_caps = IBV_ODP_SUPPORT;
   auto& odp = a.odp_caps.per_transport_caps;
   odp.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -34,7 +34,7 @@ int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_
 }
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, std::uint64_t seen_as, int access) {
-  // Remote addresses are those of the memory here.
+  // A remote address is the address of the memory in this process.
   if (seen_as != reinterpret_cast<std::uint64_t>(address)) return errno = EOPNOTSUPP, nullptr;
   return shm::reg_mr(pd, address, bytes, access);
 }

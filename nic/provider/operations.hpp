@@ -1,4 +1,4 @@
-// The operations of a context, as libibverbs wants them: adapters around nic/shm's own calls.
+// The operations of a context, in the form that libibverbs wants: adapters around nic/shm's calls.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -7,13 +7,14 @@
 
 namespace penstock::nic::provider {
 
-/// The table for verbs_set_ops; played: of contexts that look at faults.
+/// The table for verbs_set_ops; played: for contexts that heed faults.
 const abi34::operation_table& operations(bool played) noexcept;
 
 // device.cpp
 void free_context(ibv_context*);
 
-/// connection_manager.cpp: makes librdmacm, where this process has it, say that there is none.
+/// connection_manager.cpp: makes librdmacm, if this process has it, report that there is no
+/// connection manager.
 void refuse_connection_manager() noexcept;
 
 // completions.cpp, work_requests.cpp: the extended interfaces

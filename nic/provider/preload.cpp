@@ -1,4 +1,4 @@
-// Preloaded by penverbs where nothing else does: three functions of the C library as libibverbs
+// Preloaded by penverbs where no other way works: three functions of the C library as libibverbs
 // calls them.
 //
 // - Where the kernel has RDMA, libibverbs asks it for devices over netlink and looks nowhere else.

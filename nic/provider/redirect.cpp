@@ -21,7 +21,7 @@ constexpr std::uint32_t jump_slot = R_AARCH64_JUMP_SLOT, data_slot = R_AARCH64_G
 constexpr std::uint32_t jump_slot = R_X86_64_JUMP_SLOT, data_slot = R_X86_64_GLOB_DAT;
 #endif
 
-/// The parts of a library's dynamic section that lead to its imports.
+/// The parts of a library's dynamic section that describe its imports.
 struct imports {
   const char* names = nullptr;
   const ElfW(Sym) * symbols = nullptr;
@@ -32,7 +32,7 @@ struct imports {
 imports imports_of(const link_map& m) noexcept {
   imports i;
   for (const ElfW(Dyn)* d = m.l_ld; d->d_tag != DT_NULL; ++d) {
-    const auto at = d->d_un.d_ptr;  // the loader has made it an address
+    const auto at = d->d_un.d_ptr;  // the loader has turned it into an address
     if (d->d_tag == DT_STRTAB) i.names = reinterpret_cast<const char*>(at);
     if (d->d_tag == DT_SYMTAB) i.symbols = reinterpret_cast<const ElfW(Sym)*>(at);
     if (d->d_tag == DT_JMPREL) i.tables[0] = reinterpret_cast<const ElfW(Rela)*>(at);
@@ -43,7 +43,7 @@ imports imports_of(const link_map& m) noexcept {
   return i;
 }
 
-/// The words that hold the address of the function of that name.
+/// The words that hold the address of the function of this name.
 std::vector<void**> slots_of(const link_map& m, const imports& i, const char* name) {
   std::vector<void**> slots;
   for (int t = 0; t < 2; ++t)
@@ -57,7 +57,7 @@ std::vector<void**> slots_of(const link_map& m, const imports& i, const char* na
   return slots;
 }
 
-/// The loader has made the table read-only where the library asked for that. It stays writable, as
+/// The loader has made the table read-only if the library asked for that. It is left writable, as
 /// in a library that did not ask.
 bool put(void** slot, void* function) noexcept {
   void* page =

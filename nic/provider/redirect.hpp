@@ -1,5 +1,5 @@
-// Puts functions in the place of those that a loaded library imports: its own table of addresses is
-// changed, nobody else's calls are.
+// Replaces functions that a loaded library imports: the library's own table of addresses is
+// changed, so the calls of no other library are.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ struct replacement {
   void* function;
 };
 
-/// Redirects the imports of the library that contains `inside`. False, and nothing changed, if any
-/// of them is not there.
+/// Redirects the imports of the library that contains `inside`. False, and nothing is changed, if
+/// one of the imports does not exist.
 bool redirect(const void* inside, std::span<const replacement> all) noexcept;
 
 }  // namespace penstock::nic::provider

@@ -16,14 +16,14 @@ namespace {
 
 using shm::queue_pair;
 
-/// What lies between wr_start and wr_complete. Pieces are kept by index until all are there:
-/// growing vectors move.
+/// The requests between wr_start and wr_complete. Their pieces are kept by index until all are
+/// there, since a vector that grows moves.
 struct batch {
   struct piece {
     std::size_t begin = 0, count = 0;  ///< in lists
     std::size_t bytes = 0;             ///< where the inline bytes begin
   };
-  static constexpr std::size_t usual = 64;  ///< requests for which there is room from the start
+  static constexpr std::size_t usual = 64;  ///< requests for which there is room at first
   shm::spin_lock busy;                      ///< from wr_start to wr_complete or wr_abort
   std::vector<ibv_send_wr> requests;
   std::vector<piece> pieces;
@@ -44,7 +44,7 @@ batch& of(ibv_qp_ex* qp) noexcept {
   return *static_cast<batch*>(shm::of(&qp->qp_base).collected.get());
 }
 
-/// Whatever runs out of memory here is said by wr_complete.
+/// wr_complete reports it when memory runs out here.
 template <class Do>
 void collect(ibv_qp_ex* qp, Do todo) noexcept {
   batch& b = of(qp);
@@ -199,7 +199,7 @@ void fill(ibv_qp_ex& qp, std::uint64_t wanted) noexcept {
     };
 }
 
-/// The operations that a QP of that type can do.
+/// The operations that a QP of this type can do.
 std::uint64_t possible(ibv_qp_type type) noexcept {
   constexpr std::uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr std::uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;

@@ -8,8 +8,8 @@
 namespace penstock::nic {
 namespace {
 
-/// A child made by fork must not pull pages from under the parent's registrations. Must happen
-/// before anything is registered; on kernels that copy pinned pages at fork it does nothing.
+/// A forked child must not take pages away from the parent's registrations. To be called before
+/// anything is registered; on kernels that copy pinned pages at fork it does nothing.
 void protect_from_fork() {
   static std::once_flag once;
   std::call_once(once, [] {
