@@ -11,10 +11,10 @@ struct row {
   std::uint32_t ranks, per_peer, bank;
 };
 
-// Few processes get enough for any stream, and for the bursts of those that wait for a core; many
-// get little each, and a bank to move where it is needed. At 384 bytes a credit (the note's buffer
-// and event): 1,024 processes 9.3 MB, 10,000 processes 25.0 MB. The last row keeps everybody at the
-// minimum.
+// In a small job each process gets enough for any stream, and for the bursts of processes that wait
+// for a core. In a large job each gets little, and there is a bank, from which credits move to
+// where they are needed. At 384 bytes a credit (the note's buffer and event): 1,024 processes 9.3
+// MB, 10,000 processes 25.0 MB. The last row keeps every process at the minimum.
 constexpr row table[] = {
     {2, 2048, 512},  {4, 1600, 1024},  {8, 1300, 1024},    {16, 600, 1024},  {32, 256, 2048},
     {64, 128, 4096}, {128, 64, 6144},  {256, 32, 8192},    {512, 20, 10240}, {1024, 12, 12000},
@@ -90,8 +90,8 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
 
   const row defaults = interpolate(ranks);
   const std::int64_t peers = ranks - 1;
-  // The most that demand brings a loan to does not bound what a small job starts with, unless
-  // somebody lowered it.
+  // The limit of what demand brings a loan to does not bound the loans with which a small job
+  // starts, unless the user lowered it.
   const std::int64_t most =
       set.max_per_peer < overrides{}.max_per_peer ? set.max_per_peer : std::int64_t{counter_max};
   std::int64_t each = set.credits_per_peer != 0 ? set.credits_per_peer
@@ -105,7 +105,8 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
                      std::to_string(each * peers) + " credits, above 65536",
                  "lend less to each; the bank moves credits to those who need them");
 
-  // The space: what was set, or what loans and bank add up to; in whole buffers, the rest banked.
+  // The space is what the user set, or the sum of loans and bank; in whole buffers, the rest
+  // banked.
   const std::int64_t banked = set.empty_bank ? 0 : set.bank != 0 ? set.bank : defaults.bank;
   const std::int64_t piece = std::max<std::uint32_t>(set.buffer_bytes, unit_bytes) / unit_bytes;
   std::int64_t space = each * peers + banked;
@@ -127,7 +128,7 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   const std::int64_t total = (space + piece - 1) / piece * piece;
   const std::int64_t bank = total - each * peers;
 
-  // A full-size message must always find its way: by the loan alone, or by what can move.
+  // A full-size message must always get its credits: by the loan alone, or by those that can move.
   const std::int64_t movable = bank + (each - min_credits) * peers;
   if (set.flow_control && peers > 0 && each < max_cost) {
     if (!set.dynamic)
@@ -147,13 +148,14 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   c.me = me;
   c.credits_per_peer = static_cast<std::uint32_t>(each);
   c.bank = static_cast<std::uint32_t>(bank);
-  // What was taken back may be lent again.
+  // Credits that were taken back may be lent again.
   c.max_per_peer = static_cast<std::uint32_t>(std::max(set.max_per_peer, each));
   c.lender_limit = static_cast<std::uint32_t>(set.lender_limit);
   c.revoke_limit = static_cast<std::uint32_t>(set.revoke_limit);
   c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);
   c.num_scavenge = static_cast<std::uint32_t>(set.num_scavenge);
-  // By default one more epoch's loan to one peer should be there, or an eighth of a small bank.
+  // By default the bank keeps one more epoch's loan to one peer, or an eighth of itself if it is
+  // small.
   c.low_water = set.low_water != 0 ? static_cast<std::uint32_t>(set.low_water)
                                    : std::min<std::uint32_t>(
                                          c.lender_limit, static_cast<std::uint32_t>(bank / 8) + 1);

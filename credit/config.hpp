@@ -1,5 +1,5 @@
-// How a job's receive space is shared out at start: the settings of the credit system, checked once
-// and the same in every process, computed with no communication. Used at start-up only.
+// How a job's receive space is shared out at the start: the settings of the credit system, checked
+// once, the same in every process, and computed with no communication. Used at start-up only.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class decay : std::uint8_t {
   last_curr,  ///< two states: last = last/4 + 3·curr/4, curr = 0
 };
 
-/// Who keeps count of the credits that a borrower gave back in this epoch.
+/// Which side counts the credits that a borrower gave back in this epoch.
 enum class revoked_at : std::uint8_t {
   borrower,  ///< answers 0 when it has given back enough
   lender,    ///< does not even ask
@@ -26,15 +26,15 @@ struct config {
   std::uint32_t ranks = 1;              ///< processes in the job
   std::uint32_t me = 0;                 ///< own rank; the one field that differs among processes
   std::uint32_t credits_per_peer = 0;   ///< lent to each other process at start
-  std::uint32_t bank = 0;               ///< kept for those who ask
+  std::uint32_t bank = 0;               ///< kept for later demand
   std::uint32_t max_per_peer = 400;     ///< most lent to one peer on demand
   std::uint32_t lender_limit = 400;     ///< most lent to one peer within an epoch
   std::uint32_t revoke_limit = 64;      ///< most taken back from one peer within an epoch
   std::uint32_t epoch_requests = 1024;  ///< requests received in an epoch
   std::uint32_t num_scavenge = 4;       ///< most peers asked at a time to give credits back
   std::uint32_t low_water = 0;          ///< a bank below this scavenges when there is demand
-  bool flow_control = true;             ///< without: every try_take succeeds, nothing is counted
-  bool dynamic = true;                  ///< without: loans stay as they were at start
+  bool flow_control = true;             ///< false: every try_take succeeds, and nothing is counted
+  bool dynamic = true;                  ///< false: loans stay as they were at the start
   decay fade = decay::shift;
   revoked_at revoked = revoked_at::borrower;
 
@@ -46,20 +46,20 @@ struct config {
   [[nodiscard]] std::uint64_t fingerprint() const noexcept;
 };
 
-/// What the user set; `from_table` (the settings' own 0) takes the table's value.
+/// The user's settings; `from_table` (the settings' own 0) takes the table's value.
 struct overrides {
   static constexpr std::int64_t from_table = 0;
 
   std::int64_t credits_per_peer = from_table;
-  std::int64_t bank = from_table;           ///< empty_bank says none
-  std::int64_t receive_bytes = from_table;  ///< whole receive space; the bank is what loans leave
+  std::int64_t bank = from_table;           ///< empty_bank asks for none
+  std::int64_t receive_bytes = from_table;  ///< whole receive space; loans leave the bank
   std::int64_t max_per_peer = 400;
   std::int64_t lender_limit = 400;
   std::int64_t revoke_limit = 64;
   std::int64_t epoch_requests = 1024;
   std::int64_t num_scavenge = 4;
   std::int64_t low_water = from_table;
-  std::uint32_t buffer_bytes = unit_bytes;  ///< the space comes in such pieces; the rest is banked
+  std::uint32_t buffer_bytes = unit_bytes;  ///< the space is cut so; the rest is banked
   bool empty_bank = false;                  ///< start with nothing in the bank
   bool flow_control = true;
   bool dynamic = true;
@@ -81,9 +81,9 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set 
   return credits < counter_max ? static_cast<std::uint32_t>(credits) : counter_max;
 }
 
-/// What a borrower that is short asks for at once, unless it holds more already: a path of 100
-/// Gbit/s and a round trip of 1 µs. Asking for less meets a burst to a new peer after several round
-/// trips only; asking for more lends what is never used.
+/// The credits that a borrower in need asks for at once, unless it holds more already: those of a
+/// path of 100 Gbit/s with a round trip of 1 µs. With smaller demands a burst to a new peer would
+/// be met only after several round trips; larger ones would lend credits that are never used.
 inline constexpr std::uint32_t stream_credits = bandwidth_delay_credits(12'500'000'000, 1'000);
 
 }  // namespace penstock::credit

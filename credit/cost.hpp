@@ -14,21 +14,22 @@ inline constexpr std::uint32_t unit_bytes = limits::credit_bytes;
 inline constexpr std::uint32_t min_credits = 4;
 /// Most credits one message can cost.
 inline constexpr std::uint32_t max_cost = limits::highest_cost;
-/// Most that a peer which holds the minimum can lack for one message.
+/// The most credits that a peer which holds the minimum can lack for one message.
 inline constexpr std::uint32_t max_wish = max_cost > min_credits ? max_cost - min_credits : 0;
 /// Largest value of a per-peer counter.
 inline constexpr std::uint32_t counter_max = 0xffff;
 
-/// Messages whose credits a stream leases at a time: one RMW for so many.
+/// For how many messages a stream leases credits at a time, by one RMW.
 inline constexpr std::uint32_t lease_messages = 16;
 
-/// What is owed to a borrower without a reply to carry it is sent by itself at this many credits: a
-/// quarter of the loan, so that a stream never runs dry, and no more than 64.
+/// Credits that are owed to a borrower, without a reply to carry them, are sent by a message of
+/// their own at this count: a quarter of the loan, so that a stream never runs dry, and at most 64.
 [[nodiscard]] constexpr std::uint32_t return_batch(std::uint32_t loan) noexcept {
   return loan < 4 ? 1 : loan / 4 < 64 ? loan / 4 : 64;
 }
 
-/// What is sent; `long_` is the two-message Long, `packed_long` the Long with its payload inside.
+/// Kinds of messages; `long_` is the two-message Long, `packed_long` the Long with its payload
+/// inside.
 enum class kind : std::uint8_t { short_, medium, long_, packed_long };
 
 /// Credits that a request needs. bytes: header, arguments and payload as they arrive in one receive
@@ -57,7 +58,7 @@ struct credit_byte {
   std::uint8_t need = 0;
   std::uint8_t count = 0;
 
-  /// need saturates at 7. count must fit (see fits()); what does not fit saturates at 15.
+  /// need saturates at 7. count must fit (see fits()); a larger one saturates at 15.
   [[nodiscard]] constexpr std::uint8_t encode() const noexcept {
     const std::uint32_t x = need < need_max ? need : need_max;
     const std::uint32_t n = count < count_max ? count : count_max;

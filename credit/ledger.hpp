@@ -140,8 +140,9 @@ class ledger {
   /// the loan is no smaller than stream_credits. Ask after a take. Cost: one load; seldom 2 RMWs.
   [[nodiscard]] std::uint32_t early_want(std::uint32_t peer) noexcept;
 
-  /// A request that had called note_stall has its credits now, or was given up. Until then what was
-  /// granted for it is kept from REVOKEs (claim 10). Cost: one load, seldom 1 RMW.
+  /// A request that had called note_stall has its credits now, or was given up. Until this call,
+  /// the credits that were granted for it are kept from REVOKEs (claim 10). Cost: one load, seldom
+  /// 1 RMW.
   void end_stall(std::uint32_t peer) noexcept;
 
   /// The client names peer as one it will soon send to, with `wanted` credits in flight. Answers
@@ -172,14 +173,15 @@ class ledger {
     return need == 0 && !end_epoch ? 0 : on_need(peer, need, end_epoch);
   }
 
-  /// Whether peer can have n credits in use: no more than it was lent. What is in use stays lent.
+  /// Whether peer can have n credits in use: at most what it was lent. Credits in use stay lent.
   [[nodiscard]] bool may_have_spent(std::uint32_t peer, std::uint32_t n) const noexcept {
     return n <= loan(peer) || !cfg_.flow_control;
   }
 
-  /// The two halves of on_request, for who handles requests in batches: one RMW for k requests …
+  /// The two halves of on_request, for callers that handle requests in batches: one RMW for k
+  /// requests …
   void count_requests(std::uint32_t k) noexcept;
-  /// … and this only for those that carry E or a need.
+  /// … and this call only for the requests that carry E or a need.
   [[nodiscard]] std::uint32_t on_need(std::uint32_t peer, std::uint32_t need,
                                       bool end_epoch) noexcept;
 
@@ -209,13 +211,14 @@ class ledger {
 
   /// Peers to send a REVOKE to (ask next_grant first), at most num_scavenge and at most out.size();
   /// answers how many were filled in. None unless more than rare_asks() came in this epoch and the
-  /// bank is low (or somebody waits). Passes over peers as the note says: a system message in
-  /// flight, no more than the minimum lent, answered 0 in this epoch, asked for more lately. Cost:
-  /// at most max_visits peers that stay on the list, 2 to 3 RMWs each, and those that leave it.
-  /// That who waits is served is claim 9; that the exchange ends, claim 12.
+  /// bank is low, or unless a peer waits. Passes over peers as the note says: those with a system
+  /// message in flight, with no more than the minimum lent, that answered 0 in this epoch, or that
+  /// asked for more lately. Cost: at most max_visits peers that stay on the list, 2 to 3 RMWs each,
+  /// and those that leave it. Claim 9 says that a waiting peer is served; claim 12, that the
+  /// exchange ends.
   [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
 
-  /// A REVOKE cannot be sent after all: takes back its marks. Cost: 1 RMW.
+  /// Takes back the marks of a REVOKE that could not be sent. Cost: 1 RMW.
   void cancel_revoke(const revoke_intent& unsent) noexcept;
 
   /// The RETURN that answers our REVOKE came. bad_rank; bad_arguments when none was asked for, or
@@ -265,8 +268,9 @@ class ledger {
   static past_fields change_past(state& s, Change&& change) noexcept;
 
   // lender
-  /// Asks in an epoch that take no credits from others: those of one message in 1024, which asks
-  /// in its request and by a WANT. Else a burst now and then keeps credits moving for ever.
+  /// The number of asks in an epoch that take no credits from other peers: those of one message in
+  /// 1024, which asks in its request and by a WANT. Without it an occasional burst would keep
+  /// credits moving for ever.
   [[nodiscard]] std::uint32_t rare_asks() const noexcept {
     return std::min(cfg_.epoch_requests / 512, 2U);
   }
@@ -283,17 +287,18 @@ class ledger {
   void fade_lent(state& s, loan_fields before, std::uint16_t epochs) noexcept;
   template <class Change>
   static void change_lent(state& s, Change&& change) noexcept;
-  /// From so many processes on a bank has to serve many who come at once, and start loans are
-  /// small.
+  /// From this number of processes on, a bank has to serve many peers that ask at once, and start
+  /// loans are small.
   static constexpr std::uint32_t large_job = 64;
-  /// What demand brings a loan to while so much is banked, in a large job, so that those who come
-  /// first leave some for others: an equal share of all, and an eighth of what is left. Once all is
-  /// lent, who holds more is asked for it even while it asks for more itself.
+  /// In a large job, the loan up to which demand is met while this much is banked: an equal share
+  /// of all, and an eighth of what is left. So the peers that ask first leave some for the others.
+  /// Once all is lent, a peer that holds more is asked for it even while it asks for more itself.
   [[nodiscard]] std::uint32_t ceiling() const noexcept {
     if (cfg_.ranks < large_job) return counter_max;
     return std::max(cfg_.total_credits() / (cfg_.ranks - 1) + bank() / 8, max_cost);
   }
-  /// The most that is lent at once in a large job: many who come together then get about the same.
+  /// The most that is lent at once in a large job: many peers that ask together then get about the
+  /// same.
   [[nodiscard]] std::uint32_t portion() const noexcept {
     if (cfg_.ranks < large_job) return counter_max;
     return std::max<std::uint32_t>(bank() / std::min(cfg_.ranks / 4, 64U), credit_byte::need_max);
@@ -314,7 +319,7 @@ class ledger {
     return [this](std::uint32_t p) -> auto& { return store_[p].waiting_link; };
   }
 
-  // Read by all, written never.
+  // Read by all threads, never written.
   config cfg_;
   // Changed once per request received: a line of its own.
   alignas(cache_line) word<M, std::int64_t, Atomic> epoch_left_{cfg_.epoch_requests};

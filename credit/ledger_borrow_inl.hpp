@@ -9,7 +9,7 @@ namespace penstock::credit {
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::start(state& s, std::uint32_t peer, const config& c) noexcept {
-  if (peer == c.me) return;  // nothing is lent to oneself: all fields stay 0
+  if (peer == c.me) return;  // a process lends nothing to itself: all fields stay 0
   const std::uint16_t each = saturated(c.credits_per_peer);
   s.send.store(bits(send_fields{each, 0, 0, 0}), std::memory_order_relaxed);
   const std::uint8_t flags = c.credits_per_peer > min_credits ? flag_listed : 0;
@@ -57,7 +57,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
       return status::bad_arguments;
     std::uint64_t now = old - (std::uint64_t{returned} << 16) + granted;
     if (owed != 0 && granted != 0 && returned != 0) [[unlikely]]
-      now = (now & ~(std::uint64_t{0xffff} << 48)) + owed;  // nobody waits any more: see ledger.hpp
+      now = (now & ~(std::uint64_t{0xffff} << 48)) + owed;  // no request waits now: see ledger.hpp
     // X1 return  cas relaxed send: a count
     if (w.compare_exchange_weak(old, now, std::memory_order_relaxed, std::memory_order_relaxed))
         [[likely]]
@@ -116,8 +116,8 @@ std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint
   state& s = store_[peer];
   const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
   if (n <= f.credits || !cfg_.dynamic || !cfg_.flow_control) return 0;
-  // Not n - credits: a REVOKE under way may take what is above the minimum, and its RETURN may
-  // reach the lender before this does. The minimum stays, so this is enough whatever crosses.
+  // Not n - credits: a REVOKE under way may take the credits above the minimum, and its RETURN may
+  // reach the lender before this WANT does. The minimum stays, so this is enough in either case.
   return mark_want(s, want_state::asked) ? n - std::min(n, min_credits) : 0;
 }
 
@@ -143,7 +143,7 @@ std::uint32_t ledger<M, Atomic, Store>::early_want(std::uint32_t peer) noexcept 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::end_stall(std::uint32_t peer) noexcept {
   change_past(store_[peer], [](past_fields& f) {
-    // What was granted is no longer kept; what is yet to be granted will not be.
+    // Granted credits are no longer kept, and those still to be granted will not be.
     const want_state w = want_of(f);
     const want_state now = w == want_state::granted ? want_state::none
                            : w == want_state::asked ? want_state::hinted
@@ -197,8 +197,9 @@ void ledger<M, Atomic, Store>::fade_send(state& s) noexcept {
   change_past(s, [shift, most](past_fields& p) {
     std::uint32_t last = 0;
     if (shift) {
-      // What was in use at the peak of a whole epoch is needed again, though little of this one has
-      // passed: a REVOKE that comes just now would find no more than what has faded.
+      // A number of credits that was in use at the peak of a whole epoch is needed again, though
+      // little of the present epoch has passed. Without this, a REVOKE that comes just now would
+      // find only the faded number.
       p.most_last = most;
       p.revoked = faded(p.revoked);
       p.stalls = static_cast<std::uint8_t>(p.stalls >> 2);
@@ -220,7 +221,8 @@ revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_e
   state& s = store_[peer];
   if (end_epoch) fade_send(s);
   const auto p = fields<past_fields>(s.past.load(std::memory_order_relaxed));
-  // What the statistics allow: nothing after a stall, at most revoke_limit in an epoch.
+  // What the statistics allow to give back: nothing after a stall, at most revoke_limit in an
+  // epoch.
   std::uint32_t allowed = 0;
   if (p.stalls == 0 && stalls_last_of(p) == 0) {
     const std::uint32_t gone = std::uint32_t{p.revoked} + p.revoked_last;

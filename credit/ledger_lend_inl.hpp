@@ -38,7 +38,7 @@ void ledger<M, Atomic, Store>::count_requests(std::uint32_t k) noexcept {
   const std::int64_t before = epoch_left_.fetch_sub(k, std::memory_order_relaxed);
   if (before > k || before <= 0) [[likely]]
     return;
-  demand_.store(0, std::memory_order_relaxed);  // an ask that is lost here comes again
+  demand_.store(0, std::memory_order_relaxed);  // an ask that is lost here is repeated
   // X2 epoch  add relaxed left: that one fills it until it is above zero again, as k, or what
   // others counted meanwhile, may be more than an epoch, and nobody else does
   const std::int64_t length = cfg_.epoch_requests;
@@ -114,7 +114,8 @@ bool ledger<M, Atomic, Store>::change_loan(state& s, Change&& change) noexcept {
   }
 }
 
-/// Brings both words of the record to this epoch, for who is about to read the colder one.
+/// Brings both words of the record to this epoch, for a caller that is about to read the colder
+/// one.
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::catch_up(state& s) noexcept {
   const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
@@ -220,7 +221,7 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
     return {true, {peer, static_cast<std::uint16_t>(count), take_epoch_mark(peer)}};
   }
   const bool waits = change_loan(s, [](loan_fields& f) {
-    if ((f.flags & flag_waiting) != 0) return false;  // it waits already: a WANT too many
+    if ((f.flags & flag_waiting) != 0) return false;  // it waits already: one WANT too many
     f.flags |= flag_waiting;
     return true;
   });
@@ -310,12 +311,13 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 std::uint32_t ledger<M, Atomic, Store>::walk(bool urgent, std::span<revoke_intent> out,
                                              std::uint32_t filled) noexcept {
   std::uint32_t first_kept = no_peer;
-  // Who leaves the list is no visit: else a walk might see only such, ask nobody, and with nothing
-  // under way there would be no other. Each has joined the list by a loan, which pays for this.
+  // A peer that leaves the list is not counted as a visit. Else a walk might see only such peers
+  // and ask none, and with nothing under way there would be no other walk. Each such peer has
+  // joined the list by a loan, which pays for this.
   for (std::uint32_t visits = 0; visits < max_visits && filled < out.size();) {
     const std::uint32_t p = pop_listed();
     if (p == no_peer) break;
-    if (p == first_kept) {  // once round
+    if (p == first_kept) {  // the walk has gone once round
       lent_most_.push_front(p, scavenge_links());
       break;
     }
@@ -342,7 +344,7 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
     //             seen here, or his thread finds on the list whom this one had in hand.
     if (waiting_count_.fetch_add(0, std::memory_order_acq_rel) == 0) return filled;
   }
-  // Somebody waits. With enough for any who does, next_grant finds it.
+  // A peer waits. If the bank has enough for any peer that waits, next_grant finds it.
   return bank() >= max_wish ? filled : walk(true, out, filled);
 }
 

@@ -45,16 +45,16 @@ enum loan_flag : std::uint8_t {
   flag_sys_in_flight = 1,  ///< a REVOKE was sent and its RETURN has not come
   flag_zero_reply = 2,     ///< the last RETURN of this epoch was 0
   flag_reached_epoch = 4,  ///< the next message to this peer carries E
-  flag_listed = 8,         ///< on the scavenge list, or in the hands of who popped it
-  flag_waiting = 16,       ///< on the waiting list, or in the hands of who popped it
+  flag_listed = 8,         ///< on the scavenge list, or held by the thread that popped it
+  flag_waiting = 16,       ///< on the waiting list, or held by the thread that popped it
 };
 
-/// Where our WANT to a peer stands.
+/// The state of our WANT to a peer.
 enum class want_state : std::uint8_t {
   none,
   hinted,   ///< a WANT is in flight for which no request waits
   asked,    ///< a WANT is in flight for which a request waits
-  granted,  ///< it was granted; kept from REVOKEs until the request that waited has taken it
+  granted,  ///< it was granted; kept from REVOKEs until the waiting request has taken it
 };
 constexpr want_state want_of(const past_fields& f) noexcept {
   return static_cast<want_state>(f.stalls_last_want & 3);

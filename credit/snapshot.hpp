@@ -15,8 +15,9 @@ std::string header_line(const config& c, std::uint32_t epoch, std::uint32_t bank
 /// {"rank":…,"peer":…,"loan":…,"send":…,"inuse":…,…}
 std::string peer_line(std::uint32_t rank, std::uint32_t peer, const peer_figures& f);
 
-/// All of it: a header line, then a line for each peer whose figures differ from those at start.
-/// Any thread; other threads may go on, then figures of different peers are of different moments.
+/// The whole snapshot: a header line, then a line for each peer whose figures differ from those at
+/// the start. Any thread; if other threads go on meanwhile, figures of different peers are of
+/// different moments.
 template <class Ledger>
 std::string snapshot(const Ledger& l) {
   const config& c = l.settings();

@@ -24,11 +24,11 @@ struct state {
   std::mutex lock;
   std::vector<change_listener*> listeners;
   range going[max_changes];
-  std::uint32_t unlisted = 0;  // changes beyond max_changes: then everything counts as changing
+  std::uint32_t unlisted = 0;  // changes beyond max_changes: everything then counts as changing
   std::uint64_t count = 0;
   activator activate = nullptr;
 };
-// Never destroyed: changes are reported by exit handlers and thread ends too.
+// Never destroyed: exit handlers and ending threads report changes, too.
 state& the() noexcept {
   alignas(state) static std::byte room[sizeof(state)];
   static state* s = new (room) state;
@@ -43,10 +43,10 @@ void tell(std::uint64_t start, std::uint64_t end) noexcept {
   for (change_listener* l : s.listeners) l->on_change(start, end);
 }
 
-// A fork is a change of everything: it write-protects all pages, and who writes first gets a new
-// one. Recent kernels (5.12, for some kinds of page 5.15) give the child a copy of a pinned page
-// instead; registering again costs little beside a fork, so that nothing here depends on which one
-// this is.
+// A fork is a change of everything: it write-protects all pages, and a process that then writes to
+// a page gets a new one. Recent kernels (5.12, for some kinds of page 5.15) give the child a copy
+// of a pinned page instead. Registering again costs little beside a fork, so the code here does not
+// depend on the kernel.
 alignas(scope) thread_local std::byte fork_scope[sizeof(scope)];
 void before_fork() { new (fork_scope) scope(nullptr, SIZE_MAX); }
 void after_fork_in_parent() { std::launder(reinterpret_cast<scope*>(fork_scope))->~scope(); }
@@ -88,8 +88,8 @@ bool closed() noexcept {
 std::mutex& lock() noexcept { return the().lock; }
 
 void add(change_listener& l) {
-  // Room is made first: under the lock nothing may allocate, for another thread's munmap inside
-  // malloc may be waiting for it.
+  // Room is made before the lock is taken. Under the lock nothing may allocate, since another
+  // thread's munmap inside malloc may be waiting for it.
   std::vector<change_listener*> bigger;
   for (;;) {
     std::size_t need = 0;

@@ -1,12 +1,12 @@
-// Changes of this process's address space, as far as someone tells us of them: whoever unmaps,
-// remaps, trims or discards pages says so before and after (interpose.cpp for the calls of libc and
-// of the client, kernel_events.hpp for what the kernel reports, an allocator's hooks). Whoever
-// holds registrations listens and stops using those that overlap.
+// Changes of this process's address space, as far as they are reported. Code that unmaps, remaps,
+// trims or discards pages reports it before and after: interpose.cpp for the calls of libc and of
+// the client, kernel_events.hpp for what the kernel reports, an allocator's hooks. A holder of
+// registrations listens, and stops using those that overlap.
 //
-// Why before and after. Before: once the pages are gone the address may be mapped again by another
-// thread, which must not find the old registration. Until after: a registration of neighbouring
-// pages that is being made meanwhile could contain the pages that go; so what overlaps a change in
-// progress is not kept.
+// Why before: once the pages are gone, another thread may map the address again, and must not find
+// the old registration. Why until after: a registration of neighbouring pages that is being made
+// meanwhile could contain the pages that go, so a registration that overlaps a change in progress
+// is not kept.
 //
 // The lock is a leaf: under it nothing allocates, logs, registers or calls out, because changes are
 // reported from inside malloc, with malloc's locks held, and registering a region allocates.
@@ -22,12 +22,13 @@
 
 namespace penstock::firehose {
 
-/// Told of every change. Must not allocate or block; called under changes::lock().
+/// A listener is told of every change. It must not allocate or block; it is called under
+/// changes::lock().
 class change_listener {
  public:
-  /// [start, end) changes: do not use registrations that overlap it from now on.
+  /// [start, end) changes: registrations that overlap it must not be used from now on.
   virtual void on_change(std::uint64_t start, std::uint64_t end) noexcept = 0;
-  /// True if it keeps, or is about to keep, a registration that overlaps [start, end).
+  /// True if the listener keeps, or is about to keep, a registration that overlaps [start, end).
   [[nodiscard]] virtual bool keeps(std::uint64_t start, std::uint64_t end) noexcept = 0;
 
  protected:
@@ -42,8 +43,8 @@ enum class gate : std::uint32_t {
   pending = 2,  ///< an event of the kernel is being worked on: lookups must wait
 };
 
-/// The word that every lookup reads. Valid for ever after the first call; null when there is no
-/// memory.
+/// The word that every lookup reads. It stays valid for ever after the first call; null when there
+/// is no memory.
 const std::atomic<gate>* gate_word() noexcept;
 /// For kernel_events only.
 void set_gate(gate g) noexcept;
@@ -76,7 +77,7 @@ class scope {
   std::uint32_t slot_;
 };
 
-/// Reports a change that has happened (and cannot be announced before).
+/// Reports a change that has happened already, because it could not be announced before.
 void happened(std::uint64_t start, std::uint64_t end) noexcept;
 
 /// Changes reported so far, those of the whole address space included; for statistics and tests.

@@ -1,19 +1,20 @@
-// Makes every mapping call of libc report its change. Linked where offer_interposing() is called;
-// nothing is touched before the first pool is made.
+// Makes every mapping call of libc report its change. It is linked where offer_interposing() is
+// called; nothing is patched before the first pool is made.
 //
-// Defining munmap() in the program would catch only the calls made through the symbol. What leaves
-// stale registrations behind is mostly libc itself: free() of a large block, the trimming of heaps,
-// the stacks of threads that ended. Those calls go straight to the function. So the function's
-// first instruction is replaced by a jump to ours, which does the same system call between reports.
-// These functions are nothing but a system call, so no piece of the original is needed afterwards.
+// Defining munmap() in the program would catch only the calls made through the symbol. Stale
+// registrations are mostly left behind by libc itself: by free() of a large block, by the trimming
+// of heaps, by the stacks of threads that ended. Those calls go straight to the function. So the
+// function's first instruction is replaced by a jump to ours, which does the same system call
+// between two reports. These functions are nothing but a system call, so no piece of the original
+// is needed afterwards.
 //
 //   libc munmap:  e9 rel32 -> stub page near libc:  movabs r11, ours; jmp *r11
 //
-// The jump is one aligned 8-byte store, so that a thread that calls the function meanwhile runs the
-// old code or the new. Where the code cannot be written (hardened systems), or is already replaced
-// by somebody else, activation fails as a whole and the pool relies on kernel_events.hpp alone; so
-// it does on other processors than x86-64, for which this file is not built. Should somebody
-// replace the code later, the next activate() notices.
+// The jump is one aligned 8-byte store, so that a thread that calls the function meanwhile runs
+// either the old code or the new. Activation fails as a whole where the code cannot be written
+// (hardened systems) or has been replaced by another library; the pool then relies on
+// kernel_events.hpp alone. The same holds on processors other than x86-64, for which this file is
+// not built. If another library replaces the code later, the next activate() notices.
 #include "firehose/interpose.hpp"
 
 #include <dlfcn.h>
@@ -45,7 +46,7 @@ int our_munmap(void* addr, std::size_t bytes) {
 }
 
 void* our_mmap(void* addr, std::size_t bytes, int prot, int flags, int fd, off_t offset) {
-  // Only MAP_FIXED can replace something; MAP_FIXED_NOREPLACE refuses to.
+  // Only MAP_FIXED can replace a mapping; MAP_FIXED_NOREPLACE refuses to.
   const changes::scope s(addr, (flags & MAP_FIXED) != 0 ? bytes : 0);
   return reinterpret_cast<void*>(syscall(SYS_mmap, addr, bytes, prot, flags, fd, offset));
 }
@@ -77,12 +78,13 @@ int our_brk(void* to) {
 }
 
 int our_shmdt(const void* addr) {
-  const changes::scope s(nullptr, SIZE_MAX);  // its size is not known here; the call is rare
+  const changes::scope s(nullptr,
+                         SIZE_MAX);  // its size is not known here; the call is rare
   return static_cast<int>(syscall(SYS_shmdt, addr));
 }
 
 void* our_shmat(int id, const void* addr, int flags) {
-  constexpr int remap = 040000;  // SHM_REMAP replaces what is there
+  constexpr int remap = 040000;  // SHM_REMAP replaces existing mappings
   const changes::scope s(nullptr, (flags & remap) != 0 ? SIZE_MAX : 0);
   return reinterpret_cast<void*>(syscall(SYS_shmat, id, addr, flags));
 }
@@ -128,9 +130,9 @@ std::uint8_t* page_near(std::uintptr_t code) {
   return nullptr;
 }
 
-// True if the code begins like a function that nobody has replaced: not with a jump.
+// True if the code begins like a function that no library has replaced: not with a jump.
 bool untouched(const std::uint8_t* code) {
-  const bool absolute = code[0] == 0x49 && code[1] == 0xbb;  // movabs r11, as others do it
+  const bool absolute = code[0] == 0x49 && code[1] == 0xbb;  // movabs r11, as other libraries do it
   const bool indirect = code[0] == 0xff && code[1] == 0x25;
   return code[0] != 0xe9 && code[0] != 0xcc && !absolute && !indirect;
 }
@@ -167,8 +169,8 @@ const char* install() {
     stub += 16;
   }
   if (mprotect(stubs, x86_page, PROT_READ | PROT_EXEC) != 0) return "no executable memory";
-  // All pages are made writable first, so that it is all or nothing. They stay executable: other
-  // threads run there.
+  // All pages are made writable first, so that either all calls are patched or none. They stay
+  // executable, since other threads run there.
   const auto page_of = [](const patch& p) {
     return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(p.code) & ~(x86_page - 1));
   };
@@ -215,8 +217,8 @@ void offer_interposing() noexcept { changes::set_activator(&intact); }
 
 }  // namespace penstock::firehose
 
-// The dynamic linker unmaps by its own copy of the call. What lies in a library that goes may have
-// been a buffer.
+// The dynamic linker unmaps by its own copy of the call, and memory inside an unloaded library may
+// have been a buffer.
 extern "C" [[gnu::visibility("default")]] int dlclose(void* handle) noexcept {
   using function = int (*)(void*);
   static const auto next = reinterpret_cast<function>(dlsym(RTLD_NEXT, "dlclose"));

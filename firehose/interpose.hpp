@@ -1,5 +1,5 @@
-// Offers the interposing of libc's mapping calls (interpose.cpp) to pools made afterwards. A call
-// and a library of its own, so that only programs that want their libc patched contain it.
+// Offers the interposing of libc's mapping calls (interpose.cpp) to pools made afterwards. It is a
+// call and a library of its own, so that only programs that want their libc patched contain it.
 #pragma once
 
 namespace penstock::firehose {

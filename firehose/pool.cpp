@@ -1,4 +1,4 @@
-// The slow half of pool.hpp: what happens on a miss, and when memory changes. Giving up regions is
+// The slow half of pool.hpp: what happens on a miss and when memory changes. Regions are given up
 // in pool_evict.cpp.
 #include "firehose/pool.hpp"
 
@@ -14,7 +14,7 @@
 
 namespace penstock::firehose {
 
-// What a caller wants, and what would be registered for it. All ends are exclusive.
+// What a caller asks for, and the range that would be registered for it. All ends are exclusive.
 struct pool::wish {
   std::uint64_t addr, len;  // asked for, cut at the window
   purpose use;
@@ -160,8 +160,8 @@ status pool::acquire_slow(std::uint64_t addr, std::size_t len, purpose use, leas
     g.state.store(region_state::live, std::memory_order_release);
     replace_neighbours(i);
   } else {
-    // Pages around the caller's changed while this was made (the caller's own did not, or it is
-    // using memory that it gives up): good for this lease, and for no other.
+    // Pages around the caller's changed while this was made. (The caller's own did not, or the
+    // caller is using memory that it has given up.) The registration is good for this lease only.
     kill(i);
   }
   const bool taken = table_.take(i, w.addr, w.len, out);
@@ -169,7 +169,8 @@ status pool::acquire_slow(std::uint64_t addr, std::size_t len, purpose use, leas
   return taken ? status::ok : status::no_ticket;
 }
 
-// Somebody else has replaced libc's calls after us: what was kept on their word goes.
+// Another library has replaced libc's calls after us: regions that were kept because of those calls
+// are given up.
 void pool::lose_calls() {
   {
     const std::lock_guard guard(changes::lock());
@@ -181,7 +182,8 @@ void pool::lose_calls() {
       events_ ? "relying on the kernel's events alone" : "registrations are no longer kept");
 }
 
-// A live region for the wish, leased; or whether one that covers it is being registered.
+// Finds a live region for the wish and leases it; or tells whether a region that covers it is being
+// registered.
 bool pool::find(const wish& w, lease& out, bool& filling) noexcept {
   for (std::uint32_t i = table_.first(0, table_.window_of(w.addr)); i != 0;) {
     region& r = table_.at(i);
@@ -219,7 +221,8 @@ void pool::widen(wish& w) noexcept {
   }
 }
 
-// Registers the wish's pages for region i, which is filling; gives in step by step.
+// Registers the wish's pages for region i, which is filling; on a refusal it asks for less, step by
+// step.
 result<memreg::registration> pool::enter(wish& w, std::uint32_t i) {
   if (calls_seen_.load(std::memory_order_relaxed) && !changes::activate()) lose_calls();
   const bool events = events_ != nullptr && w.keep && events_->watch(w.start, w.bytes());
@@ -230,7 +233,7 @@ result<memreg::registration> pool::enter(wish& w, std::uint32_t i) {
   };
   auto r = reg(settings_.access_bits);
   if (!r && r.error().code == ENOMEM && drop_idle() != 0) r = reg(settings_.access_bits);
-  if (!r && w.widened()) {  // a neighbour is in the way: unmapped unseen, or read-only by now
+  if (!r && w.widened()) {  // a neighbour prevents it: unmapped unnoticed, or read-only by now
     const std::lock_guard guard(changes::lock());
     stats_.bytes_pinned -= w.bytes();
     w.narrow();

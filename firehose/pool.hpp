@@ -1,17 +1,18 @@
-// The local victim pool: registrations of this process's memory outside the segment, made when
-// first needed and kept until room is wanted, so that a buffer used again costs a lookup.
+// The local victim pool: registrations of this process's memory outside the segment. They are made
+// when first needed and kept until room is wanted, so that using a buffer again costs a lookup.
 //
 // acquire(addr, len) answers a lease that covers [addr, addr + lease.bytes()): at least one byte,
 // at most to the end of the window of the maximum region size. Longer buffers take several leases;
 // the caller cuts its transfer there.
 //
-// What a miss registers: the whole pages asked for, cut at the window, and the pages of idle or
-// used regions that overlap or touch them, which it replaces (so small neighbours grow together, up
-// to the maximum region size). Nothing else: a page that nobody asked for may be changing.
+// What a miss registers: the whole pages asked for, cut at the window, and the pages of registered
+// regions that overlap or touch them, which the new region replaces. So small neighbours grow
+// together, up to the maximum region size. Nothing else is registered: a page that no caller asked
+// for may be changing.
 //
 // What may be kept: a region is kept only while every change to its pages would become known, by
-// the interposed calls or the kernel's events; where neither works, a lease is a registration of
-// its own, gone after use. README.md lists what each covers.
+// the interposed calls or by the kernel's events. Where neither works, each lease is a registration
+// of its own, which ends with the lease. README.md lists what each of the two covers.
 //
 // Threads: any, several at once. acquire() may register, wait for another thread that registers the
 // same pages, and allocate; try_hit() does none of it. Not from a signal handler.
@@ -37,8 +38,8 @@ enum class protection : std::uint8_t {
   automatic,  ///< interposed calls; the kernel's events where those cannot be put in place
   calls,      ///< interposed calls only
   events,     ///< the kernel's events only: a miss costs 2 to 10 microseconds more
-  both,       ///< either would do, for programs that make mapping system calls of their own
-  none,       ///< keeps everything, watches nothing: for tests that show why it is needed
+  both,       ///< both of the two, for programs that make mapping system calls of their own
+  none,       ///< keeps everything and watches nothing: for tests that show why watching is needed
 };
 
 struct pool_settings {
@@ -50,7 +51,7 @@ struct pool_settings {
 };
 
 struct pool_statistics {
-  std::uint64_t hits = 0;           ///< leases of a region that was there
+  std::uint64_t hits = 0;           ///< leases of a region that was registered already
   std::uint64_t misses = 0;         ///< leases that registered
   std::uint64_t evictions = 0;      ///< regions given up for room
   std::uint64_t invalidations = 0;  ///< regions lost because their memory changed
@@ -100,11 +101,11 @@ class pool final : private change_listener {
   /// Gives up every region that is not leased. Returns how many.
   std::uint32_t drop_idle();
 
-  /// For who hands a lease's key to others: true once the memory behind it may have changed, so
-  /// that the key must not be used for new transfers; also true of a region that was never kept.
-  /// Takes the lock; ask when changed_count() moves.
+  /// For callers that hand a lease's key to other processes: true once the memory behind the lease
+  /// may have changed, so that the key must not be used for new transfers; true also of a region
+  /// that was never kept. Takes the lock; ask when changed_count() has changed.
   [[nodiscard]] bool changed(const lease& l) const noexcept;
-  /// Moves whenever changed() turns true of some region. A load.
+  /// Changes whenever changed() becomes true of some region. One load.
   [[nodiscard]] std::uint64_t changed_count() const noexcept {
     // S2 look  load-acquire changed_  <- S1 (pool_evict.cpp)
     return changed_.load(std::memory_order_acquire);
@@ -112,7 +113,7 @@ class pool final : private change_listener {
 
   [[nodiscard]] pool_statistics statistics() const;
   [[nodiscard]] const pool_settings& settings() const noexcept { return settings_; }
-  /// What keeps stale registrations out here, one line for the log and peninfo.
+  /// What keeps stale registrations out in this process: one line for the log and peninfo.
   [[nodiscard]] const char* protection_text() const noexcept;
 
  private:

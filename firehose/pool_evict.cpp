@@ -1,8 +1,8 @@
-// How regions go: because their memory changed, or to make room. See pool.hpp.
+// How regions are given up: because their memory changed, or to make room. See pool.hpp.
 //
-// Choosing and closing is done under the lock, deregistering without it (it is a system call and
-// may free memory). In between a region is closing and in no chain, so nobody can find it; its
-// bytes count as pinned until it is really gone.
+// They are chosen and closed under the lock, and deregistered without it (that is a system call and
+// may free memory). In between, a region is closing and in no chain, so no thread can find it; its
+// bytes count as pinned until it is deregistered.
 #include <algorithm>
 
 #include "firehose/kernel_events.hpp"
@@ -66,14 +66,15 @@ void pool::replace_neighbours(std::uint32_t i) noexcept {
   });
 }
 
-// No new leases of region i, which is live, or filling and leased by its maker only.
+// Ends new leases of region i, which is live, or filling and leased by its maker only.
 void pool::kill(std::uint32_t i) noexcept {
   region& r = table_.at(i);
-  // Relaxed: whoever may not use the region any more learns of the change from who made it.
+  // Relaxed: a thread that may no longer use the region learns of the change from the thread that
+  // makes it.
   r.state.store(region_state::dead, std::memory_order_relaxed);
   r.mark |= note_dead;
   dead_.fetch_add(1, std::memory_order_relaxed);
-  // The change that is coming then needs no event.
+  // The coming change then needs no event.
   const std::uint64_t start = r.start.load(std::memory_order_relaxed);
   const std::uint64_t bytes = r.bytes.load(std::memory_order_relaxed);
   if (events_ != nullptr && !changes::kept(start, start + bytes)) events_->unwatch(start, bytes);
@@ -115,9 +116,9 @@ std::uint32_t pool::pick_dead(std::uint32_t* which, std::uint32_t most) noexcept
   return n;
 }
 
-// Makes room for `bytes` more, and one region; returns how many went (0: all are leased). Takes
-// some more than needed, so that a working set above the limit pays for a barrier once in a while
-// only.
+// Makes room for `bytes` more and for one region; answers how many regions it gave up (0: all are
+// leased). It gives up some more than needed, so that a working set above the limit pays for a
+// barrier only once in a while.
 std::uint32_t pool::evict(std::uint64_t bytes) {
   std::uint32_t which[batch];
   std::uint32_t count = 0;
@@ -176,7 +177,7 @@ void pool::reap_slow() {
   }
 }
 
-// table_.close(), and the end of watching for those that go.
+// table_.close(), and the end of watching for the regions that are given up.
 std::uint32_t pool::close(std::uint32_t* which, std::uint32_t count) noexcept {
   count = table_.close(which, count);
   for (std::uint32_t n = 0; events_ != nullptr && n < count; ++n) {

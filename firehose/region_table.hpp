@@ -1,6 +1,6 @@
-// The table of regions behind both kinds of firehose: what is registered here (pool.hpp) and what
-// peers have registered for us (remote.hpp). Lookup is lock-free; every change is made by one
-// thread at a time, under its owner's lock.
+// The table of regions behind both kinds of firehose: regions that are registered here (pool.hpp),
+// and regions that peers have registered for us (remote.hpp). Lookup is lock-free; every change is
+// made by one thread at a time, under its owner's lock.
 //
 //   heads_[hash(space, window)] -> region 7 -> region 3 -> 0
 //   region: start bytes keys state next     one cache line, written only when the region changes
@@ -31,10 +31,10 @@ namespace penstock::firehose {
 
 enum class region_state : std::uint32_t {
   absent,   ///< unused slot
-  filling,  ///< being registered, or asked for: found by changes, never by lookups
+  filling,  ///< being registered or asked for: changes find it, lookups never do
   live,     ///< may be leased
   closing,  ///< being retired: uses are summed
-  dead,     ///< no new leases; goes when the last one is returned
+  dead,     ///< no new leases; given up when the last lease is returned
 };
 
 /// What a local buffer is for: a source may be read-only memory.
@@ -58,8 +58,8 @@ static_assert(sizeof(region) == 64);
 
 class region_table;
 
-/// The right to use a region: it stays registered until the lease is gone. Move only; may be given
-/// to another thread. Keep it until the transfer is complete.
+/// The right to use a region: it stays registered until the lease has ended. Move only; may be
+/// given to another thread. Keep it until the transfer is complete.
 class lease {
  public:
   lease() = default;
@@ -74,7 +74,7 @@ class lease {
   }
   ~lease() { reset(); }
 
-  /// Returns it now.
+  /// Returns the lease before the object is destroyed.
   inline void reset() noexcept;
   [[nodiscard]] std::uint32_t lkey() const noexcept { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const noexcept { return rkey_; }
@@ -95,7 +95,7 @@ class lease {
 
 class region_table {
  public:
-  /// regions: how many there may be; window_bytes: power of two.
+  /// regions: how many there may be; window_bytes: a power of two.
   region_table(std::uint32_t regions, std::uint64_t window_bytes);
 
   // ---- any thread, lock-free
@@ -129,8 +129,8 @@ class region_table {
   void unlink(std::uint32_t i) noexcept;
   /// Back to absent. It must be unlinked and its uses zero.
   void free(std::uint32_t i) noexcept;
-  /// Leases a region in whatever state for the calling thread; the caller knows it stays. False
-  /// when the thread cannot count (out of memory).
+  /// Leases a region in any state for the calling thread; the caller knows that the region stays.
+  /// False when the thread cannot count (out of memory).
   bool take(std::uint32_t i, std::uint64_t addr, std::size_t len, lease& out) noexcept;
   [[nodiscard]] use_counts::sum uses(std::uint32_t i) const noexcept { return uses_.total(i); }
 

@@ -84,9 +84,9 @@ status remote_firehoses::acquire_slow(unsigned peer, std::uint64_t addr, std::si
       }
       i = next;
     }
-    // Whole pages; and, where a region that ends just before is there already (somebody walks
-    // through the memory), as much again as that one has, so that a walk does not ask for every
-    // page.
+    // Whole pages are asked for. If a region that ends just before them exists already, a thread
+    // walks through the memory; then as much again as that region has is asked for, so that the
+    // walk does not ask for every page.
     const std::uint64_t start = memreg::round_down(addr, memreg::page_bytes());
     const std::uint64_t exact_end = memreg::round_up(addr + n, memreg::page_bytes());
     std::uint64_t end = exact_end;
@@ -131,9 +131,9 @@ status remote_firehoses::acquire_slow(unsigned peer, std::uint64_t addr, std::si
   return answer;
 }
 
-// A region number within the share at `peer`, giving up an idle region there if need be: its id
-// goes into the ask, so that the owner never counts both. Regions of other peers are given back too
-// when the table is full. 0: everything is leased.
+// A region number within the share at `peer`. If need be an idle region there is given up for it;
+// its id goes into the ask, so that the owner never counts both. When the table is full, regions of
+// other peers are given back, too. 0: everything is leased.
 std::uint32_t remote_firehoses::room_for(unsigned peer, std::uint64_t bytes,
                                          std::uint64_t& given_back) {
   const peer_state& p = peers_[peer];
@@ -164,7 +164,7 @@ std::uint32_t remote_firehoses::room_for(unsigned peer, std::uint64_t bytes,
   return table_.allocate();
 }
 
-// Region i, unlinked, is ours no more; returns its id.
+// Region i, unlinked, is no longer ours; returns its id.
 std::uint64_t remote_firehoses::drop(std::uint32_t i) {
   region& r = table_.at(i);
   peer_state& p = peers_[r.space.load(std::memory_order_relaxed) - 1];
@@ -176,7 +176,7 @@ std::uint64_t remote_firehoses::drop(std::uint32_t i) {
   return id;
 }
 
-// The region that a peer's message names, or 0 when it is gone already.
+// The region that a peer's message names, or 0 when it has been given up already.
 std::uint32_t remote_firehoses::mine(unsigned peer, std::uint64_t id) noexcept {
   const auto i = static_cast<std::uint32_t>(id & most_regions);
   if (i == 0 || i >= table_.size()) return 0;
@@ -218,7 +218,7 @@ void remote_firehoses::on_answer(unsigned peer, const message& m) {
 
 void remote_firehoses::on_revoke(unsigned peer, const message& m) {
   const std::uint32_t i = mine(peer, m.id);
-  // Not there: given back already, and that message is on its way.
+  // The region does not exist: it was given back already, and that message is on its way.
   if (i == 0 || table_.at(i).state.load(std::memory_order_relaxed) != region_state::live) return;
   table_.at(i).state.store(region_state::dead, std::memory_order_relaxed);
   ++dead_;
@@ -247,8 +247,8 @@ void remote_firehoses::post(unsigned peer, const message& m) {
   work_.store(true, std::memory_order_relaxed);
 }
 
-// Sends the outbox in order. One thread at a time; who comes second leaves it to the first or to
-// the next progress().
+// Sends the outbox in order. One thread at a time; a second thread leaves it to the first or to the
+// next progress().
 void remote_firehoses::flush() {
   const std::unique_lock one(flushing_, std::try_to_lock);
   if (!one.owns_lock()) return;
@@ -265,7 +265,7 @@ void remote_firehoses::flush() {
     const status s = send_(channel_, p.peer, std::as_bytes(std::span(&p.m, 1)));
     if (is_short(s) || s == status::pending) return;
     const std::lock_guard guard(lock_);
-    // peer_gone() may have taken it out meanwhile; only the flusher takes from the front otherwise.
+    // peer_gone() may have removed it meanwhile; otherwise only the flusher takes from the front.
     if (!outbox_.empty() && outbox_.front().m.id == p.m.id && outbox_.front().m.kind == p.m.kind)
       outbox_.pop_front();
   }

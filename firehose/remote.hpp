@@ -15,8 +15,8 @@
 // region. Both sides count; a requester that exceeds its share is refused.
 //
 // No stale key (R-a): before an owner sends anything else after a change, it waits until every
-// holder has given the changed regions back (must_settle()). So whoever learns from the owner that
-// memory was replaced can only find a fresh key. What this cannot cover is said in README.md.
+// holder has given the changed regions back (must_settle()). So a process that learns from the
+// owner that memory was replaced can only find a fresh key. README.md says what this cannot cover.
 //
 // The channel keeps messages of one pair in order, and carries them outside the flow control of
 // active messages, since they are sent while those wait. Threads: any; on_message() and progress()
@@ -79,7 +79,7 @@ class remote_firehoses {
               return static_cast<Channel*>(c)->send(peer, bytes);
             },
             &channel, local, settings) {}
-  /// All leases must have been returned; the owner side's registrations go.
+  /// By then all leases must have been returned; the registrations of the owner's side end.
   ~remote_firehoses();
 
   /// The right to access [addr, addr+out.bytes()) of a peer, out.bytes() >= 1; destination:
@@ -98,8 +98,8 @@ class remote_firehoses {
   /// A message from a peer. False: it is malformed (nothing was done). Nothing in it is trusted.
   bool on_message(unsigned peer, std::span<const std::byte> bytes);
 
-  /// Sends what could not be sent, revokes what has changed, gives back what was revoked. A few
-  /// loads when there is nothing to do.
+  /// Sends messages that could not be sent, revokes grants whose memory has changed, gives back
+  /// regions that were revoked. A few loads when there is nothing to do.
   void progress();
 
   /// (R-a): true while a peer may hold a key to memory that has changed. Before sending anything to
@@ -109,7 +109,7 @@ class remote_firehoses {
            revoking_.load(std::memory_order_acquire) != 0;                             // <- V2
   }
 
-  /// Forgets a peer that has died: its grants end, and what we held there.
+  /// Forgets a peer that has died: its grants end, and so do our regions there.
   void peer_gone(unsigned peer);
 
   [[nodiscard]] remote_statistics statistics() const;
@@ -128,9 +128,9 @@ class remote_firehoses {
     bool revoked = false;
   };
   struct peer_state {
-    std::uint64_t held_bytes = 0;  // of ours, there
+    std::uint64_t held_bytes = 0;  // of ours, at the peer
     std::uint32_t held_regions = 0;
-    std::uint32_t granted_regions = 0;  // of theirs, here
+    std::uint32_t granted_regions = 0;  // of the peer's, here
     std::uint64_t granted_bytes = 0;
     bool gone = false;
   };

@@ -15,7 +15,7 @@ struct remote_firehoses::message {
   std::uint32_t rkey;        // granted
   std::uint64_t id;          // the requester's name for the region: serial << 20 | number
   std::uint64_t start, end;  // ask: pages wanted; granted: pages given
-  std::uint64_t exact_end;   // ask: where the pages needed end; up to `end` is welcome
+  std::uint64_t exact_end;   // ask: end of the pages that are needed; more, up to `end`, is welcome
   std::uint64_t give_back;   // ask: a region to return first, or 0
   std::uint32_t writable;    // ask: wanted; granted: given
   std::uint32_t reason;      // refused: 1 for ever, 0 for now

@@ -1,4 +1,4 @@
-// The owner's side of remote.hpp: what is registered here because peers asked for it.
+// The owner's side of remote.hpp: memory that is registered here because peers asked for it.
 #include <algorithm>
 
 #include "firehose/remote.hpp"
@@ -7,8 +7,9 @@
 
 namespace penstock::firehose {
 namespace {
-// Ids are the requester's, 64 bits; peers are told apart by mixing in their number. 20 bits of
-// number, 24 of the serial are unique among one peer's live regions, which are at most 2^20.
+// Ids are the requester's, 64 bits; those of different peers are told apart by mixing in the peer's
+// number. 20 bits of number and 24 of the serial are unique among one peer's live regions, which
+// are at most 2^20.
 std::uint64_t key_of(unsigned peer, std::uint64_t id) noexcept {
   return (id & ((std::uint64_t{1} << 44) - 1)) | std::uint64_t{peer} << 44;
 }
@@ -41,7 +42,7 @@ void remote_firehoses::on_ask(unsigned peer, const message& m) {
   }
   lease l;
   if (room) {
-    // Outside the lock: registering takes long, and allocates.
+    // Done outside the lock, since registering takes long and allocates.
     void* const at = reinterpret_cast<void*>(m.start);
     const auto want = m.writable != 0 ? purpose::destination : purpose::source;
     status s = local_.acquire(at, most, want, l);
@@ -51,8 +52,8 @@ void remote_firehoses::on_ask(unsigned peer, const message& m) {
   }
   {
     const std::lock_guard guard(lock_);
-    // What has changed or is not kept cannot be watched: no peer may rely on it. Asked under the
-    // lock that revoke_changed() holds, so a later change finds the grant.
+    // Memory that has changed or is not kept cannot be watched, so no peer may rely on it. This is
+    // asked under the lock that revoke_changed() holds, so a later change finds the grant.
     if (l && !peers_[peer].gone && !local_.changed(l)) {
       answer.kind = remote_kind::granted;
       answer.rkey = l.rkey();
@@ -122,7 +123,7 @@ void remote_firehoses::peer_gone(unsigned peer) {
     const region_state s = r.state.load(std::memory_order_relaxed);
     if (r.space.load(std::memory_order_relaxed) != peer + 1 || s == region_state::absent) continue;
     if (s == region_state::filling) {
-      r.mark = 1;  // refused for ever: who waits for it learns so
+      r.mark = 1;  // refused for ever: a thread that waits for it learns so
     } else if (s == region_state::live) {
       r.state.store(region_state::dead, std::memory_order_relaxed);
       ++dead_;

@@ -8,15 +8,15 @@
 // the threads, modulo 2^64, the lower half is the number of leases out, the upper half a use count
 // that tells whether the region was used since it was last looked at.
 //
-// Who with whom: a thread writes only its own words; whoever retires a region reads all.
+// Threads: each writes only its own words; a thread that retires a region reads all.
 // The protocol is Dekker's, with the cost on the retiring side:
 //   user:     U1 store own word; light barrier; U2 load region.state; take back unless live
 //   retirer:  R1 store region.state = closing; heavy barrier; R2 load all words; undo unless 0
 // Either U2 sees closing or R2 sees the use. The heavy barrier (membarrier) makes every running
 // thread of the process execute a full fence, so the user needs only a compiler barrier; where the
 // kernel has no membarrier both sides take a fence.
-// Removed memory: none; a thread's words stay when it ends, for the next holder of its number.
-// A stalled user delays nobody; its region just stays registered.
+// Removed memory: none; a thread's words stay when it ends, for the next thread that gets its
+// number. A stalled user delays no thread; its region just stays registered.
 // Cost: 2 plain stores a lease, no RMW, no fence; retiring: one system call and a load per thread.
 #pragma once
 
@@ -108,8 +108,8 @@ class use_counts {
     return sizeof(block) + std::size_t{regions_} * sizeof(std::uint64_t);
   }
   block* mine_slow() noexcept;
-  // A thread that cannot have words of its own (no memory) returns a lease: the region then never
-  // counts as free again. Rare, safe, and said once.
+  // Called when a thread that cannot have words of its own (no memory) returns a lease: the region
+  // then never counts as free again. This is rare and safe, and it is logged once.
   void orphans(std::uint32_t region) noexcept;
 
   const std::uint32_t regions_;

@@ -1,6 +1,6 @@
-// Registered memory in pieces: grows by blocks, each a segment of its own (memfd-backed, registered
-// once). Rings, chunk pools and the jemalloc heap take their memory here. Pieces are never given
-// back one by one: who recycles, keeps its own free list.
+// Registered memory in pieces. An arena grows by blocks, each a segment of its own (memfd-backed,
+// registered once). Rings, chunk pools and the jemalloc heap take their memory here. Pieces are
+// never given back one by one: code that recycles them keeps its own free list.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ class arena {
   mutable std::mutex lock_;
   std::vector<std::unique_ptr<segment>> blocks_;
   std::size_t bytes_ = 0;
-  std::size_t used_ = 0;  // of the last block
+  std::size_t used_ = 0;  // bytes used of the last block
 };
 
 }  // namespace penstock::memreg

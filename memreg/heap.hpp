@@ -3,8 +3,8 @@
 // into with no registration, no cache lookup and no copy: lkey_of() is an array access.
 //
 // Pages are never given back to the kernel while the heap lives (its extent hooks refuse), so no
-// registration of it can become stale. libpenstock-heap; nobody in the house below the programs
-// links it.
+// registration of it can become stale. It is part of libpenstock-heap, which programs may link; no
+// library of Penstock does.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace penstock::memreg {
 
 struct heap_options {
-  std::size_t max_bytes = std::size_t{16} << 30;  ///< address space reserved; pages come as needed
+  std::size_t max_bytes = std::size_t{16} << 30;  ///< reserved address space; pages come with use
   std::size_t chunk_bytes = std::size_t{4}
                             << 20;  ///< registered at a time; a power of two, >= 2 MiB
   unsigned access_bits = access::all;

@@ -62,7 +62,7 @@ host_memory probe_host_memory() {
   host_memory m;
   m.physical = meminfo("MemTotal:");
   m.available = meminfo("MemAvailable:");
-  if (m.physical == 0) {  // no /proc, or no descriptor to read it by: unknown is not zero
+  if (m.physical == 0) {  // no /proc, or no descriptor left to read it: unknown is not zero
     struct sysinfo known {};
     if (::sysinfo(&known) == 0) m.physical = std::uint64_t{known.totalram} * known.mem_unit;
     m.available = unlimited;

@@ -1,6 +1,6 @@
-// Memory that stays registered for as long as it lives, with an allocator over it: what the engine
-// knows of a registered heap. The heap itself is a component of its own (heap.hpp,
-// libpenstock-heap), so that the libraries that everybody links have no opinion on malloc.
+// Memory that stays registered for as long as it lives, with an allocator over it: the part of a
+// registered heap that the engine knows. The heap itself is a component of its own (heap.hpp,
+// libpenstock-heap), so that the libraries that every program links do not choose its malloc.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ class lasting_heap {
   lasting_heap() = default;
   lasting_heap(const lasting_heap&) = delete;
   lasting_heap& operator=(const lasting_heap&) = delete;
-  /// Everything allocated must have been freed or be forgotten. Threads must be done with it.
+  /// By then everything allocated must have been freed or be unused, and no thread may use the
+  /// heap.
   virtual ~lasting_heap() = default;
 
   /// Memory of at least `bytes` aligned to `align` (a power of two), or null when the heap is full
@@ -46,7 +47,7 @@ class lasting_heap {
   std::unique_ptr<registration[]> chunks_;
 };
 
-/// How the engine is given one: makes a heap whose memory `device` registers.
+/// The function through which the engine gets a heap: it makes one whose memory `device` registers.
 using heap_maker = result<std::unique_ptr<lasting_heap>> (*)(registrar& device);
 
 }  // namespace penstock::memreg

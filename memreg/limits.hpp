@@ -1,5 +1,5 @@
-// How much memory this process may pin, and which limit says so. The sizes come from settings, the
-// kernel's limits from the kernel; nobody else computes them.
+// How much memory this process may pin, and which limit decides that. The sizes come from settings,
+// the kernel's limits from the kernel; no other code computes them.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct pin_budget {
   std::uint64_t host_limit = 0;   ///< what the settings allow all processes of the host together
   std::uint64_t memlock = 0;      ///< RLIMIT_MEMLOCK after raising it to its hard limit
   bool memlock_exempt = false;    ///< CAP_IPC_LOCK: the limit does not bind
-  bool by_memlock = false;        ///< it does, and is the smallest
-  std::uint64_t per_process = 0;  ///< the smallest of all that
-  std::string binding;            ///< which one that is, for messages: "ulimit -l (8.0 MiB)"
-  std::string hint;               ///< what to raise
+  bool by_memlock = false;        ///< RLIMIT_MEMLOCK binds, and is the smallest limit
+  std::uint64_t per_process = 0;  ///< the smallest of all these limits
+  std::string binding;  ///< the limit that is smallest, for messages: "ulimit -l (8.0 MiB)"
+  std::string hint;     ///< what the user can raise
 };
 
 /// Reads the limits; raises the soft RLIMIT_MEMLOCK to the hard one. `host_limit` is the setting

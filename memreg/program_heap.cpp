@@ -9,7 +9,7 @@ namespace penstock::memreg {
 
 std::unique_ptr<program_heap> program_heap::create(registrar& device) {
   std::unique_ptr<program_heap> h(new program_heap(device));
-  // By name: whether it is there is known when the program runs.
+  // It is looked up by name: only the running program shows whether it exists.
   const auto where = reinterpret_cast<decltype(&penstock_program_memory)>(
       ::dlsym(RTLD_DEFAULT, "penstock_program_memory"));
   if (where == nullptr || !where(&h->base_, &h->bytes_, &h->chunk_bytes_)) return nullptr;
@@ -23,7 +23,7 @@ program_heap::~program_heap() {
     if (chunks_[i].there.load(std::memory_order_relaxed)) device_.dereg(chunks_[i].keys);
 }
 
-// The whole chunk: malloc takes chunks as a whole, and gives none back.
+// The whole chunk is registered: malloc takes whole chunks and gives none back.
 bool program_heap::registered(chunk& c, std::size_t index) noexcept {
   const std::lock_guard guard(lock_);
   if (c.there.load(std::memory_order_relaxed)) return true;
@@ -31,7 +31,7 @@ bool program_heap::registered(chunk& c, std::size_t index) noexcept {
   auto keys =
       device_.reg(reinterpret_cast<void*>(base_ + index * chunk_bytes_), chunk_bytes_, access::all);
   if (!keys) {
-    c.refused = true;  // from now on as any other memory
+    c.refused = true;  // from now on it counts as any other memory
     log(log_level::info, "heap: %s", keys.error().message().c_str());
     return false;
   }

@@ -1,9 +1,9 @@
-// The whole program's heap, where the program asked for it by linking or preloading
+// The whole program's heap, where the program has asked for that by linking or preloading
 // libpenstock-heap: malloc's memory then lies in one region whose pages never go back to the
-// kernel. Here: the registrations of that region with one device, made chunk by chunk when memory
-// in a chunk is first transferred, and kept. So put, get and Long find the registration of any
-// malloc'ed address by an array access. The malloc side is program_malloc.cpp, which this knows by
-// one function.
+// kernel. This class keeps the registrations of that region with one device. A chunk is registered
+// when memory in it is first transferred, and stays registered. So put, get and Long find the
+// registration of any malloc'ed address by an array access. The malloc side is program_malloc.cpp,
+// of which this class knows one function.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ class program_heap {
   program_heap(const program_heap&) = delete;
   program_heap& operator=(const program_heap&) = delete;
 
-  /// The registration of [at, at+bytes), of which one chunk holds as much as bytes then says. Null:
-  /// at is no malloc'ed memory, or the device refused to register its chunk. About 2 ns, but the
+  /// The registration of [at, at+bytes); bytes is reduced to what lies in one chunk. Null: `at` is
+  /// not malloc'ed memory, or the device refused to register its chunk. About 2 ns, except for the
   /// first time in a chunk.
   const registration* find(const void* at, std::size_t& bytes) noexcept {
     const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(at) - base_;
@@ -47,7 +47,7 @@ class program_heap {
  private:
   struct chunk {
     std::atomic<bool> there{false};
-    bool refused = false;  // (lock_)
+    bool refused = false;  // under lock_
     registration keys;
   };
   explicit program_heap(registrar& device) noexcept : device_(device) {}
@@ -63,6 +63,6 @@ class program_heap {
 
 }  // namespace penstock::memreg
 
-/// libpenstock-heap's: where malloc's memory lies. False: nowhere in particular.
+/// A function of libpenstock-heap: where malloc's memory lies. False: in no region of its own.
 extern "C" bool penstock_program_memory(std::uintptr_t* base, std::size_t* bytes,
                                         std::size_t* chunk_bytes) noexcept;

@@ -1,7 +1,8 @@
 // The malloc side of program_heap.hpp, in libpenstock-heap.so only: jemalloc, with a cache for each
 // thread, over one region of address space. Extents are chunks of the region; none goes back to the
-// kernel, so that no registration of it can become stale. When the region is full, and for what was
-// allocated before this ran, memory comes from anywhere, and is registered like any other.
+// kernel, so that no registration of it can become stale. Memory that was allocated before this
+// code ran, or when the region is full, comes from other places, and is registered like any other
+// memory.
 #include <jemalloc/jemalloc.h>
 #include <sys/mman.h>
 
@@ -18,13 +19,13 @@ namespace {
 
 constexpr std::size_t chunk = std::size_t{4} << 20;
 
-std::uintptr_t base = 0;  // set once, before the hooks are
+std::uintptr_t base = 0;  // set once, before the hooks are installed
 std::size_t region = 0;
 std::atomic<std::size_t> used{0};  // relaxed: claims addresses; jemalloc hands them on
 
 constexpr std::size_t up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
-// Memory from anywhere, for when the region is full.
+// Memory outside the region, for when the region is full.
 void* elsewhere(std::size_t size, std::size_t align) noexcept {
   void* const p =
       mmap(nullptr, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -61,13 +62,13 @@ bool merge(extent_hooks_t*, void* a, std::size_t, void* b, std::size_t, bool, un
 
 extent_hooks_t hooks{take, keep, nothing, nullptr, nullptr, nullptr, nullptr, split, merge};
 
-// What was set aside before the hooks were there (by constructors that ran earlier) is taken and
-// left alone, so that nothing large is given out of it later. Nobody touches it: it costs no
-// memory.
+// Memory that was set aside before the hooks were installed (by constructors that ran earlier) is
+// allocated here and left alone, so that no large block is given out of it later. No code touches
+// it, so it costs no memory.
 void spend_the_rest() noexcept {
   constexpr int from_first = MALLOCX_ARENA(0) | MALLOCX_TCACHE_NONE;
   constexpr std::size_t sizes = 7;  // 1 MiB to 16 KiB
-  void* held[sizes] = {};           // ours; given back last, or they would be handed out first
+  void* held[sizes] = {};           // ours; freed last, or they would be handed out first
   unsigned left = 1000;             // of 2 MiB at most
   for (std::size_t i = 0; i < sizes; ++i)
     while (left-- > 0) {
@@ -81,7 +82,8 @@ void spend_the_rest() noexcept {
     if (p != nullptr) dallocx(p, MALLOCX_TCACHE_NONE);
 }
 
-// Before main: as much address space as there is, and all arenas that threads will be given.
+// Runs before main: takes as much address space as there is, and makes all arenas that threads will
+// be given.
 [[gnu::constructor]] void begin() {
   for (std::size_t size = std::size_t{1} << 38; size >= std::size_t{1} << 30; size /= 2) {
     void* const p =

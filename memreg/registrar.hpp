@@ -1,5 +1,5 @@
-// What memreg and firehose know of a device: how to register memory with it. Implemented over
-// ibv_reg_mr or the shared-memory device by who owns the protection domain; tests have fakes.
+// What memreg and firehose know of a device: how to register memory with it. The owner of the
+// protection domain implements it over ibv_reg_mr or the shared-memory device; tests have fakes.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class registrar {
   /// Errors carry the errno of the device: ENOMEM when a limit on pinned memory was met.
   virtual result<registration> reg(void* addr, std::size_t bytes, unsigned access_bits) = 0;
 
-  /// Gives a registration back. The memory may be unmapped already. Never fails the caller.
+  /// Ends a registration. The memory may be unmapped already. It cannot fail.
   virtual void dereg(registration r) noexcept = 0;
 
   /// Tells the device that [addr, addr+bytes) maps fd from offset on, so that same-host peers may

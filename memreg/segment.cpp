@@ -123,8 +123,8 @@ result<segment> segment::create(const segment_options& o) {
   const std::size_t huge = huge_page_bytes();
   segment s;
   file_memory f;
-  // Huge pages only where they waste little: at least eight of them.
-  // And none are taken for what may never be used.
+  // Huge pages only where they waste little: at least eight of them. None are taken for memory that
+  // may never be used.
   const std::size_t all = std::max(o.bytes, o.reserve);
   const bool all_used = all == o.bytes;
   if (o.huge_pages && all_used && huge != 0 && o.bytes >= 8 * huge) {
@@ -133,7 +133,7 @@ result<segment> segment::create(const segment_options& o) {
   }
   if (f.fd < 0) {
     s.page_ = page_bytes();
-    // Where kernels differ in their pages, programs are compiled for the widest (gasnet.h's).
+    // Where kernels differ in their pages, programs are compiled for the largest (gasnet.h's).
     const std::size_t align = huge != 0 && all >= huge ? huge : std::max(s.page_, widest_page);
     f = make_file(o.name, round_up(all, s.page_), 0, align);
     if (f.fd < 0)
@@ -180,7 +180,8 @@ result<void> segment::commit(std::size_t offset, std::size_t n) {
     return failure{"committing memory outside the segment", EINVAL, ""};
   while (n > 0) {
     const std::size_t step = std::min(n, commit_step);
-    // Looked at before each step: fallocate would rather wake the out-of-memory killer than fail.
+    // The available memory is checked before each step: fallocate would rather wake the
+    // out-of-memory killer than fail.
     const std::uint64_t available = page_ == page_bytes() ? probe_host_memory().available : n;
     int code = available < n ? ENOMEM : 0;
     if (code == 0 && fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(step)) != 0)

@@ -23,7 +23,7 @@
 
 namespace penstock::memreg {
 
-/// A mapping that is removed when the object goes. Move only.
+/// A mapping that is removed when the object is destroyed. Move only.
 class mapping {
  public:
   mapping() = default;
@@ -46,7 +46,8 @@ enum class commit_policy : std::uint8_t { automatic, eager, lazy };
 
 struct segment_options {
   std::size_t bytes = 0;  ///< rounded up to whole pages; at least 1
-  /// Address space that extend() may use; 0: as many as bytes. What is beyond bytes takes no pages.
+  /// Address space that extend() may use; 0: no more than bytes. Memory beyond bytes takes no
+  /// pages.
   std::size_t reserve = 0;
   commit_policy commit = commit_policy::automatic;
   std::size_t eager_bytes = std::size_t{64}
@@ -59,7 +60,7 @@ struct segment_options {
 /// as memory is. Destruction deregisters, unmaps and closes, in that order.
 class segment {
  public:
-  /// Makes one. Errors: too large for this host, no memory to commit, no address space.
+  /// Makes a segment. Errors: too large for this host, no memory to commit, no address space.
   static result<segment> create(const segment_options& options);
 
   /// Maps a peer's segment from a descriptor received from it. The descriptor stays the caller's
@@ -74,29 +75,29 @@ class segment {
 
   [[nodiscard]] std::byte* base() const noexcept { return map_.base(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return used_; }
-  /// bytes() and what extend() may add.
+  /// bytes(), and as much as extend() may add.
   [[nodiscard]] std::size_t capacity() const noexcept { return map_.bytes(); }
   /// For map_peer in another process; owned by this object.
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] std::size_t page_size() const noexcept { return page_; }
-  /// True if [addr, addr+n) lies inside; right for every n, also ones that wrap.
+  /// True if [addr, addr+n) lies inside; correct for every n, even one that wraps.
   [[nodiscard]] bool contains(const void* addr, std::size_t n) const noexcept {
     const auto a = reinterpret_cast<std::uintptr_t>(addr);
     const auto b = reinterpret_cast<std::uintptr_t>(base());
     return a - b <= bytes() && n <= bytes() - (a - b) && base() != nullptr;
   }
 
-  /// Takes the pages of [offset, offset+n) now. Errors: ENOMEM with what is missing; pages taken
-  /// before the failure stay.
+  /// Takes the pages of [offset, offset+n) now. Errors: ENOMEM with the size that is missing; pages
+  /// taken before the failure stay.
   result<void> commit(std::size_t offset, std::size_t n);
 
   /// Registers the segment, once: all of its capacity, or its bytes alone. `device` must outlive
   /// this object.
   result<void> attach(registrar& device, unsigned access_bits = access::all,
                       bool all_capacity = false);
-  /// From here on it has that many bytes, at most capacity(); its base stays. Takes pages up to
-  /// eager_bytes. Where only its bytes were registered, keys() are new; the earlier ones hold until
-  /// detach().
+  /// Gives the segment `bytes` bytes, at most capacity(); its base stays. Takes pages up to
+  /// eager_bytes. If only its bytes had been registered, keys() are new; the earlier keys hold
+  /// until detach().
   result<void> extend(std::size_t bytes);
   [[nodiscard]] bool attached() const noexcept { return device_ != nullptr; }
   /// The registration made by attach().

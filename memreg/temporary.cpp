@@ -1,4 +1,4 @@
-// Cold part of temporary.hpp: the calls to the device.
+// The cold part of temporary.hpp: the calls to the device.
 #include "memreg/temporary.hpp"
 
 namespace penstock::memreg {

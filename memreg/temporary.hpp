@@ -1,5 +1,6 @@
-// Registrations for one transfer, and the tickets that limit how many there are at a time
-// (GASNET_PORTAL_NUM_TMPMD, GASNET_GNI_NUM_PD's kin): memory that no cache should or can hold.
+// Registrations for one transfer, and the tickets that limit how many exist at a time
+// (GASNET_PORTAL_NUM_TMPMD; GASNET_GNI_NUM_PD is similar). They are for memory that no cache should
+// or can hold.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 namespace penstock::memreg {
 
 /// Counts permits. Any threads; try_take and give are one atomic read-modify-write each (try_take
-/// retries while others take too). Orders nothing: what the permit stands for is not shared.
+/// retries while others take, too). It orders nothing, since a permit protects no shared memory.
 template <template <class> class Atomic = std::atomic>
 class ticket_counter {
  public:
@@ -59,7 +60,7 @@ class temporary {
   }
   ~temporary() { reset(); }
 
-  /// Ends the registration now.
+  /// Ends the registration before the object is destroyed.
   void reset() noexcept;
   [[nodiscard]] std::uint32_t lkey() const noexcept { return keys_.lkey; }
   [[nodiscard]] std::uint32_t rkey() const noexcept { return keys_.rkey; }
