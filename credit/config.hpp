@@ -59,8 +59,9 @@ struct overrides {
   std::int64_t epoch_requests = 1024;
   std::int64_t num_scavenge = 4;
   std::int64_t low_water = from_table;
-  std::uint32_t buffer_bytes = unit_bytes;  ///< the space is cut so; the rest is banked
-  bool empty_bank = false;                  ///< start with nothing in the bank
+  /// The space comes in buffers of this size; the rest is banked.
+  std::uint32_t buffer_bytes = unit_bytes;
+  bool empty_bank = false;  ///< start with nothing in the bank
   bool flow_control = true;
   bool dynamic = true;
   decay fade = decay::shift;
