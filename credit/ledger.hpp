@@ -46,7 +46,7 @@ struct revoke_intent {
   std::uint32_t peer;
   std::uint16_t at_most;  ///< credits asked back at most
   bool end_epoch;
-  bool urgent;  ///< somebody waits who cannot send at all: statistics do not count
+  bool urgent;  ///< a peer waits that cannot send at all: statistics do not count
 };
 
 /// A RETURN to send. Always sent, also with count 0: it ends the exchange.
@@ -135,7 +135,7 @@ class ledger {
   /// demand would be met after many round trips only. Cost: as begin_want, twice at first.
   [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept;
 
-  /// The WANT that is sent before anybody stalls, when half of a small loan is in use, since a
+  /// The WANT that is sent before a request stalls, when half of a small loan is in use, since a
   /// stall lasts a round trip: answers how many to ask for, once in an epoch of the peer's. 0 while
   /// the loan is no smaller than stream_credits. Ask after a take. Cost: one load; seldom 2 RMWs.
   [[nodiscard]] std::uint32_t early_want(std::uint32_t peer) noexcept;
@@ -231,7 +231,7 @@ class ledger {
                                     bool end_epoch) noexcept;
 
   /// The next GRANT that can be sent to a peer that waits, first come first served. False: none.
-  /// Call it until then after a RETURN or WANT. Cost: one load when nobody waits.
+  /// Call it after a RETURN or WANT, until it answers false. Cost: one load when no peer waits.
   [[nodiscard]] bool next_grant(grant& out) noexcept;
 
   // ---- figures, for statistics and tests

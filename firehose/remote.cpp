@@ -225,7 +225,7 @@ void remote_firehoses::on_revoke(unsigned peer, const message& m) {
   give_back_dead();
 }
 
-// Gives back the revoked regions that nobody uses any more.
+// Gives back the revoked regions that are no longer leased.
 void remote_firehoses::give_back_dead() {
   for (std::uint32_t i = 1; dead_ != 0 && i < table_.size(); ++i) {
     region& r = table_.at(i);

@@ -147,7 +147,7 @@ result<void> lane::connect(const blob_swap& swap) {
                    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                        IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   if (e != 0) return verb_failed("modify_qp to RTS", device_, e);
-  // Nobody sends before both are ready.
+  // Neither side sends before both are ready.
   if (!swap(out, in)) return verb_failed("connecting (the peer is gone)", device_, 0);
   return {};
 }

@@ -5,8 +5,8 @@
 //   seen_: the highest number reported     done_: all up to it are finished     busy_: by whom
 //
 // Who with whom: any threads. Invariant: finish(i) runs once for each i, in order, and done() never
-// passes a number whose finish has not returned. Nobody waits: who finds another at work leaves
-// what it has reported to that one, which looks at seen_ again after it has let go of busy_. A
+// passes a number whose finish has not returned. No thread waits: one that finds another at
+// work leaves its report to that one, which looks at seen_ again after it has left busy_. A
 // thread that stalls inside finish holds up done(), and nothing else.
 // Cost: two RMWs for a report; none in SEQ and PARSYNC.
 #pragma once

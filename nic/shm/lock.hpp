@@ -6,13 +6,13 @@
 // core, since threads may outnumber cores. The lock is held for tens of nanoseconds. The direct
 // path takes none.
 //
-//   favoured_: mark of the thread that enters by busy_ alone; 0: nobody yet;
-//              abolished: nobody any more.   busy_: it is inside.   held_: somebody else is.
+//   favoured_: mark of the thread that enters by busy_ alone; 0: none yet;
+//              abolished: none any more.   busy_: it is inside.   held_: another thread is.
 //
 // Invariants: (K-a) only the holder of held_ writes favoured_, and a thread gets the favour once in
 // the life of a lock; (K-b) the favoured thread is inside only if it saw favoured_ its own and
 // held_ false after its busy_ = true; (K-c) another is inside only if, after it had held_, every
-// thread has passed a fence and busy_ was false; or favoured_ was nobody's.
+// thread has passed a fence and busy_ was false; or no thread was favoured.
 // So two cannot be inside: the favoured thread saw held_, or its busy_ was seen. A mark that comes
 // back belongs to a thread that began when the former one had ended, outside.
 //
@@ -93,7 +93,7 @@ class favouring_lock {
       by_favour_ = false;
       return true;
     }
-    if (favoured == me) {  // somebody was inside a moment ago; by the short way, then
+    if (favoured == me) {  // another was inside until now; the next try is short
       held_.store(false, std::memory_order_release);
       return false;
     }

@@ -376,7 +376,7 @@ class ring_rx {
     return ring_slot::is_at(slot->state.load(std::memory_order_relaxed), head);
   }
 
-  /// ready_hint(), and what is there may be a mark.
+  /// ready_hint() for a mark at the front.
   [[nodiscard]] bool mark_hint() noexcept {
     const ring_slot* const slot = std::atomic_ref(front_).load(std::memory_order_relaxed);
     const std::uint64_t head = std::atomic_ref(head_).load(std::memory_order_relaxed);
@@ -412,7 +412,7 @@ class ring_rx {
     return m;
   }
 
-  /// front(), if it is a message of that op and so many data bytes; none if it is anything else.
+  /// front(), if it is a message of that op with data_bytes of data; else none.
   [[nodiscard]] message front_of(std::uint8_t op, std::uint32_t data_bytes) const noexcept {
     // A1 poll  load-acquire slot.state  <- R1
     if (front_->state.load(std::memory_order_acquire) != ring_slot::filled(head_, data_bytes, op) ||

@@ -13,7 +13,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// Closes descriptors that nobody asked for.
+/// Closes descriptors that came uninvited.
 void close_all(const cmsghdr* h) noexcept {
   for (std::size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= h->cmsg_len; ++i) {
     int fd;

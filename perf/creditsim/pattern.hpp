@@ -33,7 +33,7 @@ class pattern {
   /// Fills in the node's next message; false when it has none now: it is done, or waits for one.
   virtual bool next(std::uint32_t node, send_order& out) = 0;
   /// A message of `from` was handled at `at`; answers the node that may have more to send now, or
-  /// nobody.
+  /// none.
   virtual std::uint32_t arrived(std::uint32_t at, std::uint32_t from) = 0;
   /// Whether both depend on what that node itself did and got, and on nothing else, so that the
   /// nodes' steps may be done in another order than that of time.

@@ -57,7 +57,7 @@ status exchange::finish(std::uint32_t step) {
   // G2 load-acquire  <- G1
   const status s =
       ep_.wait_until([&] { return here.load(std::memory_order_acquire) == expected_; });
-  here.store(0, std::memory_order_relaxed);  // nobody counts here before the next step but one
+  here.store(0, std::memory_order_relaxed);  // not counted in before the next step but one
   return s;
 }
 

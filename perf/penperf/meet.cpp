@@ -40,7 +40,7 @@ namespace {
 using job::frame_header;
 using job::frame_kind;
 constexpr std::uint64_t grace_ns = 5'000'000'000;
-constexpr std::uint32_t longest_body = 64 * 1024;  // less than a socket holds: nobody waits to send
+constexpr std::uint32_t longest_body = 64 * 1024;  // less than a socket holds: sending never waits
 
 /// The first message of each side. Text fields end in a zero byte.
 struct greeting {

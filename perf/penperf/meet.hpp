@@ -1,5 +1,6 @@
-// Two processes that nobody has launched together: penperf --server on one host, penperf with that
-// host's name on another. What a launcher would do for them is done by the two programs themselves.
+// Two processes that no launcher has started together: penperf --server on one host, penperf with
+// that host's name on another. What a launcher would do for them is done by the two programs
+// themselves.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,7 @@ struct options {
 /// The sizes that o.all_sizes stands for.
 std::vector<std::uint64_t> sizes_of(const options& o);
 
-/// What two sides that nobody has launched together must have been told alike.
+/// The options that must be equal at two sides that no launcher has started together.
 std::string agreement(const options& o);
 
 /// Fills in how long and how many rounds are, once the device is known. Where the kernel is the
