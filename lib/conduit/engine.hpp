@@ -214,6 +214,7 @@ class engine final : public channels {
   bool has_left(rank_id r) const noexcept override;
   bool is_gone(rank_id r) const noexcept override;
   void lost_contact(const peer& p, const char* how) noexcept override;
+  void note_gone(const peer& p) noexcept override;
   inline static const std::atomic<std::uint32_t> no_news_{0};
 
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted

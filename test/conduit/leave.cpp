@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "penstock/penstock.hpp"
@@ -31,6 +32,15 @@ struct process {
         if (const status s = send(to, bytes); s != status::ok) return s;
   }
 };
+
+// Stops all threads of this process.
+status stop_for(unsigned seconds) {
+  const std::string wake =
+      "(sleep " + std::to_string(seconds) + "; kill -CONT " + std::to_string(getpid()) + ") &";
+  if (std::system(wake.c_str()) != 0) return status::device_error;
+  std::raise(SIGSTOP);
+  return status::ok;
+}
 
 // 0 if s is what the loss of a rank gives.
 int left(const char* what, status s) {
@@ -83,6 +93,15 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
     if (acts) return 5;
     if (ep.rank() == next) usleep(3'000'000);
     return left("a barrier", ep.barrier());
+  }
+  if (how == "c++stopped") {  // it cannot be told that the others leave, and finds out
+    if (acts) {
+      if (me.send(next, 100) != status::ok || stop_for(4) != status::ok) return 3;
+      return left("a request", me.flood(next));
+    }
+    while (handled == 0 && ep.rank() == next)
+      if (ep.poll() != status::ok) return 3;
+    return 0;
   }
   if (how == "c++trickle") {  // those who leave wait for longer than their limit while it comes
     constexpr unsigned messages = 60;

@@ -95,7 +95,11 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
   // A time-out means that the peer was stopped while its device was asked something. It is alive,
   // and when it goes on, one of the two says hello again.
   if (heard || heard.error().code == ETIMEDOUT || by.hushed()) return;
-  // Mostly the peer's process has just died; peer_failed() waits for the launcher to say so.
+  // Its process has ended. Where the launcher tells of no death, the peer has left, and this
+  // process could not be told, since it was stopped, or did not run, at that time.
+  if (device_of(p, lane_request).shared_memory && heard.error().code == EHOSTUNREACH &&
+      !ends_soon())
+    return note_gone(p);
   peer_failed(p, heard.error().message().c_str());
 }
 

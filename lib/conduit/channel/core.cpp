@@ -70,10 +70,14 @@ void core::slow_progress_in_wait() noexcept {
   if (job_.ended() && !closing_.load(std::memory_order_relaxed)) slow_progress();
 }
 
-void core::peer_failed(const peer& p, const char* how) noexcept {
-  // If p has died, the launcher says so within half a second, and its reason is printed, too.
+// If a peer has died, the launcher says so within half a second.
+bool core::ends_soon() const noexcept {
   for (int i = 0; i < 50 && !job_.ended(); ++i) ::poll(nullptr, 0, 10);
-  if (job_.ended())
+  return job_.ended();
+}
+
+void core::peer_failed(const peer& p, const char* how) noexcept {
+  if (ends_soon())
     set_fatal_witness(nullptr);  // another rank's death is not the fault of this rank's last call
   if (const auto d = job_.ended_by())
     fatal(1, "lost rank %u (%s): %s", p.rank, how, d->text().c_str());

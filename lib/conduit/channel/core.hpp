@@ -133,6 +133,9 @@ class core {
   // True if it has said so, and its process has ended.
   [[nodiscard]] virtual bool is_gone(rank_id r) const noexcept = 0;
   virtual void lost_contact(const peer& p, const char* how) noexcept = 0;
+  // Its process has ended, and not by a death.
+  virtual void note_gone(const peer& p) noexcept = 0;
+  [[nodiscard]] bool ends_soon() const noexcept;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
   // Kernel devices raise no counter, and to look for their events takes a system call: one look in
   // looks_between_events does so.

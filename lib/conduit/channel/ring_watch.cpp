@@ -39,7 +39,10 @@ std::uint64_t connector::watch_rings() noexcept {
   for (peer& p : all_.peers_) {
     if (p.path != way::rings) continue;
     any = true;
-    if (p.attached && !all_.has_left(p.rank)) watch_rings_of(p);
+    // A peer that left while its hello was read has some of the four ends only.
+    const bool whole = p.attached && p.request_rx != nullptr && p.reply_rx != nullptr &&
+                       p.request_tx != nullptr && p.reply_tx != nullptr;
+    if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
   }
   return any ? look_ns_ : 0;
 }

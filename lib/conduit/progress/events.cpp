@@ -70,6 +70,8 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
 bool engine::is_gone(rank_id r) const noexcept { return departure_->is_gone(r); }
 bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r); }
 
+void engine::note_gone(const peer& p) noexcept { departure_->note_gone(p.rank); }
+
 // The end of a peer that has said that it leaves is no error.
 void engine::lost_contact(const peer& p, const char* how) noexcept {
   PENSTOCK_PROBE(queue_pair_error, p.rank, how);
