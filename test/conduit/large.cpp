@@ -43,13 +43,12 @@ struct party {
   std::atomic<std::uint64_t> handled{0}, of_rank_1{0}, answers{0};
   payload_handler<std::uint32_t, std::uint32_t> request;
   payload_handler<std::uint32_t> reply;
-  std::vector<std::byte> most;  // of one thread
 
   void on_request(token& t, std::span<std::byte> p, std::uint32_t seed, std::uint32_t want) {
     JOB_CHECK(test::holds(p, seed));
     JOB_CHECK(reinterpret_cast<std::uintptr_t>(p.data()) % 8 == 0);
     if (want == whole) {
-      most.resize(65536);
+      thread_local std::vector<std::byte> most(65536);
       test::fill(most, seed + 1);
       JOB_CHECK(t.reply_medium(reply, std::span(most), seed + 1) == status::ok);
     } else if (want != nothing) {

@@ -81,6 +81,8 @@ class large_buffers {
   [[nodiscard]] bool may_reply(rank_id to) noexcept;
   /// The same for any rank, without the limit for each rank.
   [[nodiscard]] bool may_reply() noexcept;
+  /// True if so many replies are out that by queue pairs, too, each rank gets only its share.
+  [[nodiscard]] bool crowded() const noexcept { return replies_out() >= most_replies / 4; }
   /// Logs that a payload of that rank is lost, since the rank has left; once for each rank.
   [[gnu::cold]] void lost(rank_id of) noexcept;
   /// Address space of the pool, which a target maps as a whole.

@@ -183,7 +183,8 @@ bool progress::waiting() noexcept {
   if (stopping_.load(std::memory_order_relaxed) || engine_.attention()) return true;
   bool more = false;
   for (std::uint32_t i = 0; i < engine_.domain_count_ && engine_.by_verbs_; ++i)
-    more |= !engine_.verbs_.room_for_replies(engine_.domains_[i], my_tag());
+    more |= !engine_.verbs_.room_for_replies(engine_.domains_[i], my_tag()) ||
+            engine_.verbs_.keeps_requests(engine_.domains_[i]);
   for_each_peer([&](peer& p) {
     if (p.path == way::rings) more |= p.request_rx->ready_hint() || p.reply_rx->ready_hint();
   });

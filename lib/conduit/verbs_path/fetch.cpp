@@ -34,6 +34,32 @@ bool verbs_path::keep_large(peer& p, const wire::header& h, const std::byte* at,
   return true;
 }
 
+// Keeps t's request, which has n bytes at `at`, until its sender has taken large replies (claim
+// 21). The sender's loan bounds how many there are, since their credits go back when they have been
+// handled.
+void verbs_path::keep_request(token_state& t, const std::byte* at, std::uint32_t n) noexcept {
+  fetch* const f = new (std::nothrow) fetch;
+  if (f != nullptr) f->copy.reset(new (std::nothrow) std::byte[n]);
+  if (f == nullptr || f->copy == nullptr)
+    fatal(1, "no memory for a message of rank %u", t.from->rank);
+  std::memcpy(f->copy.get(), at, n);
+  f->bytes = n;
+  f->from = t.from;
+  f->header = t.header;
+  f->request = true;
+  f->urgent = c_.note_request(*t.from, t);
+  f->grant = t.grant;
+  f->cost = static_cast<std::uint16_t>(t.cost);
+  f->under_way = true;  // nothing has to be started
+  f->payload.store(fetch::state::here, std::memory_order_relaxed);
+  fetches_[t.from->home->index].add(*f);
+}
+
+// True if requests wait until their senders have taken large replies, which no event tells of.
+bool verbs_path::keeps_requests(const domain& d) const noexcept {
+  return fetches_[d.index].waiting() || !c_.large_->may_reply();
+}
+
 // Posts the read of f's payload and, behind it, the write of the word that frees the sender's
 // buffer, if both can be posted now. A fence keeps the write behind the read, so the write's
 // completion says that both are over. The source of the write is the first line of this process's
@@ -84,13 +110,17 @@ void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noex
   peer& p = *f.from;
   const std::size_t bytes = std::size_t{f.header.length} + 1;
   token_state t(c_.self_, p, f.header, f.request);
-  t.header.kind_args = wire::kind_args(wire::kind::medium, f.header.nargs());
-  t.header.length = 0;
   if (f.request) {
-    t.cost = 1;
+    t.cost = f.cost;
     t.grant = f.grant;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
   }
+  if (f.copy != nullptr) {
+    run_other(t, f.copy.get(), f.bytes, t.header.chunk);
+    return handled(t, mine, f.urgent, tag);
+  }
+  t.header.kind_args = wire::kind_args(wire::kind::medium, f.header.nargs());
+  t.header.length = 0;
   if (!c_.run_handler(t, {reinterpret_cast<std::byte*>(f.args), c_.large_->at(f.buffer)},
                       f.where.name(), bytes)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
@@ -114,6 +144,13 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
     if (!all.at.try_enter(tag)) break;
     all.take_arrived();
     fetch* ready = nullptr;
+    const peer* full = nullptr;  // the last one found to have its share of large replies
+    const auto may_run = [&](const peer* of) {
+      if (!may || !mine.reply_chunk || of == full) return false;
+      if (!c_.large_->crowded() || c_.large_->may_reply(of->rank)) return true;
+      full = of;
+      return false;
+    };
     for (fetch** at = &all.first; *at != nullptr;) {
       fetch& f = **at;
       const bool gone = c_.is_gone(f.from->rank);
@@ -128,7 +165,7 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
         delete &f;
         continue;
       }
-      if (payload == fetch::state::here && (!f.request || (may && mine.reply_chunk))) {
+      if (payload == fetch::state::here && (!f.request || may_run(f.from))) {
         ready = &f;
         *at = f.next;
         break;
@@ -139,14 +176,11 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
     if (ready == nullptr) break;
     const bool request = ready->request;
     run_one_fetched(*ready, mine, tag);
-    c_.large_->give(ready->buffer);
+    if (ready->buffer != large_buffers::none) c_.large_->give(ready->buffer);
     delete ready;
     all.count.fetch_sub(1, std::memory_order_relaxed);
     ++n;
-    if (request) {
-      d.ledger->count_requests(1);
-      if (!mine.holds_reply_resources() && !acquire_reply_resources(d, mine)) break;
-    }
+    if (request && !mine.holds_reply_resources() && !acquire_reply_resources(d, mine)) break;
   }
   if (requests) release_reply_resources(d, mine);
   return n;

@@ -1,5 +1,6 @@
-// Large Mediums that have come by queue pairs, and whose payload is not here yet: a list for each
-// domain. Only verbs_path uses it (fetch.cpp).
+// Messages that have come by queue pairs and are handled later: large Mediums whose payload is not
+// here yet, and requests of a rank that has not taken its share of large replies. A list for each
+// domain; only verbs_path uses it (fetch.cpp).
 //
 // A message is copied out of its receive buffer or chunk, and waits in the list until there is a
 // buffer to fetch into. Meanwhile it holds nothing that another message needs; requests and replies
@@ -9,7 +10,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -17,7 +20,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// A large Medium whose payload is to be fetched.
+/// A large Medium whose payload is to be fetched; or a whole request (`copy`), of which nothing is.
 struct fetch {
   fetch* next = nullptr;
   peer* from = nullptr;
@@ -26,7 +29,10 @@ struct fetch {
   std::uint32_t args[max_args] = {};
   bool request = false, urgent = false;
   std::uint8_t grant = 0;
-  bool under_way = false;  // (at)
+  std::uint16_t cost = 1;             // credits of a request
+  std::uint32_t bytes = 0;            // of copy
+  std::unique_ptr<std::byte[]> copy;  // the request as it came
+  bool under_way = false;             // (at)
   enum class state : std::uint8_t { awaited, here, failed };
   std::atomic<state> payload{state::awaited};
   std::uint16_t buffer = large_buffers::none;  // (at) the one that it is fetched into

@@ -238,7 +238,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
   ibv_wc wc;
   unsigned n = 0;
   int got = 0;
-  const bool kept = mine.holds_reply_resources();
+  const bool kept = mine.holds_reply_resources(), crowded = c_.large_->crowded();
   while (n < limit && (mine.holds_reply_resources() || acquire_reply_resources(d, mine)) &&
          (got = ibv_poll_cq(d.queues->am_cq, 1, &wc)) == 1) {
     ++n;
@@ -261,7 +261,11 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     bool urgent = false, later = false;
-    if (c_.handlers_.plain(h)) [[likely]] {
+    if (crowded && !h.system() && !c_.large_->may_reply(rank) && h.kind() != wire::kind::large)
+        [[unlikely]] {
+      keep_request(t, at, wc.byte_len);
+      later = true;
+    } else if (c_.handlers_.plain(h)) [[likely]] {
       run_plain(t, at, wc.byte_len);
     } else if (h.kind() == wire::kind::large) {
       urgent = c_.note_request(p, t);

@@ -84,6 +84,7 @@ class verbs_path {
   /// True if no work request to p is under way.
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
   bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
+  [[nodiscard]] bool keeps_requests(const domain& d) const noexcept;
 
   /// The sizes of each domain's queues; after open().
   [[nodiscard]] const queues::dimensions& sizes() const noexcept {
@@ -161,6 +162,7 @@ class verbs_path {
   // fetch.cpp
   bool keep_large(peer& p, const wire::header& h, const std::byte* at, std::uint32_t n,
                   bool request, fetches::more say) noexcept;
+  [[gnu::cold]] void keep_request(token_state& t, const std::byte* at, std::uint32_t n) noexcept;
   [[gnu::noinline]] unsigned run_fetched(domain& d, poller& mine, std::uint32_t tag,
                                          bool requests) noexcept;
   void start_fetch(fetch& f, std::uint32_t tag) noexcept;
