@@ -244,7 +244,8 @@ const setting_row rows[] = {
 
     // threads, waiting, progress
     {"WAIT_MODE", "", &s::wait, 0, 0, u::none,
-     "This is how a call waits: spin polls, spinblock polls and then sleeps, block sleeps."},
+     "This is how a call waits: spin polls; spinblock and block poll SPIN_COUNT times, then "
+     "sleep."},
     {"SPIN_COUNT", "", &s::spin_count, 0, 1 << 30, u::none,
      "After this many polls that found nothing spinblock sleeps, and at once where another program "
      "keeps the core at each yield."},
@@ -291,7 +292,7 @@ const setting_row rows[] = {
     {"EXITTIMEOUT", "GASNET_EXITTIMEOUT", &s::exit_timeout_ns, 0, hour, u::seconds,
      "This is the limit of a graceful exit; 0 is EXITTIMEOUT_MIN + processes * EXITTIMEOUT_FACTOR, "
      "and at most EXITTIMEOUT_MAX. While messages still arrive an exit may take five times as "
-     "long."},
+     "long, and as long again while a busy host lets the process look seldom."},
     {"EXITTIMEOUT_MIN", "GASNET_EXITTIMEOUT_MIN", &s::exit_timeout_min_ns, ms, hour, u::seconds,
      "This is the fixed part of the limit of a graceful exit."},
     {"EXITTIMEOUT_MAX", "GASNET_EXITTIMEOUT_MAX", &s::exit_timeout_max_ns, ms, hour, u::seconds,
