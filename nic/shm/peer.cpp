@@ -146,7 +146,8 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
   p->name = name;
   p->bell = name_of(name, "-bell");
   p->direct_bell = name_of(name, "-direct");
-  if (const int e = greet(*p)) {
+  if (int e = greet(*p)) {
+    if (e == EPIPE || e == ECONNRESET) e = EHOSTUNREACH;  // its process has ended meanwhile
     if (e != EHOSTUNREACH)
       log(log_level::warning, "shm0: a peer cannot be reached (errno %d); is it stopped?", e);
     return errno = e, nullptr;

@@ -97,8 +97,9 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
   if (heard || heard.error().code == ETIMEDOUT || by.hushed()) return;
   // Its process has ended. Where the launcher tells of no death, the peer has left, and this
   // process could not be told, since it was stopped, or did not run, at that time.
-  if (device_of(p, lane_request).shared_memory && heard.error().code == EHOSTUNREACH &&
-      !ends_soon())
+  const int e = heard.error().code;
+  if (device_of(p, lane_request).shared_memory &&
+      (e == EHOSTUNREACH || e == EPIPE || e == ECONNRESET) && !ends_soon())
     return note_gone(p);
   peer_failed(p, heard.error().message().c_str());
 }
