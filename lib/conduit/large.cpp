@@ -39,6 +39,15 @@ status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
   return s;
 }
 
+// Makes m, whose payload stands in its buffer, the message that tells p of it; where: what it says.
+void large_mediums::describe(engine& e, const peer& p, outgoing& m,
+                             wire::large_block& where) noexcept {
+  if (!e.large_->name(m.buffer, p.path == way::rings, where))
+    fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
+  m.kind = wire::kind::large;
+  m.where = &where;
+}
+
 // Sends m, which the handlers' table has been asked about. If the payload was not in a buffer
 // before, a failure gives the buffer back.
 status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
@@ -50,10 +59,7 @@ status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
     std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
   }
   wire::large_block where{};
-  if (!e.large_->name(m.buffer, p.path == way::rings, where))
-    fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
-  m.kind = wire::kind::large;
-  m.where = &where;
+  describe(e, p, m, where);
   m.written = nullptr;
   if (e.trace_ != nullptr) [[unlikely]]
     engine::trace_sending();
@@ -77,10 +83,7 @@ status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   }
   std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
   wire::large_block where{};
-  if (!e.large_->name(m.buffer, p.path == way::rings, where))
-    fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
-  m.kind = wire::kind::large;
-  m.where = &where;
+  describe(e, p, m, where);
   const status s = engine::by_path(e, p, [&](auto& path) { return path.reply(t, m); });
   if (s != status::ok) e.large_->give(m.buffer);
   return s;

@@ -15,6 +15,9 @@ struct large_mediums {
   /// unused: no message took the buffer.
   static void reserve(engine& e, draft& d, std::size_t most) noexcept;
   static void end(engine& e, draft& d, bool unused) noexcept;
+
+ private:
+  static void describe(engine& e, const peer& p, outgoing& m, wire::large_block& where) noexcept;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

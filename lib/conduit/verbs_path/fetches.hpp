@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/hand_over.hpp"
 #include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/message/outgoing.hpp"
@@ -51,11 +52,7 @@ struct fetches {
   [[nodiscard]] bool waiting() const noexcept { return count.load(std::memory_order_relaxed) != 0; }
   void add(fetch& f) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);
-    f.next = arrived.load(std::memory_order_relaxed);
-    // F1 add  release arrived  -> F1 (take_arrived)
-    while (!arrived.compare_exchange_weak(f.next, &f, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
-    }
+    arrived.push(f);
   }
   /// Notes that the fetch into that buffer has completed, or never will. Until then the buffer
   /// belongs to the device, whatever becomes of the peer.
@@ -68,21 +65,12 @@ struct fetches {
   }
   /// Puts the added messages behind the others, in the order in which they came; inside at.
   void take_arrived() noexcept {
-    // F1 add  acquire arrived  <- F1 (add)
-    fetch* newest = arrived.exchange(nullptr, std::memory_order_acquire);
-    fetch* oldest = nullptr;
-    while (newest != nullptr) {
-      fetch* const older = newest->next;
-      newest->next = oldest;
-      oldest = newest;
-      newest = older;
-    }
     fetch** end = &first;
     while (*end != nullptr) end = &(*end)->next;
-    *end = oldest;
+    *end = arrived.take_all();
   }
 
-  std::atomic<fetch*> arrived{nullptr};
+  hand_over<fetch> arrived;
   std::atomic<std::uint32_t> count{0};
   queue_owner at;
   fetch* first = nullptr;  // (at)
