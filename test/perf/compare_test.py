@@ -31,11 +31,11 @@ assert c.ground().startswith("The two processors are near"), c.ground()
 c.PROBES[:] = [90.0, 320.0]
 assert "near in 1 of 2 runs" in c.ground(), c.ground()
 
-run = subprocess.run([compare, programs, "--rounds", "1", "--seconds", "0.02", "--only", "rings", "--row", "put", "--row", "8 B", "--row", "memory"],
+run = subprocess.run([compare, programs, "--rounds", "1", "--seconds", "0.02", "--only", "rings", "--row", "put", "--row", "8 B", "--row", "incast", "--row", "memory"],
                      capture_output=True, text=True, timeout=100)
 assert run.returncode == 0, run
 for row in [c.SHORT, c.PUT, c.GET]:
     assert f"| {row} (ns) | " in run.stdout and rings in run.stdout and "bare memory" in run.stdout, run
-assert f"| {c.MEMORY} (MB) | " in run.stdout, run
+assert f"| {c.INCAST} (M/s) | " in run.stdout and f"| {c.MEMORY} (MB) | " in run.stdout, run
 assert run.stdout.startswith("The two processors are "), run
 print(run.stdout)
