@@ -3,6 +3,7 @@
 
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <memory>
 #include <random>
 
@@ -23,8 +24,27 @@ bool independent(const operation& a, const operation& b, bool observed) {
   return a.address != b.address && !(observed && a.writes && b.writes);
 }
 
-struct fiber {
+/// Where a stack goes on. swapcontext makes a system call each time, for the signal mask; a jump
+/// does not. A sanitizer, however, follows the one and takes the other for an error.
+struct place {
   ucontext_t context{};
+  jmp_buf jump{};
+  bool by_jump = false;  // it has stopped in leave_for, so that `jump` holds
+};
+
+void leave_for(place& from, place& to) {
+  if constexpr (PENSTOCK_MODEL_JUMPS) {
+    if (_setjmp(from.jump) != 0) return;
+    from.by_jump = true;
+    if (to.by_jump) _longjmp(to.jump, 1);
+    setcontext(&to.context);
+  } else {
+    swapcontext(&from.context, &to.context);
+  }
+}
+
+struct fiber {
+  place at;
   std::unique_ptr<char[]> stack{new char[stack_bytes]};
   std::function<void()> body;
   operation next;
@@ -60,7 +80,7 @@ class run {
 
   std::vector<std::unique_ptr<fiber>>& fibers_;
   trial trial_;
-  ucontext_t scheduler_{};
+  place scheduler_;
   int current_ = -1;
   std::string failure_;
   std::vector<int> schedule_;
@@ -73,20 +93,20 @@ void run::enter() {
   fiber& f = r.at(r.current_);
   f.body();
   f.ended = true;
-  swapcontext(&f.context, &r.scheduler_);
+  leave_for(f.at, r.scheduler_);
 }
 
 void run::resume(int i) {
   current_ = i;
   active = this;
-  swapcontext(&scheduler_, &at(i).context);
+  leave_for(scheduler_, at(i).at);
   active = nullptr;
 }
 
 void run::stop_before(operation op) noexcept {
   fiber& f = at(current_);
   f.next = op;
-  swapcontext(&f.context, &scheduler_);
+  leave_for(f.at, scheduler_);
 }
 
 void run::begin(trial t) {
@@ -96,11 +116,13 @@ void run::begin(trial t) {
   for (std::size_t i = 0; i < trial_.threads.size(); ++i) {
     fiber& f = *fibers_[i];
     f.body = trial_.threads[i];
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = f.stack.get();
-    f.context.uc_stack.ss_size = stack_bytes;
-    f.context.uc_link = nullptr;
-    makecontext(&f.context, &run::enter, 0);
+    f.at.by_jump = false;
+    ucontext_t& start = f.at.context;
+    getcontext(&start);
+    start.uc_stack.ss_sp = f.stack.get();
+    start.uc_stack.ss_size = stack_bytes;
+    start.uc_link = nullptr;
+    makecontext(&start, &run::enter, 0);
     resume(static_cast<int>(i));  // up to its first operation
   }
 }
