@@ -116,6 +116,16 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
     std::fprintf(stderr, "%u messages were handled\n", handled);
     return 3;
   }
+  if (how == "c++idle") {  // the third rank hears nothing, and stays while the second one does
+    constexpr unsigned messages = 70;
+    if (acts)
+      for (unsigned i = 0; i < messages; ++i, usleep(50'000))
+        if (me.send(next, 64) != status::ok) return 3;
+    { const penstock::endpoint closing = std::move(ep); }
+    if (w.rank() != next || handled == messages) return 0;
+    std::fprintf(stderr, "%u messages were handled\n", handled);
+    return 3;
+  }
   if (how == "c++behind") {  // what was sent before leaving is handled
     constexpr unsigned messages = 20000;
     if (acts)

@@ -1,5 +1,7 @@
 #include "lib/conduit/collective/departure.hpp"
 
+#include <algorithm>
+
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/collective/patience.hpp"
@@ -14,6 +16,12 @@ constexpr std::uint8_t word_index = 1;
 constexpr std::uint64_t alone_ns = 10'000'000;
 // For how long a barrier that fails goes on telling the others.
 constexpr std::uint64_t telling_ns = 100'000'000;
+// The moment at which a leaver handled a message is told anew when it has moved on by this part of
+// the exit limit: many times in the silence that counts as an end, so that it gets through.
+constexpr unsigned tellings_a_limit = 16;
+// What a word's last argument says. some_hear: the first one has the milliseconds since a leaver
+// handled a message; else it has the rank that leaves or is gone, and the second one its barriers.
+enum class word : std::uint32_t { leaves, gone, some_hear };
 
 }  // namespace
 
@@ -22,7 +30,31 @@ departure::departure(engine& e) noexcept : engine_(e) {
 }
 
 void departure::on_word(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  static_cast<departure*>(self)->note(args[0], args[1], args[2] != 0);
+  departure& d = *static_cast<departure*>(self);
+  d.words_.add_shared(1);
+  const auto w = static_cast<word>(args[2]);
+  if (w != word::some_hear) return d.note(args[0], args[1], w == word::gone);
+  const std::uint64_t now = d.waited_.look(now_ns());
+  d.note_traffic(now - std::min(now, std::uint64_t{args[0]} * 1'000'000));
+  d.news_.store(true, std::memory_order_relaxed);  // the next wait passes it on
+}
+
+// Notes that a leaver has handled a message, at that moment of waited_.
+void departure::note_traffic(std::uint64_t watched_ns) noexcept {
+  std::uint64_t last = traffic_ns_.load(std::memory_order_relaxed);
+  while (last < watched_ns &&
+         !traffic_ns_.compare_exchange_weak(last, watched_ns, std::memory_order_relaxed)) {
+  }
+}
+
+// The number of messages that this process has handled, but for those of this class.
+std::uint64_t departure::handled() const noexcept {
+  std::uint64_t n = 0;
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+    for (const peer_order* of : {&engine_.domains_[i].rings, &engine_.domains_[i].verbs})
+      for (std::uint32_t k = 0, all = of->count(); k < all; ++k)
+        n += (*of)[k].requests_handled.read() + (*of)[k].replies_handled.read();
+  return n - words_.read();
 }
 
 void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcept {
@@ -70,7 +102,7 @@ void departure::note_gone(std::uint32_t r) noexcept {
 // wait for it in barriers; tell_some() sends it. Any thread may call it; it waits while another
 // thread is telling.
 void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
-  notice n{{r, barriers, gone ? 1u : 0u}, {}};
+  notice n{{r, barriers, static_cast<std::uint32_t>(gone ? word::gone : word::leaves)}, {}};
   const std::uint32_t me = engine_.rank(), size = engine_.size();
   std::vector<bool> listed(size);
   listed[me] = listed[r] = true;
@@ -90,20 +122,38 @@ void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
   telling_.store(false, std::memory_order_release);  // N2 notices  release telling_  -> N1
 }
 
+// Sends three words to rank r; false: it can be told later.
+bool departure::tell(std::uint32_t r, const std::uint32_t* words) noexcept {
+  const outgoing m{.kind = wire::kind::short_,
+                   .handler = word_index,
+                   .flags = wire::flag_system,
+                   .nargs = 3,
+                   .args = words};
+  return is_gone(r) || !is_short(engine_.try_request(r, m));
+}
+
+// Tells when a leaver last handled a message, if that is news, to the ranks that can be told at
+// once: a later word makes up for one that was not sent. Inside telling_.
+void departure::tell_of_traffic() noexcept {
+  const std::uint64_t at = traffic_ns_.load(std::memory_order_relaxed);
+  const std::uint64_t limit = engine_.options().exit_limit_ns(engine_.size());
+  if (at < told_traffic_ns_ + limit / tellings_a_limit) return;
+  told_traffic_ns_ = at;
+  const std::uint64_t now = waited_.look(now_ns());
+  const auto age_ms = static_cast<std::uint32_t>((now - std::min(now, at)) / 1'000'000);
+  const std::uint32_t words[] = {age_ms, 0, static_cast<std::uint32_t>(word::some_hear)};
+  const std::uint32_t me = engine_.rank(), size = engine_.size();
+  for (std::uint64_t step = 1; step < size; step *= 2)
+    (void)tell(static_cast<std::uint32_t>((me + step) % size), words);
+}
+
 // Tells the ranks that can be told now. False: all have been told, or another thread is telling.
 bool departure::tell_some() noexcept {
   if (telling_.exchange(true, std::memory_order_acquire)) return false;  // N1
-  for (notice& n : notices_) {
-    const outgoing m{.kind = wire::kind::short_,
-                     .handler = word_index,
-                     .flags = wire::flag_system,
-                     .nargs = 3,
-                     .args = n.words};
-    std::erase_if(n.untold, [&](std::uint32_t r) {
-      return is_gone(r) || !is_short(engine_.try_request(r, m));
-    });
-  }
+  for (notice& n : notices_)
+    std::erase_if(n.untold, [&](std::uint32_t r) { return tell(r, n.words); });
   std::erase_if(notices_, [](const notice& n) { return n.untold.empty(); });
+  if (traffic_ns_.load(std::memory_order_relaxed) != 0) tell_of_traffic();
   const bool more = !notices_.empty();
   telling_.store(false, std::memory_order_release);  // N2
   return more;
@@ -156,24 +206,28 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
   // With some launchers no fence completes any more once a rank has left. Then only the time is
   // waited.
   const bool fenced = j.outlives_leavers() || away_.load(std::memory_order_relaxed) == ~0u;
-  bool failed = fenced && !j.begin_fence(), told = false, heard = failed;
+  bool failed = fenced && !j.begin_fence(), told = false;
   constexpr unsigned quick_steps = 256, steps_a_look = 16;
-  watched_time watched;
-  const std::uint64_t begin = watched.look(now_ns());
+  const std::uint64_t begin = waited_.look(now_ns());
+  std::uint64_t handled_before = handled(), failed_at = 0;
   patience waiting;
   const long_wait named(engine_.waits(), wait_for::departure);
   for (unsigned step = 1, empty = 0;; ++step) {
     if (failed && (!first || j.ended())) return meeting_end::failed;
     if (is_failure(engine_.wait_step(empty))) return meeting_end::failed;
-    heard |= empty == 0;
     if (empty < quick_steps && step % steps_a_look != 0) continue;
     if (fenced && !failed) {
       const auto over = j.fence_is_over();
       if (over && *over) return meeting_end::all;
-      heard |= failed = !over;
+      failed = !over;
     }
-    const std::uint64_t now = watched.look(now_ns());
-    if (std::exchange(heard, false)) waiting.heard_at(now);
+    const std::uint64_t now = waited_.look(now_ns());
+    if (failed && failed_at == 0) failed_at = now;
+    if (const std::uint64_t n = handled(); n > handled_before) {
+      handled_before = n;
+      note_traffic(now);
+    }
+    waiting.heard_at(std::max(failed_at, traffic_ns_.load(std::memory_order_relaxed)));
     if (failed && waiting.silent(begin, limit_ns, now)) return meeting_end::failed;
     if (!failed && waiting.over(begin, limit_ns, now)) return meeting_end::alone;
     if (!first || now - begin < alone_ns) continue;

@@ -9,7 +9,12 @@
 // A process that is alone at the first fence says that it leaves, and how many barriers it has
 // begun, to the ranks that it is connected to and to those that wait for it in barriers. A barrier
 // that it has not begun can never complete: it fails in the other ranks with an error that names
-// the leaver, and each of them tells its own partners, so that all ranks learn of it. When the exit
+// the leaver, and each of them tells its own partners, so that all ranks learn of it.
+//
+// If a leaver went while another one still handles messages, the fence could not hold, and messages
+// would be lost. So a leaver that handles messages says so to its partners, and how long ago; and
+// each process passes on the latest such moment that it knows of, to ranks at distances of powers
+// of two. A leaver goes on waiting while that moment is recent (patience.hpp). When the exit
 // limit is over, the leaver goes without the others, and says so; so does a process whose fence
 // fails since another one has left before. Its end is then no error to the others. Requests to it
 // fail; and a wait that hears from no rank for the exit limit fails, too, since what it waits for
@@ -21,6 +26,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/event_counter.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/patience.hpp"
 #include "penstock/mode.hpp"
@@ -67,6 +73,10 @@ class departure {
   meeting_end meet(std::uint64_t limit_ns, bool first) noexcept;
   void pass_on(std::uint32_t r, std::uint32_t barriers, bool gone);
   bool tell_some() noexcept;
+  void tell_of_traffic() noexcept;
+  bool tell(std::uint32_t r, const std::uint32_t* words) noexcept;
+  void note_traffic(std::uint64_t watched_ns) noexcept;
+  [[nodiscard]] std::uint64_t handled() const noexcept;
   void tell_all() noexcept;
   void finish_sends(std::uint64_t limit_ns) noexcept;
 
@@ -80,8 +90,11 @@ class departure {
   static constexpr std::uint64_t nobody = ~0ull;
   std::atomic<std::uint64_t> first_{nobody};
   std::atomic<std::uint32_t> away_{~0u};    // a rank that is gone; ~0: none is
-  watched_time waited_;                     // of all waits, since a rank has left
+  watched_time waited_;                     // of all waits and of leave(), since a rank has left
   std::atomic<std::uint64_t> heard_ns_{0};  // waited_ when a wait last got a message
+  std::atomic<std::uint64_t> traffic_ns_{
+      0};                // waited_ when a leaver last handled a message; 0: none
+  event_counter words_;  // words of this class that were handled
   std::atomic<bool> news_{false}, said_{false}, broken_{false}, away_passed_on_{false};
   // What this process tells, and the ranks that are yet to be told; for the thread that has set
   // telling_.
@@ -91,6 +104,7 @@ class departure {
   };
   std::atomic<bool> telling_{false};
   std::vector<notice> notices_;
+  std::uint64_t told_traffic_ns_ = 0;  // traffic_ns_ when it was last told; as notices_
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,7 +1,8 @@
 // How long a process that leaves waits for the others: for the exit limit, and up to five times as
-// long while messages still arrive. On a busy host, earlier messages may need longer than the limit
-// to be handled; but a process to which others send without end leaves all the same. departure.cpp
-// uses it, and so does lib/gasnet/leave.cpp, whose timer asks in a signal handler.
+// long while messages still arrive, here or at another process that leaves. On a busy host, earlier
+// messages may need longer than the limit to be handled; but a process to which others send without
+// end leaves all the same. departure.cpp uses it, and so does lib/gasnet/leave.cpp, whose timer
+// asks in a signal handler.
 //
 // It also has the time that a wait has lasted as far as the waiting process saw it. On a host that
 // runs ten programs on each core, a process looks a few times a second, and so does the one that it
