@@ -174,8 +174,9 @@ class ledger {
   }
 
   /// Whether peer can have n credits in use: at most what it was lent. Credits in use stay lent.
+  /// True of a peer that has gone, whose requests may still be waiting here. Cost: one load.
   [[nodiscard]] bool may_have_spent(std::uint32_t peer, std::uint32_t n) const noexcept {
-    return n <= loan(peer) || !cfg_.flow_control;
+    return n <= loan(peer) || !cfg_.flow_control || is_gone(peer);
   }
 
   /// The two halves of on_request, for callers that handle requests in batches: one RMW for k
@@ -218,12 +219,14 @@ class ledger {
   /// exchange ends.
   [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
 
-  /// Takes back the marks of a REVOKE that could not be sent. Cost: 1 RMW.
-  void cancel_revoke(const revoke_intent& unsent) noexcept;
-
   /// The RETURN that answers our REVOKE came. bad_rank; bad_arguments when none was asked for, or
   /// for more than is lent: nothing has changed then. Cost: 2 RMWs.
   status on_return(std::uint32_t peer, std::uint32_t count, bool end_epoch) noexcept;
+
+  /// The peer is no more: all that it was lent is the bank's again, and it is lent nothing from now
+  /// on. What it sent before and is yet to be handled changes nothing. Answers the credits that
+  /// came back; 0 when this was known. Cost: 2 RMWs.
+  std::uint32_t on_gone(std::uint32_t peer) noexcept;
 
   /// A WANT came. One that is not urgent is answered at once with what the limits allow, perhaps 0.
   /// An urgent one is answered in full: at once, or by next_grant when the credits have come in.
@@ -302,6 +305,12 @@ class ledger {
   [[nodiscard]] std::uint32_t portion() const noexcept {
     if (cfg_.ranks < large_job) return counter_max;
     return std::max<std::uint32_t>(bank() / std::min(cfg_.ranks / 4, 64U), credit_byte::need_max);
+  }
+  [[nodiscard]] bool is_gone(std::uint32_t p) const noexcept {
+    return is_peer(p) && gone(fields<loan_fields>(store_[p].loan.load(std::memory_order_relaxed)));
+  }
+  [[nodiscard]] static bool gone(const loan_fields& f) noexcept {
+    return (f.flags & flag_gone) != 0;
   }
   [[nodiscard]] std::uint32_t allowance(const loan_fields& f, const state& s) const noexcept;
   [[nodiscard]] std::uint32_t lend(std::uint32_t peer, std::uint32_t n) noexcept;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "credit/ledger.hpp"
 
@@ -138,6 +139,7 @@ bool ledger<M, Atomic, Store>::clear_epoch_mark(std::uint32_t peer) noexcept {
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::allowance(const loan_fields& f,
                                                   const state& s) const noexcept {
+  if (gone(f)) return 0;
   std::uint32_t given = f.given;
   if (cfg_.fade == decay::last_curr)
     given += fields<lent_fields>(s.lent.load(std::memory_order_relaxed)).given_last;
@@ -189,7 +191,7 @@ void ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n)
   bool newly_listed = false;
   std::uint32_t lent = 0;
   change_loan(store_[peer], [&](loan_fields& f) {
-    lent = std::min(n, counter_max - f.loan);
+    lent = gone(f) ? 0 : std::min(n, counter_max - f.loan);
     f.loan = static_cast<std::uint16_t>(f.loan + lent);
     f.given = saturated(f.given + lent);
     f.requested = saturated8(f.requested + 1U);
@@ -207,7 +209,7 @@ void ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n)
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t count, bool urgent,
                                               bool end_epoch) noexcept {
-  if (!is_peer(peer)) return {false, {peer, 0, false}};
+  if (!is_peer(peer) || is_gone(peer)) return {false, {peer, 0, false}};
   state& s = store_[peer];
   if (end_epoch) fade_send(s);
   if (!urgent || count == 0 || max_wish == 0 || !cfg_.dynamic) {
@@ -221,7 +223,8 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
     return {true, {peer, static_cast<std::uint16_t>(count), take_epoch_mark(peer)}};
   }
   const bool waits = change_loan(s, [](loan_fields& f) {
-    if ((f.flags & flag_waiting) != 0) return false;  // it waits already: one WANT too many
+    // It waits already, and this is one WANT too many; or it has gone.
+    if ((f.flags & (flag_waiting | flag_gone)) != 0) return false;
     f.flags |= flag_waiting;
     return true;
   });
@@ -238,6 +241,11 @@ bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
   while (waiting_count_.load(std::memory_order_relaxed) != 0) {
     const std::uint32_t p = wait_list_.pop(waiting_links());
     if (p == no_peer) return false;
+    if (is_gone(p)) {
+      lend_in_full(p, 0);  // it waits no more
+      waiting_count_.fetch_sub(1, std::memory_order_relaxed);
+      continue;
+    }
     const std::uint32_t wish =
         fields<lent_fields>(store_[p].lent.load(std::memory_order_relaxed)).wish;
     if (take_bank(wish, wish) != 0) {
@@ -349,32 +357,41 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-void ledger<M, Atomic, Store>::cancel_revoke(const revoke_intent& unsent) noexcept {
-  change_loan(store_[unsent.peer], [&](loan_fields& f) {
-    f.flags = static_cast<std::uint8_t>(f.flags & ~flag_sys_in_flight);
-    if (unsent.end_epoch) f.flags |= flag_reached_epoch;
-    return true;
-  });
-}
-
-template <thread_mode M, template <class> class Atomic, template <class> class Store>
 status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t count,
                                            bool end_epoch) noexcept {
   if (!is_peer(peer)) return status::bad_rank;
   state& s = store_[peer];
   if (end_epoch) fade_send(s);
+  bool known = false;
   const bool accepted = change_loan(s, [&](loan_fields& f) {
+    if (known = gone(f); known) return false;
     if ((f.flags & flag_sys_in_flight) == 0 || count > f.loan) return false;
     f.loan = static_cast<std::uint16_t>(f.loan - count);
     f.flags = static_cast<std::uint8_t>(f.flags & ~flag_sys_in_flight);
     if (count == 0) f.flags |= flag_zero_reply;
     return true;
   });
-  if (!accepted) return status::bad_arguments;
+  if (!accepted) return known ? status::ok : status::bad_arguments;
   if (cfg_.revoked == revoked_at::lender)
     change_lent(s, [count](lent_fields& f) { f.revoked = saturated(f.revoked + count); });
   fill_bank(count);  // between the cas above and here, this thread holds them
   return status::ok;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+std::uint32_t ledger<M, Atomic, Store>::on_gone(std::uint32_t peer) noexcept {
+  if (!is_peer(peer)) return 0;
+  std::uint32_t back = 0;
+  const bool news = change_loan(store_[peer], [&](loan_fields& f) {
+    if (gone(f)) return false;
+    back = std::exchange(f.loan, std::uint16_t{0});
+    f.flags =
+        static_cast<std::uint8_t>((f.flags & ~(flag_sys_in_flight | flag_zero_reply)) | flag_gone);
+    return true;
+  });
+  if (!news) return 0;
+  fill_bank(back);  // between the cas above and here, this thread holds them
+  return back;
 }
 
 // ---- figures

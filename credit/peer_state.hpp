@@ -47,6 +47,7 @@ enum loan_flag : std::uint8_t {
   flag_reached_epoch = 4,  ///< the next message to this peer carries E
   flag_listed = 8,         ///< on the scavenge list, or held by the thread that popped it
   flag_waiting = 16,       ///< on the waiting list, or held by the thread that popped it
+  flag_gone = 32,          ///< it has gone: it is lent nothing, and its messages change nothing
 };
 
 /// The state of our WANT to a peer.

@@ -169,8 +169,7 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   for (const unsigned l : {lane_request, lane_reply})
     if (!is_ready(p, l)) (void)connect(p, l);
   const std::uint64_t wanted = std::min<std::uint64_t>(std::uint64_t{messages} * each, 65535);
-  if (const std::uint32_t n = p.home->ledger->hint(r, static_cast<std::uint32_t>(wanted)); n != 0)
-    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(r), false);
+  expect_credits(p, static_cast<std::uint32_t>(wanted));
   return status::ok;
 }
 

@@ -343,18 +343,45 @@ TEST_CASE("when the lender keeps count, it does not ask who has given back enoug
   CHECK(r[0].at_most == 30);
 }
 
-TEST_CASE("a REVOKE that could not be sent leaves no mark") {
+TEST_CASE(
+    "the loan of a peer that has gone is the bank's at once, and the peer is lent nothing more") {
   seq_ledger l(planned(3, 0, small(20, 40)));
+  const std::uint32_t bank = l.bank(), loan = l.loan(1);
+  CHECK(l.on_gone(1) == loan);
+  CHECK(l.bank() == bank + loan);
+  CHECK(l.loan(1) == 0);
+  CHECK(l.on_gone(1) == 0);
+  // Messages that it sent before and that are read only now.
+  CHECK(l.may_have_spent(1, 17));
+  CHECK(l.on_need(1, 7, false) == 0);
+  CHECK_FALSE(l.on_want(1, 30, false, false).send);
+  CHECK_FALSE(l.on_want(1, 13, true, false).send);
+  CHECK(l.waiting() == 0);
+  CHECK(l.on_return(1, 5, false) == status::ok);
+  CHECK(l.bank() == bank + loan);
+  CHECK(l.on_gone(0) == 0);
+  CHECK(l.on_gone(9) == 0);
+}
+
+TEST_CASE("the loan of a peer that has gone serves one that waits, and its REVOKE is forgotten") {
+  seq_ledger l(planned(4, 0, small(4, 13)));
   intents r;
-  lend_all(l, 1);
-  end_epoch(l);
-  static_cast<void>(l.on_need(1, 5, false));
+  CHECK(l.on_want(1, 13, true, false).send);  // the whole bank
+  CHECK(l.bank() == 0);
+  CHECK_FALSE(l.on_want(2, 13, true, false).send);
+  CHECK_FALSE(l.on_want(3, 13, true, false).send);
   REQUIRE(l.next_revoke(r) == 1);
-  CHECK(r[0].end_epoch);
-  l.cancel_revoke(r[0]);
-  CHECK(l.take_epoch_mark(r[0].peer));
-  static_cast<void>(l.on_need(1, 5, false));
-  CHECK(l.next_revoke(r) == 1);
+  CHECK(r[0].peer == 1);
+  CHECK(l.on_gone(2) == 4);  // it waits first
+  CHECK(l.on_gone(1) == 17);
+  grant g{};
+  REQUIRE(l.next_grant(g));
+  CHECK(g.peer == 3);
+  CHECK(g.count == 13);
+  CHECK_FALSE(l.next_grant(g));
+  CHECK(l.waiting() == 0);
+  CHECK(l.bank() + l.loan(3) == l.settings().total_credits());
+  CHECK(l.next_revoke(r) == 0);
 }
 
 TEST_CASE("a hint asks once for what is lacking, and is lent what the limits allow") {

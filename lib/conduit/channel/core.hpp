@@ -141,6 +141,7 @@ class core {
   // looks_between_events does so.
   static constexpr std::uint32_t looks_between_events = 128;
   static constexpr const char* malformed = "sent bytes that make no sense";
+  static constexpr const char* overdrawn = "sent a request of more credits than it was lent";
 
   engine& self_;
   job::job& job_;

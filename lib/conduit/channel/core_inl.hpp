@@ -35,6 +35,16 @@ inline bool credit_flow::note_request(peer& p, token_state& t) noexcept {
   return (t.header.credit & 0xf0) == 0 ? false : grant_more(p, t);
 }
 
+/// Called when a request that cost `cost` came from p, which `unreturned` credits are still to be
+/// given back to: p cannot have spent more than it was lent. Each peer has credits for a Short at
+/// any time.
+inline void credit_flow::check_claim(const peer& p, std::uint32_t cost,
+                                     std::uint32_t unreturned) noexcept {
+  if (cost > credit::min_credits && !p.home->ledger->may_have_spent(p.rank, unreturned + cost))
+      [[unlikely]]
+    peer_failed(p, overdrawn);
+}
+
 /// attention() for the near device; near_ must not be null.
 inline bool core::attention_to_near() const noexcept {
   return near_->events->load(std::memory_order_relaxed) !=

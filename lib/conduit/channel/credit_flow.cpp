@@ -96,6 +96,15 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
   if (revoked != 0) credits_revoked_.fetch_add(revoked, std::memory_order_relaxed);
 }
 
+// Called when rank r has gone: each domain lends to others from now on what it had lent to r.
+// Requests of r that wait to be taken hold their buffers a moment longer, as r's replies do.
+void credit_flow::loans_come_back(std::uint32_t r) noexcept {
+  for (std::uint32_t i = 0; i < domain_count_; ++i)
+    if (const std::uint32_t n = domains_[i].ledger->on_gone(r); n != 0)
+      loan_changed(domains_[i].peers[r], 0, n);
+  say_intents();
+}
+
 // Called when a request to p waits for credits: tells the ledger, and asks p for as many as the
 // ledger names (claim 8).
 void credit_flow::stall(peer& p, std::uint32_t cost, bool first) noexcept {
@@ -108,6 +117,18 @@ void credit_flow::stall(peer& p, std::uint32_t cost, bool first) noexcept {
   if (const credit::want w = p.home->ledger->next_want(p.rank, cost, first); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
                 w.urgent);
+}
+
+// Called when the client will soon have `wanted` credits in flight to p: asks for what p lacks,
+// now, or when the WANT that is in flight has been answered, since only one is at a time. If two
+// threads call it just then, the hint may be lost, which costs a round trip later.
+void credit_flow::expect_credits(peer& p, std::uint32_t wanted) noexcept {
+  p.expected.store(static_cast<std::uint16_t>(wanted), std::memory_order_relaxed);
+  const std::uint32_t n = p.home->ledger->hint(p.rank, wanted);
+  if (n != 0 || p.home->ledger->send_credits(p.rank) >= wanted)
+    p.expected.store(0, std::memory_order_relaxed);
+  if (n != 0)
+    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(p.rank), false);
 }
 
 // Called when a request came that asks for credits or tells of an epoch's end. True: its sender
@@ -172,7 +193,10 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) 
       return true;
     }
     case wire::system_op::grant:
-      return p.home->ledger->on_grant(p.rank, h.length, epoch) == status::ok;
+      if (p.home->ledger->on_grant(p.rank, h.length, epoch) != status::ok) return false;
+      if (const std::uint16_t wanted = p.expected.exchange(0, std::memory_order_relaxed))
+        expect_credits(p, wanted);
+      return true;
   }
   return false;
 }

@@ -21,6 +21,7 @@ class credit_flow : public core {
   friend class ring_path;
   friend class verbs_path;
   friend class progress;
+  friend class departure;
   friend struct test_access;
   using core::core;
 
@@ -28,6 +29,7 @@ class credit_flow : public core {
   [[nodiscard]] status take_credits(peer& p, std::uint32_t cost, std::uint32_t most = ~0u) noexcept;
   void stall(peer& p, std::uint32_t cost, bool first) noexcept;
   static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
+  void expect_credits(peer& p, std::uint32_t wanted) noexcept;
   void give_back_lease(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t tag,
                       reply_side at) noexcept;
@@ -40,6 +42,8 @@ class credit_flow : public core {
   bool note_request(peer& p, token_state& t) noexcept;
   bool grant_more(peer& p, token_state& t) noexcept;
   void loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept;
+  void check_claim(const peer& p, std::uint32_t cost, std::uint32_t unreturned) noexcept;
+  void loans_come_back(std::uint32_t r) noexcept;
   static wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   static wire::header credits_header(peer& p) noexcept;
 

@@ -96,6 +96,7 @@ struct alignas(cache_line) peer {
   event_counter credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
+  std::atomic<std::uint16_t> expected{0};  // credits of a hint for which no WANT has asked yet
 
   handed_over handed;  // requests that found request_out held (PAR)
 

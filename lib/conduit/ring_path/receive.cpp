@@ -72,6 +72,7 @@ inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state&
 bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
   token_state t(c_.self_, p, wire::header_of(word), true);
   t.cost = cost_of_request(t.header);
+  c_.check_claim(p, t.cost, p.credits.due());
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx;
     if (!run_plain_medium(rx, t)) [[unlikely]]

@@ -259,6 +259,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
       c_.peer_failed(p, channels::malformed);
     token_state t(c_.self_, p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
+    c_.check_claim(p, t.cost, 0);
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     bool urgent = false, later = false;
     if (crowded && !h.system() && !c_.large_->may_reply(rank) && h.kind() != wire::kind::large)
