@@ -9,9 +9,11 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/fence.hpp"
+#include "nic/shm/message.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
+#include "nic/shm/xrc.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -22,6 +24,40 @@ bool plausible(const ring_geometry& g, std::uint64_t offset) noexcept {
          std::has_single_bit(g.data_bytes) && g.data_bytes >= 4 * ring_piece &&
          g.data_bytes <= 1u << 24 && offset >= heap_offset && offset % page_bytes() == 0 &&
          offset <= arena_bytes - g.memory();
+}
+
+/// Frees the shared receives that were claimed for messages that will never be taken. Empties the
+/// ring, which tells to which queue each claim of an XRC sender belongs. Under poll of its CQ.
+void return_claims(queue_pair& qp, const qp_entry* writer) noexcept {
+  if ((qp.shared_receives == nullptr && !xrc_receiver(qp)) ||
+      qp.direct.load(std::memory_order_relaxed))
+    return;
+  const std::uint32_t slots = qp.rx.memory().geometry.slots;
+  // A sender that is still there, or has died, says what it has claimed. One that has left in order
+  // has claimed the receives of what it pushed.
+  const bool writes =
+      writer != nullptr && writer->producing.load(std::memory_order_acquire) == qp.ring;
+  std::uint64_t lost = slots;
+  if (writes) lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
+  const auto free_one = [&] {
+    shared_receive_queue* q = xrc_receiver(qp) ? qp.selected : qp.shared_receives;
+    if (q != nullptr) q->shown->available.fetch_add(1, std::memory_order_release);
+    --lost;
+  };
+  bool inside = qp.message.active || qp.message.refused;  // that one's receive has been taken
+  for (std::uint32_t i = 0; lost != 0 && i < slots; ++i) {
+    const ring_rx::message in = qp.rx.front();
+    if (!in || in.op == 0 || in.op == 255) break;
+    if ((in.op & kind_mask) == kind_select) {
+      if (xrc_receiver(qp))
+        qp.selected = select_queue(qp, static_cast<std::uint32_t>(in.slot->header));
+    } else {
+      if (!inside) free_one();
+      inside = (in.op & flag_more) != 0;
+    }
+    qp.rx.pop(in);
+  }
+  if (writes && lost == 1) free_one();  // claimed, and never pushed
 }
 
 /// Gives back rings to which no peer writes any more. Under objects.
@@ -107,24 +143,9 @@ void disconnect(queue_pair& qp) noexcept {
     remote = std::move(qp.remote);
     qp.peer_id.store(0, std::memory_order_release);
     if (remote) writer = remote->entry<qp_entry>(table::qp, peer_qpn(qp) & 0xffff);
-    if (qp.shared_receives != nullptr && writer != nullptr &&
-        writer->producing.load(std::memory_order_acquire) == ring) {
-      // Receives that were claimed for messages that will never be taken become free again.
-      const std::uint64_t lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
-      if (lost <= qp.shared_receives->works.capacity())
-        qp.shared_receives->shown->available.fetch_add(static_cast<std::int64_t>(lost),
-                                                       std::memory_order_release);
-    }
-    if (qp.selected != nullptr && writer != nullptr &&
-        writer->producing.load(std::memory_order_acquire) == ring) {
-      // The same. Of a sender that uses several queues, the last one is assumed to be meant.
-      const std::uint64_t lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
-      if (lost <= qp.selected->works.capacity())
-        qp.selected->shown->available.fetch_add(static_cast<std::int64_t>(lost),
-                                                std::memory_order_release);
-    }
+    if (ring != 0) return_claims(qp, writer);
     qp.selected = nullptr;
-    qp.message.active = false;
+    qp.message.active = qp.message.refused = false;
     qp.srq_taken = 0;
     qp.last_wqe = false;
     qp.closed = false;

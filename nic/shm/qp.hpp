@@ -37,6 +37,7 @@ struct link {
 /// A message that is being put together from its pieces.
 struct assembly {
   bool active = false;
+  bool refused = false;  ///< its rest stays in the ring
   receive_work work;
   ibv_sge list[max_sges];
   std::uint32_t bytes = 0, offset = 0;

@@ -53,6 +53,7 @@ void fill(const queue_pair& qp, ibv_wc& wc, ibv_wc_status status) noexcept {
 void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remote) noexcept {
   fill(qp, wc, local);
   qp.message.active = false;
+  qp.message.refused = true;
   qp.closed = true;  // the message stays in the ring: nothing may look as if it had been taken
   enter_error(qp, remote);
   // A sender that sleeps or has nothing outstanding gets an event, too.

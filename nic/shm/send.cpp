@@ -122,12 +122,15 @@ bool claim(queue_pair& qp, bool waiting) noexcept {
   return false;
 }
 
-/// XRC: tells the peer which queue the message is for. False when the ring is full.
+/// XRC: tells the peer, once, which queue the message is for. False when the ring is full.
 bool push_selection(queue_pair& qp, send_work& w) noexcept {
-  if (w.datagram_qkey == 0 &&
-      qp.tx.try_push(kind_select, w.datagram_qpn, 0, [](std::byte*, std::byte*) {}))
+  if (w.datagram_qkey == 0) {
+    if (!qp.tx.try_push(kind_select, w.datagram_qpn, 0, [](std::byte*, std::byte*) {}))
+      return false;
     w.datagram_qkey = 1;
-  return w.datagram_qkey != 0;
+    w.deadline = 0;
+  }
+  return true;
 }
 
 /// XRC: makes claims come from the queue that the request names.
@@ -144,8 +147,6 @@ bool turn_to_queue(queue_pair& qp, const send_work& w) noexcept {
 /// Pushes the rest of the message. False when the ring is full.
 bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
   const std::uint64_t header = message_header(w.bytes, w.imm);
-  if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
-    return false;
   if (w.bytes <= slot_body)
     return qp.tx.try_push(op, header, 0,
                           [&](std::byte* body, std::byte*) { gather(w, 0, body, w.bytes); });
@@ -251,6 +252,8 @@ outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (w.at < stage::claimed) {
+    if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
+      return stuck(qp, w);
     if (!claim(qp, w.deadline != 0)) return unanswered(qp) ? outcome::done : not_ready(qp, w, why);
     w.at = stage::claimed;
     w.deadline = 0;
@@ -268,8 +271,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     if (!no_bytes)
       all = push(qp, w, op);
     else
-      all = (qp.qp_type != IBV_QPT_XRC_SEND || push_selection(qp, w)) &&
-            qp.tx.try_push(op, message_header(w.bytes, w.imm), 0, [](std::byte*, std::byte*) {});
+      all = qp.tx.try_push(op, message_header(w.bytes, w.imm), 0, [](std::byte*, std::byte*) {});
     ring_bell(qp);
     if (!all) return stuck(qp, w);
     w.at = stage::pushed;

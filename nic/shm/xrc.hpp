@@ -1,11 +1,13 @@
 // Extended reliable connections: a receiving QP has no receives of its own; each message names the
 // shared receive queue that it is for. QPs and queues that may meet belong to one domain.
 //
-// How it works. A sender puts the number of the queue into its peer's ring, before the message
-// (kind_select), and claims its receive from that queue's entry. Each domain has a completion queue
-// of its own, through which the rings of its receiving QPs are looked at, and in which nothing is
-// ever stored. A receive completes in the completion queue with which its shared receive queue was
-// made, and a thread that polls or arms that one looks at the domain's rings first.
+// How it works. A sender puts the number of the queue into its peer's ring (kind_select), then
+// claims its receive from that queue's entry, then pushes the message. So the ring tells to which
+// queue each claim belongs, also that of a message which its sender did not live to push. Each
+// domain has a completion queue of its own, through which the rings of its receiving QPs are looked
+// at, and in which nothing is ever stored. A receive completes in the completion queue with which
+// its shared receive queue was made, and a thread that polls or arms that one looks at the domain's
+// rings first.
 //
 // Not here: domains that processes share (each process that names the same file has its own), and
 // ibv_open_qp.

@@ -1,5 +1,6 @@
 // SEND and RECV of shm0 between two contexts.
 #include <thread>
+#include <utility>
 
 #include "test/nic/rig.hpp"
 
@@ -179,4 +180,29 @@ TEST_CASE("a datagram arrives behind its global route header") {
   CHECK(std::memcmp(&grh.sgid, &p.a.gid, 16) == 0);
   CHECK(pending.load() == 0);
   CHECK(p.a.v.destroy_ah(ah) == 0);
+}
+
+TEST_CASE(
+    "shared receives of messages that nobody took are free again, whichever side ends first") {
+  rig::options sender, receiver;
+  sender.rnr_retry = 0;
+  receiver.srq_wr = 16;
+  rig::pair p(sender, receiver);
+  for (std::uint64_t i = 0; i < 2; ++i) REQUIRE(p.b.receive(i, i * 64, 64) == 0);
+  const auto send_two = [&] {
+    for (std::uint64_t i = 0; i < 2; ++i) REQUIRE(p.a.send(i, 0, 8) == 0);
+    for (int i = 0; i < 2; ++i) CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  };
+  send_two();
+  rig::side *first = &p.a, *second = &p.b;
+  SUBCASE("the sender") {}
+  SUBCASE("the receiver") { std::swap(first, second); }
+  for (rig::side* s : {first, second}) {
+    REQUIRE(s->set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(s->to_init(s->qp) == 0);
+  }
+  p.a.connect(p.b);
+  p.b.connect(p.a);
+  send_two();
+  for (std::uint64_t i = 0; i < 2; ++i) CHECK(p.b.received().wr_id == i);
 }

@@ -140,6 +140,53 @@ TEST_CASE("a message waits for a receive of its own queue, whatever the other on
   CHECK(p.a.sent().status == IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
+TEST_CASE("the receives of messages that were not taken are free again, each in its own queue") {
+  rig::options o;
+  o.rnr_retry = 0;
+  xrc_pair p(o);
+  p.b.receive_in(0, 1, 0, 64);
+  p.b.receive_in(0, 2, 64, 64);
+  p.b.receive_in(1, 3, 128, 100'000);
+  const auto send_three = [&] {
+    for (const int queue : {0, 1, 0})
+      REQUIRE(p.a.send_to(p.b.number(queue), IBV_WR_SEND, 64, queue == 1 ? 20'000 : 8) == 0);
+    for (int i = 0; i < 3; ++i) CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  };
+  send_three();
+  const auto reset = [](xrc_side& side, ibv_qp* q) {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_RESET;
+    REQUIRE(side.v.modify_qp(q, &to, IBV_QP_STATE) == 0);
+    REQUIRE(side.to_init(q) == 0);
+  };
+  SUBCASE("while the sender is there") {
+    reset(p.b, p.b.from);
+    reset(p.a, p.a.to);
+  }
+  SUBCASE("after the sender has left") {
+    reset(p.a, p.a.to);
+    reset(p.b, p.b.from);
+  }
+  REQUIRE(p.a.to_rtr(p.a.to, p.b.gid, p.b.from->qp_num) == 0);
+  REQUIRE(p.b.to_rtr(p.b.from, p.a.gid, p.a.to->qp_num) == 0);
+  REQUIRE(p.a.to_rts(p.a.to) == 0);
+  send_three();
+  CHECK(p.b.received().wr_id == 1);
+  CHECK(p.b.received().wr_id == 2);
+  CHECK(p.b.next(p.b.own_cq).wr_id == 3);
+}
+
+TEST_CASE("a sender names the queue before it claims a receive of that queue") {
+  xrc_pair p;  // it has no receive: the sender waits for one
+  REQUIRE(p.a.send_to(p.b.number(1), IBV_WR_SEND, 0, 8) == 0);
+  while (shm::of(p.b.from).selected == nullptr) CHECK(p.b.empty(p.b.own_cq));
+  CHECK(shm::of(p.b.from).selected == &shm::of(p.b.queues[1]));
+  CHECK(shm::of(p.a.to).shown->claims.load() == 0);
+  p.b.receive_in(1, 5, 0, 64);
+  CHECK(p.b.next(p.b.own_cq).wr_id == 5);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+}
+
 TEST_CASE("a queue that there is not in the domain is refused") {
   xrc_pair p;
   REQUIRE(p.a.send_to(99, IBV_WR_SEND, 0, 8) == 0);
