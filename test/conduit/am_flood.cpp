@@ -1,9 +1,12 @@
 // Job program: every rank sends to every other at random, all kinds mixed, from one thread or
 // several; the messages handled are those sent, to the byte, and all credits are back at the end.
-//   am_flood MESSAGES [THREADS]
+//   am_flood MESSAGES|FILE [THREADS]      FILE, an absolute path: floods until there is such a file
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -40,7 +43,10 @@ struct party {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint64_t messages = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000;
+  const char* const until = argc > 1 && argv[1][0] == '/' ? argv[1] : nullptr;
+  const std::uint64_t messages = until != nullptr ? std::numeric_limits<std::uint64_t>::max()
+                                 : argc > 1       ? std::strtoull(argv[1], nullptr, 10)
+                                                  : 20000;
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
   if (!w) fatal(3, "%s", w.error().message().c_str());
@@ -65,6 +71,7 @@ int main(int argc, char** argv) {
     std::uint64_t x = 88172645463325252ull + ep.rank() * 977 + id * 131071;
     std::vector<std::byte> payload(place);
     for (std::uint64_t i = 0; i < messages; ++i) {
+      if (until != nullptr && i % 256 == 0 && access(until, F_OK) == 0) break;
       x ^= x << 13, x ^= x >> 7, x ^= x << 17;
       const auto to = static_cast<rank_id>((x >> 8) % ep.size());
       const auto seed = static_cast<std::uint32_t>(x >> 32);
