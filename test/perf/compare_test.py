@@ -2,8 +2,11 @@
 """perf/compare: who is named as ahead, and a run over Penstock alone. compare_test.py COMPARE PROGRAMS"""
 import importlib.machinery
 import importlib.util
+import json
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 compare, programs = sys.argv[1:]
 loader = importlib.machinery.SourceFileLoader("compare", compare)
@@ -39,3 +42,18 @@ for row in [c.SHORT, c.PUT, c.GET]:
 assert f"| {c.INCAST} (M/s) | " in run.stdout and f"| {c.MEMORY} (MB) | " in run.stdout, run
 assert run.stdout.startswith("The two processors are "), run
 print(run.stdout)
+
+# Figures of an earlier run count, and the table goes between its marks.
+with tempfile.TemporaryDirectory() as folder:
+    folder = pathlib.Path(folder)
+    (folder / "put.json").write_text(json.dumps({c.PUT: {"UCX, memory": [7.5]}, "probe_ns": [300]}))
+    run = subprocess.run([compare, programs, "--rounds", "1", "--seconds", "0.02", "--only", "rings", "--row", "put", "--with",
+                          folder / "put.json", "--json", folder / "both.json"], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0 and "UCX, memory" in run.stdout, run
+    both = json.loads((folder / "both.json").read_text())
+    assert both[c.PUT]["UCX, memory"] == [7.5] and rings in both[c.PUT] and 300 in both["probe_ns"], both
+    page = folder / "page.md"
+    page.write_text("before\n<!-- compare: made by perf/compare/compare -->\nold\n<!-- end of compare -->\nafter\n")
+    c.put_into(page, "far\n\nput: X is ahead of Y, by 2\n\n| table |")
+    assert page.read_text() == ("before\n<!-- compare: made by perf/compare/compare -->\nfar\n\n- put: X is ahead of Y, by 2\n"
+                                "\n| table |\n<!-- end of compare -->\nafter\n"), page.read_text()
