@@ -1,6 +1,7 @@
 #include "lib/conduit/collective/departure.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
@@ -16,11 +17,12 @@ constexpr std::uint8_t word_index = 1;
 constexpr std::uint64_t alone_ns = 10'000'000;
 // For how long a barrier that fails goes on telling the others.
 constexpr std::uint64_t telling_ns = 100'000'000;
-// The moment at which a leaver handled a message is told anew when it has moved on by this part of
-// the exit limit: many times in the silence that counts as an end, so that it gets through.
+// A leaver that handles messages says so this many times in an exit limit: often in the silence
+// that counts as an end, so that the word gets through.
 constexpr unsigned tellings_a_limit = 16;
-// What a word's last argument says. some_hear: the first one has the milliseconds since a leaver
-// handled a message; else it has the rank that leaves or is gone, and the second one its barriers.
+// What a word's last argument says. some_hear: a leaver handles messages, and the first one has the
+// distance that the word has come, as a power of two. Else the first one has the rank that leaves
+// or is gone, and the second one its barriers.
 enum class word : std::uint32_t { leaves, gone, some_hear };
 
 }  // namespace
@@ -34,17 +36,24 @@ void departure::on_word(void* self, token&, const std::uint32_t* args, std::byte
   d.words_.add_shared(1);
   const auto w = static_cast<word>(args[2]);
   if (w != word::some_hear) return d.note(args[0], args[1], w == word::gone);
-  const std::uint64_t now = d.waited_.look(now_ns());
-  d.note_traffic(now - std::min(now, std::uint64_t{args[0]} * 1'000'000));
+  d.note_traffic(d.waited_.look(now_ns()), std::min(args[0], d.distances()));
   d.news_.store(true, std::memory_order_relaxed);  // the next wait passes it on
 }
 
-// Notes that a leaver has handled a message, at that moment of waited_.
-void departure::note_traffic(std::uint64_t watched_ns) noexcept {
-  std::uint64_t last = traffic_ns_.load(std::memory_order_relaxed);
-  while (last < watched_ns &&
-         !traffic_ns_.compare_exchange_weak(last, watched_ns, std::memory_order_relaxed)) {
-  }
+// The number of powers of two that are distances to other ranks.
+std::uint32_t departure::distances() const noexcept {
+  return static_cast<std::uint32_t>(std::bit_width(engine_.size() - 1));
+}
+
+// Notes that a leaver handles messages at that moment of waited_, which is to be told to the ranks
+// at that many distances.
+void departure::note_traffic(std::uint64_t watched_ns, std::uint32_t told) noexcept {
+  const auto grow = [](auto& to, auto value) {
+    for (auto last = to.load(std::memory_order_relaxed); last < value;)
+      if (to.compare_exchange_weak(last, value, std::memory_order_relaxed)) return;
+  };
+  grow(traffic_ns_, watched_ns);
+  grow(distances_, told);
 }
 
 // The number of messages that this process has handled, but for those of this class.
@@ -133,19 +142,15 @@ bool departure::tell(std::uint32_t r, const std::uint32_t* words) noexcept {
   return is_gone(r) || !is_short(engine_.try_request(r, m));
 }
 
-// Tells when a leaver last handled a message, if that is news, to the ranks that can be told at
-// once: a later word makes up for one that was not sent. Inside telling_.
+// Tells that a leaver handles messages, to the ranks that can be told at once: a later word makes
+// up for one that was not sent. Inside telling_.
 void departure::tell_of_traffic() noexcept {
-  const std::uint64_t at = traffic_ns_.load(std::memory_order_relaxed);
-  const std::uint64_t limit = engine_.options().exit_limit_ns(engine_.size());
-  if (at < told_traffic_ns_ + limit / tellings_a_limit) return;
-  told_traffic_ns_ = at;
-  const std::uint64_t now = waited_.look(now_ns());
-  const auto age_ms = static_cast<std::uint32_t>((now - std::min(now, at)) / 1'000'000);
-  const std::uint32_t words[] = {age_ms, 0, static_cast<std::uint32_t>(word::some_hear)};
-  const std::uint32_t me = engine_.rank(), size = engine_.size();
-  for (std::uint64_t step = 1; step < size; step *= 2)
-    (void)tell(static_cast<std::uint32_t>((me + step) % size), words);
+  for (std::uint32_t k = distances_.exchange(0, std::memory_order_relaxed); k-- != 0;) {
+    const std::uint32_t words[] = {k, 0, static_cast<std::uint32_t>(word::some_hear)};
+    (void)tell(
+        static_cast<std::uint32_t>((engine_.rank() + (std::uint64_t{1} << k)) % engine_.size()),
+        words);
+  }
 }
 
 // Tells the ranks that can be told now. False: all have been told, or another thread is telling.
@@ -154,7 +159,7 @@ bool departure::tell_some() noexcept {
   for (notice& n : notices_)
     std::erase_if(n.untold, [&](std::uint32_t r) { return tell(r, n.words); });
   std::erase_if(notices_, [](const notice& n) { return n.untold.empty(); });
-  if (traffic_ns_.load(std::memory_order_relaxed) != 0) tell_of_traffic();
+  if (distances_.load(std::memory_order_relaxed) != 0) tell_of_traffic();
   const bool more = !notices_.empty();
   telling_.store(false, std::memory_order_release);  // N2
   return more;
@@ -210,7 +215,7 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
   bool failed = fenced && !j.begin_fence(), told = false;
   constexpr unsigned quick_steps = 256, steps_a_look = 16;
   const std::uint64_t begin = waited_.look(now_ns());
-  std::uint64_t handled_before = handled(), failed_at = 0;
+  std::uint64_t handled_before = handled(), failed_at = 0, told_at = 0;
   patience waiting;
   const long_wait named(engine_.waits(), wait_for::departure);
   for (unsigned step = 1, empty = 0;; ++step) {
@@ -226,7 +231,9 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
     if (failed && failed_at == 0) failed_at = now;
     if (const std::uint64_t n = handled(); n > handled_before) {
       handled_before = n;
-      note_traffic(now);
+      const bool tells = told_at == 0 || now - told_at >= limit_ns / tellings_a_limit;
+      if (tells) told_at = now;
+      note_traffic(now, tells ? distances() : 0);
     }
     waiting.heard_at(std::max(failed_at, traffic_ns_.load(std::memory_order_relaxed)));
     if (failed && waiting.silent(begin, limit_ns, now)) return meeting_end::failed;

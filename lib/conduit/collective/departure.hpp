@@ -12,13 +12,15 @@
 // the leaver, and each of them tells its own partners, so that all ranks learn of it.
 //
 // If a leaver went while another one still handles messages, the fence could not hold, and messages
-// would be lost. So a leaver that handles messages says so to its partners, and how long ago; and
-// each process passes on the latest such moment that it knows of, to ranks at distances of powers
-// of two. A leaver goes on waiting while that moment is recent (patience.hpp). When the exit
-// limit is over, the leaver goes without the others, and says so; so does a process whose fence
-// fails since another one has left before. Its end is then no error to the others. Requests to it
-// fail; and a wait that hears from no rank for the exit limit fails, too, since what it waits for
-// may never come.
+// would be lost. So a leaver that handles messages says so: the word goes to the ranks at distances
+// of powers of two, and a rank that has it from a distance passes it on to the shorter ones. So all
+// have it after log2 n hops, and no word goes round. A leaver goes on waiting while such words come
+// (patience.hpp).
+//
+// When the exit limit is over, the leaver goes without the others, and says so; so does a process
+// whose fence fails since another one has left before. Its end is then no error to the others.
+// Requests to it fail; and a wait that hears from no rank for the exit limit fails, too, since what
+// it waits for may never come.
 #pragma once
 
 #include <atomic>
@@ -75,8 +77,9 @@ class departure {
   bool tell_some() noexcept;
   void tell_of_traffic() noexcept;
   bool tell(std::uint32_t r, const std::uint32_t* words) noexcept;
-  void note_traffic(std::uint64_t watched_ns) noexcept;
+  void note_traffic(std::uint64_t watched_ns, std::uint32_t told) noexcept;
   [[nodiscard]] std::uint64_t handled() const noexcept;
+  [[nodiscard]] std::uint32_t distances() const noexcept;
   void tell_all() noexcept;
   void finish_sends(std::uint64_t limit_ns) noexcept;
 
@@ -92,8 +95,10 @@ class departure {
   std::atomic<std::uint32_t> away_{~0u};    // a rank that is gone; ~0: none is
   watched_time waited_;                     // of all waits and of leave(), since a rank has left
   std::atomic<std::uint64_t> heard_ns_{0};  // waited_ when a wait last got a message
-  std::atomic<std::uint64_t> traffic_ns_{
-      0};                // waited_ when a leaver last handled a message; 0: none
+  // waited_ when a leaver was last known to handle messages (0: never), and to how many distances
+  // this is yet to be told.
+  std::atomic<std::uint64_t> traffic_ns_{0};
+  std::atomic<std::uint32_t> distances_{0};
   event_counter words_;  // words of this class that were handled
   std::atomic<bool> news_{false}, said_{false}, broken_{false}, away_passed_on_{false};
   // What this process tells, and the ranks that are yet to be told; for the thread that has set
@@ -104,7 +109,6 @@ class departure {
   };
   std::atomic<bool> telling_{false};
   std::vector<notice> notices_;
-  std::uint64_t told_traffic_ns_ = 0;  // traffic_ns_ when it was last told; as notices_
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

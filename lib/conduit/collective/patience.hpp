@@ -40,22 +40,24 @@ class patience {
 };
 
 /// The time of a wait, of which no more than most_a_look_ns counts between two looks, or a fifth of
-/// what has passed where that is more: every limit may last five times as long. Threads: any.
+/// what has passed where that is more: every limit may last five times as long. Threads: any, and
+/// signal handlers.
 class watched_time {
  public:
+  // A core's turn lasts 3 or 4 ms: two others on the same core change nothing.
+  constexpr explicit watched_time(std::uint64_t most_a_look_ns = 10'000'000) noexcept
+      : most_a_look_ns_(most_a_look_ns) {}
   /// Looks; the time watched so far, in ns.
   std::uint64_t look(std::uint64_t now_ns) noexcept {
     // relaxed: a sum of times, and nothing else. Another thread's look may be later than this one.
     const std::uint64_t last = last_.exchange(now_ns, std::memory_order_relaxed);
     const std::uint64_t passed = now_ns > last && last != 0 ? now_ns - last : 0;
-    const std::uint64_t step = std::max(std::min(passed, most_a_look_ns), passed / patience::most);
+    const std::uint64_t step = std::max(std::min(passed, most_a_look_ns_), passed / patience::most);
     return sum_.fetch_add(step, std::memory_order_relaxed) + step;
   }
 
-  // A core's turn lasts 3 or 4 ms: two others on the same core change nothing.
-  static constexpr std::uint64_t most_a_look_ns = 10'000'000;
-
  private:
+  std::uint64_t most_a_look_ns_;
   std::atomic<std::uint64_t> last_{0}, sum_{0};
 };
 
