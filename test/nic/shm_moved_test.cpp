@@ -76,11 +76,11 @@ ibv_wc_status write_to(rig::side& from, std::size_t offset, std::size_t n, const
 }
 
 volatile std::uint64_t* counted = nullptr;  // in memory that is moved
-volatile std::uint64_t ticks = 0;
+volatile std::uint64_t timer_ticks = 0;
 
 void on_tick(int /*signal*/) {
   *counted = *counted + 1;
-  ticks = ticks + 1;
+  timer_ticks = timer_ticks + 1;
 }
 
 }  // namespace
@@ -290,7 +290,7 @@ TEST_CASE("what a signal's handler writes while memory is moved is kept") {
   std::memset(memory.base, 1, memory.bytes);
   counted = reinterpret_cast<std::uint64_t*>(memory.base + 4096);
   *counted = 0;
-  ticks = 0;
+  timer_ticks = 0;
   struct sigaction handler {
   }, before{};
   handler.sa_handler = on_tick;
@@ -307,6 +307,6 @@ TEST_CASE("what a signal's handler writes while memory is moved is kept") {
   REQUIRE(::setitimer(ITIMER_REAL, &never, nullptr) == 0);
   REQUIRE(::sigaction(SIGALRM, &before, nullptr) == 0);
   CHECK(made == 20);
-  CHECK(ticks > 0);
-  CHECK(*counted == ticks);
+  CHECK(timer_ticks > 0);
+  CHECK(*counted == timer_ticks);
 }
