@@ -11,8 +11,11 @@
 //
 // Handlers and signal handlers only note that the job ends; the next poll at top level acts on it.
 // A timer ends the process where that fails (a peer is wedged, a lock is held, no thread polls);
-// the launcher then ends the rest. Only there a client's handler of SIGQUIT runs inside another
-// signal's handler, and a gasnet_exit that it calls only tells the launcher the code.
+// the launcher then ends the rest. The timer ticks, and counts the time in which this process ran
+// (patience.hpp): on a busy host, messages that it has not handled yet are no sign of an end. An
+// exit with code 0 that ends in this way has failed, and its code is 1. Only there a client's
+// handler of SIGQUIT runs inside another signal's handler, and a gasnet_exit that it calls only
+// tells the launcher the code.
 //
 // One thread takes the process down. In the other threads polls do nothing, and waits never return.
 // Nothing is destroyed before the process is gone.
@@ -20,6 +23,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -39,8 +43,8 @@ namespace {
 // A signal asked this process to end the job: 0, or the code with wished_bit.
 constexpr std::uint64_t wished_bit = std::uint64_t{1} << 32;
 std::atomic<std::uint64_t> wish{0};
-// When this process saw the order, in the kernel's nanoseconds; 0: not yet.
-std::atomic<std::uint64_t> seen_at{0};
+// The time since this process saw the order.
+constinit conduit::watched_time since_order;
 constexpr std::uint64_t exit_grace_ns = 500'000'000;
 // One thread takes the process down.
 std::atomic<bool> leaving{false};
@@ -53,7 +57,9 @@ std::atomic<int> last_code{0};
 // handler of the client's, may call gasnet_exit, too.
 enum class stage : std::uint8_t { agreeing, at_fence, done };
 constinit stage now_at = stage::agreeing;
-// What has been heard at the fence, and when the timer was started, for the timer.
+// The time of the exit; what has been heard at the fence, and when the timer was started, in it.
+constexpr std::uint64_t longest_tick_ns = 20'000'000, shortest_tick_ns = 1'000'000;
+constinit conduit::watched_time exit_time{longest_tick_ns};
 constinit conduit::patience waiting;
 std::atomic<std::uint64_t> limit_began{0};
 pid_t joined_as = 0;  // children made by fork are not of the job
@@ -67,7 +73,7 @@ void meet_at_fence(bool polling) noexcept {
   constexpr unsigned steps_a_look = 16;
   for (unsigned step = 1, empty = 0;; ++step) {
     if (polling && is_failure(self.engine->wait_step(empty))) polling = false;
-    if (polling && empty == 0) waiting.heard_at(now_ns());
+    if (polling && empty == 0) waiting.heard_at(exit_time.look(now_ns()));
     if (polling && step % steps_a_look != 0) continue;
     // It fails if a process has ended already: then there is none to wait for.
     if (const auto over = self.membership->fence_is_over(); !over || *over) return;
@@ -93,7 +99,7 @@ void tell_client();
 
 void time_is_up(int) {
   if (!waiting.over(limit_began.load(std::memory_order_relaxed),
-                    self.options.exit_limit_ns(self.membership->size()), now_ns()))
+                    self.options.exit_limit_ns(self.membership->size()), exit_time.look(now_ns())))
     return;  // the timer asks again
   // As in abort(3): nothing else can be relied on any more.
   const int code = last_code.load(std::memory_order_relaxed);
@@ -120,10 +126,9 @@ void start_timer() noexcept {
   sigaddset(&alarm_only, SIGALRM);
   ::pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
   const std::uint64_t limit = self.options.exit_limit_ns(self.membership->size());
-  limit_began.store(now_ns(), std::memory_order_relaxed);
-  constexpr std::uint64_t least_ns = 1'000'000;
-  const itimerval t{.it_interval = interval(limit / conduit::patience::parts + least_ns),
-                    .it_value = interval(limit + least_ns)};
+  limit_began.store(exit_time.look(now_ns()), std::memory_order_relaxed);
+  const timeval tick = interval(std::clamp(limit / 4, shortest_tick_ns, longest_tick_ns));
+  const itimerval t{.it_interval = tick, .it_value = tick};
   ::setitimer(ITIMER_REAL, &t, nullptr);
 }
 
@@ -270,12 +275,9 @@ bool heed_exit_news(bool may_return) noexcept {
     leave(static_cast<int>(static_cast<std::uint32_t>(wished)));
   }
   if (!ordered()) return false;
-  std::uint64_t since = 0;
-  const std::uint64_t now = now_ns();
-  // relaxed: nothing else is read because of it
-  if (seen_at.compare_exchange_strong(since, now, std::memory_order_relaxed)) since = now;
+  const std::uint64_t since = since_order.look(now_ns());
   if (told_to_spread()) spread_order();
-  if (now - since < exit_grace_ns) return false;
+  if (since < exit_grace_ns) return false;
   tell_client();
   leave(ordered_code());
 }

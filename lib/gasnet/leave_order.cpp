@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/clock.hpp"
+#include "lib/conduit/collective/patience.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -70,8 +71,9 @@ void spread_order() noexcept {
   for (std::uint32_t r = 0; r < self.engine->size(); ++r)
     if (r != self.engine->rank() && is_short(tell(r, word::now, ordered_code())))
       untold.push_back(r);
-  const std::uint64_t limit = now_ns() + self.options.exit_limit_ns(self.engine->size()) / 2;
-  for (unsigned empty = 0; !untold.empty() && now_ns() < limit;) {
+  const std::uint64_t limit = self.options.exit_limit_ns(self.engine->size()) / 2;
+  conduit::watched_time watched;
+  for (unsigned empty = 0; !untold.empty() && watched.look(now_ns()) < limit;) {
     if (is_failure(self.engine->wait_step(empty))) return;
     std::erase_if(untold, [](std::uint32_t r) {
       return r == out_of_reach.load(std::memory_order_relaxed) ||
