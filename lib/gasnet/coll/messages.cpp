@@ -1,26 +1,18 @@
 #include "lib/gasnet/coll/messages.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <new>
 
+#include "lib/base/hand_over.hpp"
 #include "lib/base/log.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace coll {
 namespace {
 
-// The list of messages that have come, the newest first.
-std::atomic<arrival*> inbox{nullptr};
-
-void hand_over(arrival* a) noexcept {
-  a->next = inbox.load(std::memory_order_relaxed);
-  // I1 hand over  release inbox  -> I2: the message is there
-  while (!inbox.compare_exchange_weak(a->next, a, std::memory_order_release,
-                                      std::memory_order_relaxed)) {
-  }
-}
+// The messages that have come.
+hand_over<arrival> inbox;
 
 arrival* make_arrival(std::size_t payload) {
   void* const at = ::operator new(sizeof(arrival) + payload, std::nothrow);
@@ -88,7 +80,7 @@ void data_came(const std::uint32_t* args, const std::byte* payload, std::size_t 
   read_envelope(r, *a);
   a->bytes = bytes;
   if (bytes != 0) std::memcpy(a->payload(), payload, bytes);
-  hand_over(a);
+  inbox.push(*a);
 }
 void on_data(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   data_came(args, payload, bytes);
@@ -104,7 +96,7 @@ void on_offer(void*, token&, const std::uint32_t* args, std::byte*, std::size_t)
   a->address = r.two();
   a->bytes = r.two();
   a->loan = r.two();
-  hand_over(a);
+  inbox.push(*a);
 }
 void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   arrival* const a = make_arrival(0);
@@ -115,7 +107,7 @@ void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t
   a->counter = r.two();
   a->from = conduit::running->source();
   a->bytes = r.two();
-  hand_over(a);
+  inbox.push(*a);
 }
 // Ends a loan whose bytes have arrived, or were copied into messages.
 void close(const loan& l) noexcept {
@@ -136,19 +128,7 @@ void on_bytes(void*, token&, const std::uint32_t* args, std::byte* payload, std:
 
 }  // namespace
 
-arrival* take_arrivals() noexcept {
-  if (inbox.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // I2 take over  acquire inbox  <- I1
-  arrival* newest = inbox.exchange(nullptr, std::memory_order_acquire);
-  arrival* oldest = nullptr;
-  while (newest != nullptr) {
-    arrival* const next = newest->next;
-    newest->next = oldest;
-    oldest = newest;
-    newest = next;
-  }
-  return oldest;
-}
+arrival* take_arrivals() noexcept { return inbox.take_all(); }
 
 void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::size_t bytes) {
   const words w = begin(e);
