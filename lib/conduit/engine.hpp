@@ -44,14 +44,10 @@ class engine final : public channels {
   /// Registers a handler of the engine's own, for barriers and the like. Before start().
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:
-  /// the size up to which extend_segment() may extend the segment.
+  /// the size up to which the segment may grow (segment_growth.hpp).
   result<void> start(std::size_t segment_bytes, std::size_t reserve_bytes = 0);
   /// After start(): starts the progress thread, if the settings ask for one; it runs handlers, too.
   result<void> start_progress();
-  /// Collective, by one thread, while no barrier is passing: extends this process's segment to
-  /// `bytes`, at the same base, and tells every process. failed: this process tells the others that
-  /// it cannot extend its own. The result is the same in all processes.
-  result<void> extend_segment(std::size_t bytes, bool failed);
   /// Writes the files of the setting CREDIT_STATS. close() does so; a process that leaves without
   /// it calls this once, when it sends nothing more.
   void write_credit_statistics() noexcept;
@@ -151,6 +147,7 @@ class engine final : public channels {
   // requests.cpp
   status request_self(const outgoing& m) noexcept;
   friend struct large_mediums;
+  friend struct segment_growth;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
   // What these four do when the short way cannot be taken.

@@ -2,7 +2,6 @@
 // check that they agree.
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include "lib/conduit/collective/host_page.hpp"
@@ -166,35 +165,6 @@ result<void> engine::introduce() {
   page_ = std::move(*shared);
   if (!page_ && rank_ == 0)
     log(log_level::info, "barriers go by messages: not all processes can map a page of rank 0");
-  return {};
-}
-
-result<void> engine::extend_segment(std::size_t bytes, bool failed) {
-  struct news {
-    std::uint64_t bytes = 0;
-    std::uint32_t rkey = 0, failed = 0;
-  } mine;
-  failure why{"the segment of another process", ENOMEM, "its own message says why"};
-  if (segment_ && !failed)
-    if (auto r = segment_->extend(bytes); !r) {
-      why = r.error();
-      failed = true;
-    }
-  if (segment_) mine = {segment_->bytes(), segment_->keys().rkey, failed ? 1u : 0u};
-  auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
-  if (!all) return all.error();
-  for (std::uint32_t r = 0; r < size_; ++r) {
-    news his;
-    if ((*all)[r].size() != sizeof his) return failure{"the library differs", 0, ""};
-    std::memcpy(&his, (*all)[r].data(), sizeof his);
-    failed = failed || his.failed != 0;
-    for (std::uint32_t i = 0; i < domain_count_; ++i) {
-      peer& p = domains_[i].peers[r];
-      p.segment_bytes = his.bytes;
-      p.segment_rkey = his.rkey;
-    }
-  }
-  if (failed) return why;
   return {};
 }
 

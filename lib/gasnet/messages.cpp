@@ -236,6 +236,7 @@ status send_request(std::uint32_t dest, outgoing& m, bool immediate) {
   const auto go = [&] {
     return immediate ? self.engine->try_request(dest, m) : self.engine->request(dest, m);
   };
+  if (m.kind == kind::long_ && dest < GASNETC_(nodes)) m.dest = engine_address(dest, m.dest);
   if (m.kind != kind::long_ || !self.everything) [[likely]]
     return go();
   packed_anywhere room;
@@ -244,6 +245,7 @@ status send_request(std::uint32_t dest, outgoing& m, bool immediate) {
 
 status send_reply(gasnet_token_t token, outgoing& m) {
   token_state& t = state_of(token);
+  if (m.kind == kind::long_) m.dest = engine_address(t.source(), m.dest);
   if (m.kind != kind::long_ || !self.everything) [[likely]]
     return self.engine->reply(t, m);
   packed_anywhere room;
@@ -285,7 +287,7 @@ void run_client_handler(void* context, token&, const std::uint32_t* args, std::b
   if (t.header.kind() == kind::medium)
     run_with_payload(f, t, payload, bytes, args, t.nargs());
   else  // a Long's payload stays where its sender wanted it, whatever the alignment
-    payload_callers[t.nargs()](f, handle_of(t), payload, bytes, args);
+    payload_callers[t.nargs()](f, handle_of(t), client_address(payload), bytes, args);
 }
 
 void register_messages(conduit::engine& e) {

@@ -52,16 +52,26 @@ inline constexpr std::size_t front_bytes =
     (sizeof(conduit::barrier_slots) + sizeof(coll::shared_lines) + GASNET_PAGESIZE - 1) /
     GASNET_PAGESIZE * GASNET_PAGESIZE;
 
+/// The client's part of a rank's segment, in that rank's address space; without bytes where it is
+/// not attached. The engine knows it by addresses that lie `shift` further (modulo 2^64): not 0
+/// where it is memory of that client's own (ex/segments.cpp).
+struct client_part {
+  std::byte* base = nullptr;
+  std::size_t bytes = 0;
+  std::uintptr_t shift = 0;
+};
+
 struct process {
   settings options;
   job::job* membership = nullptr;               // never freed; or that of the world that joined
   std::unique_ptr<conduit::engine> engine;      // from gasnet_attach on
   std::unique_ptr<conduit::barrier> barrier;    // the same
   std::uint64_t local_max = 0, global_max = 0;  // largest segments
-  memreg::pin_budget segment_limit;             // the limit that decides local_max
+  std::uint64_t reserve = 0;  // of it, behind what was attached at start: for ex/segments.cpp
+  memreg::pin_budget segment_limit;  // the limit that decides local_max
   std::vector<gasnet_nodeinfo_t> nodes;
-  // The client's part of each rank's segment, in that rank's address space.
-  std::vector<std::span<std::byte>> parts;
+  // The client's part of each rank's segment.
+  std::vector<client_part> parts;
   // The table that clients' inline code reads; without entries where it has to call
   // (statistics.hpp).
   gasnetc_window* windows = nullptr;
@@ -101,10 +111,26 @@ bool set_client_handler(std::uint8_t index, void (*f)());
 
 /// The part of a rank's segment that is the client's, in that rank's address space; empty until it
 /// is attached, and with segment everything.
-inline std::span<std::byte> client_segment(std::uint32_t rank) noexcept { return self.parts[rank]; }
+inline std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
+  return {self.parts[rank].base, self.parts[rank].bytes};
+}
 /// Sets that part, when it becomes known. A process's puts and gets to its own part are copies from
 /// here on.
-void know_segment(std::uint32_t rank, std::span<std::byte> part) noexcept;
+void know_segment(std::uint32_t rank, const client_part& part) noexcept;
+/// The address by which the engine knows what a rank's client has at addr.
+inline void* engine_address(std::uint32_t rank, const void* addr) noexcept {
+  const client_part& p = self.parts[rank];
+  const auto at = reinterpret_cast<std::uintptr_t>(addr);
+  const bool inside = at - reinterpret_cast<std::uintptr_t>(p.base) < p.bytes;
+  return reinterpret_cast<void*>(at + (inside ? p.shift : 0));
+}
+/// The other direction, for this process.
+inline std::byte* client_address(std::byte* addr) noexcept {
+  const client_part& p = self.parts[GASNETC_(mynode)];
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(addr) - p.shift;
+  return at - reinterpret_cast<std::uintptr_t>(p.base) < p.bytes ? reinterpret_cast<std::byte*>(at)
+                                                                 : addr;
+}
 /// Puts and gets to that memory of a rank are copies from here on; base is in its address space.
 void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
                  std::uintptr_t here) noexcept;

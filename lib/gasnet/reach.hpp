@@ -6,6 +6,8 @@
 
 #include <cstddef>
 
+#include "lib/base/status.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -21,5 +23,11 @@ char* reach_here(gasnet_node_t node, const void* addr, std::size_t bytes) noexce
 
 /// The same, but maps the memory if that has not been done yet; null if it cannot be mapped.
 char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes);
+
+/// Puts and gets by the engine, of memory that is not mapped here.
+status engine_put(gasnet_node_t node, void* dest, const void* src, std::size_t bytes,
+                  conduit::reuse r, conduit::op_counter& c) noexcept;
+status engine_get(void* dest, gasnet_node_t node, const void* src, std::size_t bytes,
+                  conduit::op_counter& c) noexcept;
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

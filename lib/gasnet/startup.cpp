@@ -101,7 +101,8 @@ void open_windows() {
     open_window(self.engine->rank(), 0, ~std::uintptr_t{0}, 0);
   else
     for (std::uint32_t r = 0; r < n; ++r)
-      know_segment(r, self.engine->segment_of(r).subspan(front_bytes));
+      if (const auto part = self.engine->segment_of(r).subspan(front_bytes); !part.empty())
+        know_segment(r, {part.data(), part.size(), 0});
 }
 
 }  // namespace
@@ -118,12 +119,12 @@ void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
   std::atomic_ref(w.base).store(base, std::memory_order_release);
 }
 
-void know_segment(std::uint32_t rank, std::span<std::byte> part) noexcept {
+void know_segment(std::uint32_t rank, const client_part& part) noexcept {
   self.parts[rank] = part;
   // Its own memory needs no mapping.
   if (rank != self.engine->rank()) return;
-  const auto base = reinterpret_cast<std::uintptr_t>(part.data());
-  open_window(rank, base, part.size(), base);
+  const auto base = reinterpret_cast<std::uintptr_t>(part.base);
+  open_window(rank, base, part.bytes, base);
 }
 
 result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {

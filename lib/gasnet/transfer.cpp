@@ -20,7 +20,8 @@ std::byte* map_segment(std::uint32_t rank) noexcept {
   const auto part = client_segment(rank);
   std::byte* const base = part.empty() ? nullptr : self.engine->segment_here(rank);
   if (base == nullptr) return nullptr;
-  std::byte* const here = base + (part.data() - self.engine->segment_of(rank).data());
+  std::byte* const here = base + (static_cast<std::byte*>(engine_address(rank, part.data())) -
+                                  self.engine->segment_of(rank).data());
   open_window(rank, reinterpret_cast<std::uintptr_t>(part.data()), part.size(),
               reinterpret_cast<std::uintptr_t>(here));
   return here;
@@ -58,6 +59,19 @@ char* map_remote(gasnet_node_t node, const void* addr, std::size_t bytes) {
   return reach_here(node, addr, bytes);
 }
 
+// Bytes of the client's segment have a key where the engine knows them, so the local side is named
+// as the engine knows it, too.
+status engine_put(gasnet_node_t node, void* dest, const void* src, std::size_t bytes, reuse r,
+                  op_counter& c) noexcept {
+  return self.engine->one_sided().put(node, engine_address(node, dest),
+                                      engine_address(GASNETC_(mynode), src), bytes, r, c);
+}
+status engine_get(void* dest, gasnet_node_t node, const void* src, std::size_t bytes,
+                  op_counter& c) noexcept {
+  return self.engine->one_sided().get(engine_address(GASNETC_(mynode), dest), node,
+                                      engine_address(node, src), bytes, c);
+}
+
 namespace {
 
 // Traces a copy; the engine traces what goes to the device.
@@ -73,13 +87,13 @@ void began(const char* call, status s) {
 
 void put_far(gasnet_node_t node, void* dest, const void* src, std::size_t bytes, reuse r,
              op_counter& c) {
-  began("put", self.engine->one_sided().put(node, dest, src, bytes, r, c));
+  began("put", engine_put(node, dest, src, bytes, r, c));
 }
 void get_far(void* dest, gasnet_node_t node, const void* src, std::size_t bytes, op_counter& c) {
-  began("get", self.engine->one_sided().get(dest, node, src, bytes, c));
+  began("get", engine_get(dest, node, src, bytes, c));
 }
 void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_counter& c) {
-  began("memset", self.engine->one_sided().set(node, dest, val, bytes, c));
+  began("memset", self.engine->one_sided().set(node, engine_address(node, dest), val, bytes, c));
 }
 
 // Each of these three returns true if a copy has done the operation; otherwise the caller goes to

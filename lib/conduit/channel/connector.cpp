@@ -17,6 +17,7 @@
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/channel/channels.hpp"
+#include "nic/shm/own_threads.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -37,8 +38,11 @@ result<std::unique_ptr<connector>> connector::start(channels& e, ibv_comp_channe
   // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel->fd))
     return failure{std::string("fcntl for ") + what, errno, what_to_raise(errno)};
-  if (const int refused = start_quiet_thread(c->thread_, [raw = c.get()] { raw->run(); }))
+  nic::shm::count_own_thread(1);
+  if (const int refused = start_quiet_thread(c->thread_, [raw = c.get()] { raw->run(); })) {
+    nic::shm::count_own_thread(-1);
     return failure{what, refused, what_to_raise(refused)};
+  }
   pthread_setname_np(c->thread_.native_handle(), "penstock-conn");
   return c;
 }
@@ -48,6 +52,7 @@ connector::~connector() {
     stopping_.store(true, std::memory_order_relaxed);
     ring();
     thread_.join();
+    nic::shm::count_own_thread(-1);
   }
   if (bell_ >= 0) ::close(bell_);
 }
@@ -81,12 +86,16 @@ status connector::want(peer& p, unsigned lane) noexcept {
 void connector::run() noexcept {
   ask_for_short_slices();  // other processes wait for this thread's answers
   while (!stopping_.load(std::memory_order_relaxed)) {
-    arm();
-    more_ = hear_all();
-    grant_wishes();
-    remind_peers();
-    if (const std::uint64_t due = watch_rings(); due != 0)
-      remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
+    {
+      // Memory that the process gives to a segment is replaced while this thread sleeps.
+      const nic::shm::working_time working = nic::shm::begin_work();
+      arm();
+      more_ = hear_all();
+      grant_wishes();
+      remind_peers();
+      if (const std::uint64_t due = watch_rings(); due != 0)
+        remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
+    }
     sleep();
   }
 }

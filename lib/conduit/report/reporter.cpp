@@ -22,6 +22,7 @@
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/report/watching_socket.hpp"
+#include "nic/shm/own_threads.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -152,8 +153,11 @@ result<void> reporter::open() {
   if (engine_.settings_.counters != "0" && engine_.settings_.counters_interval_ns != 0)
     next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
   waits_.ring_at(bell_);
-  if (const int refused = start_quiet_thread(thread_, [this] { run(); }))
+  nic::shm::count_own_thread(1);
+  if (const int refused = start_quiet_thread(thread_, [this] { run(); })) {
+    nic::shm::count_own_thread(-1);
     return failure{"the thread that shows counters", refused, what_to_raise(refused)};
+  }
   pthread_setname_np(thread_.native_handle(), "penstock-seen");
   return {};
 }
@@ -166,6 +170,7 @@ reporter::~reporter() {
     stopping_.store(true, std::memory_order_relaxed);
     ring();
     thread_.join();
+    nic::shm::count_own_thread(-1);
   }
   for (const int fd : {bell_, socket_})
     if (fd >= 0) ::close(fd);
@@ -185,6 +190,8 @@ void reporter::run() noexcept {
     if (next_file_ns_ != 0) due = due == 0 ? next_file_ns_ : std::min(due, next_file_ns_);
     const std::uint64_t ms = due <= now ? 0 : (due - now + 999'999) / 1'000'000;
     (void)::poll(of, std::size(of), due == 0 ? -1 : static_cast<int>(ms));
+    // Memory that the process gives to a segment is replaced while this thread sleeps.
+    const nic::shm::working_time working = nic::shm::begin_work();
     std::uint64_t rung = 0;
     const bool bell = ::read(bell_, &rung, sizeof rung) > 0;
     if (stopping_.load(std::memory_order_relaxed)) return;

@@ -6,6 +6,7 @@
 
 #include "lib/base/hand_over.hpp"
 #include "lib/base/log.hpp"
+#include "lib/gasnet/reach.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace coll {
@@ -168,8 +169,8 @@ void give(const arrival& a, std::uint32_t to) {
   const bool put = reachable(to, a.address, l->bytes);
   if (put) {
     op_counter c{0};
-    must(self.engine->one_sided().put(to, reinterpret_cast<void*>(a.address), l->at, l->bytes,
-                                      conduit::reuse::on_completion, c));
+    must(engine_put(to, reinterpret_cast<void*>(a.address), l->at, l->bytes,
+                    conduit::reuse::on_completion, c));
     self.engine->one_sided().settle(c);
   }
   // Where the bytes have been put, the Mediums carry none, and only count down.
@@ -191,7 +192,7 @@ bool reachable(std::uint32_t rank, std::uint64_t at, std::size_t bytes) noexcept
 }
 
 void fetch(std::uint32_t from, std::byte* to, std::uint64_t at, std::size_t bytes, op_counter& c) {
-  must(self.engine->one_sided().get(to, from, reinterpret_cast<const void*>(at), bytes, c));
+  must(engine_get(to, from, reinterpret_cast<const void*>(at), bytes, c));
 }
 
 }  // namespace coll

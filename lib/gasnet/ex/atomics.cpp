@@ -118,7 +118,7 @@ gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
   c.device = ad->gasnetc_by_processor == 0;
   c.at_once = (flags & GEX_FLAG_IMMEDIATE) != 0;
   c.to = to;
-  c.word = tgt_addr;
+  c.word = to < GASNETC_(nodes) ? engine_address(to, tgt_addr) : tgt_addr;
   c.a = op1;
   c.b = op2;
   c.old = (op & fetching) != 0 ? result : nullptr;

@@ -69,7 +69,8 @@ void describe_objects(const char* name, gex_Flags_t flags) {
   if (!self.attached || self.everything) return;
   const auto part = client_segment(GASNETC_(mynode));
   if (part.empty()) return;
-  o.attached = {.base = part.data(), .bytes = part.size(), .bound = true, .data = nullptr};
+  o.attached = own_segment(part.data(), part.size(), part.size());
+  o.attached.bound = true;
   o.ep.segment = &o.attached;
 }
 
@@ -105,7 +106,8 @@ int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p
   if (const int rc = GASNETC_(init)(argc, argv); rc != GASNET_OK) return rc;
   self.everything = everything != 0;
   // Messages and collectives may be used before there is a segment, so the engine starts now.
-  if (auto r = start_engine(0, self.everything ? 0 : self.local_max); !r) {
+  self.reserve = self.everything ? 0 : self.local_max;
+  if (auto r = start_engine(0, self.reserve); !r) {
     if (r.error().code == ECANCELED) leave_after_another();
     return report(r.error());
   }

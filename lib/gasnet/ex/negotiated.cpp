@@ -64,9 +64,10 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
                         ((kind & long_kind) == 0 || !self.everything);
   if (in_place) {
     status why = status::ok;
-    d.written = self.engine->reserve(
-        d.dest, message(sort_of(kind), 0, w.numargs, nullptr, nullptr, 0, w.dest_addr), w.least,
-        std::min(w.most, limit), why);
+    d.written = self.engine->reserve(d.dest,
+                                     message(sort_of(kind), 0, w.numargs, nullptr, nullptr, 0,
+                                             engine_address(d.dest, w.dest_addr)),
+                                     w.least, std::min(w.most, limit), why);
     if (d.written == nullptr) fatal(1, "%s to rank %u: %s", call, d.dest, describe(why));
   } else if (own && d.own == nullptr) {
     d.own.reset(new descriptor::block);
@@ -139,6 +140,7 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
     fatal(1, "%s to rank %u: another destination than was prepared", call, d.dest);
   auto m = message(sort_of(kind), handler, n, args, d.gasnetc_addr, nbytes, dest_addr);
   if (d.written != nullptr) {
+    m.dest = engine_address(d.dest, m.dest);
     const bool wait = (flags & GEX_FLAG_IMMEDIATE) == 0;
     const status s = self.engine->commit(*d.written, m, wait);
     if (s == status::ok) d.written = nullptr, d.in_use = false;

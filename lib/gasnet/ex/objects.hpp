@@ -21,8 +21,12 @@ struct gasnetc_client {
 };
 
 struct gasnetc_segment {
-  std::byte* base = nullptr;
+  std::byte* base = nullptr;  ///< as the client knows it
   std::uintptr_t bytes = 0;
+  std::byte* known_as = nullptr;  ///< as the engine knows it: other than base if of_client
+  std::byte* part = nullptr;      ///< the pages of the reserve that it takes
+  std::uintptr_t taken = 0;
+  bool of_client = false;  ///< the client's own memory
   bool bound = false;
   const void* data = nullptr;
 };
@@ -52,6 +56,15 @@ struct ex_objects {
   gasnetc_segment attached;
 };
 ex_objects& objects() noexcept;
+/// A segment that takes `taken` bytes of the reserve, or of what was attached, at base.
+inline gasnetc_segment own_segment(std::byte* base, std::uintptr_t bytes,
+                                   std::uintptr_t taken) noexcept {
+  gasnetc_segment s;
+  s.base = s.known_as = s.part = base;
+  s.bytes = bytes;
+  s.taken = taken;
+  return s;
+}
 
 /// Fills in the objects when the job has begun. name: null if gasnet.h has begun it.
 void describe_objects(const char* name, gex_Flags_t flags);

@@ -1,66 +1,104 @@
 // Segments and endpoints of gasnetex.h. The engine has reserved address space behind the library's
 // pages for the largest segment that is possible. Attaching gives the client the front of it, in
 // all processes at once; creating takes a part of it, which other processes know when it is
-// published.
+// published. Memory of the client's own becomes such a part where it lies
+// (lib/conduit/client_memory.hpp): the client knows it by its own addresses, and the engine by
+// those of the reserve (engine_address).
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/conduit/segment_growth.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
+using conduit::segment_growth;
+
 constexpr std::uintptr_t page = GASNET_PAGESIZE;
+constexpr std::uintptr_t whole_pages(std::uintptr_t bytes) noexcept {
+  return (bytes + page - 1) / page * page;
+}
 
 // The bytes of the reserve that are taken. One thread at a time calls these functions, as all of
 // set-up.
 std::uintptr_t reserve_taken = 0;
 
-// A barrier: between two of these calls all processes are inside, and no barrier is passing.
-bool meet(const char* call) {
-  const status s = self.engine->barrier();
-  if (s != status::ok) refused(GASNET_ERR_RESOURCE, "%s: %s", call, describe(s));
-  return s == status::ok;
+std::uintptr_t reserve_left() noexcept { return self.reserve - reserve_taken; }
+std::byte* reserve_free() noexcept {
+  return self.engine->segment().data() + front_bytes + reserve_taken;
 }
-
-// The address and size of a process's segment, and the bytes of the reserve that it takes.
-struct place {
-  std::uint64_t base = 0, bytes = 0;
-};
-
-// Collective. Tells all processes where this one's part lies (0 bytes: it has none), and learns of
-// theirs.
-int spread(std::byte* base, std::uintptr_t bytes, bool bad, const char* call) {
-  if (!meet(call)) return GASNET_ERR_RESOURCE;
-  const std::byte* const front = self.engine->segment().data();
-  const std::uint64_t upto =
-      bytes == 0 ? front_bytes : static_cast<std::uint64_t>(base - front) + bytes;
-  if (auto r = self.engine->extend_segment(upto, bad); !r) {
-    if (r.error().code == ECANCELED) leave_after_another();
-    return bad ? GASNET_ERR_BAD_ARG : report(r.error());
-  }
-  const place mine{reinterpret_cast<std::uintptr_t>(base), bytes};
-  auto all = self.membership->exchange(std::as_bytes(std::span(&mine, 1)));
-  if (!all) {
-    if (all.error().code == ECANCELED) leave_after_another();
-    return report(all.error());
-  }
-  for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r) {
-    place his;
-    std::memcpy(&his, (*all)[r].data(), std::min(sizeof his, (*all)[r].size()));
-    if (his.bytes != 0)
-      know_segment(r,
-                   {reinterpret_cast<std::byte*>(his.base), static_cast<std::size_t>(his.bytes)});
-  }
-  return meet(call) ? GASNET_OK : GASNET_ERR_RESOURCE;
-}
-
-std::uintptr_t reserve_left() noexcept { return self.local_max - reserve_taken; }
 std::byte* take_reserve(std::uintptr_t bytes) noexcept {
-  std::byte* const at = self.engine->segment().data() + front_bytes + reserve_taken;
+  std::byte* const at = reserve_free();
   reserve_taken += bytes;
   return at;
+}
+
+// What a process tells the others of its segment (without bytes: it has none to tell of).
+struct told {
+  std::uint64_t base = 0, bytes = 0, shift = 0;
+  segment_growth::news news;
+};
+
+// Collective over tm. Tells its members where this process's part lies (null: nowhere), and learns
+// of theirs. bad: the arguments were wrong, so the call fails everywhere.
+int spread(gex_TM_t tm, const gasnetc_segment* s, bool bad, const char* call) {
+  told mine;
+  int rc = bad ? GASNET_ERR_BAD_ARG : GASNET_OK;
+  const std::byte* const front = self.engine->segment().data();
+  const std::byte* const end = s == nullptr || bad ? front + front_bytes : s->part + s->taken;
+  if (auto r = segment_growth::extend(*self.engine, static_cast<std::size_t>(end - front)); r)
+    mine.news = *r;
+  else
+    rc = report(r.error());
+  mine.news.failed = rc != GASNET_OK;
+  if (s != nullptr && rc == GASNET_OK) {
+    mine.base = reinterpret_cast<std::uintptr_t>(s->base);
+    mine.bytes = s->bytes;
+    mine.shift = reinterpret_cast<std::uintptr_t>(s->known_as) - mine.base;
+  }
+  coll::team& team = collective_of(tm, call);
+  std::vector<told> all(coll::size(team));
+  coll::op_counter done{0};
+  coll::gather_all(team, all.data(), &mine, sizeof mine, coll::own_buffers, done);
+  coll::wait(done);
+  for (std::uint32_t r = 0; r < all.size(); ++r)
+    if (all[r].news.failed != 0 && rc == GASNET_OK)
+      rc = refused(GASNET_ERR_RESOURCE, "%s: it failed at rank %u, whose own message says why",
+                   call, coll::job_rank(team, r));
+  for (std::uint32_t r = 0; r < all.size(); ++r) {
+    const std::uint32_t rank = coll::job_rank(team, r);
+    const told& his = all[r];
+    if (his.news.bytes != 0) segment_growth::learn(*self.engine, rank, his.news);
+    if (his.bytes != 0 && rc == GASNET_OK)
+      know_segment(rank, {reinterpret_cast<std::byte*>(his.base),
+                          static_cast<std::size_t>(his.bytes), his.shift});
+  }
+  // No member goes on, and sends, before all know.
+  coll::barrier(team, done);
+  coll::wait(done);
+  return rc;
+}
+
+int create_from_client(gasnetc_segment& s, const char* call) {
+  const std::uintptr_t taken = whole_pages(segment_growth::pages_around(s.base, s.bytes));
+  if (taken < s.bytes || taken > reserve_left())
+    return refused(GASNET_ERR_RESOURCE, "%s: %zu bytes; %zu are left of those by %s", call,
+                   static_cast<std::size_t>(s.bytes), static_cast<std::size_t>(reserve_left()),
+                   self.segment_limit.binding.c_str());
+  std::byte* const part = reserve_free();
+  auto known_as = segment_growth::adopt(*self.engine, s.base, s.bytes, part);
+  if (!known_as)
+    return refused(GASNET_ERR_RESOURCE, "%s: %zu bytes of the client's memory at %p: %s", call,
+                   static_cast<std::size_t>(s.bytes), static_cast<void*>(s.base),
+                   known_as.error().message().c_str());
+  s.known_as = *known_as;
+  s.part = take_reserve(taken);
+  s.taken = taken;
+  s.of_client = true;
+  return GASNET_OK;
 }
 
 }  // namespace
@@ -89,13 +127,15 @@ int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t si
             static_cast<std::size_t>(size), static_cast<std::size_t>(page),
             static_cast<std::size_t>(reserve_left()), self.segment_limit.binding.c_str(),
             self.segment_limit.hint.c_str());
-  std::byte* const base = bad ? nullptr : take_reserve(size);
-  if (const int rc = spread(base, bad ? 0 : size, bad, "gex_Segment_Attach"); rc != GASNET_OK)
+  gasnetc_segment made;
+  if (!bad) made = own_segment(take_reserve(size), size, size);
+  if (const int rc = spread(tm, bad ? nullptr : &made, bad, "gex_Segment_Attach"); rc != GASNET_OK)
     return rc;
-  o.attached = {.base = base, .bytes = size, .bound = true, .data = nullptr};
+  made.bound = true;
+  o.attached = made;
   o.ep.segment = &o.attached;
   *segment_p = &o.attached;
-  if (GASNETC_(attach_hook) != nullptr) GASNETC_(attach_hook)(base, size);
+  if (GASNETC_(attach_hook) != nullptr) GASNETC_(attach_hook)(made.base, size);
   return GASNET_OK;
 }
 
@@ -106,28 +146,38 @@ int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client, gex_
                    "gex_Segment_Create: it takes a place, a client, a length, and no flags");
   if (kind != GEX_MK_HOST)
     return refused(GASNET_ERR_BAD_ARG, "gex_Segment_Create: there is host memory only");
-  if (address != nullptr)
-    return refused(GASNET_ERR_RESOURCE,
-                   "gex_Segment_Create: segments of the client's own memory are not supported; let "
-                   "the library allocate (address NULL)");
-  const std::uintptr_t whole = (length + page - 1) / page * page;
-  if (self.everything || whole < length || whole > reserve_left())
+  if (self.everything)
+    return refused(GASNET_ERR_RESOURCE, "gex_Segment_Create: all memory is the segment already");
+  if (address != nullptr) {
+    gasnetc_segment s;
+    s.base = static_cast<std::byte*>(address);
+    s.bytes = length;
+    if (const int rc = create_from_client(s, "gex_Segment_Create"); rc != GASNET_OK) return rc;
+    *segment_p = new gasnetc_segment(s);
+    return GASNET_OK;
+  }
+  const std::uintptr_t whole = whole_pages(length);
+  if (whole < length || whole > reserve_left())
     return refused(GASNET_ERR_RESOURCE,
                    "gex_Segment_Create: %zu bytes; %zu are left of those by %s",
                    static_cast<std::size_t>(length), static_cast<std::size_t>(reserve_left()),
                    self.segment_limit.binding.c_str());
-  *segment_p = new gasnetc_segment{
-      .base = take_reserve(whole), .bytes = length, .bound = false, .data = nullptr};
+  *segment_p = new gasnetc_segment(own_segment(take_reserve(whole), length, whole));
   return GASNET_OK;
 }
 
 void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t) {
   if (segment == GEX_SEGMENT_INVALID) fatal(1, "gex_Segment_Destroy: GEX_SEGMENT_INVALID");
   if (segment->bound) fatal(1, "gex_Segment_Destroy: the segment is bound to an endpoint");
+  if (segment->of_client)
+    if (auto r =
+            segment_growth::give_back(*self.engine, segment->base, segment->bytes, segment->part);
+        !r)
+      fatal(1, "gex_Segment_Destroy: %zu bytes of the client's memory at %p: %s",
+            static_cast<std::size_t>(segment->bytes), static_cast<void*>(segment->base),
+            r.error().message().c_str());
   // The segment that was made last gives its part of the reserve back.
-  const std::uintptr_t whole = (segment->bytes + page - 1) / page * page;
-  if (segment->base + whole == self.engine->segment().data() + front_bytes + reserve_taken)
-    reserve_taken -= whole;
+  if (segment->part + segment->taken == reserve_free()) reserve_taken -= segment->taken;
   delete segment;
 }
 
@@ -158,21 +208,19 @@ int GASNETC_(ep_bind)(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags) {
 
 int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t flags) {
   ex_objects& o = objects();
+  (void)checked_team(tm, "gex_EP_PublishBoundSegment");
+  if (self.everything)
+    return self.engine->barrier() == status::ok ? GASNET_OK : GASNET_ERR_RESOURCE;
   bool bad = flags != 0 || (count != 0 && eps == nullptr);
-  if (tm != &o.world || self.everything)
-    return refused(GASNET_ERR_RESOURCE,
-                   "gex_EP_PublishBoundSegment: segments are published over the team of all");
   bool publish = false;
   for (size_t i = 0; i < count && !bad; ++i) {
     bad = eps[i] != &o.ep;
     publish = publish || (eps[i] == &o.ep && o.ep.segment != nullptr);
   }
-  if (bad) refused(GASNET_ERR_BAD_ARG, "gex_EP_PublishBoundSegment: no such endpoint");
-  // A segment that has been published before stays known.
-  const gasnetc_segment none{};
-  const bool known = !client_segment(GASNETC_(mynode)).empty();
-  const gasnetc_segment& s = publish || known ? *o.ep.segment : none;
-  return spread(s.base, s.bytes, bad, "gex_EP_PublishBoundSegment");
+  if (bad)
+    refused(GASNET_ERR_BAD_ARG, "gex_EP_PublishBoundSegment: flags %#x, or no such endpoint",
+            flags);
+  return spread(tm, publish ? o.ep.segment : nullptr, bad, "gex_EP_PublishBoundSegment");
 }
 
 int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void** localaddr,

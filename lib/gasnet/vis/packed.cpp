@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/log.hpp"
+#include "lib/gasnet/reach.hpp"
 #include "lib/gasnet/vis/vis.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -138,8 +139,8 @@ void put_packer::add(runs r) {
 void put_packer::flush() {
   if (where_.empty()) return;
   if (where_.one_piece()) {
-    began(call_, self.engine->one_sided().put(to_, where_.begin(), data_, used_,
-                                              conduit::reuse::on_return, counter_));
+    began(call_,
+          engine_put(to_, where_.begin(), data_, used_, conduit::reuse::on_return, counter_));
   } else {
     std::memcpy(data_ + used_, where_.data(), where_.bytes());
     words args(&counter_);
@@ -181,8 +182,7 @@ void get_packer::add(runs r) {
 void get_packer::flush() {
   if (where_.empty()) return;
   if (where_.one_piece() && here_->where.one_piece()) {
-    began(call_, self.engine->one_sided().get(here_->where.begin(), from_, where_.begin(),
-                                              here_->bytes, counter_));
+    began(call_, engine_get(here_->where.begin(), from_, where_.begin(), here_->bytes, counter_));
     here_.reset();
   } else {
     here_->counter = &counter_;

@@ -45,8 +45,7 @@ class far_put {
     if (bytes < limit_)
       packer_.add(dst, src, bytes);
     else
-      began(call_, self.engine->one_sided().put(to_, dst, src, bytes, conduit::reuse::on_completion,
-                                                counter_));
+      began(call_, engine_put(to_, dst, src, bytes, conduit::reuse::on_completion, counter_));
   }
   void operator()(runs r) {
     if (r.bytes < limit_) return packer_.add(r);
@@ -70,7 +69,7 @@ class far_get {
     if (bytes < limit_)
       packer_.add(dst, src, bytes);
     else
-      began(call_, self.engine->one_sided().get(dst, from_, src, bytes, counter_));
+      began(call_, engine_get(dst, from_, src, bytes, counter_));
   }
   void operator()(runs r) {
     if (r.bytes < limit_) return packer_.add(r);

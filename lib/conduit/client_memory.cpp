@@ -1,0 +1,209 @@
+#include "lib/conduit/client_memory.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "lib/base/page.hpp"
+#include "nic/shm/memory_map.hpp"
+#include "nic/shm/own_threads.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+constexpr std::size_t piece_bytes = 4u << 20;  // this much memory exists twice meanwhile
+
+const char* objection(const client_pages& p) {
+  const auto first = reinterpret_cast<std::uintptr_t>(p.first);
+  std::uintptr_t at = first;
+  for (const nic::shm::mapped_piece& piece : nic::shm::pieces_of(first, first + p.bytes)) {
+    if (piece.begin > at) break;
+    if (!piece.writable) return "a part of it may not be read and written";
+    if (piece.shared) return "a part of it is mapped as shared";
+    if (piece.named) return "a part of it is a stack";
+    at = piece.end;
+  }
+  return at < first + p.bytes ? "a part of it is not mapped" : nullptr;
+}
+
+bool holds_nothing(const std::byte* at, std::size_t bytes) noexcept {
+  return at[0] == std::byte{} && std::memcmp(at, at + 1, bytes - 1) == 0;
+}
+
+// Pages that hold nothing stay untouched, so memory that was never used takes no room afterwards.
+void copy_pages(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  for (const std::size_t page = page_bytes(); bytes != 0; to += page, from += page, bytes -= page)
+    if (!holds_nothing(from, page)) std::memcpy(to, from, page);
+}
+
+bool take_piece(std::byte* at, std::size_t bytes, int fd, std::size_t offset,
+                std::byte* there) noexcept {
+  copy_pages(there, at, bytes);
+  return ::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                static_cast<off_t>(offset)) != MAP_FAILED;
+}
+
+bool give_piece_back(std::byte* at, std::size_t bytes, const std::byte* there) noexcept {
+  void* const fresh =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) return false;
+  copy_pages(static_cast<std::byte*>(fresh), there, bytes);
+  if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED) return true;
+  ::munmap(fresh, bytes);
+  return false;
+}
+
+// ---- pages that others use, too, when the process forks ----
+
+struct shared_page {
+  std::byte* at = nullptr;
+  const std::byte* there = nullptr;
+};
+struct fork_state {
+  std::mutex lock;
+  shared_page pages[64];
+  std::size_t count = 0;
+  int copied[2] = {-1, -1};  // while the process forks: ends when the child has its copies
+};
+fork_state& forks() noexcept {
+  static auto* const s = new fork_state;
+  return *s;
+}
+
+void before_fork() {
+  fork_state& s = forks();
+  s.lock.lock();
+  if (s.count != 0 && ::pipe2(s.copied, O_CLOEXEC) != 0) s.copied[0] = s.copied[1] = -1;
+}
+void close_both(int (&ends)[2]) noexcept {
+  for (int& end : ends)
+    if (end >= 0) ::close(std::exchange(end, -1));
+}
+// The parent goes on when the child has copied, or has died.
+void in_parent() {
+  fork_state& s = forks();
+  if (s.copied[1] >= 0) {
+    ::close(std::exchange(s.copied[1], -1));
+    pollfd p{s.copied[0], POLLIN, 0};
+    while (::poll(&p, 1, -1) < 0 && errno == EINTR) {
+    }
+  }
+  close_both(s.copied);
+  s.lock.unlock();
+}
+void in_child() {
+  fork_state& s = forks();
+  for (std::size_t i = 0; i < s.count; ++i)
+    if (!give_piece_back(s.pages[i].at, page_bytes(), s.pages[i].there))
+      ::_exit(127);  // memory that is shared by accident is worse than no child
+  s.count = 0;
+  close_both(s.copied);
+  new (&s.lock) std::mutex;
+}
+bool watched = false;
+// Before the handlers of the program, as nic/shm does it: these run in the child with its copies.
+[[gnu::constructor(101)]] void watch() noexcept {
+  watched = ::pthread_atfork(&before_fork, &in_parent, &in_child) == 0;
+}
+
+std::size_t shared_in(const client_pages& p, shared_page (&found)[2], const std::byte* there) {
+  const std::size_t last = p.bytes - page_bytes();
+  std::size_t n = 0;
+  if (p.shares_first) found[n++] = {p.first, there};
+  if (p.shares_last && (last != 0 || !p.shares_first)) found[n++] = {p.first + last, there + last};
+  return n;
+}
+
+// False: too many segments begin or end inside pages.
+bool note_shared(const client_pages& p, const std::byte* there) {
+  shared_page found[2];
+  const std::size_t n = shared_in(p, found, there);
+  if (n == 0) return true;
+  fork_state& s = forks();
+  const std::lock_guard guard(s.lock);
+  if (!watched || s.count + n > std::size(s.pages)) return false;
+  std::copy_n(found, n, s.pages + s.count);
+  s.count += n;
+  return true;
+}
+void forget_shared(const client_pages& p) {
+  fork_state& s = forks();
+  const std::lock_guard guard(s.lock);
+  const auto end = std::remove_if(s.pages, s.pages + s.count, [&](const shared_page& x) {
+    return x.at >= p.first && x.at < p.first + p.bytes;
+  });
+  s.count = static_cast<std::size_t>(end - s.pages);
+}
+
+// Stillness, where bytes of others are in those pages; without value: other threads run.
+bool keep_still(const client_pages& p, std::optional<nic::shm::still>& nobody) {
+  if (!p.shares_first && !p.shares_last) return true;
+  nobody.emplace();
+  const auto first = reinterpret_cast<std::uintptr_t>(p.first);
+  return static_cast<bool>(*nobody) && !nic::shm::still::stands_on(first, first + p.bytes);
+}
+
+constexpr const char* others =
+    "it begins or ends inside a page, and other threads run, which could write to the rest of it";
+
+}  // namespace
+
+client_pages client_pages::around(std::byte* at, std::size_t bytes) noexcept {
+  const std::size_t page = page_bytes();
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(at) % page;
+  const std::size_t used = before + bytes, whole = (used + page - 1) / page * page;
+  return {at - before, whole, before != 0, used != whole};
+}
+
+result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::byte* there) {
+  if (const char* const no = objection(p)) return failure{no, EINVAL, ""};
+  // What an earlier segment has left there.
+  ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(p.bytes));
+  if (!note_shared(p, there)) return failure{"too many segments end inside pages", ENOMEM, ""};
+  std::optional<nic::shm::still> nobody;
+  if (!keep_still(p, nobody)) {
+    nobody.reset();
+    forget_shared(p);
+    return failure{others, EBUSY, "create it before threads are started"};
+  }
+  for (std::size_t done = 0; done < p.bytes;) {
+    const std::size_t n = std::min(piece_bytes, p.bytes - done);
+    if (!take_piece(p.first + done, n, fd, offset + done, there + done)) {
+      const int code = errno;
+      for (std::size_t at = 0; at < done; at += piece_bytes)
+        (void)give_piece_back(p.first + at, std::min(piece_bytes, done - at), there + at);
+      nobody.reset();
+      forget_shared(p);
+      return failure{"its pages cannot be replaced", code, ""};
+    }
+    done += n;
+  }
+  return {};
+}
+
+result<void> give_pages_back(const client_pages& p, int fd, std::size_t offset, std::byte* there) {
+  std::optional<nic::shm::still> nobody;
+  if (!keep_still(p, nobody)) return failure{others, EBUSY, "destroy it when they have ended"};
+  for (std::size_t done = 0; done < p.bytes; done += piece_bytes)
+    if (!give_piece_back(p.first + done, std::min(piece_bytes, p.bytes - done), there + done))
+      return failure{"its pages cannot be replaced", errno, ""};
+  nobody.reset();
+  forget_shared(p);
+  ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(p.bytes));
+  return {};
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
