@@ -111,10 +111,10 @@ void in_child() {
   close_both(s.copied);
   new (&s.lock) std::mutex;
 }
-bool watched = false;
+bool forks_are_watched = false;
 // Before the handlers of the program, as nic/shm does it: these run in the child with its copies.
 [[gnu::constructor(101)]] void watch() noexcept {
-  watched = ::pthread_atfork(&before_fork, &in_parent, &in_child) == 0;
+  forks_are_watched = ::pthread_atfork(&before_fork, &in_parent, &in_child) == 0;
 }
 
 std::size_t shared_in(const client_pages& p, shared_page (&found)[2], const std::byte* there) {
@@ -132,7 +132,7 @@ bool note_shared(const client_pages& p, const std::byte* there) {
   if (n == 0) return true;
   fork_state& s = forks();
   const std::lock_guard guard(s.lock);
-  if (!watched || s.count + n > std::size(s.pages)) return false;
+  if (!forks_are_watched || s.count + n > std::size(s.pages)) return false;
   std::copy_n(found, n, s.pages + s.count);
   s.count += n;
   return true;
@@ -154,7 +154,7 @@ bool keep_still(const client_pages& p, std::optional<nic::shm::still>& nobody) {
   return static_cast<bool>(*nobody) && !nic::shm::still::stands_on(first, first + p.bytes);
 }
 
-constexpr const char* others =
+constexpr const char* other_threads_run =
     "it begins or ends inside a page, and other threads run, which could write to the rest of it";
 
 }  // namespace
@@ -176,7 +176,7 @@ result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::
   if (!keep_still(p, nobody)) {
     nobody.reset();
     forget_shared(p);
-    return failure{others, EBUSY, "create it before threads are started"};
+    return failure{other_threads_run, EBUSY, "create it before threads are started"};
   }
   for (std::size_t done = 0; done < p.bytes;) {
     const std::size_t n = std::min(piece_bytes, p.bytes - done);
@@ -195,7 +195,8 @@ result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::
 
 result<void> give_pages_back(const client_pages& p, int fd, std::size_t offset, std::byte* there) {
   std::optional<nic::shm::still> nobody;
-  if (!keep_still(p, nobody)) return failure{others, EBUSY, "destroy it when they have ended"};
+  if (!keep_still(p, nobody))
+    return failure{other_threads_run, EBUSY, "destroy it when they have ended"};
   for (std::size_t done = 0; done < p.bytes; done += piece_bytes)
     if (!give_piece_back(p.first + done, std::min(piece_bytes, p.bytes - done), there + done))
       return failure{"its pages cannot be replaced", errno, ""};

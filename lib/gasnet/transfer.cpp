@@ -100,7 +100,7 @@ void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_c
 // the engine.
 bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
-  check_remote(node, dest, bytes, "gasnet_put");
+  check_remote(node, dest, bytes, "gasnet_put or gex_RMA_Put");
   note_transfer(statistics::puts, bytes);
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
@@ -111,7 +111,7 @@ bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes
 }
 bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
-  check_remote(node, src, bytes, "gasnet_get");
+  check_remote(node, src, bytes, "gasnet_get or gex_RMA_Get");
   note_transfer(statistics::gets, bytes);
   const char* const from = map_remote(node, src, bytes);
   if (from == nullptr) return false;

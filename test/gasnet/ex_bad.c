@@ -2,6 +2,7 @@
  * The argument says which mistake rank 0 makes; CTest compares the line. */
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>
+#include <gasnet_vis.h>
 #include <gasnetex.h>
 
 #include "ex_job.h"
@@ -39,6 +40,21 @@ static void sent_wrongly(const char* mistake) {
   if (strcmp(mistake, "rank") == 0) gex_AM_RequestShort1(tm, nodes, 130, 0, 1);
 }
 
+static void passed_nothing(const char* mistake) {
+  const size_t count[1] = {2};
+  gex_EP_Location_t members[2] = {{0, 0}, {7, 0}};
+  gex_TM_t made = GEX_TM_INVALID;
+  if (strcmp(mistake, "segment") == 0) (void)gex_Segment_QueryAddr(GEX_SEGMENT_INVALID);
+  if (strcmp(mistake, "endpoint") == 0) (void)gex_EP_QuerySegment(GEX_EP_INVALID);
+  if (strcmp(mistake, "client") == 0) (void)gex_Client_QueryName(GEX_CLIENT_INVALID);
+  if (strcmp(mistake, "token") == 0) gex_AM_ReplyShort0(NULL, 131, 0);
+  if (strcmp(mistake, "member") == 0)
+    (void)gex_TM_Create(&made, 1, tm, members, 2, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+  if (strcmp(mistake, "list") == 0) (void)gex_VIS_VectorPutBlocking(tm, 1, 1, NULL, 1, NULL, 0);
+  if (strcmp(mistake, "strides") == 0)
+    (void)gex_VIS_StridedGetBlocking(tm, members, NULL, 1, area[1], NULL, 8, count, 1, 0);
+}
+
 int main(int argc, char** argv) {
   gex_AM_Entry_t table[] = {
       {130, HANDLER(&ping), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "ping"},
@@ -53,6 +69,7 @@ int main(int argc, char** argv) {
     uint64_t word = 1;
     sent_wrongly(mistake);
     prepared_wrongly(mistake);
+    passed_nothing(mistake);
     if (strcmp(mistake, "team") == 0) (void)gex_TM_QuerySize(GEX_TM_INVALID);
     if (strcmp(mistake, "pair") == 0) (void)gex_TM_QueryRank(gex_TM_Pair(ep, 0));
     if (strcmp(mistake, "far") == 0)

@@ -126,12 +126,25 @@ void GASNETC_(query_objects)(gex_Client_t* client, gex_EP_t* ep, gex_TM_t* tm,
   if (segment != nullptr) *segment = o.ep.segment;
 }
 
-const char* GASNETC_(client_name)(gex_Client_t client) { return client->name.c_str(); }
-gex_Flags_t GASNETC_(client_flags)(gex_Client_t client) { return client->flags; }
-const void** GASNETC_(client_data)(gex_Client_t client) { return &client->data; }
-gex_Client_t GASNETC_(client_of_ep)(gex_EP_t) { return &objects().client; }
-gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep) { return ep->segment; }
-const void** GASNETC_(ep_data)(gex_EP_t ep) { return &ep->data; }
+const char* GASNETC_(client_name)(gex_Client_t client) {
+  return checked_object(client, "gex_Client_QueryName").name.c_str();
+}
+gex_Flags_t GASNETC_(client_flags)(gex_Client_t client) {
+  return checked_object(client, "gex_Client_QueryFlags").flags;
+}
+const void** GASNETC_(client_data)(gex_Client_t client) {
+  return &checked_object(client, "gex_Client_SetCData or gex_Client_QueryCData").data;
+}
+gex_Client_t GASNETC_(client_of_ep)(gex_EP_t ep) {
+  (void)checked_object(ep, "gex_EP_QueryClient");
+  return &objects().client;
+}
+gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep) {
+  return checked_object(ep, "gex_EP_QuerySegment").segment;
+}
+const void** GASNETC_(ep_data)(gex_EP_t ep) {
+  return &checked_object(ep, "gex_EP_SetCData or gex_EP_QueryCData").data;
+}
 
 void GASNETC_(nbrhd)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index) {
   in_neighbourhood().tell(info, count, my_index);

@@ -13,6 +13,8 @@ int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call)
     return 0;
   }
   if ((flags & GEX_FLAG_IMMEDIATE) != 0 && is_short(s)) return GASNET_ERR_NOT_READY;
+  if (s == status::not_ready && !self.attached)
+    fatal(1, "%s to rank %u: neither gasnet_attach nor gex_Client_Init was called", call, dest);
   fatal(1, "%s to rank %u: %s", call, dest, describe(s));
 }
 
@@ -20,6 +22,15 @@ int ex_replied_slow(status s, gex_Token_t token, const char* call) {
   fatal(1, "%s to rank %u: %s", call, state_of(token).source(), describe(s));
 }
 
+namespace {
+
+conduit::token_state& token_of(gex_Token_t token, const char* call) {
+  if (token == nullptr) [[unlikely]]
+    fatal(1, "%s: no token", call);
+  return state_of(token);
+}
+
+}  // namespace
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
 using namespace penstock;
@@ -66,7 +77,7 @@ int GASNETC_(ex_request_long)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handl
 
 int GASNETC_(ex_reply_short)(gex_Token_t token, gex_AM_Index_t handler, gex_Flags_t, unsigned n,
                              const gex_AM_Arg_t* args) {
-  const status s = conduit::engine::reply_short(state_of(token), handler,
+  const status s = conduit::engine::reply_short(token_of(token, "gex_AM_ReplyShort"), handler,
                                                 reinterpret_cast<const std::uint32_t*>(args), n);
   return ex_replied(s, token, "gex_AM_ReplyShort");
 }
@@ -75,8 +86,9 @@ int GASNETC_(ex_reply_medium)(gex_Token_t token, gex_AM_Index_t handler, const v
                               size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t, unsigned n,
                               const gex_AM_Arg_t* args) {
   gasnetc_locally_complete(lc_opt);
-  const status s = conduit::engine::reply_medium(
-      state_of(token), handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+  const status s = conduit::engine::reply_medium(token_of(token, "gex_AM_ReplyMedium"), handler,
+                                                 reinterpret_cast<const std::uint32_t*>(args), n,
+                                                 source, nbytes);
   return ex_replied(s, token, "gex_AM_ReplyMedium");
 }
 
@@ -85,6 +97,7 @@ int GASNETC_(ex_reply_long)(gex_Token_t token, gex_AM_Index_t handler, const voi
                             unsigned n, const gex_AM_Arg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
   gasnetc_locally_complete(lc_opt);
+  (void)token_of(token, "gex_AM_ReplyLong");
   return ex_replied(send_reply(token, m), token, "gex_AM_ReplyLong");
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/log.hpp"
 #include "lib/base/mode.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/process.hpp"
@@ -69,6 +70,13 @@ inline gasnetc_segment own_segment(std::byte* base, std::uintptr_t bytes,
 /// Fills in the objects when the job has begun. name: null if gasnet.h has begun it.
 void describe_objects(const char* name, gex_Flags_t flags);
 
+/// Ends the job where a client passes no object to a call.
+template <class T>
+T& checked_object(T* object, const char* call) {
+  if (object == nullptr) [[unlikely]]
+    fatal(1, "%s: an invalid object", call);
+  return *object;
+}
 /// The team behind tm; ends the job if tm is invalid or a pair.
 gasnetc_tm& checked_team(gex_TM_t tm, const char* call);
 /// The object that carries out the collectives of such a team.

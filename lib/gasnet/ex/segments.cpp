@@ -181,10 +181,19 @@ void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t) {
   delete segment;
 }
 
-void* GASNETC_(segment_addr)(gex_Segment_t segment) { return segment->base; }
-uintptr_t GASNETC_(segment_size)(gex_Segment_t segment) { return segment->bytes; }
-gex_Client_t GASNETC_(client_of_segment)(gex_Segment_t) { return &objects().client; }
-const void** GASNETC_(segment_data)(gex_Segment_t segment) { return &segment->data; }
+void* GASNETC_(segment_addr)(gex_Segment_t segment) {
+  return checked_object(segment, "gex_Segment_QueryAddr").base;
+}
+uintptr_t GASNETC_(segment_size)(gex_Segment_t segment) {
+  return checked_object(segment, "gex_Segment_QuerySize").bytes;
+}
+gex_Client_t GASNETC_(client_of_segment)(gex_Segment_t segment) {
+  (void)checked_object(segment, "gex_Segment_QueryClient");
+  return &objects().client;
+}
+const void** GASNETC_(segment_data)(gex_Segment_t segment) {
+  return &checked_object(segment, "gex_Segment_SetCData or gex_Segment_QueryCData").data;
+}
 
 int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities_t caps,
                         gex_Flags_t flags) {

@@ -110,8 +110,13 @@ size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t pa
     if (members[i].gex_ep_index != 0)
       fatal(1, "gex_TM_Create: member %zu is endpoint %u, and processes have one, of index 0", i,
             members[i].gex_ep_index);
+    const gex_Rank_t most = by_job ? GASNETC_(nodes) : checked_team(parent, "gex_TM_Create").size;
+    if (members[i].gex_rank >= most)
+      fatal(1, "gex_TM_Create: member %zu is rank %u of %u", i, members[i].gex_rank, most);
     return by_job ? members[i].gex_rank : jobrank_of(parent, members[i].gex_rank);
   };
+  if (member_count != 0 && members == nullptr)
+    fatal(1, "gex_TM_Create: %zu members without a list", member_count);
   size_t own = member_count;
   for (size_t i = 0; i < member_count; ++i)
     if (rank_of(i) == GASNETC_(mynode)) own = i;

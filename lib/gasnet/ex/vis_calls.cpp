@@ -27,7 +27,7 @@ constexpr const char* strided_get[3] = PENSTOCK_FORMS("StridedGet");
 
 // True if no byte is moved; no other argument is checked then.
 bool of_nothing(size_t elemsz, const size_t count[], size_t levels) noexcept {
-  for (size_t i = 0; i < levels && elemsz != 0; ++i)
+  for (size_t i = 0; i < levels && elemsz != 0 && count != nullptr; ++i)
     if (count[i] == 0) return true;
   return elemsz == 0;
 }

@@ -96,8 +96,8 @@ GASNETC_INLINE void* gex_Client_QueryCData(gex_Client_t client) {
 GASNETC_INLINE int gex_Segment_Attach(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t size) {
   return GASNETC_(segment_attach)(segment_p, tm, size);
 }
-/* Makes a segment of the library's memory (address NULL), or of the client's own where it lies. It is
- * not collective. Nobody writes to that memory while it is created or destroyed (README.md). */
+/* Makes a segment of the library's memory (address NULL), or of the client's own where it lies. Not
+ * collective. Nobody writes to that memory while it is created or destroyed (README.md). */
 GASNETC_INLINE int gex_Segment_Create(gex_Segment_t* segment_p, gex_Client_t client,
                                       gex_Addr_t address, uintptr_t length, gex_MK_t kind,
                                       gex_Flags_t flags) {

@@ -142,6 +142,10 @@ void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op
   }
 }
 
+void check_list(const char* call, const void* list, std::size_t count, const char* what) {
+  if (count != 0 && list == nullptr) fatal(1, "%s: %zu %s without a list", call, count, what);
+}
+
 std::size_t total(const gasnet_memvec_t* list, std::size_t count) noexcept {
   std::size_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) sum += list[i].len;
@@ -176,6 +180,8 @@ std::byte* grid_here(const char* call, gasnet_node_t node, std::byte* at, grid::
 void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
                 const gasnet_memvec_t* dst, std::size_t src_count, const gasnet_memvec_t* src,
                 op_counter& c) {
+  check_list(call, dst, dst_count, "pieces of the destination");
+  check_list(call, src, src_count, "pieces of the source");
   check_totals(call, total(dst, dst_count), total(src, src_count));
   put_pieces(call, to, vector_pieces(dst, dst_count), vector_pieces(src, src_count), c);
 }
@@ -183,6 +189,8 @@ void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
 void get_vector(const char* call, std::size_t dst_count, const gasnet_memvec_t* dst,
                 gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src,
                 op_counter& c) {
+  check_list(call, dst, dst_count, "pieces of the destination");
+  check_list(call, src, src_count, "pieces of the source");
   check_totals(call, total(dst, dst_count), total(src, src_count));
   get_pieces(call, vector_pieces(dst, dst_count), from, vector_pieces(src, src_count), c);
 }
@@ -190,6 +198,8 @@ void get_vector(const char* call, std::size_t dst_count, const gasnet_memvec_t* 
 void put_indexed(const char* call, gasnet_node_t to, std::size_t dst_count, void* const* dst,
                  std::size_t dst_bytes, std::size_t src_count, void* const* src,
                  std::size_t src_bytes, op_counter& c) {
+  check_list(call, dst, dst_count, "pieces of the destination");
+  check_list(call, src, src_count, "pieces of the source");
   check_lengths(call, dst_count, dst_bytes, src_count, src_bytes);
   put_pieces(call, to, indexed_pieces(dst, dst_count, dst_bytes),
              indexed_pieces(src, src_count, src_bytes), c);
@@ -198,6 +208,8 @@ void put_indexed(const char* call, gasnet_node_t to, std::size_t dst_count, void
 void get_indexed(const char* call, std::size_t dst_count, void* const* dst, std::size_t dst_bytes,
                  gasnet_node_t from, std::size_t src_count, void* const* src, std::size_t src_bytes,
                  op_counter& c) {
+  check_list(call, dst, dst_count, "pieces of the destination");
+  check_list(call, src, src_count, "pieces of the source");
   check_lengths(call, dst_count, dst_bytes, src_count, src_bytes);
   get_pieces(call, indexed_pieces(dst, dst_count, dst_bytes), from,
              indexed_pieces(src, src_count, src_bytes), c);
@@ -207,6 +219,9 @@ void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdi
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
                  const std::size_t* counts, std::size_t levels, op_counter& c) {
   check_remote(to, nullptr, 0, call);
+  check_list(call, counts, levels, "levels");
+  check_list(call, dst_strides, levels, "strides of the destination");
+  check_list(call, src_strides, levels, "strides of the source");
   const grid g(elem, dst_strides, src_strides, counts, levels);
   if (g.empty()) return;
   auto* const d = static_cast<std::byte*>(dst);
@@ -224,6 +239,9 @@ void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides,
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
                  const std::size_t* counts, std::size_t levels, op_counter& c) {
   check_remote(from, nullptr, 0, call);
+  check_list(call, counts, levels, "levels");
+  check_list(call, dst_strides, levels, "strides of the destination");
+  check_list(call, src_strides, levels, "strides of the source");
   const grid g(elem, dst_strides, src_strides, counts, levels);
   if (g.empty()) return;
   auto* const d = static_cast<std::byte*>(dst);
