@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,10 +48,29 @@ void copy_pages(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
     if (!holds_nothing(from, page)) std::memcpy(to, from, page);
 }
 
-bool take_piece(std::byte* at, std::size_t bytes, int fd, std::size_t offset,
-                std::byte* there) noexcept {
-  copy_pages(there, at, bytes);
-  return ::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+// By the system call itself: memcpy, as a sanitizer replaces it, refuses the gaps between the
+// program's objects, which lie in these pages, too.
+bool write_pages(const nic::shm::page_states& pages, const std::byte* at, std::size_t bytes, int fd,
+                 std::size_t offset) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(at);
+  for (std::uint64_t from = first; from < first + bytes;) {
+    bool present = false;
+    const std::uint64_t end = pages.run(from, first + bytes, &present);
+    while (present && from < end) {
+      const long n = ::syscall(SYS_pwrite64, fd, from, end - from, offset + (from - first));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      from += static_cast<std::uint64_t>(n);
+    }
+    from = end;
+  }
+  return true;
+}
+
+bool take_piece(const nic::shm::page_states& pages, std::byte* at, std::size_t bytes, int fd,
+                std::size_t offset) noexcept {
+  return write_pages(pages, at, bytes, fd, offset) &&
+         ::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                 static_cast<off_t>(offset)) != MAP_FAILED;
 }
 
@@ -172,6 +192,7 @@ result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::
   ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
               static_cast<off_t>(p.bytes));
   if (!note_shared(p, there)) return failure{"too many segments end inside pages", ENOMEM, ""};
+  const nic::shm::page_states pages;
   std::optional<nic::shm::still> nobody;
   if (!keep_still(p, nobody)) {
     nobody.reset();
@@ -180,7 +201,7 @@ result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::
   }
   for (std::size_t done = 0; done < p.bytes;) {
     const std::size_t n = std::min(piece_bytes, p.bytes - done);
-    if (!take_piece(p.first + done, n, fd, offset + done, there + done)) {
+    if (!take_piece(pages, p.first + done, n, fd, offset + done)) {
       const int code = errno;
       for (std::size_t at = 0; at < done; at += piece_bytes)
         (void)give_piece_back(p.first + at, std::min(piece_bytes, done - at), there + at);
