@@ -174,13 +174,13 @@ TEST_CASE("datagrams are lost, come twice, and are overtaken") {
     const char* faults;
     std::vector<std::uint64_t> come;
   };
-  for (const auto& [faults, come] : {expectation{"lost=100%", {}},
-                                     {"doubled=100%", {1, 1, 2, 2, 3, 3, 4, 4}},
-                                     {"lost=0%", {1, 2, 3, 4}}}) {
-    CAPTURE(faults);
+  for (const expectation& e : {expectation{"lost=100%", {}},
+                               {"doubled=100%", {1, 1, 2, 2, 3, 3, 4, 4}},
+                               {"lost=0%", {1, 2, 3, 4}}}) {
+    CAPTURE(e.faults);
     options o;
     o.type = IBV_QPT_UD;
-    faulty_pair p(faults, o);
+    faulty_pair p(e.faults, o);
     ibv_ah_attr path = side::path(p.b.gid);
     ibv_ah* ah = p.a.v.create_ah(p.a.pd, &path);
     REQUIRE(ah != nullptr);
@@ -192,7 +192,7 @@ TEST_CASE("datagrams are lost, come twice, and are overtaken") {
       }) == 0);
       CHECK(p.a.sent().status == IBV_WC_SUCCESS);
     }
-    for (const std::uint64_t number : come) {
+    for (const std::uint64_t number : e.come) {
       const ibv_wc wc = p.b.received();
       CHECK(std::to_integer<std::uint64_t>(p.b.memory[4096 + wc.wr_id * 64 + 40]) == number);
     }
