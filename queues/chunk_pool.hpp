@@ -49,13 +49,20 @@ class chunk_pool {
     // R1 lend  release target_[c]  -> A1: what was built in the chunk comes before its answer
     target_[c].store(rank, std::memory_order_release);
   }
-  /// Ends that right; true if it was rank's. Each lent chunk is answered once.
+  /// Ends that right; true if it was rank's. Each lent chunk is answered once, or taken back.
   [[nodiscard]] bool settle(std::uint32_t c, std::uint32_t rank) noexcept {
     // A1 settle  acquire target_[c]  <- R1. The answer came by way of the device and the peer; this
     // says it also within this process.
     if (c >= chunks_ || target_[c].load(std::memory_order_acquire) != rank) return false;
+    // By compare-and-swap: one thread may take the answer while another one takes the chunk back.
+    if constexpr (concurrent(build_mode))
+      return target_[c].compare_exchange_strong(rank, nobody, std::memory_order_relaxed);
     target_[c].store(nobody, std::memory_order_relaxed);
     return true;
+  }
+  /// The rank that may answer into chunk c, or nobody. A hint: settle() decides.
+  [[nodiscard]] std::uint32_t lent_to(std::uint32_t c) const noexcept {
+    return target_[c].load(std::memory_order_relaxed);
   }
 
  private:

@@ -210,7 +210,7 @@ class engine final : public channels {
                   std::atomic<std::uint32_t>& taken) noexcept;
   bool has_left(rank_id r) const noexcept override;
   bool is_gone(rank_id r) const noexcept override;
-  void lost_contact(const peer& p, const char* how) noexcept override;
+  void lost_contact(peer& p, const char* how) noexcept override;
   void note_gone(const peer& p) noexcept override;
   inline static const std::atomic<std::uint32_t> no_news_{0};
 

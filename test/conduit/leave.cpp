@@ -89,6 +89,24 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
       if ((s = me.send(to, 100)) == status::ok) s = ep.quiet();
     return left("quiet", s);  // the launcher knows by now that the actor has gone: its fence fails
   }
+  if (how == "c++chunks") {  // what was sent to whoever has left holds no chunk (SB_CHUNKS: few)
+    constexpr unsigned messages = 100;
+    if (!acts && me.send(actor, 8) != status::ok) return 3;
+    if (acts) {
+      while (handled + 1 < ep.size())
+        if (ep.poll() != status::ok) return 3;
+      return 0;
+    }
+    usleep(4'000'000);  // until the actor has left; without polls, so that nothing is known of it
+    status s = status::ok;
+    while (s == status::ok) s = me.send(actor, 8);
+    if (left("a request", s) != 0) return 3;
+    const penstock::rank_id other = ep.size() - actor - ep.rank();
+    for (unsigned i = 0; i < messages; ++i)
+      if ((s = me.send(other, 8)) != status::ok)
+        return std::fprintf(stderr, "to the other one: %s\n", describe(s)), 3;
+    return ep.wait_until([] { return handled == messages; }) == status::ok ? 0 : 3;
+  }
   if (how == "c++compute") {  // away for longer than whoever leaves stays
     if (acts) return 5;
     if (ep.rank() == next) usleep(3'000'000);
@@ -148,6 +166,7 @@ int act(penstock::world& w, process& me, std::string_view how, penstock::rank_id
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == std::string_view("c++chunks")) setenv("PENSTOCK_SB_CHUNKS", "8", 1);
   auto w = penstock::world::join();
   if (!w) return std::fprintf(stderr, "%s\n", w.error().message().c_str()), 2;
   try {

@@ -132,7 +132,8 @@ class core {
   [[nodiscard]] virtual bool has_left(rank_id r) const noexcept = 0;
   // True if it has said so, and its process has ended.
   [[nodiscard]] virtual bool is_gone(rank_id r) const noexcept = 0;
-  virtual void lost_contact(const peer& p, const char* how) noexcept = 0;
+  // Contact to p was lost. Any thread, whatever it holds: the next poll judges whether p has died.
+  virtual void lost_contact(peer& p, const char* how) noexcept = 0;
   // Its process has ended, and not by a death.
   virtual void note_gone(const peer& p) noexcept = 0;
   [[nodiscard]] bool ends_soon() const noexcept;
@@ -182,12 +183,14 @@ class core {
   // Every poll reads these, by attention().
   const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device
   std::atomic<std::uint32_t> events_seen_{0};
-  std::atomic<std::uint32_t> looks_{0};     // kernel devices: looks, see looks_between_events
-  std::atomic<std::uint32_t> deferred_{0};  // system messages that wait for room
-  std::atomic<std::uint32_t> handed_{0};    // requests that found a sending end held (PAR)
+  std::atomic<std::uint32_t> looks_{0};  // kernel devices: looks, see looks_between_events
+  // System messages that wait for room, and peers to which contact was lost.
+  std::atomic<std::uint32_t> deferred_{0};
+  std::atomic<std::uint32_t> handed_{0};  // requests that found a sending end held (PAR)
   std::atomic<std::uint32_t> handed_looks_{0};
   std::atomic<bool> intents_{false};  // the ledger may have something to say
   std::atomic<bool> closing_{false};
+  std::atomic<bool> some_gone_{false};  // is_gone() is true of some rank; relaxed: a hint
   long_waits waits_;
 
   std::unique_ptr<poller[]> pollers_[max_threads];  // by thread, whose own it is; then by domain

@@ -84,6 +84,7 @@ void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcep
   std::uint64_t now = first_.load(std::memory_order_relaxed);
   while (mine < now && !first_.compare_exchange_weak(now, mine, std::memory_order_relaxed)) {
   }
+  if (gone) engine_.some_gone_.store(true, std::memory_order_relaxed);
   if (std::uint32_t none = ~0u; gone && away_.load(std::memory_order_relaxed) == none) {
     heard_ns_.store(waited_.look(now_ns()), std::memory_order_relaxed);
     away_.compare_exchange_strong(none, r, std::memory_order_relaxed);
@@ -106,6 +107,24 @@ void departure::note_gone(std::uint32_t r) noexcept {
   if (is_gone(r)) return;
   log(log_level::warning, "rank %u has left; what is sent to it does not arrive", r);
   note(r, ~0u, true);  // the rank itself has said how many barriers it had begun
+}
+
+void departure::judge_lost() noexcept {
+  if (running != nullptr) return;  // it cannot poll; a later look judges
+  for (peer& p : engine_.peers_) {
+    const char* const how = p.lost.exchange(nullptr, std::memory_order_relaxed);
+    if (how == nullptr) continue;
+    engine_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+    if (engine_.closing_.load(std::memory_order_relaxed)) continue;
+    // If the peer has left, it has said so before, and the message may still lie in a queue, or in
+    // the hands of another thread.
+    for (unsigned quiet = 0; quiet < 2 && !has_left(p.rank);)
+      quiet = engine_.poll_domain(*p.home, my_tag()) == 0 ? quiet + 1 : 0;
+    if (!has_left(p.rank) && (engine_.ends_soon() || !has_left(p.rank)))
+      engine_.peer_failed(p, how);
+    note_gone(p.rank);
+    if (p.path == way::verbs) engine_.verbs_.shut(p);
+  }
 }
 
 // Queues a notice about rank r, for all ranks that this process is connected to and for those that

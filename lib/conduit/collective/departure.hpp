@@ -65,6 +65,9 @@ class departure {
   [[nodiscard]] bool has_left(std::uint32_t r) const noexcept;
   /// True if it has said so, and its process has gone without the others.
   [[nodiscard]] bool is_gone(std::uint32_t r) const noexcept;
+  /// Judges the peers to which contact was lost: the end of one that has said that it leaves is no
+  /// error, and any other end is the job's. In a poll, outside all ends of queues.
+  void judge_lost() noexcept;
   /// Notes that rank r is gone, so that messages to it do not arrive any more. After has_left(r).
   void note_gone(std::uint32_t r) noexcept;
 

@@ -16,7 +16,10 @@ void engine::slow_progress() noexcept {
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
-  if (deferred_.load(std::memory_order_relaxed) != 0) send_deferred();
+  if (deferred_.load(std::memory_order_relaxed) != 0) {
+    send_deferred();
+    departure_->judge_lost();
+  }
   if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     send_all_handed();
   if (near_ && attention_to_near()) hear_event(near_->device, near_->events, near_->events_seen);
@@ -43,25 +46,28 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   ibv_async_event e;
   if (dev.verbs->get_async_event(dev.context, &e) != 0) return;
   const ibv_event_type type = e.event_type;
-  const peer* p = nullptr;
+  peer* p = nullptr;
+  peer* ended = nullptr;
   switch (type) {
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_PATH_MIG_ERR:
-      p = static_cast<const peer*>(e.element.qp->qp_context);
+      p = static_cast<peer*>(e.element.qp->qp_context);
+      break;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      if (auto* const of = static_cast<peer*>(e.element.qp->qp_context);
+          of->path == way::verbs && is_ready(*of, lane_reply) &&
+          of->lanes[lane_reply].qp == e.element.qp)
+        ended = of;
       break;
     default:
       break;
   }
   dev.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
-  if (p != nullptr) {
-    // If the peer has left, it has said so before, and the message may still lie in a queue.
-    for (unsigned quiet = 0; quiet < 2 && running == nullptr && !departure_->has_left(p->rank);)
-      quiet = poll_domain(*p->home, my_tag()) == 0 ? quiet + 1 : 0;
-    return lost_contact(*p, dev.verbs->event_type_str(type));
-  }
+  if (p != nullptr) return lost_contact(*p, dev.verbs->event_type_str(type));
+  if (ended != nullptr) return verbs_.note_end(*ended);
   if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)
     fatal(1, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
   log(log_level::info, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
@@ -72,11 +78,13 @@ bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r)
 
 void engine::note_gone(const peer& p) noexcept { departure_->note_gone(p.rank); }
 
-// The end of a peer that has said that it leaves is no error.
-void engine::lost_contact(const peer& p, const char* how) noexcept {
+void engine::lost_contact(peer& p, const char* how) noexcept {
   PENSTOCK_PROBE(queue_pair_error, p.rank, how);
-  if (!departure_->has_left(p.rank)) peer_failed(p, how);
-  departure_->note_gone(p.rank);
+  if (p.ended.load(std::memory_order_relaxed)) return;
+  // relaxed: the text is a constant. A thread that sees it late judges in its next poll.
+  if (const char* none = nullptr;
+      p.lost.compare_exchange_strong(none, how, std::memory_order_relaxed))
+    deferred_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

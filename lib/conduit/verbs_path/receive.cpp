@@ -164,8 +164,8 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
     const std::uint32_t chunk = imm & imm_count;
     // The chunk is settled first: if it was answered twice, or by another rank than its target, the
     // peer's bytes are malformed.
-    if (!d.queues->request_chunks->settle(chunk, rank)) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+    if (!settle(*d.queues->request_chunks, p, chunk)) [[unlikely]]
+      continue;
     wire::header h;
     std::byte* const at = d.queues->request_chunks->at(chunk);
     tsan_hear_peer(at);
@@ -192,7 +192,7 @@ bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t 
   for (std::uint32_t i = 0; i < n; ++i) {
     std::uint16_t c;
     std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
-    if (!p.home->queues->request_chunks->settle(c, p.rank)) return false;
+    if (!settle(*p.home->queues->request_chunks, p, c)) continue;
     tsan_hear_peer(p.home->queues->request_chunks->at(c));
     p.home->queues->request_chunks->give(c);
   }

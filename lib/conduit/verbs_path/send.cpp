@@ -197,11 +197,28 @@ void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most)
       d.kind == wire::kind::medium ? std::size_t{max_eager} : chunks.chunk_bytes() - at;
   if (least > room || drafts_.load(std::memory_order_relaxed) >= chunks.chunks() / 4) return;
   const std::optional<std::uint32_t> chunk = chunks.take();
-  if (!chunk) return;
+  if (!chunk) return take_chunks_back(*p.home);
   drafts_.fetch_add(1, std::memory_order_relaxed);
   d.chunk = static_cast<std::uint16_t>(*chunk);
   d.payload = chunks.at(*chunk) + at;
   d.most = std::min(most, room);
+}
+
+// Takes back the chunks of requests to peers that have ended. A request by the short way to such a
+// peer takes a chunk as any other one does, so each thread that finds no chunk looks here.
+void verbs_path::take_chunks_back(domain& d) noexcept {
+  if (!c_.some_gone_.load(std::memory_order_relaxed)) return;
+  queues::chunk_pool& chunks = *d.queues->request_chunks;
+  for (std::uint32_t c = 0; c < chunks.chunks(); ++c) {
+    const std::uint32_t r = chunks.lent_to(c);
+    if (r == queues::chunk_pool::nobody) continue;
+    // E2 ended  acquire ended  <- E1 (note_end): r's device has written its last answer
+    if (!d.peers[r].ended.load(std::memory_order_acquire)) {
+      if (c_.is_gone(r)) c_.lost_contact(d.peers[r], "has left");  // the next poll shuts its lanes
+    } else if (chunks.settle(c, r)) {
+      chunks.give(c);
+    }
+  }
 }
 
 void verbs_path::cancel(peer& p, draft& d) noexcept {
@@ -214,6 +231,8 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
   const codec::packed layout(m);
   const unsigned l = layout.bytes <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
+  if (c_.some_gone_.load(std::memory_order_relaxed) && c_.is_gone(p.rank)) [[unlikely]]
+    return status::peer_dead;
   if (!channels::is_ready(p, l)) [[unlikely]]
     return c_.connect(p, l);
   const std::uint32_t tag = my_tag();
@@ -262,6 +281,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   }
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
+  if (s == status::no_chunk) take_chunks_back(*p.home);
   if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
     c_.share_core(credit::lease_messages);
   if (s == status::ok && held.chunk != queues::no_chunk) {

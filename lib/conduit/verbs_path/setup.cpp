@@ -65,6 +65,30 @@ bool verbs_path::sent_all(const peer& p) noexcept {
   return true;
 }
 
+void verbs_path::shut(peer& p) noexcept {
+  ibv_qp_attr a{};
+  a.qp_state = IBV_QPS_ERR;
+  for (const unsigned l : {lane_request, lane_bulk, lane_reply})
+    if (channels::is_ready(p, l))
+      (void)c_.device_.verbs->modify_qp(p.lanes[l].qp, &a, IBV_QP_STATE);
+  // An adapter's queue pair takes nothing more from here on. On shm0 a poll still takes what has
+  // come before, and then raises an event.
+  if (!c_.device_.shared_memory) note_end(p);
+}
+
+void verbs_path::note_end(peer& p) noexcept {
+  if (p.ended.load(std::memory_order_relaxed)) return;
+  // The answers that have come are handled first.
+  const std::uint32_t tag = my_tag();
+  for (std::uint32_t left = p.home->queues->request_chunks->chunks(); running == nullptr;) {
+    const unsigned n = poll_replies(*p.home, tag);
+    if (n == 0 || n >= left) break;
+    left -= n;
+  }
+  // E1 ended  release ended  -> E2 (take_chunks_back)
+  p.ended.store(true, std::memory_order_release);
+}
+
 // Called in a wait that has lasted. A process that has no work request under way gets no error from
 // the device, and would wait for ever for a peer on another host that is cut off. So this posts
 // RDMA writes of no bytes: if the peer does not acknowledge one, the queue pair fails after its

@@ -81,6 +81,12 @@ class verbs_path {
   void return_idle_credits(domain& d, std::uint32_t tag) noexcept;
   /// Called in a wait that has lasted: asks the device whether the peers are still reached.
   void probe_peers() noexcept;
+  /// Called when p is gone, in a poll: puts the queue pairs to p into the error state, so that they
+  /// give back all that they hold, and take nothing any more.
+  void shut(peer& p) noexcept;
+  /// Called when p's answers can come no more, in a poll: the chunks of its requests may be taken
+  /// back.
+  void note_end(peer& p) noexcept;
   /// True if no work request to p is under way.
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
   bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
@@ -136,6 +142,8 @@ class verbs_path {
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
 
+  [[gnu::cold]] void take_chunks_back(domain& d) noexcept;
+
   // reply.cpp
   bool reply_plain(token_state& t, const outgoing& m) noexcept;
   template <class Write>
@@ -146,6 +154,7 @@ class verbs_path {
   [[gnu::noinline]] void await_reply_room(peer& p, bool signalled) noexcept;
 
   // receive.cpp
+  bool settle(queues::chunk_pool& chunks, peer& p, std::uint32_t chunk) noexcept;
   bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   void run_plain(token_state& t, std::byte* at, std::uint32_t n) noexcept;
   void run_other(token_state& t, std::byte* at, std::uint32_t n, std::uint32_t chunk) noexcept;

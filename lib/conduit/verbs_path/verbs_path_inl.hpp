@@ -68,6 +68,14 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
 }
 
+// Ends p's right to answer into that chunk. False: p has ended, and the chunk was taken back.
+inline bool verbs_path::settle(queues::chunk_pool& chunks, peer& p, std::uint32_t chunk) noexcept {
+  if (chunks.settle(chunk, p.rank)) [[likely]]
+    return true;
+  if (!p.ended.load(std::memory_order_relaxed)) c_.peer_failed(p, channels::malformed);
+  return false;
+}
+
 // True for a user's Short or Medium that costs one credit and that its handler takes.
 inline bool verbs_path::is_plain(const outgoing& m) const noexcept {
   const bool carries = m.kind == wire::kind::medium;
