@@ -1,4 +1,6 @@
 // Receiving by rings: requests and replies, and the polls that look for them.
+#include <sched.h>
+
 #include <cstring>
 
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
@@ -92,6 +94,20 @@ bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t
   return urgent;
 }
 
+// Called where another thread is inside the end of a ring, which stands at `at`. If the system has
+// descheduled that thread, no other one can take messages of this ring; so a thread that finds the
+// ring again and again where it stood gives its core away.
+void ring_path::skip(const peer& p, std::uint64_t at, std::uint32_t tag) noexcept {
+  constexpr std::uint32_t skips_a_yield = 64;
+  poller& mine = c_.my_poller(tag, *p.home);
+  if (mine.skipped_at != at) {
+    mine.skipped_at = at;
+    mine.skips = 0;
+  } else if (++mine.skips % skips_a_yield == 0) {
+    sched_yield();
+  }
+}
+
 // Called when n requests were taken, and the ring is empty. A look at the line that p writes next
 // takes the line away from p's core, and p waits for it. So when p sends a stream of requests
 // without an answer, polls stop looking for back_off_ticks, and then find several requests at once.
@@ -109,8 +125,9 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
 
 [[gnu::always_inline]] inline unsigned ring_path::take_requests(peer& p,
                                                                 std::uint32_t tag) noexcept {
-  if (!p.request_in.try_enter(tag)) return 0;
   nic::shm::ring_rx& rx = *p.request_rx;
+  if (!p.request_in.try_enter(tag)) [[unlikely]]
+    return skip(p, rx.popped_hint(), tag), 0;
   const unsigned limit = p.back_off_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
   unsigned n = 0;
   for (; n < limit; ++n) {
@@ -188,9 +205,10 @@ void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t w
 
 [[gnu::always_inline]] inline unsigned ring_path::take_replies(peer& p,
                                                                std::uint32_t tag) noexcept {
-  if (!p.reply_in.try_enter(tag)) return 0;
-  unsigned n = 0;
   nic::shm::ring_rx& rx = *p.reply_rx;
+  if (!p.reply_in.try_enter(tag)) [[unlikely]]
+    return skip(p, rx.popped_hint(), tag), 0;
+  unsigned n = 0;
   for (; n < c_.safe_limit_; ++n) {
     const nic::shm::ring_slot* s;
     auto seen = rx.peek(op_direct, s);

@@ -100,6 +100,8 @@ class ring_path {
   void fit_request_ring(peer& p) noexcept;
   static void look_for_mark(peer& p, std::uint32_t tag) noexcept;
   [[gnu::noinline]] void lengthen_request_ring(peer& p, std::uint32_t credits) noexcept;
+  [[gnu::cold, gnu::noinline]] void skip(const peer& p, std::uint64_t at,
+                                         std::uint32_t tag) noexcept;
   void tidy(domain& d, std::uint32_t tag) noexcept;
   void tidy_requests(peer& p) noexcept;
   void tidy_replies(peer& p) noexcept;
