@@ -14,9 +14,10 @@
 // So two threads cannot both be inside: the biased one either saw bias_ cleared, or its busy_ was
 // seen. (O-d) is for a thread that read bias_ long ago and writes its busy_ now: no other thread's
 // state is in that slot. Cost of an entry: three plain accesses of a private line with the bias,
-// one RMW by lock. To take a bias away costs one membarrier (a few µs). That becomes ever rarer,
-// since each time doubles the number of entries after which a thread gets a bias. A stalled owner
-// holds up the other threads for this one queue. A thread that ends is outside.
+// one RMW by lock, which also waits for all stores before it to leave the core. To take a bias away
+// costs one membarrier (a few µs). That becomes rarer, since each time doubles the number of
+// entries after which a thread gets a bias, up to 128. A stalled owner holds up the other threads
+// for this one queue. A thread that ends is outside.
 //
 //   asked_: 1 while something was left for the thread inside that no thread has seen to yet.
 //
@@ -116,7 +117,7 @@ class owner {
       if (bias_.load(std::memory_order_relaxed) != 0 && busy.load(std::memory_order_relaxed) == 0) {
         // O2 revoke  store bias_, fence everywhere, load busy_  <-> O1
         bias_.store(0, std::memory_order_relaxed);
-        if (needed_ < 1u << 24) needed_ *= 2;
+        if (needed_ < most_needed) needed_ *= 2;
         FenceAll();
       }
       // A2 outside  acquire busy_  <- R1: of the thread that had the bias
@@ -156,6 +157,8 @@ class owner {
     }
   }
 
+  // The two membarriers that a bias costs take about as long as this many entries by lock.
+  static constexpr std::uint32_t most_needed = 128;
   static constexpr unsigned slots = 4, slot_shift = 16;
   static constexpr std::uint32_t tag_mask = 0xffff;
 

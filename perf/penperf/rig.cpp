@@ -164,7 +164,8 @@ void rig::serve() {
     pollers.emplace_back([this] {
       while (!pollers_quit_.load(std::memory_order_relaxed)) {
         if (pollers_on_.load(std::memory_order_relaxed))
-          must(ep_.poll(), "a poller's poll");
+          must(ep_.wait_until([this] { return !pollers_on_.load(std::memory_order_relaxed); }),
+               "a poller's polls");
         else
           std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
