@@ -19,6 +19,7 @@
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/progress/progress.hpp"
+#include "lib/conduit/report/idle_settings.hpp"
 #include "lib/conduit/report/open_engines.hpp"
 #include "lib/conduit/report/reporter.hpp"
 #include "lib/conduit/report/text.hpp"
@@ -171,6 +172,9 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   reporter_ = reporter::start(*this);
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
+  if (rank_ == 0 && size_ > 1)
+    for (const std::string& line : report::idle_settings(settings_, by_rings_, by_verbs_))
+      log(log_level::warning, "%s", line.c_str());
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
 }

@@ -1,0 +1,53 @@
+#include "lib/conduit/report/idle_settings.hpp"
+
+#include <initializer_list>
+
+namespace penstock::conduit::PENSTOCK_ABI::report {
+namespace {
+
+struct item {
+  const char* name;
+  bool set;
+};
+
+void add(std::vector<std::string>& lines, const char* why, std::initializer_list<item> items) {
+  std::string names;
+  for (const item& i : items)
+    if (i.set) names.append(names.empty() ? "PENSTOCK_" : ", PENSTOCK_").append(i.name);
+  if (!names.empty())
+    lines.push_back(names + (names.find(',') == names.npos ? " has" : " have") + " no effect " +
+                    why);
+}
+
+}  // namespace
+
+std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs) {
+  const settings d;
+  std::vector<std::string> lines;
+  if (rings && !verbs)
+    add(lines, "in this job, all of whose messages go through rings",
+        {{"SB_CHUNKS", s.sb_chunks != d.sb_chunks},
+         {"RPL_CHUNKS", s.rpl_chunks != d.rpl_chunks},
+         {"MSG_LIMIT", s.msg_limit != d.msg_limit},
+         {"OP_OUST_PP", s.op_oust_pp != d.op_oust_pp},
+         {"AM_SPARES", s.am_spares != d.am_spares},
+         {"PACKED_LONG", s.packed_long != d.packed_long},
+         {"PACKED_LONG_CUTOVER", s.packed_long_cutover != d.packed_long_cutover},
+         {"LONG_DEPTH", s.long_depth != d.long_depth},
+         {"GET_BOUNCE_LIMIT", s.get_bounce_limit != d.get_bounce_limit},
+         {"TMPMD_LIMIT", s.tmpmd_limit != d.tmpmd_limit}});
+  const bool moves = s.flow_control && s.dynamic_credits;
+  if (!moves)
+    add(lines,
+        s.flow_control ? "without PENSTOCK_DYNAMIC_CREDITS: loans stay as they are at start"
+                       : "without PENSTOCK_FLOW_CONTROL: no credits are counted",
+        {{"LENDER_LIMIT", s.lender_limit != d.lender_limit},
+         {"REVOKE_LIMIT", s.revoke_limit != d.revoke_limit},
+         {"NUM_SCAVENGE", s.num_scavenge != d.num_scavenge},
+         {"DECAY_LAST_CURR", s.decay_last_curr != d.decay_last_curr},
+         {"LENDER_COUNTS_REVOKED", s.lender_counts_revoked != d.lender_counts_revoked},
+         {"DYNAMIC_CREDITS", !s.flow_control && !s.dynamic_credits}});
+  return lines;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI::report
