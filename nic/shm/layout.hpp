@@ -80,7 +80,7 @@ struct qp_entry {
   alignas(cache_line) std::atomic<std::uint64_t> posted;
   std::atomic<std::uint32_t> floor;  ///< bytes of the smallest receive posted so far
   // What this QP, as a requester, does in its peer's memory. The owner writes it for each
-  // operation.
+  // operation; the peer adds a bit to `claims` when it has counted them (link.cpp).
   alignas(cache_line) std::atomic<std::uint64_t> claims;  ///< SRQ receives claimed at the peer
   std::atomic<std::uint32_t> touching;                    ///< rkey being accessed now, or 0
   std::atomic<std::uint64_t> producing;                   ///< offset of the peer's ring written to

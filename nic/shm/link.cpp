@@ -26,19 +26,25 @@ bool plausible(const ring_geometry& g, std::uint64_t offset) noexcept {
          offset <= arena_bytes - g.memory();
 }
 
+/// A bit of qp_entry::claims: the receiver has counted them, and frees what is left.
+constexpr std::uint64_t claims_counted = std::uint64_t{1} << 63;
+
 /// Frees the shared receives that were claimed for messages that will never be taken. Empties the
 /// ring, which tells to which queue each claim of an XRC sender belongs. Under poll of its CQ.
-void return_claims(queue_pair& qp, const qp_entry* writer) noexcept {
+void return_claims(queue_pair& qp, qp_entry* writer) noexcept {
   if ((qp.shared_receives == nullptr && !xrc_receiver(qp)) ||
       qp.direct.load(std::memory_order_relaxed))
     return;
   const std::uint32_t slots = qp.rx.memory().geometry.slots;
   // A sender that is still there, or has died, says what it has claimed. One that has left in order
-  // has claimed the receives of what it pushed.
+  // has claimed the receives of what it pushed (return_claim).
   const bool writes =
       writer != nullptr && writer->producing.load(std::memory_order_acquire) == qp.ring;
   std::uint64_t lost = slots;
-  if (writes) lost = writer->claims.load(std::memory_order_acquire) - qp.srq_taken;
+  // C4 count  fetch_or claims  <-> C3: of a claim without a message, one of us sees the other
+  if (writes)
+    lost = (writer->claims.fetch_or(claims_counted, std::memory_order_acq_rel) & ~claims_counted) -
+           qp.srq_taken;
   const auto free_one = [&] {
     shared_receive_queue* q = xrc_receiver(qp) ? qp.selected : qp.shared_receives;
     if (q != nullptr) q->shown->available.fetch_add(1, std::memory_order_release);
@@ -72,6 +78,18 @@ void sweep(context& c) noexcept {
 }
 
 }  // namespace
+
+void return_claim(queue_pair& qp) noexcept {
+  const link& l = qp.to;
+  if (l.srq == nullptr || l.claimed_at != qp.tx.pushed()) return;
+  // An XRC queue may be destroyed while QPs of its domain are connected.
+  if (l.srq->domain.load(std::memory_order_relaxed) !=
+      l.remote->domain.load(std::memory_order_relaxed))
+    return;
+  // C3 leave  fetch_sub claims  <-> C4
+  if ((qp.shown->claims.fetch_sub(1, std::memory_order_acq_rel) & claims_counted) == 0)
+    l.srq->available.fetch_add(1, std::memory_order_release);
+}
 
 queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
                          std::uint32_t peer_qpn) noexcept {
@@ -136,7 +154,7 @@ void disconnect(queue_pair& qp) noexcept {
   heavy_fence();  // F1, see attach() and claim(): after this the peer claims and attaches no more
   std::shared_ptr<peer> remote;
   const std::uint64_t ring = qp.ring;
-  const qp_entry* writer = nullptr;
+  qp_entry* writer = nullptr;
   {
     const hold poll(of(qp.recv_cq).poll);
     const hold guard(qp.sending);
@@ -152,6 +170,7 @@ void disconnect(queue_pair& qp) noexcept {
     qp.direct.store(false, std::memory_order_relaxed);
     qp.rx = ring_rx();
     qp.ring = 0;
+    return_claim(qp);
     qp.works.reset();
     qp.tx = ring_tx();
     qp.to = link{};

@@ -31,6 +31,7 @@ struct link {
   std::uint64_t posted = 0, claimed = 0;  ///< receives of the peer's own queue
   std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
   std::uint64_t srq_claims = 0;
+  std::uint64_t claimed_at = ~std::uint64_t{0};  ///< messages pushed before the last of these
   std::uint32_t floor = 0;  ///< a message of at most this size fits every receive posted so far
 };
 
@@ -135,6 +136,9 @@ void clear_entry(qp_entry& e) noexcept;
 /// sender that finds this QP gone then learns whether the message that it has just pushed was
 /// delivered.
 void say_taken(queue_pair& qp) noexcept;
+/// Frees the shared receive that was claimed for a message of which nothing was pushed. To be
+/// called by a sender that leaves. Under `sending`.
+void return_claim(queue_pair& qp) noexcept;
 /// Publishes the QP's state to its peers.
 void publish_life(queue_pair& qp, qp_public s) noexcept;
 /// Finds the peer's QP and its ring; under `sending`. False: that QP is not ready for us (yet).

@@ -115,6 +115,7 @@ bool claim(queue_pair& qp, bool waiting) noexcept {
     if (l.srq->available.compare_exchange_weak(n, n - 1, std::memory_order_acquire,
                                                std::memory_order_relaxed)) {
       l.floor = l.srq->floor.load(std::memory_order_relaxed);
+      l.claimed_at = qp.tx.pushed();
       return true;
     }
   }

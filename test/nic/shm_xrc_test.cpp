@@ -176,6 +176,53 @@ TEST_CASE("the receives of messages that were not taken are free again, each in 
   CHECK(p.b.next(p.b.own_cq).wr_id == 3);
 }
 
+// More messages are posted than the ring, and the receiver's completion queue, which its device may
+// fill meanwhile, have room for. So the oldest message that waits has its receive, and no byte in
+// the ring.
+TEST_CASE("a sender that leaves gives back the receive of a message that found no room") {
+  constexpr std::uint32_t most = 512;
+  rig::options o;
+  o.srq_wr = o.send_wr = most;
+  o.cqe = 16;
+  rig::pair p(o);
+  for (std::uint64_t i = 0; i < most; ++i) REQUIRE(p.b.receive(i, 0, 64) == 0);
+  for (std::uint64_t i = 0; i < most; ++i) REQUIRE(p.a.send(i, 0, 8, 0) == 0);
+  const auto& shared = shm::of(p.b.srq);
+  REQUIRE(shm::of(p.a.qp).works.posted() == most);
+  REQUIRE(shm::of(p.a.qp).to.claimed_at == shm::of(p.a.qp).tx.pushed());
+  SUBCASE("it is reset first") {
+    REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p.b.set_state(IBV_QPS_RESET) == 0);
+  }
+  SUBCASE("it breaks, and is reset first") {
+    REQUIRE(p.a.set_state(IBV_QPS_ERR) == 0);
+    CHECK(p.a.sent().status == IBV_WC_WR_FLUSH_ERR);
+    REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p.b.set_state(IBV_QPS_RESET) == 0);
+  }
+  SUBCASE("the receiver is reset first") {
+    REQUIRE(p.b.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
+  }
+  CHECK(shared.shown->available.load() == shared.works.size());
+}
+
+TEST_CASE("an XRC sender that leaves gives back the receive of a message that found no room") {
+  constexpr std::size_t bytes = 16'000;  // eight of them are more than a ring holds
+  xrc_pair p;
+  for (std::uint64_t i = 0; i < 8; ++i) p.b.receive_in(1, i, 0, bytes);
+  for (int i = 0; i < 4; ++i) shm::store(shm::of(p.b.own_cq), {}, false);  // it is full
+  for (int i = 0; i < 8; ++i) REQUIRE(p.a.send_to(p.b.number(1), IBV_WR_SEND, 0, bytes) == 0);
+  REQUIRE(!shm::of(p.a.to).works.idle());
+  REQUIRE(shm::of(p.a.to).to.claimed_at == shm::of(p.a.to).tx.pushed());
+  ibv_qp_attr reset{};
+  reset.qp_state = IBV_QPS_RESET;
+  REQUIRE(p.a.v.modify_qp(p.a.to, &reset, IBV_QP_STATE) == 0);
+  REQUIRE(p.b.v.modify_qp(p.b.from, &reset, IBV_QP_STATE) == 0);
+  const auto& shared = shm::of(p.b.queues[1]);
+  CHECK(shared.shown->available.load() == shared.works.size());
+}
+
 TEST_CASE("a sender names the queue before it claims a receive of that queue") {
   xrc_pair p;  // it has no receive: the sender waits for one
   REQUIRE(p.a.send_to(p.b.number(1), IBV_WR_SEND, 0, 8) == 0);
