@@ -158,8 +158,14 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (got < n)
     scan(cq, [&](queue_pair* q) {
       bool solicited = false;
-      for (int i = 0; i < burst && got < n && receive_one(*q, wc[got], &solicited); ++i, ++got)
+      for (int i = 0; i < burst && got < n; ++i, ++got) {
+        if (receive_short(*q, wc[got])) [[likely]] {
+          announce(cq, false);
+          continue;
+        }
+        if (!receive_one(*q, wc[got], &solicited)) break;
         announce(cq, solicited || wc[got].status != IBV_WC_SUCCESS);
+      }
       return got < n;
     });
   cq.poll.unlock();

@@ -190,6 +190,9 @@ bool receive_datagrams(context& c, int most) noexcept;
 /// Takes messages from the ring until one completion is made. False: no message is left that can be
 /// taken.
 bool receive_one(queue_pair& qp, ibv_wc& out, bool* solicited) noexcept;
+/// Takes the commonest message at once: one that fits a slot of the ring, asks for nothing special,
+/// and finds a receive of one piece in the QP's own queue. False: nothing has been done.
+bool receive_short(queue_pair& qp, ibv_wc& out) noexcept;
 /// The completion queue of the receive that receive_one() has just completed; XRC has one for each
 /// SRQ.
 completion_queue& destination(queue_pair& qp) noexcept;

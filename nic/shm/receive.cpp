@@ -87,6 +87,39 @@ completion_queue& destination(queue_pair& qp) noexcept {
   return qp.selected != nullptr ? *qp.selected->cq : of(qp.recv_cq);
 }
 
+bool receive_short(queue_pair& qp, ibv_wc& wc) noexcept {
+  const ring_slot* slot;
+  if (qp.rx.peek(kind_send, slot) != ring_rx::sight::plain || qp.message.active || qp.closed ||
+      qp.shared_receives != nullptr || qp.domain != nullptr)
+    return false;
+  const auto bytes = static_cast<std::uint32_t>(slot->header);
+  if (bytes > slot_body) [[unlikely]]
+    return false;
+  {
+    const hold guard(qp.receives.lock);
+    const ibv_sge* s = qp.receives.single();
+    if (s == nullptr || bytes > s->length ||
+        (bytes != 0 && !qp.owner->regions.allows(s->lkey, qp.pd_number, s->addr, s->length,
+                                                 IBV_ACCESS_LOCAL_WRITE)))
+      return false;
+    auto* to = reinterpret_cast<std::byte*>(s->addr);
+    if (bytes == 8)
+      std::memcpy(to, slot->body, 8);
+    else
+      std::memcpy(to, slot->body, bytes);
+    wc = {};
+    wc.wr_id = qp.receives.drop();
+  }
+  static_assert(IBV_WC_SUCCESS == 0);
+  wc.opcode = IBV_WC_RECV;
+  wc.byte_len = bytes;
+  wc.qp_num = qp.qp_num;
+  wc.src_qp = peer_qpn(qp);
+  qp.rx.pop_slot();
+  qp.tx.answered();  // as in receive_one()
+  return true;
+}
+
 bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
   assembly& m = qp.message;
   for (;;) {

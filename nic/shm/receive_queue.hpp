@@ -63,6 +63,14 @@ class receive_queue {
     ++head_;
     return true;
   }
+  /// The oldest receive's only piece, or null: there is no receive, or it has another number of
+  /// pieces. drop() takes the receive.
+  [[nodiscard]] const ibv_sge* single() const noexcept {
+    if (head_ == tail_ || works_[head_ & mask_].count != 1) return nullptr;
+    return &lists_[(head_ & mask_) * sges_];
+  }
+  /// Takes the oldest receive, which is there; answers its wr_id.
+  std::uint64_t drop() noexcept { return works_[head_++ & mask_].wr_id; }
   void clear() noexcept { head_ = tail_; }
   /// Makes floor() 0, since posted receives may no longer be valid: no message is certain to fit.
   void doubt() noexcept { floor_ = 0; }

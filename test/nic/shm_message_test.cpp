@@ -58,6 +58,48 @@ TEST_CASE("messages of every size around the limits arrive whole and in order") 
   }
 }
 
+TEST_CASE("short messages find receives of no, one and two pieces, and each gets its own") {
+  pair p;
+  for (std::size_t i = 0; i < 256; ++i) p.a.memory[i] = static_cast<std::byte>(i + 1);
+  const auto at = [&](std::size_t round) { return 4096 + 256 * round; };
+  std::size_t round = 0;
+  for (const std::size_t bytes : {0u, 1u, 7u, 8u, 9u, 47u, 48u, 49u})
+    for (const int pieces : {0, 1, 2}) {
+      if (pieces == 0 && bytes != 0) continue;
+      for (const unsigned more : {0u, unsigned{IBV_SEND_INLINE}, unsigned{IBV_SEND_SOLICITED}}) {
+        CAPTURE(bytes);
+        CAPTURE(pieces);
+        const std::size_t place = at(round++);
+        ibv_sge list[] = {p.b.piece(place, pieces == 1 ? 64 : 5), p.b.piece(place + 5, 59)};
+        ibv_recv_wr wr{}, *bad = nullptr;
+        wr.wr_id = round;
+        wr.sg_list = list;
+        wr.num_sge = pieces;
+        REQUIRE(ibv_post_recv(p.b.qp, &wr, &bad) == 0);
+        REQUIRE(p.a.send(round, 0, bytes, IBV_SEND_SIGNALED | more) == 0);
+        const ibv_wc r = p.b.received();
+        CHECK(r.wr_id == round);
+        CHECK(r.status == IBV_WC_SUCCESS);
+        CHECK(r.byte_len == bytes);
+        CHECK(r.wc_flags == 0);
+        CHECK(std::memcmp(p.b.memory.data() + place, p.a.memory.data(), bytes) == 0);
+        CHECK(p.b.memory[place + bytes] == std::byte{0});
+        CHECK(p.a.sent().wr_id == round);
+      }
+    }
+}
+
+TEST_CASE("a short message's receive is looked at when the message is taken") {
+  pair p;
+  REQUIRE(p.b.receive(1, 0, 64) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);  // it is in the ring
+  REQUIRE(p.b.v.dereg_mr(p.b.mr) == 0);
+  p.b.mr = nullptr;
+  CHECK(p.b.received().status == IBV_WC_LOC_PROT_ERR);
+  CHECK(p.b.state() == IBV_QPS_ERR);
+}
+
 TEST_CASE("a shared receive queue serves messages of two queue pairs") {
   rig::options o;
   o.srq_wr = 16;
