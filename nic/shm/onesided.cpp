@@ -31,6 +31,33 @@ std::uint32_t needs(const send_work& w) noexcept {
   return w.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
 }
 
+/// A place in the peer's memory, as a request names it.
+struct remote_place {
+  std::uint64_t address;
+  std::uint32_t bytes, rkey;
+};
+
+/// Whether the target's table of regions lets this QP use that place so.
+ibv_wc_status check_region(const queue_pair& qp, const remote_place& w,
+                           std::uint32_t need) noexcept {
+  const qp_entry& target = *qp.to.remote;
+  const auto* r = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
+  // M2 valid?  load-acquire key, before (and, by T2, after) the fields  <- M1 (region.cpp)
+  if (r == nullptr || w.rkey == 0 || r->key.load(std::memory_order_acquire) != w.rkey)
+    return IBV_WC_REM_ACCESS_ERR;
+  const std::uint64_t first = r->address.load(std::memory_order_relaxed);
+  const std::uint64_t length = r->length.load(std::memory_order_relaxed);
+  const std::uint32_t pd =
+      (qp.qp_type == IBV_QPT_XRC_SEND ? qp.to.srq->pd : target.pd).load(std::memory_order_relaxed);
+  const bool ok = r->pd.load(std::memory_order_relaxed) == pd &&
+                  (r->access.load(std::memory_order_relaxed) & need) != 0 && w.address >= first &&
+                  w.bytes <= length && w.address - first <= length - w.bytes;
+  const std::uint32_t only = r->qpn.load(std::memory_order_relaxed);
+  if (only != 0 && only != peer_qpn(qp)) [[unlikely]]
+    return IBV_WC_REM_ACCESS_ERR;
+  return ok ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
+}
+
 /// The status that the target would answer; IBV_WC_SUCCESS if it would do the request.
 ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
   const qp_entry& target = *qp.to.remote;
@@ -41,25 +68,11 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
     return IBV_WC_REM_INV_REQ_ERR;
   if (is_atomic(w) && w.remote % 8 != 0) return IBV_WC_REM_INV_REQ_ERR;
   if (w.bytes == 0) return IBV_WC_SUCCESS;  // no key is looked at
-  const auto* r = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
-  // M2 valid?  load-acquire key, before (and, by T2, after) the fields  <- M1 (region.cpp)
-  if (r == nullptr || w.rkey == 0 || r->key.load(std::memory_order_acquire) != w.rkey)
-    return IBV_WC_REM_ACCESS_ERR;
-  const std::uint64_t first = r->address.load(std::memory_order_relaxed);
-  const std::uint64_t length = r->length.load(std::memory_order_relaxed);
-  const std::uint32_t pd =
-      (qp.qp_type == IBV_QPT_XRC_SEND ? qp.to.srq->pd : target.pd).load(std::memory_order_relaxed);
-  const bool ok = r->pd.load(std::memory_order_relaxed) == pd &&
-                  (r->access.load(std::memory_order_relaxed) & need) != 0 && w.remote >= first &&
-                  w.bytes <= length && w.remote - first <= length - w.bytes;
-  const std::uint32_t only = r->qpn.load(std::memory_order_relaxed);
-  if (only != 0 && only != peer_qpn(qp)) [[unlikely]]
-    return IBV_WC_REM_ACCESS_ERR;
-  return ok ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
+  return check_region(qp, {w.remote, w.bytes, w.rkey}, need);
 }
 
 /// Where the region's bytes are mapped here, or null.
-std::byte* here(queue_pair& qp, const send_work& w) noexcept {
+std::byte* here(queue_pair& qp, const remote_place& w) noexcept {
   const auto* shown = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
   const std::uint32_t epoch = shown->epoch.load(std::memory_order_relaxed);
   if (qp.near_key != w.rkey || qp.near_epoch != epoch) {
@@ -68,10 +81,13 @@ std::byte* here(queue_pair& qp, const send_work& w) noexcept {
     qp.near_epoch = epoch;
   }
   const peer::mapping* m = qp.near.get();
-  if (m == nullptr || w.remote < m->address || w.bytes > m->bytes ||
-      w.remote - m->address > m->bytes - w.bytes)
+  if (m == nullptr || w.address < m->address || w.bytes > m->bytes ||
+      w.address - m->address > m->bytes - w.bytes)
     return nullptr;
-  return m->local + (w.remote - m->address);
+  return m->local + (w.address - m->address);
+}
+std::byte* here(queue_pair& qp, const send_work& w) noexcept {
+  return here(qp, {w.remote, w.bytes, w.rkey});
 }
 
 /// Uses the processor's atomics, so that the target's own program may take part. For memory that is
@@ -155,6 +171,40 @@ int move_bytes(queue_pair& qp, const send_work& w) noexcept {
     }
   }
   return e;
+}
+
+outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
+  const link& l = qp.to;
+  if (wr.opcode != IBV_WR_RDMA_WRITE || wr.num_sge != 1 || qp.qp_type != IBV_QPT_RC ||
+      l.ready == 0 || state_of(qp) != IBV_QPS_RTS)
+    return outcome::failed;
+  const ibv_sge& s = wr.sg_list[0];
+  const bool in_line = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  if (s.length == 0 || s.length > (in_line ? qp.works.inline_room() : max_message_bytes) ||
+      (!in_line &&
+       !qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, region_table::local_use)))
+    return outcome::failed;
+  // L2 alive?  load-acquire life  <- L1
+  if (l.remote->life.load(std::memory_order_acquire) != l.ready ||
+      (l.remote->access.load(std::memory_order_relaxed) & IBV_ACCESS_REMOTE_WRITE) == 0)
+    return outcome::failed;
+  const remote_place to{wr.wr.rdma.remote_addr, s.length, wr.wr.rdma.rkey};
+  // T1 touch  store touching, light fence  -> T4
+  qp.shown->touching.store(to.rkey, std::memory_order_relaxed);
+  light_fence();
+  // T2 valid?  load key  <-> T3
+  std::byte* target =
+      check_region(qp, to, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS ? here(qp, to) : nullptr;
+  if (target != nullptr) {
+    const auto* from = reinterpret_cast<const std::byte*>(s.addr);
+    if (s.length == 8)
+      std::memcpy(target, from, 8);
+    else
+      std::memcpy(target, from, s.length);
+  }
+  // T5 let go  store-release touching  -> T4: the bytes are written
+  qp.shown->touching.store(0, std::memory_order_release);
+  return target != nullptr ? outcome::done : outcome::failed;
 }
 
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {

@@ -8,8 +8,8 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// Completes the commonest request: a SEND that is done.
-void finish_send(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept {
+/// Completes the commonest requests: a SEND or a WRITE that is done.
+void finish_at_once(queue_pair& qp, const ibv_send_wr& wr, ibv_wc_opcode opcode) noexcept {
   const std::uint64_t slot = qp.works.pass();
   if (!qp.signal_all && (wr.send_flags & IBV_SEND_SIGNALED) == 0) return;
   completion c;
@@ -17,8 +17,9 @@ void finish_send(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noe
   c.frees = slot;
   c.wc.wr_id = wr.wr_id;
   c.wc.qp_num = qp.qp_num;
-  c.wc.byte_len = bytes;
-  static_assert(IBV_WC_SUCCESS == 0 && IBV_WC_SEND == 0);
+  c.wc.opcode = opcode;
+  c.wc.byte_len = wr.sg_list[0].length;
+  static_assert(IBV_WC_SUCCESS == 0);
   store(of(qp.send_cq), c, false);
 }
 
@@ -196,9 +197,10 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   for (; wr != nullptr; wr = wr->next) {
     const bool full = qp.works.full();
     outcome quick = outcome::failed;
-    if (!full && qp.works.idle()) quick = send_short(qp, *wr);
+    const bool write = wr->opcode == IBV_WR_RDMA_WRITE;
+    if (!full && qp.works.idle()) quick = write ? write_at_once(qp, *wr) : send_short(qp, *wr);
     if (quick == outcome::done) [[likely]] {
-      finish_send(qp, *wr, wr->sg_list[0].length);
+      finish_at_once(qp, *wr, write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND);
       continue;
     }
     send_work w;

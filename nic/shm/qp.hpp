@@ -171,6 +171,8 @@ int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexc
 // onesided.cpp, datagram.cpp
 /// Copies the bytes of a WRITE or READ. 0 or an errno.
 int move_bytes(queue_pair& qp, const send_work& w) noexcept;
+/// Does a WRITE of one piece into mapped memory at once. failed: nothing has been done.
+outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept;
 /// WRITE, READ and atomics: the requester does them itself in the peer's memory.
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Called when the peer cannot be reached: answers wait, or fails with RETRY_EXC_ERR when the

@@ -115,6 +115,53 @@ TEST_CASE("WRITE and READ into a shared file go the same way, mapped") {
   CHECK(shm::map_remote(p.a.qp, address(p.b, 0), 8, p.b.mr->rkey) == nullptr);
 }
 
+TEST_CASE(
+    "WRITEs into mapped memory, inline or not, land whole and complete among SENDs in order") {
+  pair p;
+  shared_memory m(p.b, 1 << 16);
+  for (std::size_t i = 0; i < 256; ++i) p.a.memory[i] = static_cast<std::byte>(i + 1);
+  std::uint64_t id = 0;
+  for (const std::size_t n : {0u, 1u, 7u, 8u, 9u, 64u, 256u})
+    for (const unsigned flags :
+         {0u, unsigned{IBV_SEND_SIGNALED}, unsigned{IBV_SEND_SIGNALED | IBV_SEND_INLINE}}) {
+      std::memset(m.base, 0, 512);
+      const auto edit = [&](ibv_send_wr& wr) { wr.wr.rdma = {m.address() + 3, m.mr->rkey}; };
+      REQUIRE(p.a.post(++id, IBV_WR_RDMA_WRITE, 0, n, flags, edit) == 0);
+      const ibv_wc wc = flags != 0 ? p.a.sent() : ibv_wc{};
+      if (flags != 0) {
+        CHECK(wc.wr_id == id);
+        CHECK(wc.opcode == IBV_WC_RDMA_WRITE);
+        CHECK(wc.byte_len == n);
+      }
+      CHECK(m.base[2] == std::byte{0});
+      CHECK(std::memcmp(m.base + 3, p.a.memory.data(), n) == 0);
+      CHECK(m.base[3 + n] == std::byte{0});
+      REQUIRE(p.b.receive(id, 0, 64) == 0);
+      REQUIRE(p.a.send(++id, 0, 8) == 0);
+      CHECK(p.a.sent().wr_id == id);
+    }
+  CHECK(rig::side::empty(p.a.send_cq));
+}
+
+TEST_CASE("mapped memory is refused beyond its end, and when its region has gone") {
+  pair p;
+  shared_memory m(p.b, 1 << 16);
+  REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, 8, m.address(), m.mr->rkey) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  const std::uint32_t rkey = m.mr->rkey;
+  p.a.memory[0] = std::byte{1};
+  SUBCASE("beyond its end") {
+    REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, 8, m.address() + m.bytes - 7, rkey) == 0);
+  }
+  SUBCASE("gone") {
+    REQUIRE(p.b.v.dereg_mr(m.mr) == 0);
+    m.mr = nullptr;
+    REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, 8, m.address(), rkey) == 0);
+  }
+  expect_refusal(p, IBV_WC_REM_ACCESS_ERR);
+  CHECK(m.base[0] == std::byte{0});
+}
+
 TEST_CASE("a file that could be cut short is not mapped, and is written all the same") {
   pair p;
   shared_memory m(p.b, 1 << 16, false);
