@@ -119,7 +119,7 @@ class engine final : public channels {
 
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
   /// True if r's segment is, or can be, mapped in this process.
-  [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].path == way::rings; }
+  [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].maps(); }
   /// True if the processes that may share memory (SUPERNODE_MAXSIZE) do; the same in the whole job.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
   /// Where r's segment is mapped here (its own for itself), or null; connects when needed.
@@ -167,10 +167,10 @@ class engine final : public channels {
   bool hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept;
   [[gnu::cold, gnu::noinline]] status send_handed(peer& p) noexcept;
   void send_all_handed() noexcept;
-  // Calls f with the path of p; only this function tells the paths apart.
+  // Calls f with the path of p.
   template <class F>
   static decltype(auto) by_path(auto& self, const peer& p, F&& f) {
-    return p.path == way::rings ? f(self.rings_) : f(self.verbs_);
+    return p.maps() ? f(self.rings_) : f(self.verbs_);
   }
 
   // progress/poll.cpp

@@ -42,7 +42,7 @@ status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
 // Makes m, whose payload stands in its buffer, the message that tells p of it; where: what it says.
 void large_mediums::describe(engine& e, const peer& p, outgoing& m,
                              wire::large_block& where) noexcept {
-  if (!e.large_->name(m.buffer, p.path == way::rings, where))
+  if (!e.large_->name(m.buffer, p.maps(), where))
     fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
   m.kind = wire::kind::large;
   m.where = &where;

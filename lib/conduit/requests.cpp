@@ -44,9 +44,9 @@ status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::u
     const auto push = [&]() __attribute__((always_inline)) {
       return ring_path::push_short<false>(handlers_, p, tag, short_of(handler, args, nargs));
     };
-    if (p.path == way::verbs ? verbs_.request_short(p, tag, handler, args, nargs)
-                             : (concurrent(build_mode) && push()) ||
-                                   (quick_polls_ && rings_.renew(p, tag) && push())) [[likely]]
+    if (p.maps()
+            ? (concurrent(build_mode) && push()) || (quick_polls_ && rings_.renew(p, tag) && push())
+            : verbs_.request_short(p, tag, handler, args, nargs)) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   }
   return request(to, short_of(handler, args, nargs));
@@ -72,9 +72,9 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
       return ring_path::push_medium<false>(handlers_, p, tag,
                                            medium_of(handler, args, nargs, payload, bytes));
     };
-    if (p.path == way::verbs ? verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes)
-                             : (concurrent(build_mode) && push()) ||
-                                   (quick_polls_ && rings_.renew(p, tag) && push())) [[likely]]
+    if (p.maps()
+            ? (concurrent(build_mode) && push()) || (quick_polls_ && rings_.renew(p, tag) && push())
+            : verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes)) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   }
   return request(to, medium_of(handler, args, nargs, payload, bytes));
@@ -151,11 +151,8 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
 
 // Takes replies out of p's queue, since credits may have come back with them. It does not wait.
 void engine::look_for_credits(peer& p) noexcept {
-  const std::uint32_t tag = my_tag();
-  if (p.path == way::verbs)
-    (void)verbs_.poll_replies(*p.home, tag);
-  else if (is_ready(p, lane_reply))
-    (void)rings_.poll_replies_of(p, tag);
+  if (is_ready(p, lane_reply))
+    by_path(*this, p, [&](auto& path) { (void)path.poll_replies_of(p, my_tag()); });
 }
 
 status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept {

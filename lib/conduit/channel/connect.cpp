@@ -55,7 +55,7 @@ result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   // The table of queue pairs comes last: a thread that finds a message's queue pair there also
   // finds the lane for its reply made.
   const auto fresh = static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) & ~before);
-  for (unsigned l = 0; l < lane_rma && p.path == way::verbs; ++l)
+  for (unsigned l = 0; l < lane_rma && !p.maps(); ++l)
     if ((fresh >> l & 1) != 0) p.home->queues->announce(p.lanes[l].qp, identity(p.rank, l));
   return {};
 }
@@ -68,7 +68,7 @@ void channels::say_hello(peer& p, bool want) noexcept {
   h.bound = p.bound;
   h.want = want;
   h.domain = static_cast<std::uint8_t>(p.home->index);
-  if (p.path == way::verbs) {
+  if (!p.maps()) {
     h.reply_base = p.home->queues->request_chunks->base();
     h.reply_rkey = p.home->queues->request_chunks->keys().rkey;
   }

@@ -168,7 +168,7 @@ class core {
 
   // True if p's lane is made on the near device. The lane of transfers never is.
   [[nodiscard]] bool is_near(const peer& p, unsigned lane) const noexcept {
-    return near_ != nullptr && p.path == way::rings && lane != lane_rma;
+    return near_ != nullptr && p.maps() && lane != lane_rma;
   }
   [[nodiscard]] nic::device& device_of(const peer& p, unsigned lane) noexcept {
     return is_near(p, lane) ? near_->device : device_;

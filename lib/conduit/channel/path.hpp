@@ -35,6 +35,10 @@ concept path = requires(P w, const P c, peer& p, domain& d, token_state& t, cons
   // Handles messages that have come, and returns their number. tag: the calling thread's.
   { w.poll_replies(d, tag) } -> std::same_as<unsigned>;
   { w.poll_requests(d, tag) } -> std::same_as<unsigned>;
+  // The same for p's replies, where the caller looks for credits; it may handle others' as well.
+  { w.poll_replies_of(p, tag) } -> std::same_as<unsigned>;
+  // True if something of p's waits to be taken that no completion event would tell of.
+  { c.has_news(p) } -> std::same_as<bool>;
   // Sends a message of the engine's own on the reply lane; false: there is no room now. Any thread.
   { w.say(p, h) } -> std::same_as<bool>;
   // Sends p the credits that it is owed, as a message of their own; inside request_in.
@@ -45,6 +49,8 @@ concept path = requires(P w, const P c, peer& p, domain& d, token_state& t, cons
   { w.describe_lane(p, tag, init) } -> std::same_as<void>;
   { w.attached(p) } -> std::same_as<void>;
   { w.reached(p) } -> std::same_as<result<void>>;
+  // Called when p is gone, in a poll: what was lent to it for messages under way comes back.
+  { w.shut(p) } -> std::same_as<void>;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

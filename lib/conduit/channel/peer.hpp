@@ -59,6 +59,9 @@ struct domain;
 
 /// A channel: the queues and credits of a domain towards one other process.
 struct alignas(cache_line) peer {
+  /// True if this process can map p's memory: it is reached by rings, and by plain copies.
+  [[nodiscard]] bool maps() const noexcept { return path == way::rings; }
+
   // The rings of the request and reply lanes; null by verbs. stream is request_tx once the peer is
   // ready, and null before.
   std::atomic<nic::shm::ring_tx*> stream{nullptr};
@@ -151,8 +154,7 @@ struct alignas(cache_line) peer {
 /// The number of requests that were sent to p, of every kind. Any thread.
 inline std::uint64_t requests_put(const peer& p) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
-  const bool rings =
-      p.path == way::rings && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0;
+  const bool rings = p.maps() && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0;
   return p.requests_sent.read() + (rings ? p.request_tx->pushed() : 0);
 }
 

@@ -123,7 +123,7 @@ void departure::judge_lost() noexcept {
     if (!has_left(p.rank) && (engine_.ends_soon() || !has_left(p.rank)))
       engine_.peer_failed(p, how);
     note_gone(p.rank);
-    if (p.path == way::verbs) engine_.verbs_.shut(p);
+    engine::by_path(engine_, p, [&](auto& path) { path.shut(p); });
   }
 }
 

@@ -23,8 +23,7 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   const peer& p = engine_.peers_[to];
   if (!engine::in_segment(p, at, bytes)) [[unlikely]]
     return begin_anywhere(to, at, bytes, here);
-  if (p.path == way::verbs && to != engine_.rank_)
-    return everything_ ? settle_changes() : status::ok;
+  if (!p.maps() && to != engine_.rank_) return everything_ ? settle_changes() : status::ok;
   std::byte* const base = engine_.segment_here(to);
   if (base == nullptr) [[unlikely]]
     return status::peer_dead;
@@ -41,7 +40,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
     std::memmove(here, src, bytes);
     return status::ok;
   }
-  if (engine_.peers_[to].path == way::rings) [[unlikely]]
+  if (engine_.maps(to)) [[unlikely]]
     return copy_far(to, reinterpret_cast<std::uintptr_t>(dest),
                     const_cast<std::byte*>(static_cast<const std::byte*>(src)), bytes, true, c);
   peer_counts& counts = channel(to).counts;
@@ -103,7 +102,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
     return status::ok;
   }
   auto* to = static_cast<std::byte*>(dest);
-  if (engine_.peers_[from].path == way::rings) [[unlikely]]
+  if (engine_.maps(from)) [[unlikely]]
     return copy_far(from, reinterpret_cast<std::uintptr_t>(src), to, bytes, false, c);
   peer& p = channel(from);
   count_shared(p.counts.gets, 1);

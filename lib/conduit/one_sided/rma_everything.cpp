@@ -232,8 +232,7 @@ status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
                                  std::byte*& here) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(at);
   if (!everything_ || first == 0 || first + bytes < first) return status::out_of_segment;
-  if (to != engine_.rank_)
-    return engine_.peers_[to].path == way::rings ? status::ok : settle_changes();
+  if (to != engine_.rank_) return engine_.maps(to) ? status::ok : settle_changes();
   here = static_cast<std::byte*>(const_cast<void*>(at));
   return status::ok;
 }

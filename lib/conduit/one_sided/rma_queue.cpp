@@ -51,7 +51,7 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
 
 status transfers::room_for_one(rank_id to) noexcept {
   if (running != nullptr || to >= engine_.size_ || !engine_.started_) return status::ok;
-  if (to == engine_.rank_ || engine_.peers_[to].path == way::rings) return status::ok;
+  if (to == engine_.rank_ || engine_.maps(to)) return status::ok;
   peer& p = channel(to);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)

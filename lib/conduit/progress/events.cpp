@@ -57,8 +57,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
       break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       if (auto* const of = static_cast<peer*>(e.element.qp->qp_context);
-          of->path == way::verbs && is_ready(*of, lane_reply) &&
-          of->lanes[lane_reply].qp == e.element.qp)
+          !of->maps() && is_ready(*of, lane_reply) && of->lanes[lane_reply].qp == e.element.qp)
         ended = of;
       break;
     default:

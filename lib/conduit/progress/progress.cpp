@@ -186,7 +186,7 @@ bool progress::waiting() noexcept {
     more |= !engine_.verbs_.room_for_replies(engine_.domains_[i], my_tag()) ||
             engine_.verbs_.keeps_requests(engine_.domains_[i]);
   for_each_peer([&](peer& p) {
-    if (p.path == way::rings) more |= p.request_rx->ready_hint() || p.reply_rx->ready_hint();
+    more |= engine::by_path(engine_, p, [&](const auto& path) { return path.has_news(p); });
   });
   return more;
 }

@@ -42,12 +42,12 @@ std::uint64_t port_counter(const nic::device& d, const char* name) {
 peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
   peer_counters c;
   c.rank = rank;
-  c.path = rank == rank_ ? "self" : peers_[rank].path == way::rings ? "rings" : "verbs";
+  c.path = rank == rank_ ? "self" : maps(rank) ? "rings" : "verbs";
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     const domain& d = domains_[i];
     const peer& p = d.peers[rank];
     const peer_counts& n = p.counts;
-    const bool rings = p.path == way::rings && rank != rank_;
+    const bool rings = p.maps() && rank != rank_;
     std::uint64_t replied = n.replies.read();
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
     const std::uint8_t ready = p.ready.load(std::memory_order_acquire);

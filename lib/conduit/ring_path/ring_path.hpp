@@ -44,6 +44,11 @@ class ring_path {
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer& p) noexcept;
+  unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept;
+  [[nodiscard]] static bool has_news(peer& p) noexcept {
+    return p.request_rx->ready_hint() || p.reply_rx->ready_hint();
+  }
+  void shut(peer&) noexcept {}
 
   // The short way (ring_path_inl.hpp), for m that costs one credit. False: m was not sent, and has
   // to take the long way. quick: calls no function.
@@ -75,7 +80,6 @@ class ring_path {
   unsigned poll(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
   unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
-  unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept;
 
   /// The completion queue whose event wakes a sleeping progress thread when a message comes; null:
   /// no peer is by rings.

@@ -56,6 +56,13 @@ class verbs_path {
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer&) noexcept { return {}; }
+  unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept {
+    return poll_replies(*p.home, tag);
+  }
+  [[nodiscard]] static bool has_news(const peer&) noexcept { return false; }
+  /// Puts the queue pairs to p into the error state, so that they give back all that they hold, and
+  /// take nothing any more.
+  void shut(peer& p) noexcept;
 
   /// Sends a user's request or reply that costs one credit, if all that it needs is at hand. False:
   /// nothing was sent, and the long way finds out why.
@@ -81,9 +88,6 @@ class verbs_path {
   void return_idle_credits(domain& d, std::uint32_t tag) noexcept;
   /// Called in a wait that has lasted: asks the device whether the peers are still reached.
   void probe_peers() noexcept;
-  /// Called when p is gone, in a poll: puts the queue pairs to p into the error state, so that they
-  /// give back all that they hold, and take nothing any more.
-  void shut(peer& p) noexcept;
   /// Called when p's answers can come no more, in a poll: the chunks of its requests may be taken
   /// back.
   void note_end(peer& p) noexcept;
