@@ -23,4 +23,10 @@ search() {
 }
 
 search conserved "" "-DSAFETY -DNOCLAIM" ""
-search sent "-DLIVE" "-DNFAIR=5" "-a -f"
+search sent "-DNO_EPOCHS" "-DNFAIR=5" "-a -f"
+for part in HINTS=3 OWED DEATH; do
+  search conserved_$part "-DNO_EPOCHS -D$part" "-DSAFETY -DNOCLAIM" ""
+done
+for part in HINTS=1 OWED DEATH; do  # HINTS=2 holds, too, at twice the cost of any other
+  search sent_$part "-DNO_EPOCHS -D$part" "-DNFAIR=5" "-a -f"
+done

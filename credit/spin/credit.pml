@@ -1,4 +1,4 @@
-/* Loan, use, return, revoke, want and epoch between three nodes: one lender and two borrowers that
+/* Loan, use, return, revoke, wants, hints and epoch between three nodes: one lender and two borrowers that
  * compete for its bank, with messages that overtake each other. Checked by credit/spin/check.sh:
  *   conservation (C-1, C-2, C-3) and room for every request, after every step;
  *   a request that stalls is sent in the end, whatever the others do (LTL sent, weak fairness).
@@ -7,8 +7,14 @@
  * interleave safely is what test/credit/interleave_test.cpp shows.
  *
  * Borrower 1 sends the largest messages only (its Shorts never wait), which halves the search. With
- * LIVE defined no epoch ends, as statistics have no part in whether a request is sent: that search is
- * the one for cycles, and needs the room.
+ * NO_EPOCHS defined no epoch ends: the searches for cycles and those with the parts below need the
+ * room, and statistics have no part in whether a request is sent.
+ *
+ * A search may have one of these parts; all at once are too many states:
+ *   HINTS  a borrower (bit 0: the first; bit 1: the second) also asks by WANTs that are not urgent,
+ *          as stalled requests and clients' hints do
+ *   OWED   a request may have no reply: its credits are owed, and go back later, alone or on a reply
+ *   DEATH  borrower 1 may die at any moment, and the lender learns of it later
  *
  * Smallest numbers that have all cases: minimum 1, largest message 3, the least that may move (2).
  * Messages are counters by content, so any of those in flight may come next. */
@@ -39,6 +45,24 @@ bool ret[2]; byte ret_n[2];
 bool wants[2]; byte wants_n[2];
 bool grant[2]; byte grant_n[2]; bool grant_e[2];
 
+#ifdef HINTS
+/* While a request waits, a client gives only finitely many hints: here, none. */
+#define MAY_HINT(b) ((HINTS >> b & 1) && cost[b] == 0)
+bool ordinary[2];  /* the WANT under way is not urgent */
+#endif
+#ifdef OWED
+byte due[2];                   /* lender: credits owed for requests without a reply */
+byte coming[2]; byte coming_n[2];  /* under way: such credits, and what is lent along with them */
+#endif
+#ifdef DEATH
+bool dead, gone;  /* borrower 1 is; the lender knows */
+#define ALIVE(b) ((b) == 0 || !dead)
+#define KNOWN(b) ((b) == 0 || !gone)
+#else
+#define ALIVE(b) true
+#define KNOWN(b) true
+#endif
+
 byte moving[2];  /* ghost: credits in replies, GRANTs and RETURNs of this pair */
 
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
@@ -47,16 +71,17 @@ byte moving[2];  /* ghost: credits in replies, GRANTs and RETURNs of this pair *
 inline check() {
   assert(bank + loan[0] + loan[1] == TOTAL);
   assert(credits[0] + owed[0] + moving[0] == loan[0]);
-  assert(credits[1] + owed[1] + moving[1] == loan[1]);
+  assert(!ALIVE(1) || credits[1] + owed[1] + moving[1] == loan[1]);
   assert(inuse[0] <= credits[0] + owed[0] && inuse[1] <= credits[1] + owed[1]);
-  assert(inuse[0] + inuse[1] <= TOTAL);  /* every request in flight finds its buffers */
-  assert(loan[0] >= MIN && loan[1] >= MIN)
+  /* every request in flight finds its buffers, but for the last ones of a borrower that has died */
+  assert(inuse[0] + (ALIVE(1) -> inuse[1] : 0) <= TOTAL);
+  assert(loan[0] >= MIN && (KNOWN(1) -> loan[1] >= MIN : loan[1] == 0))
 }
 
 /* Any of those in flight: the guards are alternatives, and block when there is none. */
 #define ONE_OF_2(a) if :: a[0] > 0 -> i = 0 :: a[1] > 0 -> i = 1 fi
-#define ONE_OF_4(a) if :: a[0] > 0 -> i = 0 :: a[1] > 0 -> i = 1 :: a[2] > 0 -> i = 2 \
-                       :: a[3] > 0 -> i = 3 fi
+#define ONE_OF_4(may, a) if :: may && a[0] > 0 -> i = 0 :: may && a[1] > 0 -> i = 1 \
+                            :: may && a[2] > 0 -> i = 2 :: may && a[3] > 0 -> i = 3 fi
 
 /* ---- borrower */
 
@@ -71,17 +96,21 @@ inline take(b, n) {
 proctype sender(byte b) {
 end:
   do
-  :: atomic { cost[b] == 0 -> if :: b == 0 -> cost[b] = 1 :: cost[b] = BIG fi;
+  :: atomic { ALIVE(b) && cost[b] == 0 -> if :: b == 0 -> cost[b] = 1 :: cost[b] = BIG fi;
        if
        :: inuse[b] + cost[b] > credits[b] -> stalled[b] = true; need[b] = 1
        :: else
        fi }
-  :: atomic { cost[b] == 1 && inuse[b] + 1 <= credits[b] ->
+  :: atomic { ALIVE(b) && cost[b] == 1 && inuse[b] + 1 <= credits[b] ->
        wire[b].small_req[need[b]]++; take(b, 1) }
-  :: atomic { cost[b] == BIG && inuse[b] + BIG <= credits[b] ->
+  :: atomic { ALIVE(b) && cost[b] == BIG && inuse[b] + BIG <= credits[b] ->
        wire[b].big_req[need[b]]++; take(b, BIG) }
-  :: atomic { cost[b] > credits[b] && want[b] != 1 && want[b] != 2 ->
+  :: atomic { ALIVE(b) && cost[b] > credits[b] && want[b] != 1 && want[b] != 2 ->
        want[b] = 2; wants[b] = true; wants_n[b] = cost[b] - MIN }
+#ifdef HINTS
+  :: atomic { MAY_HINT(b) && want[b] != 1 && want[b] != 2 ->
+       want[b] = 1; wants[b] = true; ordinary[b] = true; wants_n[b] = MOVABLE }
+#endif
   od
 }
 
@@ -97,19 +126,32 @@ proctype reply_arrives(byte b) {
   byte i;
 end:
   do
-  :: atomic { ONE_OF_4(wire[b].small_rep) -> wire[b].small_rep[i]--; inuse[b] = inuse[b] - 1;
+  :: atomic { ONE_OF_4(ALIVE(b), wire[b].small_rep) -> wire[b].small_rep[i]--; inuse[b] = inuse[b] - 1;
        got_reply(b) }
-  :: atomic { ONE_OF_4(wire[b].big_rep) -> wire[b].big_rep[i]--; inuse[b] = inuse[b] - BIG;
+  :: atomic { ONE_OF_4(ALIVE(b), wire[b].big_rep) -> wire[b].big_rep[i]--; inuse[b] = inuse[b] - BIG;
        got_reply(b) }
   od
 }
+
+#ifdef OWED
+/* Credits that are owed come back one by one, in any order with all else: on a reply or alone. */
+proctype owed_arrives(byte b) {
+end:
+  do
+  :: atomic { due[b] > 0 -> due[b]--; coming[b]++ }
+  :: atomic { coming[b] > 0 -> coming[b]--; inuse[b] = inuse[b] - 1; check() }
+  :: atomic { coming_n[b] > 0 -> credits[b] = credits[b] + coming_n[b];
+       moving[b] = moving[b] - coming_n[b]; coming_n[b] = 0; check() }
+  od
+}
+#endif
 
 proctype revoke_arrives(byte b) {
   byte held, idle, back, n;
   bool urgent;
 end:
   do
-  :: atomic { revoke[b] -> revoke[b] = false;
+  :: atomic { ALIVE(b) && revoke[b] -> revoke[b] = false;
        if :: revoke_e[b] -> fade(b) :: else fi;
        urgent = revoke_urgent[b] && want[b] != 3;
        held = credits[b] + owed[b];
@@ -133,7 +175,7 @@ end:
 proctype grant_arrives(byte b) {
 end:
   do
-  :: atomic { grant[b] -> grant[b] = false;
+  :: atomic { ALIVE(b) && grant[b] -> grant[b] = false;
        if :: grant_e[b] -> fade(b) :: else fi;
        credits[b] = credits[b] + grant_n[b]; moving[b] = moving[b] - grant_n[b];
        if :: want[b] == 2 -> want[b] = 3 :: else -> want[b] = 0 fi;
@@ -181,16 +223,25 @@ inline intents(lacking) {
 /* A request of b with need i has come; i becomes what the reply says. */
 inline got_request(b) {
   if
-#ifndef LIVE  /* an epoch may end with any request */
+#ifndef NO_EPOCHS  /* an epoch may end with any request */
   :: zero[0] = false; zero[1] = false; reached[0] = true; reached[1] = true
 #endif
   :: skip
   fi;
-  n = (first == 2 -> LEAST(i, bank) : 0);
+  n = (first == 2 && KNOWN(b) -> LEAST(i, bank) : 0);
   lend(b, n);
   lacking = i > 0;
   i = n * 2 + (reached[b] -> 1 : 0); n = 0; reached[b] = false
 }
+
+#ifdef OWED  /* what is lent goes along; E waits for another message */
+#define ANSWER(reply, n) if :: reply :: due[b] = due[b] + n; coming_n[b] = coming_n[b] + i / 2; \
+                               reached[b] = reached[b] || (i & 1) fi
+#elif defined(DEATH)
+#define ANSWER(reply, n) if :: ALIVE(b) -> reply :: else fi
+#else
+#define ANSWER(reply, n) reply
+#endif
 
 proctype request_arrives(byte b) {
   byte i, n;
@@ -198,9 +249,9 @@ proctype request_arrives(byte b) {
 end:
   do
   :: atomic { ONE_OF_2(wire[b].small_req) -> wire[b].small_req[i]--; got_request(b);
-       wire[b].small_rep[i]++; i = 0; intents(lacking); lacking = false }
+       ANSWER(wire[b].small_rep[i]++, 1); i = 0; intents(lacking); lacking = false }
   :: atomic { ONE_OF_2(wire[b].big_req) -> wire[b].big_req[i]--; got_request(b);
-       wire[b].big_rep[i]++; i = 0; intents(lacking); lacking = false }
+       ANSWER(wire[b].big_rep[i]++, BIG); i = 0; intents(lacking); lacking = false }
   od
 }
 
@@ -208,22 +259,57 @@ proctype want_arrives(byte b) {
 end:
   do
   :: atomic { wants[b] -> wants[b] = false;
-       assert(!waits[b] && !grant[b]);
-       waits[b] = true; wish[b] = LEAST(wants_n[b], MOVABLE); wants_n[b] = 0;
-       if :: first == 2 -> first = b :: else fi;
-       intents(false) }
+       if
+       :: !KNOWN(b) -> wants_n[b] = 0
+#ifdef HINTS
+       :: ordinary[b] -> ordinary[b] = false;  /* answered at once, perhaps with nothing */
+            assert(!waits[b] && !grant[b]);
+            grant[b] = true; grant_n[b] = (first == 2 -> LEAST(wants_n[b], bank) : 0);
+            lend(b, grant_n[b]); grant_e[b] = reached[b]; reached[b] = false;
+            if :: grant_n[b] < wants_n[b] -> wants_n[b] = 0; intents(true)
+               :: else -> wants_n[b] = 0; intents(false) fi
+       :: KNOWN(b) && !ordinary[b] ->
+#else
+       :: KNOWN(b) ->
+#endif
+            assert(!waits[b] && !grant[b]);
+            waits[b] = true; wish[b] = LEAST(wants_n[b], MOVABLE); wants_n[b] = 0;
+            if :: first == 2 -> first = b :: else fi;
+            intents(false)
+       fi }
   od
 }
 
 proctype return_arrives(byte b) {
 end:
   do
-  :: atomic { ret[b] -> ret[b] = false; sys[b] = false;
+  :: atomic { ret[b] && !KNOWN(b) -> ret[b] = false; ret_n[b] = 0 }
+  :: atomic { ret[b] && KNOWN(b) -> ret[b] = false; sys[b] = false;
        loan[b] = loan[b] - ret_n[b]; bank = bank + ret_n[b]; moving[b] = moving[b] - ret_n[b];
        if :: ret_n[b] == 0 -> zero[b] = true :: else fi;
        ret_n[b] = 0; intents(false) }
   od
 }
+
+#ifdef DEATH
+/* What it knew and what was under way to it is forgotten, so that states are alike that differ by
+ * it alone; what it has sent still arrives. */
+proctype death() {
+  byte i;
+end:
+  atomic { !dead -> dead = true;
+    credits[1] = 0; owed[1] = 0; inuse[1] = 0; stalled[1] = false; cost[1] = 0; need[1] = 0;
+    want[1] = 0; revoke[1] = false; revoke_e[1] = false; revoke_urgent[1] = false;
+    grant[1] = false; grant_n[1] = 0; grant_e[1] = false; moving[1] = 0;
+    for (i : 0 .. 3) { wire[1].small_rep[i] = 0; wire[1].big_rep[i] = 0 } i = 0 };
+  atomic { gone = true; bank = bank + loan[1]; loan[1] = 0;
+    sys[1] = false; zero[1] = false; reached[1] = false; waits[1] = false; wish[1] = 0;
+    revoke[1] = false; revoke_e[1] = false; revoke_urgent[1] = false; grant[1] = false;
+    grant_n[1] = 0; grant_e[1] = false; moving[1] = 0;
+    if :: first == 1 -> first = (waits[0] -> 0 : 2) :: else fi;
+    intents(false) }
+}
+#endif
 
 init {
   atomic {
@@ -233,6 +319,12 @@ init {
     run grant_arrives(0); run grant_arrives(1);
     run request_arrives(0); run request_arrives(1);
     run want_arrives(0); run want_arrives(1);
+#ifdef OWED
+    run owed_arrives(0); run owed_arrives(1);
+#endif
+#ifdef DEATH
+    run death();
+#endif
     run return_arrives(0); run return_arrives(1)
   }
 }
