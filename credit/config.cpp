@@ -11,13 +11,14 @@ struct row {
   std::uint32_t ranks, per_peer, bank;
 };
 
-// In a small job each process gets enough for any stream, and for the bursts of processes that wait
-// for a core. In a large job each gets little, and there is a bank, from which credits move to
-// where they are needed. At 384 bytes a credit (the note's buffer and event): 1,024 processes 9.3
-// MB, 10,000 processes 25.0 MB. The last row keeps every process at the minimum.
+// In a job of up to 8 each process starts with the most that may be lent to it, which is enough for
+// any stream. In a larger one it starts with less than a stream uses, and there is a bank, from
+// which credits move to where they are needed. At 384 bytes a credit (the note's buffer and event):
+// 1,024 processes 9.3 MB, 10,000 processes 25.0 MB. The last row keeps every process at the
+// minimum.
 constexpr row table[] = {
-    {2, 2048, 512},  {4, 1600, 1024},  {8, 1300, 1024},    {16, 600, 1024},  {32, 256, 2048},
-    {64, 128, 4096}, {128, 64, 6144},  {256, 32, 8192},    {512, 20, 10240}, {1024, 12, 12000},
+    {2, 400, 512},   {8, 400, 1024},   {16, 128, 4096},    {64, 128, 4096},
+    {128, 64, 6144}, {256, 32, 8192},  {512, 20, 10240},   {1024, 12, 12000},
     {4096, 8, 6000}, {10000, 6, 5000}, {100000, 4, 20000},
 };
 
@@ -90,12 +91,9 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
 
   const row defaults = interpolate(ranks);
   const std::int64_t peers = ranks - 1;
-  // The limit of what demand brings a loan to does not bound the loans with which a small job
-  // starts, unless the user lowered it.
-  const std::int64_t most =
-      set.max_per_peer < overrides{}.max_per_peer ? set.max_per_peer : std::int64_t{counter_max};
-  std::int64_t each = set.credits_per_peer != 0 ? set.credits_per_peer
-                                                : std::min<std::int64_t>(defaults.per_peer, most);
+  std::int64_t each = set.credits_per_peer != 0
+                          ? set.credits_per_peer
+                          : std::min<std::int64_t>(defaults.per_peer, set.max_per_peer);
   if (set.credits_per_peer != 0 && each > set.max_per_peer)
     return clash(
         text("CRED_PER_NODE", each) + " is above " + text("MAX_CRED_PER_NODE", set.max_per_peer),
@@ -113,7 +111,7 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   if (set.receive_bytes != 0) {
     space = set.receive_bytes / unit_bytes;
     if (space < each * peers && set.credits_per_peer == 0)
-      each = std::max<std::int64_t>(peers == 0 ? 0 : space / peers, min_credits);
+      each = std::clamp<std::int64_t>(peers == 0 ? 0 : space / peers, min_credits, each);
     if (space < each * peers)
       return clash(text("AMRECV_SPACE", set.receive_bytes) + " holds " + std::to_string(space) +
                        " credits, but " + text("CRED_PER_NODE", each) + " lends " +
@@ -148,8 +146,7 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   c.me = me;
   c.credits_per_peer = static_cast<std::uint32_t>(each);
   c.bank = static_cast<std::uint32_t>(bank);
-  // Credits that were taken back may be lent again.
-  c.max_per_peer = static_cast<std::uint32_t>(std::max(set.max_per_peer, each));
+  c.max_per_peer = static_cast<std::uint32_t>(set.max_per_peer);
   c.lender_limit = static_cast<std::uint32_t>(set.lender_limit);
   c.revoke_limit = static_cast<std::uint32_t>(set.revoke_limit);
   c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);

@@ -27,7 +27,7 @@ struct config {
   std::uint32_t me = 0;                 ///< own rank; the one field that differs among processes
   std::uint32_t credits_per_peer = 0;   ///< lent to each other process at start
   std::uint32_t bank = 0;               ///< kept for later demand
-  std::uint32_t max_per_peer = 400;     ///< most lent to one peer on demand
+  std::uint32_t max_per_peer = 400;     ///< most lent to one peer, at start and on demand
   std::uint32_t lender_limit = 400;     ///< most lent to one peer within an epoch
   std::uint32_t revoke_limit = 64;      ///< most taken back from one peer within an epoch
   std::uint32_t epoch_requests = 1024;  ///< requests received in an epoch

@@ -6,18 +6,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/clock.hpp"
-#include "lib/conduit/engine.hpp"
-#include "nic/shm/counters.hpp"
 #include "penstock/penstock.hpp"
 #include "test/conduit/job_check.hpp"
+#include "test/conduit/rnr_count.hpp"
 
 using namespace penstock;
+using test::rnr_count, test::sum_of_rnr;
 
 namespace {
 
@@ -43,20 +41,6 @@ struct target {
     note(t, i);
   }
 };
-
-/// Receiver-not-ready events: of this process on the shared-memory device, else of the whole port.
-std::uint64_t rnr_count(const nic::device& d) {
-  if (d.shared_memory) return nic::shm::rnr_received(d.context) + nic::shm::rnr_sent(d.context);
-  std::uint64_t sum = 0;
-  const std::string name = d.name.substr(0, d.name.find(':'));
-  for (const char* counter : {"rcvd_rnr_err", "send_rnr_err"}) {
-    std::ifstream file("/sys/class/infiniband/" + name + "/ports/1/hw_counters/" + counter);
-    std::uint64_t n = 0;
-    JOB_CHECK(file >> n);
-    sum += n;
-  }
-  return sum;
-}
 
 }  // namespace
 
@@ -97,16 +81,7 @@ int main(int argc, char** argv) {
   const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
   for (int i = 0; i < 1000; ++i) (void)ep.poll();
 
-  // The job's sum; on a kernel device each has read the same counters.
-  const std::uint64_t mine = rnr_count(device) - rnr_before;
-  auto all = w->exchange(std::as_bytes(std::span(&mine, 1)));
-  JOB_CHECK(all);
-  std::uint64_t rnr = 0;
-  for (const auto& blob : *all) {
-    std::uint64_t n = 0;
-    std::memcpy(&n, blob.data(), sizeof n);
-    rnr = device.shared_memory ? rnr + n : std::max(rnr, n);
-  }
+  const std::uint64_t rnr = sum_of_rnr(*w, device, rnr_count(device) - rnr_before);
   if (ep.rank() == 0) {
     const auto& shares = here.when_first_was_done;
     const auto least = *std::min_element(shares.begin() + 1, shares.end());

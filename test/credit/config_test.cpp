@@ -56,14 +56,22 @@ TEST_CASE("few processes get hundreds of credits each, many the minimum and a ba
   CHECK(planned(1000000, 0).credits_per_peer == min_credits);
 }
 
-TEST_CASE("a small job starts with more than demand would lend, unless the most was lowered") {
-  CHECK(planned(4, 0).credits_per_peer > 400);
-  CHECK(planned(4, 0).max_per_peer == planned(4, 0).credits_per_peer);
-  CHECK(planned(64, 0).max_per_peer == 400);
+TEST_CASE("the most that may be lent to a peer bounds the whole loan, at start, too") {
+  for (std::uint32_t n = 2; n <= 1024; ++n) {
+    CHECK(planned(n, 0).max_per_peer == 400);
+    CHECK(planned(n, 0).credits_per_peer <= 400);
+  }
   overrides o;
   o.max_per_peer = 100;
   CHECK(planned(4, 0, o).credits_per_peer == 100);
   CHECK(planned(4, 0, o).max_per_peer == 100);
+}
+
+TEST_CASE("from 16 processes on there is a bank for demand, and room above the loan at start") {
+  for (std::uint32_t n = 16; n <= 1024; ++n) {
+    CHECK(planned(n, 0).credits_per_peer <= 128);
+    CHECK(planned(n, 0).bank >= 4096);
+  }
 }
 
 TEST_CASE("up to 64 processes a default receive space fits the usual 8 MB of locked memory") {
