@@ -155,8 +155,8 @@ const setting_row rows[] = {
      "yes lets the lender count what a peer gave back in an epoch, and not ask beyond "
      "REVOKE_LIMIT; no leaves the count, and the answer 0, to the peer."},
     {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
-     "Each process writes credit statistics for pencredit: 0 writes none, 1 writes "
-     "penstock_credits.RANK, and a path is written with .RANK behind it."},
+     "Each process writes credit statistics for pencredit, at the end and on SIGUSR2: 0 writes "
+     "none, 1 writes penstock_credits.RANK, and a path is written with .RANK behind it."},
 
     {"COUNTERS", "", &s::counters, 0, 0, u::none,
      "Each process writes its counters to this file, at the end and on SIGUSR2: 0 writes none, 1 "

@@ -2,6 +2,7 @@
 // handlers. With GASNET_SEGMENT_EVERYTHING there is no segment for a Long to go to: it travels as a
 // Medium of the library's own, whose handler copies the payload to its place and then runs the
 // client's handler.
+#include <gasnet_penstock.h>
 #include <sched.h>
 
 #include <array>
@@ -386,6 +387,16 @@ int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const v
 }
 void GASNETC_(bad_argument_count)(const char* function, int announced, int given) {
   fatal(1, "%s: %d arguments announced, %d given", function, announced, given);
+}
+
+int GASNETC_(expect)(gasnet_node_t node, unsigned int messages, size_t nbytes) {
+  if (!self.attached) return GASNET_ERR_NOT_INIT;
+  const status s = self.engine->expect(node, messages, nbytes);
+  if (s != status::too_long) return answer(s, "gasnet_penstock_expect");
+  // Nobody waits for what a hint names, so the job goes on.
+  log(log_level::warning, "gasnet_penstock_expect: a payload of %zu bytes, and %zu is the most",
+      nbytes, std::size_t{conduit::max_medium});
+  return GASNET_ERR_BAD_ARG;
 }
 
 int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex) {

@@ -18,6 +18,7 @@ file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/lib/gasnet/incl
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_coll.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_vis.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_coll.h
+     ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_penstock.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnetex.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_fwd.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_mk.h)

@@ -3,7 +3,10 @@
 #include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/base/probes.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <utility>
 
@@ -260,16 +263,17 @@ void credit_flow::write_statistics() noexcept {
 }
 
 // The first domain's file is named by the rank alone; those of further domains and endpoints of the
-// process also have a number.
+// process also have a number. A program that reads a file while the job runs sees a whole one.
 void credit_flow::write_files() const noexcept {
   if (settings_.credit_stats == "0") return;
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
     path.append(".").append(std::to_string(rank_));
     if (const unsigned n = first_file_ + i; n != 0) path.append(".").append(std::to_string(n + 1));
-    std::ofstream file(path);
+    const std::string fresh = path + ".new" + std::to_string(::gettid());
+    std::ofstream file(fresh);
     file << credit::snapshot(*domains_[i].ledger);
-    if (!file.flush())
+    if (!file.flush() || std::rename(fresh.c_str(), path.c_str()) != 0)
       log(log_level::warning, "PENSTOCK_CREDIT_STATS: cannot write %s", path.c_str());
   }
 }
