@@ -249,8 +249,8 @@ int main(int argc, char** argv) {
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
   JOB_CHECK(w);
+  party me;  // outlives the endpoint, whose end runs handlers of others' requests
   endpoint ep = test::open_endpoint(*w);
-  party me;
   me.request = ep.add<&party::on_request>(&me);
   me.reply = ep.add<&party::on_reply>(&me);
   if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());
