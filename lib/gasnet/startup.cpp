@@ -85,17 +85,15 @@ bool enter_table(gasnet_handlerentry_t* table, int count) {
 }
 
 constexpr gasnetc_window nowhere{GASNETC_NOWHERE, 0, 0, 0};
+// Pages of it that no node needs are never touched.
+alignas(cache_line) constinit gasnetc_window window_table[GASNETC_MOST_NODES] = {};
 
 void open_windows() {
   const std::uint32_t n = self.engine->size();
-  auto* const w = new (std::align_val_t{cache_line}) gasnetc_window[n];
-  std::fill_n(w, n, nowhere);
   self.parts.resize(n);
-  self.windows = GASNETC_(windows) = w;
-  if (watched()) {  // the clients' code finds no mapping, and calls the library
-    GASNETC_(windows) = new (std::align_val_t{cache_line}) gasnetc_window[n];
-    std::fill_n(GASNETC_(windows), n, nowhere);
-  }
+  // Where calls are counted or drawn, the clients' code finds no mapping, and calls the library.
+  self.windows = watched() ? new (std::align_val_t{cache_line}) gasnetc_window[n] : window_table;
+  std::fill_n(self.windows, n, nowhere);
   if (self.everything)
     // Its own memory needs no mapping.
     open_window(self.engine->rank(), 0, ~std::uintptr_t{0}, 0);
@@ -114,7 +112,7 @@ void open_window(std::uint32_t rank, std::uintptr_t base, std::uintptr_t size,
   // Several threads may come here at once; all store the same values.
   std::atomic_ref(w.here).store(here, std::memory_order_relaxed);
   std::atomic_ref(w.size).store(size, std::memory_order_relaxed);
-  std::atomic_ref(w.words).store(size - sizeof(std::uint64_t), std::memory_order_relaxed);
+  std::atomic_ref(w.words).store(size - sizeof(std::uint64_t) + 1, std::memory_order_relaxed);
   // W1 window  release base  -> W2 (gasnet_reach.h), W3 (transfer.cpp)
   std::atomic_ref(w.base).store(base, std::memory_order_release);
 }
@@ -159,8 +157,7 @@ result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_byt
 }
 
 void turn_off_in_child(void*) noexcept {
-  for (std::uint32_t r = 0; r < GASNETC_(nodes); ++r)
-    std::atomic_ref(self.windows[r].base).store(GASNETC_NOWHERE, std::memory_order_relaxed);
+  std::fill_n(self.windows, GASNETC_(nodes), nowhere);
   exit_news.store(1, std::memory_order_relaxed);
 }
 
@@ -180,7 +177,7 @@ extern "C" {
 GASNETT_IDENT(GASNETC_(config), "$GASNetConfig: (libgasnet) " GASNET_CONFIG_STRING " $");
 
 gasnet_node_t GASNETC_(mynode) = 0, GASNETC_(nodes) = 0;
-struct gasnetc_window* GASNETC_(windows) = nullptr;
+struct gasnetc_window* const GASNETC_(windows) = window_table;
 void (*GASNETC_(attach_hook))(void*, uintptr_t) = nullptr;
 
 int GASNETC_(init)(int*, char***) {
@@ -198,6 +195,9 @@ int GASNETC_(init)(int*, char***) {
     if (!j) return report(j.error());
     self.membership = j->release();
   }
+  if (self.membership->size() > GASNETC_MOST_NODES)
+    return report({"this job has " + std::to_string(self.membership->size()) + " processes", 0,
+                   "gasnet.h and gasnetex.h know " + std::to_string(GASNETC_MOST_NODES)});
   GASNETC_(mynode) = self.membership->rank();
   GASNETC_(nodes) = self.membership->size();
   set_speaker(self.membership->rank() == 0);

@@ -15,16 +15,21 @@
 GASNETT_BEGIN_EXTERNC
 
 /* The part of a node's memory that this process can reach by load and store. Until it is known
- * (mapped on the first access) base is GASNETC_NOWHERE, from where no address is at an offset that
- * the other members allow. base is written last, once; a reader that sees it finds the rest. */
+ * (mapped on the first access) size and words are 0, which allow no offset, and base is
+ * GASNETC_NOWHERE, from where every address is at an offset that is larger than a segment. base is
+ * written last, once; a reader that sees it finds the rest. */
 struct gasnetc_window {
   uintptr_t base; /* in the node's own address space */
   uintptr_t size;
   uintptr_t here;  /* in this one; a number, as with segment everything both start at 0 */
-  uintptr_t words; /* eight bytes may start at up to this offset: size - 8 */
+  uintptr_t words; /* eight bytes may start below this offset: size - 7 */
 };
-#define GASNETC_NOWHERE (~(uintptr_t)0)
-extern struct gasnetc_window* GASNETC_(windows);
+#define GASNETC_NOWHERE ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+#define GASNETC_MOST_NODES 65536
+/* The table has room for the largest job, and is there from the start; where there is no node it
+ * has zeros. Since the pointer never changes, compilers load it once, whatever a put may overwrite.
+ */
+extern struct gasnetc_window* const GASNETC_(windows);
 
 /* The compiler knows the size, and it is one value's. */
 #define GASNETC_IS_VALUE(nbytes) (__builtin_constant_p(nbytes) && (nbytes) <= 8)
@@ -64,7 +69,7 @@ GASNETC_INLINE int gasnetc_find(gasnet_node_t node, const void* addr, size_t nby
   const uintptr_t offset = (uintptr_t)addr - GASNETC_BASE(w);
   __atomic_signal_fence(__ATOMIC_ACQUIRE);
   if (GASNETC_IS_VALUE(nbytes)) {
-    if_pf(offset > GASNETC_BEHIND_BASE(w->words)) return 0;
+    if_pf(offset >= GASNETC_BEHIND_BASE(w->words)) return 0;
   } else {
     const uintptr_t size = GASNETC_BEHIND_BASE(w->size);
     if_pf(offset >= size || nbytes > size - offset) return 0;
