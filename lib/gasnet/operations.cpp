@@ -15,11 +15,37 @@ constexpr unsigned block_operations = 256;
 // By thread number; each entry is written by the thread that has the number.
 std::atomic<thread_operations*> tables[max_threads + 1] = {};
 
+// All blocks of all threads, for clients compiled with GASNET_DEBUG: nothing else is an event.
+struct operation_block {
+  operation_block* next = nullptr;
+  operation at[block_operations];
+};
+std::atomic<operation_block*> blocks = nullptr;
+
+bool is_operation(const operation* op) noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(op);
+  // B2 look  acquire blocks  <- B1
+  for (const operation_block* b = blocks.load(std::memory_order_acquire); b != nullptr;
+       b = b->next) {
+    const std::uintptr_t offset = place - reinterpret_cast<std::uintptr_t>(&b->at[0]);
+    if (offset < sizeof b->at) return offset % sizeof(operation) == 0;
+  }
+  return false;
+}
+
+[[noreturn]] void no_event(gex_Event_t e, const char* call) {
+  if (e == GEX_EVENT_NO_OP) fatal(1, "%s: GEX_EVENT_NO_OP stands for no operation", call);
+  fatal(1, "%s: %p is no event", call, static_cast<void*>(e));
+}
+
 // The operation of an event that may be synchronized; ends the job where it sees that it is not.
+// Small numbers are no events; whether another one is costs a search, in checked programs only.
 operation& checked(gex_Event_t e, const char* call) {
+  constexpr std::uintptr_t least = 65536;
   operation* const op = operation_of(e);
-  if (op == nullptr) [[unlikely]]
-    fatal(1, "%s: GEX_EVENT_NO_OP stands for no operation", call);
+  if (reinterpret_cast<std::uintptr_t>(op) < least || (self.checked && !is_operation(op)))
+      [[unlikely]]
+    no_event(e, call);
   // relaxed: only a wrong program sees anything but what it holds
   const bool free = op->holders.load(std::memory_order_relaxed) == 0;
   if (free || event_of(*op, leaf_of(e)) != e) [[unlikely]]
@@ -141,11 +167,16 @@ void thread_operations::refill() noexcept {
   free_ = returned_.exchange(nullptr, std::memory_order_acquire);
   if (free_ != nullptr) return;
   // The block is never freed: see the head of operations.hpp.
-  auto* const block = or_out_of_memory(new (std::nothrow) operation[block_operations]);
-  for (unsigned i = 0; i < block_operations; ++i) {
-    block[i].owner = tag_;
-    block[i].next_free = free_;
-    free_ = &block[i];
+  auto* const block = or_out_of_memory(new (std::nothrow) operation_block);
+  for (operation& op : block->at) {
+    op.owner = tag_;
+    op.next_free = free_;
+    free_ = &op;
+  }
+  block->next = blocks.load(std::memory_order_relaxed);
+  // B1 block  release blocks  -> B2: its place in the list
+  while (!blocks.compare_exchange_weak(block->next, block, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
   }
 }
 

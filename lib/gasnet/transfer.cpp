@@ -220,7 +220,6 @@ void GASNETC_(memset_nbi)(gasnet_node_t node, void* dest, int val, size_t nbytes
 gasnet_handle_t GASNETC_(get_value)(gasnet_node_t node, const void* src, size_t nbytes) {
   operation& op = my_operations().take();
   op.value = 0;
-  if (nbytes > sizeof op.value) penstock::fatal(1, "gasnet_get_nb_val: %zu bytes", nbytes);
   void* const to = GASNETC_LOW_BYTES(op.value, nbytes);
   if (!get_near(to, node, src, nbytes)) get_far(to, node, src, nbytes, op.pending);
   return event_of(op);
@@ -236,6 +235,9 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
     gasnetc_locally_complete(lc_opt);
     return GEX_EVENT_INVALID;
   }
+  if (lc_opt == nullptr || lc_opt == GEX_EVENT_GROUP)
+    GASNETC_(mistake)
+    (gasnetc_bad_lc_opt, "gex_RMA_PutNB", node, reinterpret_cast<std::uintptr_t>(lc_opt));
   const bool wants_event =
       reinterpret_cast<std::uintptr_t>(lc_opt) > reinterpret_cast<std::uintptr_t>(GEX_EVENT_GROUP);
   operation& op = my_operations().take();

@@ -55,12 +55,45 @@ static void passed_nothing(const char* mistake) {
     (void)gex_VIS_StridedGetBlocking(tm, members, NULL, 1, area[1], NULL, 8, count, 1, 0);
 }
 
+/* What the client's own code would do by itself, in functions that are inlined. */
+static void inlined_wrongly(const char* mistake) {
+  uint64_t word = 1, fetched = 0;
+  gex_Event_t done = GEX_EVENT_INVALID;
+  const gex_AD_t none = GEX_AD_INVALID;
+  if (strcmp(mistake, "domain") == 0)
+    (void)gex_AD_OpNB_U64(none, &fetched, 1, area[1], GEX_OP_FADD, 1, 0, 0);
+  if (strcmp(mistake, "domain_float") == 0)
+    (void)gex_AD_OpNBI_DBL(none, NULL, 1, area[1], GEX_OP_ADD, 1, 0, 0);
+  if (strcmp(mistake, "domain_query") == 0) (void)gex_AD_QueryTM(none);
+  if (strcmp(mistake, "value") == 0) (void)gex_RMA_GetBlockingVal(tm, 1, area[1], nodes + 7, 0);
+  if (strcmp(mistake, "value_put") == 0) (void)gex_RMA_PutNBVal(tm, 1, area[1], word, nodes - 2, 0);
+  if (strcmp(mistake, "value_gasnet") == 0) gasnet_put_nbi_val(1, area[1], word, 16);
+  if (strcmp(mistake, "beyond") == 0) (void)gex_TM_TranslateRankToJobrank(tm, nodes);
+  if (strcmp(mistake, "beyond_endpoint") == 0) (void)gex_TM_TranslateRankToEP(tm, nodes, 0);
+  if (strcmp(mistake, "beyond_pair") == 0)
+    (void)gex_RMA_PutBlocking(gex_TM_Pair(ep, 0), nodes, area[1], &word, 8, 0);
+  if (strcmp(mistake, "no_team") == 0)
+    (void)gex_RMA_PutNBI(GEX_TM_INVALID, 1, area[1], &word, 8, GEX_EVENT_DEFER, 0);
+  if (strcmp(mistake, "lc_group") == 0)
+    (void)gex_RMA_PutNB(tm, 1, area[1], &word, 8, GEX_EVENT_GROUP, 0);
+  if (strcmp(mistake, "lc_place") == 0) (void)gex_RMA_PutNBI(tm, 1, area[1], &word, 8, &done, 0);
+  if (strcmp(mistake, "lc_defer") == 0)
+    (void)gex_AM_RequestMedium1(tm, 1, 130, &word, 8, GEX_EVENT_DEFER, 0, 1);
+  if (strcmp(mistake, "lc_null") == 0)
+    (void)gex_AM_PrepareRequestMedium(tm, 1, &word, 8, 8, NULL, 0, 1);
+  if (strcmp(mistake, "number") == 0) gex_Event_Wait((gex_Event_t)(uintptr_t)4096);
+}
+
 int main(int argc, char** argv) {
   gex_AM_Entry_t table[] = {
       {130, HANDLER(&ping), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "ping"},
       {131, HANDLER(&pong), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0, NULL, "pong"},
   };
   const char* const mistake = argc > 1 ? argv[1] : "";
+  if (strcmp(mistake, "early") == 0) {
+    uint64_t word = 0;
+    (void)gex_RMA_GetNB(tm, &word, 1, &word, 8, 0);
+  }
   join_job("mistakes", 0);
   MUST(gex_EP_RegisterHandlers(ep, table, 2));
   make_segments();
@@ -70,10 +103,15 @@ int main(int argc, char** argv) {
     sent_wrongly(mistake);
     prepared_wrongly(mistake);
     passed_nothing(mistake);
+    inlined_wrongly(mistake);
     if (strcmp(mistake, "team") == 0) (void)gex_TM_QuerySize(GEX_TM_INVALID);
     if (strcmp(mistake, "pair") == 0) (void)gex_TM_QueryRank(gex_TM_Pair(ep, 0));
     if (strcmp(mistake, "far") == 0)
       gex_RMA_PutBlocking(tm, 1, area[1] + segment_bytes - 7, &word, 8, 0);
+#if GASNET_DEBUG
+    /* The place of an event is no event. */
+    if (strcmp(mistake, "place") == 0) gex_Event_Wait((gex_Event_t)(void*)&ad);
+#endif
     if (strcmp(mistake, "noop") == 0) gex_Event_Wait(GEX_EVENT_NO_OP);
     if (strcmp(mistake, "event") == 0) {
       const gex_Event_t ev =

@@ -67,7 +67,7 @@ op_counter& implicit(gex_OP_t op) noexcept {
 // never change the same word.
 bool all_near(gex_TM_t tm, gex_Rank_t size) noexcept {
   for (gex_Rank_t r = 0; r < size; ++r)
-    if (!self.engine->maps(jobrank_of(tm, r))) return false;
+    if (!self.engine->maps(jobrank_of(tm, r, "gex_AD_Create"))) return false;
   return true;
 }
 
@@ -107,8 +107,9 @@ gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
                             gex_DT_t dt, gex_OP_t op, uint64_t op1, uint64_t op2,
                             gex_Flags_t flags) {
   const char* const call = form == 1 ? "gex_AD_OpNB" : "gex_AD_OpNBI";
+  if (ad == GEX_AD_INVALID) GASNETC_(mistake)(gasnetc_no_domain, call, tgt, 0);
   const gex_Rank_t to =
-      (flags & GEX_FLAG_RANK_IS_JOBRANK) != 0 ? tgt : jobrank_of(ad->gasnetc_tm, tgt);
+      (flags & GEX_FLAG_RANK_IS_JOBRANK) != 0 ? tgt : jobrank_of(ad->gasnetc_tm, tgt, call);
   if (const char* const why = wrong_with(*ad, dt, op))
     fatal(1, "%s to rank %u: operation %#x on type %#x: %s", call, to, op, dt, why);
   detail::atomic_call c;

@@ -52,6 +52,14 @@ const neighbours& in_neighbourhood() {
   return self.engine != nullptr && self.engine->shares_memory() ? near : alone;
 }
 
+// Other threads may still use it while exit() runs.
+union immortal_team {
+  gasnetc_tm team;
+  immortal_team() : team() {}
+  ~immortal_team() {}
+};
+immortal_team all;
+
 }  // namespace
 
 ex_objects& objects() noexcept {
@@ -63,9 +71,8 @@ void describe_objects(const char* name, gex_Flags_t flags) {
   ex_objects& o = objects();
   o.client.name = name != nullptr ? name : "GASNET1";
   o.client.flags = flags;
-  o.world.rank = GASNETC_(mynode);
-  o.world.size = GASNETC_(nodes);
-  GASNETC_(world) = &o.world;
+  GASNETC_(world)->rank = GASNETC_(mynode);
+  GASNETC_(world)->size = GASNETC_(nodes);
   if (!self.attached || self.everything) return;
   const auto part = client_segment(GASNETC_(mynode));
   if (part.empty()) return;
@@ -92,19 +99,20 @@ using namespace penstock::gasnet;
 
 extern "C" {
 
-gex_TM_t GASNETC_(world) = nullptr;
+gex_TM_t const GASNETC_(world) = &all.team;
 int GASNETC_(verbose_errors) = 1;
 
 int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p, const char* name,
-                          int* argc, char*** argv, gex_Flags_t flags, int everything) {
+                          int* argc, char*** argv, gex_Flags_t flags, int how) {
   if (name == nullptr || *name == '\0')
     return refused(GASNET_ERR_BAD_ARG, "gex_Client_Init: a client has a name");
   if ((flags & ~(GEX_FLAG_USES_GASNET1 | GEX_FLAG_DEFER_THREADS)) != 0)
     return refused(GASNET_ERR_BAD_ARG, "gex_Client_Init: unknown flags %#x", flags);
   if (self.membership != nullptr)
     return refused(GASNET_ERR_NOT_INIT, "gex_Client_Init: this process has joined its job before");
+  self.checked = (how & GASNETC_CHECKS) != 0;
   if (const int rc = GASNETC_(init)(argc, argv); rc != GASNET_OK) return rc;
-  self.everything = everything != 0;
+  self.everything = (how & ~GASNETC_CHECKS) != 0;
   // Messages and collectives may be used before there is a segment, so the engine starts now.
   self.reserve = self.everything ? 0 : self.local_max;
   if (auto r = start_engine(0, self.reserve); !r) {
@@ -119,10 +127,10 @@ int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p
 void GASNETC_(query_objects)(gex_Client_t* client, gex_EP_t* ep, gex_TM_t* tm,
                              gex_Segment_t* segment) {
   ex_objects& o = objects();
-  const bool begun = GASNETC_(world) != nullptr;
+  const bool begun = is_begun();
   if (client != nullptr) *client = begun ? &o.client : GEX_CLIENT_INVALID;
   if (ep != nullptr) *ep = begun ? &o.ep : GEX_EP_INVALID;
-  if (tm != nullptr) *tm = GASNETC_(world);
+  if (tm != nullptr) *tm = begun ? GASNETC_(world) : GEX_TM_INVALID;
   if (segment != nullptr) *segment = o.ep.segment;
 }
 

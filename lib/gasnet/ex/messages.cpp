@@ -24,6 +24,12 @@ int ex_replied_slow(status s, gex_Token_t token, const char* call) {
 
 namespace {
 
+// Local completion of a message, whose payload has been copied when the call returns.
+void complete_locally(gex_Event_t* lc_opt, const char* call, gex_Rank_t to, bool request) {
+  gasnetc_locally_complete(lc_opt);
+  check_lc_opt(lc_opt, call, to, request);
+}
+
 conduit::token_state& token_of(gex_Token_t token, const char* call) {
   if (token == nullptr) [[unlikely]]
     fatal(1, "%s: no token", call);
@@ -41,7 +47,7 @@ extern "C" {
 
 int GASNETC_(ex_request_short)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
                                gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
-  const gex_Rank_t dest = jobrank_of(tm, rank);
+  const gex_Rank_t dest = jobrank_of(tm, rank, "gex_AM_RequestShort");
   if (flags == 0 && self.attached) [[likely]] {
     const status s =
         self.engine->request_short(dest, handler, reinterpret_cast<const std::uint32_t*>(args), n);
@@ -54,9 +60,8 @@ int GASNETC_(ex_request_short)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t hand
 int GASNETC_(ex_request_medium)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
                                 const void* source, size_t nbytes, gex_Event_t* lc_opt,
                                 gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
-  const gex_Rank_t dest = jobrank_of(tm, rank);
-  // The payload has been copied when the message is sent.
-  gasnetc_locally_complete(lc_opt);
+  const gex_Rank_t dest = jobrank_of(tm, rank, "gex_AM_RequestMedium");
+  complete_locally(lc_opt, "gex_AM_RequestMedium", rank, true);
   if (flags == 0 && self.attached) [[likely]] {
     const status s = self.engine->request_medium(
         dest, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
@@ -71,8 +76,8 @@ int GASNETC_(ex_request_long)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handl
                               gex_Event_t* lc_opt, gex_Flags_t flags, unsigned n,
                               const gex_AM_Arg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
-  gasnetc_locally_complete(lc_opt);
-  return ex_send(jobrank_of(tm, rank), m, flags, "gex_AM_RequestLong");
+  complete_locally(lc_opt, "gex_AM_RequestLong", rank, true);
+  return ex_send(jobrank_of(tm, rank, "gex_AM_RequestLong"), m, flags, "gex_AM_RequestLong");
 }
 
 int GASNETC_(ex_reply_short)(gex_Token_t token, gex_AM_Index_t handler, gex_Flags_t, unsigned n,
@@ -85,10 +90,10 @@ int GASNETC_(ex_reply_short)(gex_Token_t token, gex_AM_Index_t handler, gex_Flag
 int GASNETC_(ex_reply_medium)(gex_Token_t token, gex_AM_Index_t handler, const void* source,
                               size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t, unsigned n,
                               const gex_AM_Arg_t* args) {
-  gasnetc_locally_complete(lc_opt);
-  const status s = conduit::engine::reply_medium(token_of(token, "gex_AM_ReplyMedium"), handler,
-                                                 reinterpret_cast<const std::uint32_t*>(args), n,
-                                                 source, nbytes);
+  conduit::token_state& t = token_of(token, "gex_AM_ReplyMedium");
+  complete_locally(lc_opt, "gex_AM_ReplyMedium", t.source(), false);
+  const status s = conduit::engine::reply_medium(
+      t, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
   return ex_replied(s, token, "gex_AM_ReplyMedium");
 }
 
@@ -96,8 +101,8 @@ int GASNETC_(ex_reply_long)(gex_Token_t token, gex_AM_Index_t handler, const voi
                             size_t nbytes, void* dest_addr, gex_Event_t* lc_opt, gex_Flags_t,
                             unsigned n, const gex_AM_Arg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
-  gasnetc_locally_complete(lc_opt);
-  (void)token_of(token, "gex_AM_ReplyLong");
+  const conduit::token_state& t = token_of(token, "gex_AM_ReplyLong");
+  complete_locally(lc_opt, "gex_AM_ReplyLong", t.source(), false);
   return ex_replied(send_reply(token, m), token, "gex_AM_ReplyLong");
 }
 

@@ -59,6 +59,7 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
           d.dest, w.least, w.most, w.numargs, limit);
   if (own && w.lc_opt != nullptr)
     fatal(1, "%s to rank %u: lc_opt without a buffer of the client's", call, d.dest);
+  if (!own) check_lc_opt(w.lc_opt, call, d.dest, (kind & reply_kind) == 0);
   // A Long to memory outside the segment travels as a Medium, so it is not written in place.
   const bool in_place = own && (kind & reply_kind) == 0 && self.attached &&
                         ((kind & long_kind) == 0 || !self.everything);
@@ -110,7 +111,7 @@ gex_AM_SrcDesc_t GASNETC_(prepare_request)(gex_TM_t tm, gex_Rank_t rank, int is_
   if (d.in_use)
     fatal(1, "%s to rank %u: what was prepared before is not committed", prepare_names[is_long],
           rank);
-  d.dest = jobrank_of(tm, rank);
+  d.dest = jobrank_of(tm, rank, prepare_names[is_long]);
   if (d.dest >= GASNETC_(nodes))
     fatal(1, "%s: rank %u of %u", prepare_names[is_long], d.dest, GASNETC_(nodes));
   return prepare(d, is_long, {client_buf, least, most, dest_addr, lc_opt, numargs});
@@ -122,6 +123,7 @@ gex_AM_SrcDesc_t GASNETC_(prepare_reply)(gex_Token_t token, int is_long, const v
   descriptor& d = mine(reply_kind);
   // A handler that has ended without a Commit has given up what it had prepared.
   d.in_use = false;
+  if (token == nullptr) fatal(1, "%s: no token", prepare_names[reply_kind | is_long]);
   d.token = token;
   d.dest = state_of(token).source();
   return prepare(d, reply_kind | is_long, {client_buf, least, most, dest_addr, lc_opt, numargs});

@@ -49,11 +49,10 @@ struct gasnetc_tm {
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-/// This process's client, endpoint and team of all: never destroyed.
+/// This process's client and endpoint: never destroyed, like the team of all (GASNETC_(world)).
 struct ex_objects {
   gasnetc_client client;
   gasnetc_ep ep;
-  gasnetc_tm world;
   gasnetc_segment attached;
 };
 ex_objects& objects() noexcept;
@@ -81,13 +80,15 @@ T& checked_object(T* object, const char* call) {
 gasnetc_tm& checked_team(gex_TM_t tm, const char* call);
 /// The object that carries out the collectives of such a team.
 coll::team& collective_of(gex_TM_t tm, const char* call);
+/// True if there is a job, and thus a team of all.
+inline bool is_begun() noexcept { return GASNETC_(world)->size != 0; }
 /// True if gex_TM_Pair() has made tm.
 inline bool is_pair(gex_TM_t tm) noexcept {
   return (reinterpret_cast<std::uintptr_t>(tm) & 1) != 0;
 }
 /// The job rank of a team's member.
-inline gex_Rank_t jobrank_of(gex_TM_t tm, gex_Rank_t rank) noexcept {
-  return gasnetc_jobrank(tm, rank);
+inline gex_Rank_t jobrank_of(gex_TM_t tm, gex_Rank_t rank, const char* call) noexcept {
+  return gasnetc_jobrank(tm, rank, call);
 }
 
 /// For a call that returns an error: logs the reason, unless the client has turned such lines off,

@@ -111,7 +111,7 @@ extern "C" {
 
 int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t size) {
   ex_objects& o = objects();
-  if (tm != &o.world || !self.attached)
+  if (tm != GASNETC_(world) || !self.attached)
     return refused(GASNET_ERR_BAD_ARG, "gex_Segment_Attach: not the team of all processes");
   if (self.everything) {
     if (segment_p != nullptr) *segment_p = GEX_SEGMENT_INVALID;
@@ -234,7 +234,7 @@ int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t f
 
 int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void** localaddr,
                             uintptr_t* size, gex_Flags_t flags) {
-  const gex_Rank_t node = jobrank_of(tm, rank);
+  const gex_Rank_t node = jobrank_of(tm, rank, "gex_EP_QueryBoundSegmentNB");
   if (node >= GASNETC_(nodes))
     fatal(1, "gex_EP_QueryBoundSegmentNB: rank %u of %u", node, GASNETC_(nodes));
   // This process's own segment is known as soon as it is bound.

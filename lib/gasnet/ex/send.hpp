@@ -15,6 +15,14 @@ inline constexpr std::size_t largest_own_buffer = std::size_t{64} << 10;
 int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call);
 [[noreturn]] int ex_replied_slow(status s, gex_Token_t token, const char* call);
 
+/// Ends the job for an lc_opt that a message does not take: it takes NOW, the place of an event,
+/// and in requests GROUP.
+inline void check_lc_opt(const gex_Event_t* lc_opt, const char* call, gex_Rank_t to, bool request) {
+  if (lc_opt == nullptr || lc_opt == GEX_EVENT_DEFER || (lc_opt == GEX_EVENT_GROUP && !request))
+      [[unlikely]]
+    GASNETC_(mistake)(gasnetc_bad_lc_opt, call, to, reinterpret_cast<std::uintptr_t>(lc_opt));
+}
+
 /// The return value of a request that ended with status s.
 inline int ex_sent(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call) {
   if (s == status::ok && dest != GASNETC_(mynode)) [[likely]]

@@ -54,15 +54,19 @@ using namespace penstock::gasnet;
 
 extern "C" {
 
-gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank) {
+gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank, const char* call) {
+  if (!is_begun())
+    fatal(1, "%s to rank %u: neither gasnet_attach nor gex_Client_Init was called", call, rank);
+  if (tm == GEX_TM_INVALID) fatal(1, "%s to rank %u: GEX_TM_INVALID is no team", call, rank);
   if (is_pair(tm)) {
     if (const auto index = reinterpret_cast<std::uintptr_t>(tm) >> 1; index != 0)
-      fatal(1, "a call to endpoint %zu of rank %u: each process has one, of index 0",
-            static_cast<std::size_t>(index), rank);
+      fatal(1, "%s to rank %u: endpoint %zu, and each process has one, of index 0", call, rank,
+            static_cast<std::size_t>(index));
+    if (rank >= GASNETC_(nodes)) fatal(1, "%s: rank %u of %u", call, rank, GASNETC_(nodes));
     return rank;
   }
-  const gasnetc_tm& t = checked_team(tm, "a call with a team");
-  if (rank >= t.size) fatal(1, "a call to rank %u of a team of %u", rank, t.size);
+  const gasnetc_tm& t = *tm;
+  if (rank >= t.size) fatal(1, "%s: rank %u of a team of %u", call, rank, t.size);
   return t.members.empty() ? rank : t.members[rank];
 }
 
@@ -113,7 +117,7 @@ size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t pa
     const gex_Rank_t most = by_job ? GASNETC_(nodes) : checked_team(parent, "gex_TM_Create").size;
     if (members[i].gex_rank >= most)
       fatal(1, "gex_TM_Create: member %zu is rank %u of %u", i, members[i].gex_rank, most);
-    return by_job ? members[i].gex_rank : jobrank_of(parent, members[i].gex_rank);
+    return by_job ? members[i].gex_rank : jobrank_of(parent, members[i].gex_rank, "gex_TM_Create");
   };
   if (member_count != 0 && members == nullptr)
     fatal(1, "gex_TM_Create: %zu members without a list", member_count);

@@ -44,30 +44,32 @@ gex_Event_t GASNETC_(ex_put_vector)(int form, gex_TM_t tm, gex_Rank_t rank, size
                                     gex_Memvec_t const dst[], size_t srccount,
                                     gex_Memvec_t const src[]) {
   return vis::run_form(form, vector_put, true, [&](const char* call, op_counter& c) {
-    vis::put_vector(call, jobrank_of(tm, rank), dstcount, pieces_of(dst), srccount, pieces_of(src),
-                    c);
+    vis::put_vector(call, jobrank_of(tm, rank, call), dstcount, pieces_of(dst), srccount,
+                    pieces_of(src), c);
   });
 }
 gex_Event_t GASNETC_(ex_get_vector)(int form, gex_TM_t tm, size_t dstcount,
                                     gex_Memvec_t const dst[], gex_Rank_t rank, size_t srccount,
                                     gex_Memvec_t const src[]) {
   return vis::run_form(form, vector_get, false, [&](const char* call, op_counter& c) {
-    vis::get_vector(call, dstcount, pieces_of(dst), jobrank_of(tm, rank), srccount, pieces_of(src),
-                    c);
+    vis::get_vector(call, dstcount, pieces_of(dst), jobrank_of(tm, rank, call), srccount,
+                    pieces_of(src), c);
   });
 }
 gex_Event_t GASNETC_(ex_put_indexed)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
                                      void* const dst[], size_t dstlen, size_t srccount,
                                      void* const src[], size_t srclen) {
   return vis::run_form(form, indexed_put, true, [&](const char* call, op_counter& c) {
-    vis::put_indexed(call, jobrank_of(tm, rank), dstcount, dst, dstlen, srccount, src, srclen, c);
+    vis::put_indexed(call, jobrank_of(tm, rank, call), dstcount, dst, dstlen, srccount, src, srclen,
+                     c);
   });
 }
 gex_Event_t GASNETC_(ex_get_indexed)(int form, gex_TM_t tm, size_t dstcount, void* const dst[],
                                      size_t dstlen, gex_Rank_t rank, size_t srccount,
                                      void* const src[], size_t srclen) {
   return vis::run_form(form, indexed_get, false, [&](const char* call, op_counter& c) {
-    vis::get_indexed(call, dstcount, dst, dstlen, jobrank_of(tm, rank), srccount, src, srclen, c);
+    vis::get_indexed(call, dstcount, dst, dstlen, jobrank_of(tm, rank, call), srccount, src, srclen,
+                     c);
   });
 }
 gex_Event_t GASNETC_(ex_put_strided)(int form, gex_TM_t tm, gex_Rank_t rank, void* dstaddr,
@@ -76,8 +78,8 @@ gex_Event_t GASNETC_(ex_put_strided)(int form, gex_TM_t tm, gex_Rank_t rank, voi
                                      const size_t count[], size_t levels) {
   if (of_nothing(elemsz, count, levels)) return GEX_EVENT_INVALID;
   return vis::run_form(form, strided_put, true, [&](const char* call, op_counter& c) {
-    vis::put_strided(call, jobrank_of(tm, rank), dstaddr, dststrides, srcaddr, srcstrides, elemsz,
-                     count, levels, c);
+    vis::put_strided(call, jobrank_of(tm, rank, call), dstaddr, dststrides, srcaddr, srcstrides,
+                     elemsz, count, levels, c);
   });
 }
 gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr,
@@ -86,8 +88,8 @@ gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr,
                                      const size_t count[], size_t levels) {
   if (of_nothing(elemsz, count, levels)) return GEX_EVENT_INVALID;
   return vis::run_form(form, strided_get, false, [&](const char* call, op_counter& c) {
-    vis::get_strided(call, dstaddr, dststrides, jobrank_of(tm, rank), srcaddr, srcstrides, elemsz,
-                     count, levels, c);
+    vis::get_strided(call, dstaddr, dststrides, jobrank_of(tm, rank, call), srcaddr, srcstrides,
+                     elemsz, count, levels, c);
   });
 }
 

@@ -67,6 +67,11 @@ extern int GASNETC_(init_checked)(int* argc, char*** argv);
  * GASNET_DEBUG call it before each one, since copies to mapped memory do not come to the library.
  */
 extern void GASNETC_(check_transfer)(gasnet_node_t node, const void* addr, size_t nbytes);
+/* Ends the job for a mistake that the client's own code has seen, where a library's function is
+ * inlined. number: the bytes of a value, or the number that was passed as lc_opt. */
+enum gasnetc_mistake { gasnetc_no_domain, gasnetc_value_bytes, gasnetc_bad_lc_opt };
+extern void GASNETC_(mistake)(enum gasnetc_mistake what, const char* call, gasnet_node_t rank,
+                              uintptr_t number) GASNETT_NORETURN;
 extern int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t segsize,
                             uintptr_t minheapoffset, int everything);
 extern void GASNETC_(exit)(int exitcode) GASNETT_NORETURN;

@@ -9,11 +9,12 @@
 GASNETT_BEGIN_EXTERNC
 
 /* ---- what the library of this mode defines ---- */
-/* The team of all processes, whose ranks are the job's. */
-extern gex_TM_t GASNETC_(world);
+/* The team of all processes, whose ranks are the job's. It is there from the start, though clients
+ * learn of it by gex_Client_Init, and never moves. */
+extern gex_TM_t const GASNETC_(world);
 extern int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p,
                                  const char* name, int* argc, char*** argv, gex_Flags_t flags,
-                                 int everything);
+                                 int how); /* GASNETC_EVERYTHING | GASNETC_CHECKED */
 extern int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t size);
 extern int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client,
                                     gex_Addr_t address, uintptr_t length, gex_MK_t kind,
@@ -50,8 +51,8 @@ extern size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_
                                        gex_EP_Location_t* members, size_t member_count,
                                        gex_Addr_t* scratch, size_t scratch_size, gex_Flags_t flags);
 extern int GASNETC_(ex_team_destroy)(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flags_t flags);
-/* For teams other than the team of all, and for pairs. */
-extern gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank);
+/* Also for pairs. Ends the job where there is no such rank, with a line that names the call. */
+extern gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank, const char* call);
 extern gex_Rank_t GASNETC_(rank_of_jobrank)(gex_TM_t tm, gex_Rank_t jobrank);
 extern gex_Rank_t GASNETC_(ex_team_rank)(gex_TM_t tm);
 extern gex_Rank_t GASNETC_(ex_team_size)(gex_TM_t tm);
@@ -66,16 +67,24 @@ extern int GASNETC_(hidden_concurrency)(void);
 extern int GASNETC_(progress_threads)(gex_Client_t client, unsigned int* count,
                                       const gex_ProgressThreadInfo_t** info, gex_Flags_t flags);
 
-/* The rank in the job of a rank in a team. */
-GASNETC_INLINE gex_Rank_t gasnetc_jobrank(gex_TM_t tm, gex_Rank_t rank) {
-  return GASNETT_PREDICT_TRUE(tm == GASNETC_(world)) ? rank : GASNETC_(jobrank)(tm, rank);
+/* The rank in the job of a rank in a team. In the team of all a rank beyond it is returned as it
+ * is: what is done with it then complains. */
+GASNETC_INLINE gex_Rank_t gasnetc_jobrank(gex_TM_t tm, gex_Rank_t rank, const char* call) {
+  return GASNETT_PREDICT_TRUE(tm == GASNETC_(world)) ? rank : GASNETC_(jobrank)(tm, rank, call);
+}
+/* The same, checked in every team. */
+GASNETC_INLINE gex_Rank_t gasnetc_checked_jobrank(gex_TM_t tm, gex_Rank_t rank, const char* call) {
+  return GASNETT_PREDICT_TRUE(tm == GASNETC_(world) && rank < GASNETC_(nodes))
+             ? rank
+             : GASNETC_(jobrank)(tm, rank, call);
 }
 
 /* ---- clients. gex_Client_Init is collective over the job and is called once; when it returns, all
  * processes have called it ---- */
 GASNETC_INLINE int gex_Client_Init(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p,
                                    const char* name, int* argc, char*** argv, gex_Flags_t flags) {
-  return GASNETC_(client_init)(client_p, ep_p, tm_p, name, argc, argv, flags, GASNETC_EVERYTHING);
+  return GASNETC_(client_init)(client_p, ep_p, tm_p, name, argc, argv, flags,
+                               GASNETC_EVERYTHING | GASNETC_CHECKED);
 }
 GASNETC_INLINE gex_Flags_t gex_Client_QueryFlags(gex_Client_t client) {
   return GASNETC_(client_flags)(client);
@@ -189,7 +198,7 @@ GASNETC_INLINE void gex_TM_SetCData(gex_TM_t tm, const void* val) {
 }
 GASNETC_INLINE void* gex_TM_QueryCData(gex_TM_t tm) { return (void*)*GASNETC_(ex_team_data)(tm); }
 GASNETC_INLINE gex_Rank_t gex_TM_TranslateRankToJobrank(gex_TM_t tm, gex_Rank_t rank) {
-  return gasnetc_jobrank(tm, rank);
+  return gasnetc_checked_jobrank(tm, rank, "gex_TM_TranslateRankToJobrank");
 }
 GASNETC_INLINE gex_Rank_t gex_TM_TranslateJobrankToRank(gex_TM_t tm, gex_Rank_t jobrank) {
   return GASNETC_(rank_of_jobrank)(tm, jobrank);
@@ -198,7 +207,7 @@ GASNETC_INLINE gex_EP_Location_t gex_TM_TranslateRankToEP(gex_TM_t tm, gex_Rank_
                                                           gex_Flags_t flags) {
   gex_EP_Location_t at;
   (void)flags;
-  at.gex_rank = gasnetc_jobrank(tm, rank);
+  at.gex_rank = gasnetc_checked_jobrank(tm, rank, "gex_TM_TranslateRankToEP");
   at.gex_ep_index = 0;
   return at;
 }

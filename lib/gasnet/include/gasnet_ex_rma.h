@@ -28,6 +28,14 @@ extern gex_Event_t GASNETC_(ex_end_region)(void);
 GASNETC_INLINE void gasnetc_locally_complete(gex_Event_t* lc_opt) {
   if ((uintptr_t)lc_opt > (uintptr_t)GEX_EVENT_GROUP) *lc_opt = GEX_EVENT_INVALID;
 }
+/* The same for a put with an event, which takes NOW, DEFER, and places of events. */
+GASNETC_INLINE void gasnetc_put_locally_complete(gex_Event_t* lc_opt, gex_Rank_t rank) {
+  if ((uintptr_t)lc_opt > (uintptr_t)GEX_EVENT_GROUP)
+    *lc_opt = GEX_EVENT_INVALID;
+  else
+    if_pf(lc_opt != GEX_EVENT_NOW && lc_opt != GEX_EVENT_DEFER)
+        GASNETC_(mistake)(gasnetc_bad_lc_opt, "gex_RMA_PutNB", rank, (uintptr_t)lc_opt);
+}
 
 /* ---- GEX_FLAG_IMMEDIATE: where a copy does not do, the library is asked first whether there is
  * room. If there is none nothing is started, and the call says so: GASNET_ERR_NOT_READY, or
@@ -39,7 +47,7 @@ extern int GASNETC_(may_start)(gex_Rank_t node);
 /* ---- blocking. They return 0 but for that ---- */
 GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                        size_t nbytes, gex_Flags_t flags) {
-  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_PutBlocking");
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
   gasnetc_put_far(node, dest, src, nbytes);
@@ -47,7 +55,7 @@ GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest,
 }
 GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                        size_t nbytes, gex_Flags_t flags) {
-  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetBlocking");
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
   gasnetc_get_far(dest, node, src, nbytes);
@@ -57,31 +65,33 @@ GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank,
 GASNETC_INLINE gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* src,
                                                       size_t nbytes, gex_Flags_t flags) {
   (void)flags;
-  return gasnet_get_val(gasnetc_jobrank(tm, rank), src, nbytes);
+  gasnetc_check_value("gex_RMA_GetBlockingVal", rank, nbytes);
+  return gasnet_get_val(gasnetc_jobrank(tm, rank, "gex_RMA_GetBlockingVal"), src, nbytes);
 }
 GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                           gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
+  gasnetc_check_value("gex_RMA_PutBlockingVal", rank, nbytes);
   return gex_RMA_PutBlocking(tm, rank, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes, flags);
 }
 
 /* ---- explicit events ---- */
 GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                          size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
-  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_PutNB");
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) {
-    gasnetc_locally_complete(lc_opt);
+    gasnetc_put_locally_complete(lc_opt, rank);
     return GEX_EVENT_INVALID;
   }
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
   if (GASNETC_IS_VALUE(nbytes)) {
-    gasnetc_locally_complete(lc_opt);
+    gasnetc_put_locally_complete(lc_opt, rank);
     return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   }
   return GASNETC_(ex_put_nb)(node, dest, src, nbytes, lc_opt);
 }
 GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                          size_t nbytes, gex_Flags_t flags) {
-  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNB");
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GEX_EVENT_INVALID;
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
@@ -89,6 +99,7 @@ GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t ran
 GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                             gex_RMA_Value_t value, size_t nbytes,
                                             gex_Flags_t flags) {
+  gasnetc_check_value("gex_RMA_PutNBVal", rank, nbytes);
   return gex_RMA_PutNB(tm, rank, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes, GEX_EVENT_NOW,
                        flags);
 }
@@ -96,7 +107,10 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* 
 /* ---- implicit operations ---- */
 GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                   size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
-  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_PutNBI");
+  /* NOW, DEFER or GROUP */
+  if_pf((uintptr_t)lc_opt - 1 >= (uintptr_t)GEX_EVENT_GROUP)
+      GASNETC_(mistake)(gasnetc_bad_lc_opt, "gex_RMA_PutNBI", rank, (uintptr_t)lc_opt);
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
   if (GASNETC_IS_VALUE(nbytes)) {
@@ -107,7 +121,7 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
 }
 GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                   size_t nbytes, gex_Flags_t flags) {
-  const gex_Rank_t node = gasnetc_jobrank(tm, rank);
+  const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNBI");
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
   GASNETC_(get_nbi)(dest, node, src, nbytes);
@@ -115,6 +129,7 @@ GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void
 }
 GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                      gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
+  gasnetc_check_value("gex_RMA_PutNBIVal", rank, nbytes);
   return gex_RMA_PutNBI(tm, rank, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes, GEX_EVENT_NOW,
                         flags);
 }

@@ -35,16 +35,19 @@ extern gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr
 /* ---- three forms of each, defined alike: blocking, with an event, implicit ---- */
 #define GASNETC_VIS_FORMS(name, call, params, args)                                         \
   GASNETC_INLINE int gex_VIS_##name##Blocking(params, gex_Flags_t flags) {                  \
-    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank))) return GASNET_ERR_NOT_READY; \
+    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank, "gex_VIS_" #name "Blocking"))) \
+      return GASNET_ERR_NOT_READY;                                                          \
     (void)GASNETC_(call)(0, args);                                                          \
     return 0;                                                                               \
   }                                                                                         \
   GASNETC_INLINE gex_Event_t gex_VIS_##name##NB(params, gex_Flags_t flags) {                \
-    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank))) return GEX_EVENT_NO_OP;      \
+    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank, "gex_VIS_" #name "NB")))       \
+      return GEX_EVENT_NO_OP;                                                               \
     return GASNETC_(call)(1, args);                                                         \
   }                                                                                         \
   GASNETC_INLINE int gex_VIS_##name##NBI(params, gex_Flags_t flags) {                       \
-    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank))) return GASNET_ERR_NOT_READY; \
+    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank, "gex_VIS_" #name "NBI")))      \
+      return GASNET_ERR_NOT_READY;                                                          \
     (void)GASNETC_(call)(2, args);                                                          \
     return 0;                                                                               \
   }

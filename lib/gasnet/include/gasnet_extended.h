@@ -164,21 +164,29 @@ GASNETC_INLINE void gasnetc_wait_implicit(enum gasnetc_kind kind) {
 #else
 #define GASNETC_LOW_BYTES(value, nbytes) ((char*)&(value) + sizeof(value) - (nbytes))
 #endif
+GASNETC_INLINE void gasnetc_check_value(const char* call, gasnet_node_t rank, size_t nbytes) {
+  if_pf(nbytes - 1 >= sizeof(gasnet_register_value_t))
+      GASNETC_(mistake)(gasnetc_value_bytes, call, rank, nbytes);
+}
 GASNETC_INLINE void gasnet_put_val(gasnet_node_t node, void* dest, gasnet_register_value_t value,
                                    size_t nbytes) {
+  gasnetc_check_value("gasnet_put_val", node, nbytes);
   gasnet_put(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
 GASNETC_INLINE gasnet_handle_t gasnet_put_nb_val(gasnet_node_t node, void* dest,
                                                  gasnet_register_value_t value, size_t nbytes) {
+  gasnetc_check_value("gasnet_put_nb_val", node, nbytes);
   return gasnet_put_nb(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
 GASNETC_INLINE void gasnet_put_nbi_val(gasnet_node_t node, void* dest,
                                        gasnet_register_value_t value, size_t nbytes) {
+  gasnetc_check_value("gasnet_put_nbi_val", node, nbytes);
   gasnet_put_nbi(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
 GASNETC_INLINE gasnet_register_value_t gasnet_get_val(gasnet_node_t node, const void* src,
                                                       size_t nbytes) {
   gasnet_register_value_t value = 0;
+  gasnetc_check_value("gasnet_get_val", node, nbytes);
   gasnet_get(GASNETC_LOW_BYTES(value, nbytes), node, src, nbytes);
   return value;
 }
@@ -190,6 +198,7 @@ typedef struct {
 GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, const void* src,
                                                         size_t nbytes) {
   gasnet_valget_handle_t h = {0, GASNET_INVALID_HANDLE};
+  gasnetc_check_value("gasnet_get_nb_val", node, nbytes);
   if_pf(!gasnetc_get_here(GASNETC_LOW_BYTES(h.gasnetc_value, nbytes), node, src, nbytes))
       h.gasnetc_op = GASNETC_(get_value)(node, src, nbytes);
   return h;

@@ -51,12 +51,15 @@
 #define GASNET_ALIGNED_SEGMENTS 0
 
 /* ---- with the client's own checks or without: exactly one is 1 ---- */
+#define GASNETC_CHECKS 2
 #if defined(GASNET_DEBUG)
 #undef GASNET_DEBUG
 #define GASNET_DEBUG 1
+#define GASNETC_CHECKED GASNETC_CHECKS
 #else
 #undef GASNET_NDEBUG
 #define GASNET_NDEBUG 1
+#define GASNETC_CHECKED 0
 #endif
 
 #include <string.h>

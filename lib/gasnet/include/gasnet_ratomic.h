@@ -47,21 +47,38 @@ GASNETC_INLINE void gex_AD_Create(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_
   GASNETC_(ad_create)(ad_p, tm, dt, ops, flags);
 }
 GASNETC_INLINE void gex_AD_Destroy(gex_AD_t ad) { GASNETC_(ad_destroy)(ad); }
-GASNETC_INLINE gex_Flags_t gex_AD_QueryFlags(gex_AD_t ad) { return ad->gasnetc_flags; }
-GASNETC_INLINE gex_TM_t gex_AD_QueryTM(gex_AD_t ad) { return ad->gasnetc_tm; }
-GASNETC_INLINE gex_DT_t gex_AD_QueryDT(gex_AD_t ad) { return ad->gasnetc_dt; }
-GASNETC_INLINE gex_OP_t gex_AD_QueryOps(gex_AD_t ad) { return ad->gasnetc_ops; }
-GASNETC_INLINE void gex_AD_SetCData(gex_AD_t ad, const void* val) { ad->gasnetc_data = val; }
-GASNETC_INLINE void* gex_AD_QueryCData(gex_AD_t ad) { return (void*)ad->gasnetc_data; }
+GASNETC_INLINE gex_AD_t gasnetc_domain(gex_AD_t ad, const char* call) {
+  if_pf(ad == GEX_AD_INVALID) GASNETC_(mistake)(gasnetc_no_domain, call, GEX_RANK_INVALID, 0);
+  return ad;
+}
+GASNETC_INLINE gex_Flags_t gex_AD_QueryFlags(gex_AD_t ad) {
+  return gasnetc_domain(ad, "gex_AD_QueryFlags")->gasnetc_flags;
+}
+GASNETC_INLINE gex_TM_t gex_AD_QueryTM(gex_AD_t ad) {
+  return gasnetc_domain(ad, "gex_AD_QueryTM")->gasnetc_tm;
+}
+GASNETC_INLINE gex_DT_t gex_AD_QueryDT(gex_AD_t ad) {
+  return gasnetc_domain(ad, "gex_AD_QueryDT")->gasnetc_dt;
+}
+GASNETC_INLINE gex_OP_t gex_AD_QueryOps(gex_AD_t ad) {
+  return gasnetc_domain(ad, "gex_AD_QueryOps")->gasnetc_ops;
+}
+GASNETC_INLINE void gex_AD_SetCData(gex_AD_t ad, const void* val) {
+  gasnetc_domain(ad, "gex_AD_SetCData")->gasnetc_data = val;
+}
+GASNETC_INLINE void* gex_AD_QueryCData(gex_AD_t ad) {
+  return (void*)gasnetc_domain(ad, "gex_AD_QueryCData")->gasnetc_data;
+}
 
 /* Returns 1, and the word in *here, if this processor carries the operation out, else 0. i is the
  * number of the type. */
 GASNETC_INLINE int gasnetc_ad_find(gex_AD_t ad, gex_Rank_t tgt, void* tgt_addr, size_t size,
                                    unsigned int i, gex_OP_t op, gex_Flags_t flags, char** here) {
+  if_pf(ad == GEX_AD_INVALID) return 0; /* the library complains */
   if_pf((op & ad->gasnetc_here[i]) == 0 || ((uintptr_t)tgt_addr & (size - 1)) != 0) return 0;
   return gasnetc_find(
-      (flags & GEX_FLAG_RANK_IS_JOBRANK) ? tgt : gasnetc_jobrank(ad->gasnetc_tm, tgt), tgt_addr,
-      size, here);
+      (flags & GEX_FLAG_RANK_IS_JOBRANK) ? tgt : gasnetc_jobrank(ad->gasnetc_tm, tgt, "gex_AD_Op"),
+      tgt_addr, size, here);
 }
 
 /* ---- what one instruction does, on integers. 0: it is none of these ---- */
