@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/gasnet/coll/call_word.hpp"
 #include "lib/gasnet/operations.hpp"
 #include "lib/gasnet/teams.hpp"
 
@@ -131,7 +132,8 @@ coll::reduction reduction_of(const gasnetc_reduction& how, const char* call) {
           .function = reinterpret_cast<void (*)()>(f.fnptr),
           .context = nullptr,
           .argument = how.func_arg,
-          .flags = ordered ? GASNET_COLL_NONCOMM : 0};
+          .flags = ordered ? GASNET_COLL_NONCOMM : 0,
+          .code = coll::function_code(static_cast<unsigned>(how.func))};
 }
 
 void begin_reduction(client_call c, const gasnetc_reduction& how, coll::op_counter& done) {

@@ -44,6 +44,7 @@ enum own_index : std::uint8_t {
   on_coll_wanted,
   on_coll_thanks,
   on_coll_bytes,
+  on_coll_question,
 };
 
 /// The front of every segment is the library's (the barrier's slots, and collectives' lines); the

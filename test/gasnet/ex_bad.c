@@ -84,6 +84,28 @@ static void inlined_wrongly(const char* mistake) {
   if (strcmp(mistake, "number") == 0) gex_Event_Wait((gex_Event_t)(uintptr_t)4096);
 }
 
+/* The ranks make different collective calls: with other operations, sizes, roots and types. In some
+ * both wait for the other. */
+static void disagreed(const char* mistake) {
+  static char in[512], out[512];
+  gex_Event_t ev = GEX_EVENT_INVALID;
+  const gex_Rank_t other = 1 - me;
+  if (strcmp(mistake, "order") == 0)
+    ev = me == 0 ? gex_Coll_ReduceToAllNB(tm, out, in, GEX_DT_U64, 8, 1, GEX_OP_ADD, NULL, NULL, 0)
+                 : gex_Coll_BroadcastNB(tm, 0, out, in, 8, 0);
+  if (strcmp(mistake, "sizes") == 0)
+    ev = gex_Coll_ReduceToAllNB(tm, out, in, GEX_DT_U64, 8, me == 0 ? 2 : 64, GEX_OP_ADD, NULL,
+                                NULL, 0);
+  if (strcmp(mistake, "operations") == 0)
+    ev = gex_Coll_ReduceToAllNB(tm, out, in, GEX_DT_U64, 8, 1, me == 0 ? GEX_OP_ADD : GEX_OP_MAX,
+                                NULL, NULL, 0);
+  if (strcmp(mistake, "types") == 0)
+    ev = gex_Coll_ReduceToOneNB(tm, 0, out, in, me == 0 ? GEX_DT_I64 : GEX_DT_DBL, 8, 1, GEX_OP_MIN,
+                                NULL, NULL, 0);
+  if (strcmp(mistake, "roots") == 0) ev = gex_Coll_BroadcastNB(tm, other, out, in, 8, 0);
+  gex_Event_Wait(ev);
+}
+
 int main(int argc, char** argv) {
   gex_AM_Entry_t table[] = {
       {130, HANDLER(&ping), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "ping"},
@@ -97,6 +119,7 @@ int main(int argc, char** argv) {
   join_job("mistakes", 0);
   MUST(gex_EP_RegisterHandlers(ep, table, 2));
   make_segments();
+  disagreed(mistake);
   if (me == 0) {
     gex_AD_t ad;
     uint64_t word = 1;

@@ -81,6 +81,7 @@ void deliver(engine_state& e, std::unique_ptr<arrival> a) {
     return;
   }
   operation* const o = t->at(static_cast<team::lane>(a->lane), a->number);
+  if ((o == nullptr || o->complete) && a->type == arrival::type::question) return;  // an old one
   if (o == nullptr || o->complete)
     fatal(1, "rank %u takes part in a collective that is over here: the calls are in another order",
           t->job_rank(std::min(a->from, t->size() - 1)));
@@ -105,7 +106,7 @@ void go_on(engine_state& e) {
     if (o->advance())
       finish(*o);
     else
-      e.active[kept++] = o;
+      o->wait_on(), e.active[kept++] = o;
   }
   e.active.resize(kept);
 }

@@ -44,6 +44,7 @@ struct reduction {
   void (*function)() = nullptr;  ///< the client's; for combine
   const void* context = nullptr;
   int argument = 0, flags = 0;
+  std::uint8_t code = 0;  ///< of the function and the type, for all to compare (call_word.hpp)
 };
 
 /// What else an operation waits for, as flags. in_all: no memory is read or written before all

@@ -49,24 +49,25 @@ std::uint64_t number_of(T* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
-constexpr unsigned envelope_words = 5, offer_words = 11, wanted_words = 8, bytes_words = 4;
+constexpr unsigned envelope_words = 7, offer_words = 13, wanted_words = 8, bytes_words = 4;
 
 words begin(const envelope& e) noexcept {
   words w;
   w.add_long(e.team);
   w.add(e.number);
-  w.add(static_cast<std::uint32_t>(e.what) << 24 | e.lane << 23 | e.tag);
+  w.add(e.lane << 23 | e.tag);
   w.add(e.from);
+  w.add_long(e.call);
   return w;
 }
 void read_envelope(reader& r, arrival& a) noexcept {
   a.team = r.two();
   a.number = r.word();
   const std::uint32_t w = r.word();
-  a.what = static_cast<kind>(w >> 24);
   a.lane = w >> 23 & 1;
   a.tag = w & 0x7fffff;
   a.from = r.word();
+  a.call = r.two();
 }
 
 void short_to(std::uint32_t to, std::uint8_t handler, const words& w) {
@@ -97,6 +98,13 @@ void on_offer(void*, token&, const std::uint32_t* args, std::byte*, std::size_t)
   a->address = r.two();
   a->bytes = r.two();
   a->loan = r.two();
+  inbox.push(*a);
+}
+void on_question(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  arrival* const a = make_arrival(0);
+  reader r{args};
+  read_envelope(r, *a);
+  a->type = arrival::type::question;
   inbox.push(*a);
 }
 void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
@@ -143,6 +151,10 @@ void send_offer(std::uint32_t to, const envelope& e, loan& l) {
   w.add_long(l.bytes);
   w.add_long(number_of(&l));
   short_to(to, on_coll_offer, w);
+}
+
+void send_question(std::uint32_t to, const envelope& e) {
+  short_to(to, on_coll_question, begin(e));
 }
 
 void send_thanks(std::uint32_t to, std::uint64_t lent) {
@@ -210,6 +222,7 @@ void register_collectives(conduit::engine& e) {
   add(on_coll_data, &on_data, envelope_words, takes::payload);
   add(on_coll_nothing, &on_nothing, envelope_words, takes::nothing);
   add(on_coll_offer, &on_offer, offer_words, takes::nothing);
+  add(on_coll_question, &on_question, envelope_words, takes::nothing);
   add(on_coll_wanted, &on_wanted, wanted_words, takes::nothing);
   add(on_coll_thanks, &on_thanks, 2, takes::nothing);
   add(on_coll_bytes, &on_bytes, bytes_words, takes::payload);

@@ -6,6 +6,8 @@
 //   wanted  which says where the bytes shall go: the sender puts them, if that is in the receiver's
 //           segment, and says so, or sends them in Mediums
 //
+//   question  says in which call the sender is, when it has waited long; there is no answer
+//
 // Handlers only hand messages over (inbox, lock-free), count, or copy bytes to the place that this
 // process has named; so they need nothing that a thread holds.
 #pragma once
@@ -24,13 +26,15 @@ inline constexpr std::size_t eager_bytes = conduit::max_eager;
 struct envelope {
   std::uint64_t team;
   std::uint32_t number, lane;
-  kind what;
+  call_word call;
   std::uint32_t from, tag;  ///< of the sender: rank in the team
 };
 
 /// These send; ranks are the job's. They may wait (polling) for room.
 void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::size_t bytes);
 void send_offer(std::uint32_t to, const envelope& e, loan& l);
+/// Asks whether `to` is in the same call.
+void send_question(std::uint32_t to, const envelope& e);
 void send_thanks(std::uint32_t to, std::uint64_t lent);
 /// Asks for the bytes that `a` offers; c counts the pieces under way.
 void want(std::uint32_t from, const arrival& a, std::byte* to, std::size_t bytes, op_counter& c);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/coll/algorithms.hpp"
 #include "lib/gasnet/coll/messages.hpp"
@@ -37,7 +38,9 @@ const char* name_of(kind k) noexcept {
 
 void operation::reset(std::uint32_t number) noexcept {
   number_ = number;
-  complete = begun_ = said_ = false;
+  complete = begun_ = said_ = has_asked_ = false;
+  looks_ = 0;
+  waits_since_ = 0;
   turn_ = heard_ = 0;
   joined_ = missing_ = 0;
   round_ = 0;
@@ -62,8 +65,10 @@ bool operation::join(const request& r, std::uint32_t image, std::uint32_t images
 
 void operation::begin() {
   begun_ = true;
+  call_ = word_of(asked_);
   for (const auto& a : early_)
-    if (a->what != asked_.what) disagree(*a, asked_.bytes);
+    if (a->call != call_) disagree(*a);
+  std::erase_if(early_, [](const auto& a) { return a->type == arrival::type::question; });
   if (may_share()) {
     turn_ = shared::next_turn();
     return;
@@ -73,18 +78,36 @@ void operation::begin() {
   start_round();
 }
 
-void operation::disagree(const arrival& a, std::size_t expected) const {
-  fatal(1,
-        "collective %u over a team of %u: this is %s (a message of %zu bytes), on rank %u it is %s "
-        "(%zu)",
-        number_, team_->size(), name_of(asked_.what), expected, team_->job_rank(a.from),
-        name_of(a.what), static_cast<std::size_t>(a.bytes));
+void operation::disagree(std::uint32_t r, call_word his) const {
+  fatal(1, "collective %u over a team of %u: this is %s, on rank %u it is %s", number_,
+        team_->size(), describe(call_).c_str(), team_->job_rank(r), describe(his).c_str());
+}
+
+void operation::ask(std::uint32_t r) {
+  send_question(team_->job_rank(r), {team_->id(), number_, lane_, call_, team_->rank(), 0});
+}
+
+void operation::wait_on() {
+  constexpr unsigned looks_each = 1024;
+  constexpr std::uint64_t patience_ns = 1'000'000'000;
+  if (++looks_ % looks_each != 0 || has_asked_) return;
+  const std::uint64_t now = now_ns();
+  if (waits_since_ == 0) waits_since_ = now;
+  if (now - waits_since_ < patience_ns) return;
+  has_asked_ = true;
+  if (turn_ != 0) {
+    if (said_) ask(heard_);
+    return;
+  }
+  for (const step* s = plan.begin(round_); missing_ != 0 && s != plan.end(round_); ++s)
+    if (s->what == act::receive && !s->matched) ask(s->peer);
 }
 
 void operation::deliver(std::unique_ptr<arrival> a) {
   if (a->from >= team_->size())
     fatal(1, "a collective's message from rank %u of a team of %u", a->from, team_->size());
-  if (begun_ && a->what != asked_.what) disagree(*a, asked_.bytes);
+  if (begun_ && a->call != call_) disagree(*a);
+  if (begun_ && a->type == arrival::type::question) return;
   if (missing_ != 0)
     for (step* s = plan.begin(round_); s != plan.end(round_); ++s)
       if (take(*s, a)) return;
@@ -94,7 +117,10 @@ void operation::deliver(std::unique_ptr<arrival> a) {
 // If `a` is the message that the receive s waits for, takes its bytes, or begins to fetch them.
 bool operation::take(step& s, std::unique_ptr<arrival>& a) {
   if (s.what != act::receive || s.matched || s.peer != a->from || s.tag != a->tag) return false;
-  if (s.bytes != a->bytes) disagree(*a, s.bytes);
+  if (s.bytes != a->bytes)
+    fatal(1, "collective %u over a team of %u: %zu bytes came from rank %u where %zu were expected",
+          number_, team_->size(), static_cast<std::size_t>(a->bytes), team_->job_rank(a->from),
+          s.bytes);
   s.matched = true;
   --missing_;
   const std::uint32_t from = team_->job_rank(s.peer);
@@ -111,7 +137,7 @@ bool operation::take(step& s, std::unique_ptr<arrival>& a) {
 }
 
 void operation::send(const step& s) {
-  const envelope e{team_->id(), number_, lane_, asked_.what, team_->rank(), s.tag};
+  const envelope e{team_->id(), number_, lane_, call_, team_->rank(), s.tag};
   const std::uint32_t to = team_->job_rank(s.peer);
   if (s.bytes <= eager_bytes) return send_data(to, e, s.from, s.bytes);
   // relaxed: the message carries the order to the thread that subtracts it
@@ -168,16 +194,13 @@ bool operation::may_share() const noexcept {
 }
 
 bool operation::advance_shared() {
-  const std::uint64_t what = static_cast<std::uint64_t>(asked_.what) << 32 | asked_.bytes;
   const buffers& mine = images_.front();
-  if (!said_ && !shared::say(turn_, what, mine.src, asked_.bytes)) return false;
+  if (!said_ && !shared::say(turn_, call_, mine.src, asked_.bytes)) return false;
   said_ = true;
   for (; heard_ < team_->size(); ++heard_) {
     const shared_line* const his = shared::heard(turn_, heard_);
     if (his == nullptr) return false;
-    if (his->what != what)
-      fatal(1, "collective %u over all: this is %s of %zu bytes, on rank %u it is something else",
-            number_, name_of(asked_.what), asked_.bytes, heard_);
+    if (his->what != call_) disagree(heard_, his->what);
   }
   if (asked_.bytes != 0)
     for (std::uint32_t r = 0; r < team_->size(); ++r) {
@@ -206,7 +229,9 @@ bool operation::advance() {
 }
 
 bool operation::finish() {
-  if (!early_.empty()) disagree(*early_.front(), 0);
+  if (!early_.empty())
+    fatal(1, "collective %u over a team of %u: rank %u sent a message that nobody waits for",
+          number_, team_->size(), team_->job_rank(early_.front()->from));
   plan.clear();
   for (const buffers& b : images_)
     // C1 complete  release done  -> C2 (collective.cpp): the results are there

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/gasnet/coll/call_word.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/coll/schedule.hpp"
 
@@ -46,8 +47,9 @@ struct arrival {
   arrival* next = nullptr;
   std::uint64_t team = 0;
   std::uint32_t number = 0, lane = 0;
-  kind what = kind::none;
-  enum class type : std::uint8_t { data, offer, wanted } type = type::data;
+  call_word call = 0;  ///< the sender's
+  /// A question asks for nothing but that the receiver compares the two calls.
+  enum class type : std::uint8_t { data, offer, wanted, question } type = type::data;
   std::uint32_t from = 0, tag = 0;
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;  ///< of the offered bytes, or where they are wanted
@@ -82,6 +84,10 @@ class operation {
   /// Advances the operation as far as it can. True: it is complete, and all images have been told.
   bool advance();
 
+  /// Notes that it has not come further. After a second it asks the processes that it waits for
+  /// whether they are in the same call: where neither sends first, nobody would notice.
+  void wait_on();
+
   [[nodiscard]] bool begun() const noexcept { return begun_; }
   [[nodiscard]] std::uint32_t lane() const noexcept { return lane_; }
   [[nodiscard]] coll::team& over() const noexcept { return *team_; }
@@ -108,13 +114,19 @@ class operation {
   void combine(const step& s);
   bool take(step& s, std::unique_ptr<arrival>& a);
   void say_fetched();
-  [[noreturn]] void disagree(const arrival& a, std::size_t expected) const;
+  void ask(std::uint32_t r);
+  [[noreturn]] void disagree(std::uint32_t r, call_word his) const;
+  [[noreturn]] void disagree(const arrival& a) const { disagree(a.from, a.call); }
 
   coll::team* team_;
   std::uint32_t lane_, number_;
   bool begun_ = false;
   std::uint32_t joined_ = 0;
   request asked_;
+  call_word call_ = 0;             // of what is asked
+  unsigned looks_ = 0;             // without progress
+  std::uint64_t waits_since_ = 0;  // ns; 0: it does not wait long
+  bool has_asked_ = false;
   reduction how_;
   std::vector<buffers> images_;
   std::uint64_t turn_ = 0;  // not 0: it goes by shared lines (shared.hpp), not by the plan

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t most_sharing = 32;
 /// What a process writes in a turn.
 struct alignas(cache_line) shared_line {
   std::atomic<std::uint64_t> turn{0};
-  std::uint64_t what = 0;  ///< kind of operation and bytes, for all to compare
+  std::uint64_t what = 0;  ///< the call, for all to compare (call_word.hpp)
   std::byte bytes[most_shared_bytes] = {};
 };
 struct shared_lines {

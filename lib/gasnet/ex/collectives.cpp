@@ -3,9 +3,11 @@
 #include <gasnet_coll.h>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "lib/base/log.hpp"
+#include "lib/gasnet/coll/call_word.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/operations.hpp"
 
@@ -91,12 +93,22 @@ combine_fn built_in(gex_DT_t dt, gex_OP_t op, std::size_t& size) noexcept {
   }
 }
 
+std::uint8_t code_of(gex_DT_t dt, gex_OP_t op) noexcept {
+  const auto type = static_cast<unsigned>(std::countr_zero(dt));
+  const unsigned operation = op == GEX_OP_USER      ? coll::ex_operations - 2
+                             : op == GEX_OP_USER_NC ? coll::ex_operations - 1
+                                                    : static_cast<unsigned>(std::countr_zero(op));
+  return coll::ex_code(std::min(type, coll::ex_types - 1),
+                       std::min(operation, coll::ex_operations - 1));
+}
+
 coll::reduction reduction_of(gex_DT_t dt, std::size_t dt_sz, std::size_t dt_cnt, gex_OP_t op,
                              gex_Coll_ReduceFn_t fn, void* cdata, const char* call) {
   coll::reduction how{.combine = &combine_by_client,
                       .element_bytes = dt_sz,
                       .result_in_right = true,
-                      .commutative = op != GEX_OP_USER_NC};
+                      .commutative = op != GEX_OP_USER_NC,
+                      .code = code_of(dt, op)};
   if (dt_sz == 0 || dt_cnt == 0) fatal(1, "%s: %zu elements of %zu bytes", call, dt_cnt, dt_sz);
   if (op == GEX_OP_USER || op == GEX_OP_USER_NC) {
     if (fn == nullptr) fatal(1, "%s: an operation of the user's without a function", call);
