@@ -130,7 +130,8 @@ void advance() noexcept {
 
 void wait(const op_counter& done) noexcept {
   // These looks take about as long as a poll; a message under way may come before a poll would end.
-  constexpr unsigned looks = 16;
+  // Where processes outnumber cores, the process that is missing may need this core.
+  const unsigned looks = self.engine->page() != nullptr ? 1 : 16;
   unsigned empty = 0;
   const conduit::long_wait named(self.engine->waits(), conduit::wait_for::collective);
   // C2 completed  acquire done  <- C1 (operation.cpp)
