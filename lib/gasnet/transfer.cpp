@@ -231,15 +231,14 @@ gasnet_handle_t GASNETC_(get_value)(gasnet_node_t node, const void* src, size_t 
 
 gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
                                 gex_Event_t* lc_opt) {
+  const auto lc = reinterpret_cast<std::uintptr_t>(lc_opt);
+  if (lc_opt == nullptr || lc_opt == GEX_EVENT_GROUP)
+    return GASNETC_(mistake)(gasnetc_bad_lc_opt, "gex_RMA_PutNB", node, lc), GEX_EVENT_NO_OP;
   if (put_near(node, dest, src, nbytes)) {
     gasnetc_locally_complete(lc_opt);
     return GEX_EVENT_INVALID;
   }
-  if (lc_opt == nullptr || lc_opt == GEX_EVENT_GROUP)
-    GASNETC_(mistake)
-    (gasnetc_bad_lc_opt, "gex_RMA_PutNB", node, reinterpret_cast<std::uintptr_t>(lc_opt));
-  const bool wants_event =
-      reinterpret_cast<std::uintptr_t>(lc_opt) > reinterpret_cast<std::uintptr_t>(GEX_EVENT_GROUP);
+  const bool wants_event = lc > reinterpret_cast<std::uintptr_t>(GEX_EVENT_GROUP);
   operation& op = my_operations().take();
   if (!wants_event || nbytes <= self.engine->options().put_bounce_limit) {
     put_far(node, dest, src, nbytes,
