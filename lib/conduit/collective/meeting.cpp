@@ -26,6 +26,7 @@ status meeting::run() noexcept {
   if (running != nullptr) return status::in_handler;
   const std::uint32_t generation = ++generation_;
   if (count_) return run_counted(generation);
+  if (generation == 1) expect_partners();
   for (std::uint32_t k = 0, step = 1; step < engine_.size(); ++k, step *= 2) {
     const std::uint32_t round = k;
     const outgoing m{.kind = wire::kind::short_,
@@ -51,6 +52,13 @@ status meeting::run() noexcept {
   if (host_page* const page = engine_.page())
     count_.emplace(page->meeting(), engine_.rank(), engine_.size(), generation);
   return status::ok;
+}
+
+// Names the partners of all rounds before the first one, so that they are connected at the same
+// time, and none of them lacks credits when its round comes.
+void meeting::expect_partners() noexcept {
+  for (std::uint32_t step = 1; step < engine_.size(); step *= 2)
+    (void)engine_.expect((engine_.rank() + step) % engine_.size(), 2, 0);
 }
 
 status meeting::run_counted(std::uint32_t generation) noexcept {

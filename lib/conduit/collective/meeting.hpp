@@ -32,6 +32,7 @@ class meeting {
 
  private:
   static void on_arrival(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
+  void expect_partners() noexcept;
   status run_counted(std::uint32_t generation) noexcept;
   static constexpr unsigned max_rounds = 32;
   engine& engine_;
