@@ -184,7 +184,8 @@ class core {
   const std::atomic<std::uint32_t>* events_ = nullptr;  // raised by the shared-memory device
   std::atomic<std::uint32_t> events_seen_{0};
   std::atomic<std::uint32_t> looks_{0};  // kernel devices: looks, see looks_between_events
-  // System messages that wait for room, and peers to which contact was lost.
+  // System messages that wait for room, answers and credits that were put off (verbs_path), and
+  // peers to which contact was lost.
   std::atomic<std::uint32_t> deferred_{0};
   std::atomic<std::uint32_t> handed_{0};  // requests that found a sending end held (PAR)
   std::atomic<std::uint32_t> handed_looks_{0};

@@ -13,11 +13,13 @@
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/event_counter.hpp"
+#include "lib/base/hand_over.hpp"
 #include "lib/base/owner.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/handed_over.hpp"
+#include "lib/conduit/message/left_answer.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "nic/device.hpp"
 #include "nic/shm/ring.hpp"
@@ -104,6 +106,11 @@ struct alignas(cache_line) peer {
   std::atomic<bool> ended{false};          // by queue pairs: no answer comes from it any more
 
   handed_over handed;  // requests that found request_out held (PAR)
+  // By queue pairs (PAR): answers that found reply_out held; requests without an answer that found
+  // request_in held, or no place in `unanswered`; and whether owed credits found reply_out held.
+  hand_over<left_answer> answers;
+  hand_over<left_end> ends;
+  std::atomic<bool> credits_put_off{false};
 
   peer_counts counts;  // of messages, by kind
 

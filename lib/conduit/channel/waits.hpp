@@ -66,7 +66,7 @@ inline constexpr wait_row waits_table[] = {
     // 18)
     {wait_for::another_thread, "another thread", "for another thread of this process",
      "that thread, which waits for no other", polled::all, "the peer's departure"},
-    // A reply, or a message of the engine's own, that needs an end another thread is in: (claim 18)
+    // An answer that found an end held and could not be copied: (claim 18)
     {wait_for::an_end, "another thread", "for another thread of this process",
      "that thread, which waits for no other", polled::nothing, "none is needed"},
     // A large reply, where more handlers run at once than there are buffers: (claim 21)

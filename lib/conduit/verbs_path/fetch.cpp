@@ -75,7 +75,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   const bool taken = f.buffer != large_buffers::none;
   if (!taken || !d.queues->admits(lane, false, queues::room_share::all)) {
     if (taken) c_.large_->give(std::exchange(f.buffer, large_buffers::none));
-    p.reply_out.leave(tag);
+    leave_replies(p, tag);
     return;
   }
   const std::uint32_t key = c_.large_->local_key(f.buffer);
@@ -102,7 +102,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   await_reply_room(p, true);
   post(IBV_WR_RDMA_WRITE, line, sizeof number, there, IBV_SEND_FENCE,
        {queues::no_chunk, queues::no_source, f.buffer}, true);
-  p.reply_out.leave(tag);
+  leave_replies(p, tag);
 }
 
 // Runs the handler of f, whose payload has been fetched.

@@ -68,10 +68,11 @@ template <class Write>
   peer& p = *t.from;
   tsan_tell_peer(&p);
   const std::uint32_t tag = my_tag();
-  enter(p.reply_out, tag);
+  if (!p.reply_out.try_enter(tag)) [[unlikely]]
+    return false;
   post_reply(t, l.bytes, true, packed_writer<codec::words::pairs>(m, l));
   if (m.kind == wire::kind::medium) p.counts.replied.medium(m.bytes);
-  p.reply_out.leave(tag);
+  leave_replies(p, tag);
   t.replied = true;
   return true;
 }
@@ -94,7 +95,21 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   const bool is_long = m.kind == wire::kind::long_ || m.kind == wire::kind::packed_long;
   if (is_long && m.bytes != 0 && !c_.in_segment(p, m.dest, m.bytes)) return status::out_of_segment;
   const std::uint32_t tag = my_tag();
-  enter(p.reply_out, tag);
+  if (!enter_soon(p.reply_out, tag)) [[unlikely]] {
+    if (leave_answer(t, m, tag)) return status::ok;
+    enter(p.reply_out, tag);
+  }
+  const written w = answer(t, m);
+  leave_replies(p, tag);
+  if (w.in_place) await_sends(p, [&] { return p.lanes[lane_reply].completed(w.last); });
+  t.replied = true;
+  return status::ok;
+}
+
+// Posts m, which answers t and has passed all checks; inside reply_out. What of a Long is sent from
+// its place may still be under way afterwards.
+verbs_path::written verbs_path::answer(token_state& t, const outgoing& m) noexcept {
+  peer& p = *t.from;
   written w;
   if (m.kind == wire::kind::long_ && m.bytes != 0) {
     const queues::chunk_pool& chunks = *p.home->queues->reply_chunks;
@@ -107,10 +122,7 @@ status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
   if (c_.trace_ != nullptr) [[unlikely]]
     c_.trace_sent(p, m, m.where != nullptr ? m.where->name() : t.header.chunk, true);
-  p.reply_out.leave(tag);
-  if (w.in_place) await_sends(p, [&] { return p.lanes[lane_reply].completed(w.last); });
-  t.replied = true;
-  return status::ok;
+  return w;
 }
 
 // A system message is all in the immediate of an RDMA write of no bytes.
@@ -134,17 +146,20 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
     if (const int e = lane.post(wr, identity(p.rank, lane_reply), {}); e != 0)
       c_.peer_failed(p, std::strerror(e));
   }
-  p.reply_out.leave(tag);
+  leave_replies(p, tag);
   return room;
 }
 
 // Sends p the credits that it is owed, and the chunks of its requests that had no reply; inside
-// request_in.
+// request_in. Where another thread stays inside reply_out, a later poll sends them.
 void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
   if (p.unanswered_count == 0) return;
   std::optional<std::uint32_t> chunk;
   await_sends(p, [&] { return (chunk = p.home->queues->reply_chunks->take()).has_value(); });
-  enter(p.reply_out, tag);
+  if (!enter_soon(p.reply_out, tag)) [[unlikely]] {
+    p.home->queues->reply_chunks->give(*chunk);
+    return put_credits_off(p);
+  }
   wire::header h = c_.credits_header(p);
   const std::uint16_t last = p.unanswered[--p.unanswered_count];
   h.chunk = last;
@@ -156,8 +171,8 @@ void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
   });
   p.unanswered_count = 0;
   p.credit_messages.add(1);
-  p.reply_out.leave(tag);
   if (copied) p.home->queues->reply_chunks->give(*chunk);
+  leave_replies(p, tag);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -45,6 +45,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
 }
 
 void verbs_path::close() noexcept {
+  free_left();
   for (std::uint32_t i = 0; i < c_.domain_count_; ++i) c_.domains_[i].queues.reset();
 }
 

@@ -22,7 +22,8 @@
 // reply chunk and a spare in hand, so that its buffer is not missed (queues/receive_pool.hpp).
 //
 // send.cpp: requests and Longs; reply.cpp: replies, credits and system messages; receive.cpp:
-// receiving and polling; fetch.cpp: large Mediums at the target; setup.cpp: queues and their sizes.
+// receiving and polling; fetch.cpp: large Mediums at the target; left.cpp: answers that found the
+// reply lane held; setup.cpp: queues and their sizes.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -95,6 +96,20 @@ class verbs_path {
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
   bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
   [[nodiscard]] bool keeps_requests(const domain& d) const noexcept;
+  /// Leaves reply_out of p, and sends what others have left there meanwhile.
+  void leave_replies(peer& p, std::uint32_t tag) noexcept {
+    p.reply_out.leave(tag);
+    if (p.reply_out.asked()) [[unlikely]]
+      see_to_answers(p, tag);
+  }
+  /// Called by polls while core::deferred_ is not 0, by a thread that is inside no end: sends the
+  /// answers and credits that were put off, as far as it can.
+  void send_put_off() noexcept;
+  /// True while an answer waits in the list of a peer. Any thread.
+  [[nodiscard]] bool answers_left() const noexcept {
+    // L2 all sent  acquire answers_left_  <- L1 (left.cpp)
+    return answers_left_.load(std::memory_order_acquire) != 0;
+  }
 
   /// The sizes of each domain's queues; after open().
   [[nodiscard]] const queues::dimensions& sizes() const noexcept {
@@ -156,6 +171,16 @@ class verbs_path {
   void write_reply(peer& p, std::uint32_t chunk, std::uint32_t n, bool copied, std::uint32_t imm,
                    Write&& write) noexcept;
   [[gnu::noinline]] void await_reply_room(peer& p, bool signalled) noexcept;
+  written answer(token_state& t, const outgoing& m) noexcept;
+
+  // left.cpp
+  [[gnu::cold]] bool leave_answer(token_state& t, const outgoing& m, std::uint32_t tag) noexcept;
+  [[gnu::cold, gnu::noinline]] void see_to_answers(peer& p, std::uint32_t tag) noexcept;
+  void send_left(left_answer& a) noexcept;
+  [[gnu::cold]] void put_credits_off(peer& p) noexcept;
+  [[gnu::cold, gnu::noinline]] void leave_end(peer& p, const left_end& e) noexcept;
+  void see_to_ends(peer& p, std::uint32_t tag) noexcept;
+  void free_left() noexcept;
 
   // receive.cpp
   bool settle(queues::chunk_pool& chunks, peer& p, std::uint32_t chunk) noexcept;
@@ -172,6 +197,7 @@ class verbs_path {
   [[noreturn, gnu::cold]] void receives_failed() noexcept;
   void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
   void handled(token_state& t, poller& mine, bool urgent, std::uint32_t tag) noexcept;
+  bool note_unanswered(peer& p, const left_end& e, std::uint32_t tag) noexcept;
   // fetch.cpp
   bool keep_large(peer& p, const wire::header& h, const std::byte* at, std::uint32_t n,
                   bool request, fetches::more say) noexcept;
@@ -190,6 +216,7 @@ class verbs_path {
   std::uint32_t unanswered_limit_ = 1;    // requests without reply that one message answers
   std::unique_ptr<fetches[]> fetches_;    // by domain
   std::atomic<std::uint32_t> drafts_{0};  // chunks that drafts hold, of all domains
+  std::atomic<std::uint32_t> answers_left_{0};
 };
 static_assert(path<verbs_path>);
 

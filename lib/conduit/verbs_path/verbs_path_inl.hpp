@@ -20,6 +20,13 @@ inline void enter(queue_owner& o, std::uint32_t tag) noexcept {
   while (!o.try_enter(tag)) b.idle();
 }
 
+/// Enters o if the thread inside leaves it soon, as a thread does that runs. False: it stays, or
+/// others have left something for it already.
+[[gnu::noinline]] bool try_enter_again(queue_owner& o, std::uint32_t tag) noexcept;
+inline bool enter_soon(queue_owner& o, std::uint32_t tag) noexcept {
+  return o.try_enter(tag) || try_enter_again(o, tag);
+}
+
 // Sets the fields of a work request that every device reads. The rest, two cache lines, is not even
 // cleared.
 [[gnu::always_inline]] inline void describe(ibv_send_wr& wr, ibv_wr_opcode op, ibv_sge& sge,
@@ -50,6 +57,19 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
     if (reap_sends(*p.home) == 0) b.idle(), named.step(true);
 }
 
+// Notes that a request of p had no answer; inside request_in. False: there is no place, since its
+// chunks and credits could not be sent.
+[[gnu::always_inline]] inline bool verbs_path::note_unanswered(peer& p, const left_end& e,
+                                                               std::uint32_t tag) noexcept {
+  if (p.unanswered_count == max_unanswered) [[unlikely]]
+    return false;
+  p.unanswered[p.unanswered_count++] = e.chunk;
+  p.credits.owe(e.cost, e.grant);
+  const bool full = p.unanswered_count >= unanswered_limit_ || p.credits.batch_is_due();
+  if (e.urgent || full) give_credits_back(p, tag);
+  return true;
+}
+
 // Called when the handler of t's request has returned: notes the credits and the chunk that the
 // requester is owed where the handler has not replied. tag: the calling thread's, which holds the
 // reply resources in mine.
@@ -58,12 +78,12 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   peer& p = *t.from;
   count_shared(p.requests_handled, 1);
   if (!t.replied) {
-    enter(p.request_in, tag);
-    p.unanswered[p.unanswered_count++] = t.header.chunk;
-    p.credits.owe(t.cost, t.grant);
-    const bool full = p.unanswered_count >= unanswered_limit_ || p.credits.batch_is_due();
-    if (urgent || full) give_credits_back(p, tag);
-    p.request_in.leave(tag);
+    const left_end end{nullptr, t.header.chunk, t.grant, urgent, t.cost};
+    const bool inside = enter_soon(p.request_in, tag);
+    if (!inside || !note_unanswered(p, end, tag)) [[unlikely]]
+      leave_end(p, end);
+    if (inside) [[likely]]
+      p.request_in.leave(tag);
   }
   if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();
 }
