@@ -235,7 +235,7 @@ gasnet_handle_t GASNETC_(end_region)(void) {
 }
 
 gasnet_register_value_t GASNETC_(wait_value)(gasnet_handle_t handle) {
-  operation& op = checked(handle, "gasnet_wait_syncnb_valget");
+  gasnetc_op& op = checked(handle, "gasnet_wait_syncnb_valget");
   wait_for(op);
   const gasnet_register_value_t value = op.value;
   let_go(op);
@@ -259,7 +259,7 @@ void GASNETC_(events_wait)(gex_Event_t* events, size_t count, int some) {
 }
 
 gex_Event_t GASNETC_(event_leaf)(gex_Event_t root, gex_EC_t which) {
-  const operation& op = checked(root, "gex_Event_QueryLeaf");
+  const gasnetc_op& op = checked(root, "gex_Event_QueryLeaf");
   switch (which) {
     case GEX_EC_PUT:
       return event_of(op, leaf::puts);

@@ -179,6 +179,11 @@ void turn_off_in_child(void*) noexcept;
 /// Ends the job for a call of the extended interface that cannot return an error; the line names
 /// the call and the reason.
 [[noreturn]] void failed(const char* call, status s) noexcept;
+/// Does so unless s is ok.
+inline void began(const char* call, status s) noexcept {
+  if (s != status::ok) [[unlikely]]
+    failed(call, s);
+}
 
 /// The cold part of a client's poll that found no message, after found_nothing() was true.
 void rest_from_polls(idle_polls& mine) noexcept;

@@ -80,11 +80,6 @@ void draw(const char* what, gasnet_node_t node, std::size_t bytes) {
     t->event(what, what, node, 0, bytes);
 }
 
-void began(const char* call, status s) {
-  if (s != status::ok) [[unlikely]]
-    failed(call, s);
-}
-
 void put_far(gasnet_node_t node, void* dest, const void* src, std::size_t bytes, reuse r,
              op_counter& c) {
   began("put", engine_put(node, dest, src, bytes, r, c));
@@ -187,19 +182,19 @@ uint64_t GASNETC_(get_small)(gasnet_node_t node, const void* src, size_t nbytes)
 gasnet_handle_t GASNETC_(put_nb)(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
                                  int bulk) {
   if (put_near(node, dest, src, nbytes)) return GASNET_INVALID_HANDLE;
-  operation& op = my_operations().take();
+  gasnetc_op& op = my_operations().take();
   put_far(node, dest, src, nbytes, reuse_of(bulk), op.pending);
   return event_or_done(op);
 }
 gasnet_handle_t GASNETC_(get_nb)(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if (get_near(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
-  operation& op = my_operations().take();
+  gasnetc_op& op = my_operations().take();
   get_far(dest, node, src, nbytes, op.pending);
   return event_or_done(op);
 }
 gasnet_handle_t GASNETC_(memset_nb)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if (memset_near(node, dest, val, nbytes)) return GASNET_INVALID_HANDLE;
-  operation& op = my_operations().take();
+  gasnetc_op& op = my_operations().take();
   memset_far(node, dest, val, nbytes, op.pending);
   return event_or_done(op);
 }
@@ -218,7 +213,7 @@ void GASNETC_(memset_nbi)(gasnet_node_t node, void* dest, int val, size_t nbytes
 }
 
 gasnet_handle_t GASNETC_(get_value)(gasnet_node_t node, const void* src, size_t nbytes) {
-  operation& op = my_operations().take();
+  gasnetc_op& op = my_operations().take();
   op.value = 0;
   void* const to = GASNETC_LOW_BYTES(op.value, nbytes);
   if (!get_near(to, node, src, nbytes)) get_far(to, node, src, nbytes, op.pending);
@@ -239,7 +234,7 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
     return GEX_EVENT_INVALID;
   }
   const bool wants_event = lc > reinterpret_cast<std::uintptr_t>(GEX_EVENT_GROUP);
-  operation& op = my_operations().take();
+  gasnetc_op& op = my_operations().take();
   if (!wants_event || nbytes <= self.engine->options().put_bounce_limit) {
     put_far(node, dest, src, nbytes,
             lc_opt == GEX_EVENT_DEFER ? reuse::on_completion : reuse::on_return, op.pending);
@@ -251,7 +246,7 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
     *lc_opt = GEX_EVENT_INVALID;
     return event_or_done(op);
   }
-  operation& whole = my_operations().take();
+  gasnetc_op& whole = my_operations().take();
   whole.first = &op;
   // relaxed: no other thread has an event of it yet
   op.holders.store(2, std::memory_order_relaxed);

@@ -25,11 +25,6 @@ T* pointer_in(const std::uint32_t* args) noexcept {
   return p;
 }
 
-void began(const char* call, status s) {
-  if (s != status::ok) [[unlikely]]
-    failed(call, s);
-}
-
 // relaxed: the message carries the order to the thread that completes it
 void count_up(op_counter& c) noexcept { c.fetch_add(1, std::memory_order_relaxed); }
 // P1 complete  release counter  -> P2 (operations.hpp): the bytes fetched are there

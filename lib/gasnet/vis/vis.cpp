@@ -23,11 +23,6 @@ std::size_t pack_limit() noexcept {
   return std::min(told != 0 ? told : stores ? in_memory : longest_packed, longest_packed);
 }
 
-void began(const char* call, status s) {
-  if (s != status::ok) [[unlikely]]
-    failed(call, s);
-}
-
 // The address at which a remote run is mapped here, or null.
 std::byte* reach(gasnet_node_t node, const void* at, std::size_t bytes) {
   char* here = reach_here(node, at, bytes);
