@@ -51,7 +51,10 @@ bool operation::join(const request& r, std::uint32_t image, std::uint32_t images
                      op_counter& done) {
   if (joined_ == 0) {
     asked_ = r;
-    if (r.how != nullptr) how_ = *r.how;
+    if (r.how != nullptr) {  // the caller's, who may be gone when the last image joins
+      how_ = *r.how;
+      asked_.how = &how_;
+    }
     images_.assign(images, {});
   } else if (asked_.what != r.what || asked_.bytes != r.bytes || asked_.root != r.root ||
              asked_.sync != r.sync) {
