@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/backoff.hpp"
+#include "lib/base/cross_process.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/large.hpp"
@@ -46,6 +47,7 @@ void large_mediums::describe(engine& e, const peer& p, outgoing& m,
     fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
   m.kind = wire::kind::large;
   m.where = &where;
+  tsan_tell_peer(e.large_->at(m.buffer));  // -> is_done (large_buffers.cpp)
 }
 
 // Sends m, which the handlers' table has been asked about. If the payload was not in a buffer

@@ -1,5 +1,6 @@
 #include "lib/conduit/channel/large_buffers.hpp"
 
+#include "lib/base/cross_process.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/channel/core.hpp"
 #include "nic/registrar.hpp"
@@ -73,7 +74,10 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
 bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
   // B2 done  acquire word  <- B1 (ring_path/large.cpp), B6, the device's write: all has been read
   std::uint32_t said = word(i).load(std::memory_order_acquire);
-  if (said == number_of(s)) return true;
+  if (said == number_of(s)) {
+    tsan_hear_peer(at(static_cast<std::uint16_t>(i)));  // <- describe (large.cpp)
+    return true;
+  }
   if (next(said) != number_of(s)) [[unlikely]] {
     // Another thread may have found meanwhile that the use has ended, and have begun the next one.
     if (use_[i].load(std::memory_order_relaxed) != s) return false;
