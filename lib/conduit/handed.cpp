@@ -33,6 +33,8 @@ status engine::send_handed(peer& p) noexcept {
     bool held = false;
     p.handed.send_all(handed_, [&](handed_message& h) {
       if (held || transfers_->must_settle()) return false;
+      if (trace_ != nullptr) [[unlikely]]
+        trace_sending();
       const status s =
           h.m.is_large() ? large_mediums::try_request(*this, p, h.m)
                          : by_path(*this, p, [&](auto& path) { return path.try_request(p, h.m); });
