@@ -107,7 +107,8 @@ struct alignas(cache_line) peer {
 
   handed_over handed;  // requests that found request_out held (PAR)
   // By queue pairs (PAR): answers that found reply_out held; requests without an answer that found
-  // request_in held, or no place in `unanswered`; and whether owed credits found reply_out held.
+  // request_in held, or no place in `unanswered`; and whether owed credits found reply_out held, or
+  // no chunk (in every mode).
   hand_over<left_answer> answers;
   hand_over<left_end> ends;
   std::atomic<bool> credits_put_off{false};

@@ -18,7 +18,7 @@ void engine::slow_progress() noexcept {
   if (intents_.load(std::memory_order_relaxed)) follow_intents();
   if (deferred_.load(std::memory_order_relaxed) != 0) {
     send_deferred();
-    if (concurrent(build_mode) && by_verbs_) verbs_.send_put_off();
+    if (by_verbs_) verbs_.send_put_off();
     departure_->judge_lost();
   }
   if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]

@@ -2,8 +2,8 @@
 // leave it, since the system has descheduled it, say, or a debugger has stopped it (PAR). An answer
 // goes into peer::answers; the thread inside the reply lane sends it when it leaves
 // (lib/base/leave_behind.hpp). Of requests without an answer, the chunks and credits go back by a
-// poll that finds the ends free (peer::ends, peer::credits_put_off). So no thread waits, but for
-// one whose answer cannot be copied.
+// poll that finds the ends free (peer::ends, peer::credits_put_off); so do those for which no reply
+// chunk was free, in every mode. So no thread waits, but for one whose answer cannot be copied.
 #include <new>
 #include <utility>
 

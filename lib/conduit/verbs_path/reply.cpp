@@ -151,27 +151,32 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
 }
 
 // Sends p the credits that it is owed, and the chunks of its requests that had no reply; inside
-// request_in. Where another thread stays inside reply_out, a later poll sends them.
+// request_in. Where another thread stays inside reply_out, or no reply chunk is free, a later poll
+// sends them: the chunks may be held by threads whose handlers wait (claim 17).
 void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
   if (p.unanswered_count == 0) return;
+  queues::chunk_pool& chunks = *p.home->queues->reply_chunks;
+  const auto n = static_cast<std::uint32_t>(sizeof(wire::header) + 2u * (p.unanswered_count - 1u));
+  const bool copied = n <= short_inline_;
   std::optional<std::uint32_t> chunk;
-  await_sends(p, [&] { return (chunk = p.home->queues->reply_chunks->take()).has_value(); });
+  if (!copied) [[unlikely]] {
+    chunk = chunks.take();
+    if (!chunk && reap_sends(*p.home) != 0) chunk = chunks.take();
+    if (!chunk) return put_credits_off(p);
+  }
   if (!enter_soon(p.reply_out, tag)) [[unlikely]] {
-    p.home->queues->reply_chunks->give(*chunk);
+    if (chunk) chunks.give(*chunk);
     return put_credits_off(p);
   }
   wire::header h = c_.credits_header(p);
   const std::uint16_t last = p.unanswered[--p.unanswered_count];
   h.chunk = last;
-  const auto n = static_cast<std::uint32_t>(sizeof h + 2u * p.unanswered_count);
-  const bool copied = n <= short_inline_;
-  write_reply(p, *chunk, n, copied, last, [&](std::byte* to) {
+  write_reply(p, chunk.value_or(queues::no_chunk), n, copied, last, [&](std::byte* to) {
     std::memcpy(to, &h, sizeof h);
     std::memcpy(to + sizeof h, p.unanswered, 2u * p.unanswered_count);
   });
   p.unanswered_count = 0;
   p.credit_messages.add(1);
-  if (copied) p.home->queues->reply_chunks->give(*chunk);
   leave_replies(p, tag);
 }
 
