@@ -1,10 +1,10 @@
 // Job program: at default settings each rank in turn is the target of all others. Loans follow:
 // targets lend more while they are targets, and hardly any credit moves elsewhere; no message meets
 // a receive queue without a buffer.
-//   hot_spot MESSAGES
-// MESSAGES of each sender in each turn, one in four a Medium of the largest size that pays for its
-// bytes. Rank 0 prints the time, so that the rate can be compared with PENSTOCK_FLOW_CONTROL=0;
-// then nothing is lent, and only the messages are checked.
+//   hot_spot MESSAGES [MEDIUMS]
+// MESSAGES of each sender in each turn, one in MEDIUMS (4) a Medium of the largest size that pays
+// for its bytes; 0: none. Rank 0 prints the time, so that the rate can be compared with
+// PENSTOCK_FLOW_CONTROL=0; then nothing is lent, and only the messages are checked.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +20,7 @@ using namespace penstock;
 
 namespace {
 
-constexpr std::uint32_t medium_every = 4, medium_bytes = 4032;
+constexpr std::uint32_t medium_bytes = 4032;
 
 std::uint64_t arrived = 0;
 void on_short(token&, std::uint32_t) { ++arrived; }
@@ -49,6 +49,7 @@ moved sum_of(world& w, const moved& mine) {
 
 int main(int argc, char** argv) {
   const auto each = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 400);
+  const auto medium_every = static_cast<std::uint32_t>(argc > 2 ? std::atoi(argv[2]) : 4);
   auto w = world::join();
   JOB_CHECK(w);
   endpoint ep = test::open_endpoint(*w);
@@ -73,7 +74,7 @@ int main(int argc, char** argv) {
                 status::ok);
     } else {
       for (std::uint32_t i = 0; i < each; ++i)
-        if (i % medium_every != medium_every - 1) {
+        if (medium_every == 0 || i % medium_every != medium_every - 1) {
           JOB_CHECK(ep.request_short(target, in_short, i) == status::ok);
         } else {
           payload.back() = test::pattern(i, 0);

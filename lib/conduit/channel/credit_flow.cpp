@@ -54,6 +54,7 @@ status credit_flow::take_credits(peer& p, std::uint32_t cost, std::uint32_t most
   if (got == 0) [[unlikely]]
     return status::no_credit;
   p.credits.lease += got;
+  p.marks.took(got);
   if (p.home->ledger->take_epoch_mark(p.rank)) [[unlikely]]
     p.credits.say.fetch_or(epoch_bit, std::memory_order_relaxed);
   return status::ok;
@@ -82,7 +83,10 @@ void credit_flow::give_back_lease(peer& p) noexcept {
   if (!p.request_out.try_enter(tag)) return;
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (auto* const tx = p.stream.load(std::memory_order_acquire)) p.credits.lease += tx->recall();
-  if (p.credits.lease != 0) p.home->ledger->give_back(p.rank, std::exchange(p.credits.lease, 0));
+  if (const std::uint32_t left = std::exchange(p.credits.lease, 0); left != 0) {
+    p.marks.gave_back(left);
+    p.home->ledger->give_back(p.rank, left);
+  }
   p.request_out.leave(tag);
   if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }

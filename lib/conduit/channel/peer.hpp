@@ -17,6 +17,7 @@
 #include "lib/base/owner.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
+#include "lib/conduit/channel/request_marks.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/handed_over.hpp"
 #include "lib/conduit/message/left_answer.hpp"
@@ -91,6 +92,7 @@ struct alignas(cache_line) peer {
   std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
   std::uint32_t streak = 0;       // (request_in) requests from it since one was sent to it
 
+  request_marks marks;             // (request_out) how many requests are unanswered
   std::uint32_t ring_credits = 0;  // (request_out) by rings: credits that the request ring is for
   std::uint64_t request_seen = 0;  // (request_out) position in the request ring, an epoch ago
   std::uint64_t reply_seen = 0;    // (request_in) the same of the reply ring

@@ -24,10 +24,11 @@ inline constexpr std::uint64_t back_off_ticks = 400;
 inline constexpr std::uint32_t reply_slots = 8;
 inline constexpr std::uint32_t reply_data = codec::in_slot(wire::max_fixed, max_eager).data_bytes;
 
-// The most credits of a peer that may be in use, and so the most requests that are unanswered, or
-// whose answers have not been taken. All their replies fit the reply ring, beside the eighth that
-// its consumer may have taken and not yet told, and beside messages of the engine's own. So a peer
-// can take each request that has been sent, even while its sender does not poll.
+// The most requests to a peer that may be unanswered, or whose answers have not been taken, as
+// request_marks tells them; each needs one slot, whatever it costs. All their replies fit the reply
+// ring, beside the eighth that its consumer may have taken and not yet told, and beside messages of
+// the engine's own. So a peer can take each request that has been sent, even while its sender does
+// not poll.
 inline constexpr std::uint32_t most_unanswered =
     nic::shm::ring_geometry{}.slots - nic::shm::ring_geometry{}.slots / 8 - 3 * reply_slots;
 

@@ -36,11 +36,12 @@ status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept
   c_.collect_returned(p, tag);
   fit_request_ring(p);
   look_for_mark(p, tag);
-  const std::uint32_t taken = p.home->ledger->in_use(p.rank);  // 0 without flow control
-  const std::uint32_t used = taken - std::min(taken, p.credits.lease);
-  if (used != 0 && used + cost > most_unanswered) return status::no_space;
+  // Each credit of the lease may become a request. Without flow control none is in use.
+  const std::uint32_t open = p.marks.unanswered(p.home->ledger->in_use(p.rank), p.credits.lease,
+                                                static_cast<std::uint32_t>(p.request_tx->pushed()));
+  if (open != 0 && open + cost > most_unanswered) return status::no_space;
   return c_.take_credits(p, cost,
-                         most_unanswered - std::min(most_unanswered, used + p.credits.lease));
+                         most_unanswered - std::min(most_unanswered, open + p.credits.lease));
 }
 
 bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
