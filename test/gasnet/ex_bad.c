@@ -51,6 +51,8 @@ static void passed_nothing(const char* mistake) {
   if (strcmp(mistake, "member") == 0)
     (void)gex_TM_Create(&made, 1, tm, members, 2, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
   if (strcmp(mistake, "list") == 0) (void)gex_VIS_VectorPutBlocking(tm, 1, 1, NULL, 1, NULL, 0);
+  if (strcmp(mistake, "told") == 0)
+    gex_VIS_SetPeerCompletionHandler(130, members, GEX_VIS_MAX_PEERCOMPLETION + 1, 0);
   if (strcmp(mistake, "strides") == 0)
     (void)gex_VIS_StridedGetBlocking(tm, members, NULL, 1, area[1], NULL, 8, count, 1, 0);
 }

@@ -310,11 +310,72 @@ static void strides(gex_Rank_t to, char* there) {
   gex_VIS_VectorPutBlocking(tm, to, 0, NULL, 0, NULL, 0);
 }
 
+/* A message follows a put, and finds the bytes where the put has laid them. */
+enum { arrived_index = 210, most_told = GEX_VIS_MAX_PEERCOMPLETION };
+static volatile int arrivals = 0;
+static void on_arrived(gex_Token_t token, void* told, size_t bytes) {
+  unsigned char* const at = (unsigned char*)told;
+  char* where;
+  size_t i;
+  (void)token;
+  CHECK(bytes == 8 || bytes == (size_t)most_told);
+  memcpy(&where, told, sizeof where);
+  CHECK(strcmp(where, bytes == 8 ? "first" : "second") == 0);
+  for (i = sizeof where; i < bytes; ++i) CHECK(at[i] == (unsigned char)i);
+  arrivals = arrivals + 1;
+}
+static void followed_puts(gex_Rank_t to, char* there) {
+  const ptrdiff_t stride[1] = {8};
+  const size_t count[1] = {1}, none[1] = {0};
+  unsigned char told[most_told];
+  gex_Memvec_t near, far;
+  void* near_at = (void*)"third";
+  void* far_at = there;
+  size_t i;
+  gex_Event_t ev;
+  memcpy(told, &there, sizeof there);
+  for (i = sizeof there; i < sizeof told; ++i) told[i] = (unsigned char)i;
+  arrivals = 0;
+  meet();
+  near.gex_addr = (void*)"first";
+  far.gex_addr = there;
+  near.gex_len = far.gex_len = 6;
+  gex_VIS_SetPeerCompletionHandler(arrived_index, told, 8, 0);
+  ev = gex_VIS_VectorPutNB(tm, to, 1, &far, 1, &near, 0);
+  gex_Event_Wait(ev);
+  GASNET_BLOCKUNTIL(arrivals == 1); /* that of the rank before this one */
+  meet();
+  gex_VIS_SetPeerCompletionHandler(arrived_index, told, most_told, 0);
+  CHECK(gex_VIS_StridedPutNBI(tm, to, there, stride, (void*)"second", stride, 7, count, 1, 0) == 0);
+  gex_NBI_Wait(GEX_EC_PUT, 0);
+  GASNET_BLOCKUNTIL(arrivals == 2);
+  meet();
+  /* A put of nothing is followed too; one for which it was taken back is not, nor the one after. */
+  gex_VIS_SetPeerCompletionHandler(arrived_index, told, most_told, 0);
+  CHECK(gex_VIS_StridedPutBlocking(tm, to, NULL, stride, NULL, stride, 8, none, 1, 0) == 0);
+  GASNET_BLOCKUNTIL(arrivals == 3);
+  meet();
+  gex_VIS_SetPeerCompletionHandler(arrived_index, told, most_told, 0);
+  gex_VIS_SetPeerCompletionHandler(0, NULL, 0, 0);
+  CHECK(gex_VIS_IndexedPutBlocking(tm, to, 1, &far_at, 6, 1, &near_at, 6, 0) == 0);
+  CHECK(gex_VIS_IndexedPutBlocking(tm, to, 1, &far_at, 6, 1, &near_at, 6, 0) == 0);
+  meet();
+  gasnet_AMPoll();
+  CHECK(arrivals == 3);
+}
+
 static int ex_rma_names(void) {
+  gex_AM_Entry_t arrived[1];
   const size_t sizes[] = {0, 1, 8, 100, 4000, piece};
   gex_Rank_t to[2];
   int i, t;
   join_job("puts and gets", 0);
+  memset(arrived, 0, sizeof arrived);
+  arrived[0].gex_index = arrived_index;
+  arrived[0].gex_fnptr = HANDLER(&on_arrived);
+  arrived[0].gex_flags = GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST;
+  arrived[0].gex_name = "arrived";
+  MUST(gex_EP_RegisterHandlers(ep, arrived, 1));
   make_segments();
   to[0] = me;
   to[1] = next_rank;
@@ -326,6 +387,7 @@ static int ex_rma_names(void) {
     regions(to[t], there);
     pieces(to[t], there);
     strides(to[t], there);
+    followed_puts(to[t], there);
     meet();
   }
   finish();

@@ -1,6 +1,9 @@
 // The calls behind gasnet_vis.h with gasnetex.h's arguments, over vis/.
 #include <gasnet_vis.h>
 
+#include <cstring>
+#include <utility>
+
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/vis/forms.hpp"
 #include "lib/gasnet/vis/vis.hpp"
@@ -32,6 +35,29 @@ bool of_nothing(size_t elemsz, const size_t count[], size_t levels) noexcept {
   return elemsz == 0;
 }
 
+// The message that follows the calling thread's next put; handler 0: none does.
+struct peer_completion {
+  gex_AM_Index_t handler = 0;
+  std::uint8_t bytes = 0;
+  std::byte payload[GEX_VIS_MAX_PEERCOMPLETION] = {};
+};
+thread_local peer_completion next_completion;
+
+// Runs a put as run_form does, or to its end if a message is to follow it.
+template <class Go>
+gex_Event_t run_put(int form, const char* const (&names)[3], gex_TM_t tm, gex_Rank_t rank,
+                    Go&& go) {
+  if (next_completion.handler == 0) [[likely]]
+    return vis::run_form(form, names, true, go);
+  const peer_completion message = std::exchange(next_completion, {});
+  operation op;
+  go(names[form], op.pending);
+  wait_for(op);
+  (void)GASNETC_(ex_request_medium)(tm, rank, message.handler, message.payload, message.bytes,
+                                    GEX_EVENT_NOW, 0, 0, nullptr);
+  return GEX_EVENT_INVALID;
+}
+
 }  // namespace
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
@@ -43,7 +69,7 @@ extern "C" {
 gex_Event_t GASNETC_(ex_put_vector)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
                                     gex_Memvec_t const dst[], size_t srccount,
                                     gex_Memvec_t const src[]) {
-  return vis::run_form(form, vector_put, true, [&](const char* call, op_counter& c) {
+  return run_put(form, vector_put, tm, rank, [&](const char* call, op_counter& c) {
     vis::put_vector(call, jobrank_of(tm, rank, call), dstcount, pieces_of(dst), srccount,
                     pieces_of(src), c);
   });
@@ -59,7 +85,7 @@ gex_Event_t GASNETC_(ex_get_vector)(int form, gex_TM_t tm, size_t dstcount,
 gex_Event_t GASNETC_(ex_put_indexed)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
                                      void* const dst[], size_t dstlen, size_t srccount,
                                      void* const src[], size_t srclen) {
-  return vis::run_form(form, indexed_put, true, [&](const char* call, op_counter& c) {
+  return run_put(form, indexed_put, tm, rank, [&](const char* call, op_counter& c) {
     vis::put_indexed(call, jobrank_of(tm, rank, call), dstcount, dst, dstlen, srccount, src, srclen,
                      c);
   });
@@ -76,8 +102,8 @@ gex_Event_t GASNETC_(ex_put_strided)(int form, gex_TM_t tm, gex_Rank_t rank, voi
                                      const ptrdiff_t dststrides[], void* srcaddr,
                                      const ptrdiff_t srcstrides[], size_t elemsz,
                                      const size_t count[], size_t levels) {
-  if (of_nothing(elemsz, count, levels)) return GEX_EVENT_INVALID;
-  return vis::run_form(form, strided_put, true, [&](const char* call, op_counter& c) {
+  return run_put(form, strided_put, tm, rank, [&](const char* call, op_counter& c) {
+    if (of_nothing(elemsz, count, levels)) return;
     vis::put_strided(call, jobrank_of(tm, rank, call), dstaddr, dststrides, srcaddr, srcstrides,
                      elemsz, count, levels, c);
   });
@@ -91,6 +117,22 @@ gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr,
     vis::get_strided(call, dstaddr, dststrides, jobrank_of(tm, rank, call), srcaddr, srcstrides,
                      elemsz, count, levels, c);
   });
+}
+
+void GASNETC_(ex_set_peer_completion)(gex_AM_Index_t handler, const void* source, size_t nbytes) {
+  constexpr const char* call = "gex_VIS_SetPeerCompletionHandler";
+  peer_completion message;
+  if (nbytes > sizeof message.payload)
+    fatal(1, "%s: %zu bytes; a put's message takes at most %zu", call, nbytes,
+          sizeof message.payload);
+  if (nbytes != 0 && source == nullptr && handler != 0)
+    fatal(1, "%s: %zu bytes at a null pointer", call, nbytes);
+  if (handler != 0) {
+    message.handler = handler;
+    message.bytes = static_cast<std::uint8_t>(nbytes);
+    if (nbytes != 0) std::memcpy(message.payload, source, nbytes);
+  }
+  next_completion = message;
 }
 
 }  // extern "C"

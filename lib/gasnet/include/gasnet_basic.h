@@ -61,6 +61,11 @@
 #define GASNETT_FORMAT_PRINTF_FUNCPTR(fnname, fmtarg, firstvararg, declarator) \
   __attribute__((__format__(__printf__, fmtarg, firstvararg))) declarator
 #define GASNETT_CURRENT_FUNCTION __func__
+/* The place in the source as text, "file:line"; whether the compiler knows the value of x. */
+#define GASNETI_TEXT_OF_LINE(line) #line
+#define GASNETI_PLACE(file, line) file ":" GASNETI_TEXT_OF_LINE(line)
+#define gasnett_current_loc GASNETI_PLACE(__FILE__, __LINE__)
+#define gasnett_constant_p(x) __builtin_constant_p(x)
 
 /* Keeps a text in the binary, for ident(1) and strings(1). At file scope, followed by a semicolon.
  */

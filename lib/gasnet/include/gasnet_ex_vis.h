@@ -94,6 +94,19 @@ GASNETC_VIS_FORMS(StridedGet, ex_get_strided,
                       srcaddr GASNETC_COMMA srcstrides GASNETC_COMMA elemsz GASNETC_COMMA count
                           GASNETC_COMMA levels)
 
+/* ---- a message that follows a put (GASNet-EX calls this deprecated). The calling thread's next
+ * gex_VIS put of any form to any rank, after it has arrived there, sends a Medium without arguments
+ * and with these nbytes, which are copied now, to the rank of the put, whose handler of that index
+ * runs. Such a put is complete when it returns. Index 0: the next put is a plain one again. ---- */
+#define GEX_VIS_MAX_PEERCOMPLETION 127 /* the most bytes that the message can have */
+extern void GASNETC_(ex_set_peer_completion)(gex_AM_Index_t handler, const void* source,
+                                             size_t nbytes);
+GASNETC_INLINE void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void* source,
+                                                     size_t nbytes, gex_Flags_t flags) {
+  (void)flags; /* none is defined */
+  GASNETC_(ex_set_peer_completion)(handler, source, nbytes);
+}
+
 GASNETT_END_EXTERNC
 
 #endif

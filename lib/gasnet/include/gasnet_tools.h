@@ -84,6 +84,8 @@ extern char* gasnett_format_number(int64_t val, char* buf, size_t bufsz, int is_
 /* ---- errors, streams, signals ---- */
 GASNETT_FORMAT_PRINTF(gasnett_fatalerror, 1, 2,
                       extern void gasnett_fatalerror(const char* format, ...) GASNETT_NORETURN);
+/* Adds no position to the message; nor does the one above. */
+#define gasnett_fatalerror_nopos gasnett_fatalerror
 extern void gasnett_killmyprocess(int exitcode) GASNETT_NORETURN; /* at once, no atexit */
 extern void gasnett_flush_streams(void);
 extern void gasnett_close_streams(void);
@@ -187,13 +189,13 @@ extern const char* gasnett_release_version_str(void);
 
 /* ---- calls for tracing and statistics of GASNet's own library: they are accepted and do nothing
  * ---- */
-__attribute__((__unused__, __format__(__printf__, 1, 2))) static void gasneti_trace_nothing(
+__attribute__((__unused__, __format__(__printf__, 1, 2))) static void _gasnett_trace_printf_noop(
     const char* format, ...) {
   (void)format;
 }
 #define GASNETT_TRACE_ENABLED 0
-#define GASNETT_TRACE_PRINTF gasneti_trace_nothing
-#define GASNETT_TRACE_PRINTF_FORCE gasneti_trace_nothing
+#define GASNETT_TRACE_PRINTF _gasnett_trace_printf_noop
+#define GASNETT_TRACE_PRINTF_FORCE _gasnett_trace_printf_noop
 #define GASNETT_TRACE_SETSOURCELINE(file, line) ((void)0)
 #define GASNETT_TRACE_GETSOURCELINE(pfile, pline) ((void)0)
 #define GASNETT_TRACE_FREEZESOURCELINE() ((void)0)

@@ -111,6 +111,8 @@ typedef gasnett_mutex_t gasnett_rwlock_t;
   GASNETT_THREADKEY_DECLARE(key);     \
   GASNETI_THREADKEY_STORAGE void* gasneti_threadkey_##key
 #define gasnett_threadkey_init(key) ((void)&gasneti_threadkey_##key)
+/* A key needs no making. Clients name this function, so that no compiler calls it unused. */
+GASNETT_INLINE(_gasneti_threadkey_init) void _gasneti_threadkey_init(void* key) { (void)key; }
 #define gasnett_threadkey_get(key) (gasneti_threadkey_##key)
 #define gasnett_threadkey_set(key, newval) ((void)(gasneti_threadkey_##key = (newval)))
 #define gasnett_threadkey_get_noinit(key) gasnett_threadkey_get(key)
