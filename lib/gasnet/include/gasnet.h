@@ -1,9 +1,9 @@
 /* The GASNet-1 interface (specification 1.8) over Penstock, beside gasnetex.h, which is included:
  * the two may be used in one program. The client's build defines exactly one of GASNET_SEQ (one
  * thread calls GASNet), GASNET_PARSYNC (many threads do, one at a time) and GASNET_PAR (many
- * threads do, at once), and links the library of that mode (gasnet-penstock-seq, -parsync, -par). With
- * GASNET_SEGMENT_EVERYTHING all memory of every process is remotely accessible; without it, the
- * segment made by gasnet_attach is. */
+ * threads do, at once), and links the library of that mode (gasnet-penstock-seq, -parsync, -par).
+ * With GASNET_SEGMENT_EVERYTHING all memory of every process is remotely accessible; without it,
+ * the segment made by gasnet_attach is. */
 #ifndef _GASNET_H
 #define _GASNET_H
 #define _INCLUDED_GASNET_H
