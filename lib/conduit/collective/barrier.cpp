@@ -89,11 +89,26 @@ bool barrier::advance() noexcept {
   return all;
 }
 
+// Names all partners before the first phase, so that they are connected at the same time, by the
+// lane on which words will go, and none of them lacks credits for the words of two phases.
+void barrier::expect_partners() noexcept {
+  expected_ = true;
+  const auto name = [this](std::uint32_t to) {
+    if (by_put_ && !engine_.maps(to))
+      (void)engine_.one_sided().room_for_one(to);
+    else
+      (void)engine_.expect(to, 2, 0);
+  };
+  std::visit([&](const auto& l) { l.each_partner(name); }, logic_);
+}
+
 void barrier::notify(const barrier_vote& own) noexcept {
   if (count_) [[unlikely]] {
     if (!count_->arrive(own)) host_page::broken();
     return;
   }
+  if (!expected_) [[unlikely]]
+    expect_partners();
   const std::uint32_t tag = thread_tag();
   backoff wait(1000);
   while (!inside_.try_enter(tag)) wait.idle();  // another thread's kick(), which is soon over

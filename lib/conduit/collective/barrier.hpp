@@ -62,6 +62,7 @@ class barrier {
 
  private:
   bool advance() noexcept;
+  [[gnu::noinline]] void expect_partners() noexcept;
   [[gnu::noinline]] bool try_pass_counted(barrier_vote& outcome) noexcept;
   bool send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,
             std::uint64_t word) noexcept;
@@ -77,6 +78,7 @@ class barrier {
   owner<build_mode> inside_;  // its holder may touch logic_, partners_ and passed_
   std::atomic<bool> relaying_{false};
   bool passed_ = true;
+  bool expected_ = false;  // the partners have been named to the engine
   std::variant<dissemination, tree, staged> logic_;
   std::optional<counting> count_;  // set after the first barrier, if there is a page of the host
   std::array<barrier_slots*, barrier_steps_max>

@@ -62,6 +62,11 @@ class dissemination {
     }
   }
 
+  /// Calls f with each rank to which this process sends words.
+  template <class F>
+  void each_partner(F&& f) const noexcept {
+    for (unsigned k = 0; k < steps_; ++k) f(partner(k));
+  }
   /// True while there are words that this process has yet to send, and that others wait for.
   [[nodiscard]] bool owes() const noexcept { return sent_ < steps_; }
   /// The combined vote, after advance() was true.

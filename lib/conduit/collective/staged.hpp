@@ -89,6 +89,13 @@ class staged {
     return true;
   }
 
+  /// As dissemination::each_partner().
+  template <class F>
+  void each_partner(F&& f) const noexcept {
+    if (place_ != 0) f(near_[(place_ - 1) / radix]);
+    for (unsigned k = 0; k < steps_; ++k) f(partner(k));
+    for (unsigned c = 0; c < children_; ++c) f(near_[place_ * radix + 1 + c]);
+  }
   [[nodiscard]] bool owes() const noexcept {
     return !reported_ || sent_ < steps_ || released_ < children_;
   }

@@ -63,6 +63,12 @@ class tree {
     return true;
   }
 
+  /// As dissemination::each_partner().
+  template <class F>
+  void each_partner(F&& f) const noexcept {
+    if (rank_ != 0) f((rank_ - 1) / radix_);
+    for (unsigned c = 0; c < children_; ++c) f(rank_ * radix_ + 1 + c);
+  }
   [[nodiscard]] bool owes() const noexcept { return !reported_ || released_ < children_; }
   [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
 

@@ -139,6 +139,11 @@ void on_bytes(void*, token&, const std::uint32_t* args, std::byte* payload, std:
 
 arrival* take_arrivals() noexcept { return inbox.take_all(); }
 
+void expect(std::uint32_t to, std::uint32_t messages, std::size_t bytes) {
+  constexpr std::size_t words = envelope_words * sizeof(std::uint32_t);
+  must(self.engine->expect(to, messages, std::min(bytes + words, eager_bytes)));
+}
+
 void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::size_t bytes) {
   const words w = begin(e);
   if (bytes == 0) return short_to(to, on_coll_nothing, w);
@@ -146,6 +151,12 @@ void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::
 }
 
 void send_offer(std::uint32_t to, const envelope& e, loan& l) {
+  constexpr std::size_t most_pieces = 8;  // a path is kept busy by fewer
+  if (!reachable(self.engine->rank(), number_of(l.at), l.bytes))
+    expect(to,
+           static_cast<std::uint32_t>(
+               std::min((l.bytes + eager_bytes - 1) / eager_bytes, most_pieces)),
+           eager_bytes);
   words w = begin(e);
   w.add_long(number_of(l.at));
   w.add_long(l.bytes);

@@ -30,8 +30,13 @@ struct envelope {
   std::uint32_t from, tag;  ///< of the sender: rank in the team
 };
 
+/// Names `to` as a rank to which `messages` of at most that many bytes each will be under way.
+void expect(std::uint32_t to, std::uint32_t messages, std::size_t bytes);
+
 /// These send; ranks are the job's. They may wait (polling) for room.
 void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::size_t bytes);
+/// Where the receiver will have to ask for the bytes, it is named beforehand, since they may go in
+/// Mediums.
 void send_offer(std::uint32_t to, const envelope& e, loan& l);
 /// Asks whether `to` is in the same call.
 void send_question(std::uint32_t to, const envelope& e);

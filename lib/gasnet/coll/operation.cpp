@@ -78,7 +78,28 @@ void operation::begin() {
   }
   make_plan(*this);
   plan.next_round();
+  expect_peers();
   start_round();
+}
+
+// Names to the engine all peers of the plan, with what will be under way to each, so that loans
+// have come when the messages of later rounds go.
+void operation::expect_peers() {
+  for (std::size_t r = 0; r < plan.rounds(); ++r)
+    for (const step* s = plan.begin(r); s != plan.end(r); ++s)
+      if (s->what == act::send)
+        expected_.push_back({s->peer, 1, s->bytes <= eager_bytes ? s->bytes : 0});
+  std::sort(expected_.begin(), expected_.end(),
+            [](const expected& a, const expected& b) { return a.peer < b.peer; });
+  for (auto first = expected_.begin(); first != expected_.end();) {
+    expected all = *first;
+    for (++first; first != expected_.end() && first->peer == all.peer; ++first) {
+      ++all.messages;
+      all.bytes = std::max(all.bytes, first->bytes);
+    }
+    expect(team_->job_rank(all.peer), all.messages, all.bytes);
+  }
+  expected_.clear();
 }
 
 void operation::disagree(std::uint32_t r, call_word his) const {

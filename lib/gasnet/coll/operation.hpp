@@ -109,6 +109,7 @@ class operation {
   [[nodiscard]] bool may_share() const noexcept;
   bool advance_shared();
   bool finish();
+  void expect_peers();
   void start_round();
   void send(const step& s);
   void combine(const step& s);
@@ -132,6 +133,12 @@ class operation {
   std::uint64_t turn_ = 0;  // not 0: it goes by shared lines (shared.hpp), not by the plan
   bool said_ = false;
   std::uint32_t heard_ = 0;  // ranks
+  struct expected {
+    std::uint32_t peer;  // rank in the team
+    std::uint32_t messages;
+    std::size_t bytes;
+  };
+  std::vector<expected> expected_;  // the messages of a plan to each peer; empty between uses
   std::size_t round_ = 0;
   std::uint32_t missing_ = 0;  // receives of this round
   std::vector<std::unique_ptr<arrival>> early_;
