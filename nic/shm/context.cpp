@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/base/page.hpp"
 #include "lib/base/settings.hpp"
 #include "nic/shm/counters.hpp"
 #include "nic/shm/fence.hpp"

@@ -13,6 +13,7 @@
 #include <gasnet_vis.h>
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -132,9 +133,12 @@ class cuts {
     barrier();
     return static_cast<double>(now_ns() - start) * 1e-3 / static_cast<double>(n);
   }
-  template <class... Args>
-  void say(const char* format, Args... args) {
-    if (gasnet_mynode() == 0) std::printf(format, args...);
+  [[gnu::format(printf, 2, 3)]] void say(const char* format, ...) {
+    if (gasnet_mynode() != 0) return;
+    std::va_list args;
+    va_start(args, format);
+    std::vprintf(format, args);
+    va_end(args);
   }
 
   const double seconds_;

@@ -7,6 +7,7 @@
 #include "lib/base/log.hpp"
 #include "lib/conduit/collective/patience.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {

@@ -61,6 +61,7 @@ gex_Event_t run_put(int form, const char* const (&names)[3], gex_TM_t tm, gex_Ra
 }  // namespace
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
+using namespace penstock;
 using namespace penstock::gasnet;
 using vis::op_counter;
 
