@@ -11,9 +11,6 @@
 #include "nic/shm/qp.hpp"
 
 namespace penstock::nic::shm {
-namespace {
-
-/// One event per arming: the thread that finds the queue armed disarms it. Under queue_lock.
 void wake(completion_queue& cq, bool solicited) noexcept {
   const std::uint32_t armed = cq.armed.load(std::memory_order_relaxed);
   if (armed == 0 || (armed == 1 && !solicited)) return;
@@ -21,8 +18,6 @@ void wake(completion_queue& cq, bool solicited) noexcept {
   cq.bell->bell.store(bell_off, std::memory_order_relaxed);
   if (cq.events != nullptr) cq.events->push(&cq);
 }
-
-}  // namespace
 
 void store(completion_queue& cq, const completion& c, bool solicited) noexcept {
   {

@@ -94,6 +94,8 @@ inline completion_queue& of(ibv_cq* c) noexcept { return *static_cast<completion
 /// full it overruns: IBV_EVENT_CQ_ERR is raised once, and the QP whose completion is lost goes to
 /// the error state.
 void store(completion_queue& cq, const completion& c, bool solicited) noexcept;
+/// One event per arming: the thread that finds the queue armed disarms it. Under queue_lock.
+void wake(completion_queue& cq, bool solicited) noexcept;
 inline bool full(const completion_queue& cq) noexcept {
   return cq.stored.load(std::memory_order_relaxed) >= static_cast<std::uint32_t>(cq.cqe);
 }

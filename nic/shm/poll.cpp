@@ -15,7 +15,8 @@ constexpr std::size_t window = 16;    // above it, at this number in turn, besid
 constexpr std::size_t hot_rings = 8;
 constexpr int burst = 16;  // completions taken from one ring before the next one's turn
 
-/// Hands out stored completions, oldest first.
+/// Hands out stored completions, oldest first. Those that an armed queue keeps give its event: the
+/// program may sleep before it polls again, and no later completion may come.
 int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   // C2 look  acquire stored  <- C1
   if (cq.stored.load(std::memory_order_acquire) == 0) return 0;
@@ -29,7 +30,9 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
     if (c.frees != 0) c.qp->works.release(c.frees);
     if (c.datagram) cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
   }
-  cq.stored.store(n - static_cast<std::uint32_t>(got), std::memory_order_release);
+  const std::uint32_t kept = n - static_cast<std::uint32_t>(got);
+  cq.stored.store(kept, std::memory_order_release);
+  if (kept != 0) wake(cq, false);
   return got;
 }
 
