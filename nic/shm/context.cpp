@@ -220,7 +220,8 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->max_mr_size = ~std::uint64_t{0};
   a->page_size_cap = page_bytes();
   a->vendor_id = 0x70656e;  // "pen": assigned to no vendor
-  a->vendor_part_id = a->hw_ver = 1;
+  a->vendor_part_id = of(handle).plays.part;
+  a->hw_ver = 1;
   a->max_qp = static_cast<int>(most.qp);
   a->max_qp_wr = static_cast<int>(most.qp_wr);
   a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |

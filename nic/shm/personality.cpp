@@ -61,8 +61,19 @@ constexpr preset presets[] = {
 
 failure no_such_personality(std::string_view name) {
   return {"PENSTOCK_SHM_PERSONALITY: there is no \"" + std::string(name) + "\"", 0,
-          "there are " + names_of(presets) + ", and the limits " + names_of(limit_rows) +
-              " as in qp=64"};
+          "there are " + names_of(presets) + ", part=NUMBER, and the limits " +
+              names_of(limit_rows) + " as in qp=64"};
+}
+
+/// The value of a word, if it is a number within these bounds.
+result<std::uint32_t> number_of(const word& w, std::uint32_t least, std::uint32_t most) {
+  std::uint32_t n = 0;
+  std::string_view digits = w.value;
+  if (take_number(digits, n) && digits.empty() && n >= least && n <= most) return n;
+  return failure{"PENSTOCK_SHM_PERSONALITY: " + std::string(w.name) + "=" + std::string(w.value) +
+                     " is not a number from " + std::to_string(least) + " to " +
+                     std::to_string(most),
+                 0, ""};
 }
 
 }  // namespace
@@ -78,16 +89,12 @@ result<personality> parse_personality(std::string_view text) {
       continue;
     }
     const auto* at = std::ranges::find(limit_rows, w.name, &limit_row::name);
-    if (at == std::end(limit_rows)) return no_such_personality(w.name);
-    std::uint32_t n = 0;
-    std::string_view digits = w.value;
-    const std::uint32_t most = full_limits.*at->member;
-    if (!take_number(digits, n) || !digits.empty() || n < at->least || n > most)
-      return failure{"PENSTOCK_SHM_PERSONALITY: " + std::string(w.name) + "=" +
-                         std::string(w.value) + " is not a number from " +
-                         std::to_string(at->least) + " to " + std::to_string(most),
-                     0, ""};
-    p.limits.*at->member = n;
+    const bool part = w.name == "part";
+    if (at == std::end(limit_rows) && !part) return no_such_personality(w.name);
+    const result<std::uint32_t> n =
+        part ? number_of(w, 0, UINT32_MAX) : number_of(w, at->least, full_limits.*at->member);
+    if (!n) return n.error();
+    (part ? p.part : p.limits.*at->member) = *n;
   }
   if (text != "plain") p.text = text;
   return p;

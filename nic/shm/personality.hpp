@@ -32,7 +32,8 @@ struct personality {
   /// A message enters the completion queue whether or not it has room, as on an adapter. Without
   /// this, messages wait in their rings until there is room.
   bool overruns = false;
-  std::string text;  ///< as the setting gave it; empty: the device itself
+  std::uint32_t part = 1;  ///< the adapter's number; programs go by it where makes differ
+  std::string text;        ///< as the setting gave it; empty: the device itself
 };
 
 /// Reads names and LIMIT=NUMBER, separated by commas; later ones prevail. The failure lists the

@@ -28,7 +28,7 @@ TEST_CASE("unknown names and bad values are refused with what there is") {
   CHECK(message(parse_personality("tiny")).find("no_inline") != std::string::npos);
   CHECK(message(parse_personality("sge=17")).find("sge=17 is not a number from 1 to 16") !=
         std::string::npos);
-  for (const char* bad : {"sge", "sge=", "sge=0", "cqe=12x", "inline=-1", "plain=1", ","})
+  for (const char* bad : {"sge", "sge=", "sge=0", "cqe=12x", "part=x", "inline=-1", "plain=1", ","})
     CHECK_FALSE(parse_personality(bad).has_value());
   CHECK(message(parse_faults("send=5:FOO")).find("RETRY_EXC_ERR") != std::string::npos);
   CHECK(message(parse_faults("sent=5:FOO")).find("reg_mr") != std::string::npos);
@@ -58,7 +58,7 @@ TEST_CASE("a device that cannot be pretended is not opened") {
 }
 
 TEST_CASE("small limits are told and kept") {
-  const pretending as("small,qp=2,mr=2,cq=3,srq=1,reads=1", "");
+  const pretending as("small,qp=2,mr=2,cq=3,srq=1,reads=1,part=4115", "");
   options o;
   o.cqe = 32;
   o.send_wr = o.recv_wr = 16;
@@ -75,6 +75,7 @@ TEST_CASE("small limits are told and kept") {
   CHECK(a.max_cqe == 32);
   CHECK(a.max_srq_wr == 16);
   CHECK(a.max_qp_rd_atom == 1);
+  CHECK(a.vendor_part_id == 4115);
 
   // One more of each is refused, and there is room again when one has gone.
   const auto refused = [](void* made, int with) { return made == nullptr && errno == with; };
