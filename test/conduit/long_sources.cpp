@@ -16,10 +16,11 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 std::atomic<std::uint64_t> registrations{0};
-bool refuses = false;
+std::atomic<bool> refuses{false};
 const nic::calls* real = nullptr;
 
-/// Counts what the device is asked to register, and refuses it.
+/// Counts what the device is asked to register, and refuses it where it is told to. Before the
+/// endpoint starts, as later its threads read what is changed here.
 struct test_access {
   static void watch(engine& e) {
     static nic::calls watched = *e.device_.verbs;
@@ -32,7 +33,6 @@ struct test_access {
     };
     e.device_.verbs = &watched;
   }
-  static void end(engine& e) { e.device_.verbs = real; }
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI
@@ -95,12 +95,13 @@ int main(int argc, char** argv) {
   JOB_CHECK(here.e->add_handler(here.request, {on_request, nullptr, conduit::any_args, {}}));
   here.answer = here.e->next_handler();
   JOB_CHECK(here.e->add_handler(here.answer, {on_answer, nullptr, conduit::any_args, {}}));
+  test_access::watch(*here.e);
   if (auto r = ep.start(2 * buffers * (most + 64)); !r) fatal(3, "%s", r.error().message().c_str());
   here.replies_from = static_cast<std::byte*>(std::malloc(most));
   std::byte* from[buffers];
   for (std::byte*& b : from) b = static_cast<std::byte*>(std::malloc(most));
   JOB_CHECK(ep.barrier() == status::ok);
-  test_access::watch(*here.e);
+  conduit::registrations = 0;
   conduit::refuses = how == "refused";
 
   const rank_id to = (ep.rank() + 1) % ep.size();
@@ -138,7 +139,6 @@ int main(int argc, char** argv) {
   if (how == "few" && made > 40)
     fatal(9, "%u Longs made %llu registrations", count, static_cast<unsigned long long>(made));
   JOB_CHECK(ep.barrier() == status::ok);
-  test_access::end(*here.e);
   std::free(here.replies_from);
   for (std::byte* b : from) std::free(b);
   return 0;
