@@ -1,7 +1,7 @@
 """All of perftest's programs with all transports and options that they can be combined with: `run … product [K/N]`.
 
 What perftest itself refuses it says by a line of its own, before it listens; these lines are below. Such a combination
-counts as refused, never as passed. K/N is the K-th of N parts, each of which has all kinds.
+counts as refused, never as passed. K/N is the K-th of N parts.
 """
 import itertools
 import re
