@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "lib/base/log.hpp"
@@ -116,15 +117,19 @@ struct long_anywhere {
   std::uint32_t bytes = 0;
   std::uint8_t handler = 0;
   std::uint8_t nargs = 0;
-  std::uint16_t spare = 0;
+  std::uint16_t was_put = 0;  // 1: the payload lies there already
   std::uint32_t args[max_args] = {};
 };
-constexpr std::size_t longest_anywhere = conduit::max_eager - sizeof(long_anywhere);
-static_assert(longest_anywhere >= 512 - sizeof(long_anywhere));
+// Up to this size the payload is copied into an eager Medium.
+constexpr std::size_t most_eager = conduit::max_eager - sizeof(long_anywhere);
+static_assert(most_eager >= 512 - sizeof(long_anywhere));
+// A larger one of a request goes before it as a put, and of a reply, whose handler may not begin
+// transfers, in a Medium of any size.
+constexpr std::size_t longest_reply_anywhere = conduit::max_medium - sizeof(long_anywhere);
 
 struct packed_anywhere {
   long_anywhere head;
-  std::byte data[longest_anywhere];
+  std::byte data[most_eager];
 };
 static_assert(sizeof(packed_anywhere) <= conduit::max_eager + alignof(packed_anywhere));
 
@@ -134,10 +139,11 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
   if (bytes < sizeof h)
     fatal(1, "a Long from rank %u is %zu bytes short", t.source(), sizeof h - bytes);
   std::memcpy(&h, payload, sizeof h);
-  if (h.bytes != bytes - sizeof h || h.nargs > max_args)
+  const bool is_there = h.was_put != 0;
+  if ((is_there ? 0 : h.bytes) != bytes - sizeof h || h.nargs > max_args)
     fatal(1, "a Long from rank %u makes no sense", t.source());
   auto* const place = reinterpret_cast<void*>(h.dest);
-  if (h.bytes != 0) std::memcpy(place, payload + sizeof h, h.bytes);
+  if (bytes > sizeof h) std::memcpy(place, payload + sizeof h, h.bytes);
   const client_handler& entry = clients[h.handler];
   if (!entry.takes(kind::long_, t.request, h.nargs)) [[unlikely]]
     not_taken(entry, kind::long_, t.request, h.nargs, t.source());
@@ -146,21 +152,65 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
   standing_in = 0;
 }
 
-// Writes a Long to room, as that Medium has it; false: it is too long.
-bool pack_anywhere(outgoing& m, packed_anywhere& room) {
-  if (m.bytes > longest_anywhere || m.nargs > max_args) return false;
-  room.head.dest = reinterpret_cast<std::uintptr_t>(m.dest);
-  room.head.bytes = static_cast<std::uint32_t>(m.bytes);
-  room.head.handler = m.handler;
-  room.head.nargs = m.nargs;
-  if (m.nargs != 0) std::memcpy(room.head.args, m.args, m.nargs * sizeof *m.args);
+// The Medium for a Long, but for its payload; written to room.
+outgoing anywhere_message(const outgoing& m, long_anywhere& room) {
+  room.dest = reinterpret_cast<std::uintptr_t>(m.dest);
+  room.bytes = static_cast<std::uint32_t>(m.bytes);
+  room.handler = m.handler;
+  room.nargs = static_cast<std::uint8_t>(m.nargs);
+  if (m.nargs != 0) std::memcpy(room.args, m.args, m.nargs * sizeof *m.args);
+  return {.kind = kind::medium,
+          .handler = on_long_anywhere,
+          .flags = conduit::wire::flag_system,
+          .payload = &room,
+          .bytes = sizeof room};
+}
+
+// Passes the Medium for a small Long to go.
+template <class Go>
+status send_eager(const outgoing& m, Go&& go) {
+  packed_anywhere room;
+  outgoing packed = anywhere_message(m, room.head);
   if (m.bytes != 0) std::memcpy(room.data, m.payload, m.bytes);
-  m = {.kind = kind::medium,
-       .handler = on_long_anywhere,
-       .flags = conduit::wire::flag_system,
-       .payload = &room,
-       .bytes = sizeof room.head + m.bytes};
-  return true;
+  packed.bytes += m.bytes;
+  return go(packed);
+}
+
+// Puts the payload of a request, waits until it is there, and passes the Medium that tells of it to
+// go. immediate: a put that finds no room is not begun.
+template <class Go>
+status put_and_tell(std::uint32_t dest, const outgoing& m, bool immediate, Go&& go) {
+  if (m.bytes > conduit::max_long) return status::too_long;
+  if (m.payload == nullptr) return status::bad_arguments;
+  conduit::transfers& sided = self.engine->one_sided();
+  if (immediate)
+    if (const status s = sided.room_for_one(dest); s != status::ok) return s;
+  conduit::op_counter pending{0};
+  status s = sided.put(dest, m.dest, m.payload, m.bytes, conduit::reuse::on_completion, pending);
+  if (const status waited = sided.wait(pending); s == status::ok) s = waited;
+  if (s != status::ok) {
+    sided.settle(pending);
+    return s;
+  }
+  long_anywhere head;
+  head.was_put = 1;
+  outgoing told = anywhere_message(m, head);
+  return go(told);
+}
+
+// Passes a Medium with the whole of a larger reply to go.
+template <class Go>
+status send_copied(const outgoing& m, Go&& go) {
+  if (m.bytes > longest_reply_anywhere) return status::too_long;
+  if (m.payload == nullptr) return status::bad_arguments;
+  const auto copy = std::make_unique_for_overwrite<std::byte[]>(sizeof(long_anywhere) + m.bytes);
+  long_anywhere head;
+  outgoing packed = anywhere_message(m, head);
+  std::memcpy(copy.get(), &head, sizeof head);
+  std::memcpy(copy.get() + sizeof head, m.payload, m.bytes);
+  packed.payload = copy.get();
+  packed.bytes += m.bytes;
+  return go(packed);
 }
 
 // ---- answers ----
@@ -205,16 +255,17 @@ int requested(status s, gasnet_node_t dest, const char* call, sizes n = {}) {
   return answer(s, call, n);
 }
 
-std::size_t longest(const outgoing& m) {
-  return m.kind == kind::medium  ? conduit::max_medium
-         : m.kind == kind::long_ ? (self.everything ? longest_anywhere : conduit::max_long)
-                                 : 0;
+std::size_t longest(const outgoing& m, bool request) {
+  return m.kind == kind::medium ? conduit::max_medium
+         : m.kind == kind::long_
+             ? (self.everything && !request ? longest_reply_anywhere : conduit::max_long)
+             : 0;
 }
 
 int request(gasnet_node_t dest, outgoing& m, const char* call) {
   if (!self.attached) [[unlikely]]
     return GASNET_ERR_NOT_INIT;
-  const sizes n{m.bytes, longest(m)};
+  const sizes n{m.bytes, longest(m, true)};
   return requested(send_request(dest, m, false), dest, call, n);
 }
 
@@ -234,14 +285,15 @@ outgoing message(kind k, gasnet_handler_t handler, unsigned n, const gasnet_hand
 }
 
 status send_request(std::uint32_t dest, outgoing& m, bool immediate) {
-  const auto go = [&] {
-    return immediate ? self.engine->try_request(dest, m) : self.engine->request(dest, m);
+  const auto go = [&](const outgoing& to_send) {
+    return immediate ? self.engine->try_request(dest, to_send)
+                     : self.engine->request(dest, to_send);
   };
   if (m.kind == kind::long_ && dest < GASNETC_(nodes)) m.dest = engine_address(dest, m.dest);
   if (m.kind != kind::long_ || !self.everything) [[likely]]
-    return go();
-  packed_anywhere room;
-  return pack_anywhere(m, room) ? go() : status::too_long;
+    return go(m);
+  if (m.nargs > max_args) return status::bad_arguments;
+  return m.bytes <= most_eager ? send_eager(m, go) : put_and_tell(dest, m, immediate, go);
 }
 
 status send_reply(gasnet_token_t token, outgoing& m) {
@@ -249,8 +301,9 @@ status send_reply(gasnet_token_t token, outgoing& m) {
   if (m.kind == kind::long_) m.dest = engine_address(t.source(), m.dest);
   if (m.kind != kind::long_ || !self.everything) [[likely]]
     return self.engine->reply(t, m);
-  packed_anywhere room;
-  return pack_anywhere(m, room) ? self.engine->reply(t, m) : status::too_long;
+  if (m.nargs > max_args) return status::bad_arguments;
+  const auto go = [&](const outgoing& to_send) { return self.engine->reply(t, to_send); };
+  return m.bytes <= most_eager ? send_eager(m, go) : send_copied(m, go);
 }
 
 const gex_AM_Entry_t* running_entry(const token_state& t) noexcept {
@@ -340,7 +393,8 @@ using namespace penstock::gasnet;
 extern "C" {
 
 size_t GASNETC_(max_medium) = conduit::max_medium;
-size_t GASNETC_(max_long)[2] = {conduit::max_long, longest_anywhere};
+size_t GASNETC_(max_long)[2] = {conduit::max_long, conduit::max_long};
+size_t GASNETC_(max_long_reply)[2] = {conduit::max_long, longest_reply_anywhere};
 
 int GASNETC_(request_short)(gasnet_node_t dest, gasnet_handler_t handler, unsigned n,
                             const gasnet_handlerarg_t* args) {
@@ -383,7 +437,8 @@ int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const v
                          size_t nbytes, void* dest_addr, unsigned n,
                          const gasnet_handlerarg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
-  return answer(send_reply(token, m), "gasnet_AMReplyLong");
+  const sizes n_of{m.bytes, longest(m, false)};
+  return answer(send_reply(token, m), "gasnet_AMReplyLong", n_of);
 }
 void GASNETC_(bad_argument_count)(const char* function, int announced, int given) {
   fatal(1, "%s: %d arguments announced, %d given", function, announced, given);

@@ -241,6 +241,28 @@ static void empty(gasnet_node_t to) {
   }
 }
 
+/* Requests of more bytes than a reply can have in every build; each byte is checked there. */
+enum { large_l = 239, large_done = 240 };
+static void large_long(gasnet_token_t token, void* buf, size_t nbytes, gasnet_handlerarg_t i) {
+  CHECK((char*)buf == area[gasnet_mynode()] + 1);
+  CHECK(nbytes == (size_t)longs_most && bytes_are_right(buf, nbytes, i));
+  MUST(gasnet_AMReplyShort0(token, large_done));
+}
+static void large_long_done(gasnet_token_t token) {
+  (void)token;
+  answers = answers + 1;
+}
+static void large(gasnet_node_t to) {
+  int i;
+  for (i = 0; i < 4; ++i) {
+    fill(longs_most, i);
+    if (i % 2 == 0)
+      AND_WAIT(gasnet_AMRequestLong1(to, large_l, source, longs_most, area[to] + 1, i));
+    else
+      AND_WAIT(gasnet_AMRequestLongAsync1(to, large_l, source, longs_most, area[to] + 1, i));
+  }
+}
+
 static void errors(void) {
   CHECK(gasnet_AMRequestShort0(gasnet_nodes(), short_q) == GASNET_ERR_BAD_ARG);
 }
@@ -256,6 +278,8 @@ int main(int argc, char** argv) {
       {forms_rm, HANDLER(&forms_medium_back)},
       {forms_rl, HANDLER(&forms_long_back)},
       {flood_index, HANDLER(&on_flood)},
+      {large_l, HANDLER(&large_long)},
+      {large_done, HANDLER(&large_long_done)},
       {empty_m, HANDLER(&empty_medium)},
       {empty_l, HANDLER(&empty_long)},
       AREA_HANDLER};
@@ -267,7 +291,7 @@ int main(int argc, char** argv) {
   share_areas();
   next = (gasnet_mynode() + 1) % gasnet_nodes();
   CHECK(gasnet_AMMaxArgs() >= 16 && gasnet_AMMaxMedium() >= 512);
-  CHECK(gasnet_AMMaxLongRequest() >= 512 && gasnet_AMMaxLongReply() >= 512);
+  CHECK(gasnet_AMMaxLongRequest() >= 1 << 30 && gasnet_AMMaxLongReply() >= 60000);
   mediums[5] = gasnet_AMMaxMedium();
   longs[5] = longs_most;
   if (longs[5] > gasnet_AMMaxLongReply()) longs[5] = gasnet_AMMaxLongReply();
@@ -297,6 +321,7 @@ int main(int argc, char** argv) {
       exchange16(to, mediums, longs, 6);
       forms(to);
       empty(to);
+      large(to);
       meet();
     }
   }

@@ -52,7 +52,7 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
   const char* const call = prepare_names[kind];
   const bool own = w.client_buf == nullptr;
   const std::size_t limit = GASNETC_(ex_max_payload)(
-      kind & long_kind, self.everything ? 1 : 0,
+      kind, self.everything ? 1 : 0,
       own ? GEX_FLAG_AM_PREPARE_LEAST_ALLOC : GEX_FLAG_AM_PREPARE_LEAST_CLIENT);
   if (w.least > limit || w.most < w.least || w.numargs > gex_AM_MaxArgs())
     fatal(1, "%s to rank %u: least %zu, most %zu, %u arguments; least may be up to %zu", call,
@@ -60,7 +60,8 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
   if (own && w.lc_opt != nullptr)
     fatal(1, "%s to rank %u: lc_opt without a buffer of the client's", call, d.dest);
   if (!own) check_lc_opt(w.lc_opt, call, d.dest, (kind & reply_kind) == 0);
-  // A Long to memory outside the segment travels as a Medium, so it is not written in place.
+  // A Long to memory outside the segment goes by a Medium, or by a put, and is not written in
+  // place.
   const bool in_place = own && (kind & reply_kind) == 0 && self.attached &&
                         ((kind & long_kind) == 0 || !self.everything);
   if (in_place) {

@@ -38,7 +38,7 @@ extern void GASNETC_(bad_argument_count)(const char* function, int announced,
 #define gasnet_AMMaxArgs() ((size_t)16)
 #define gasnet_AMMaxMedium() ((size_t)GASNETC_(max_medium))
 #define gasnet_AMMaxLongRequest() ((size_t)GASNETC_(max_long)[GASNETC_EVERYTHING])
-#define gasnet_AMMaxLongReply() ((size_t)GASNETC_(max_long)[GASNETC_EVERYTHING])
+#define gasnet_AMMaxLongReply() ((size_t)GASNETC_(max_long_reply)[GASNETC_EVERYTHING])
 
 /* One inline function per kind and number. The second of each pair also takes the number announced.
  */

@@ -59,7 +59,7 @@ extern char* gasnet_getenv(const char* name);
 /* ---- what the library of this mode defines ---- */
 extern gasnet_node_t GASNETC_(mynode), GASNETC_(nodes);
 extern size_t GASNETC_(max_medium);
-extern size_t GASNETC_(max_long)[2]; /* [1]: segment everything */
+extern size_t GASNETC_(max_long)[2], GASNETC_(max_long_reply)[2]; /* [1]: segment everything */
 extern int GASNETC_(init)(int* argc, char*** argv);
 /* The same for clients compiled with GASNET_DEBUG: from here on more is checked. */
 extern int GASNETC_(init_checked)(int* argc, char*** argv);

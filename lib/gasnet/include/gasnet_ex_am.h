@@ -31,7 +31,7 @@ extern int GASNETC_(ex_reply_medium)(gex_Token_t token, gex_AM_Index_t handler, 
 extern int GASNETC_(ex_reply_long)(gex_Token_t token, gex_AM_Index_t handler, const void* source,
                                    size_t nbytes, void* dest_addr, gex_Event_t* lc_opt,
                                    gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args);
-/* kind: 0 a Medium, 1 a Long. */
+/* kind: 0 a Medium, 1 a Long, 3 a Long reply. */
 extern size_t GASNETC_(ex_max_payload)(int kind, int everything, gex_Flags_t flags);
 
 /* ---- limits: the same for all peers, local completion and numbers of arguments ---- */
@@ -58,7 +58,8 @@ GASNETC_INLINE size_t gex_AM_MaxRequestLong(gex_TM_t tm, gex_Rank_t other,
 }
 GASNETC_INLINE size_t gex_AM_MaxReplyLong(gex_TM_t tm, gex_Rank_t other, const gex_Event_t* lc_opt,
                                           gex_Flags_t flags, unsigned int numargs) {
-  return gex_AM_MaxRequestLong(tm, other, lc_opt, flags, numargs);
+  (void)tm, (void)other, (void)lc_opt, (void)numargs;
+  return gasnetc_max_payload(3, flags);
 }
 GASNETC_INLINE size_t gex_Token_MaxReplyMedium(gex_Token_t token, const gex_Event_t* lc_opt,
                                                gex_Flags_t flags, unsigned int numargs) {
@@ -68,12 +69,12 @@ GASNETC_INLINE size_t gex_Token_MaxReplyMedium(gex_Token_t token, const gex_Even
 GASNETC_INLINE size_t gex_Token_MaxReplyLong(gex_Token_t token, const gex_Event_t* lc_opt,
                                              gex_Flags_t flags, unsigned int numargs) {
   (void)token, (void)lc_opt, (void)numargs;
-  return gasnetc_max_payload(1, flags);
+  return gasnetc_max_payload(3, flags);
 }
 #define gex_AM_LUBRequestMedium() gasnetc_max_payload(0, 0)
 #define gex_AM_LUBReplyMedium() gasnetc_max_payload(0, 0)
 #define gex_AM_LUBRequestLong() gasnetc_max_payload(1, 0)
-#define gex_AM_LUBReplyLong() gasnetc_max_payload(1, 0)
+#define gex_AM_LUBReplyLong() gasnetc_max_payload(3, 0)
 
 /* ---- the functions ---- */
 #define GASNETC_EX_DEFINE(name, n, params, call)                           \
