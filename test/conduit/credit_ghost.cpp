@@ -1,7 +1,7 @@
 // Job program: the ghost zones of perf/ghost, and the movements of their credits. After the first
 // epochs no credit moves any more, and hardly any message waits for one.
 //   credit_ghost CELLS STEPS EPOCHS [PERCENT]
-// PERCENT: the most of what was lent that may move later.
+// PERCENT: the most of what was lent that may move later; 0: none, even if none was lent at first.
 // The faces are sent and taken; the stencil itself is left out.
 #include <array>
 #include <cstdio>
@@ -82,9 +82,9 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(sent));
   std::fflush(stdout);
   JOB_CHECK(least_epochs >= epochs);  // there was an afterwards
-  JOB_CHECK(lent > 0 && first_stalls > 0);
+  JOB_CHECK(percent == 0 || (lent > 0 && first_stalls > 0));
   // None, but for a rare burst where processes outnumber cores.
   JOB_CHECK(moved_late * 100 <= lent * percent);
-  JOB_CHECK(stalls * 1000 < sent);
+  JOB_CHECK(percent == 0 || stalls * 1000 < sent);  // default loans may be smaller than a face
   return 0;
 }
