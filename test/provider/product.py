@@ -13,7 +13,7 @@ OPTIONS = ["-e", "-b", "-q 64", "-a", "--use-srq", "-I 64", "--use_old_post_send
 REFUSALS = ["UC connection not possible in READ/ATOMIC verbs", "UD connection only possible in SEND verb",
             "Bidirectional is only available in BW test", "Multiple QPs only available on bw tests",
             "Using SRQ only avavilible in SEND tests", "Events feature not available on WRITE verb",
-            "Inline feature not available on READ/Atomic verbs"]
+            "Inline feature not available on READ/Atomic verbs", "Message size cannot be changed for Atomic tests"]
 
 
 def combinations():

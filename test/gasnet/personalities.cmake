@@ -1,0 +1,22 @@
+# The programs by verbs on a shm0 that pretends to be another adapter, or on which something goes wrong that must do no
+# harm (nic/shm/PERSONALITIES.md). All of them: ctest -L personality. The check runs a few.
+function(gasnet_under name personality faults)
+  foreach(mode seq par)
+    set(test gasnet.under.${name}.${mode})
+    add_test(NAME ${test} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/under "${personality}" "${faults}" $<TARGET_FILE:penrun>
+                                  ${mode} ${PROJECT_BINARY_DIR})
+    set(labels "job;personality")
+    if(NOT test MATCHES "one_sge_no_inline.par|any_order.seq")
+      list(APPEND labels long)
+    endif()
+    set_tests_properties(${test} PROPERTIES TIMEOUT 600 LABELS "${labels}" PROCESSORS 2)
+    label_mode(${test} ${mode})
+  endforeach()
+endfunction()
+gasnet_under(one_sge_no_inline one_sge,no_inline "")
+gasnet_under(overrun overrun "")
+gasnet_under(entries_16383 entries_16383 "")
+gasnet_under(rxe rxe "")
+gasnet_under(any_order plain any_order)
+gasnet_under(bad_datagrams plain "lost=10%,doubled=10%,overtaken=20%")
+gasnet_under(slow_link plain "delay=1us,rate=100Gbit,rnr=3ms")
