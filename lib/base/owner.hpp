@@ -27,6 +27,11 @@
 // thread that failed to enter, but held lock_ meanwhile, looks once more, so that no asker mistakes
 // it for a thread inside. Where the kernel has no such fence, no thread surely hears, and polls
 // have to find what was left.
+//
+// Another thread may take the place of the one inside (relief.hpp). It is then inside as that one
+// was: by lock_, which it makes its own, or by busy_ of the last bias. (O-f) The thread that is
+// outside then gives its bias up before it enters again, so it does not mistake that busy_ for its
+// own.
 #pragma once
 
 #include <atomic>
@@ -76,6 +81,33 @@ class owner {
       else
         busy_[slot_].store(0, std::memory_order_release);
     }
+  }
+
+  /// True: the caller is inside until leave(), instead of another thread. try_take(tag, before)
+  /// is to take the place of the thread with that tag if it lends its place inside this owner, and
+  /// calls before() when that thread cannot leave any more, should the answer be true.
+  template <class TryTake>
+  [[nodiscard]] bool try_relieve(std::uint32_t tag, TryTake&& try_take) noexcept {
+    if constexpr (!concurrent(M)) return false;
+    // relaxed: all three are hints; try_take knows who is inside
+    for (const std::uint32_t who :
+         {relieved_by_.load(std::memory_order_relaxed), lock_.load(std::memory_order_relaxed),
+          bias_.load(std::memory_order_relaxed) & tag_mask}) {
+      bool by_lock = false;
+      if (who == 0 || who == tag ||
+          !try_take(who, [&] { by_lock = lock_.load(std::memory_order_relaxed) == who; }))
+        continue;
+      if (by_lock) lock_.store(tag, std::memory_order_relaxed);
+      relieved_by_.store(tag, std::memory_order_relaxed);
+      return true;
+    }
+    return false;
+  }
+  /// For a thread whose place another one has taken, before it enters again (O-f).
+  void give_bias_up(std::uint32_t tag) noexcept {
+    std::uint32_t bias = bias_.load(std::memory_order_relaxed);
+    if ((bias & tag_mask) == tag)
+      bias_.compare_exchange_strong(bias, 0, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
   /// For a thread that has left an object where the thread inside will find it. True: no thread was
@@ -165,6 +197,7 @@ class owner {
   Atomic<std::uint32_t> bias_{0}, lock_{0};
   Atomic<std::uint8_t> busy_[slots] = {};
   Atomic<std::uint8_t> asked_{0};
+  Atomic<std::uint32_t> relieved_by_{0};  // tag of the last thread that has taken another's place
   // Only a thread inside touches these.
   std::uint8_t slot_ = 0;  // of the last bias
   std::uint16_t tenant_[slots] = {};

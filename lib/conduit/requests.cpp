@@ -222,7 +222,8 @@ status engine::request_self(const outgoing& m) noexcept {
 status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                            unsigned nargs) noexcept {
   if (t.lane == nullptr || running != &t ||
-      !t.engine->handlers_.takes(wire::kind::short_, handler, nargs)) [[unlikely]]
+      !t.engine->handlers_.takes(wire::kind::short_, handler, nargs) || !ring_path::has_end())
+      [[unlikely]]
     return reply_short_slow(t, handler, args, nargs);
   return ring_path::reply_short(t, short_of(handler, args, nargs));
 }
@@ -236,7 +237,8 @@ status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std:
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
   if (t.lane == nullptr || running != &t || bytes > max_eager || payload == nullptr ||
-      !t.engine->handlers_.takes(wire::kind::medium, handler, nargs)) [[unlikely]]
+      !t.engine->handlers_.takes(wire::kind::medium, handler, nargs) || !ring_path::has_end())
+      [[unlikely]]
     return reply_medium_slow(t, handler, args, nargs, payload, bytes);
   return ring_path::reply_medium(t, medium_of(handler, args, nargs, payload, bytes));
 }

@@ -166,6 +166,7 @@ bool ring_rx::follow() noexcept {
   if (state != ring_slot::filled(head_, t.length_of_slot(), op_turn)) return false;
   const ring_geometry& g = m_.geometry;
   if (!t.possible(word, g.slots, g.data_bytes)) return false;
+  if (t.shorter && kept_ != nullptr) return false;  // what is kept may lie in what is given back
   if (t.slots) {
     lap_ = static_cast<std::uint32_t>(head_ & mask_);
     tell_ = std::bit_floor(std::max(lap_ / 8, 1u)) - 1;
@@ -194,6 +195,34 @@ bool ring_rx::follow() noexcept {
   }
   publish();
   return true;
+}
+
+bool ring_rx::keep_front(kept_messages& kept, std::uint32_t reader) noexcept {
+  const message m = front();
+  if (!m || m.op == 255 || kept.count == m_.geometry.slots) return false;
+  kept.at[kept.count++] = {head_, data_head_, reader, false};
+  kept_ = &kept;
+  advance();
+  if (m.data_bytes != 0)
+    data_head_ = ring_span(data_head_, m.data_bytes, m_.geometry.data_bytes).end;
+  return true;
+}
+
+void ring_rx::release(kept_messages& kept, std::uint32_t reader) noexcept {
+  std::uint32_t first = 0;
+  while (first < kept.count && (kept.at[first].done || kept.at[first].reader != reader)) ++first;
+  if (first == kept.count) return;
+  kept.at[first].done = true;
+  std::uint32_t gone = 0;
+  while (gone < kept.count && kept.at[gone].done) ++gone;
+  std::copy(kept.at + gone, kept.at + kept.count, kept.at);
+  kept.count -= gone;
+  if (kept.count == 0) {
+    kept_ = nullptr;
+    publish();
+  } else {
+    tell(kept.at[0].head, kept.at[0].data_head);
+  }
 }
 
 }  // namespace penstock::nic::shm

@@ -342,6 +342,18 @@ class ring_tx {
   std::uint32_t refusals_ = 0;              // of counters that cannot be
 };
 
+/// Messages that were taken out of a ring, and are still read where they lie, the oldest first.
+/// Each has the number of the thread that reads it.
+struct kept_messages {
+  struct one {
+    std::uint64_t head, data_head;  ///< what the producer may be told meanwhile
+    std::uint32_t reader;
+    bool done;
+  };
+  one at[ring_geometry{}.slots];
+  std::uint32_t count = 0;
+};
+
 /// The consumer's private view.
 class ring_rx {
  public:
@@ -438,19 +450,24 @@ class ring_rx {
     if ((head & tell_) == 0 || data_head_ - data_told_ >= data_tell_) publish();
   }
 
+  /// Takes the front message out, and keeps its room until release(). Until then the producer is
+  /// told of no room behind it. False: there is no message that could be.
+  bool keep_front(kept_messages& kept, std::uint32_t reader) noexcept;
+  /// Gives back the room of the oldest message that this reader keeps.
+  void release(kept_messages& kept, std::uint32_t reader) noexcept;
+  /// True if messages are kept: a mark that makes the ring shorter has to wait for them.
+  [[nodiscard]] bool keeps() const noexcept { return kept_ != nullptr; }
+
   /// Tells the producer of all the room there is now.
   void publish() noexcept {
+    if (kept_ != nullptr) [[unlikely]]
+      return;
     // A lap that is longer than the last one that a mark has ended.
     if ((head_ & mask_) > lap_) [[unlikely]]
       lap_ = static_cast<std::uint32_t>(mask_), tell_ = lap_ / 8;
     if ((data_head_ & (m_.geometry.data_bytes - 1)) > data_lap_) [[unlikely]]
       data_lap_ = m_.geometry.data_bytes, data_tell_ = data_lap_ / 8;
-    // R8 told  store-release head_told_, data_told_  -> A8 (mend): before the counters
-    std::atomic_ref(head_told_).store(head_, std::memory_order_release);
-    std::atomic_ref(data_told_).store(data_head_, std::memory_order_release);
-    // R2 give room  store-release head, data_head  -> A2
-    m_.shared->head.store(head_, std::memory_order_release);
-    m_.shared->data_head.store(data_head_, std::memory_order_release);
+    tell(head_, data_head_);
   }
 
   /// True if a counter is not what the consumer told last: only it writes them, so it is just about
@@ -497,6 +514,14 @@ class ring_rx {
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
 
  private:
+  void tell(std::uint64_t head, std::uint64_t data_head) noexcept {
+    // R8 told  store-release head_told_, data_told_  -> A8 (mend): before the counters
+    std::atomic_ref(head_told_).store(head, std::memory_order_release);
+    std::atomic_ref(data_told_).store(data_head, std::memory_order_release);
+    // R2 give room  store-release head, data_head  -> A2
+    m_.shared->head.store(head, std::memory_order_release);
+    m_.shared->data_head.store(data_head, std::memory_order_release);
+  }
   // Where the front message has its data.
   [[nodiscard]] std::byte* data_of(std::uint32_t data_bytes) const noexcept {
     return m_.data + (ring_span(data_head_, data_bytes, m_.geometry.data_bytes).begin &
@@ -531,6 +556,7 @@ class ring_rx {
   std::uint64_t head_told_ = 0, data_told_ = 0;  // what the producer was told last
   std::uint32_t data_tell_ = 0;                  // data bytes after which it is told
   std::uint32_t lap_ = ~0u, data_lap_ = ~0u;     // where the last mark was; ~0: there was none
+  kept_messages* kept_ = nullptr;                // null: none is kept
 };
 
 }  // namespace penstock::nic::shm

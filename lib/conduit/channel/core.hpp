@@ -107,6 +107,9 @@ class core {
   // Runs the handler of a message whose parts lie in the queue. False: the bytes are malformed.
   // chunk: the request's, if it travels with one. large: bytes of a large Medium's payload, which
   // its header does not have.
+  template <class Counts>
+  bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk, std::size_t large,
+                   Counts&& counts) noexcept;
   bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk = 0,
                    std::size_t large = 0) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;

@@ -149,6 +149,12 @@ inline void core::count_run(const token_state& t, wire::kind k, std::size_t byte
 
 inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk,
                               std::size_t large) noexcept {
+  return run_handler(t, at, chunk, large, [](wire::kind, std::size_t) { return true; });
+}
+
+template <class Counts>
+bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk, std::size_t large,
+                       Counts&& counts) noexcept {
   const wire::header h = t.header;
   const wire::kind k = h.kind();
   if (k > wire::kind::packed_long || h.nargs() > max_args) [[unlikely]]
@@ -194,7 +200,8 @@ inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chu
     call_traced(e, t, at, bytes, chunk);
   else
     call_handler(e, t, at.fixed, at.payload, bytes);
-  count_run(t, k, bytes);
+  if (counts(k, bytes)) [[likely]]
+    count_run(t, k, bytes);
   return true;
 }
 

@@ -15,6 +15,8 @@
 #include "lib/base/event_counter.hpp"
 #include "lib/base/hand_over.hpp"
 #include "lib/base/owner.hpp"
+#include "lib/base/relief.hpp"
+#include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/request_marks.hpp"
@@ -29,6 +31,11 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 using queue_owner = owner<build_mode>;
+
+/// By rings, each thread's place inside the end whose message's handler it runs; by the thread's
+/// tag. Where only one thread makes calls there is nobody else.
+struct alignas(cache_line) thread_place : relief<build_mode> {};
+extern thread_place places[concurrent(build_mode) ? max_threads + 1 : 2];
 
 /// The queue pairs between two processes. Each is connected when it is first needed.
 enum lane_index : unsigned {
@@ -114,6 +121,12 @@ struct alignas(cache_line) peer {
   hand_over<left_answer> answers;
   hand_over<left_end> ends;
   std::atomic<bool> credits_put_off{false};
+  // By rings (PAR): what is yet to be noted of messages whose handlers were relieved of their end,
+  // beside `answers`; the messages themselves; and how many replies to them may come.
+  hand_over<relieved_end> relieved;
+  std::unique_ptr<nic::shm::kept_messages> kept_requests;  // (request_in)
+  std::unique_ptr<nic::shm::kept_messages> kept_replies;   // (reply_in)
+  std::uint32_t replies_kept = 0;                          // (request_in)
 
   peer_counts counts;  // of messages, by kind
 

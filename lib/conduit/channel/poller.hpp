@@ -29,15 +29,16 @@ struct poller {
   [[nodiscard]] bool holds_reply_resources() const noexcept {
     return reply_chunk && spare[0] && spare[1];
   }
-  std::uint32_t skips = 0;       ///< of a ring that another thread is inside of, in a row
-  std::uint64_t skipped_at = 0;  ///< where that ring stood
-  std::uint32_t busy = 0;        ///< messages sent and handled in this turn (share_core)
-  bool keeps = false;            ///< the progress thread's: it gives back nothing that it holds
-  std::uint64_t probed_ns = 0;   ///< when it last asked the device whether a peer is still reached
-  std::uint32_t polls = 0;       ///< polls of its own domain, counted where attendance is noted
-  std::uint32_t helps = 0;       ///< how many further polls also look at other domains
-  std::uint32_t attended = 0;    ///< domain::attended of another's domain, as last seen
-  std::uint32_t turn = 0;        ///< place in domain::verbs, the order of the queue pairs' peers
+  static constexpr std::uint32_t watched = 8;
+  std::uint32_t skips[watched] = {};       ///< of a ring that another thread is inside of, in a row
+  std::uint64_t skipped_at[watched] = {};  ///< where that ring stood
+  std::uint32_t busy = 0;                  ///< messages sent and handled in this turn (share_core)
+  bool keeps = false;           ///< the progress thread's: it gives back nothing that it holds
+  std::uint64_t probed_ns = 0;  ///< when it last asked the device whether a peer is still reached
+  std::uint32_t polls = 0;      ///< polls of its own domain, counted where attendance is noted
+  std::uint32_t helps = 0;      ///< how many further polls also look at other domains
+  std::uint32_t attended = 0;   ///< domain::attended of another's domain, as last seen
+  std::uint32_t turn = 0;       ///< place in domain::verbs, the order of the queue pairs' peers
 
   void warm(peer* p) noexcept;
   void cool() noexcept;

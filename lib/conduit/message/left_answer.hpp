@@ -25,10 +25,11 @@ struct left_answer {
   std::uint32_t args[max_args];
 
   /// A copy of m, which answers t; null: there is no memory, or m has more than 1 MiB. free_one()
-  /// frees it.
-  static left_answer* copy_of(const token_state& t, const outgoing& m) noexcept {
+  /// frees it. in_place: a Long's payload is at its destination already.
+  static left_answer* copy_of(const token_state& t, const outgoing& m,
+                              bool in_place = false) noexcept {
     constexpr std::size_t most_bytes = std::size_t{1} << 20;
-    const std::size_t bytes = m.kind == wire::kind::long_ ? m.bytes : m.carried();
+    const std::size_t bytes = m.kind != wire::kind::long_ ? m.carried() : in_place ? 0 : m.bytes;
     if (bytes > most_bytes) return nullptr;
     void* const at = ::operator new(sizeof(left_answer) + bytes, std::nothrow);
     if (at == nullptr) return nullptr;
@@ -48,6 +49,23 @@ struct left_answer {
     return a;
   }
   static void free_one(left_answer& a) noexcept { ::operator delete(&a); }
+};
+
+/// By rings: what is to be noted, inside the end, of a message whose handler ran on while another
+/// thread took the end (ring_path/relieved.cpp).
+struct relieved_end {
+  relieved_end* next = nullptr;
+  std::uint32_t reader = 0;   ///< tag of the thread that ran the handler
+  std::uint32_t handled = 1;  ///< messages that it has handled in this poll, and not counted
+  std::uint32_t cost = 0;     ///< credits that are owed, and lent beyond them
+  std::uint8_t grant = 0;
+  bool request = true;
+  bool urgent = false;  ///< the sender waits for credits
+  bool left = false;    ///< the answer went another way, and so did its room
+  bool counts = false;  ///< these are to be counted
+  bool system = false;
+  wire::kind kind = wire::kind::short_;
+  std::size_t bytes = 0;
 };
 
 /// A request whose handler has returned without an answer.

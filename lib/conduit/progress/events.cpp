@@ -19,6 +19,7 @@ void engine::slow_progress() noexcept {
   if (deferred_.load(std::memory_order_relaxed) != 0) {
     send_deferred();
     if (by_verbs_) verbs_.send_put_off();
+    if (concurrent(build_mode) && by_rings_) rings_.send_put_off();
     departure_->judge_lost();
   }
   if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]

@@ -38,7 +38,7 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
 
 // Runs the handler of a large message whose parts lie at `at`, if its payload can be read; false:
 // its bytes are malformed.
-bool ring_path::run_large(token_state& t, codec::parts at) noexcept {
+bool ring_path::run_large(token_state& t, codec::parts at, relieved_end& e) noexcept {
   peer& p = *t.from;
   std::byte* const here = p.large_here.load(std::memory_order_relaxed);
   if (here == nullptr) [[unlikely]] {
@@ -56,7 +56,7 @@ bool ring_path::run_large(token_state& t, codec::parts at) noexcept {
   at.payload = line + cache_line;
   t.header.kind_args = wire::kind_args(wire::kind::medium, t.header.nargs());
   t.header.length = 0;
-  if (!c_.run_handler(t, at, 0, bytes)) [[unlikely]]
+  if (!run_lent(t, at, bytes, e)) [[unlikely]]
     return false;
   // B1 done  release word  -> B2 (channel/large_buffers.cpp): all has been read
   std::atomic_ref(*reinterpret_cast<std::uint32_t*>(line))

@@ -1,6 +1,4 @@
 // Receiving by rings: requests and replies, and the polls that look for them.
-#include <sched.h>
-
 #include <cstring>
 
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
@@ -17,24 +15,6 @@ std::uint32_t cost_of_request(const wire::header& h) noexcept {
 
 }  // namespace
 
-// Finds out how many requests of p may be taken now (claim 16): for each of them the reply ring has
-// room for the longest reply, and for messages of the engine's own. False: none may be.
-bool ring_path::find_reply_room(peer& p) noexcept {
-  if (!c_.large_->may_reply(p.rank)) [[unlikely]]
-    return false;
-  const auto there_is = [&p](std::uint32_t replies) {
-    return p.reply_tx->has_room_for(reply_slots + replies,
-                                    nic::shm::ring_tx::worst(replies, reply_data));
-  };
-  // When no request has come for an epoch, the reply ring is short; it is longer once p has seen
-  // the mark that lengthen() leaves (R-d of ring.hpp).
-  if (p.reply_tx->length().data == 0) [[unlikely]]
-    (void)p.reply_tx->lengthen(nic::shm::ring_length::all());
-  constexpr std::uint32_t many = 12;
-  p.reply_room = there_is(many) ? many : there_is(1) ? 1 : 0;
-  return p.reply_room != 0;
-}
-
 bool ring_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
   if (!p.request_in.try_enter(tag)) return true;  // another thread takes its requests right now
   const bool room = p.reply_room != 0 || find_reply_room(p);
@@ -44,7 +24,8 @@ bool ring_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
 
 // Calls the handler of the plain Medium at the front, whose header is t.header, and takes the
 // message out; false: the message is malformed, and no handler was called.
-inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept {
+inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t,
+                                        relieved_end& e) noexcept {
   const wire::header h = t.header;
   if (h.length > max_eager) [[unlikely]]
     return false;
@@ -53,59 +34,73 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t) n
   if (!m) [[unlikely]]
     return false;
   const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
+  thread_place& place = places[my_tag()];
+  place.lend(t.request ? &t.from->request_in : &t.from->reply_in);
   c_.call_handler(c_.handlers_.user[h.handler], t, at.fixed, at.payload, h.length);
+  if (!place.back()) [[unlikely]] {
+    e.counts = true, e.kind = wire::kind::medium, e.bytes = h.length;
+    return true;
+  }
   (t.request ? t.from->counts.handled : t.from->counts.answered).medium(h.length);
   rx.pop(m);
   return true;
 }
 
-// Runs the handler of a message of any kind; false: its bytes are malformed.
-inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state& t) noexcept {
+// Runs the handler of a message of any kind; false: its bytes are malformed. e.counts: another
+// thread has taken the end meanwhile. large: the bytes of a large Medium.
+bool ring_path::run_lent(token_state& t, codec::parts at, std::size_t large,
+                         relieved_end& e) noexcept {
+  thread_place& place = places[my_tag()];
+  place.lend(t.request ? &t.from->request_in : &t.from->reply_in);
+  return c_.run_handler(t, at, 0, large, [&](wire::kind k, std::size_t bytes) {
+    if (place.back()) [[likely]]
+      return true;
+    e.counts = true, e.kind = k, e.bytes = bytes, e.system = t.header.system();
+    return false;
+  });
+}
+
+inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state& t,
+                               relieved_end& e) noexcept {
   const codec::in_slot l(t.header);
   if (m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
     return false;
   const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
-  if (t.header.kind() == wire::kind::large) return run_large(t, at);
-  return c_.run_handler(t, at);
+  if (t.header.kind() == wire::kind::large) return run_large(t, at, e);
+  return run_lent(t, at, 0, e);
 }
 
-// Takes the request at the front, of any kind, whose header is `word`. True: its sender waits for
-// credits.
-bool ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+// Takes the request at the front, of any kind, whose header is `word`; `before` requests were taken
+// since the end was entered.
+ring_path::outcome ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+                                                 unsigned before, std::uint32_t tag) noexcept {
+  relieved_end e{.handled = before + 1};
   token_state t(c_.self_, p, wire::header_of(word), true);
   t.cost = cost_of_request(t.header);
   c_.check_claim(p, t.cost, p.credits.due());
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx;
-    if (!run_plain_medium(rx, t)) [[unlikely]]
+    if (!run_plain_medium(rx, t, e)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
+    if (e.counts) [[unlikely]]
+      return end_outside(t, e, tag), outcome::relieved;
     if (!t.replied) p.credits.owe(t.cost, 0);
-    return false;
+    return outcome::done;
   }
   const auto m = rx.front();
   if (!m) [[unlikely]]  // peek() has seen it
     c_.peer_failed(p, channels::malformed);
   const bool urgent = c_.note_request(p, t);
   t.lane = t.grant == 0 ? p.plain_tx : nullptr;
-  if (!run_any(m, t)) [[unlikely]]
+  if (!run_any(m, t, e)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
+  if (e.counts) [[unlikely]] {
+    e.urgent = urgent;
+    return end_outside(t, e, tag), outcome::relieved;
+  }
   rx.pop(m);
   if (!t.replied) p.credits.owe(t.cost, t.grant);
-  return urgent;
-}
-
-// Called where another thread is inside the end of a ring, which stands at `at`. If the system has
-// descheduled that thread, no other one can take messages of this ring; so a thread that finds the
-// ring again and again where it stood gives its core away.
-void ring_path::skip(const peer& p, std::uint64_t at, std::uint32_t tag) noexcept {
-  constexpr std::uint32_t skips_a_yield = 64;
-  poller& mine = c_.my_poller(tag, *p.home);
-  if (mine.skipped_at != at) {
-    mine.skipped_at = at;
-    mine.skips = 0;
-  } else if (++mine.skips % skips_a_yield == 0) {
-    sched_yield();
-  }
+  return urgent ? outcome::urgent : outcome::done;
 }
 
 // Called when n requests were taken, and the ring is empty. A look at the line that p writes next
@@ -126,15 +121,15 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
 [[gnu::always_inline]] inline unsigned ring_path::take_requests(peer& p,
                                                                 std::uint32_t tag) noexcept {
   nic::shm::ring_rx& rx = *p.request_rx;
-  if (!p.request_in.try_enter(tag)) [[unlikely]]
-    return skip(p, rx.popped_hint(), tag), 0;
+  if (!p.request_in.try_enter(tag) && !skip(p, true, tag)) [[unlikely]]
+    return 0;
   const unsigned limit = p.back_off_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
   unsigned n = 0;
   for (; n < limit; ++n) {
     const nic::shm::ring_slot* s;
     auto seen = rx.peek(op_direct, s);
-    while (seen == nic::shm::ring_rx::sight::mark && rx.follow())
-      [[unlikely]] seen = rx.peek(op_direct, s);
+    if (seen == nic::shm::ring_rx::sight::mark) [[unlikely]]
+      seen = behind_mark(rx, s);
     if (seen == nic::shm::ring_rx::sight::nothing) {
       if (n != 0) back_off_in_stream(p, n);
       break;
@@ -149,14 +144,22 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
       token_state t(c_.self_, p, wire::header_of(word), true);
       t.cost = 1;
       t.lane = p.plain_tx;
+      places[tag].lend(&p.request_in);
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
+      if (!places[tag].back()) [[unlikely]] {
+        end_outside(t, {.handled = n + 1}, tag);
+        return n + 1;
+      }
       rx.pop_slot();
       if (!t.replied) p.credits.owe(1, 0);
     } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
         [[unlikely]] {
       break;
     } else {
-      urgent = take_other_request(p, rx, word);
+      const outcome what = take_other_request(p, rx, word, n, tag);
+      if (what == outcome::relieved) [[unlikely]]
+        return n + 1;
+      urgent = what == outcome::urgent;
     }
     if (urgent || p.credits.batch_is_due()) [[unlikely]]
       give_credits_back(p, tag);
@@ -175,60 +178,71 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
 }
 
 // Takes the message at the front of the reply lane, of any kind, whose header is `word`.
-void ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
+ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+                                               std::uint32_t tag) noexcept {
   const wire::header h = wire::header_of(word);
   if (h.kind() == wire::kind::credits || h.kind() == wire::kind::system) {
     const auto m = rx.front_of(op_direct, 0);
     if (!m || !c_.system_message(p, h, reply_side::inside)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
     rx.pop(m);
-    return;
+    return outcome::done;
   }
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0) [[unlikely]]
-    c_.absorb_credits(p, h, h.chunk, my_tag(), reply_side::inside);
+    c_.absorb_credits(p, h, h.chunk, tag, reply_side::inside);
   else
     c_.note_returned(p, h.chunk);
   token_state t(c_.self_, p, h, false);
+  relieved_end e;
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
-    if (!run_plain_medium(rx, t)) [[unlikely]]
+    if (!run_plain_medium(rx, t, e)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
   } else {
     const auto m = rx.front();
-    if (!m || !run_any(m, t)) [[unlikely]]
+    if (!m || !run_any(m, t, e)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
-    rx.pop(m);
+    if (!e.counts) [[likely]]
+      rx.pop(m);
   }
+  if (e.counts) [[unlikely]]
+    return end_outside(t, e, tag), outcome::relieved;
   p.replies_handled.add(1);
   p.request_tx->answered();
+  return outcome::done;
 }
 
 [[gnu::always_inline]] inline unsigned ring_path::take_replies(peer& p,
                                                                std::uint32_t tag) noexcept {
   nic::shm::ring_rx& rx = *p.reply_rx;
-  if (!p.reply_in.try_enter(tag)) [[unlikely]]
-    return skip(p, rx.popped_hint(), tag), 0;
+  if (!p.reply_in.try_enter(tag) && !skip(p, false, tag)) [[unlikely]]
+    return 0;
   unsigned n = 0;
   for (; n < c_.safe_limit_; ++n) {
     const nic::shm::ring_slot* s;
     auto seen = rx.peek(op_direct, s);
-    while (seen == nic::shm::ring_rx::sight::mark && rx.follow())
-      [[unlikely]] seen = rx.peek(op_direct, s);
+    if (seen == nic::shm::ring_rx::sight::mark) [[unlikely]]
+      seen = behind_mark(rx, s);
     if (seen == nic::shm::ring_rx::sight::nothing) break;
     const std::uint64_t word = s->header;
     if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
         [[likely]] {
       token_state t(c_.self_, p, wire::header_of(word), false);
       c_.note_returned(p, wire::chunk_of(word));
+      places[tag].lend(&p.reply_in);
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
+      if (!places[tag].back()) [[unlikely]] {
+        end_outside(t, {}, tag);
+        return n + 1;
+      }
       p.replies_handled.add(1);
       rx.pop_slot();
       p.request_tx->answered();
     } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
         [[unlikely]] {
       break;
-    } else {
-      take_other_reply(p, rx, word);
+    } else if (take_other_reply(p, rx, word, tag) == outcome::relieved) [[unlikely]] {
+      return n + 1;
     }
   }
   p.reply_in.leave(tag);

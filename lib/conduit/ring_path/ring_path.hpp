@@ -18,6 +18,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
+
 #include "lib/conduit/channel/path.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -63,8 +65,9 @@ class ring_path {
   /// carry, and the long way would neither call slow_progress() nor yield the core. False: the long
   /// way finds out why.
   bool renew(peer& p, std::uint32_t tag) noexcept;
-  /// The short way of replies. The caller has checked that t.lane is set, and that t's handler is
-  /// the one that runs (`running`).
+  /// The short way of replies. The caller has checked that t.lane is set, that t's handler is the
+  /// one that runs (`running`), and last that this thread still has the end.
+  [[nodiscard]] static bool has_end() noexcept { return places[known_tag()].back(); }
   static status reply_short(token_state& t, const outgoing& m) noexcept;
   static status reply_medium(token_state& t, const outgoing& m) noexcept;
 
@@ -80,6 +83,15 @@ class ring_path {
   unsigned poll(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
   unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
+
+  /// Called by polls while core::deferred_ is not 0, by a thread that is inside no end: sends what
+  /// was left by handlers whose end another thread has taken, as far as it can (relieved.cpp).
+  void send_put_off() noexcept;
+  /// True while an answer waits in the list of a peer. Any thread.
+  [[nodiscard]] bool answers_left() const noexcept {
+    // L2 all sent  acquire answers_left_  <- L1 (relieved.cpp)
+    return answers_left_.load(std::memory_order_acquire) != 0;
+  }
 
   /// The completion queue whose event wakes a sleeping progress thread when a message comes; null:
   /// no peer is by rings.
@@ -104,23 +116,37 @@ class ring_path {
   void fit_request_ring(peer& p) noexcept;
   static void look_for_mark(peer& p, std::uint32_t tag) noexcept;
   [[gnu::noinline]] void lengthen_request_ring(peer& p, std::uint32_t credits) noexcept;
-  [[gnu::cold, gnu::noinline]] void skip(const peer& p, std::uint64_t at,
-                                         std::uint32_t tag) noexcept;
+  // relieved.cpp
+  [[gnu::cold, gnu::noinline]] static nic::shm::ring_rx::sight behind_mark(
+      nic::shm::ring_rx& rx, const nic::shm::ring_slot*& s) noexcept;
+  [[gnu::cold, gnu::noinline]] bool skip(peer& p, bool requests, std::uint32_t tag) noexcept;
+  bool relieve(peer& p, bool requests, std::uint32_t tag) noexcept;
+  [[gnu::cold, gnu::noinline]] status reply_outside(token_state& t, const outgoing& m) noexcept;
+  void answer_late(token_state& t, const outgoing& m) noexcept;
+  [[gnu::cold, gnu::noinline]] void end_outside(const token_state& t, relieved_end e,
+                                                std::uint32_t tag) noexcept;
+  void note_end(peer& p, const relieved_end& e, std::uint32_t tag) noexcept;
+  void free_left() noexcept;
+  void answer(token_state& t, const outgoing& m) noexcept;
   void tidy(domain& d, std::uint32_t tag) noexcept;
   void tidy_requests(peer& p) noexcept;
   void tidy_replies(peer& p) noexcept;
   result<void> map_segment(peer& p) noexcept;
   static void wake(peer& p) noexcept;
-  bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t) noexcept;
+  bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t, relieved_end& e) noexcept;
   // large.cpp
   [[gnu::noinline]] bool may_take_large(peer& p, nic::shm::ring_rx& rx,
                                         std::uint64_t word) noexcept;
-  [[gnu::noinline]] bool run_large(token_state& t, codec::parts at) noexcept;
-  bool run_any(const nic::shm::ring_rx::message& m, token_state& t) noexcept;
-  [[gnu::noinline]] bool take_other_request(peer& p, nic::shm::ring_rx& rx,
-                                            std::uint64_t word) noexcept;
-  [[gnu::noinline]] void take_other_reply(peer& p, nic::shm::ring_rx& rx,
-                                          std::uint64_t word) noexcept;
+  [[gnu::noinline]] bool run_large(token_state& t, codec::parts at, relieved_end& e) noexcept;
+  bool run_lent(token_state& t, codec::parts at, std::size_t large, relieved_end& e) noexcept;
+  bool run_any(const nic::shm::ring_rx::message& m, token_state& t, relieved_end& e) noexcept;
+  // What became of a message: the thread goes on, its sender waits for credits, or another thread
+  // has taken the end meanwhile.
+  enum class outcome : std::uint8_t { done, urgent, relieved };
+  [[gnu::noinline]] outcome take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+                                               unsigned before, std::uint32_t tag) noexcept;
+  [[gnu::noinline]] outcome take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+                                             std::uint32_t tag) noexcept;
   static void back_off_in_stream(peer& p, unsigned n) noexcept;
   unsigned take_requests(peer& p, std::uint32_t tag) noexcept;
   unsigned take_replies(peer& p, std::uint32_t tag) noexcept;
@@ -131,6 +157,7 @@ class ring_path {
   channels& c_;
   ibv_cq* cq_ = nullptr;  // of queue pairs whose rings are used directly; see bell_queue()
   ibv_srq* srq_ = nullptr;
+  std::atomic<std::uint32_t> answers_left_{0};
 };
 static_assert(path<ring_path>);
 

@@ -112,6 +112,7 @@ template <class Push>
   tsan_tell_peer(&p);
   push(*t.lane, returning(p.credits.due() + t.cost));
   note_replied(p, t);
+  places[known_tag()].lend(&p.request_in);
   return status::ok;
 }
 

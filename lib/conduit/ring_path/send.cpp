@@ -132,6 +132,19 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
     std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
   }
   tsan_tell_peer(&p);
+  thread_place& place = places[my_tag()];
+  if (!place.back()) [[unlikely]]
+    return reply_outside(t, m);
+  answer(t, m);
+  note_replied(p, t);
+  if (m.kind == wire::kind::large) p.reply_room = 0;  // looks again (find_reply_room)
+  place.lend(&p.request_in);
+  return status::ok;
+}
+
+// Sends m, which answers t; inside request_in, where room for it is set aside.
+void ring_path::answer(token_state& t, const outgoing& m) noexcept {
+  peer& p = *t.from;
   const codec::in_slot l(m);
   const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
   p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
@@ -139,10 +152,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   p.counts.replied.note(m.kind, m.bytes, m.system());
   if (c_.trace_ != nullptr) [[unlikely]]
     c_.trace_sent(p, m, 0, true);
-  note_replied(p, t);
-  if (m.kind == wire::kind::large) p.reply_room = 0;  // looks again (find_reply_room)
   wake(p);
-  return status::ok;
 }
 
 // A message of the engine's own is sent if there is more room than replies may need.
@@ -153,7 +163,7 @@ bool ring_path::say(peer& p, const wire::header& h) noexcept {
   }
   const std::uint32_t tag = thread_tag();
   if (!p.request_in.try_enter(tag)) return false;
-  const bool room = p.reply_tx->has_room(p.reply_room + 1, 0);
+  const bool room = p.reply_tx->has_room(p.reply_room + p.replies_kept + 1, 0);
   if (room) p.reply_tx->push_words(op_direct, wire::word_of(h), nullptr, 0), p.counts.words.add(1);
   p.request_in.leave(tag);
   wake(p);
@@ -166,7 +176,7 @@ void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
   // Each message announces seven credits of a grant at most. Messages go until all are announced:
   // when nothing is owed any more, no later message may come to announce the rest.
   do {
-    if (!p.reply_tx->has_room(p.reply_room + 1, 0)) break;
+    if (!p.reply_tx->has_room(p.reply_room + p.replies_kept + 1, 0)) break;
     p.reply_tx->push_words(op_direct, wire::word_of(c_.credits_header(p)), nullptr, 0);
     p.credit_messages.add(1);
   } while (p.credits.grant != 0);
@@ -188,6 +198,7 @@ result<void> ring_path::open(ibv_comp_channel* bell) {
 }
 
 void ring_path::close() noexcept {
+  free_left();
   const nic::calls* const v = c_.ring_device().verbs;
   if (srq_ != nullptr) v->destroy_srq(std::exchange(srq_, nullptr));
   if (cq_ != nullptr) v->destroy_cq(std::exchange(cq_, nullptr));
