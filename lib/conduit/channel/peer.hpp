@@ -126,7 +126,8 @@ struct alignas(cache_line) peer {
   hand_over<relieved_end> relieved;
   std::unique_ptr<nic::shm::kept_messages> kept_requests;  // (request_in)
   std::unique_ptr<nic::shm::kept_messages> kept_replies;   // (reply_in)
-  std::uint32_t replies_kept = 0;                          // (request_in)
+  // Written inside request_in; relaxed: others read it as a hint.
+  std::atomic<std::uint32_t> replies_kept{0};
 
   peer_counts counts;  // of messages, by kind
 

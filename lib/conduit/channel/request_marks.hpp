@@ -1,6 +1,7 @@
 // How many requests to a peer are unanswered at most, told from its credits. A reply gives back the
 // credits of all requests up to its own, and their number is not on the wire; but a peer by rings
-// handles requests in the order in which they were sent. So a mark (the credits spent and the
+// handles requests in the order in which they were sent, but for a few that are answered later
+// (most_relieved, ring_path_inl.hpp). So a mark (the credits spent and the
 // requests sent at some moment) tells: once as many credits have come back as were spent at the
 // mark, each request before it has been answered. Two marks suffice: the last that has been
 // reached, and one ahead of it. The number told lags behind by what is under way, so it is at most

@@ -53,7 +53,7 @@ void ring_path::tidy_replies(peer& p) noexcept {
   const bool unused = now == p.reply_seen;
   p.reply_seen = now;
   const nic::shm::ring_length none = length_for(0);
-  if (p.replies_kept != 0) return;
+  if (p.replies_kept.load(std::memory_order_relaxed) != 0) return;
   if (!unused || p.reply_tx->length().slots == none.slots || p.request_rx->ready_hint()) return;
   if (!p.reply_tx->shorten(none)) return;
   p.reply_room = 0;
@@ -66,7 +66,7 @@ bool ring_path::find_reply_room(peer& p) noexcept {
   if (!c_.large_->may_reply(p.rank)) [[unlikely]]
     return false;
   const auto there_is = [&p](std::uint32_t replies) {
-    replies += p.replies_kept;
+    replies += p.replies_kept.load(std::memory_order_relaxed);
     return p.reply_tx->has_room_for(reply_slots + replies,
                                     nic::shm::ring_tx::worst(replies, reply_data));
   };

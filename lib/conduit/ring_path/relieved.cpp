@@ -28,7 +28,8 @@ bool ring_path::skip(peer& p, bool requests, std::uint32_t tag) noexcept {
     return false;
   }
   const std::uint32_t skips = ++mine.skips[i];
-  if (skips % skips_a_relief == 0 && relieve(p, requests, tag)) return true;
+  const bool may = !requests || p.replies_kept.load(std::memory_order_relaxed) < most_relieved;
+  if (skips % skips_a_relief == 0 && may && relieve(p, requests, tag)) return true;
   if (skips % skips_a_yield == 0) sched_yield();
   return false;
 }
@@ -48,7 +49,7 @@ bool ring_path::relieve(peer& p, bool requests, std::uint32_t tag) noexcept {
   if (!(requests ? p.request_rx : p.reply_rx)->keep_front(*kept, reader)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
   if (requests) {  // its answer may come yet, and has its room
-    ++p.replies_kept;
+    p.replies_kept.fetch_add(1, std::memory_order_relaxed);
     if (p.reply_room != 0) --p.reply_room;
   }
   return true;
@@ -81,7 +82,7 @@ status ring_path::reply_outside(token_state& t, const outgoing& m) noexcept {
 void ring_path::answer_late(token_state& t, const outgoing& m) noexcept {
   peer& p = *t.from;
   answer(t, m);
-  --p.replies_kept;
+  p.replies_kept.fetch_sub(1, std::memory_order_relaxed);
   p.credits.settled();
 }
 
@@ -110,7 +111,7 @@ void ring_path::end_outside(const token_state& t, relieved_end e, std::uint32_t 
 void ring_path::note_end(peer& p, const relieved_end& e, std::uint32_t tag) noexcept {
   if (e.request) {
     p.request_rx->release(*p.kept_requests, e.reader);
-    if (!e.left) --p.replies_kept;
+    if (!e.left) p.replies_kept.fetch_sub(1, std::memory_order_relaxed);
     if (e.counts) p.counts.handled.note(e.kind, e.bytes, e.system);
     p.requests_handled.add(e.handled);
     p.home->ledger->count_requests(e.handled);
