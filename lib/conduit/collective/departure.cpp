@@ -279,7 +279,8 @@ void departure::finish_sends(std::uint64_t limit_ns) noexcept {
   finish([&] { return running != nullptr || engine_.handed_.load(std::memory_order_relaxed) == 0; },
          [] { return 0; });
   if (!engine_.by_verbs_) return;
-  finish([&] { return !engine_.verbs_.answers_left() && !engine_.rings_.answers_left(); }, [] { return 0; });
+  finish([&] { return !engine_.verbs_.answers_left() && !engine_.rings_.answers_left(); },
+         [] { return 0; });
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
     domain& d = engine_.domains_[i];
     finish(
