@@ -8,7 +8,7 @@ import re
 
 PROGRAMS = [f"ib_{verb}_{what}" for verb in ["send", "write", "read", "atomic"] for what in ["lat", "bw"]]
 TRANSPORTS = ["RC", "UC", "UD"]
-# The two post interfaces are ibv_wr_*, which perftest takes where a device has it, and ibv_post_send.
+# The two post interfaces are ibv_wr_*, which perftest takes where it knows the adapter's number, and ibv_post_send.
 OPTIONS = ["-e", "-b", "-q 64", "-a", "--use-srq", "-I 64", "--use_old_post_send"]
 REFUSALS = ["UC connection not possible in READ/ATOMIC verbs", "UD connection only possible in SEND verb",
             "Bidirectional is only available in BW test", "Multiple QPs only available on bw tests",
