@@ -1,11 +1,11 @@
 // How many requests to a peer are unanswered at most, told from its credits. A reply gives back the
-// credits of all requests up to its own, and their number is not on the wire; but a peer by rings
-// handles requests in the order in which they were sent, but for a few that are answered later
-// (most_relieved, ring_path_inl.hpp). So a mark (the credits spent and the
-// requests sent at some moment) tells: once as many credits have come back as were spent at the
-// mark, each request before it has been answered. Two marks suffice: the last that has been
-// reached, and one ahead of it. The number told lags behind by what is under way, so it is at most
-// twice the true one, and those sent between two leases.
+// credits of all requests up to its own, and their number is not on the wire. But a peer by rings
+// handles requests in the order in which they were sent, except for a few that are answered later
+// (most_relieved, ring_path_inl.hpp), for which the caller sets room aside. So a mark (the credits
+// spent and the requests sent at some moment) tells: once as many credits have come back as were
+// spent at the mark, each request before it has been answered, but for those few. Two marks
+// suffice: the last that has been reached, and one ahead of it. The number told lags behind by what
+// is under way, so it is at most twice the true one, and those sent between two leases.
 #pragma once
 
 #include <algorithm>
