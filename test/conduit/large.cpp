@@ -1,5 +1,6 @@
 // Job program: Mediums above the eager limit, as requests, replies and reservations.
 //   large ROUNDS THREADS   all to all, more at a time than there are buffers, every byte checked
+//   large FILE THREADS     the same until there is such a file (an absolute path)
 //   large mixed            an incast of sizes from 0 to the largest
 //   large away [ASKED]     a requester that does not poll keeps no other rank waiting
 //   large left             buffers of a rank that has left come back
@@ -76,7 +77,9 @@ void wait_for(endpoint& ep, const std::atomic<std::uint64_t>& n, std::uint64_t a
   JOB_CHECK(ep.wait_until([&] { return n.load(std::memory_order_acquire) >= all; }) == status::ok);
 }
 
-void all_to_all(endpoint& ep, party& me, std::uint32_t rounds, unsigned threads) {
+// As many rounds as `rounds`, or as begin before there is a file `until`.
+void all_to_all(world& w, endpoint& ep, party& me, std::uint32_t rounds, unsigned threads,
+                const char* until) {
   for (rank_id r = 0; r < ep.size(); ++r)
     if (r != ep.rank()) {
       JOB_CHECK(conduit::test_access::cost(ep.internals(), r, ep.max_medium()) == 1);
@@ -84,11 +87,11 @@ void all_to_all(endpoint& ep, party& me, std::uint32_t rounds, unsigned threads)
     }
   if (ep.rank() == 0) std::puts("flooding");
   std::fflush(stdout);
-  std::atomic<std::uint64_t> wanted{0};
+  std::atomic<std::uint64_t> wanted{0}, done{0};  // answers; rounds of all threads
   std::atomic<unsigned> working{threads};
   const auto work = [&](unsigned id) {
     std::vector<std::byte> payload(ep.max_medium());
-    for (std::uint32_t i = 0; i < rounds; ++i)
+    for (std::uint32_t i = 0; i < rounds && (until == nullptr || access(until, F_OK) != 0); ++i) {
       for (rank_id r = 0; r < ep.size(); ++r) {
         const std::uint32_t seed = (i * 64 + r) * 16 + id, want = (i + r) % 3;
         const std::size_t n = size_of(ep, i + id);
@@ -110,6 +113,8 @@ void all_to_all(endpoint& ep, party& me, std::uint32_t rounds, unsigned threads)
           std::memset(payload.data(), 0, n);  // it is the sender's again
         }
       }
+      done.fetch_add(1, std::memory_order_relaxed);
+    }
     working.fetch_sub(1, std::memory_order_release);
   };
   std::vector<std::thread> others;
@@ -118,9 +123,20 @@ void all_to_all(endpoint& ep, party& me, std::uint32_t rounds, unsigned threads)
   JOB_CHECK(ep.wait_until([&] { return working.load(std::memory_order_acquire) == 0; }) ==
             status::ok);
   for (auto& t : others) t.join();
-  wait_for(ep, me.handled, std::uint64_t{rounds} * ep.size() * threads);
+  // Each round has one message to each rank.
+  JOB_CHECK(ep.barrier() == status::ok);
+  const std::uint64_t mine = done.load();
+  const auto all = w.exchange(std::as_bytes(std::span(&mine, 1)));
+  JOB_CHECK(all);
+  std::uint64_t expected = 0;
+  for (const auto& of_rank : *all) {
+    std::uint64_t its;
+    std::memcpy(&its, of_rank.data(), sizeof its);
+    expected += its;
+  }
+  wait_for(ep, me.handled, expected);
   wait_for(ep, me.answers, wanted.load());
-  JOB_CHECK(me.handled == std::uint64_t{rounds} * ep.size() * threads);
+  JOB_CHECK(me.handled == expected);
   JOB_CHECK(me.answers == wanted);
 }
 
@@ -273,7 +289,9 @@ int main(int argc, char** argv) {
     left(ep, me);
     return 0;
   } else {
-    all_to_all(ep, me, static_cast<std::uint32_t>(std::stoul(what)), threads);
+    const bool file = what[0] == '/';
+    const auto rounds = file ? UINT32_MAX : static_cast<std::uint32_t>(std::stoul(what));
+    all_to_all(*w, ep, me, rounds, threads, file ? what.c_str() : nullptr);
   }
   JOB_CHECK(ep.barrier() == status::ok);
   return 0;
