@@ -143,6 +143,23 @@ ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
   return status_of(qp.owner->move(qp, w));
 }
 
+/// Puts a WRITE's bytes into mapped memory of the target. Its program may poll a word there that
+/// tells of what was written before: such a word arrives whole, and last.
+inline void put_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  const auto put_word = [&]<class Word>(Word v) {
+    std::memcpy(&v, from, sizeof v);
+    // PW1 word  release the target's word, behind the WRITEs before; its program acquires it
+    std::atomic_ref(*reinterpret_cast<Word*>(to)).store(v, std::memory_order_release);
+  };
+  const auto at = reinterpret_cast<std::uintptr_t>(to);
+  if (bytes == 8 && at % 8 == 0)
+    put_word(std::uint64_t{});
+  else if (bytes == 4 && at % 4 == 0)
+    put_word(std::uint32_t{});
+  else
+    std::memcpy(to, from, bytes);
+}
+
 /// The target's QP breaks, too, and its program gets an event.
 void report_misuse(const queue_pair& qp) noexcept {
   qp.remote->tell(qp.remote->make(request_kind::access_error, peer_qpn(qp), qp.qp_num));
@@ -165,7 +182,7 @@ int move_bytes(queue_pair& qp, const send_work& w) noexcept {
         e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
     } else {
       if (target != nullptr)
-        std::memcpy(target + offset, own, s.length);
+        put_bytes(target + offset, own, s.length);
       else
         e = copy_to(qp, w.rkey, w.remote + offset, own, s.length);
     }
@@ -195,13 +212,7 @@ outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   // T2 valid?  load key  <-> T3
   std::byte* target =
       check_region(qp, to, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS ? here(qp, to) : nullptr;
-  if (target != nullptr) {
-    const auto* from = reinterpret_cast<const std::byte*>(s.addr);
-    if (s.length == 8)
-      std::memcpy(target, from, 8);
-    else
-      std::memcpy(target, from, s.length);
-  }
+  if (target != nullptr) put_bytes(target, reinterpret_cast<const std::byte*>(s.addr), s.length);
   // T5 let go  store-release touching  -> T4: the bytes are written
   qp.shown->touching.store(0, std::memory_order_release);
   return target != nullptr ? outcome::done : outcome::failed;

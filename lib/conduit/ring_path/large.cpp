@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/cross_process.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -54,10 +55,13 @@ bool ring_path::run_large(token_state& t, codec::parts at, relieved_end& e) noex
   const std::size_t bytes = std::size_t{t.header.length} + 1;
   at.fixed += sizeof where;
   at.payload = line + cache_line;
+  // The owner used the buffer anew after the word below, by which another thread may have freed it.
+  tsan_hear_peer(line);
   t.header.kind_args = wire::kind_args(wire::kind::medium, t.header.nargs());
   t.header.length = 0;
   if (!run_lent(t, at, bytes, e)) [[unlikely]]
     return false;
+  tsan_tell_peer(line);
   // B1 done  release word  -> B2 (channel/large_buffers.cpp): all has been read
   std::atomic_ref(*reinterpret_cast<std::uint32_t*>(line))
       .store(where.number, std::memory_order_release);
