@@ -273,6 +273,10 @@ int get_async_event(ibv_context* handle, ibv_async_event* event) {
   return 0;
 }
 
+std::uint64_t lost_for_receive(ibv_context* handle) noexcept {
+  return of(handle).lost_for_receive.load(std::memory_order_relaxed);
+}
+
 std::uint64_t rnr_received(ibv_context* handle) noexcept {
   return of(handle).rnr_received.load(std::memory_order_relaxed);
 }

@@ -46,6 +46,7 @@ struct context {
   std::atomic<std::uint32_t> live{0};          ///< PDs, CQs, channels … that exist
   std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< SRQs and MRs that exist
   std::atomic<std::uint64_t> rnr_received{0};
+  std::atomic<std::uint64_t> lost_for_receive{0};
   std::atomic<std::uint32_t> next_pd{1};
   spin_lock windows;  ///< which window is bound to which region (window.hpp); taken last
   // Datagrams. The context may let each thread that polls read the socket itself. Every look then
@@ -58,6 +59,9 @@ struct context {
   std::uint64_t datagram_patience_ns =
       100'000'000;          ///< how long a send to a full socket is retried
   spin_lock datagram_lock;  ///< held by the thread that reads the socket
+  // Under datagram_lock: the QPs whose datagrams wait for receives.
+  std::vector<queue_pair*> arrivals;
+  std::atomic<std::uint32_t> waiting_datagrams{0};  ///< how many; written under datagram_lock
   std::atomic<bool> datagrams_polled{
       false};                            ///< a program's thread has looked: the pusher need not
   std::atomic<bool> timed_bells{false};  ///< membarrier is missing here or at a peer
@@ -127,6 +131,15 @@ void stop_context(context& c) noexcept;
 nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept;
 /// The attributes that query_port answers.
 ibv_port_attr port_attributes(const context& c) noexcept;
+
+/// How long a message of UC or UD waits for a receive, at least (patience.hpp).
+inline std::uint64_t patience_ns(const context& c) noexcept {
+  return c.plays.receive_wait_ms * std::uint64_t{1'000'000};
+}
+/// As many datagrams wait for receives as may: the context's socket is not read.
+inline bool waiting_room_full(const context& c) noexcept {
+  return c.waiting_datagrams.load(std::memory_order_relaxed) >= max_waiting_datagrams;
+}
 
 /// Raises an asynchronous event on an object; `delivered` may be null (port and device events).
 void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) element,

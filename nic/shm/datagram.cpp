@@ -17,30 +17,30 @@
 namespace penstock::nic::shm {
 namespace {
 
-struct datagram_head {
-  std::uint32_t version = arena_version;
-  std::uint32_t to_qpn = 0, from_qpn = 0, qkey = 0;
-  std::uint32_t with_imm = 0, imm = 0, solicited = 0, bytes = 0;
-  nonce from;
-};
-
-/// Every datagram receive begins with room for a GRH.
-struct datagram_packet {
-  datagram_head head;
-  std::byte body[max_datagram_bytes];
-};
-
-/// Puts one datagram into a receive of its QP. Under the receive CQ's poll.
-void deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
+/// Whether datagrams are delivered to the QP in its state.
+bool takes_datagrams(const queue_pair& qp) noexcept {
   const ibv_qp_state state = state_of(qp);
-  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_SQE)
-    return;
+  return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+         state == IBV_QPS_SQE;
+}
+
+/// How many receives have been posted where the QP takes them.
+std::uint64_t posted_for(queue_pair& qp) noexcept {
+  receive_queue& works = qp.shared_receives != nullptr ? qp.shared_receives->works : qp.receives;
+  const hold guard(works.lock);
+  return works.posted();
+}
+
+/// Puts one datagram into a receive of its QP, behind the room for a GRH with which each begins.
+/// False: there is no receive.
+bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
+  const hold poll(of(qp.recv_cq).poll);
   assembly& m = qp.message;
   if (qp.shared_receives != nullptr) {
-    if (!take(*qp.shared_receives, m.work, m.list)) return;
+    if (!take(*qp.shared_receives, m.work, m.list)) return false;
   } else {
     const hold guard(qp.receives.lock);
-    if (!qp.receives.take(m.work, m.list)) return;
+    if (!qp.receives.take(m.work, m.list)) return false;
   }
   ibv_grh grh{};
   grh.version_tclass_flow = htobe32(6u << 28);
@@ -71,6 +71,7 @@ void deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
     wc.status = scatter(qp, qp.pd_number, m.list, m.work.count, sizeof grh, d.body, d.head.bytes);
   store(of(qp.recv_cq), done, d.head.solicited != 0);
   if (wc.status != IBV_WC_SUCCESS) enter_error(qp);
+  return true;
 }
 
 }  // namespace
@@ -117,7 +118,45 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 
 namespace {
 
-/// Delivers one datagram, or drops it. Under datagram_lock.
+/// Counts datagrams that begin or cease to wait. Under datagram_lock.
+void count_waiting(context& c, std::uint32_t more) noexcept {
+  // W4 work left  seq_cst  <-> W2 (pusher.cpp)
+  c.waiting_datagrams.fetch_add(more, std::memory_order_seq_cst);
+}
+
+void count_lost(context& c, std::uint64_t n) noexcept {
+  c.lost_for_receive.fetch_add(n, std::memory_order_relaxed);
+}
+
+/// Removes the datagrams that wait for a receive of the QP; answers how many. Under datagram_lock.
+std::uint32_t drop_arrived(queue_pair& qp) noexcept {
+  const std::uint32_t n = qp.arrived.clear();
+  if (n != 0) count_waiting(*qp.owner, 0u - n);
+  return n;
+}
+
+/// Delivers datagrams that have waited for a receive, as far as there are receives, and gives up
+/// those of receivers that have posted none for too long. Under datagram_lock.
+void serve_waiting(context& c) noexcept {
+  // Another QP comes first each time, since those that share receives compete for them.
+  std::rotate(c.arrivals.begin(), c.arrivals.begin() + 1, c.arrivals.end());
+  std::erase_if(c.arrivals, [&](queue_pair* q) {
+    std::uint64_t posted = 0;
+    while (!q->arrived.empty() && takes_datagrams(*q)) {
+      posted = posted_for(*q);
+      if (!deliver(c, *q, q->arrived.front())) break;
+      q->arrived.pop();
+      count_waiting(c, 0u - 1);
+    }
+    if (q->arrived.empty()) return true;
+    if (takes_datagrams(*q) && q->arrived.patience.waits(false, posted, patience_ns(c)))
+      return false;
+    count_lost(c, drop_arrived(*q));
+    return true;
+  });
+}
+
+/// Delivers one datagram, lets it wait for a receive, or drops it. Under datagram_lock.
 void hand_over(context& c, const datagram_packet& d) noexcept {
   queue_pair* to = nullptr;
   {
@@ -125,9 +164,20 @@ void hand_over(context& c, const datagram_packet& d) noexcept {
     for (queue_pair* q : c.qps)
       if (q->qp_num == d.head.to_qpn && q->qp_type == IBV_QPT_UD) to = q;
   }
-  if (to == nullptr || to->qkey.load(std::memory_order_relaxed) != d.head.qkey) return;
-  const hold poll(of(to->recv_cq).poll);
-  deliver(c, *to, d);
+  if (to == nullptr || to->qkey.load(std::memory_order_relaxed) != d.head.qkey ||
+      !takes_datagrams(*to))
+    return;
+  datagram_line& line = to->arrived;
+  const bool first = line.empty();
+  if (first) {
+    const std::uint64_t posted = posted_for(*to);  // a receive that is posted from here on counts
+    if (deliver(c, *to, d)) return;
+    if (!line.patience.waits(true, posted, patience_ns(c))) return count_lost(c, 1);
+  }
+  if (!line.append(d)) return count_lost(c, 1);
+  if (first) c.arrivals.push_back(to);
+  count_waiting(c, 1);
+  c.pusher.watch();
 }
 
 /// For the fault that reorders: a datagram that is to be overtaken is kept. It is delivered after
@@ -167,10 +217,20 @@ bool receive_datagram(context& c, int socket) noexcept {
 bool receive_datagrams(context& c, int most) noexcept {
   if (!c.datagram_lock.try_lock()) return true;
   if (c.play != nullptr) hand_over_in_turn(c, nullptr);
+  if (!c.arrivals.empty()) serve_waiting(c);
   bool more = true;
-  for (int i = 0; i < most && more; ++i) more = receive_datagram(c, c.pusher.datagram_socket());
+  for (int i = 0; i < most && more && !waiting_room_full(c); ++i)
+    more = receive_datagram(c, c.pusher.datagram_socket());
   c.datagram_lock.unlock();
   return more;
+}
+
+void forget_datagrams(queue_pair& qp) noexcept {
+  context& c = *qp.owner;
+  const hold reading(c.datagram_lock);
+  std::erase(c.arrivals, &qp);
+  drop_arrived(qp);
+  qp.arrived.patience = {};
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {

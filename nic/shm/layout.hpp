@@ -89,6 +89,7 @@ struct qp_entry {
 struct srq_entry {
   /// Posted receives that no sender has claimed. The owner adds, and senders of all peers take.
   alignas(cache_line) std::atomic<std::int64_t> available;
+  std::atomic<std::uint64_t> posted;  ///< receives posted since creation
   std::atomic<std::uint32_t> floor;
   std::atomic<std::uint32_t> domain,
       pd;  ///< the domain's number and the pd of an XRC queue; else 0

@@ -12,6 +12,8 @@ inline constexpr std::uint32_t max_sges = 16;
 inline constexpr std::uint32_t max_inline_bytes = 1024;
 inline constexpr std::uint32_t max_message_bytes = 1u << 30;
 inline constexpr std::uint32_t max_datagram_bytes = 4096;
+/// Datagrams of a context that wait for receives; while there are as many, its socket is not read.
+inline constexpr std::uint32_t max_waiting_datagrams = 1024;
 inline constexpr std::uint32_t max_reads = 128;
 inline constexpr std::uint32_t ring_piece = 16 * 1024;  ///< longer messages cross in such pieces
 

@@ -141,6 +141,7 @@ int reset(queue_pair& qp) noexcept {
   qp.now.store(IBV_QPS_RESET, std::memory_order_release);
   say_taken(qp);
   publish_life(qp, qp_public::none);
+  if (!connected(qp)) forget_datagrams(qp);
   disconnect(qp);
   purge(of(qp.send_cq), qp);
   purge(of(qp.recv_cq), qp);

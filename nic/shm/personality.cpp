@@ -24,6 +24,17 @@ constexpr limit_row limit_rows[] = {
     {"mr", &device_limits::mr, 1},   {"reads", &device_limits::reads, 0},
 };
 
+struct number_row {
+  const char* name;
+  std::uint32_t personality::*member;
+  std::uint32_t most;
+};
+
+constexpr number_row number_rows[] = {
+    {"part", &personality::part, UINT32_MAX},
+    {"receive_wait_ms", &personality::receive_wait_ms, 60'000},
+};
+
 struct preset {
   const char* name;
   void (*put_on)(personality&);
@@ -61,8 +72,8 @@ constexpr preset presets[] = {
 
 failure no_such_personality(std::string_view name) {
   return {"PENSTOCK_SHM_PERSONALITY: there is no \"" + std::string(name) + "\"", 0,
-          "there are " + names_of(presets) + ", part=NUMBER, and the limits " +
-              names_of(limit_rows) + " as in qp=64"};
+          "there are " + names_of(presets) + ", " + names_of(number_rows) +
+              " as in part=4115, and the limits " + names_of(limit_rows) + " as in qp=64"};
 }
 
 /// The value of a word, if it is a number within these bounds.
@@ -89,12 +100,13 @@ result<personality> parse_personality(std::string_view text) {
       continue;
     }
     const auto* at = std::ranges::find(limit_rows, w.name, &limit_row::name);
-    const bool part = w.name == "part";
-    if (at == std::end(limit_rows) && !part) return no_such_personality(w.name);
+    const auto* number = std::ranges::find(number_rows, w.name, &number_row::name);
+    const bool limit = at != std::end(limit_rows);
+    if (!limit && number == std::end(number_rows)) return no_such_personality(w.name);
     const result<std::uint32_t> n =
-        part ? number_of(w, 0, UINT32_MAX) : number_of(w, at->least, full_limits.*at->member);
+        limit ? number_of(w, at->least, full_limits.*at->member) : number_of(w, 0, number->most);
     if (!n) return n.error();
-    (part ? p.part : p.limits.*at->member) = *n;
+    (limit ? p.limits.*at->member : p.*number->member) = *n;
   }
   if (text != "plain") p.text = text;
   return p;

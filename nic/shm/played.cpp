@@ -57,7 +57,7 @@ outcome played_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcep
     w.deadline = 0;
   }
   if (f.port_is_down()) return connected(qp) ? unreachable(qp, w, why) : outcome::done;
-  const bool not_ready = w.at < stage::claimed && w.deadline != 0 && !w.unreachable;
+  const bool not_ready = answered(qp) && w.at < stage::claimed && w.deadline != 0 && !w.unreachable;
   if (f.plan.rnr_ns != 0 && not_ready && now_ns() < w.deadline) return outcome::wait;
   if (qp.qp_type != IBV_QPT_UD) return attempt(qp, w, why);
   // A datagram waits only for room in a socket, and whether it is lost is decided once.

@@ -115,13 +115,16 @@ int pusher_thread::patience() noexcept {
   if (!watching_.load(std::memory_order_relaxed)) return -1;
   const bool work = context_.unfinished.load(std::memory_order_relaxed) != 0 ||
                     context_.timed_bells.load(std::memory_order_relaxed) ||
-                    resting_.load(std::memory_order_relaxed);
+                    resting_.load(std::memory_order_relaxed) ||
+                    context_.waiting_datagrams.load(std::memory_order_relaxed) != 0;
   const std::uint64_t now = now_ns();
   if (work) quiet_since_ = now;
   if (now - quiet_since_ < linger_ns) return 1;
-  // W2 rest  seq_cst store watching, then look again  <-> W1, W3
+  // W2 rest  seq_cst store watching, then look again  <-> W1, W3, W4
   watching_.store(false, std::memory_order_seq_cst);
-  if (context_.unfinished.load(std::memory_order_seq_cst) == 0) return -1;
+  if (context_.unfinished.load(std::memory_order_seq_cst) == 0 &&
+      context_.waiting_datagrams.load(std::memory_order_seq_cst) == 0)
+    return -1;
   watching_.store(true, std::memory_order_seq_cst);
   return 1;
 }
@@ -150,16 +153,21 @@ void pusher_thread::run() noexcept {
       }
     }
     if (context_.play != nullptr) context_.play->look_at_the_clock();
-    if (resting_.load(std::memory_order_relaxed) || context_.play != nullptr) take_datagrams();
+    if (resting_.load(std::memory_order_relaxed) || context_.play != nullptr ||
+        context_.waiting_datagrams.load(std::memory_order_relaxed) != 0)
+      take_datagrams();
     wait = look_after_queues() ? 0 : patience();
   }
 }
 
-/// Takes in the datagrams that wait, or rests if the program has polled since the last look.
+/// Takes in the datagrams that wait, unless the program has polled since the last look. The socket
+/// wakes the thread only if the thread reads it.
 void pusher_thread::take_datagrams() noexcept {
   const bool rests = resting_.load(std::memory_order_relaxed);
-  const bool rest = context_.polls_datagrams &&
-                    context_.datagrams_polled.exchange(false, std::memory_order_relaxed);
+  const bool polled = context_.polls_datagrams &&
+                      context_.datagrams_polled.exchange(false, std::memory_order_relaxed);
+  if (!polled) receive_datagrams(context_, 64);
+  const bool rest = polled || waiting_room_full(context_);
   if (rest != rests) {
     epoll_event e{};
     if (!rest) e.events = EPOLLIN;
@@ -168,7 +176,6 @@ void pusher_thread::take_datagrams() noexcept {
     resting_.store(rest, std::memory_order_release);
     watching_.store(true, std::memory_order_seq_cst);
   }
-  if (!rest) receive_datagrams(context_, 64);
 }
 
 /// Reads which QPs the peers want looked at. A rung bell needs no more: bells are looked at every

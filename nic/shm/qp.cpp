@@ -181,7 +181,7 @@ int destroy_qp(ibv_qp* handle) {
     c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
   }
   c.pusher.let_go();
-  { const hold reading(c.datagram_lock); }  // after this no thread is delivering a datagram to it
+  forget_datagrams(qp);
   leave(of(qp.send_cq), qp);
   if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
   say_taken(qp);

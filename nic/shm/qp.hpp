@@ -10,8 +10,10 @@
 #include <mutex>
 
 #include "nic/shm/cq.hpp"
+#include "nic/shm/datagram.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/lock.hpp"
+#include "nic/shm/patience.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/receive_queue.hpp"
 #include "nic/shm/ring.hpp"
@@ -32,7 +34,8 @@ struct link {
   std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
   std::uint64_t srq_claims = 0;
   std::uint64_t claimed_at = ~std::uint64_t{0};  ///< messages pushed before the last of these
-  std::uint32_t floor = 0;  ///< a message of at most this size fits every receive posted so far
+  std::uint32_t floor = 0;    ///< a message of at most this size fits every receive posted so far
+  receive_patience patience;  ///< UC
 };
 
 /// A message that is being put together from its pieces.
@@ -97,6 +100,7 @@ struct queue_pair : ibv_qp {
   bool last_wqe = false;  ///< LAST_WQE_REACHED was raised
   std::atomic<bool> direct{false};  ///< the user pops messages from the ring directly
   std::atomic<std::uint32_t> qkey{0};
+  datagram_line arrived;  ///< of UD: those that wait for a receive; under context::datagram_lock
 };
 
 inline queue_pair& of(ibv_qp* q) noexcept { return *static_cast<queue_pair*>(q); }
@@ -187,6 +191,9 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 /// Takes at most `most` datagrams from the socket to their QPs, unless another thread is doing so.
 /// True if there may be more.
 bool receive_datagrams(context& c, int most) noexcept;
+/// Drops the datagrams that wait for a receive of the QP, which takes no more. After this no thread
+/// is delivering one to it.
+void forget_datagrams(queue_pair& qp) noexcept;
 
 // receive.cpp: the receiving side, under the receive CQ's `poll`.
 /// Takes messages from the ring until one completion is made. False: no message is left that can be

@@ -83,6 +83,21 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   return outcome::wait;
 }
 
+/// UC: whether a request that finds no receive waits for one, or is lost.
+outcome without_receive(queue_pair& qp, send_work& w) noexcept {
+  link& l = qp.to;
+  const bool begins = w.deadline == 0;
+  if (!begins && l.srq == nullptr && l.rest != looks_apart) return outcome::wait;  // not looked yet
+  const std::uint64_t posted =
+      l.srq != nullptr ? l.srq->posted.load(std::memory_order_relaxed) : l.posted;
+  if (l.patience.waits(begins, posted, patience_ns(*qp.owner))) {
+    w.deadline = 1;  // the time itself is the patience's
+    return outcome::wait;
+  }
+  qp.owner->lost_for_receive.fetch_add(1, std::memory_order_relaxed);
+  return outcome::done;
+}
+
 /// `waiting`: the request has already found no receive.
 bool claim(queue_pair& qp, bool waiting) noexcept {
   link& l = qp.to;
@@ -255,7 +270,8 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
   if (w.at < stage::claimed) {
     if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
       return stuck(qp, w);
-    if (!claim(qp, w.deadline != 0)) return unanswered(qp) ? outcome::done : not_ready(qp, w, why);
+    if (!claim(qp, w.deadline != 0))
+      return unanswered(qp) ? without_receive(qp, w) : not_ready(qp, w, why);
     w.at = stage::claimed;
     w.deadline = 0;
   }

@@ -19,6 +19,8 @@ TEST_CASE("a personality is made of names and limits, of which the later ones co
   CHECK(p->limits.inline_bytes == 64);
   CHECK(p->limits.qp == 9);
   CHECK_FALSE(p->overruns);
+  CHECK(p->receive_wait_ms == 1000);
+  CHECK(parse_personality("receive_wait_ms=0,part=7")->receive_wait_ms == 0);
   CHECK(parse_personality("")->limits.sge == penstock::nic::shm::max_sges);
 }
 
@@ -28,7 +30,8 @@ TEST_CASE("unknown names and bad values are refused with what there is") {
   CHECK(message(parse_personality("tiny")).find("no_inline") != std::string::npos);
   CHECK(message(parse_personality("sge=17")).find("sge=17 is not a number from 1 to 16") !=
         std::string::npos);
-  for (const char* bad : {"sge", "sge=", "sge=0", "cqe=12x", "part=x", "inline=-1", "plain=1", ","})
+  for (const char* bad : {"sge", "sge=", "sge=0", "cqe=12x", "part=x", "receive_wait_ms=60001",
+                          "inline=-1", "plain=1", ","})
     CHECK_FALSE(parse_personality(bad).has_value());
   CHECK(message(parse_faults("send=5:FOO")).find("RETRY_EXC_ERR") != std::string::npos);
   CHECK(message(parse_faults("sent=5:FOO")).find("reg_mr") != std::string::npos);
