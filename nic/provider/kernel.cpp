@@ -16,6 +16,7 @@
 
 #include "nic/provider/abi34.hpp"
 #include "nic/provider/redirect.hpp"
+#include "nic/shm/limits.hpp"
 
 namespace penstock::nic::provider {
 namespace {
@@ -99,7 +100,8 @@ int query_gids(const role& r, const ib_uverbs_ioctl_hdr& h) noexcept {
     const auto* index = attribute(h, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
     if (port == nullptr || index == nullptr || static_cast<std::uint32_t>(port->data) != 1)
       return EINVAL;
-    if (static_cast<std::uint32_t>(index->data) != 0) return ENODATA;
+    const auto place = static_cast<std::uint32_t>(index->data);
+    if (place != 0) return place < shm::gid_places ? ENODATA : EINVAL;
     return give(attribute(h, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY), gid_entry(*r.context))
                ? 0
                : EINVAL;

@@ -219,9 +219,13 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
     return shm::create_xrc_receiver(context, reinterpret_cast<ibv_qp_init_attr*>(init),
                                     shm::of(init->xrcd));
   }
-  constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr std::uint32_t known =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) return errno = EINVAL, nullptr;
   if ((init->comp_mask & ~known) != 0) return errno = EOPNOTSUPP, nullptr;
+  // A program may say that it wants none of the flags; the device has none of them.
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && init->create_flags != 0)
+    return errno = EOPNOTSUPP, nullptr;
   const bool collects = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   const std::uint64_t wanted = collects ? init->send_ops_flags : 0;
   if ((wanted & ~possible(init->qp_type)) != 0) return errno = EOPNOTSUPP, nullptr;

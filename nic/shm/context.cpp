@@ -87,7 +87,7 @@ ibv_port_attr port_attributes(const context& c) noexcept {
   ibv_port_attr a{};
   a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   a.max_mtu = a.active_mtu = IBV_MTU_4096;
-  a.gid_tbl_len = 1;
+  a.gid_tbl_len = gid_places;
   a.max_msg_sz = max_message_bytes;
   a.pkey_tbl_len = 1;
   a.max_vl_num = 1;
@@ -249,8 +249,8 @@ int query_port(ibv_context* c, std::uint8_t port, ibv_port_attr* attr) {
 }
 
 int query_gid(ibv_context* handle, std::uint8_t port, int index, ibv_gid* gid) {
-  if (port != 1 || index != 0) return errno = EINVAL, -1;
-  *gid = of(handle).name.gid();
+  if (port != 1 || index < 0 || index >= gid_places) return errno = EINVAL, -1;
+  *gid = index == 0 ? of(handle).name.gid() : ibv_gid{};
   return 0;
 }
 

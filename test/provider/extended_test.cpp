@@ -366,6 +366,17 @@ TEST_CASE("queries say what the device is, and what it lacks is refused") {
   REQUIRE(ibv_query_gid_table(s.context, entries, 4, 0) == 1);
   CHECK(entries[0].gid_type == IBV_GID_TYPE_ROCE_V2);
   CHECK(std::memcmp(&entries[0].gid, &s.gid, 16) == 0);
+  // The rest of its table of GIDs is empty, as an adapter's is, and behind the table there is
+  // nothing.
+  REQUIRE(ibv_query_port(s.context, 1, &port) == 0);
+  REQUIRE(port.gid_tbl_len == 2);
+  ibv_gid_entry one;
+  CHECK(ibv_query_gid_ex(s.context, 1, 1, &one, 0) == ENODATA);
+  CHECK(ibv_query_gid_ex(s.context, 1, 2, &one, 0) == EINVAL);
+  ibv_gid none;
+  std::memset(&none, 1, sizeof none);
+  CHECK(ibv_query_gid(s.context, 1, 1, &none) == 0);
+  CHECK(none.global.interface_id == 0);
   std::uint16_t key = 0;
   CHECK(ibv_query_pkey(s.context, 1, 0, &key) == 0);
   CHECK(key == 0xffff);
@@ -375,6 +386,22 @@ TEST_CASE("queries say what the device is, and what it lacks is refused") {
   CHECK(errno == EOPNOTSUPP);
   ibv_qp_open_attr shared{};
   CHECK(ibv_open_qp(s.context, &shared) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+}
+
+TEST_CASE("a queue pair's creation flags may be given if there are none") {
+  side s;
+  ibv_qp_init_attr_ex q{};
+  q.send_cq = q.recv_cq = ibv_cq_ex_to_cq(s.cq);
+  q.cap = {16, 16, 4, 4, 128};
+  q.qp_type = IBV_QPT_UD;
+  q.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  q.pd = s.pd;
+  ibv_qp* const qp = ibv_create_qp_ex(s.context, &q);
+  REQUIRE(qp != nullptr);
+  CHECK(ibv_destroy_qp(qp) == 0);
+  q.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+  CHECK(ibv_create_qp_ex(s.context, &q) == nullptr);
   CHECK(errno == EOPNOTSUPP);
 }
 
