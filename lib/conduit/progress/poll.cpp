@@ -8,6 +8,7 @@
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/progress/naps.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -137,25 +138,12 @@ unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
 
 namespace {
 
-// The number of coming yields that are naps instead. It is the process's, since the whole host is
-// crowded. relaxed: one more or less does not matter.
-std::atomic<std::uint32_t> naps_left{0};
+naps process_naps;
 
-bool yields_are_short() noexcept {
-  const std::uint32_t left = naps_left.load(std::memory_order_relaxed);
-  if (left != 0) naps_left.store(left - 1, std::memory_order_relaxed);
-  return left == 0;
-}
-
-// Yields the core. A process that computes keeps it for its whole time slice, some milliseconds,
-// after every yield of this one; but a thread that wakes from a nap gets the core at once. So after
-// a long yield the next waits nap instead.
 void give_core_away() noexcept {
-  constexpr std::uint64_t long_ns = 1'000'000;
-  constexpr std::uint32_t naps = 128;
   const std::uint64_t begin = now_ns();
   sched_yield();
-  if (now_ns() - begin > long_ns) naps_left.store(naps, std::memory_order_relaxed);
+  process_naps.yielded(now_ns() - begin);
 }
 
 }  // namespace
@@ -183,7 +171,7 @@ status engine::wait_step(unsigned& empty) noexcept {
   constexpr unsigned steps_a_probe = 1024;
   if (by_verbs_ && empty % steps_a_probe == 0) verbs_.probe_peers();
   if (settings_.wait == wait_mode::spin ||
-      (empty <= spins_before_yield_ + settings_.spin_count && yields_are_short())) {
+      (empty <= spins_before_yield_ + settings_.spin_count && !process_naps.is_due())) {
     give_core_away();
     return status::ok;
   }
