@@ -275,8 +275,8 @@ const setting_row rows[] = {
 
     // collectives and many pieces
     {"COLL_SHARED", "", &s::coll_shared, 0, 0, u::none,
-     "yes lets team barriers, and reductions to all of up to 48 bytes, go through shared memory "
-     "where the team has up to 32 processes and all are on one host."},
+     "yes lets team barriers, and broadcasts, gathers and reductions of up to 48 bytes, go through "
+     "shared memory where the team has up to 32 processes and all are on one host."},
     {"COLL_SMALL", "", &s::coll_small, 0, mib, u::bytes,
      "Up to this many bytes in all, collectives that gather or reduce to all do it in few "
      "messages; above, they do it with few copies."},

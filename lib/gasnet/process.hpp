@@ -20,7 +20,7 @@
 #include "lib/conduit/engine.hpp"  // and the job that it is made for
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/gasnet/coll/collective.hpp"
-#include "lib/gasnet/coll/shared.hpp"
+#include "lib/gasnet/coll/shared_area.hpp"
 #include "lib/gasnet/idle_polls.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -50,7 +50,7 @@ enum own_index : std::uint8_t {
 /// The front of every segment is the library's (the barrier's slots, and collectives' lines); the
 /// client's part follows.
 inline constexpr std::size_t front_bytes =
-    (sizeof(conduit::barrier_slots) + sizeof(coll::shared_lines) + GASNET_PAGESIZE - 1) /
+    (sizeof(conduit::barrier_slots) + sizeof(coll::shared_area) + GASNET_PAGESIZE - 1) /
     GASNET_PAGESIZE * GASNET_PAGESIZE;
 
 /// The client's part of a rank's segment, in that rank's address space; without bytes where it is

@@ -120,7 +120,32 @@ void welcome(engine_state& e, std::unique_ptr<team> t) {
 
 struct wish {
   std::uint32_t joins, color, key, led;
+  std::uint32_t offer;  // of room for shared lines
 };
+
+// The smaller of two words: false, where one is.
+void both(const reduction&, void* left, void* right, std::size_t) {
+  auto& l = *static_cast<std::uint32_t*>(left);
+  l = std::min(l, *static_cast<const std::uint32_t*>(right));
+}
+
+// Collective over the new team t, without an operation over it: its members get shared lines in
+// that room, if all can reach it.
+void share_lines(team& t, const shared_room& room) {
+  shared_area* const there = shared::area_of(room.owner);
+  const std::uint32_t mine = there != nullptr ? 1 : 0;
+  std::uint32_t all = 0;
+  const reduction how{.combine = &both, .element_bytes = sizeof all, .commutative = true};
+  op_counter done{0};
+  reduce_all(t, &all, &mine, 1, how, own_buffers, done);
+  wait(done);
+  inside([&](engine_state&) {
+    if (all != 0)
+      t.share(std::make_unique<shared_hold>(room, *there, t.size(), t.rank()));
+    else if (room.owner == self.engine->rank())
+      shared::take_back(room);
+  });
+}
 
 }  // namespace
 
@@ -167,6 +192,7 @@ team& world() noexcept {
     std::vector<std::uint32_t> members(self.engine->size());
     for (std::uint32_t r = 0; r < members.size(); ++r) members[r] = r;
     auto made = std::make_unique<team>(0, std::move(members), self.engine->rank());
+    made->share(shared::for_world());
     team* const t = made.get();
     inside([&](engine_state& e) { welcome(e, std::move(made)); });
     return t;
@@ -175,8 +201,11 @@ team& world() noexcept {
 }
 
 team* split(team& parent, bool joins, std::uint32_t color, std::uint32_t key) {
-  wish mine{joins, color, key, 0};
-  inside([&](engine_state& e) { mine.led = ++e.teams_led; });
+  wish mine{joins, color, key, 0, 0};
+  inside([&](engine_state& e) {
+    mine.led = ++e.teams_led;
+    if (joins) mine.offer = shared::offer();
+  });
   std::vector<wish> all(parent.size());
   op_counter done{0};
   gather_all(parent, all.data(), &mine, sizeof mine, own_buffers, done);
@@ -192,10 +221,20 @@ team* split(team& parent, bool joins, std::uint32_t color, std::uint32_t key) {
       std::uint64_t{all[ranks.front()].led} << 32 | parent.job_rank(ranks.front());
   const auto own = static_cast<std::uint32_t>(std::find(ranks.begin(), ranks.end(), parent.rank()) -
                                               ranks.begin());
-  for (std::uint32_t& r : ranks) r = parent.job_rank(r);
+  std::vector<shared::offered> offers;
+  for (std::uint32_t& r : ranks) {
+    const std::uint32_t units = all[r].offer;
+    offers.push_back({r = parent.job_rank(r), units});
+  }
+  const auto room = shared::choose(offers);
+  const bool is_owner = room && room->owner == self.engine->rank();
   auto made = std::make_unique<team>(id, std::move(ranks), own);
   team* const t = made.get();
-  inside([&](engine_state& e) { welcome(e, std::move(made)); });
+  inside([&](engine_state& e) {
+    shared::settle(mine.offer, is_owner ? &*room : nullptr, t->size());
+    welcome(e, std::move(made));
+  });
+  if (room) share_lines(*t, *room);
   return t;
 }
 

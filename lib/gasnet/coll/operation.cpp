@@ -6,7 +6,6 @@
 #include "lib/base/log.hpp"
 #include "lib/gasnet/coll/algorithms.hpp"
 #include "lib/gasnet/coll/messages.hpp"
-#include "lib/gasnet/coll/shared.hpp"
 #include "lib/gasnet/coll/team.hpp"
 #include "lib/gasnet/process.hpp"
 
@@ -41,7 +40,8 @@ void operation::reset(std::uint32_t number) noexcept {
   complete = begun_ = said_ = has_asked_ = false;
   looks_ = 0;
   waits_since_ = 0;
-  turn_ = heard_ = 0;
+  turn_ = main_turn_ = last_turn_ = 0;
+  heard_ = 0;
   joined_ = missing_ = 0;
   round_ = 0;
   plan.clear();
@@ -72,10 +72,7 @@ void operation::begin() {
   for (const auto& a : early_)
     if (a->call != call_) disagree(*a);
   std::erase_if(early_, [](const auto& a) { return a->type == arrival::type::question; });
-  if (may_share()) {
-    turn_ = shared::next_turn();
-    return;
-  }
+  if (may_share()) return begin_shared();
   make_plan(*this);
   plan.next_round();
   expect_peers();
@@ -119,10 +116,7 @@ void operation::wait_on() {
   if (waits_since_ == 0) waits_since_ = now;
   if (now - waits_since_ < patience_ns) return;
   has_asked_ = true;
-  if (turn_ != 0) {
-    if (said_) ask(heard_);
-    return;
-  }
+  if (turn_ != 0) return ask(waits_for());
   for (const step* s = plan.begin(round_); missing_ != 0 && s != plan.end(round_); ++s)
     if (s->what == act::receive && !s->matched) ask(s->peer);
 }
@@ -207,35 +201,6 @@ void operation::start_round() {
 void operation::say_fetched() {
   for (const fetched& f : fetched_) send_thanks(f.from, f.loan);
   fetched_.clear();
-}
-
-// True if the operation may go by shared lines. The answer is the same on all members, since it
-// depends only on what they agree on.
-bool operation::may_share() const noexcept {
-  return shared::usable() && team_ == &world() && team_->images() == team_->size() &&
-         (asked_.what == kind::barrier || asked_.what == kind::reduce_all) &&
-         asked_.bytes <= most_shared_bytes && (asked_.sync & out_all) == 0;
-}
-
-bool operation::advance_shared() {
-  const buffers& mine = images_.front();
-  if (!said_ && !shared::say(turn_, call_, mine.src, asked_.bytes)) return false;
-  said_ = true;
-  for (; heard_ < team_->size(); ++heard_) {
-    const shared_line* const his = shared::heard(turn_, heard_);
-    if (his == nullptr) return false;
-    if (his->what != call_) disagree(heard_, his->what);
-  }
-  if (asked_.bytes != 0)
-    for (std::uint32_t r = 0; r < team_->size(); ++r) {
-      alignas(16) std::byte spoilt[most_shared_bytes];
-      std::memcpy(r == 0 ? mine.dst : spoilt, shared::heard(turn_, r)->bytes, asked_.bytes);
-      if (r == 0) continue;
-      how_.combine(how_, mine.dst, spoilt, asked_.bytes / how_.element_bytes);
-      if (how_.result_in_right) std::memcpy(mine.dst, spoilt, asked_.bytes);
-    }
-  shared::complete(turn_);
-  return finish();
 }
 
 bool operation::advance() {

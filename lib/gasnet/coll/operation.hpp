@@ -107,7 +107,15 @@ class operation {
 
  private:
   [[nodiscard]] bool may_share() const noexcept;
+  void begin_shared();
   bool advance_shared();
+  bool advance_turn();
+  struct members {
+    std::uint32_t first, end;  // ranks in the team
+  };
+  [[nodiscard]] members needed() const noexcept;
+  [[nodiscard]] std::uint32_t waits_for() const noexcept;
+  void take_lines(const members& from);
   bool finish();
   void expect_peers();
   void start_round();
@@ -130,9 +138,12 @@ class operation {
   bool has_asked_ = false;
   reduction how_;
   std::vector<buffers> images_;
-  std::uint64_t turn_ = 0;  // not 0: it goes by shared lines (shared.hpp), not by the plan
+  // If it goes by shared lines (shared.hpp), and not by the plan: the turn that it is in, or 0. Up
+  // to three turns: a barrier with in_all, the operation, a barrier with out_all.
+  std::uint64_t turn_ = 0;
+  std::uint64_t main_turn_ = 0, last_turn_ = 0;
   bool said_ = false;
-  std::uint32_t heard_ = 0;  // ranks
+  std::uint32_t heard_ = 0;  // of the members that it needs
   struct expected {
     std::uint32_t peer;  // rank in the team
     std::uint32_t messages;

@@ -1,52 +1,43 @@
 #include "lib/gasnet/coll/shared.hpp"
 
 #include <cstring>
-#include <new>
 
-#include "lib/gasnet/process.hpp"
+#include "lib/base/log.hpp"
 
-namespace penstock::gasnet::PENSTOCK_ABI::coll::shared {
-namespace {
+namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
-shared_lines* lines = nullptr;
-bool used = false;
-std::uint64_t begun = 0, done = 0;  // turns
-
-}  // namespace
-
-bool prepare() noexcept {
-  if (self.everything || self.engine->size() > most_sharing || !self.options.coll_shared)
-    return false;
-  for (const gasnet_nodeinfo_t& n : self.nodes)
-    if (n.host != self.nodes.front().host) return false;
-  std::byte* const front = self.engine->segment_here(0);
-  if (front == nullptr) return false;
-  // Fresh pages of a segment are zero, and a line with turn 0 belongs to no turn.
-  lines = std::launder(reinterpret_cast<shared_lines*>(front + sizeof(conduit::barrier_slots)));
-  return true;
-}
-
-void use(bool all) noexcept { used = all && lines != nullptr; }
-bool usable() noexcept { return used; }
-
-std::uint64_t next_turn() noexcept { return ++begun; }
-
-bool say(std::uint64_t turn, std::uint64_t what, const void* from, std::size_t bytes) noexcept {
-  if (done + 1 != turn) return false;
-  shared_line& mine = lines->at[turn & 1][self.engine->rank()];
+void shared_lines::say(std::uint64_t turn, std::uint64_t what, const void* from,
+                       std::size_t bytes) noexcept {
+  shared_line& mine = line(turn, rank_);
   mine.what = what;
   if (bytes != 0) std::memcpy(mine.bytes, from, bytes);
-  // S2 say  release turn  -> S3: the bytes, and what this process did before
+  // S4 say  release turn  -> S5: the bytes, what this process did before, and that it needs no line
+  // of the turn before
   mine.turn.store(turn, std::memory_order_release);
+}
+
+// Compares what was said in the turn before. Nobody writes over lines of that turn before this
+// member has written for `turn` (S3). Then it looks whether all have said turn + 1 - depth; that
+// goes on where the last call has stopped.
+bool shared_lines::look_back(std::uint64_t turn) noexcept {
+  const std::uint64_t mine = line(turn - 1, rank_).what;
+  for (std::uint32_t r = 0; r < size_ && turn > 1; ++r)
+    if (const shared_line* const his = heard(turn - 1, r); his != nullptr && his->what != mine) {
+      differs_ = {r, mine, his->what};
+      return false;
+    }
+  for (; slowest_ < size_ && turn >= depth_; ++slowest_) {
+    // S5 hear  acquire turn  <- S4
+    const std::uint64_t his = line(turn + 1, slowest_).turn.load(std::memory_order_acquire);
+    check(turn + 1, his);
+    if (his + depth_ < turn + 1) return false;
+  }
+  slowest_ = 0;
   return true;
 }
 
-const shared_line* heard(std::uint64_t turn, std::uint32_t r) noexcept {
-  const shared_line& his = lines->at[turn & 1][r];
-  // S3 hear  acquire turn  <- S2
-  return his.turn.load(std::memory_order_acquire) == turn ? &his : nullptr;
+void shared_lines::broken() noexcept {
+  fatal(1, "a line of a collective makes no sense: a process of this host has written over it");
 }
 
-void complete(std::uint64_t turn) noexcept { done = turn; }
-
-}  // namespace penstock::gasnet::PENSTOCK_ABI::coll::shared
+}  // namespace penstock::gasnet::PENSTOCK_ABI::coll

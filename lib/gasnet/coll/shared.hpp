@@ -1,16 +1,19 @@
-// Small operations from all to all, by memory that all share: each process writes its bytes into a
-// line of its own, and reads the others' lines when they are written. It is used where few
-// processes are on one host and map each other's segments; the lines lie in the front part of rank
-// 0's segment.
+// Small operations by memory that all members of a team share: a member writes its bytes into a
+// line of its own, and those that need them read the line when it is written. It is used where few
+// members share the memory of a host. The lines lie in the front part of one member's segment
+// (shared_area.hpp).
 //
-// Operations go one by one, in turns. (S1) A process writes for turn t + 1 when its turn t is
-// complete. So it writes for t + 2 after all have written for t + 1, and thus after all have read
-// the lines of turn t: two sets of lines, by the turn's parity, are enough.
+// Operations go one by one, in turns, and each member writes its line in every turn, where it has
+// no bytes, too. Turn t has the lines of the set t mod depth.
+//
+// (S1) A member writes for turn t + 1 when its turn t is complete: it has read what it needs of t.
+// (S2) So a member that has seen a line of turn t knows that its writer needs no line of t - 1.
+// (S3) A member writes for turn t when it has seen lines of turn t + 1 - depth, or of later turns,
+// from all. So the line that it writes over, of turn t - depth, has been read by all. Where it has
+// read all lines of turn t - 1 anyway, that needs no look of its own.
 //
 // An operation is one exchange of lines, where trees and dissemination take a message for each
-// step. 8 bytes between two processes take 1.02 times a bare exchange of words, and by messages
-// 2.16 times. Eight processes on two cores yield the core once instead of three times, and take 1.4
-// barriers instead of 5.3.
+// step. Eight processes on two cores yield the core once instead of three times.
 #pragma once
 
 #include <atomic>
@@ -25,34 +28,87 @@ namespace penstock::gasnet::PENSTOCK_ABI::coll {
 inline constexpr std::size_t most_shared_bytes = 48;
 inline constexpr std::uint32_t most_sharing = 32;
 
-/// What a process writes in a turn.
+/// What a member writes in a turn.
 struct alignas(cache_line) shared_line {
   std::atomic<std::uint64_t> turn{0};
   std::uint64_t what = 0;  ///< the call, for all to compare (call_word.hpp)
   std::byte bytes[most_shared_bytes] = {};
 };
-struct shared_lines {
-  shared_line at[2][most_sharing];
+static_assert(sizeof(shared_line) == cache_line);
+
+/// One member's view of its team's lines. One thread at a time calls its functions, inside the
+/// engine of collectives.
+class shared_lines {
+ public:
+  /// at: zero at first; needed(size) lines. size: at most most_sharing.
+  shared_lines(shared_line* at, std::uint32_t size, std::uint32_t rank) noexcept
+      : at_(at), size_(size), rank_(rank), depth_(depth_of(size)) {}
+
+  static constexpr std::uint32_t depth_of(std::uint32_t size) noexcept {
+    return size <= 16 ? 8 : 4;
+  }
+  static constexpr std::uint32_t needed(std::uint32_t size) noexcept {
+    return size * depth_of(size);
+  }
+
+  /// The first of the next `turns` turns, which are the caller's.
+  std::uint64_t take(std::uint32_t turns) noexcept {
+    const std::uint64_t first = begun_ + 1;
+    begun_ += turns;
+    return first;
+  }
+  /// True if this member's line of that turn may be written, by S1 and S3.
+  [[nodiscard]] bool may_say(std::uint64_t turn) noexcept {
+    return done_ + 1 == turn && (seen_ + 1 == turn || look_back(turn));
+  }
+  /// Writes it.
+  void say(std::uint64_t turn, std::uint64_t what, const void* from, std::size_t bytes) noexcept;
+  /// The line of member r; null: it is not written yet.
+  [[nodiscard]] const shared_line* heard(std::uint64_t turn, std::uint32_t r) const noexcept {
+    const shared_line& his = line(turn, r);
+    // S5 hear  acquire turn  <- S4
+    const std::uint64_t his_turn = his.turn.load(std::memory_order_acquire);
+    if (his_turn == turn) [[likely]]
+      return &his;
+    check(turn, his_turn);
+    return nullptr;
+  }
+  /// This member has read what it needs. by_all: the lines of all members.
+  void complete(std::uint64_t turn, bool by_all) noexcept {
+    done_ = turn;
+    if (by_all) seen_ = turn;
+  }
+
+  /// The member for which may_say() waits.
+  [[nodiscard]] std::uint32_t slowest() const noexcept { return slowest_; }
+  /// A member that has said something else in the turn before. By then each of the two has seen the
+  /// other's line, or will see it in its next turn. Null: there is none, as far as may_say() saw.
+  struct difference {
+    std::uint32_t rank;
+    std::uint64_t here, there;  ///< what
+  };
+  [[nodiscard]] const difference* differs() const noexcept {
+    return differs_.here != differs_.there ? &differs_ : nullptr;
+  }
+
+ private:
+  [[nodiscard]] shared_line& line(std::uint64_t turn, std::uint32_t r) const noexcept {
+    return at_[(turn & (depth_ - 1)) * size_ + r];
+  }
+  bool look_back(std::uint64_t turn) noexcept;
+  void check(std::uint64_t turn, std::uint64_t his) const noexcept {
+    // By S3 he cannot be further, and a set has lines of its own turns only.
+    if (his > turn || (his != 0 && ((turn - his) & (depth_ - 1)) != 0)) [[unlikely]]
+      broken();
+  }
+  [[noreturn, gnu::cold]] static void broken() noexcept;
+
+  shared_line* const at_;
+  const std::uint32_t size_, rank_, depth_;
+  std::uint32_t slowest_ = 0;  // all before it have said the turn that look_back() asks for
+  std::uint64_t begun_ = 0, done_ = 0;
+  std::uint64_t seen_ = 0;  // the last turn of which this member has read all lines
+  difference differs_{0, 0, 0};
 };
-static_assert(sizeof(shared_lines) == 4096);
 
-namespace shared {
-
-/// Called before the first barrier of all processes: true if this process can reach the lines.
-bool prepare() noexcept;
-/// Says whether all processes can.
-void use(bool all) noexcept;
-[[nodiscard]] bool usable() noexcept;
-
-// To be called inside the engine of collectives.
-/// The turn of the operation that begins now.
-std::uint64_t next_turn() noexcept;
-/// Writes this process's line. False: the turn before is not complete.
-[[nodiscard]] bool say(std::uint64_t turn, std::uint64_t what, const void* from,
-                       std::size_t bytes) noexcept;
-/// The line of rank r; null: it is not written yet.
-[[nodiscard]] const shared_line* heard(std::uint64_t turn, std::uint32_t r) noexcept;
-void complete(std::uint64_t turn) noexcept;
-
-}  // namespace shared
 }  // namespace penstock::gasnet::PENSTOCK_ABI::coll

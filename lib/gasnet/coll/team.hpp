@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/gasnet/coll/operation.hpp"
+#include "lib/gasnet/coll/shared_area.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
@@ -26,6 +27,13 @@ class team {
   [[nodiscard]] bool find(std::uint32_t job_rank, std::uint32_t& r) const noexcept;
   /// True if all members are on one host.
   [[nodiscard]] bool one_host() const noexcept { return one_host_; }
+
+  /// Gives it shared lines, as all members do before the next call over it.
+  void share(std::unique_ptr<shared_hold> h) noexcept { shared_ = std::move(h); }
+  /// Its shared lines, or null.
+  [[nodiscard]] shared_lines* lines() noexcept {
+    return shared_ != nullptr ? &shared_->lines() : nullptr;
+  }
 
   /// Sets the number of images of each member, which is one without this call.
   void set_images(const gasnet_image_t* counts);
@@ -50,6 +58,7 @@ class team {
   const std::vector<std::uint32_t> members_;
   const std::uint32_t rank_;
   bool one_host_ = true;
+  std::unique_ptr<shared_hold> shared_;
   std::vector<std::uint32_t> first_;  // first image of each member, and the number of all images
   std::vector<std::uint32_t> calls_[2];
   std::uint32_t oldest_[2] = {};
