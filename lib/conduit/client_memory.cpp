@@ -74,21 +74,35 @@ bool take_piece(const nic::shm::page_states& pages, std::byte* at, std::size_t b
                 static_cast<off_t>(offset)) != MAP_FAILED;
 }
 
-bool give_piece_back(std::byte* at, std::size_t bytes, const std::byte* there) noexcept {
+// Private pages at `at`, which fill(first of them) has filled; false: it could not, or there are
+// none.
+template <class Fill>
+bool replace_by_private(std::byte* at, std::size_t bytes, Fill fill) noexcept {
   void* const fresh =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED) return false;
-  copy_pages(static_cast<std::byte*>(fresh), there, bytes);
-  if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED) return true;
+  // A child may have got the very place, if it had no pages there.
+  if (fill(static_cast<std::byte*>(fresh)) &&
+      (fresh == at ||
+       ::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED))
+    return true;
   ::munmap(fresh, bytes);
   return false;
+}
+
+bool give_piece_back(std::byte* at, std::size_t bytes, const std::byte* there) noexcept {
+  return replace_by_private(at, bytes, [&](std::byte* fresh) {
+    copy_pages(fresh, there, bytes);
+    return true;
+  });
 }
 
 // ---- pages that others use, too, when the process forks ----
 
 struct shared_page {
   std::byte* at = nullptr;
-  const std::byte* there = nullptr;
+  int fd = -1;
+  off_t offset = 0;
 };
 struct fork_state {
   std::mutex lock;
@@ -124,8 +138,12 @@ void in_parent() {
 }
 void in_child() {
   fork_state& s = forks();
-  for (std::size_t i = 0; i < s.count; ++i)
-    if (!give_piece_back(s.pages[i].at, page_bytes(), s.pages[i].there))
+  // From the file: a child has no page of what is registered with an adapter (ibv_fork_init).
+  for (const shared_page* p = s.pages; p != s.pages + s.count; ++p)
+    if (!replace_by_private(p->at, page_bytes(), [p](std::byte* fresh) {
+          return ::pread(p->fd, fresh, page_bytes(), p->offset) ==
+                 static_cast<ssize_t>(page_bytes());
+        }))
       ::_exit(127);  // memory that is shared by accident is worse than no child
   s.count = 0;
   close_both(s.copied);
@@ -137,18 +155,19 @@ bool forks_are_watched = false;
   forks_are_watched = ::pthread_atfork(&before_fork, &in_parent, &in_child) == 0;
 }
 
-std::size_t shared_in(const client_pages& p, shared_page (&found)[2], const std::byte* there) {
+std::size_t shared_in(const client_pages& p, shared_page (&found)[2], int fd, std::size_t offset) {
   const std::size_t last = p.bytes - page_bytes();
   std::size_t n = 0;
-  if (p.shares_first) found[n++] = {p.first, there};
-  if (p.shares_last && (last != 0 || !p.shares_first)) found[n++] = {p.first + last, there + last};
+  if (p.shares_first) found[n++] = {p.first, fd, static_cast<off_t>(offset)};
+  if (p.shares_last && (last != 0 || !p.shares_first))
+    found[n++] = {p.first + last, fd, static_cast<off_t>(offset + last)};
   return n;
 }
 
 // False: too many segments begin or end inside pages.
-bool note_shared(const client_pages& p, const std::byte* there) {
+bool note_shared(const client_pages& p, int fd, std::size_t offset) {
   shared_page found[2];
-  const std::size_t n = shared_in(p, found, there);
+  const std::size_t n = shared_in(p, found, fd, offset);
   if (n == 0) return true;
   fork_state& s = forks();
   const std::lock_guard guard(s.lock);
@@ -191,7 +210,7 @@ result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::
   // What an earlier segment has left there.
   ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
               static_cast<off_t>(p.bytes));
-  if (!note_shared(p, there)) return failure{"too many segments end inside pages", ENOMEM, ""};
+  if (!note_shared(p, fd, offset)) return failure{"too many segments end inside pages", ENOMEM, ""};
   const nic::shm::page_states pages;
   std::optional<nic::shm::still> nobody;
   if (!keep_still(p, nobody)) {

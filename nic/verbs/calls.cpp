@@ -9,10 +9,12 @@ namespace penstock::nic {
 namespace {
 
 /// A forked child must not take pages away from the parent's registrations. To be called before
-/// anything is registered; on kernels that copy pinned pages at fork it does nothing.
+/// anything is registered. Kernels from 5.12 on copy such pages at fork. ibv_fork_init does not
+/// ask: it would take registered pages, and what else lies in them, away from every child.
 void protect_from_fork() {
   static std::once_flag once;
   std::call_once(once, [] {
+    if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED) return;
     if (const int e = ibv_fork_init(); e != 0)
       log(log_level::warning,
           "ibv_fork_init failed (%d): a process that forks may lose incoming data", e);
