@@ -106,6 +106,7 @@ int main(int argc, char** argv) {
   penstock_counters_free(c);
   penstock_counters_free(NULL);
 
+  if (check_result() != 0) gasnet_exit(check_result()); /* before the others may leave with 0 */
   gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
   gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS);
   gasnet_exit(check_result());

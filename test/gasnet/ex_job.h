@@ -46,8 +46,11 @@ GASNETT_INLINE(make_segments) void make_segments(void) {
   know_areas();
 }
 
-/* Ends the job with 0 if every check of this rank held; the others' codes count too. */
+/* Ends the job with 0 if every check of every rank held. Where ranks call gasnet_exit with
+ * different codes the job has one of these, so a rank whose check failed leaves before the others
+ * may. */
 GASNETT_INLINE(finish) void finish(void) {
+  if (check_result() != 0) gasnet_exit(check_result());
   meet();
   if (check_result() == 0 && me == 0) printf("%d checks on rank 0\n", check_count);
   gasnet_exit(check_result());

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   share_areas();
   meet();
   if (gasnet_mynode() == 1) deep_in_the_program(argc > 1 ? argv[1] : "");
+  if (check_result() != 0) gasnet_exit(check_result()); /* before the others may leave with 0 */
   meet();
   gasnet_exit(check_result());
   return 0;

@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
     MUST(gasnet_AMPoll());
     sched_yield();
   }
+  if (check_result() != 0) gasnet_exit(check_result()); /* before the others may leave with 0 */
   meet();
   gasnet_exit(check_result());
   return 0;

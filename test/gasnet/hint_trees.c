@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
   if (gasnet_nodes() != 4) gasnet_exit(4);
   broadcast(0, 1, 3, 0, eager, medium_credits);
   broadcast(2, 2, 3, 3, offered, pieces * medium_credits);
+  if (check_result() != 0) gasnet_exit(check_result()); /* before the others may leave with 0 */
   meet();
   gasnet_exit(check_result());
   return 0;

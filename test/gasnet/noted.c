@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   for (i = 0; i < 6; ++i) MUST(gasnet_AMRequestShort0(next, on_ping));
   GASNET_BLOCKUNTIL(pings == 6 && pongs == 6);
   meet();
+  if (check_result() != 0) gasnet_exit(check_result()); /* before the others may leave with 0 */
   meet();
   gasnet_exit(check_result());
   return 0;
