@@ -102,7 +102,8 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   int tries = 0;
   while ((e = send_to(qp.owner->pusher.datagram_socket(), at, &part, 1)) == EAGAIN ||
          e == ENOBUFS) {
-    if (++tries < 10) {
+    // Many queue pairs that wait would keep the thread that polls for them from all else.
+    if (++tries < 10 && qp.owner->unfinished.load(std::memory_order_relaxed) <= 1) {
       ::sched_yield();
       continue;
     }

@@ -139,6 +139,7 @@ bool attach(queue_pair& qp, bool early) noexcept {
     // The user of the direct path decides how long the ring is.
     qp.tx = ring_tx(ring_memory(qp.remote->base + offset, g), ring_length::holding(1, 0, g));
     qp.to = link{};
+    qp.patience = {};
     qp.to.remote = e;
     qp.to.srq = shared;
     qp.to.bell = bell;

@@ -34,8 +34,7 @@ struct link {
   std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
   std::uint64_t srq_claims = 0;
   std::uint64_t claimed_at = ~std::uint64_t{0};  ///< messages pushed before the last of these
-  std::uint32_t floor = 0;    ///< a message of at most this size fits every receive posted so far
-  receive_patience patience;  ///< UC
+  std::uint32_t floor = 0;  ///< a message of at most this size fits every receive posted so far
 };
 
 /// A message that is being put together from its pieces.
@@ -86,6 +85,7 @@ struct queue_pair : ibv_qp {
   /// flushed.
   std::atomic<ibv_wc_status> verdict{IBV_WC_WR_FLUSH_ERR};
   bool tell_drained = false;  ///< IBV_EVENT_SQ_DRAINED has to be raised
+  receive_patience patience;  ///< UC: with the peer's receives, of this connection
 
   // Receiving.
   alignas(cache_line) ring_rx rx;

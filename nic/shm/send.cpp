@@ -84,13 +84,13 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 }
 
 /// UC: whether a request that finds no receive waits for one, or is lost.
-outcome without_receive(queue_pair& qp, send_work& w) noexcept {
+[[gnu::cold]] outcome without_receive(queue_pair& qp, send_work& w) noexcept {
   link& l = qp.to;
   const bool begins = w.deadline == 0;
   if (!begins && l.srq == nullptr && l.rest != looks_apart) return outcome::wait;  // not looked yet
   const std::uint64_t posted =
       l.srq != nullptr ? l.srq->posted.load(std::memory_order_relaxed) : l.posted;
-  if (l.patience.waits(begins, posted, patience_ns(*qp.owner))) {
+  if (qp.patience.waits(begins, posted, patience_ns(*qp.owner))) {
     w.deadline = 1;  // the time itself is the patience's
     return outcome::wait;
   }
