@@ -152,10 +152,12 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);
   c.num_scavenge = static_cast<std::uint32_t>(set.num_scavenge);
   // By default the bank keeps one more epoch's loan to one peer, or an eighth of itself if it is
-  // small.
-  c.low_water = set.low_water != 0 ? static_cast<std::uint32_t>(set.low_water)
-                                   : std::min<std::uint32_t>(
-                                         c.lender_limit, static_cast<std::uint32_t>(bank / 8) + 1);
+  // small. In a large job it is half of the bank: loans may grow to a ceiling that sinks with the
+  // bank (ledger::ceiling), so demand goes unmet long before the bank is empty.
+  const auto eighth = static_cast<std::uint32_t>(bank / 8) + 1;
+  c.low_water = set.low_water != 0   ? static_cast<std::uint32_t>(set.low_water)
+                : ranks >= large_job ? static_cast<std::uint32_t>(bank / 2) + 1
+                                     : std::min(c.lender_limit, eighth);
   c.flow_control = set.flow_control;
   c.dynamic = set.dynamic;
   c.fade = set.fade;

@@ -9,6 +9,10 @@
 
 namespace penstock::credit {
 
+/// From this number of processes on, a bank has to serve many peers that ask at once, and start
+/// loans are small.
+inline constexpr std::uint32_t large_job = 64;
+
 /// How statistics fade at the end of an epoch.
 enum class decay : std::uint8_t {
   shift,      ///< value >> 2

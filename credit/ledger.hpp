@@ -290,9 +290,6 @@ class ledger {
   void fade_lent(state& s, loan_fields before, std::uint16_t epochs) noexcept;
   template <class Change>
   static void change_lent(state& s, Change&& change) noexcept;
-  /// From this number of processes on, a bank has to serve many peers that ask at once, and start
-  /// loans are small.
-  static constexpr std::uint32_t large_job = 64;
   /// In a large job, the loan up to which demand is met while this much is banked: an equal share
   /// of all, and an eighth of what is left. So the peers that ask first leave some for the others.
   /// Once all is lent, a peer that holds more is asked for it even while it asks for more itself.
