@@ -87,7 +87,8 @@ class ledger {
  public:
   using state = peer_state<M, Atomic>;
 
-  /// c comes from plan(). Allocates Store's memory; dense: 40 bytes × ranks.
+  /// c comes from plan(). Allocates Store's memory; dense: none yet, 40 bytes for each peer that is
+  /// touched, and as much address space for each rank.
   explicit ledger(const config& c)
       : cfg_(c),
         bank_(c.bank),
@@ -259,6 +260,19 @@ class ledger {
 
  private:
   static void start(state& s, std::uint32_t peer, const config& c) noexcept;
+  [[nodiscard]] static send_fields start_send(const config& c) noexcept;
+  [[nodiscard]] static loan_fields start_loan(const config& c) noexcept;
+  /// The peer's record, which has its start loan. Functions on a message's way, which do not call
+  /// it, look for a word that is zero themselves.
+  state& begun(std::uint32_t peer) noexcept;
+  [[gnu::noinline]] void begin(state& s, std::uint32_t peer) noexcept;
+  /// True if a word of the peer's record tells that nobody has touched it.
+  [[nodiscard]] bool untouched(std::uint64_t w, std::uint32_t peer) const noexcept {
+    return w == 0 && is_peer(peer) && cfg_.credits_per_peer != 0;
+  }
+  /// The words of a record that may be untouched.
+  [[nodiscard]] send_fields send_of(std::uint32_t peer) const noexcept;
+  [[nodiscard]] loan_fields loan_of(std::uint32_t peer) const noexcept;
   [[nodiscard]] bool is_peer(std::uint32_t p) const noexcept {
     return p < cfg_.ranks && p != cfg_.me;
   }

@@ -7,14 +7,63 @@
 
 namespace penstock::credit {
 
+// ---- records that nobody has touched
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+send_fields ledger<M, Atomic, Store>::start_send(const config& c) noexcept {
+  return {saturated(c.credits_per_peer), 0, 0, 0};
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+loan_fields ledger<M, Atomic, Store>::start_loan(const config& c) noexcept {
+  const std::uint8_t listed = c.credits_per_peer > min_credits ? flag_listed : 0;
+  return {saturated(c.credits_per_peer), 0, 0, 0, static_cast<std::uint8_t>(flag_begun | listed)};
+}
+
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::start(state& s, std::uint32_t peer, const config& c) noexcept {
   if (peer == c.me) return;  // a process lends nothing to itself: all fields stay 0
-  const std::uint16_t each = saturated(c.credits_per_peer);
-  s.send.store(bits(send_fields{each, 0, 0, 0}), std::memory_order_relaxed);
-  const std::uint8_t flags = c.credits_per_peer > min_credits ? flag_listed : 0;
-  s.loan.store(bits(loan_fields{each, 0, 0, 0, flags}), std::memory_order_relaxed);
+  std::uint64_t untouched = 0;
+  // X1 begin  cas relaxed send, loan: counts. Neither is zero again: a borrower keeps the minimum
+  // (C-4), and a loan its flag.
+  while (!s.send.compare_exchange_weak(untouched, bits(start_send(c)), std::memory_order_relaxed,
+                                       std::memory_order_relaxed) &&
+         untouched == 0) {
+  }
+  untouched = 0;
+  while (!s.loan.compare_exchange_weak(untouched, bits(start_loan(c)), std::memory_order_relaxed,
+                                       std::memory_order_relaxed) &&
+         untouched == 0) {
+  }
 }
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::begin(state& s, std::uint32_t peer) noexcept {
+  start(s, peer, cfg_);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+auto ledger<M, Atomic, Store>::begun(std::uint32_t peer) noexcept -> state& {
+  state& s = store_[peer];
+  if (s.send.load(std::memory_order_relaxed) == 0 || s.loan.load(std::memory_order_relaxed) == 0)
+      [[unlikely]]
+    begin(s, peer);
+  return s;
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+send_fields ledger<M, Atomic, Store>::send_of(std::uint32_t peer) const noexcept {
+  const std::uint64_t w = store_[peer].send.load(std::memory_order_relaxed);
+  return untouched(w, peer) ? start_send(cfg_) : fields<send_fields>(w);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+loan_fields ledger<M, Atomic, Store>::loan_of(std::uint32_t peer) const noexcept {
+  const std::uint64_t w = store_[peer].loan.load(std::memory_order_relaxed);
+  return untouched(w, peer) ? start_loan(cfg_) : fields<loan_fields>(w);
+}
+
+// ---- credits
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::take_up_to(std::uint32_t peer, std::uint32_t min,
@@ -28,7 +77,12 @@ std::uint32_t ledger<M, Atomic, Store>::take_up_to(std::uint32_t peer, std::uint
     const auto credits = static_cast<std::uint32_t>(old & 0xffff);
     const auto used = static_cast<std::uint32_t>(old >> 16 & 0xffff);
     const auto most = static_cast<std::uint32_t>(old >> 32 & 0xffff);
-    if (used + min > credits) return 0;
+    if (used + min > credits) {
+      if (!untouched(old, peer)) return 0;
+      begin(store_[peer], peer);
+      old = w.load(std::memory_order_relaxed);
+      continue;
+    }
     const std::uint32_t n = std::min(want, credits - used);
     std::uint64_t now = old + (std::uint64_t{n} << 16);
     if (used + n > most) now += std::uint64_t{used + n - most} << 32;
@@ -53,6 +107,11 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
     const auto credits = static_cast<std::uint32_t>(old & 0xffff);
     const auto used = static_cast<std::uint32_t>(old >> 16 & 0xffff);
     const auto owed = static_cast<std::uint32_t>(old >> 48);
+    if (untouched(old, peer)) [[unlikely]] {
+      begin(store_[peer], peer);
+      old = w.load(std::memory_order_relaxed);
+      continue;
+    }
     if (returned > used || granted > counter_max - credits - owed) [[unlikely]]
       return status::bad_arguments;
     std::uint64_t now = old - (std::uint64_t{returned} << 16) + granted;
@@ -73,7 +132,7 @@ status ledger<M, Atomic, Store>::on_credits(std::uint32_t peer, std::uint32_t re
   if (!cfg_.flow_control) [[unlikely]]
     return status::ok;
   if (end_epoch) [[unlikely]]
-    fade_send(store_[peer]);
+    fade_send(begun(peer));
   return add_credits(peer, returned, granted);
 }
 
@@ -93,7 +152,7 @@ past_fields ledger<M, Atomic, Store>::change_past(state& s, Change&& change) noe
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::note_stall(std::uint32_t peer, std::uint32_t n) noexcept {
-  state& s = store_[peer];
+  state& s = begun(peer);
   const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
   const std::uint32_t free = f.credits - std::min(f.credits, f.in_use);
   change_past(s, [](past_fields& p) { p.stalls = saturated8(p.stalls + 1U); });
@@ -113,7 +172,7 @@ bool ledger<M, Atomic, Store>::mark_want(state& s, want_state now) noexcept {
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint32_t n) noexcept {
-  state& s = store_[peer];
+  state& s = begun(peer);
   const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
   if (n <= f.credits || !cfg_.dynamic || !cfg_.flow_control) return 0;
   // Not n - credits: a REVOKE under way may take the credits above the minimum, and its RETURN may
@@ -132,7 +191,7 @@ want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n, bo
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::early_want(std::uint32_t peer) noexcept {
   state& s = store_[peer];
-  const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  const send_fields f = send_of(peer);
   if (f.credits >= stream_credits || 2U * f.in_use < f.credits) return 0;
   if (fields<past_fields>(s.past.load(std::memory_order_relaxed)).stalls != 0) return 0;
   if (!is_peer(peer) || !cfg_.dynamic || !cfg_.flow_control) return 0;
@@ -155,7 +214,7 @@ void ledger<M, Atomic, Store>::end_stall(std::uint32_t peer) noexcept {
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::hint(std::uint32_t peer, std::uint32_t wanted) noexcept {
   if (!is_peer(peer) || !cfg_.dynamic || !cfg_.flow_control) return 0;
-  state& s = store_[peer];
+  state& s = begun(peer);
   const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
   wanted = std::min(wanted, cfg_.max_per_peer);
   if (wanted <= f.credits) return 0;
@@ -167,7 +226,7 @@ status ledger<M, Atomic, Store>::on_grant(std::uint32_t peer, std::uint32_t coun
                                           bool end_epoch) noexcept {
   if (!is_peer(peer)) return status::bad_rank;
   if (!cfg_.flow_control) return status::ok;
-  state& s = store_[peer];
+  state& s = begun(peer);
   if (end_epoch) fade_send(s);
   const want_state before = want_of(fields<past_fields>(s.past.load(std::memory_order_relaxed)));
   if (before != want_state::asked && before != want_state::hinted) return status::bad_arguments;
@@ -218,7 +277,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_epoch, bool urgent,
                                                   std::uint32_t at_most) noexcept {
   if (!is_peer(peer)) return {0, false};
-  state& s = store_[peer];
+  state& s = begun(peer);
   if (end_epoch) fade_send(s);
   const auto p = fields<past_fields>(s.past.load(std::memory_order_relaxed));
   // What the statistics allow to give back: nothing after a stall, at most revoke_limit in an
@@ -269,7 +328,7 @@ revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_e
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::send_credits(std::uint32_t peer) const noexcept {
-  const auto f = fields<send_fields>(store_[peer].send.load(std::memory_order_relaxed));
+  const send_fields f = send_of(peer);
   return std::uint32_t{f.credits} + f.owed;
 }
 

@@ -126,7 +126,7 @@ void ledger<M, Atomic, Store>::catch_up(state& s) noexcept {
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 bool ledger<M, Atomic, Store>::clear_epoch_mark(std::uint32_t peer) noexcept {
-  return change_loan(store_[peer], [](loan_fields& g) {
+  return change_loan(begun(peer), [](loan_fields& g) {
     if ((g.flags & flag_reached_epoch) == 0) return false;
     g.flags = static_cast<std::uint8_t>(g.flags & ~flag_reached_epoch);
     return true;
@@ -150,7 +150,7 @@ std::uint32_t ledger<M, Atomic, Store>::allowance(const loan_fields& f,
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::lend(std::uint32_t peer, std::uint32_t n) noexcept {
-  state& s = store_[peer];
+  state& s = begun(peer);
   catch_up(s);
   const bool reserved = waiting_count_.load(std::memory_order_relaxed) != 0;
   const auto seen = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
@@ -181,7 +181,7 @@ std::uint32_t ledger<M, Atomic, Store>::on_need(std::uint32_t peer, std::uint32_
                                                 bool end_epoch) noexcept {
   if (!is_peer(peer)) [[unlikely]]
     return 0;
-  if (end_epoch) fade_send(store_[peer]);
+  if (end_epoch) fade_send(begun(peer));
   if (need == 0 || !cfg_.dynamic || !cfg_.flow_control) return 0;
   return lend(peer, need);
 }
@@ -190,7 +190,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 void ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept {
   bool newly_listed = false;
   std::uint32_t lent = 0;
-  change_loan(store_[peer], [&](loan_fields& f) {
+  change_loan(begun(peer), [&](loan_fields& f) {
     lent = gone(f) ? 0 : std::min(n, counter_max - f.loan);
     f.loan = static_cast<std::uint16_t>(f.loan + lent);
     f.given = saturated(f.given + lent);
@@ -210,7 +210,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t count, bool urgent,
                                               bool end_epoch) noexcept {
   if (!is_peer(peer) || is_gone(peer)) return {false, {peer, 0, false}};
-  state& s = store_[peer];
+  state& s = begun(peer);
   if (end_epoch) fade_send(s);
   if (!urgent || count == 0 || max_wish == 0 || !cfg_.dynamic) {
     const std::uint32_t n = count != 0 && cfg_.dynamic ? lend(peer, count) : 0;
@@ -281,7 +281,7 @@ std::uint32_t ledger<M, Atomic, Store>::pop_listed() noexcept {
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_intent& out) noexcept
     -> visit {
-  state& s = store_[peer];
+  state& s = begun(peer);
   catch_up(s);
   const auto cold = fields<lent_fields>(s.lent.load(std::memory_order_relaxed));
   const std::uint32_t gone = std::uint32_t{cold.revoked} + cold.revoked_last;
@@ -360,7 +360,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t count,
                                            bool end_epoch) noexcept {
   if (!is_peer(peer)) return status::bad_rank;
-  state& s = store_[peer];
+  state& s = begun(peer);
   if (end_epoch) fade_send(s);
   bool known = false;
   const bool accepted = change_loan(s, [&](loan_fields& f) {
@@ -382,7 +382,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 std::uint32_t ledger<M, Atomic, Store>::on_gone(std::uint32_t peer) noexcept {
   if (!is_peer(peer)) return 0;
   std::uint32_t back = 0;
-  const bool news = change_loan(store_[peer], [&](loan_fields& f) {
+  const bool news = change_loan(begun(peer), [&](loan_fields& f) {
     if (gone(f)) return false;
     back = std::exchange(f.loan, std::uint16_t{0});
     f.flags =
@@ -399,14 +399,14 @@ std::uint32_t ledger<M, Atomic, Store>::on_gone(std::uint32_t peer) noexcept {
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::loan(std::uint32_t peer) const noexcept {
   if (!is_peer(peer)) return 0;
-  return fields<loan_fields>(store_[peer].loan.load(std::memory_order_relaxed)).loan;
+  return loan_of(peer).loan;
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 peer_figures ledger<M, Atomic, Store>::figures(std::uint32_t peer) const noexcept {
   const state& s = store_[peer];
-  const auto l = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
-  const auto b = fields<send_fields>(s.send.load(std::memory_order_relaxed));
+  const loan_fields l = loan_of(peer);
+  const send_fields b = send_of(peer);
   const auto p = fields<past_fields>(s.past.load(std::memory_order_relaxed));
   peer_figures out{};
   out.loan = l.loan;

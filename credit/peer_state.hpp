@@ -1,5 +1,6 @@
 // What a process remembers of one peer: 40 bytes, five words. Fields that must change together
 // share a word, so every transition is one compare-and-swap on one word. Used by the ledger only.
+// A record that nobody has touched is all zero, and takes no memory; its peer has the start loan.
 //
 //   send  borrower, hot    credits 16 | in use 16 | most in use 16 | owed 16
 //   loan  lender, hot      loan 16    | given 16  | epoch stamp 16 | requested 8 | flags 8
@@ -15,10 +16,10 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <memory>
 
 #include "credit/config.hpp"
 #include "lib/base/mode.hpp"
+#include "lib/base/zero_pages.hpp"
 
 namespace penstock::credit {
 
@@ -48,6 +49,7 @@ enum loan_flag : std::uint8_t {
   flag_listed = 8,         ///< on the scavenge list, or held by the thread that popped it
   flag_waiting = 16,       ///< on the waiting list, or held by the thread that popped it
   flag_gone = 32,          ///< it has gone: it is lent nothing, and its messages change nothing
+  flag_begun = 64,         ///< always set: the word is zero only while nobody has touched it
 };
 
 /// The state of our WANT to a peer.
@@ -104,19 +106,17 @@ struct peer_state {
 static_assert(sizeof(peer_state<thread_mode::par, std::atomic>) <= 40);
 static_assert(sizeof(peer_state<thread_mode::seq, std::atomic>) <= 40);
 
-/// Keeps a record for every peer in one array: 40 bytes × ranks. Any thread may read any record.
+/// Has a record for every peer in one array, 40 bytes × ranks of address space; memory for those
+/// that were touched, in whole pages. Any thread may read any record.
 template <class State>
 class dense_store {
  public:
-  dense_store(std::uint32_t ranks, void (*init)(State&, std::uint32_t, const config&),
-              const config& c)
-      : states_(new State[ranks]) {
-    for (std::uint32_t p = 0; p < ranks; ++p) init(states_[p], p, c);
-  }
+  dense_store(std::uint32_t ranks, void (*)(State&, std::uint32_t, const config&), const config&)
+      : states_(ranks) {}
   [[nodiscard]] State& operator[](std::uint32_t p) const noexcept { return states_[p]; }
 
  private:
-  std::unique_ptr<State[]> states_;
+  zero_array<State> states_;
 };
 
 }  // namespace penstock::credit

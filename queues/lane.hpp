@@ -3,9 +3,9 @@
 // engine's queue owners); completions may be reported by any thread.
 //
 // Capacity (I6): posted - done <= depth, so the send queue cannot overflow.
-// One work request in signal_every is signalled, and each that holds something or is waited for;
-// each of these brings a ticket of the completion queue (completion_room.hpp). As a completion
-// covers all before it, at most signal_every - 1 slots linger unseen.
+// One work request in signal_mask_ + 1 is signalled, and each that holds something or is waited
+// for; each of these brings a ticket of the completion queue (completion_room.hpp). As a completion
+// covers all before it, at most signal_mask_ slots linger unseen.
 //
 // Numbers have 64 bits, so that one number can be compared with another however old; a completion
 // brings the low half of its own, which is never 2^31 away from what is done.
@@ -45,7 +45,7 @@ struct lane {
     qp = q;
     first_psn = psn;
     depth_ = depth;
-    signal_every_ = std::bit_floor(std::max(depth / 4, 1u));
+    signal_mask_ = std::bit_floor(std::max(depth / 4, 1u)) - 1;
     mask_ = std::bit_ceil(depth) - 1;  // numbers wrap round, and slots with them
     held_ = std::make_unique<holding[]>(mask_ + 1);
     posted_.store(before, std::memory_order_relaxed);  // relaxed: nobody else knows the lane yet
@@ -56,12 +56,10 @@ struct lane {
     return posted() + n - completed_.done() <= depth_;
   }
   /// The next work request is signalled, whether it is asked for or not: it takes a ticket.
-  [[nodiscard]] bool signals_next() const noexcept {
-    return ((posted() + 1) & (signal_every_ - 1)) == 0;
-  }
+  [[nodiscard]] bool signals_next() const noexcept { return ((posted() + 1) & signal_mask_) == 0; }
   /// True if everything that was posted and signalled has completed.
   [[nodiscard]] bool drained() const noexcept {
-    return posted() - completed_.done() < signal_every_;
+    return posted() - completed_.done() <= signal_mask_;
   }
   /// Number of the work request posted last.
   [[nodiscard]] std::uint64_t posted() const noexcept {
@@ -79,7 +77,7 @@ struct lane {
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
     const bool holds = h.chunk != no_chunk || h.source != no_source || h.fetch != no_fetch;
     if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
-    if (signal || holds || (number & (signal_every_ - 1)) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
+    if (signal || holds || (number & signal_mask_) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     const int e = ibv_post_send(qp, &wr, &bad);
     if (e == 0)
@@ -101,7 +99,8 @@ struct lane {
   }
 
  private:
-  std::uint32_t depth_ = 0, mask_ = 0, signal_every_ = 1;
+  std::uint32_t depth_ = 0, mask_ = 0;
+  std::uint32_t signal_mask_ = 0;         // one number in signal_mask_ + 1 is signalled
   std::atomic<std::uint64_t> posted_{0};  // written by the poster
   in_order<build_mode> completed_;
   std::unique_ptr<holding[]> held_;

@@ -8,7 +8,8 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <memory>
+
+#include "lib/base/zero_pages.hpp"
 
 namespace penstock::queues {
 
@@ -18,8 +19,7 @@ class qp_table {
 
   /// Room for `entries` queue pairs.
   explicit qp_table(std::uint32_t entries)
-      : mask_(std::bit_ceil(entries * 2 + 2) - 1),
-        words_(std::make_unique<std::atomic<std::uint64_t>[]>(mask_ + 1)) {}
+      : mask_(std::bit_ceil(entries * 2 + 2) - 1), words_(std::size_t{mask_} + 1) {}
 
   /// value below 2^32 - 1. At most `entries` insertions.
   void insert(std::uint32_t qpn, std::uint32_t value) noexcept {
@@ -43,7 +43,7 @@ class qp_table {
 
  private:
   std::uint32_t mask_;
-  std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
+  zero_array<std::atomic<std::uint64_t>> words_;  // few are used, mostly next to each other
 };
 
 }  // namespace penstock::queues

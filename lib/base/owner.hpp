@@ -149,7 +149,7 @@ class owner {
       if (bias_.load(std::memory_order_relaxed) != 0 && busy.load(std::memory_order_relaxed) == 0) {
         // O2 revoke  store bias_, fence everywhere, load busy_  <-> O1
         bias_.store(0, std::memory_order_relaxed);
-        if (needed_ < most_needed) needed_ *= 2;
+        if ((Alone << doubled_) < most_needed) ++doubled_;
         FenceAll();
       }
       // A2 outside  acquire busy_  <- R1: of the thread that had the bias
@@ -177,7 +177,7 @@ class owner {
     if (last_ != tag) {
       last_ = tag;
       alone_ = 0;
-    } else if (++alone_ >= needed_) {
+    } else if (++alone_ >= Alone << doubled_) {
       alone_ = 0;
       // Without the fence no bias could be taken away again, so none is given, and every entry
       // costs one RMW.
@@ -201,7 +201,8 @@ class owner {
   // Only a thread inside touches these.
   std::uint8_t slot_ = 0;  // of the last bias
   std::uint16_t tenant_[slots] = {};
-  std::uint32_t last_ = 0, alone_ = 0, needed_ = Alone;
+  std::uint32_t last_ = 0, alone_ = 0;
+  std::uint32_t doubled_ = 0;  // how often Alone has been doubled
 };
 
 }  // namespace penstock

@@ -119,7 +119,10 @@ class engine final : public channels {
 
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
   /// True if r's segment is, or can be, mapped in this process.
-  [[nodiscard]] bool maps(rank_id r) const noexcept { return peers_[r].maps(); }
+  [[nodiscard]] bool maps(rank_id r) const noexcept {
+    const peer& p = peers_[r];
+    return has_begun(p) ? p.maps() : way_to(r) == way::rings;
+  }
   /// True if the processes that may share memory (SUPERNODE_MAXSIZE) do; the same in the whole job.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
   /// Where r's segment is mapped here (its own for itself), or null; connects when needed.
@@ -217,8 +220,7 @@ class engine final : public channels {
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
   bool quick_verbs_ = false;  // started, and a poll has queue pairs alone to look at
   bool attendance_ = false;   // polls are noted, for other domains or the progress thread
-  // Whether there are peers of either path, and whether neighbours are peers by rings.
-  bool by_rings_ = false, by_verbs_ = false, shares_memory_ = false;
+  bool by_rings_ = false, by_verbs_ = false;  // whether there are peers of either path
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
 

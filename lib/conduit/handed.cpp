@@ -58,7 +58,7 @@ void engine::send_all_handed() noexcept {
   constexpr std::uint32_t looks_between = 256;
   if (running != nullptr) return;
   const bool all = handed_looks_.fetch_add(1, std::memory_order_relaxed) % looks_between == 0;
-  for (peer& p : peers_)
+  for (peer& p : all_begun())
     if (p.handed.any() && (all || !p.request_out.asked())) (void)send_handed(p);
 }
 

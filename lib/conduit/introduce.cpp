@@ -6,15 +6,12 @@
 
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/introduction.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr std::uint32_t wire_version = 1;
-
-/// The settings of the credit system that must be equal everywhere, in the order of credit_names.
-using credit_numbers = std::array<std::uint32_t, 11>;
 constexpr const char* credit_names[] = {"FLOW_CONTROL",    "DYNAMIC_CREDITS",      "CRED_PER_NODE",
                                         "BANKED_CREDITS",  "MAX_CRED_PER_NODE",    "LENDER_LIMIT",
                                         "REVOKE_LIMIT",    "EPOCH_DURATION",       "NUM_SCAVENGE",
@@ -34,26 +31,6 @@ credit_numbers numbers_of(const credit::config& c) noexcept {
           c.fade == credit::decay::last_curr ? 1u : 0u,
           c.revoked == credit::revoked_at::lender ? 1u : 0u};
 }
-
-/// What each process tells all others at start, as bytes; every receiver checks it.
-struct introduction {
-  std::uint32_t version = wire_version;
-  std::uint32_t max_eager_bytes = max_eager;
-  nic::address address, near_address;
-  std::uint32_t datagram_qp = 0;
-  std::uint32_t handlers = 0;  ///< fingerprint of the handler table
-  std::uint64_t credits = 0;   ///< fingerprint of the credit settings
-  credit_numbers each_credit{};
-  std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
-  std::uint32_t segment_rkey = 0, map_rkey = 0;
-  std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0;
-  std::uint32_t leader = 0;  ///< the first of the ranks that share memory with it
-  std::uint32_t domains = 1;
-  std::uint32_t wakes = 0;  ///< 1: it has a progress thread, which senders must wake
-  std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
-  std::uint32_t everything = 0, unused2 = 0;    ///< puts and gets may go anywhere
-  host_page::ticket page;                       ///< from rank 0, if barriers are to be counted
-};
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
   std::uint32_t h = 2166136261u;
@@ -109,6 +86,7 @@ result<void> engine::introduce() {
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   host_page::ticket page;
+  known_.open(size_, neighbours_);
   for (std::uint32_t r = 0; r < size_; ++r) {
     introduction his;
     const auto disagree = [r](const char* what, std::uint64_t here, std::uint64_t there) {
@@ -141,23 +119,28 @@ result<void> engine::introduce() {
     if (his.domains != mine.domains)
       return disagree("PENSTOCK_DOMAIN_COUNT", mine.domains, his.domains);
     if (his.leader == r) leaders_.push_back(r);
-    for (std::uint32_t i = 0; i < domain_count_; ++i) {
-      peer& p = domains_[i].peers[r];
-      p.address = his.address;
-      p.near_address = his.near_address;
-      p.datagram_qp = his.datagram_qp;
-      p.segment_base = reinterpret_cast<std::byte*>(his.segment_base);
-      p.segment_bytes = his.segment_bytes;
-      p.segment_mapped = his.segment_mapped;
-      p.segment_rkey = his.segment_rkey;
-      p.map_rkey = his.map_rkey;
-      p.wakes = his.wakes != 0;
-      p.reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u));
-      if (r == rank_ && segment_) p.segment_here.store(segment_->base(), std::memory_order_relaxed);
-    }
+    known_.add(r, {.address = his.address,
+                   .near_address = his.near_address,
+                   .datagram_qp = his.datagram_qp,
+                   .segment_base = reinterpret_cast<std::byte*>(his.segment_base),
+                   .segment_bytes = his.segment_bytes,
+                   .segment_mapped = his.segment_mapped,
+                   .segment_rkey = his.segment_rkey,
+                   .map_rkey = his.map_rkey,
+                   .wakes = his.wakes != 0,
+                   .reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u))});
     transfers_->agree(his.device_atomics != 0);
   }
-  if (leaders_.size() == 1 || leaders_.size() == size_) leaders_.clear();
+  known_.shut();
+  all->clear();
+  if (leaders_.size() == 1 || leaders_.size() == size_) leaders_ = {};
+  // Messages to this process itself, and its own segment, need no connection. By the first peer of
+  // a domain its threads know the domain (my_domain).
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    begun(domains_[i].peers[0]);
+    peer& self = begun(domains_[i].peers[rank_]);
+    if (segment_) self.segment_here.store(segment_->base(), std::memory_order_relaxed);
+  }
   transfers_->know_segments();
   if (page.proof == 0) return {};
   auto shared = host_page::share(job_, page, std::move(page_));

@@ -41,19 +41,14 @@ void engine::open_domains() {
   static std::atomic<std::uint32_t> files{0};
   first_file_ = files.fetch_add(domain_count_, std::memory_order_relaxed);
   domains_ = std::make_unique<domain[]>(domain_count_);
-  peers_ = std::vector<peer>(std::size_t{domain_count_} * size_);
+  peers_ = zero_array<peer>(std::size_t{domain_count_} * size_);
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     domain& d = domains_[i];
     d.index = i;
     d.peers = &peers_[std::size_t{i} * size_];
     d.ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
-    d.rings.at = std::make_unique<std::atomic<peer*>[]>(size_);
-    d.verbs.at = std::make_unique<std::atomic<peer*>[]>(size_);
-    for (std::uint32_t r = 0; r < size_; ++r) {
-      d.peers[r].rank = r;
-      d.peers[r].home = &d;
-      loan_changed(d.peers[r], 0, 0);
-    }
+    d.rings.at = zero_array<std::atomic<peer*>>(size_);
+    d.verbs.at = zero_array<std::atomic<peer*>>(size_);
   }
   for (std::uint32_t t = 0; t < max_threads; ++t)
     channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
@@ -70,10 +65,6 @@ void engine::choose_paths(bool may) noexcept {
                    (all_near || !transfers_->everything());
   by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
   by_verbs_ = !shares_memory_ || !all_near;
-  for (peer& p : peers_) {
-    const bool near = std::binary_search(neighbours_.begin(), neighbours_.end(), p.rank);
-    p.path = shares_memory_ && near ? way::rings : way::verbs;
-  }
 }
 
 // Called when all processes are about to start: the paths are only known then. Where all ranks

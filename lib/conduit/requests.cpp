@@ -44,9 +44,11 @@ status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::u
     const auto push = [&]() __attribute__((always_inline)) {
       return ring_path::push_short<false>(handlers_, p, tag, short_of(handler, args, nargs));
     };
-    if (p.maps()
-            ? (concurrent(build_mode) && push()) || (quick_polls_ && rings_.renew(p, tag) && push())
-            : verbs_.request_short(p, tag, handler, args, nargs)) [[likely]]
+    const bool sent = has_begun(p) &&  // else the long way begins it
+                      (p.maps() ? (concurrent(build_mode) && push()) ||
+                                      (quick_polls_ && rings_.renew(p, tag) && push())
+                                : verbs_.request_short(p, tag, handler, args, nargs));
+    if (sent) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   }
   return request(to, short_of(handler, args, nargs));
@@ -72,9 +74,12 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
       return ring_path::push_medium<false>(handlers_, p, tag,
                                            medium_of(handler, args, nargs, payload, bytes));
     };
-    if (p.maps()
-            ? (concurrent(build_mode) && push()) || (quick_polls_ && rings_.renew(p, tag) && push())
-            : verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes)) [[likely]]
+    const bool sent =
+        has_begun(p) &&  // else the long way begins it
+        (p.maps() ? (concurrent(build_mode) && push()) ||
+                        (quick_polls_ && rings_.renew(p, tag) && push())
+                  : verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes));
+    if (sent) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   }
   return request(to, medium_of(handler, args, nargs, payload, bytes));
@@ -91,7 +96,7 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
     return s;
   if (to == rank_) [[unlikely]]
     return request_self(m);
-  peer& p = channel(to, my_tag());
+  peer& p = begun(channel(to, my_tag()));
   if (m.is_large()) [[unlikely]]
     return large_mediums::try_request(*this, p, m);
   if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
@@ -161,7 +166,7 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   if (!started_) return over();
   if (bytes > max_medium) return status::too_long;
   if (r == rank_) return status::ok;
-  peer& p = channel(r, my_tag());
+  peer& p = begun(channel(r, my_tag()));
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
   for (const unsigned l : {lane_request, lane_reply})
     if (!is_ready(p, l)) (void)connect(p, l);

@@ -63,7 +63,7 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
     return nullptr;
   }
   const std::uint32_t tag = my_tag();
-  peer& p = channel(to, tag);
+  peer& p = begun(channel(to, tag));
   most = std::min(most, limit);
   if (is_long && m.dest != nullptr) {
     const std::span<std::byte> there = segment_of(to);

@@ -13,8 +13,11 @@ result<segment_growth::news> segment_growth::extend(engine& e, std::size_t bytes
 }
 
 void segment_growth::learn(engine& e, std::uint32_t r, const news& n) noexcept {
+  const std::lock_guard alone(e.beginning_);
+  e.known_.rank_grew(r, n.bytes, n.rkey);
   for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
     peer& p = e.domains_[i].peers[r];
+    if (!e.has_begun(p)) continue;  // it begins with what the table says
     p.segment_bytes = n.bytes;
     p.segment_rkey = n.rkey;
   }

@@ -213,7 +213,7 @@ void engine::close() noexcept {
 
 // From here on every request goes the long way, which answers shut_down.
 void engine::stop_calls() noexcept {
-  for (peer& p : peers_) p.stream.store(nullptr, std::memory_order_relaxed);
+  for (peer& p : all_begun()) p.stream.store(nullptr, std::memory_order_relaxed);
   set_quick(false);
 }
 
@@ -244,7 +244,7 @@ engine::~engine() {
   closing_.store(true, std::memory_order_relaxed);
   connector_.reset();
   if (device_.verbs == nullptr) return;
-  for (peer& p : peers_)
+  for (peer& p : all_begun())
     for (unsigned l = 0; l < lane_count; ++l)
       if (p.lanes[l].qp != nullptr) device_of(p, l).verbs->destroy_qp(p.lanes[l].qp);
   datagram_port_.reset();
@@ -260,14 +260,11 @@ engine::~engine() {
   if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
 }
 
-std::span<std::byte> engine::segment_of(rank_id r) const noexcept {
-  return r < size_ ? std::span(peers_[r].segment_base, peers_[r].segment_bytes)
-                   : std::span<std::byte>();
-}
+std::span<std::byte> engine::segment_of(rank_id r) const noexcept { return known_.segment_of(r); }
 
 std::byte* engine::segment_here(rank_id r) noexcept {
-  if (r >= size_ || is_forked()) return nullptr;
-  peer& p = peers_[r];
+  if (r >= known_.ranks() || is_forked()) return nullptr;
+  peer& p = begun(peers_[r]);
   if (r == rank_ || !p.maps() || p.segment_bytes == 0)
     return p.segment_here.load(std::memory_order_relaxed);
   const long_wait named(waits_, wait_for::connection, r);

@@ -19,7 +19,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 // What a peer could do to us with its own copy of the library.
 struct test_access {
-  static peer& to(engine& e, rank_id r) { return e.peers_[r]; }
+  static peer& to(engine& e, rank_id r) { return e.begun(e.peers_[r]); }
   static queues::message_queues* queues(engine& e) { return e.domains_[0].queues.get(); }
 };
 

@@ -24,7 +24,7 @@ using namespace penstock;
 
 namespace penstock::conduit::PENSTOCK_ABI {
 struct test_access {
-  static peer& channel(engine& e, rank_id r) { return e.channel(r, my_tag()); }
+  static peer& channel(engine& e, rank_id r) { return e.begun(e.channel(r, my_tag())); }
   // Leaves an end of p as the engine does. What was left for request_out is sent by polls.
   static void leave(engine& e, peer& p, queue_owner& o) {
     if (&o == &p.reply_out && p.path == way::verbs)

@@ -342,3 +342,21 @@ TEST_CASE("both roles at once, seeded: four threads of everything") {
   const model::report r = model::sample(everything, 20070308, 20000);
   CHECK_MESSAGE(r.ok(), r.text());
 }
+
+TEST_CASE("two threads touch a record first, and its start loan is there once") {
+  using deed = void (*)(const bench_ptr&);
+  constexpr deed deeds[] = {[](const bench_ptr& b) { send(b, 2); },
+                            [](const bench_ptr& b) { b->lent += b->l.on_need(1, 3, false); },
+                            [](const bench_ptr& b) { revoked(b, false, true); }};
+  for (const deed one : deeds)
+    for (const deed other : deeds)
+      check_all([=] {
+        auto b = make(2, small(8, 20));
+        return model::trial{{[=] { one(b); }, [=] { other(b); }},
+                            [b] { return covered(*b) && none_created(*b); },
+                            [b] {
+                              return borrowed_adds_up(*b, 8) && none_lost(*b) &&
+                                     b->l.loan(1) == 8 + b->lent;
+                            }};
+      });
+}

@@ -2,6 +2,7 @@
 // in exactly one place, and every message is sent in the end, however few credits there are.
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <random>
 #include <vector>
 

@@ -90,7 +90,7 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
   if (h.magic != hello_magic || h.job != job_secret_ || h.from >= size_ || h.from == rank_ ||
       (h.made & ~all_lanes) != 0 || h.domain >= domain_count_)
     return;
-  peer& p = domains_[h.domain].peers[h.from];
+  peer& p = begun(domains_[h.domain].peers[h.from]);
   const auto heard = heard_hello(p, h);
   // A time-out means that the peer was stopped while its device was asked something. It is alive,
   // and when it goes on, one of the two says hello again.

@@ -6,8 +6,11 @@
 #include <poll.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <thread>
+#include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -17,7 +20,55 @@ core::core(engine& self, job::job& j, const settings& s)
   // Where a host's processes outnumber its cores, a process that waits yields its core at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }
-core::~core() = default;
+
+core::~core() {
+  for (peer* p = last_begun_.load(std::memory_order_relaxed); p != nullptr;)
+    std::exchange(p, p->next_begun)->~peer();
+}
+
+way core::way_to(rank_id r) const noexcept {
+  return shares_memory_ && std::binary_search(neighbours_.begin(), neighbours_.end(), r)
+             ? way::rings
+             : way::verbs;
+}
+
+// Fills p in with what is known of its rank.
+void core::begin(peer& p) noexcept {
+  const std::lock_guard alone(beginning_);
+  if (p.begun.load(std::memory_order_relaxed)) return;
+  PENSTOCK_ASSERT(known_.ranks(), ==, size_);
+  const auto place = static_cast<std::size_t>(&p - peers_.get());
+  const rank_facts f = known_.of(static_cast<std::uint32_t>(place % size_));
+  p.rank = static_cast<std::uint32_t>(place % size_);
+  p.home = &domains_[place / size_];
+  p.path = way_to(p.rank);
+  p.wakes = f.wakes;
+  p.reads = f.reads;
+  p.address = f.address;
+  p.near_address = f.near_address;
+  p.datagram_qp = f.datagram_qp;
+  p.segment_base = f.segment_base;
+  p.segment_bytes = f.segment_bytes;
+  p.segment_mapped = f.segment_mapped;
+  p.segment_rkey = f.segment_rkey;
+  p.map_rkey = f.map_rkey;
+  const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
+  p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
+  // relaxed: each is written inside beginning_
+  p.next_begun = last_begun_.load(std::memory_order_relaxed);
+  // R9 begun  release p.begun  -> A9 (core.hpp)
+  p.begun.store(true, std::memory_order_release);
+  // R10 last  release last_begun_  -> A10 (core.hpp)
+  last_begun_.store(&p, std::memory_order_release);
+}
+
+std::vector<std::uint32_t> core::ranks_begun() const {
+  std::vector<std::uint32_t> ranks;
+  for (const peer& p : all_begun()) ranks.push_back(p.rank);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
 
 bool never_waits(int fd) noexcept {
   const int flags = ::fcntl(fd, F_GETFL);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -16,12 +17,14 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/base/trace.hpp"
+#include "lib/base/zero_pages.hpp"
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/channel/long_wait.hpp"
 #include "lib/conduit/channel/near_device.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/poller.hpp"
+#include "lib/conduit/channel/rank_table.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/message/handlers.hpp"
 #include "lib/conduit/message/token.hpp"
@@ -94,13 +97,35 @@ class core {
         reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(p.segment_base);
     return offset <= p.segment_bytes && bytes <= p.segment_bytes - offset;
   }
-  // The calling thread's domain, and its channel to r.
+  // The calling thread's domain, after introduce(), and its channel to r.
   [[nodiscard]] domain& my_domain(std::uint32_t tag) noexcept {
     return concurrent(build_mode) ? *channels_of_[tag - 1]->home : domains_[0];
   }
   [[nodiscard]] peer& channel(rank_id r, std::uint32_t tag) noexcept {
     return concurrent(build_mode) ? channels_of_[tag - 1][r] : peers_[r];
   }
+  // Peers begin when they are first needed, and these are how code comes to one that may not have
+  // begun; after introduce(). A thread that finds another one beginning a peer waits for it; that
+  // one waits for nothing.
+  [[nodiscard]] static bool has_begun(const peer& p) noexcept {
+    // A9 begun  acquire p.begun  <- R9 (core.cpp): rank, home, path, addresses
+    return p.begun.load(std::memory_order_acquire);
+  }
+  peer& begun(peer& p) noexcept {
+    if (!has_begun(p)) [[unlikely]]
+      begin(p);
+    return p;
+  }
+  [[gnu::cold, gnu::noinline]] void begin(peer& p) noexcept;
+  // All peers that have begun, of all domains; and their ranks, in ascending order.
+  [[nodiscard]] begun_peers all_begun() const noexcept {
+    // A10 last  acquire last_begun_  <- R10 (core.cpp): each peer is there, and the next one
+    return begun_peers(last_begun_.load(std::memory_order_acquire));
+  }
+  [[nodiscard]] std::vector<std::uint32_t> ranks_begun() const;
+  // The way to a rank, whether its peers have begun or not.
+  [[nodiscard]] way way_to(rank_id r) const noexcept;
+
   poller& my_poller(std::uint32_t tag, const domain& d) noexcept;
   void share_core(std::uint32_t messages) noexcept;
 
@@ -166,7 +191,7 @@ class core {
   std::uint32_t domain_count_ = 0;
   std::uint32_t first_file_ = 0;  // the number of its first domain's files in this process
   std::unique_ptr<domain[]> domains_;
-  std::vector<peer> peers_;  // by domain, then by rank
+  zero_array<peer> peers_;  // by domain, then by rank; see begun()
   std::uint32_t spins_before_yield_ = 200;
 
   // True if p's lane is made on the near device. The lane of transfers never is.
@@ -179,8 +204,12 @@ class core {
   // The device that all rings belong to.
   [[nodiscard]] nic::device& ring_device() noexcept { return near_ ? near_->device : device_; }
 
-  // See neighbours(); the memory is the job's.
+  // See neighbours(); the memory is the job's. shares_memory_: they are reached by rings.
   std::span<const std::uint32_t> neighbours_;
+  bool shares_memory_ = false;
+  rank_table known_;
+  std::mutex beginning_;  // held while a peer begins, and while known_ changes after start
+  std::atomic<peer*> last_begun_{nullptr};
   std::vector<std::uint32_t> leaders_;
 
   // Every poll reads these, by attention().

@@ -108,7 +108,7 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
 void credit_flow::loans_come_back(std::uint32_t r) noexcept {
   for (std::uint32_t i = 0; i < domain_count_; ++i)
     if (const std::uint32_t n = domains_[i].ledger->on_gone(r); n != 0)
-      loan_changed(domains_[i].peers[r], 0, n);
+      loan_changed(begun(domains_[i].peers[r]), 0, n);
   say_intents();
 }
 
@@ -217,13 +217,14 @@ void credit_flow::follow_intents() noexcept {
     if (!d.ledger->has_intents()) continue;
     credit::grant g;
     while (d.ledger->next_grant(g)) {
-      loan_changed(d.peers[g.peer], g.count, 0);
-      send_system(d.peers[g.peer], wire::system_op::grant, g.count, g.end_epoch, false);
+      peer& p = begun(d.peers[g.peer]);
+      loan_changed(p, g.count, 0);
+      send_system(p, wire::system_op::grant, g.count, g.end_epoch, false);
     }
     credit::revoke_intent asked[16];
     const std::uint32_t n = d.ledger->next_revoke(asked);
     for (std::uint32_t k = 0; k < n; ++k)
-      send_system(d.peers[asked[k].peer], wire::system_op::revoke, asked[k].at_most,
+      send_system(begun(d.peers[asked[k].peer]), wire::system_op::revoke, asked[k].at_most,
                   asked[k].end_epoch, asked[k].urgent);
   }
 }
@@ -244,7 +245,7 @@ void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, 
 
 // Tries to send the system messages that found no room, or no connection.
 void credit_flow::send_deferred() noexcept {
-  for (peer& p : peers_)
+  for (peer& p : all_begun())
     for (auto& d : p.deferred) {
       // A1 take  acquire deferred  <- R1; the thread that takes it sends it or puts it back
       const std::uint64_t w = d.exchange(0, std::memory_order_acquire);
@@ -259,7 +260,7 @@ void credit_flow::send_deferred() noexcept {
 // Writes the files of the setting CREDIT_STATS when the endpoint ends.
 void credit_flow::write_statistics() noexcept {
   if (settings_.credit_stats == "0") return;
-  for (peer& p : peers_) {
+  for (peer& p : all_begun()) {
     collect_returned(p, thread_tag());
     give_back_lease(p);
   }

@@ -27,7 +27,8 @@ struct credit_places {
   std::uint32_t grant = 0;             ///< (request_in) lent to it, and not yet announced
   std::uint32_t lease = 0;             ///< (request_out) taken from the ledger, not yet spent
   std::uint32_t returned = 0;          ///< (reply_in) come back, and not yet known to the ledger
-  std::atomic<std::uint16_t> return_batch{1};  ///< `owed` from which a message of its own is sent
+  /// `owed` from which a message of its own is sent; set when the peer begins.
+  std::atomic<std::uint16_t> return_batch{0};
   std::atomic<std::uint8_t> say{0};  ///< bits E and XXX of the credit byte, for the next request
 
   [[nodiscard]] std::uint32_t due() const noexcept { return owed.load(std::memory_order_relaxed); }

@@ -13,10 +13,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "credit/credit.hpp"
 #include "lib/base/build_mode.hpp"
+#include "lib/base/zero_pages.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "queues/queues.hpp"
 
@@ -24,7 +24,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 /// Peers in the order in which they were connected. The connector adds; any thread reads.
 struct peer_order {
-  std::unique_ptr<std::atomic<peer*>[]> at;
+  zero_array<std::atomic<peer*>> at;
   std::atomic<std::uint32_t> valid{0};  ///< entries of at
 
   /// The number of peers. A1 peers  acquire valid  <- R1 (add): each peer's queues are there
@@ -44,7 +44,7 @@ struct peer_order {
 
 struct alignas(cache_line) domain {
   std::uint32_t index = 0;
-  peer* peers = nullptr;  ///< by rank; the engine's
+  peer* peers = nullptr;  ///< by rank; the engine's (core::peers_)
   std::unique_ptr<credit::ledger<build_mode>> ledger;
   std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
   ibv_cq* transfers = nullptr;  ///< completions of puts, gets and atomics; verbs path only
@@ -60,7 +60,7 @@ struct alignas(cache_line) domain {
     std::uint64_t count = 0;
     std::uint64_t number[64] = {};
   };
-  std::vector<longs_out> longs;
+  zero_array<longs_out> longs;
 
   /// Grows while the program's threads poll. It is kept only where there are several domains or a
   /// progress thread.

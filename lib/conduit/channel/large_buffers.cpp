@@ -81,7 +81,7 @@ bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
   if (next(said) != number_of(s)) [[unlikely]] {
     // Another thread may have found meanwhile that the use has ended, and have begun the next one.
     if (use_[i].load(std::memory_order_relaxed) != s) return false;
-    c_.peer_failed(c_.peers_[rank_of(s)], core::malformed);
+    c_.peer_failed(c_.begun(c_.peers_[rank_of(s)]), core::malformed);
   }
   if (!c_.is_gone(rank_of(s))) return false;
   // By compare-and-swap: another thread may have begun the next use meanwhile, whose word must

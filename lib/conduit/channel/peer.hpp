@@ -1,6 +1,11 @@
 // What the engine keeps for each other process, in each domain: the queues to it and from it. Only
 // the engine uses it.
 //
+// A peer begins (core::begin) when the first message to it or from it is under way. Before, all its
+// bytes are zero, it takes no memory, and what is known of its rank stands in the rank table. So
+// the defaults below are all zero, and no constructor runs. Whoever has a peer from a connection or
+// an order of peers has one that has begun; others ask core::begun().
+//
 // Each queue end has an owner (lib/base/owner.hpp). A field marked with the owner's name in
 // parentheses is touched inside that owner only.
 #pragma once
@@ -67,9 +72,14 @@ enum class way : std::uint8_t {
 
 struct domain;
 
+/// The address of a peer that has not begun.
+inline constexpr nic::address no_address{
+    .gid = {}, .lid = 0, .port = 0, .gid_index = 0, .is_global = 0, .mtu = 0};
+
 /// A channel: the queues and credits of a domain towards one other process.
 struct alignas(cache_line) peer {
-  /// True if this process can map p's memory: it is reached by rings, and by plain copies.
+  /// True if this process can map p's memory: it is reached by rings, and by plain copies. After
+  /// p has begun.
   [[nodiscard]] bool maps() const noexcept { return path == way::rings; }
 
   // The rings of the request and reply lanes; null by verbs. stream is request_tx once the peer is
@@ -81,9 +91,10 @@ struct alignas(cache_line) peer {
   nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
   nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
   std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
-  way path = way::verbs;                    // how messages travel; set before the engine starts
+  way path{};                               // how messages travel; set when it begins
   std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
   bool wakes = false;  // by rings: the peer has a progress thread, which sleeps until it is woken
+  std::atomic<bool> begun{false};  // rank, home, path, and all that the rank table says, are there
   std::uint32_t rank = 0;
   domain* home = nullptr;
   // Polls do not look for requests before this time, in ticks; 0: they do.
@@ -140,15 +151,16 @@ struct alignas(cache_line) peer {
   std::unique_ptr<transfer_queue> transfers;  // (transfer_out to post) of lane_rma
 
   // Set-up and connection.
-  nic::address address;
-  nic::address near_address;  ///< on the near device, if there is one
+  peer* next_begun = nullptr;  // the one that began before it (core::begun_peers)
+  nic::address address = no_address;
+  nic::address near_address = no_address;  ///< on the near device, if there is one
   std::uint32_t datagram_qp = 0;
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
   std::size_t segment_bytes = 0;
   std::size_t segment_mapped = 0;  ///< bytes of it that are or would be mapped: it may grow
   std::uint32_t segment_rkey = 0;
   std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
-  std::uint8_t reads = 1;      ///< reads and atomics that the peer takes at a time
+  std::uint8_t reads = 0;      ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
   // By rings, once a large Medium has come: where the peer's buffers are mapped here, and where
   // they lie in the peer's own address space.
@@ -173,6 +185,30 @@ struct alignas(cache_line) peer {
   std::uint64_t since_ns = 0;        // (connector) when the connector began to wait for it
   std::uint64_t hello_at_ns = 0;     // (connector) when the last hello went out
   std::uint64_t reminder_ns = 0;     // (connector) how long until the next one
+};
+
+/// Peers that have begun, the last one first. Any thread may go through them while others begin.
+class begun_peers {
+ public:
+  class iterator {
+   public:
+    explicit iterator(peer* at) noexcept : at_(at) {}
+    peer& operator*() const noexcept { return *at_; }
+    iterator& operator++() noexcept {
+      at_ = at_->next_begun;
+      return *this;
+    }
+    bool operator!=(const iterator& o) const noexcept { return at_ != o.at_; }
+
+   private:
+    peer* at_;
+  };
+  explicit begun_peers(peer* last) noexcept : last_(last) {}
+  [[nodiscard]] iterator begin() const noexcept { return iterator(last_); }
+  [[nodiscard]] iterator end() const noexcept { return iterator(nullptr); }
+
+ private:
+  peer* last_;
 };
 
 /// The number of requests that were sent to p, of every kind. Any thread.

@@ -36,13 +36,16 @@ std::uint64_t connector::watch_rings() noexcept {
   if (now < look_ns_) return look_ns_;
   look_ns_ = now + looks_apart_ns;
   bool any = false;
-  for (peer& p : all_.peers_) {
-    if (p.path != way::rings) continue;
-    any = true;
-    // A peer that left while its hello was read has some of the four ends only.
-    const bool whole = p.attached && p.request_rx != nullptr && p.reply_rx != nullptr &&
-                       p.request_tx != nullptr && p.reply_tx != nullptr;
-    if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
+  for (std::uint32_t i = 0; i < all_.domain_count_; ++i) {
+    const peer_order& rings = all_.domains_[i].rings;
+    for (std::uint32_t k = 0, count = rings.count(); k < count; ++k) {
+      peer& p = rings[k];
+      any = true;
+      // A peer that left while its hello was read has some of the four ends only.
+      const bool whole = p.request_rx != nullptr && p.reply_rx != nullptr &&
+                         p.request_tx != nullptr && p.reply_tx != nullptr;
+      if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
+    }
   }
   return any ? look_ns_ : 0;
 }

@@ -112,7 +112,7 @@ void departure::note_gone(std::uint32_t r) noexcept {
 
 void departure::judge_lost() noexcept {
   if (running != nullptr) return;  // it cannot poll; a later look judges
-  for (peer& p : engine_.peers_) {
+  for (peer& p : engine_.all_begun()) {
     const char* const how = p.lost.exchange(nullptr, std::memory_order_relaxed);
     if (how == nullptr) continue;
     engine_.deferred_.fetch_sub(1, std::memory_order_relaxed);

@@ -106,8 +106,9 @@ status quiescence::wait() noexcept {
        engine_.handed_.load(std::memory_order_relaxed) != 0;)  // they are not counted as sent yet
     if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
   auto all = std::make_unique<questions>();
-  all->of = std::make_unique<question[]>(engine_.size());
-  for (std::uint32_t r = 0; r < engine_.size(); ++r)
+  const std::vector<std::uint32_t> ranks = engine_.ranks_begun();
+  all->of = std::make_unique<question[]>(ranks.size());
+  for (const std::uint32_t r : ranks)
     if (r != engine_.rank() && sent_to(r) != 0) all->of[all->count++].rank = r;
   const status s = ask_until_handled(*all);
   if (s != status::ok) {

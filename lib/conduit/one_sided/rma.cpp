@@ -20,7 +20,7 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   if (!engine_.started_) [[unlikely]]
     return engine::over();
   if (bytes == 0) return status::ok;
-  const peer& p = engine_.peers_[to];
+  const peer& p = engine_.begun(engine_.peers_[to]);
   if (!engine::in_segment(p, at, bytes)) [[unlikely]]
     return begin_anywhere(to, at, bytes, here);
   if (!p.maps() && to != engine_.rank_) return everything_ ? settle_changes() : status::ok;

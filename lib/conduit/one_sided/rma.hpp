@@ -46,6 +46,7 @@
 #include "lib/base/index_pool.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
+#include "lib/base/zero_pages.hpp"
 #include "lib/conduit/channel/channels.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
@@ -226,7 +227,7 @@ class transfers final : public long_sources {
   static void on_done(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 
   engine& engine_;
-  std::unique_ptr<detail::window[]> windows_;
+  zero_array<detail::window> windows_;
   std::unique_ptr<transfer_ops> ops_[max_threads];  // by thread, whose own it is
   bool device_atomics_ = false;
   bool everything_ = false;

@@ -117,7 +117,7 @@ status everywhere::push(peer& p, const frame& f) noexcept {
 
 status everywhere::send(unsigned rank, std::span<const std::byte> body) noexcept {
   if (rank >= engine_.size_ || body.size() > body_bytes) return status::bad_arguments;
-  peer& p = engine_.peers_[rank];
+  peer& p = engine_.begun(engine_.peers_[rank]);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the line is there
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
     return engine_.connect(p, lane_rma);
@@ -295,7 +295,7 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
 // Copies to or from another process of this host: the kernel does so, or messages where it may not.
 status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes,
                            bool write, op_counter& c) noexcept {
-  peer& p = engine_.peers_[to];
+  peer& p = engine_.begun(engine_.peers_[to]);
   const status s = retry([&]() noexcept {
     return (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0
                ? status::ok

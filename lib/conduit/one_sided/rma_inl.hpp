@@ -18,7 +18,7 @@ inline queues::chunk_pool& transfers::chunks() noexcept {
   return *engine_.domains_[0].queues->request_chunks;
 }
 
-inline peer& transfers::channel(rank_id r) noexcept { return home().peers[r]; }
+inline peer& transfers::channel(rank_id r) noexcept { return engine_.begun(home().peers[r]); }
 
 // Repeats attempt() while it is short of something, and polls in between.
 template <class Try>

@@ -124,11 +124,12 @@ void transfers::settle(const op_counter& c) noexcept {
 }
 
 bool transfers::drained(const domain& d) noexcept {
-  return std::all_of(d.peers, d.peers + engine_.size_, [](const peer& p) {
+  for (const peer& p : engine_.all_begun())
     // A7 made  acquire p.made  <- R7 (connect.cpp)
-    return (p.made.load(std::memory_order_acquire) >> lane_rma & 1) == 0 || !p.transfers ||
-           p.transfers->empty();
-  });
+    if (p.home == &d && (p.made.load(std::memory_order_acquire) >> lane_rma & 1) != 0 &&
+        p.transfers && !p.transfers->empty())
+      return false;
+  return true;
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

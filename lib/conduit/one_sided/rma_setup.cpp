@@ -30,29 +30,28 @@ transfers::transfers(engine& e) noexcept : engine_(e) {
 }
 transfers::~transfers() = default;
 
-void transfers::know_segments() {
-  windows_ = std::make_unique<detail::window[]>(engine_.size_);
-  for (std::uint32_t r = 0; r < engine_.size_; ++r)
-    windows_[r].base = reinterpret_cast<std::uintptr_t>(engine_.peers_[r].segment_base);
-}
+void transfers::know_segments() { windows_ = zero_array<detail::window>(engine_.size_); }
 
 void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
   detail::window& w = windows_[r];
   if (w.bytes.load(std::memory_order_relaxed) != 0) return;
+  const std::span<std::byte> mapped = engine_.segment_of(r);
+  // relaxed: threads that map it at a time write the same; W1 carries both
+  w.base.store(reinterpret_cast<std::uintptr_t>(mapped.data()), std::memory_order_relaxed);
   w.here.store(base, std::memory_order_relaxed);
-  // W1 window  release bytes  -> W2 (penstock/rma.hpp): here is there
-  w.bytes.store(engine_.peers_[r].segment_bytes, std::memory_order_release);
+  // W1 window  release bytes  -> W2 (penstock/rma.hpp): base and here are there
+  w.bytes.store(mapped.size(), std::memory_order_release);
 }
 
 void transfers::forget_mapped() noexcept {
-  for (std::uint32_t r = 0; windows_ != nullptr && r < engine_.size_; ++r)
-    windows_[r].bytes.store(0, std::memory_order_relaxed);
+  for (const peer& p : engine_.all_begun())
+    if (!windows_.empty()) windows_[p.rank].bytes.store(0, std::memory_order_relaxed);
 }
 
 void transfers::close() noexcept {
   report();
   // Transfers that were in flight when the job ended give their leases back first.
-  for (peer& p : engine_.peers_) p.transfers.reset();
+  for (peer& p : engine_.all_begun()) p.transfers.reset();
   remote_ = nullptr;
   everywhere_.reset();
   slots_.reset();

@@ -46,6 +46,11 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     const domain& d = domains_[i];
     const peer& p = d.peers[rank];
+    if (rank != rank_) {
+      const credit::peer_figures f = d.ledger->figures(rank);
+      c.loan += f.loan, c.holds += f.send, c.most_in_use += f.most;
+    }
+    if (!has_begun(p)) continue;
     const peer_counts& n = p.counts;
     const bool rings = p.maps() && rank != rank_;
     std::uint64_t replied = n.replies.read();
@@ -76,9 +81,6 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     c.stalls += p.credit_stalls.load(std::memory_order_relaxed);
     c.credit_messages += p.credit_messages.read();
     c.credits_lent += n.credits_lent.read(), c.credits_revoked += n.credits_revoked.read();
-    if (rank == rank_) continue;
-    const credit::peer_figures f = d.ledger->figures(rank);
-    c.loan += f.loan, c.holds += f.send, c.most_in_use += f.most;
   }
   return c;
 }
@@ -125,7 +127,7 @@ endpoint_counters engine::counters() const {
     for (const char* name : {"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err"})
       c.receiver_not_ready += port_counter(device_, name);
   }
-  for (std::uint32_t r = 0; r < size_; ++r)
+  for (const std::uint32_t r : ranks_begun())
     if (peer_counters p = counters_of(r, ns_a_tick); !silent(p)) c.peers.push_back(p);
   return c;
 }

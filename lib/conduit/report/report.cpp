@@ -12,7 +12,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 endpoint_statistics engine::statistics() const noexcept {
   endpoint_statistics s;
-  for (const peer& p : peers_) {
+  for (const peer& p : all_begun()) {
     if (p.rank == rank_) continue;  // messages to this process itself are not counted here
     s.requests_sent += p.requests_sent.read();
     if (auto* tx = p.stream.load(std::memory_order_acquire)) s.requests_sent += tx->pushed();
@@ -33,7 +33,7 @@ std::string engine::paths_report() const {
   for (const way path : {way::rings, way::verbs}) {
     std::string which;
     for (std::uint32_t r = 0; r < size_; ++r) {
-      const auto is = [&](std::uint32_t k) { return k != rank_ && peers_[k].path == path; };
+      const auto is = [&](std::uint32_t k) { return k != rank_ && way_to(k) == path; };
       if (!is(r)) continue;
       which += (which.empty() ? "" : ", ") + std::to_string(r);
       const std::uint32_t first = r;
@@ -91,8 +91,15 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   }
   std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "pinned or shared in all", pinned);
   out += line;
-  std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "credit state (not pinned)",
-                std::size_t{ranks} * sizeof(credit::ledger<build_mode>::state));
+  // What a rank takes before it is talked to depends on how much ranks have in common.
+  if (started_ && !computed) {
+    std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "known of all ranks (not pinned)",
+                  known_.bytes());
+    out += line;
+  }
+  std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
+                "more for each rank that is talked to (not pinned)",
+                sizeof(peer) + sizeof(credit::ledger<build_mode>::state));
   out += line;
   return out;
 }

@@ -162,7 +162,7 @@ void ring_path::send_put_off() noexcept {
 
 // When no thread uses the endpoint any more.
 void ring_path::free_left() noexcept {
-  for (peer& p : c_.peers_) {
+  for (peer& p : c_.all_begun()) {
     if (!p.maps()) continue;
     for (left_answer* a = p.answers.take_all(); a != nullptr;)
       left_answer::free_one(*std::exchange(a, a->next));

@@ -111,7 +111,7 @@ void verbs_path::send_put_off() noexcept {
 
 // When no thread uses the endpoint any more.
 void verbs_path::free_left() noexcept {
-  for (peer& p : c_.peers_) {
+  for (peer& p : c_.all_begun()) {
     for (left_answer* a = p.answers.take_all(); a != nullptr;)
       left_answer::free_one(*std::exchange(a, a->next));
     for (left_end* e = p.ends.take_all(); e != nullptr;) delete std::exchange(e, e->next);

@@ -33,7 +33,7 @@ struct atomic_call;
 /// The part of a rank's memory that this process reaches by load and store. bytes is 0 until the
 /// part is mapped, which the first access does, and is written last.
 struct alignas(32) window {
-  std::uintptr_t base = 0;  ///< in the rank's own address space
+  std::atomic<std::uintptr_t> base{0};  ///< in the rank's own address space
   std::atomic<std::size_t> bytes{0};
   std::atomic<std::byte*> here{nullptr};
 };
@@ -218,9 +218,10 @@ class remote_memory {
     if (r >= size_) [[unlikely]]
       return nullptr;
     const detail::window& w = windows_[r];
-    const std::size_t at = reinterpret_cast<std::uintptr_t>(addr) - w.base;
-    // W2 reach  acquire bytes  <- W1 (rma_setup.cpp): here is there
+    // W2 reach  acquire bytes  <- W1 (rma_setup.cpp): base and here are there
     const std::size_t all = w.bytes.load(std::memory_order_acquire);
+    const std::size_t at =
+        reinterpret_cast<std::uintptr_t>(addr) - w.base.load(std::memory_order_relaxed);
     if (at > all || bytes > all - at) [[unlikely]]
       return nullptr;
     return w.here.load(std::memory_order_relaxed) + at;

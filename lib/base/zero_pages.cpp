@@ -1,0 +1,22 @@
+#include "lib/base/zero_pages.hpp"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace penstock {
+
+void* zero_pages(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  (void)::madvise(at, bytes, MADV_NOHUGEPAGE);  // refused only where there are no huge pages
+  return at;
+}
+
+void release_zero_pages(void* at, std::size_t bytes) noexcept {
+  if (at != nullptr) ::munmap(at, bytes);
+}
+
+}  // namespace penstock
