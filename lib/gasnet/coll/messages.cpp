@@ -152,10 +152,12 @@ void send_data(std::uint32_t to, const envelope& e, const std::byte* from, std::
 
 void send_offer(std::uint32_t to, const envelope& e, loan& l) {
   constexpr std::size_t most_pieces = 8;  // a path is kept busy by fewer
+  // The offer itself takes a credit, too, which may not be back before the last piece goes.
   if (!reachable(self.engine->rank(), number_of(l.at), l.bytes))
     expect(to,
            static_cast<std::uint32_t>(
-               std::min((l.bytes + eager_bytes - 1) / eager_bytes, most_pieces)),
+               std::min((l.bytes + eager_bytes - 1) / eager_bytes, most_pieces)) +
+               1,
            eager_bytes);
   words w = begin(e);
   w.add_long(number_of(l.at));
