@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/command_line.hpp"
@@ -108,7 +109,7 @@ result<outcome> simulate(const options& o, bool limited, credit::config* used,
   if (used != nullptr) *used = (*n)->plan();
   if (watched != nullptr) *watched = p->watched();
   if (quiet) return (*n)->run([](double) {});
-  progress_bar bar(limited ? "with credits" : "without limits");
+  progress_bar bar("with credits");
   return (*n)->run([&bar](double share) { bar.show(share); });
 }
 
@@ -176,21 +177,26 @@ int main(int argc, char** argv) {
       o.revoked == "borrower" ? credit::revoked_at::borrower : credit::revoked_at::lender;
 
   if (o.adversary != 0) return search(o);
+  // Runs share nothing, so they run beside each other; the rivals get the memory that ours has.
   credit::config c;
   std::uint32_t watched = 0;
+  auto running_free =
+      std::async(std::launch::async, [&o] { return simulate(o, false, nullptr, nullptr, true); });
   const result<outcome> limited = simulate(o, true, &c, &watched);
+  const result<outcome> free = running_free.get();
   if (!limited) {
     fmt::print(stderr, "creditsim: {}\n", limited.error().message());
     return 2;
   }
-  const result<outcome> free = simulate(o, false, nullptr, nullptr);
   if (!free) {
     fmt::print(stderr, "creditsim: {}\n", free.error().message());
     return 2;
   }
   std::vector<rival> rivals;
+  auto running_online =
+      std::async(std::launch::async, [&] { return simulate_rival(o, rule::online, c); });
   rivals.push_back({"clairvoyant", simulate_rival(o, rule::clairvoyant, c)});
-  rivals.push_back({"online", simulate_rival(o, rule::online, c)});
+  rivals.push_back({"online", running_online.get()});
   if (o.rivals)
     for (const auto& [name, r] :
          {std::pair{"fixed", rule::fixed}, {"rnr", rule::rnr}, {"pause", rule::pause}})
