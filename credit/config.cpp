@@ -80,7 +80,7 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
       {"LENDER_LIMIT", set.lender_limit, 1, counter_max},
       {"REVOKE_LIMIT", set.revoke_limit, 1, counter_max},
       {"EPOCH_DURATION", set.epoch_requests, 1, 1 << 30},
-      {"NUM_SCAVENGE", set.num_scavenge, 1, counter_max},
+      {"NUM_SCAVENGE", set.num_scavenge, 0, counter_max},
       {"low water", set.low_water, 0, 1 << 24},
   };
   for (const limit& l : limits)
@@ -150,7 +150,10 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   c.lender_limit = static_cast<std::uint32_t>(set.lender_limit);
   c.revoke_limit = static_cast<std::uint32_t>(set.revoke_limit);
   c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);
-  c.num_scavenge = static_cast<std::uint32_t>(set.num_scavenge);
+  // In a large job each peer has little to give, and many lack it at a time.
+  c.num_scavenge = set.num_scavenge != 0 ? static_cast<std::uint32_t>(set.num_scavenge)
+                   : ranks >= large_job  ? 16
+                                         : 4;
   // By default the bank keeps one more epoch's loan to one peer, or an eighth of itself if it is
   // small. In a large job it is half of the bank: loans may grow to a ceiling that sinks with the
   // bank (ledger::ceiling), so demand goes unmet long before the bank is empty.

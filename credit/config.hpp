@@ -2,6 +2,7 @@
 // once, the same in every process, and computed with no communication. Used at start-up only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "credit/cost.hpp"
@@ -61,7 +62,7 @@ struct overrides {
   std::int64_t lender_limit = 400;
   std::int64_t revoke_limit = 64;
   std::int64_t epoch_requests = 1024;
-  std::int64_t num_scavenge = 4;
+  std::int64_t num_scavenge = from_table;
   std::int64_t low_water = from_table;
   /// The space comes in buffers of this size; the rest is banked.
   std::uint32_t buffer_bytes = unit_bytes;
@@ -90,5 +91,11 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set 
 /// path of 100 Gbit/s with a round trip of 1 µs. With smaller demands a burst to a new peer would
 /// be met only after several round trips; larger ones would lend credits that are never used.
 inline constexpr std::uint32_t stream_credits = bandwidth_delay_credits(12'500'000'000, 1'000);
+
+/// The same for a stream of messages that cost n each: no less than 32 of them need, up to twice
+/// stream_credits.
+[[nodiscard]] constexpr std::uint32_t stream_credits_of(std::uint32_t n) noexcept {
+  return std::clamp(32 * n, stream_credits, 2 * stream_credits);
+}
 
 }  // namespace penstock::credit

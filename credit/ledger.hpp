@@ -74,6 +74,12 @@ struct want {
   bool urgent;
 };
 
+/// A request that waits for credits, kept by its sender until end_stall.
+struct stall {
+  bool noted = false;     ///< note_stall was called
+  std::uint8_t asks = 0;  ///< WANTs that were sent for it and are not urgent
+};
+
 /// One peer's figures at one moment; see snapshot.hpp for writing them.
 struct peer_figures {
   std::uint32_t loan, given, requested;                     // as lender
@@ -130,16 +136,21 @@ class ledger {
   /// what was granted may have gone to another thread. n ≤ max_cost. Cost: two loads, seldom 1 RMW.
   [[nodiscard]] std::uint32_t begin_want(std::uint32_t peer, std::uint32_t n) noexcept;
 
-  /// The WANT that a request of n credits sends while it waits: begin_want's, urgent; else, the
-  /// first time (after note_stall), one that is not urgent, for as much again as it holds, and no
-  /// less than stream_credits: XXX in the request can ask for 7 at most, and in smaller steps a
-  /// demand would be met after many round trips only. Cost: as begin_want, twice at first.
-  [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept;
+  /// The WANT that a request of n credits sends while it waits (after note_stall): begin_want's,
+  /// urgent; else one that is not urgent, for as much again as it holds, and no less than
+  /// stream_credits_of(n): XXX in the request can ask for 7 at most, and in smaller steps a demand
+  /// would be met after many round trips only. If what was granted is not enough it asks again,
+  /// up to most_asks times, since others give credits back meanwhile. Cost: as begin_want, twice
+  /// until it has asked most_asks times.
+  [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, stall& s) noexcept;
+  static constexpr std::uint8_t most_asks = 16;
 
-  /// The WANT that is sent before a request stalls, when half of a small loan is in use, since a
-  /// stall lasts a round trip: answers how many to ask for, once in an epoch of the peer's. 0 while
-  /// the loan is no smaller than stream_credits. Ask after a take. Cost: one load; seldom 2 RMWs.
-  [[nodiscard]] std::uint32_t early_want(std::uint32_t peer) noexcept;
+  /// The WANT that is sent before a request stalls: answers how many to ask for. 0 while the loan
+  /// is no smaller than stream_credits, and unless a request to a peer with so small a loan has
+  /// stalled since this was last answered: who sends bursts above the start loan to one peer does
+  /// so to the next, too, and a stall lasts a round trip. Ask when n credits were taken for a
+  /// message. Cost: one load; seldom 2 RMWs.
+  [[nodiscard]] std::uint32_t early_want(std::uint32_t peer, std::uint32_t n) noexcept;
 
   /// A request that had called note_stall has its credits now, or was given up. Until this call,
   /// the credits that were granted for it are kept from REVOKEs (claim 10). Cost: one load, seldom
@@ -305,11 +316,16 @@ class ledger {
   template <class Change>
   static void change_lent(state& s, Change&& change) noexcept;
   /// In a large job, the loan up to which demand is met while this much is banked: an equal share
-  /// of all, and an eighth of what is left. So the peers that ask first leave some for the others.
-  /// Once all is lent, a peer that holds more is asked for it even while it asks for more itself.
-  [[nodiscard]] std::uint32_t ceiling() const noexcept {
+  /// of all, and a quarter of what is left. So the peers that ask first leave some for the others.
+  [[nodiscard]] std::uint32_t ceiling() const noexcept { return share_and(bank() / 4); }
+  /// When the bank is low, a peer that holds more than this is asked for it even while it asks for
+  /// more itself: lower, since credits that are lent and not used are what others lack.
+  [[nodiscard]] std::uint32_t recall_above() const noexcept {
+    return share_and(bank() / 16) + credit_byte::need_max;
+  }
+  [[nodiscard]] std::uint32_t share_and(std::uint32_t more) const noexcept {
     if (cfg_.ranks < large_job) return counter_max;
-    return std::max(cfg_.total_credits() / (cfg_.ranks - 1) + bank() / 8, max_cost);
+    return std::max(cfg_.total_credits() / (cfg_.ranks - 1) + more, max_cost);
   }
   /// The most that is lent at once in a large job: many peers that ask together then get about the
   /// same.
@@ -348,6 +364,8 @@ class ledger {
   word<M, std::uint32_t, Atomic> epoch_{0};
   word<M, std::uint32_t, Atomic> demand_{0};         // asks in this epoch that left the bank low
   word<M, std::uint32_t, Atomic> waiting_count_{0};  // peers on the waiting list
+  word<M, std::uint32_t, Atomic> small_stall_{0};    // 1: a request stalled by a small loan, and
+                                                     // early_want has not asked since
   word<M, std::uint32_t, Atomic> fresh_;  // peers from here on (me + 1 + k) were not yet looked at
   peer_list<M, Atomic> lent_most_;        // lent more than the minimum, after the fresh ones
   peer_list<M, Atomic> wait_list_;

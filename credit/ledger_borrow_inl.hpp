@@ -156,6 +156,7 @@ std::uint32_t ledger<M, Atomic, Store>::note_stall(std::uint32_t peer, std::uint
   const auto f = fields<send_fields>(s.send.load(std::memory_order_relaxed));
   const std::uint32_t free = f.credits - std::min(f.credits, f.in_use);
   change_past(s, [](past_fields& p) { p.stalls = saturated8(p.stalls + 1U); });
+  if (f.credits < stream_credits) small_stall_.store(1, std::memory_order_relaxed);
   return n - std::min(n, free);
 }
 
@@ -181,22 +182,25 @@ std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n, bool first) noexcept {
+want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n,
+                                         stall& waiting) noexcept {
   if (const std::uint32_t urgent = begin_want(peer, n); urgent != 0) return {urgent, true};
-  if (!first) return {0, false};
+  if (waiting.asks == most_asks) return {0, false};
   const std::uint32_t held = send_credits(peer);
-  return {hint(peer, held + std::max(held, stream_credits)), false};
+  const want w{hint(peer, held + std::max(held, stream_credits_of(n))), false};
+  if (w.count != 0) ++waiting.asks;
+  return w;
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-std::uint32_t ledger<M, Atomic, Store>::early_want(std::uint32_t peer) noexcept {
-  state& s = store_[peer];
-  const send_fields f = send_of(peer);
-  if (f.credits >= stream_credits || 2U * f.in_use < f.credits) return 0;
-  if (fields<past_fields>(s.past.load(std::memory_order_relaxed)).stalls != 0) return 0;
-  if (!is_peer(peer) || !cfg_.dynamic || !cfg_.flow_control) return 0;
-  static_cast<void>(note_stall(peer, 0));
-  return hint(peer, f.credits + stream_credits);
+std::uint32_t ledger<M, Atomic, Store>::early_want(std::uint32_t peer, std::uint32_t n) noexcept {
+  // relaxed: a guess at what will be needed; to ask once more or less does no harm
+  if (small_stall_.load(std::memory_order_relaxed) == 0) return 0;
+  const std::uint32_t held = send_credits(peer);
+  if (held >= stream_credits) return 0;
+  const std::uint32_t wanted = hint(peer, held + stream_credits_of(n));
+  if (wanted != 0) small_stall_.store(0, std::memory_order_relaxed);
+  return wanted;
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

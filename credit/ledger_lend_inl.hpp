@@ -286,7 +286,7 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
   const auto cold = fields<lent_fields>(s.lent.load(std::memory_order_relaxed));
   const std::uint32_t gone = std::uint32_t{cold.revoked} + cold.revoked_last;
   const bool limited = cfg_.revoked == revoked_at::lender && !urgent;
-  const std::uint32_t most = ceiling() + credit_byte::need_max;
+  const std::uint32_t most = recall_above();
   std::uint32_t above = 0;  // of its loan: asked back whatever its statistics say
   visit v = visit::keep;
   change_loan(s, [&](loan_fields& f) {

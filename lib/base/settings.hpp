@@ -95,7 +95,7 @@ struct settings {
   std::uint32_t banked_credits = 0;       ///< kept in the bank at start; 0: from the table
   std::uint32_t lender_limit = 400;       ///< most credits lent to one peer in an epoch
   std::uint32_t revoke_limit = 64;        ///< most credits given back to one lender in an epoch
-  std::uint32_t num_scavenge = 4;         ///< peers asked for credits at a time
+  std::uint32_t num_scavenge = 0;         ///< peers asked for credits at a time; 0: from the table
   std::uint32_t epoch_duration = 1024;    ///< requests received per epoch
   bool decay_last_curr = false;           ///< statistics fade from two states instead of by >> 2
   bool lender_counts_revoked = false;     ///< a peer that has given back enough is not asked again

@@ -144,8 +144,9 @@ const setting_row rows[] = {
      "At most this many credits are lent to one peer within an epoch."},
     {"REVOKE_LIMIT", "", &s::revoke_limit, 1, 65535, u::none,
      "At most this many credits are given back to one lender within an epoch."},
-    {"NUM_SCAVENGE", "", &s::num_scavenge, 1, 65535, u::none,
-     "This many peers are asked to give credits back when the bank runs low."},
+    {"NUM_SCAVENGE", "", &s::num_scavenge, 0, 65535, u::none,
+     "This many peers are asked to give credits back when the bank runs low; 0 takes the number "
+     "from the table by job size."},
     {"EPOCH_DURATION", "GASNET_PORTAL_EPOCH_DURATION", &s::epoch_duration, 1, 1 << 30, u::none,
      "An epoch, at whose end the credit statistics decay, has this many received requests."},
     {"DECAY_LAST_CURR", "", &s::decay_last_curr, 0, 0, u::none,

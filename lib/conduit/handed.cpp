@@ -39,9 +39,9 @@ status engine::send_handed(peer& p) noexcept {
           h.m.is_large() ? large_mediums::try_request(*this, p, h.m)
                          : by_path(*this, p, [&](auto& path) { return path.try_request(p, h.m); });
       held = s == status::busy;
-      if (s == status::no_credit) stall(p, cost_of(p, h.m), !std::exchange(h.stalled, true));
+      if (s == status::no_credit) stall(p, cost_of(p, h.m), h.stalled);
       if (is_short(s) && !(departure_->news() && departure_->is_gone(p.rank))) return false;
-      if (h.stalled) p.home->ledger->end_stall(p.rank);
+      if (h.stalled.noted) p.home->ledger->end_stall(p.rank);
       if (s != status::ok && h.m.is_large()) large_->give(h.m.buffer);
       return true;
     });

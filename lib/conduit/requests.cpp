@@ -126,7 +126,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     s = try_request(to, m);
   }
   if (!is_short(s)) return s;
-  bool stalled = false;
+  credit::stall stalled;
   waiting wait(channel(to, my_tag()).counts, to, reporter_.get(), trace_.get());
   unsigned held = 0;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
@@ -139,7 +139,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     }
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
-      stall(p, cost_of(p, m), !std::exchange(stalled, true));
+      stall(p, cost_of(p, m), stalled);
     }
     if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {
       s = status::peer_dead;
@@ -150,7 +150,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
       break;
     }
   }
-  if (stalled) channel(to, my_tag()).home->ledger->end_stall(to);
+  if (stalled.noted) channel(to, my_tag()).home->ledger->end_stall(to);
   return s;
 }
 

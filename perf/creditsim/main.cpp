@@ -71,8 +71,6 @@ void declare(command_line& line, options& o) {
   line.number("--slice", o.net.slice, "With --cores: the longest turn, in steps", 1, 1'000'000'000);
   line.flag("--batches", o.net.batches,
             "Takes credits in leases and returns them without replies, as the engine does");
-  line.flag("--early", o.net.early,
-            "Asks when half of a small loan is in use, which the engine does not do");
   line.number("--medium-cost", o.net.medium_cost,
               "Credits that a Medium costs; 17 is a whole buffer", 2, credit::max_cost);
   line.number("--stretch", o.net.stretch,
@@ -88,7 +86,7 @@ void declare(command_line& line, options& o) {
               "Most credits given back to one lender within an epoch");
   line.number("--epoch", c.epoch_requests, "Requests received in an epoch");
   line.number("--num-scavenge", c.num_scavenge,
-              "Peers asked to give credits back when the bank runs low");
+              "Peers asked to give credits back when the bank runs low; 0 takes it from the table");
   line.flag("--static", o.static_credits, "Credits stay where they were at start");
   line.word("--decay", o.fade, {"shift", "last-curr"},
             "How statistics decay at the end of an epoch");

@@ -208,15 +208,13 @@ bool network::take_credits(node& n, const send_order& o) {
 /// The node's order waits for credits: tells the ledger, and sends the WANT that the ledger names.
 void network::ask(std::uint32_t i, node& n) {
   const send_order o = n.order;
-  const bool first = !n.stalled;
-  if (first) {
-    n.stalled = true;
+  if (!std::exchange(n.stalled.noted, true)) {
     n.need = std::min<std::uint32_t>(n.l.note_stall(o.to, o.cost), credit::credit_byte::need_max);
     ++out_.stalled;
     ++out_.moments.back().stalled;
     if (late_) ++out_.stalled_late;
   }
-  if (const credit::want w = n.l.next_want(o.to, o.cost, first); w.count != 0)
+  if (const credit::want w = n.l.next_want(o.to, o.cost, n.stalled); w.count != 0)
     post({i, o.to, static_cast<std::uint16_t>(w.count), 0, what::want, n.l.take_epoch_mark(o.to),
           w.urgent});
 }
@@ -235,13 +233,13 @@ bool network::try_send(std::uint32_t i, node& n) {
       return false;
     }
   }
-  if (n.stalled) n.l.end_stall(o.to);
+  if (n.stalled.noted) n.l.end_stall(o.to);
   post({i, o.to, static_cast<std::uint16_t>(o.cost), static_cast<std::uint16_t>(n.need),
         what::request, n.l.take_epoch_mark(o.to), false});
-  if (const std::uint32_t w = settings_.early ? n.l.early_want(o.to) : 0; w != 0)
+  if (const std::uint32_t w = n.l.early_want(o.to, o.cost); w != 0)
     post({i, o.to, static_cast<std::uint16_t>(w), 0, what::want, n.l.take_epoch_mark(o.to), false});
   n.order.cost = n.need = 0;
-  n.stalled = false;
+  n.stalled = {};
   ++n.sent;
   ++out_.sent;
   return true;

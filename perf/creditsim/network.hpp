@@ -40,7 +40,6 @@ struct network_settings {
   std::uint64_t seed = 1;      ///< seed of the slices' lengths
   std::uint32_t medium_cost = 4;  ///< credits of a message that is no Short
   bool batches = false;           ///< leases, and returns without reply
-  bool early = false;             ///< asks before it stalls, which the engine does not
   credit::overrides credits;      ///< flow_control=false: unlimited credits
 };
 
@@ -103,7 +102,8 @@ class network {
     std::vector<account> accounts;
     send_order order;  // the message it wants to send; cost 0: none
     std::uint32_t need = 0;
-    bool stalled = false, running = false, serving = false;
+    credit::stall stalled;  // order, while it waits
+    bool running = false, serving = false;
     std::uint32_t sent = 0;
     // As lender, of its loans:
     std::uint32_t moved_now = 0, moved_before = 0, moved_most = 0;  // by epoch

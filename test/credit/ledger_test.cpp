@@ -420,20 +420,43 @@ TEST_CASE("a message larger than the loan is asked for, and waits until enough h
   CHECK(lent_and_banked(lender) == lender.settings().total_credits());
 }
 
-TEST_CASE("a request that waits asks for as much again, once, or for what it must have") {
+TEST_CASE("a request that waits asks for as much again, some times, or for what it must have") {
   seq_ledger l(planned(3, 0, small(40, 100)));
   CHECK(l.try_take(1, 40) == 40);
-  CHECK(l.next_want(1, 1, true).count == stream_credits);
-  CHECK(l.next_want(1, 1, true).count == 0);  // one is in flight
+  stall s;
+  CHECK(l.next_want(1, 1, s).count == stream_credits);
+  CHECK(l.next_want(1, 1, s).count == 0);  // one is in flight
+  for (int asks = 1; asks < seq_ledger::most_asks; ++asks) {
+    CHECK(l.on_grant(1, 0, false) == status::ok);
+    CHECK(l.next_want(1, 1, s).count == stream_credits);  // it may have come back to the lender
+  }
   CHECK(l.on_grant(1, 0, false) == status::ok);
-  CHECK(l.next_want(1, 1, false).count == 0);  // asked for this request already
-  const want w = l.next_want(1, 17, true);
-  CHECK(w.count == stream_credits);
+  CHECK(l.next_want(1, 1, s).count == 0);
+  stall other;
+  const want w = l.next_want(1, 17, other);
+  CHECK(w.count == 2 * stream_credits);
   CHECK_FALSE(w.urgent);
   seq_ledger poor(planned(3, 0, small(4, 100)));
-  const want must = poor.next_want(1, 17, false);
+  s.asks = seq_ledger::most_asks;
+  const want must = poor.next_want(1, 17, s);
   CHECK(must.count == 13);
   CHECK(must.urgent);
+}
+
+TEST_CASE("who has stalled at a small loan asks the next peer before it stalls") {
+  seq_ledger l(planned(4, 0, small(12, 100)));
+  CHECK(l.try_take(1, 1) == 1);
+  CHECK(l.early_want(1, 1) == 0);
+  l.note_stall(1, 12);
+  CHECK(l.try_take(2, 4) == 4);
+  CHECK(l.early_want(2, 4) == stream_credits_of(4));
+  CHECK(l.try_take(3, 4) == 4);
+  CHECK(l.early_want(3, 4) == 0);  // it has asked once; if that was wrong it does not go on
+  l.note_stall(3, 12);
+  CHECK(l.early_want(2, 4) == 0);  // one is in flight
+  CHECK(l.on_grant(2, 60, false) == status::ok);
+  CHECK(l.early_want(2, 4) == 0);  // it holds a stream's credits
+  CHECK(l.early_want(3, 4) == stream_credits_of(4));
 }
 
 TEST_CASE("what is owed goes back at a quarter of the loan, or at 64") {

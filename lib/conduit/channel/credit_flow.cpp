@@ -114,16 +114,23 @@ void credit_flow::loans_come_back(std::uint32_t r) noexcept {
 
 // Called when a request to p waits for credits: tells the ledger, and asks p for as many as the
 // ledger names (claim 8).
-void credit_flow::stall(peer& p, std::uint32_t cost, bool first) noexcept {
-  if (first) {
+void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s) noexcept {
+  if (!std::exchange(s.noted, true)) {
     p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t missing =
         std::min<std::uint32_t>(p.home->ledger->note_stall(p.rank, cost), 7);
     p.credits.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
-  if (const credit::want w = p.home->ledger->next_want(p.rank, cost, first); w.count != 0)
+  if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
                 w.urgent);
+}
+
+// Called when credits were taken for a message to p: asks for more if the ledger expects that they
+// will soon be short. The caller is inside no end.
+void credit_flow::ask_early(peer& p, std::uint32_t cost) noexcept {
+  if (const std::uint32_t n = p.home->ledger->early_want(p.rank, cost); n != 0) [[unlikely]]
+    send_system(p, wire::system_op::want, n, p.home->ledger->take_epoch_mark(p.rank), false);
 }
 
 // Called when the client will soon have `wanted` credits in flight to p: asks for what p lacks,

@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "credit/credit.hpp"
 #include "lib/base/hand_over.hpp"
 #include "lib/conduit/message/outgoing.hpp"
 #include "penstock/penstock.hpp"
@@ -21,7 +22,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 /// even number of words.
 struct handed_message {
   handed_message* next = nullptr;
-  bool stalled = false;  ///< the ledger knows that it waits for credits
+  credit::stall stalled;
   outgoing m;
   std::uint32_t args[max_args];
 };
@@ -45,7 +46,7 @@ class handed_over {
     // relaxed: it is a bound, and a hint to slow_progress(); H1 carries the message
     if (bytes <= most_bytes && count.fetch_add(1, std::memory_order_relaxed) < most) {
       if (void* const at = ::operator new(sizeof(handed_message) + bytes, std::nothrow)) {
-        auto* const h = new (at) handed_message{.m = m, .args = {}};
+        auto* const h = new (at) handed_message{.stalled = {}, .m = m, .args = {}};
         if (m.nargs != 0) std::memcpy(h->args, m.args, m.nargs * sizeof(std::uint32_t));
         h->m.args = h->args;
         h->m.written = nullptr;

@@ -104,8 +104,11 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   }
   p.request_out.leave(tag);
   wake(p);
-  if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
-    c_.share_core(credit::lease_messages);
+  if (leases && s == status::ok) {
+    c_.ask_early(p, cost);
+    if (c_.spins_before_yield_ == 1) [[unlikely]]
+      c_.share_core(credit::lease_messages);
+  }
   return s;
 }
 

@@ -282,8 +282,11 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   p.request_out.leave(tag);
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (s == status::no_chunk) take_chunks_back(*p.home);
-  if (c_.spins_before_yield_ == 1 && leases && s == status::ok) [[unlikely]]
-    c_.share_core(credit::lease_messages);
+  if (leases && s == status::ok) {
+    c_.ask_early(p, cost);
+    if (c_.spins_before_yield_ == 1) [[unlikely]]
+      c_.share_core(credit::lease_messages);
+  }
   if (s == status::ok && held.chunk != queues::no_chunk) {
     // The chunk belongs to the request now, and comes back with the answer.
     m.written->chunk = queues::no_chunk;
