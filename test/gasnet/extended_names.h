@@ -1,6 +1,6 @@
 /* Put and get in every form and size, handles and implicit synchronization, access regions, values
- * in registers, memset; then more operations in flight than 16 bits can count. To this node and the
- * next. */
+ * in registers, memset; then as many operations in flight as 16 bits can count. To this node and
+ * the next. */
 #include <string.h>
 
 #include "job.h"
@@ -209,14 +209,13 @@ static void at_the_ends(gasnet_node_t node, char* place) {
   CHECK(memcmp(five, back, 5) == 0);
 }
 
-/* 65535 at once, explicit and implicit. */
-static void many(gasnet_node_t node, char* place) {
-  enum { count = 65535 };
-  gasnet_handle_t* h = (gasnet_handle_t*)malloc(count * sizeof *h);
-  uint64_t* got = (uint64_t*)calloc(count, sizeof *got);
+/* Many at once, explicit and implicit. */
+static void many(gasnet_node_t node, char* place, int count) {
+  gasnet_handle_t* h = (gasnet_handle_t*)malloc((size_t)count * sizeof *h);
+  uint64_t* got = (uint64_t*)calloc((size_t)count, sizeof *got);
   int i, wrong = 0;
   for (i = 0; i < count; ++i) h[i] = gasnet_put_nb_val(node, place + 8 * i, (unsigned)i, 8);
-  gasnet_wait_syncnb_all(h, count);
+  gasnet_wait_syncnb_all(h, (size_t)count);
   for (i = 0; i < count; ++i) gasnet_get_nbi(&got[i], node, place + 8 * i, 8);
   gasnet_wait_syncnbi_all();
   for (i = 0; i < count; ++i) wrong += got[i] != (uint64_t)i;
@@ -228,8 +227,11 @@ static void many(gasnet_node_t node, char* place) {
 int main(int argc, char** argv) {
   gasnet_handlerentry_t table[] = {AREA_HANDLER};
   gasnet_node_t targets[2];
-  int t;
+  int t,
+      at_once; /* 65535, or as many as the first argument says, on a device where each takes long */
   MUST(gasnet_init(&argc, &argv));
+  at_once = argc > 1 ? atoi(argv[1]) : 65535;
+  CHECK(at_once > 0 && at_once <= 65535);
   MUST(gasnet_attach(table, 1, area_bytes, 0));
   share_areas();
   targets[0] = gasnet_mynode();
@@ -240,7 +242,7 @@ int main(int argc, char** argv) {
     implicit(targets[t], area[targets[t]]);
     values(targets[t], area[targets[t]]);
     at_the_ends(targets[t], area[targets[t]]);
-    many(targets[t], area[targets[t]]);
+    many(targets[t], area[targets[t]], at_once);
     meet();
   }
   /* what a put wrote is in the neighbour's memory for its own loads */
