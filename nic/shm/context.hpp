@@ -12,6 +12,7 @@
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/faults.hpp"
 #include "nic/shm/lock.hpp"
+#include "nic/shm/patience.hpp"
 #include "nic/shm/personality.hpp"
 #include "nic/shm/pusher.hpp"
 #include "nic/shm/region.hpp"
@@ -56,9 +57,11 @@ struct context {
   /// memory is in such a place already; that of other programs is wherever malloc put it. Fixed
   /// before the first MR.
   bool moves_memory = false;
-  std::uint64_t datagram_patience_ns =
-      100'000'000;          ///< how long a send to a full socket is retried
-  spin_lock datagram_lock;  ///< held by the thread that reads the socket
+  /// How long a send to a full socket is retried after the socket has last taken a datagram of this
+  /// context.
+  std::uint64_t datagram_patience_ns = 100'000'000;
+  send_times datagram_sent;  ///< while sends wait
+  spin_lock datagram_lock;   ///< held by the thread that reads the socket
   // Under datagram_lock: the QPs whose datagrams wait for receives.
   std::vector<queue_pair*> arrivals;
   std::atomic<std::uint32_t> waiting_datagrams{0};  ///< how many; written under datagram_lock

@@ -96,7 +96,8 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   std::byte* to = d.body;
   for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
     std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
-  const socket_name at = name_of(whose_qp(w.datagram_to, w.datagram_qpn), "-ud");
+  const nonce to_context = whose_qp(w.datagram_to, w.datagram_qpn);
+  const socket_name at = name_of(to_context, "-ud");
   const iovec part{&d, sizeof d.head + w.bytes};
   int e;
   int tries = 0;
@@ -107,13 +108,17 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
       ::sched_yield();
       continue;
     }
-    // The receiver's socket is full. The datagram waits a while before it is dropped, so that a
-    // burst at start-up loses none.
-    const std::uint64_t now = now_ns();
-    if (w.deadline == 0) w.deadline = now + qp.owner->datagram_patience_ns;
+    // The receiver's socket is full. The datagram waits, and is dropped when the socket has taken
+    // none for a while. Many queue pairs compete for its few places, so one of them may wait for
+    // long although the receiver goes on.
+    const std::uint64_t patience = qp.owner->datagram_patience_ns, now = now_ns();
+    if (w.deadline == 0) w.deadline = now + patience;
+    if (now >= w.deadline) w.deadline = qp.owner->datagram_sent.last(to_context) + patience;
     if (now < w.deadline) return outcome::wait;
     break;
   }
+  if (e == 0 && qp.owner->unfinished.load(std::memory_order_relaxed) != 0)
+    qp.owner->datagram_sent.note(to_context, now_ns());
   return outcome::done;
 }
 

@@ -4,11 +4,17 @@
 // receiver goes on posting, and for a bounded time after the last receive that it posted. When that
 // time is over, the message is lost, and so is each later one, at once, until the receiver
 // posts again. Nobody waits for a receiver that has never posted.
+//
+// A datagram waits at its sender, too, while the receiver's socket is full; the times at which
+// other datagrams went there tell that the receiver goes on.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 
 #include "lib/base/clock.hpp"
+#include "nic/shm/layout.hpp"
 
 namespace penstock::nic::shm {
 
@@ -34,6 +40,26 @@ class receive_patience {
   std::uint64_t seen_ = 0;         ///< what `posted` was when until_ns_ was set
   std::uint64_t until_ns_ = 0;     ///< when the patience ends
   std::uint64_t given_up_at_ = 0;  ///< what `posted` was when the patience had ended
+};
+
+/// When a datagram was last sent to each receiver. Receivers may share a place, which makes a
+/// sender more patient with them. Any thread.
+class send_times {
+ public:
+  void note(const nonce& to, std::uint64_t now) noexcept {
+    place(to).store(now, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t last(const nonce& to) noexcept {
+    return place(to).load(std::memory_order_relaxed);
+  }
+
+ private:
+  /// A receiver's name is a random number.
+  std::atomic<std::uint64_t>& place(const nonce& to) noexcept {
+    return times_[to.low % times_.size()];
+  }
+
+  std::array<std::atomic<std::uint64_t>, 64> times_{};
 };
 
 }  // namespace penstock::nic::shm

@@ -1,7 +1,10 @@
 // UC and UD with a receiver that is slow to post receives, or that does not. The messages wait as
 // on a lossless network, for a bounded time after the receiver's last receive
 // (nic/shm/patience.hpp).
+#include <chrono>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "nic/shm/context.hpp"
 #include "nic/shm/counters.hpp"
@@ -283,4 +286,45 @@ TEST_CASE("more datagrams than may wait at the receiver wait at their sender") {
       },
       60));
   CHECK(e.lost() == 0);
+}
+
+TEST_CASE("a datagram waits while the receiver's full socket takes those of other queue pairs") {
+  constexpr std::uint64_t patience_ns = 1'000'000'000;
+  const pretending as("receive_wait_ms=60000", "");
+  exchange e(IBV_QPT_UD, false);
+  side &a = e.p.a, &b = e.p.b;
+  std::uint64_t sent = 0, done = 0, got = 0;
+  const auto fill = [&] {
+    if (sent - done < 8) e.send(sent++);
+    ibv_wc wc;
+    done += static_cast<std::uint64_t>(ibv_poll_cq(a.send_cq, 1, &wc));
+  };
+  const auto take_one = [&] {
+    ibv_wc wc;
+    if (ibv_poll_cq(b.recv_cq, 1, &wc) == 0) return false;
+    ++got;
+    e.receive(0);
+    return true;
+  };
+  e.receive(0);
+  REQUIRE(wait_for([&] { return fill(), done > 1000; }, 60));
+  for (int i = 0; i < 5000; ++i) fill();
+  // The socket is full. Each receive makes one place, for which all of these compete.
+  penstock::nic::shm::of(a.context).datagram_patience_ns = patience_ns;
+  std::vector<ibv_qp*> others(30);
+  for (ibv_qp*& qp : others) {
+    qp = a.new_qp();
+    REQUIRE(a.to_init(qp) == 0);
+    REQUIRE(a.to_rtr(qp, b.gid, b.qp->qp_num) == 0);
+    REQUIRE(a.to_rts(qp) == 0);
+    std::swap(a.qp, qp);
+    e.send(sent++);
+    std::swap(a.qp, qp);
+  }
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    REQUIRE(wait_for(take_one));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * patience_ns / others.size()));
+  }
+  CHECK(wait_for([&] { return take_one(), got == sent; }));
+  for (ibv_qp* qp : others) CHECK(a.v.destroy_qp(qp) == 0);
 }
