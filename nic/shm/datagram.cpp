@@ -37,7 +37,13 @@ bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
   const hold poll(of(qp.recv_cq).poll);
   assembly& m = qp.message;
   if (qp.shared_receives != nullptr) {
-    if (!take(*qp.shared_receives, m.work, m.list)) return false;
+    // The receives that RC and UC senders have claimed are theirs.
+    srq_entry& shown = *qp.shared_receives->shown;
+    if (!try_claim(shown)) return false;
+    if (!take(*qp.shared_receives, m.work, m.list)) {
+      shown.available.fetch_add(1, std::memory_order_release);
+      return false;
+    }
   } else {
     const hold guard(qp.receives.lock);
     if (!qp.receives.take(m.work, m.list)) return false;

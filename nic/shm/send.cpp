@@ -117,22 +117,16 @@ bool claim(queue_pair& qp, bool waiting) noexcept {
     ++l.claimed;
     return true;
   }
-  std::int64_t n = l.srq->available.load(std::memory_order_relaxed);
-  if (n <= 0) return false;
+  if (l.srq->available.load(std::memory_order_relaxed) <= 0) return false;
   // The count is published before the claim. If we die in between, the owner returns one claim too
   // many, and a message may wait in its ring for a receive. In the other order a receive would be
   // lost for ever.
   qp.shown->claims.store(++l.srq_claims, std::memory_order_relaxed);
   light_fence();  // F2: a peer that goes away (F1) counts this claim, or we see that it has gone
-  if (l.remote->life.load(std::memory_order_relaxed) != l.ready) n = 0;
-  while (n > 0) {
-    // S2 claim  acquire available  <- S1
-    if (l.srq->available.compare_exchange_weak(n, n - 1, std::memory_order_acquire,
-                                               std::memory_order_relaxed)) {
-      l.floor = l.srq->floor.load(std::memory_order_relaxed);
-      l.claimed_at = qp.tx.pushed();
-      return true;
-    }
+  if (l.remote->life.load(std::memory_order_relaxed) == l.ready && try_claim(*l.srq)) {
+    l.floor = l.srq->floor.load(std::memory_order_relaxed);
+    l.claimed_at = qp.tx.pushed();
+    return true;
   }
   qp.shown->claims.store(--l.srq_claims, std::memory_order_relaxed);
   return false;

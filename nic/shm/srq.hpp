@@ -33,8 +33,19 @@ inline shared_receive_queue& of(ibv_srq* s) noexcept {
   return *static_cast<shared_receive_queue*>(s);
 }
 
-/// Takes the oldest receive; raises the limit event when fewer than the limit are left. False when
-/// there is none.
+/// Claims a receive that nobody has claimed. False when there is none.
+inline bool try_claim(srq_entry& e) noexcept {
+  std::int64_t n = e.available.load(std::memory_order_relaxed);
+  while (n > 0)
+    // S2 claim  acquire available  <- S1
+    if (e.available.compare_exchange_weak(n, n - 1, std::memory_order_acquire,
+                                          std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+/// Takes the oldest receive, for which a claim has been made; raises the limit event when fewer
+/// than the limit are left. False when there is none.
 bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept;
 
 int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);

@@ -468,3 +468,74 @@ TEST_CASE("many threads post to one queue pair and poll one completion queue, an
     return sent.load() == threads * each;
   }));
 }
+
+namespace {
+
+/// A connected pair whose second side has shared receives, and a UD queue pair at each side; those
+/// of the second share the receives.
+struct two_kinds {
+  two_kinds() : p({}, {.srq_wr = 16}), from(add(p.a)), to(add(p.b)) {
+    ibv_ah_attr attr = rig::side::path(p.b.gid);
+    path = p.a.v.create_ah(p.a.pd, &attr);
+    REQUIRE(path != nullptr);
+  }
+  two_kinds(const two_kinds&) = delete;
+  two_kinds& operator=(const two_kinds&) = delete;
+  ~two_kinds() {
+    CHECK(p.a.v.destroy_ah(path) == 0);
+    CHECK(p.a.v.destroy_qp(from) == 0);
+    CHECK(p.b.v.destroy_qp(to) == 0);
+  }
+
+  static ibv_qp* add(rig::side& s) {
+    s.o.type = IBV_QPT_UD;
+    ibv_qp* qp = s.new_qp();
+    REQUIRE(s.to_init(qp) == 0);
+    REQUIRE(s.to_rtr(qp, {}, 0) == 0);
+    REQUIRE(s.to_rts(qp) == 0);
+    return qp;
+  }
+  void send_datagram() {
+    std::swap(p.a.qp, from);
+    REQUIRE(p.a.post(1, IBV_WR_SEND, 0, 8, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+      wr.wr.ud = {path, to->qp_num, 0x1234};
+    }) == 0);
+    std::swap(p.a.qp, from);
+    CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  }
+  std::uint32_t received_by() const {
+    const ibv_wc wc = p.b.received();
+    return wc.status == IBV_WC_SUCCESS ? wc.qp_num : 0;
+  }
+
+  pair p;
+  ibv_qp *from, *to;
+  ibv_ah* path = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a send finds no receive where a datagram has taken the shared one") {
+  two_kinds t;
+  REQUIRE(t.p.b.receive(1, 0, 64) == 0);
+  t.send_datagram();
+  CHECK(t.received_by() == t.to->qp_num);
+  REQUIRE(t.p.a.send(2, 0, 8) == 0);
+  CHECK(rig::wait_for([&] { return shm::rnr_received(t.p.a.context) > 0; }));
+  CHECK(rig::side::empty(t.p.a.send_cq));
+  REQUIRE(t.p.b.receive(2, 0, 64) == 0);
+  CHECK(t.p.a.sent().wr_id == 2);
+  CHECK(t.received_by() == t.p.b.qp->qp_num);
+}
+
+TEST_CASE("a datagram does not take a shared receive that a send has claimed") {
+  two_kinds t;
+  REQUIRE(t.p.b.receive(1, 0, 64) == 0);
+  REQUIRE(t.p.a.send(2, 0, 8) == 0);
+  CHECK(t.p.a.sent().wr_id == 2);
+  t.send_datagram();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it has arrived
+  CHECK(t.received_by() == t.p.b.qp->qp_num);
+  REQUIRE(t.p.b.receive(2, 0, 64) == 0);
+  CHECK(t.received_by() == t.to->qp_num);
+}
