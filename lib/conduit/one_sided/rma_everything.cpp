@@ -64,7 +64,7 @@ result<void> everywhere::open(firehose::pool& pool, const firehose::remote_setti
   if (cq_ == nullptr)
     return failure{"ibv_create_cq of remote firehoses on " + engine_.device_.name, errno,
                    "raise ulimit -l"};
-  lines_ = std::make_unique<line[]>(engine_.size_);
+  lines_ = zero_array<line>(engine_.size_);
   remote_ = std::make_unique<firehose::remote_firehoses>(*this, pool, s);
   return {};
 }
@@ -178,13 +178,14 @@ void everywhere::handle(peer& p, const frame& f) noexcept {
 // Sends frames that only return receives, to peers to which N/2 or more are owed.
 void everywhere::return_owed() noexcept {
   owing_.store(false, std::memory_order_relaxed);
-  for (std::uint32_t r = 0; r < engine_.size_; ++r) {
-    line& l = lines_[r];
+  for (peer& p : engine_.all_begun()) {
+    if (p.home->index != 0) continue;
+    line& l = lines_[p.rank];
     if (l.owed.load(std::memory_order_relaxed) < most_ / 2) continue;
     frame f;
     f.returned = l.owed.exchange(0, std::memory_order_relaxed);
     if (f.returned == 0) continue;
-    if (push(engine_.peers_[r], f) != status::ok) {
+    if (push(p, f) != status::ok) {
       l.owed.fetch_add(f.returned, std::memory_order_relaxed);
       owing_.store(true, std::memory_order_relaxed);
     }

@@ -21,6 +21,7 @@
 #include <memory>
 #include <span>
 
+#include "lib/base/zero_pages.hpp"
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -75,7 +76,7 @@ class everywhere {
   engine& engine_;
   ibv_cq* cq_ = nullptr;
   std::uint32_t receives_ = 0, most_ = 0;  // R and N
-  std::unique_ptr<line[]> lines_;          // by rank
+  zero_array<line> lines_;  // by rank; memory for the peers whose queue pairs are made
   std::unique_ptr<firehose::remote_firehoses> remote_;
   op_counter in_flight_{0};
   std::atomic<bool> owing_{false};  // a line owes N/2 or more
