@@ -38,6 +38,7 @@ struct calls {
   ibv_comp_channel* (*create_comp_channel)(ibv_context*);
   int (*destroy_comp_channel)(ibv_comp_channel*);
   ibv_cq* (*create_cq)(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, int vector);
+  int (*resize_cq)(ibv_cq*, int cqe);
   int (*destroy_cq)(ibv_cq*);
   int (*get_cq_event)(ibv_comp_channel*, ibv_cq**, void** cq_context);
   void (*ack_cq_events)(ibv_cq*, unsigned n);

@@ -13,6 +13,9 @@
 // holds is published by its completion (in_order.hpp). A refusal may come from another taker's
 // refusal at the same moment; both are asked again. Cost: one RMW for a take in PAR, one for each
 // batch that is given back, none in SEQ.
+//
+// The queue may have been made longer by a thread that takes no tickets (grow). The new tickets lie
+// in fresh_ until a taker is refused, who adds them.
 #pragma once
 
 #include <atomic>
@@ -35,15 +38,15 @@ class completion_room {
   /// To be called before any thread takes a ticket. tickets: the entries of the completion queue,
   /// at least `least`.
   void open(std::uint32_t tickets) noexcept {
-    tickets_ = tickets;
     // relaxed: set up before the threads that take
+    tickets_.store(tickets, std::memory_order_relaxed);
     free_.store(static_cast<std::int32_t>(tickets), std::memory_order_relaxed);
-    kept_ = static_cast<std::int32_t>(tickets / 4);
+    kept_.store(static_cast<std::int32_t>(tickets / 4), std::memory_order_relaxed);
     lowest_.store(static_cast<std::int32_t>(tickets), std::memory_order_relaxed);
   }
 
   [[nodiscard]] bool try_take(room_share s) noexcept {
-    const std::int32_t kept = s == room_share::requests ? kept_ : 0;
+    const std::int32_t kept = s == room_share::requests ? kept_.load(std::memory_order_relaxed) : 0;
     // relaxed, here and in give: the count carries nothing (see the head)
     const std::int32_t before = free_.fetch_sub(1, std::memory_order_relaxed);
     if (before <= lowest_.load(std::memory_order_relaxed))
@@ -51,26 +54,52 @@ class completion_room {
     if (before > kept) [[likely]]
       return true;
     free_.fetch_add(1, std::memory_order_relaxed);
-    return false;
+    // relaxed: a taker that misses new tickets now is asked again
+    if (fresh_.load(std::memory_order_relaxed) == 0) [[likely]]
+      return false;
+    return add_fresh() && try_take(s);
+  }
+  /// The completion queue has that many entries more. Any one thread; it need take no tickets.
+  void grow(std::uint32_t more) noexcept {
+    // R1 grown  release fresh_  -> A1: the queue has been made longer
+    fresh_.fetch_add(more, std::memory_order_release);
   }
   /// n completions were taken out of the queue, or a ticket was not used.
   void give(std::uint32_t n) noexcept {
     if (n != 0) free_.fetch_add(static_cast<std::int32_t>(n), std::memory_order_relaxed);
   }
 
-  [[nodiscard]] std::uint32_t tickets() const noexcept { return tickets_; }
+  [[nodiscard]] std::uint32_t tickets() const noexcept {
+    return tickets_.load(std::memory_order_relaxed) + fresh_.load(std::memory_order_relaxed);
+  }
   /// Most tickets that were taken at a time; when threads take at the same moment, one may be
   /// missed.
   [[nodiscard]] std::uint32_t most() const noexcept {
     const std::int32_t low = lowest_.load(std::memory_order_relaxed);
-    return low < 0 ? tickets_ : tickets_ - static_cast<std::uint32_t>(low);
+    const std::uint32_t all = tickets_.load(std::memory_order_relaxed);
+    return low < 0 ? all : all - static_cast<std::uint32_t>(low);
   }
   /// Tickets that are free at this moment.
   [[nodiscard]] std::int32_t free() const noexcept { return free_.load(std::memory_order_relaxed); }
 
  private:
-  std::uint32_t tickets_ = 0;
-  std::int32_t kept_ = 0;
+  // Adds the new tickets; false: another thread has them.
+  [[gnu::cold, gnu::noinline]] bool add_fresh() noexcept {
+    // A1 grown  acquire fresh_  <- R1
+    const std::uint32_t more = fresh_.exchange(0, std::memory_order_acquire);
+    if (more == 0) return false;
+    const auto signed_more = static_cast<std::int32_t>(more);
+    // relaxed: figures, which a taker may see a moment later
+    const std::uint32_t all = tickets_.fetch_add(more, std::memory_order_relaxed) + more;
+    kept_.store(static_cast<std::int32_t>(all / 4), std::memory_order_relaxed);
+    lowest_.fetch_add(signed_more, std::memory_order_relaxed);
+    free_.fetch_add(signed_more, std::memory_order_relaxed);
+    return true;
+  }
+
+  std::atomic<std::uint32_t> tickets_{0};  // without those in fresh_
+  std::atomic<std::int32_t> kept_{0};
+  std::atomic<std::uint32_t> fresh_{0};
   alignas(cache_line) word<M, std::int32_t, Atomic> free_{0};
   std::atomic<std::int32_t> lowest_{0};  // of free_; only shown to the user
 };

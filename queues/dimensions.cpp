@@ -45,4 +45,13 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
   return {};
 }
 
+std::uint32_t dimensions::most_peers(const ibv_device_attr& device) const {
+  std::uint32_t fits = near, over = peers + 1;
+  while (over - fits > 1) {
+    const std::uint32_t middle = fits + (over - fits) / 2;
+    (for_peers(middle).fit(device, "").has_value() ? fits : over) = middle;
+  }
+  return fits;
+}
+
 }  // namespace penstock::queues

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,7 +18,9 @@ namespace penstock::queues {
 /// All the sizes; bytes and counts follow from settings and credits.
 struct dimensions {
   std::uint32_t peers = 0;    ///< other processes
+  std::uint32_t near = 0;     ///< those of them that are reached without queue pairs
   std::uint32_t credits = 0;  ///< total lent and banked
+  std::uint32_t loan = 0;     ///< credits lent to each peer at start; part of `credits`
   std::uint32_t spares = 4;   ///< threads that can handle requests at a time
   std::uint32_t small_bytes = limits::credit_bytes;
   std::uint32_t full_bytes = limits::longest_message;  ///< of a bulk buffer
@@ -25,6 +28,21 @@ struct dimensions {
   std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = limits::longest_message;
   std::uint32_t depth = 64;      ///< of each send queue
   std::uint32_t max_inline = 0;  ///< asked for each queue pair
+
+  /// Peers by queue pairs for which there is room from the start. For each further one, room is
+  /// made when it is connected (message_queues::admit_peer).
+  static constexpr std::uint32_t first_peers = 64;
+  [[nodiscard]] std::uint32_t peers_at_start() const noexcept {
+    return std::min(peers, near + first_peers);
+  }
+  /// The sizes for n of the peers, when the others have sent nothing and can send nothing: their
+  /// loans need no buffers.
+  [[nodiscard]] dimensions for_peers(std::uint32_t n) const noexcept {
+    dimensions d = *this;
+    d.peers = n;
+    d.credits = credits - loan * (peers - n);
+    return d;
+  }
 
   [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
     return (credits + full_cost - 1) / full_cost;
@@ -63,6 +81,8 @@ struct dimensions {
   /// Fails, naming the queue and the setting to lower, if a queue that cannot be shorter exceeds
   /// the device's limit.
   [[nodiscard]] result<void> fit(const ibv_device_attr& device, const std::string& name) const;
+  /// The largest number of peers whose queues the device allows; at least `near`.
+  [[nodiscard]] std::uint32_t most_peers(const ibv_device_attr& device) const;
 };
 
 }  // namespace penstock::queues

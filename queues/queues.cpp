@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace penstock::queues::PENSTOCK_ABI {
 namespace {
@@ -10,15 +12,28 @@ namespace {
 memreg::arena_options arena_for(const dimensions& d) {
   memreg::arena_options o;
   o.name = "penstock-queues";
-  o.block_bytes =
-      d.receive_bytes() + std::size_t{d.request_chunks + d.reply_chunks} * d.chunk_bytes + 4096;
+  o.block_bytes = d.for_peers(d.peers_at_start()).receive_bytes() +
+                  std::size_t{d.request_chunks + d.reply_chunks} * d.chunk_bytes + 4096;
+  return o;
+}
+
+memreg::arena_options arena_for_growth() {
+  memreg::arena_options o;
+  o.name = "penstock-more";
+  o.block_bytes = 4096;  // a block is what is asked for
   return o;
 }
 
 }  // namespace
 
 message_queues::message_queues(nic::device& dev, memreg::registrar& r, const dimensions& d)
-    : size(d), dev_(dev), memory_(&r, arena_for(d)), table_(d.peers * 3 + 3) {}
+    : size(d),
+      dev_(dev),
+      memory_(&r, arena_for(d)),
+      more_(&r, arena_for_growth()),
+      table_(d.peers * 3 + 3),
+      admitted_(d.near),
+      room_(d.peers_at_start()) {}
 
 result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, ibv_pd* pd,
                                                              memreg::registrar& registrar,
@@ -30,9 +45,8 @@ result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, i
 }
 
 result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
-  if (auto r = size.fit(dev_.limits, dev_.name); !r) return r;
-  const std::uint32_t sends = size.send_completions(dev_.limits);
-  send_room.open(sends);
+  const dimensions now = size.for_peers(room_);
+  if (auto r = now.fit(dev_.limits, dev_.name); !r) return r;
   const auto cq = [this](std::uint32_t n, ibv_cq*& out, ibv_comp_channel* tells) -> result<void> {
     out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, tells, 0);
     if (out == nullptr)
@@ -40,16 +54,30 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
                      "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
     return {};
   };
-  if (auto r = cq(sends, send_cq, nullptr); !r) return r;
-  if (auto r = cq(size.reply_receives(), reply_cq, channel); !r) return r;
-  if (auto r = cq(size.request_receives(), am_cq, channel); !r) return r;
+  if (room_ < size.peers) {
+    // Whether a device can make a queue longer is known only once it has done so.
+    if (auto r = cq(completion_room<build_mode>::least, send_cq, nullptr); !r) return r;
+    longer_cqs_ = lengthen(send_cq, now.send_completions(dev_.limits)).has_value();
+    longer_srqs_ = (dev_.limits.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0;
+    if (!longer_cqs_) dev_.verbs->destroy_cq(std::exchange(send_cq, nullptr));
+  }
+  if (!longer_cqs_ || !longer_srqs_)
+    if (auto r = size.fit(dev_.limits, dev_.name); !r) return r;
+  const dimensions& cqs = longer_cqs_ ? now : size;
+  const dimensions& srqs = longer_srqs_ ? now : size;
+  if (send_cq == nullptr)
+    if (auto r = cq(cqs.send_completions(dev_.limits), send_cq, nullptr); !r) return r;
+  sends_ = cqs.send_completions(dev_.limits);
+  send_room.open(sends_);
+  if (auto r = cq(cqs.reply_receives(), reply_cq, channel); !r) return r;
+  if (auto r = cq(cqs.request_receives(), am_cq, channel); !r) return r;
 
-  auto s = receive_pool::open(dev_, pd, memory_, size.small_receives(), size.spares,
-                              size.small_held, size.small_bytes);
+  auto s = receive_pool::open(dev_, pd, memory_, srqs.small_receives(), now.small_receives(),
+                              size.spares, size.small_held, size.small_bytes);
   if (!s) return s.error();
   small = std::move(*s);
-  auto b =
-      receive_pool::open(dev_, pd, memory_, size.bulk_receives(), size.spares, 1, size.full_bytes);
+  auto b = receive_pool::open(dev_, pd, memory_, srqs.bulk_receives(), now.bulk_receives(),
+                              size.spares, 1, size.full_bytes);
   if (!b) return b.error();
   bulk = std::move(*b);
   auto rq = chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes);
@@ -60,16 +88,71 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   reply_chunks = std::move(*rp);
 
   ibv_srq_init_attr init{};
-  init.attr.max_wr = size.reply_receives();
+  init.attr.max_wr = srqs.reply_receives();
   init.attr.max_sge = 1;
   reply_srq = dev_.verbs->create_srq(pd, &init);
   if (reply_srq == nullptr) return failure{"ibv_create_srq for replies on " + dev_.name, errno, ""};
-  for (std::uint32_t left = size.reply_receives(); left != 0;) {
-    const std::uint32_t n = std::min(left, dimensions::receives_a_post);
-    if (const int e = post_reply_receives(n); e != 0)
-      return failure{"ibv_post_srq_recv for replies on " + dev_.name, e, ""};
-    left -= n;
+  return post_replies_up_to(now.reply_receives());
+}
+
+result<void> message_queues::admit_peer() {
+  const std::lock_guard alone(growing_);
+  const std::uint32_t wanted = std::min(admitted_ + 1, size.peers);
+  // Twice the room each time, so that the queues are seldom made longer.
+  if (wanted > room_) {
+    if (auto r = size.for_peers(wanted).fit(dev_.limits, dev_.name); !r) return r;
+    const std::uint32_t twice = std::min(room_ * 2, size.peers);
+    if (auto r = make_room_for(std::min(twice, size.most_peers(dev_.limits))); !r) return r;
   }
+  admitted_ = wanted;
+  return {};
+}
+
+result<void> message_queues::make_room_for(std::uint32_t peers) {
+  const dimensions then = size.for_peers(peers);
+  if (longer_cqs_) {
+    const std::uint32_t sends = then.send_completions(dev_.limits);
+    if (auto r = lengthen(send_cq, sends); !r) return r;
+    send_room.grow(sends - std::exchange(sends_, sends));
+    if (auto r = lengthen(reply_cq, then.reply_receives()); !r) return r;
+    if (auto r = lengthen(am_cq, then.request_receives()); !r) return r;
+  }
+  if (longer_srqs_) {
+    if (auto r = lengthen(reply_srq, then.reply_receives()); !r) return r;
+    if (auto r = lengthen(small->srq(), then.small_receives()); !r) return r;
+    if (auto r = lengthen(bulk->srq(), then.bulk_receives()); !r) return r;
+  }
+  if (auto r = post_replies_up_to(then.reply_receives()); !r) return r;
+  if (auto r = small->grow_to(then.small_receives(), more_); !r) return r;
+  if (auto r = bulk->grow_to(then.bulk_receives(), more_); !r) return r;
+  room_ = peers;
+  return {};
+}
+
+result<void> message_queues::lengthen(ibv_cq* cq, std::uint32_t entries) {
+  if (const int e = dev_.verbs->resize_cq(cq, static_cast<int>(entries)); e != 0)
+    return failure{"ibv_resize_cq to " + std::to_string(entries) + " entries on " + dev_.name, e,
+                   "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
+  return {};
+}
+
+result<void> message_queues::lengthen(ibv_srq* srq, std::uint32_t entries) {
+  ibv_srq_attr a{};
+  a.max_wr = entries;
+  if (const int e = dev_.verbs->modify_srq(srq, &a, IBV_SRQ_MAX_WR); e != 0)
+    return failure{"ibv_modify_srq to " + std::to_string(entries) + " entries on " + dev_.name, e,
+                   "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
+  return {};
+}
+
+result<void> message_queues::post_replies_up_to(std::uint32_t n) {
+  std::vector<ibv_recv_wr> chain(n - std::min(n, replies_posted_));
+  if (chain.empty()) return {};
+  for (std::size_t i = 0; i + 1 < chain.size(); ++i) chain[i].next = &chain[i + 1];
+  ibv_recv_wr* bad = nullptr;
+  const int e = ibv_post_srq_recv(reply_srq, chain.data(), &bad);
+  replies_posted_ += static_cast<std::uint32_t>(e == 0 ? chain.size() : bad - chain.data());
+  if (e != 0) return failure{"ibv_post_srq_recv for replies on " + dev_.name, e, ""};
   return {};
 }
 

@@ -11,12 +11,18 @@
 //            pairs
 // Capacity (I6): am_cq holds a completion for every posted buffer, reply_cq
 // for every receive of the reply SRQ, send_cq one for each ticket of send_room.
+//
+// All of these have room for a few peers at start, and are made longer before a further one is
+// connected (admit_peer): first the completion queues, then the SRQs, and last the receives are
+// posted and the tickets given out. A device that cannot make SRQs longer gets them at full length,
+// and so it is with completion queues.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
@@ -42,6 +48,10 @@ class message_queues {
                                                       const dimensions& d,
                                                       ibv_comp_channel* channel = nullptr);
   ~message_queues();
+
+  /// Makes room for one peer more: to be called before a queue pair to it is made, and before its
+  /// loan is lent to others. Any thread; a failure leaves everything as it was, or somewhat longer.
+  result<void> admit_peer();
 
   /// Fills in the attributes of a queue pair of that side, except its context.
   void describe(side s, ibv_qp_init_attr& init) const noexcept;
@@ -86,11 +96,22 @@ class message_queues {
 
  private:
   int post_reply_receives(std::uint32_t n) noexcept;
+  result<void> make_room_for(std::uint32_t peers);
+  result<void> lengthen(ibv_cq* cq, std::uint32_t entries);
+  result<void> lengthen(ibv_srq* srq, std::uint32_t entries);
+  result<void> post_replies_up_to(std::uint32_t n);
   message_queues(nic::device& dev, memreg::registrar& r, const dimensions& d);
   result<void> set_up(ibv_pd* pd, ibv_comp_channel* channel);
   nic::device& dev_;
   memreg::arena memory_;
+  memreg::arena more_;  // for what is added after the start
   qp_table table_;
+  bool longer_cqs_ = false, longer_srqs_ = false;  // the device can make them longer
+
+  std::mutex growing_;                     // guards the rest
+  std::uint32_t admitted_ = 0, room_ = 0;  // peers
+  std::uint32_t sends_ = 0;                // entries of send_cq that have tickets
+  std::uint32_t replies_posted_ = 0;       // receives of the reply SRQ
 };
 
 }  // namespace penstock::queues::PENSTOCK_ABI

@@ -1,33 +1,57 @@
 #include "queues/receive_pool.hpp"
 
 #include <cerrno>
+#include <string>
+#include <vector>
+
+#include "lib/base/assert.hpp"
 
 namespace penstock::queues::PENSTOCK_ABI {
 
 result<std::unique_ptr<receive_pool>> receive_pool::open(nic::device& dev, ibv_pd* pd,
-                                                         memreg::arena& memory, std::uint32_t count,
-                                                         std::uint32_t spares,
+                                                         memreg::arena& memory, std::uint32_t room,
+                                                         std::uint32_t count, std::uint32_t spares,
                                                          std::uint32_t held_by_each,
                                                          std::uint32_t bytes) {
-  std::unique_ptr<receive_pool> p(new receive_pool(dev, count, spares, held_by_each, bytes));
-  auto piece = memory.take(std::size_t{p->count_} * bytes);
-  if (!piece) return piece.error();
-  p->memory_ = *piece;
+  std::unique_ptr<receive_pool> p(new receive_pool(dev, spares, held_by_each, bytes));
   ibv_srq_init_attr init{};
-  init.attr.max_wr = p->count_;
+  init.attr.max_wr = room;
   init.attr.max_sge = 1;
   p->srq_ = dev.verbs->create_srq(pd, &init);
   if (p->srq_ == nullptr)
     return failure{
-        "ibv_create_srq of " + std::to_string(p->count_) + " entries on " + dev.name, errno,
+        "ibv_create_srq of " + std::to_string(room) + " entries on " + dev.name, errno,
         "fewer credits (PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS); the device allows " +
             std::to_string(dev.limits.max_srq_wr)};
-  held_back h;
-  for (std::uint32_t i = 0; i < p->count_; ++i) {
-    h.buffer[h.count++] = i;
-    if (const int e = p->post(h); e != 0) return failure{"ibv_post_srq_recv on " + dev.name, e, ""};
-  }
+  if (auto r = p->grow_to(count, memory); !r) return r.error();
   return p;
+}
+
+result<void> receive_pool::grow_to(std::uint32_t count, memreg::arena& memory) {
+  if (count <= count_) return {};
+  PENSTOCK_ASSERT(used_, <, parts_.size());
+  const std::uint32_t n = count - count_;
+  auto piece = memory.take(std::size_t{n} * bytes_);
+  if (!piece) return piece.error();
+  part& p = parts_[used_];
+  p = {count_, count, *piece};
+  // In one call, since each takes the device's lock from the threads that poll.
+  std::vector<ibv_sge> sge(n);
+  std::vector<ibv_recv_wr> chain(n);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    sge[i] = {reinterpret_cast<std::uintptr_t>(at(count_ + i)), bytes_, p.memory.keys.lkey};
+    chain[i] = {.wr_id = count_ + i,
+                .next = i + 1 < n ? &chain[i + 1] : nullptr,
+                .sg_list = &sge[i],
+                .num_sge = 1};
+  }
+  ibv_recv_wr* bad = nullptr;
+  const int e = ibv_post_srq_recv(srq_, chain.data(), &bad);
+  const std::uint32_t posted = e == 0 ? n : static_cast<std::uint32_t>(bad - chain.data());
+  p.end = count_ += posted;
+  if (posted != 0) ++used_;
+  if (e != 0) return failure{"ibv_post_srq_recv on " + dev_.name, e, ""};
+  return {};
 }
 
 receive_pool::~receive_pool() {
@@ -39,7 +63,8 @@ int receive_pool::post(held_back& h) noexcept {
   ibv_sge sge[held_back::most];
   ibv_recv_wr chain[held_back::most];
   for (std::uint32_t i = 0; i < h.count; ++i) {
-    sge[i] = {reinterpret_cast<std::uintptr_t>(at(h.buffer[i])), bytes_, memory_.keys.lkey};
+    sge[i] = {reinterpret_cast<std::uintptr_t>(at(h.buffer[i])), bytes_,
+              part_of(h.buffer[i]).memory.keys.lkey};
     chain[i] = {.wr_id = h.buffer[i],
                 .next = i + 1 < h.count ? chain + i + 1 : nullptr,
                 .sg_list = sge + i,

@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,22 +31,25 @@ struct held_back {
 
 class receive_pool {
  public:
-  /// count buffers of `bytes` each, posted on a new SRQ; held_by_each of them (at most
-  /// held_back::most) belong to each of the spares. Memory comes from the arena.
+  /// count buffers of `bytes` each, posted on a new SRQ that has room for `room`; held_by_each of
+  /// them (at most held_back::most) belong to each of the spares. Memory comes from the arena.
   static result<std::unique_ptr<receive_pool>> open(nic::device& dev, ibv_pd* pd,
-                                                    memreg::arena& memory, std::uint32_t count,
-                                                    std::uint32_t spares,
+                                                    memreg::arena& memory, std::uint32_t room,
+                                                    std::uint32_t count, std::uint32_t spares,
                                                     std::uint32_t held_by_each,
                                                     std::uint32_t bytes);
   ~receive_pool();
 
   [[nodiscard]] ibv_srq* srq() const noexcept { return srq_; }
   [[nodiscard]] std::byte* at(std::uint32_t buffer) const noexcept {
-    return memory_.base + std::size_t{buffer} * bytes_;
+    const part& p = part_of(buffer);
+    return p.memory.base + std::size_t{buffer - p.first} * bytes_;
   }
   [[nodiscard]] std::uint32_t buffer_bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::uint32_t buffers() const noexcept { return count_; }
-  [[nodiscard]] std::size_t pinned() const noexcept { return std::size_t{count_} * bytes_; }
+
+  /// Posts so many more buffers that there are `count`; their memory comes from the arena, and the
+  /// SRQ has been made that long. One thread at a time. After a failure it may be called again.
+  result<void> grow_to(std::uint32_t count, memreg::arena& memory);
 
   [[nodiscard]] std::optional<std::uint32_t> take_spare() noexcept { return spares_.take(); }
   void give_spare(std::uint32_t spare) noexcept { spares_.give(spare); }
@@ -61,12 +65,25 @@ class receive_pool {
   int post(held_back& h) noexcept;
 
  private:
-  receive_pool(nic::device& dev, std::uint32_t count, std::uint32_t spares,
-               std::uint32_t held_by_each, std::uint32_t bytes)
-      : dev_(dev), count_(count), bytes_(bytes), held_by_each_(held_by_each), spares_(spares) {}
+  receive_pool(nic::device& dev, std::uint32_t spares, std::uint32_t held_by_each,
+               std::uint32_t bytes)
+      : dev_(dev), bytes_(bytes), held_by_each_(held_by_each), spares_(spares) {}
+  // Buffers lie in parts, one for each time that the pool has grown. A thread that has a buffer's
+  // completion sees its part: it was written before the buffer was posted.
+  struct part {
+    std::uint32_t first = 0, end = 0;  // buffers
+    memreg::piece memory;
+  };
+  [[nodiscard]] const part& part_of(std::uint32_t buffer) const noexcept {
+    const part* p = parts_.data();
+    while (buffer >= p->end) [[unlikely]]++ p;
+    return *p;
+  }
+
   nic::device& dev_;
-  std::uint32_t count_, bytes_, held_by_each_;
-  memreg::piece memory_;
+  std::uint32_t count_ = 0, bytes_, held_by_each_;
+  std::array<part, 32> parts_;  // the number of peers with room doubles from one to the next
+  std::uint32_t used_ = 0;
   ibv_srq* srq_ = nullptr;
   index_pool<build_mode> spares_;
 };

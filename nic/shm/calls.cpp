@@ -84,6 +84,7 @@ const calls& shm_calls() noexcept {
       .create_comp_channel = shm::create_comp_channel,
       .destroy_comp_channel = shm::destroy_comp_channel,
       .create_cq = shm::create_cq,
+      .resize_cq = shm::resize_cq,
       .destroy_cq = shm::destroy_cq,
       .get_cq_event = shm::get_cq_event,
       .ack_cq_events = shm::ack_cq_events,

@@ -227,6 +227,7 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
                         IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
                         IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  if (of(handle).plays.resizes) a->device_cap_flags |= IBV_DEVICE_SRQ_RESIZE;
   a->max_sge = a->max_sge_rd = a->max_srq_sge = static_cast<int>(most.sge);
   a->max_cq = static_cast<int>(most.cq);
   a->max_cqe = static_cast<int>(most.cqe);

@@ -128,6 +128,7 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
 
 int resize_cq(ibv_cq* handle, int cqe) {
   completion_queue& cq = of(handle);
+  if (!cq.owner->plays.resizes) return EOPNOTSUPP;
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > cq.owner->plays.limits.cqe) return EINVAL;
   std::vector<completion> room;
   try {

@@ -120,7 +120,8 @@ ibv_comp_channel* create_comp_channel(ibv_context*);
 int destroy_comp_channel(ibv_comp_channel*);
 ibv_cq* create_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, int vector);
 int destroy_cq(ibv_cq*);
-/// Gives the queue room for `cqe` completions, stored ones included. 0, EINVAL or ENOMEM.
+/// Gives the queue room for `cqe` completions, stored ones included. 0, EINVAL, ENOMEM, or
+/// EOPNOTSUPP by personality.
 int resize_cq(ibv_cq*, int cqe);
 /// create_cq() with the channel's events where the channel is libibverbs's.
 ibv_cq* make_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, channel_events* events,

@@ -67,6 +67,7 @@ constexpr preset presets[] = {
     {"no_inline", [](personality& p) { p.limits.inline_bytes = 0; }},
     {"one_sge", [](personality& p) { p.limits.sge = 1; }},
     {"no_srq", [](personality& p) { p.limits.srq = p.limits.srq_wr = 0; }},
+    {"no_resize", [](personality& p) { p.resizes = false; }},
     {"overrun", [](personality& p) { p.overruns = true; }},
 };
 

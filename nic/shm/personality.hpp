@@ -32,6 +32,7 @@ struct personality {
   /// A message enters the completion queue whether or not it has room, as on an adapter. Without
   /// this, messages wait in their rings until there is room.
   bool overruns = false;
+  bool resizes = true;  ///< CQs and SRQs can be made longer and shorter
   /// How long a message of UC or UD waits for a receive (patience.hpp); 0: it is lost at once.
   std::uint32_t receive_wait_ms = 1000;
   std::uint32_t part = 1;  ///< the adapter's number; programs go by it where makes differ

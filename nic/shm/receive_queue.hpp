@@ -3,10 +3,12 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <vector>
 
 #include "nic/shm/lock.hpp"
@@ -33,6 +35,28 @@ class receive_queue {
     lists_.assign(std::size_t{places} * sges, {});
     head_ = tail_ = 0;
     floor_ = std::numeric_limits<std::uint32_t>::max();
+  }
+
+  /// Makes room for `capacity` receives, those that are posted included. 0, EINVAL (more are
+  /// posted) or ENOMEM. Under lock.
+  int resize(std::uint32_t capacity) noexcept {
+    if (size() > capacity) return EINVAL;
+    const std::uint32_t places = std::bit_ceil(capacity);
+    try {
+      std::vector<receive_work> works(places);
+      std::vector<ibv_sge> lists(std::size_t{places} * sges_);
+      for (std::uint64_t i = head_; i != tail_; ++i) {
+        works[i & (places - 1)] = works_[i & mask_];
+        std::copy_n(&lists_[(i & mask_) * sges_], sges_, &lists[(i & (places - 1)) * sges_]);
+      }
+      works_.swap(works);
+      lists_.swap(lists);
+    } catch (const std::bad_alloc&) {
+      return ENOMEM;
+    }
+    capacity_ = capacity;
+    mask_ = places - 1;
+    return 0;
   }
 
   // Posting and taking are done under `lock`.

@@ -78,7 +78,14 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 
 int modify_srq(ibv_srq* handle, ibv_srq_attr* attr, int mask) {
   shared_receive_queue& srq = of(handle);
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // an SRQ cannot be resized
+  if ((mask & IBV_SRQ_MAX_WR) != 0) {
+    const personality& plays = srq.owner->plays;
+    if (!plays.resizes) return EOPNOTSUPP;
+    if (attr->max_wr == 0 || attr->max_wr > plays.limits.srq_wr) return EINVAL;
+    const hold guard(srq.works.lock);
+    if (attr->max_wr < srq.limit) return EINVAL;
+    if (const int e = srq.works.resize(attr->max_wr); e != 0) return e;
+  }
   if ((mask & IBV_SRQ_LIMIT) != 0) {
     const hold guard(srq.works.lock);
     if (attr->srq_limit > srq.works.capacity()) return EINVAL;

@@ -134,6 +134,56 @@ TEST_CASE("what is sent by a small device arrives, and nothing goes inline") {
   }
 }
 
+TEST_CASE("a shared receive queue is resized with what it holds, and never below that") {
+  options o;
+  o.srq_wr = 4;
+  rig::pair p({}, o);
+  const auto resize = [&](std::uint32_t entries) {
+    ibv_srq_attr a{};
+    a.max_wr = entries;
+    return p.b.v.modify_srq(p.b.srq, &a, IBV_SRQ_MAX_WR);
+  };
+  std::uint64_t next = 0, taken = 0;
+  const auto take = [&] {
+    REQUIRE(p.a.send(1, 0, 8) == 0);
+    CHECK(p.b.received().wr_id == taken++);
+  };
+  for (int i = 0; i < 3; ++i) REQUIRE(p.b.receive(next++, 0, 8) == 0);
+  take();
+  take();
+  for (int i = 0; i < 3; ++i) REQUIRE(p.b.receive(next++, 0, 8) == 0);
+  CHECK(p.b.receive(99, 0, 8) == ENOMEM);
+  CHECK(resize(3) == EINVAL);
+  CHECK(resize(0) == EINVAL);
+  REQUIRE(resize(11) == 0);
+  while (next < taken + 11) REQUIRE(p.b.receive(next++, 0, 8) == 0);
+  CHECK(p.b.receive(99, 0, 8) == ENOMEM);
+  ibv_srq_attr now{};
+  REQUIRE(p.b.v.query_srq(p.b.srq, &now) == 0);
+  CHECK(now.max_wr == 11);
+  while (taken < next - 2) take();
+  REQUIRE(resize(2) == 0);
+  while (taken < next) take();
+}
+
+TEST_CASE("queues keep their length where the device cannot resize them") {
+  for (const bool resizes : {false, true}) {
+    CAPTURE(resizes);
+    const pretending as(resizes ? "" : "no_resize", "");
+    options o;
+    o.srq_wr = 4;
+    rig::pair p({}, o);
+    ibv_device_attr a;
+    REQUIRE(p.b.v.query_device(p.b.context, &a) == 0);
+    CHECK(((a.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0) == resizes);
+    ibv_srq_attr longer{};
+    longer.max_wr = 8;
+    const int expected = resizes ? 0 : EOPNOTSUPP;
+    CHECK(p.b.v.modify_srq(p.b.srq, &longer, IBV_SRQ_MAX_WR) == expected);
+    CHECK(p.b.v.resize_cq(p.b.recv_cq, 100) == expected);
+  }
+}
+
 TEST_CASE("without shared receive queues none is made") {
   const pretending as("no_srq", "");
   side s;

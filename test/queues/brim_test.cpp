@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/settings.hpp"
@@ -39,23 +42,25 @@ struct rig {
   std::unique_ptr<queues::message_queues> q;
   std::vector<std::array<queues::lane, 3>> lanes{peers};  // by side
 
-  rig() {
+  explicit rig(const queues::dimensions& size = small(), std::uint32_t cqe = most_cqe,
+               const char* personality = "plain") {
     settings s;
     s.device = "shm0";
-    s.max_cqe = most_cqe;
+    s.max_cqe = cqe;
+    s.shm_personality = personality;
     auto d = nic::open_device(s);
     REQUIRE(d);
     device = std::move(*d);
-    REQUIRE(device.limits.max_cqe == static_cast<int>(most_cqe));
+    REQUIRE((cqe == 0 || device.limits.max_cqe == static_cast<int>(cqe)));
     pd = device.verbs->alloc_pd(device.context);
     registrar =
         std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device, pd);
-    auto made = queues::message_queues::open(device, pd, *registrar, small());
+    auto made = queues::message_queues::open(device, pd, *registrar, size);
     REQUIRE_MESSAGE(made, made.error().message());
     q = std::move(*made);
     for (std::uint32_t p = 0; p < peers; ++p)
       for (unsigned s3 = 0; s3 < 3; ++s3)
-        lanes[p][s3].open(connected(static_cast<queues::side>(s3)), small().depth, 0);
+        lanes[p][s3].open(connected(static_cast<queues::side>(s3)), size.depth, 0);
   }
   ~rig() {
     for (auto& all : lanes)
@@ -190,4 +195,52 @@ TEST_CASE("as many messages as receives are posted fill the queues of what comes
   CHECK(r.quiet());
   CHECK(completions(r.q->am_cq, d.request_receives()) == d.request_receives());
   CHECK(completions(r.q->reply_cq, d.reply_receives()) == d.reply_receives());
+}
+
+TEST_CASE("queues hold all that can come before they are made longer, meanwhile and afterwards") {
+  for (const char* personality : {"plain", "no_resize"}) {
+    CAPTURE(personality);
+    queues::dimensions d = small();
+    d.peers = 500;
+    d.near = 2;
+    d.loan = 1;
+    d.credits = 20 + d.peers * d.loan;
+    rig r(d, 0, personality);
+    const bool longer = std::string_view(personality) == "plain";
+    std::uint32_t sent[3] = {};                // by side
+    std::uint32_t under_way[2] = {};           // by queue: of requests, of replies
+    const auto take = [&](unsigned replies) {  // all that is under way
+      const std::uint32_t n = std::exchange(under_way[replies], 0);
+      CHECK(completions(replies != 0 ? r.q->reply_cq : r.q->am_cq, n) == n);
+    };
+    std::uint32_t admitted = d.near;
+    for (std::uint32_t room = d.peers_at_start(), before = 0; room != before;) {
+      CAPTURE(room);
+      for (; admitted < room; ++admitted) REQUIRE(r.q->admit_peer());
+      const queues::dimensions now = d.for_peers(room);
+      if (longer) {
+        CHECK(r.q->send_cq->cqe == static_cast<int>(now.send_completions(r.device.limits)));
+        CHECK(r.q->reply_cq->cqe == static_cast<int>(now.reply_receives()));
+        CHECK(r.q->am_cq->cqe == static_cast<int>(now.request_receives()));
+      }
+      CHECK(r.q->send_room.tickets() == (longer ? now : d).send_completions(r.device.limits));
+      // As many messages as receives; the last ones stay where the next step finds them.
+      const std::uint32_t most[] = {now.small_receives(), now.reply_receives(),
+                                    now.bulk_receives()};
+      for (const auto side : {queues::small_side, queues::bulk_side, queues::reply_side}) {
+        const unsigned replies = side == queues::reply_side;
+        while (sent[side] < most[side]) {
+          const std::uint32_t n = std::min(most[side] - sent[side], 64u);
+          take(replies);
+          r.send(side, replies != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND, n);
+          sent[side] += n, under_way[replies] += n;
+        }
+      }
+      CHECK(r.quiet());
+      before = std::exchange(room, std::min(room * 2, d.peers));
+    }
+    CHECK(admitted == d.peers);
+    take(0);
+    take(1);
+  }
 }

@@ -27,6 +27,22 @@ TEST_CASE("requests leave a quarter of the tickets to replies, which take the la
   CHECK(room.free() == 4);
 }
 
+TEST_CASE(
+    "tickets of a queue that was made longer are found by who finds no other, a quarter kept") {
+  queues::completion_room<thread_mode::seq> room;
+  room.open(16);
+  for (int i = 0; i < 12; ++i) REQUIRE(room.try_take(room_share::requests));
+  CHECK_FALSE(room.try_take(room_share::requests));
+  room.grow(16);
+  CHECK(room.tickets() == 32);
+  unsigned taken = 12;
+  while (room.try_take(room_share::requests)) ++taken;
+  CHECK(taken == 24);
+  while (room.try_take(room_share::all)) ++taken;
+  CHECK(taken == 32);
+  CHECK(room.most() == 32);
+}
+
 TEST_CASE("threads never hold more tickets than there are, and none is lost") {
   constexpr std::int32_t tickets = 20;
   queues::completion_room<thread_mode::par> room;
@@ -97,6 +113,15 @@ TEST_CASE("a device too small for a queue is refused by name, and only sends hav
   refused = d.fit(few, "dev0");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message().find("the completion queue of replies") == 0);
+
+  few = roomy();
+  few.max_cqe = 500;
+  d.loan = 1;
+  const std::uint32_t most = d.most_peers(few);
+  CHECK(most < d.peers);
+  CHECK(d.for_peers(most).fit(few, "dev0").has_value());
+  CHECK_FALSE(d.for_peers(most + 1).fit(few, "dev0").has_value());
+  CHECK(d.most_peers(roomy()) == d.peers);
 
   few = roomy();
   few.max_srq = 2;

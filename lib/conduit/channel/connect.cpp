@@ -44,11 +44,13 @@ struct hello {
 // Makes those of the wanted lanes that are missing.
 result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
+  if (before == 0 && !p.maps() && p.rank != rank_)
+    if (auto r = p.home->queues->admit_peer(); !r) return r;
   for (unsigned l = 0; l < lane_count; ++l) {
     const auto bit = static_cast<std::uint8_t>(1u << l);
     if ((wanted & bit) == 0 || (p.made.load(std::memory_order_relaxed) & bit) != 0) continue;
     if (auto r = make_lane(p, l); !r) return r;
-    // R7 made  release p.made  -> A7 (setup.cpp, rma_queue.cpp): the lane is there
+    // R7 made  release p.made  -> A7 (setup.cpp, rma_queue.cpp, credit_flow.cpp): the lane is there
     p.made.store(static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) | bit),
                  std::memory_order_release);
   }

@@ -50,7 +50,8 @@ std::string engine::paths_report() const {
 
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
-  const queues::dimensions d = verbs_.dimensions_for(ranks, channel_ != nullptr);
+  const queues::dimensions all = verbs_.dimensions_for(ranks, channel_ != nullptr);
+  const queues::dimensions d = all.for_peers(all.peers_at_start());
   std::string out;
   char line[160];
   std::size_t total = 0;
@@ -79,6 +80,12 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   }
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
   if (by_verbs_) out += line;
+  if (by_verbs_ && all.peers > d.peers) {
+    std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
+                  "more of ReqRB once all ranks have been connected",
+                  all.receive_bytes() - d.receive_bytes());
+    out += line;
+  }
   if (for_ranks == 0) row("segment", segment().size());
   const auto shares = credit::plan(ranks, 0, credit_settings(settings_));
   if (by_rings_ && shares) {

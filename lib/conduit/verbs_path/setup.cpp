@@ -12,6 +12,10 @@ queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell) co
   queues::dimensions d;
   d.peers = ranks - 1;
   const auto planned = credit::plan(ranks, 0, credit_settings(s));
+  if (c_.shares_memory_)
+    d.near =
+        std::min<std::uint32_t>(static_cast<std::uint32_t>(c_.neighbours_.size()) - 1, ranks - 1);
+  if (planned) d.loan = planned->credits_per_peer;
   d.credits = std::max(planned ? planned->total_credits() : c_.credit_config_.total_credits(), 1u);
   d.spares = s.am_spares != 0 ? s.am_spares : concurrent(build_mode) ? 4 : 2;
   d.full_bytes = wire::full_bytes(max_eager);
@@ -32,6 +36,12 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
   max_inline_ = std::min(c_.device_.max_inline, c_.settings_.inline_limit);
   short_inline_ = std::min(max_inline_, wire::credit_bytes);
   const queues::dimensions size = dimensions_for(c_.size_, bell != nullptr);
+  const std::uint32_t most = size.most_peers(c_.device_.limits);
+  if (c_.rank_ == 0 && most < size.peers && most >= size.peers_at_start())
+    log(log_level::warning,
+        "the queues of %s have room for %u of the %u other ranks; requests to more fail: lower "
+        "PENSTOCK_CRED_PER_NODE",
+        c_.device_.name.c_str(), most, size.peers);
   fetches_ = std::make_unique<fetches[]>(c_.domain_count_);
   for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
     domain& d = c_.domains_[i];
