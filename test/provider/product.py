@@ -40,7 +40,9 @@ def refusal(text):
 
 
 def part(which):
-    """The combinations of part K/N."""
+    """The combinations of part K/N. Each turn of all programs and transports begins with the next part, so that a part has many
+    of them whatever N is."""
     match = re.fullmatch(r"([0-9]+)/([0-9]+)", which)
     number, parts = int(match[1]), int(match[2])
-    return [c for i, c in enumerate(combinations()) if i % parts == number - 1]
+    turn = len(PROGRAMS) * len(TRANSPORTS)
+    return [c for i, c in enumerate(combinations()) if (i + i // turn) % parts == number - 1]
