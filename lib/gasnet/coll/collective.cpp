@@ -167,15 +167,39 @@ void wait(const op_counter& done) noexcept {
       kick();
 }
 
+namespace {
+
+// Carries out a call by shared lines over a team with nothing in flight. Where no member is late it
+// is complete here: no operation was made, nothing counted. False: c has begun.
+bool complete_at_once(team& t, const request& r, shared_call& c) {
+  // Few, since the call may be one that does not wait. Where processes outnumber cores, the member
+  // that is missing may need this core.
+  constexpr unsigned most_looks = 32;
+  const unsigned looks = self.engine->page() != nullptr ? 1 : most_looks;
+  for (unsigned i = 0; i < looks; ++i)
+    if (c.advance(t, r)) return true;
+  return false;
+}
+
+}  // namespace
+
 void call(team& t, team::lane l, std::uint32_t image, const request& r, op_counter& done) {
-  // relaxed: this thread waits for it, or one that this thread tells of it
-  done.fetch_add(1, std::memory_order_relaxed);
   inside([&](engine_state& e) {
     const std::uint32_t number = t.next_number(l, image);
+    shared_call at_once;
+    if (t.idle() && shared_call::possible(t, l == team::by_image, r)) {
+      at_once = shared_call(t, number, r, word_of(r));
+      if (complete_at_once(t, r, at_once)) return t.skip(l);
+    }
+    // relaxed: this thread waits for it, or one that this thread tells of it
+    done.fetch_add(1, std::memory_order_relaxed);
     operation& o = *t.at(l, number);
     if (!o.join(r, image, l == team::by_image ? t.images_of(t.rank()) : 1, done)) return;
     in_flight.fetch_add(1, std::memory_order_relaxed);
-    o.begin();
+    if (at_once.begun())
+      o.begin(at_once);
+    else
+      o.begin();
     if (o.advance())
       finish(o);
     else

@@ -37,11 +37,10 @@ const char* name_of(kind k) noexcept {
 
 void operation::reset(std::uint32_t number) noexcept {
   number_ = number;
-  complete = begun_ = said_ = has_asked_ = false;
+  complete = begun_ = has_asked_ = false;
   looks_ = 0;
   waits_since_ = 0;
-  turn_ = main_turn_ = last_turn_ = 0;
-  heard_ = 0;
+  shared_ = {};
   joined_ = missing_ = 0;
   round_ = 0;
   plan.clear();
@@ -66,13 +65,26 @@ bool operation::join(const request& r, std::uint32_t image, std::uint32_t images
   return ++joined_ == images;
 }
 
-void operation::begin() {
+// The messages that have come are of the same call, or end the job.
+void operation::make_begun() {
   begun_ = true;
   call_ = word_of(asked_);
   for (const auto& a : early_)
     if (a->call != call_) disagree(*a);
   std::erase_if(early_, [](const auto& a) { return a->type == arrival::type::question; });
-  if (may_share()) return begin_shared();
+}
+
+void operation::begin(const shared_call& so_far) {
+  make_begun();
+  shared_ = so_far;
+}
+
+void operation::begin() {
+  make_begun();
+  if (shared_call::possible(*team_, lane_ == team::by_image, asked_)) {
+    shared_ = shared_call(*team_, number_, asked_, call_);
+    return;
+  }
   make_plan(*this);
   plan.next_round();
   expect_peers();
@@ -99,9 +111,10 @@ void operation::expect_peers() {
   expected_.clear();
 }
 
-void operation::disagree(std::uint32_t r, call_word his) const {
-  fatal(1, "collective %u over a team of %u: this is %s, on rank %u it is %s", number_,
-        team_->size(), describe(call_).c_str(), team_->job_rank(r), describe(his).c_str());
+void disagree(const team& t, std::uint32_t number, call_word here, std::uint32_t r,
+              call_word there) {
+  fatal(1, "collective %u over a team of %u: this is %s, on rank %u it is %s", number, t.size(),
+        describe(here).c_str(), t.job_rank(r), describe(there).c_str());
 }
 
 void operation::ask(std::uint32_t r) {
@@ -116,7 +129,7 @@ void operation::wait_on() {
   if (waits_since_ == 0) waits_since_ = now;
   if (now - waits_since_ < patience_ns) return;
   has_asked_ = true;
-  if (turn_ != 0) return ask(waits_for());
+  if (shared_.begun()) return ask(shared_.waits_for(*team_, asked_));
   for (const step* s = plan.begin(round_); missing_ != 0 && s != plan.end(round_); ++s)
     if (s->what == act::receive && !s->matched) ask(s->peer);
 }
@@ -204,7 +217,7 @@ void operation::say_fetched() {
 }
 
 bool operation::advance() {
-  if (turn_ != 0) return advance_shared();
+  if (shared_.begun()) return shared_.advance(*team_, asked_) && finish();
   while (true) {
     // F2 fetched  acquire fetching, lent  <- F1 (messages.cpp): the bytes are there, or free
     if (fetching.load(std::memory_order_acquire) != 0) return false;

@@ -15,6 +15,7 @@
 #include "lib/gasnet/coll/call_word.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/coll/schedule.hpp"
+#include "lib/gasnet/coll/shared_call.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
@@ -58,6 +59,10 @@ struct arrival {
   std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
+/// Ends the job, since member r is in another call of that number.
+[[noreturn]] void disagree(const team& t, std::uint32_t number, call_word here, std::uint32_t r,
+                           call_word there);
+
 class operation;
 /// Bytes that were offered to another process, which may read them until it says that it has them.
 struct loan {
@@ -79,6 +84,8 @@ class operation {
   /// calls begin().
   bool join(const request& r, std::uint32_t image, std::uint32_t images, op_counter& done);
   void begin();
+  /// The same for a call that has begun by shared lines.
+  void begin(const shared_call& so_far);
   /// Takes a message.
   void deliver(std::unique_ptr<arrival> a);
   /// Advances the operation as far as it can. True: it is complete, and all images have been told.
@@ -106,16 +113,6 @@ class operation {
   bool complete = false;
 
  private:
-  [[nodiscard]] bool may_share() const noexcept;
-  void begin_shared();
-  bool advance_shared();
-  bool advance_turn();
-  struct members {
-    std::uint32_t first, end;  // ranks in the team
-  };
-  [[nodiscard]] members needed() const noexcept;
-  [[nodiscard]] std::uint32_t waits_for() const noexcept;
-  void take_lines(const members& from);
   bool finish();
   void expect_peers();
   void start_round();
@@ -124,8 +121,10 @@ class operation {
   bool take(step& s, std::unique_ptr<arrival>& a);
   void say_fetched();
   void ask(std::uint32_t r);
-  [[noreturn]] void disagree(std::uint32_t r, call_word his) const;
-  [[noreturn]] void disagree(const arrival& a) const { disagree(a.from, a.call); }
+  void make_begun();
+  [[noreturn]] void disagree(const arrival& a) const {
+    coll::disagree(*team_, number_, call_, a.from, a.call);
+  }
 
   coll::team* team_;
   std::uint32_t lane_, number_;
@@ -138,12 +137,7 @@ class operation {
   bool has_asked_ = false;
   reduction how_;
   std::vector<buffers> images_;
-  // If it goes by shared lines (shared.hpp), and not by the plan: the turn that it is in, or 0. Up
-  // to three turns: a barrier with in_all, the operation, a barrier with out_all.
-  std::uint64_t turn_ = 0;
-  std::uint64_t main_turn_ = 0, last_turn_ = 0;
-  bool said_ = false;
-  std::uint32_t heard_ = 0;  // of the members that it needs
+  shared_call shared_;  // if it goes by shared lines, and not by the plan
   struct expected {
     std::uint32_t peer;  // rank in the team
     std::uint32_t messages;
