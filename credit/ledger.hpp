@@ -364,8 +364,9 @@ class ledger {
   word<M, std::uint32_t, Atomic> epoch_{0};
   word<M, std::uint32_t, Atomic> demand_{0};         // asks in this epoch that left the bank low
   word<M, std::uint32_t, Atomic> waiting_count_{0};  // peers on the waiting list
-  word<M, std::uint32_t, Atomic> small_stall_{0};    // 1: a request stalled by a small loan, and
-                                                     // early_want has not asked since
+  // 1: a request stalled by a small loan, and early_want has not asked since. Only a guess, so its
+  // order with the rest does not matter and is not explored (test/credit/interleave_test.cpp).
+  std::atomic<std::uint32_t> small_stall_{0};
   word<M, std::uint32_t, Atomic> fresh_;  // peers from here on (me + 1 + k) were not yet looked at
   peer_list<M, Atomic> lent_most_;        // lent more than the minimum, after the fresh ones
   peer_list<M, Atomic> wait_list_;

@@ -19,7 +19,7 @@ int main() {
   JOB_CHECK(w);
   JOB_CHECK(w->size() == 3);
   auto opened = endpoint::open(
-      *w, {{"CRED_PER_NODE", "4"}, {"BANKED_CREDITS", "200"}, {"LENDER_LIMIT", "150"}});
+      *w, {{"CRED_PER_NODE", "4"}, {"BANKED_CREDITS", "300"}, {"LENDER_LIMIT", "150"}});
   if (!opened) fatal(3, "%s", opened.error().message().c_str());
   endpoint ep = std::move(*opened);
   const auto medium = ep.add<&on_medium>();
