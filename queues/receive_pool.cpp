@@ -48,10 +48,12 @@ result<void> receive_pool::grow_to(std::uint32_t count, memreg::arena& memory) {
   ibv_recv_wr* bad = nullptr;
   const int e = ibv_post_srq_recv(srq_, chain.data(), &bad);
   const std::uint32_t posted = e == 0 ? n : static_cast<std::uint32_t>(bad - chain.data());
-  p.end = count_ += posted;
+  count_ += posted;
   if (posted != 0) ++used_;
-  if (e != 0) return failure{"ibv_post_srq_recv on " + dev_.name, e, ""};
-  return {};
+  if (e == 0) return {};
+  // Not written otherwise: others may read it since its buffers are posted.
+  p.end = count_;
+  return failure{"ibv_post_srq_recv on " + dev_.name, e, ""};
 }
 
 receive_pool::~receive_pool() {
