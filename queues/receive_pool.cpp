@@ -1,8 +1,9 @@
 #include "queues/receive_pool.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
-#include <vector>
 
 #include "lib/base/assert.hpp"
 
@@ -35,11 +36,23 @@ result<void> receive_pool::grow_to(std::uint32_t count, memreg::arena& memory) {
   if (!piece) return piece.error();
   part& p = parts_[used_];
   p = {count_, count, *piece};
-  // In one call, since each takes the device's lock from the threads that poll.
-  std::vector<ibv_sge> sge(n);
-  std::vector<ibv_recv_wr> chain(n);
+  const std::uint32_t from = count_;
+  int e = 0;
+  while (e == 0 && count_ < count) e = post_more(count - count_, p.memory.keys.lkey);
+  if (count_ != from) ++used_;
+  if (e == 0) return {};
+  // Not written otherwise: others may read it since its buffers are posted.
+  p.end = count_;
+  return failure{"ibv_post_srq_recv on " + dev_.name, e, ""};
+}
+
+// Many in one call, since each takes the device's lock from the threads that poll.
+int receive_pool::post_more(std::uint32_t most, std::uint32_t lkey) noexcept {
+  std::array<ibv_sge, 128> sge;
+  std::array<ibv_recv_wr, sge.size()> chain;
+  const std::uint32_t n = std::min<std::uint32_t>(most, sge.size());
   for (std::uint32_t i = 0; i < n; ++i) {
-    sge[i] = {reinterpret_cast<std::uintptr_t>(at(count_ + i)), bytes_, p.memory.keys.lkey};
+    sge[i] = {reinterpret_cast<std::uintptr_t>(at(count_ + i)), bytes_, lkey};
     chain[i] = {.wr_id = count_ + i,
                 .next = i + 1 < n ? &chain[i + 1] : nullptr,
                 .sg_list = &sge[i],
@@ -47,13 +60,8 @@ result<void> receive_pool::grow_to(std::uint32_t count, memreg::arena& memory) {
   }
   ibv_recv_wr* bad = nullptr;
   const int e = ibv_post_srq_recv(srq_, chain.data(), &bad);
-  const std::uint32_t posted = e == 0 ? n : static_cast<std::uint32_t>(bad - chain.data());
-  count_ += posted;
-  if (posted != 0) ++used_;
-  if (e == 0) return {};
-  // Not written otherwise: others may read it since its buffers are posted.
-  p.end = count_;
-  return failure{"ibv_post_srq_recv on " + dev_.name, e, ""};
+  count_ += e == 0 ? n : static_cast<std::uint32_t>(bad - chain.data());
+  return e;
 }
 
 receive_pool::~receive_pool() {

@@ -68,6 +68,8 @@ class receive_pool {
   receive_pool(nic::device& dev, std::uint32_t spares, std::uint32_t held_by_each,
                std::uint32_t bytes)
       : dev_(dev), bytes_(bytes), held_by_each_(held_by_each), spares_(spares) {}
+  // Posts up to `most` buffers more, of the last part. 0 or an errno.
+  int post_more(std::uint32_t most, std::uint32_t lkey) noexcept;
   // Buffers lie in parts, one for each time that the pool has grown. A thread that has a buffer's
   // completion sees its part: it was written before the buffer was posted.
   struct part {

@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "lib/base/mapped_memory.hpp"
+
 namespace penstock {
 
 void* zero_pages(std::size_t bytes) {
@@ -12,11 +14,14 @@ void* zero_pages(std::size_t bytes) {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
   (void)::madvise(at, bytes, MADV_NOHUGEPAGE);  // refused only where there are no huge pages
+  note_mapped("tables by rank or queue pair", at, bytes);
   return at;
 }
 
 void release_zero_pages(void* at, std::size_t bytes) noexcept {
-  if (at != nullptr) ::munmap(at, bytes);
+  if (at == nullptr) return;
+  forget_mapped(at);
+  ::munmap(at, bytes);
 }
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "lib/base/log.hpp"
+#include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
 #include "lib/base/shortage.hpp"
 
@@ -23,6 +24,7 @@ std::uint64_t whole_pages(std::uint64_t n) noexcept {
 }  // namespace
 
 arena::~arena() {
+  forget_mapped(base_);
   if (base_ != nullptr) ::munmap(base_, arena_bytes);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -37,6 +39,7 @@ int arena::open(const nonce& name) noexcept {
       ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
   if (p == MAP_FAILED) return errno;
   base_ = static_cast<std::byte*>(p);
+  note_mapped("shm0's rings, written by others", p, arena_bytes);
   ::madvise(p, arena_bytes, MADV_DONTDUMP);
   if (const int e = commit(0, page_bytes())) return e;
   auto* h = new (base_) arena_header{};

@@ -138,7 +138,7 @@ std::unique_ptr<context> make_context(const pretence& p) {
   c->move = p.faults.any_order ? move_in_any_order : move_bytes;
   // QP numbers of two contexts differ as much as possible; see whose_qp().
   static std::atomic<std::uint32_t> contexts{0};
-  c->qp_generations.assign(max_qps, contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251);
+  c->first_generation = contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251;
   if (!fill_random(c->name) || !fill_random(c->proof)) return errno = EAGAIN, nullptr;
   c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
   int e = c->memory.open(c->name);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/base/zero_pages.hpp"
 #include "nic/shm/arena.hpp"
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/faults.hpp"
@@ -84,7 +85,13 @@ struct context {
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
   std::vector<std::unique_ptr<xrc_domain>> xrc_domains;
-  std::vector<std::uint32_t> qp_generations;  ///< of the entries; contexts begin with others
+  /// How often each entry has been used, by a QP or by its next life after a reset.
+  zero_array<std::uint32_t> qp_uses{max_qps};
+  std::uint32_t first_generation = 0;  ///< contexts begin with others
+  /// The next generation of the entry; 24 bits.
+  std::uint32_t next_generation(std::uint32_t entry) noexcept {
+    return (first_generation + ++qp_uses[entry]) & 0xffffff;
+  }
 
   /// Rings of destroyed QPs to which a peer may still write. Under objects.
   struct retired_ring {

@@ -130,7 +130,7 @@ int resize_cq(ibv_cq* handle, int cqe) {
   completion_queue& cq = of(handle);
   if (!cq.owner->plays.resizes) return EOPNOTSUPP;
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > cq.owner->plays.limits.cqe) return EINVAL;
-  std::vector<completion> room;
+  untouched_vector<completion> room;
   try {
     room.resize(places_for(cqe));
   } catch (const std::bad_alloc&) {

@@ -17,6 +17,7 @@
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/layout.hpp"
 #include "nic/shm/lock.hpp"
+#include "nic/shm/untouched.hpp"
 
 namespace penstock::nic::shm {
 
@@ -73,7 +74,7 @@ struct completion_queue : ibv_cq {
   std::atomic<std::uint32_t> armed{0};  ///< 0: no, 1: for solicited completions, 2: for any
 
   spin_lock queue_lock;
-  std::vector<completion> queue;         // under queue_lock: a ring of `cqe` places, or more
+  untouched_vector<completion> queue;    // under queue_lock: a ring of `cqe` places, or more
   std::uint64_t head = 0;                // under queue_lock
   std::atomic<std::uint32_t> stored{0};  ///< completions in `queue`; written under queue_lock
   bool overrun = false;                  // under queue_lock

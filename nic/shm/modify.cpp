@@ -135,8 +135,7 @@ int reset(queue_pair& qp) noexcept {
   context& c = *qp.owner;
   {
     const std::lock_guard guard(c.objects);
-    qp.generation = (c.qp_generations[qp.index] + 1) & 0xffffff;
-    c.qp_generations[qp.index] = qp.generation;
+    qp.generation = c.next_generation(qp.index);
   }
   qp.now.store(IBV_QPS_RESET, std::memory_order_release);
   say_taken(qp);

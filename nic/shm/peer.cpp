@@ -13,6 +13,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/mapped_memory.hpp"
 #include "nic/shm/context.hpp"
 
 namespace penstock::nic::shm {
@@ -50,6 +51,7 @@ int map_arena(peer& p, int fd) noexcept {
   if (m == MAP_FAILED) return errno;
   ::madvise(m, arena_bytes, MADV_DONTDUMP);
   p.base = static_cast<std::byte*>(m);
+  note_mapped("shm0's rings at others", m, arena_bytes);
   const auto& h = *reinterpret_cast<const arena_header*>(p.base);
   return h.magic == arena_magic && h.version == arena_version && h.name == p.name ? 0 : EPROTO;
 }
@@ -77,10 +79,12 @@ int greet(peer& p) noexcept {
 }  // namespace
 
 peer::mapping::~mapping() {
+  forget_mapped(whole);
   if (whole != nullptr) ::munmap(whole, whole_bytes);
 }
 
 peer::~peer() {
+  forget_mapped(base);
   if (base != nullptr) ::munmap(base, arena_bytes);
   if (memory_fd >= 0) ::close(memory_fd);
   if (socket >= 0) ::close(socket);

@@ -127,7 +127,7 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   qp->signal_all = init->sq_sig_all != 0;
   {
     const std::lock_guard guard(c.objects);
-    qp->generation = (c.qp_generations[i] = (c.qp_generations[i] + 1) & 0xffffff);
+    qp->generation = c.next_generation(i);
   }
   // A number is not given to the next QP at once: its top byte counts the entry's users.
   qp->qp_num = qp->handle = (qp->generation & 0xff) << 16 | i;

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <limits>
 #include <new>
-#include <vector>
 
 #include "nic/shm/lock.hpp"
+#include "nic/shm/untouched.hpp"
 
 namespace penstock::nic::shm {
 
@@ -31,8 +31,8 @@ class receive_queue {
     sges_ = sges;
     const std::uint32_t places = std::bit_ceil(capacity);  // found without a division
     mask_ = places - 1;
-    works_.assign(places, {});
-    lists_.assign(std::size_t{places} * sges, {});
+    works_ = untouched_vector<receive_work>(places);
+    lists_ = untouched_vector<ibv_sge>(std::size_t{places} * sges);
     head_ = tail_ = 0;
     floor_ = std::numeric_limits<std::uint32_t>::max();
   }
@@ -43,11 +43,11 @@ class receive_queue {
     if (size() > capacity) return EINVAL;
     const std::uint32_t places = std::bit_ceil(capacity);
     try {
-      std::vector<receive_work> works(places);
-      std::vector<ibv_sge> lists(std::size_t{places} * sges_);
+      untouched_vector<receive_work> works(places);
+      untouched_vector<ibv_sge> lists(std::size_t{places} * sges_);
       for (std::uint64_t i = head_; i != tail_; ++i) {
-        works[i & (places - 1)] = works_[i & mask_];
-        std::copy_n(&lists_[(i & mask_) * sges_], sges_, &lists[(i & (places - 1)) * sges_]);
+        const receive_work& w = works[i & (places - 1)] = works_[i & mask_];
+        std::copy_n(&lists_[(i & mask_) * sges_], w.count, &lists[(i & (places - 1)) * sges_]);
       }
       works_.swap(works);
       lists_.swap(lists);
@@ -112,8 +112,8 @@ class receive_queue {
   std::uint32_t capacity_ = 0, sges_ = 0, mask_ = 0;
   std::uint64_t head_ = 0, tail_ = 0;
   std::uint32_t floor_ = std::numeric_limits<std::uint32_t>::max();
-  std::vector<receive_work> works_;
-  std::vector<ibv_sge> lists_;
+  untouched_vector<receive_work> works_;
+  untouched_vector<ibv_sge> lists_;
 };
 
 }  // namespace penstock::nic::shm

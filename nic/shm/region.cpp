@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
@@ -37,9 +38,13 @@ region_table::region_table() {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) throw std::bad_alloc();
   regions_ = static_cast<region*>(p);  // all zero: no key is valid
+  note_mapped("shm0's memory keys", p, table_bytes);
 }
 
-region_table::~region_table() { ::munmap(regions_, table_bytes); }
+region_table::~region_table() {
+  forget_mapped(regions_);
+  ::munmap(regions_, table_bytes);
+}
 
 int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexcept {
   const std::uint64_t first = address & ~(page_bytes() - 1);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
@@ -33,6 +34,7 @@ std::shared_ptr<peer::mapping> map_file(int fd, const reply& a, std::uint64_t ad
                    static_cast<off_t>(begin));
   if (p == MAP_FAILED) return nullptr;
   ::madvise(p, bytes, MADV_DONTDUMP);
+  note_mapped("segments of others, mapped by shm0", p, bytes);
   auto m = std::make_shared<peer::mapping>();
   m->address = address;
   m->bytes = a.length;

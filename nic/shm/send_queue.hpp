@@ -15,9 +15,9 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "nic/shm/layout.hpp"
+#include "nic/shm/untouched.hpp"
 
 namespace penstock::nic::shm {
 
@@ -61,9 +61,9 @@ class send_queue {
     inline_ = inline_bytes;
     const std::uint32_t places = std::bit_ceil(capacity);  // found without a division
     mask_ = places - 1;
-    works_.assign(places, {});
-    lists_.assign(std::size_t{places} * sges_, {});
-    bytes_.assign(std::size_t{places} * inline_, std::byte{});
+    works_ = untouched_vector<send_work>(places);
+    lists_ = untouched_vector<ibv_sge>(std::size_t{places} * sges_);
+    bytes_ = untouched_vector<std::byte>(std::size_t{places} * inline_);
     reset();
   }
   void reset() noexcept {
@@ -120,9 +120,9 @@ class send_queue {
   std::uint32_t capacity_ = 0, sges_ = 1, inline_ = 0, mask_ = 0;
   std::uint64_t posted_ = 0, finished_ = 0;
   std::atomic<std::uint64_t> released_{0};
-  std::vector<send_work> works_;
-  std::vector<ibv_sge> lists_;
-  std::vector<std::byte> bytes_;
+  untouched_vector<send_work> works_;
+  untouched_vector<ibv_sge> lists_;
+  untouched_vector<std::byte> bytes_;
 };
 
 }  // namespace penstock::nic::shm
