@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/base/mapped_memory.hpp"
 #include "lib/base/shortage.hpp"
 #include "memreg/host_memory.hpp"
 
@@ -76,6 +77,7 @@ mapping& mapping::operator=(mapping&& o) noexcept {
   return *this;
 }
 mapping::~mapping() {
+  forget_mapped(base_);
   if (base_ != nullptr) munmap(base_, bytes_);
 }
 
@@ -143,6 +145,7 @@ result<segment> segment::create(const segment_options& o) {
   }
   s.fd_ = f.fd;
   s.map_ = mapping(f.base, round_up(all, s.page_));
+  note_mapped(o.name, s.map_.base(), s.map_.bytes());
   s.used_ = round_up(o.bytes, s.page_);
   s.eager_bytes_ = o.eager_bytes;
   const bool eager = o.commit == commit_policy::eager ||
@@ -172,6 +175,7 @@ result<mapping> segment::map_peer(int fd, std::size_t bytes) {
   if (p == MAP_FAILED)
     return failure{"mapping " + human_bytes(whole) + " of a peer's segment", errno,
                    what_to_raise(errno)};
+  note_mapped("segments of others", p, whole);
   return mapping(p, whole);
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/base/log.hpp"
+#include "lib/base/mapped_memory.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -36,6 +37,7 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_chann
       mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (m == MAP_FAILED) return failed("mmap", errno);
   memory_ = static_cast<std::byte*>(m);
+  note_mapped("datagrams", m, memory_bytes_);
   mr_ = v.reg_mr(pd, memory_, memory_bytes_, IBV_ACCESS_LOCAL_WRITE);
   if (mr_ == nullptr) return failed("ibv_reg_mr", errno);
   send_cq_ = v.create_cq(dev_->context, sends, nullptr, nullptr, 0);
@@ -108,6 +110,7 @@ datagrams::~datagrams() {
   if (send_cq_ != nullptr) v.destroy_cq(send_cq_);
   if (recv_cq_ != nullptr) v.destroy_cq(recv_cq_);
   if (mr_ != nullptr) v.dereg_mr(mr_);
+  forget_mapped(memory_);
   if (memory_ != nullptr) munmap(memory_, memory_bytes_);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/base/mapped_memory.hpp"
 #include "lib/job/job.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -25,6 +26,7 @@ constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 }  // namespace
 
 host_page::~host_page() {
+  forget_mapped(whole_);
   if (whole_ != nullptr) ::munmap(whole_, file_bytes);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -33,6 +35,7 @@ bool host_page::map(int fd) noexcept {
   void* const p = ::mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) return false;
   whole_ = std::launder(static_cast<layout*>(p));
+  note_mapped("page of the host's barriers", p, file_bytes);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "lib/base/mapped_memory.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/ring_path/length.hpp"
 #include "nic/shm/ring.hpp"
@@ -47,6 +48,31 @@ std::string engine::paths_report() const {
   }
   return out;
 }
+
+namespace {
+
+// What the process has in memory now, by purpose. Bytes of heap belong to Penstock or to the
+// program, and nobody knows which; so do those of stacks.
+std::string resident_report() {
+  const memory_in_use m = ask_kernel_for_memory();
+  if (m.process == 0) return "";
+  std::string out = "in memory now (Rss in /proc/PID/smaps):\n";
+  char line[160];
+  std::size_t sum = 0;
+  const auto row = [&](const char* what, std::size_t bytes) {
+    std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", what, bytes);
+    out += line;
+  };
+  for (const mapped_use& u : m.noted) {
+    row(u.purpose.c_str(), u.resident);
+    sum += u.resident;
+  }
+  row("Penstock's mappings in all", sum);
+  row("the rest of the process: program, heap, stacks", m.process - std::min(sum, m.process));
+  return out;
+}
+
+}  // namespace
 
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
@@ -108,6 +134,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                 "more for each rank that is talked to (not pinned)",
                 sizeof(peer) + sizeof(credit::ledger<build_mode>::state));
   out += line;
+  if (started_ && !computed) out += resident_report();
   return out;
 }
 

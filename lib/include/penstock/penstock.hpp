@@ -422,7 +422,8 @@ class endpoint {
   /// ranks.
   [[nodiscard]] endpoint_counters counters() const;
   /// A table, as text, of the bytes that this process pins, by purpose. for_ranks computes it for a
-  /// job of that many processes; 0: for this job.
+  /// job of that many processes; 0: for this job, and then, once it has started, also with the
+  /// bytes that are in memory now, by the kernel's count (/proc/self/smaps).
   [[nodiscard]] std::string memory_report(std::size_t for_ranks = 0) const;
   /// One line about the device in use, and why it was chosen.
   [[nodiscard]] std::string device() const;
