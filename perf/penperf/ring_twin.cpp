@@ -1,5 +1,6 @@
 // The twin on the shared-memory device: the bare rings of perf/twin_ring.hpp. See twin.hpp.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
@@ -20,9 +21,18 @@ constexpr std::size_t near_up_to = 512;
 static_assert(piece <= perf::longest_message<far_lines> &&
               near_up_to <= perf::longest_message<near_lines>);
 
+/// A flood of payloads that are longer: each is copied whole into a buffer, and read there. As many
+/// buffers as there is room for: 8 of 64 KB are as fast as 16, and faster than 4.
+struct long_way {
+  alignas(cache_line) std::atomic<std::uint64_t> written;
+  alignas(cache_line) std::atomic<std::uint64_t> read;
+  alignas(cache_line) std::byte room[512 * 1024];
+};
+
 struct both_ways {
   perf::ring_memory<near_lines> near[2];  ///< from the requester, to the requester
   perf::ring_memory<far_lines> far[2];
+  long_way to_target;
 };
 
 /// One process's ends of a pair of rings, and its window for placed payload.
@@ -81,6 +91,7 @@ class ring_twin final : public twin {
         window_(window),
         near_(rings(memory).near, requester, memory + sizeof(both_ways) + (requester ? 0 : window)),
         far_(rings(memory).far, requester, memory + sizeof(both_ways) + (requester ? 0 : window)),
+        way_(rings(memory).to_target),
         payload_(window) {}
 
   figures trips(leg there, leg back, std::uint64_t warm_up,
@@ -95,6 +106,9 @@ class ring_twin final : public twin {
                 std::span<std::uint64_t> samples) override {
     const std::uint64_t count = batch * samples.size();
     const bool both = how.both != 0, windowed = how.window != 0;
+    if (!both && !windowed && !one_way.placed && one_way.bytes > piece &&
+        one_way.bytes <= sizeof way_.room / 2)
+      return flood_by_buffers(one_way.bytes, batch, samples);
     placement at(one_way.bytes, window_);
     if (!requester_ && !both) {
       for (std::uint64_t s = 0; s < samples.size(); ++s) {
@@ -125,6 +139,45 @@ class ring_twin final : public twin {
   }
 
  private:
+  figures flood_by_buffers(std::uint64_t bytes, std::uint64_t batch,
+                           std::span<std::uint64_t> samples) {
+    const std::uint64_t count = batch * samples.size(), buffers = sizeof way_.room / bytes;
+    const auto await = [&](const std::atomic<std::uint64_t>& done, std::uint64_t least) {
+      // L1 written, read  load-acquire  <- L1 (below)
+      for (perf::patience p("the other side of the bare buffers");
+           done.load(std::memory_order_acquire) < least;)
+        p.idle();
+    };
+    const std::uint64_t first = passed_;
+    passed_ += count;
+    if (!requester_) {
+      for (std::uint64_t i = first; i < passed_; ++i) {
+        await(way_.written, i + 1);
+        sum_ += perf::read_all(way_.room + i % buffers * bytes, bytes);
+        // L1 read  store-release  -> L1
+        way_.read.store(i + 1, std::memory_order_release);
+      }
+      return {};
+    }
+    const std::uint64_t start = ticks();
+    std::uint64_t before = start, i = first;
+    for (auto& s : samples) {
+      for (const std::uint64_t end = i + batch; i < end; ++i) {
+        if (i - first >= buffers) await(way_.read, i + 1 - buffers);
+        std::memcpy(way_.room + i % buffers * bytes, payload_.data(), bytes);
+        // L1 written  store-release  -> L1
+        way_.written.store(i + 1, std::memory_order_release);
+      }
+      const std::uint64_t now = ticks();
+      s = now - before;
+      before = now;
+    }
+    await(way_.read, passed_);
+    const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
+    return {perf::summarize(samples, ns_per_tick() / static_cast<double>(batch)),
+            static_cast<double>(count) / seconds, count};
+  }
+
   static both_ways& rings(std::byte* memory) noexcept {
     return *reinterpret_cast<both_ways*>(memory);  // zero bytes are empty rings
   }
@@ -163,6 +216,9 @@ class ring_twin final : public twin {
   std::size_t window_;
   ends<near_lines> near_;
   ends<far_lines> far_;
+  long_way& way_;
+  std::uint64_t passed_ = 0;  // payloads through it
+  std::uint64_t sum_ = 0;     // of what was read: keeps the compiler from dropping the reads
   payload_buffer payload_;
 };
 
