@@ -179,7 +179,7 @@ class transfers final : public long_sources {
 
   // Set-up, by the engine.
   result<void> open();
-  void describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept;
+  void describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept;
   void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
   /// Called when all ranks have said where their segments are.
   void know_segments();

@@ -40,10 +40,11 @@ class everywhere {
  public:
   explicit everywhere(transfers& t, engine& e) noexcept : transfers_(t), engine_(e) {}
   ~everywhere();
-  /// Makes the completion queue of receives, and the remote firehoses over pool.
+  /// Makes the remote firehoses over pool.
   result<void> open(firehose::pool& pool, const firehose::remote_settings& s);
 
-  void describe_queue(ibv_qp_init_attr& init) const noexcept;
+  /// Gives p's queue pair a place in a completion queue of receives. The connector calls it.
+  void describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept;
   /// Called when p's queue pair is made: posts its receives.
   void attach(peer& p);
   /// Sends a control message (firehose::control_channel).
@@ -63,19 +64,26 @@ class everywhere {
   struct line {
     std::atomic<std::uint32_t> credits{0};  // the peer's receives that this process may fill
     std::atomic<std::uint32_t> owed{0};     // this process's receives that it has to return
+    std::uint32_t queue = 0;                // 1 + which completion queue; 0: none yet
     memreg::piece memory;                   // the posted receives; written once, by attach()
   };
 
   status push(peer& p, const frame& f) noexcept;
   void post(peer& p, std::uint32_t buffer) noexcept;
   void receive() noexcept;
+  void receive_from(ibv_cq* cq) noexcept;
   void handle(peer& p, const frame& f) noexcept;
   void return_owed() noexcept;
 
   transfers& transfers_;
   engine& engine_;
-  ibv_cq* cq_ = nullptr;
-  std::uint32_t receives_ = 0, most_ = 0;  // R and N
+  // Completion queues, each with room for the receives of peers_a_queue_ peers: as many as the
+  // peers whose queue pairs are made need, so that a job of any size does with what a device can
+  // have.
+  std::unique_ptr<ibv_cq*[]> cqs_;
+  std::atomic<std::uint32_t> cq_count_{0};
+  std::uint32_t peers_a_queue_ = 0, places_ = 0;  // places_: of the last queue; the connector's
+  std::uint32_t receives_ = 0, most_ = 0;         // R and N
   zero_array<line> lines_;  // by rank; memory for the peers whose queue pairs are made
   std::unique_ptr<firehose::remote_firehoses> remote_;
   op_counter in_flight_{0};

@@ -133,13 +133,13 @@ result<void> transfers::open() {
 }
 
 // These queue pairs receive nothing but control messages of remote firehoses.
-void transfers::describe_queue(const peer& p, ibv_qp_init_attr& init) const noexcept {
+void transfers::describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept {
   init.send_cq = init.recv_cq = p.home->transfers;
   init.cap.max_send_wr = depth_;
   init.cap.max_recv_wr = 1;
   init.cap.max_recv_sge = 1;
   init.cap.max_inline_data = max_inline_;
-  if (everywhere_ && p.home->index == 0) everywhere_->describe_queue(init);
+  if (everywhere_ && p.home->index == 0) everywhere_->describe_queue(p, init);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI
