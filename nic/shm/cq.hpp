@@ -114,8 +114,6 @@ void answer_bell(completion_queue& cq) noexcept;
 void purge(completion_queue& cq, const queue_pair& qp) noexcept;
 
 int poll_cq(ibv_cq*, int n, ibv_wc* wc);
-/// poll_cq() without a look at the rings.
-int poll_stored(completion_queue& cq, int n, ibv_wc* wc) noexcept;
 int req_notify_cq(ibv_cq*, int solicited_only);
 ibv_comp_channel* create_comp_channel(ibv_context*);
 int destroy_comp_channel(ibv_comp_channel*);

@@ -219,7 +219,7 @@ bool receive_datagram(context& c, int socket) noexcept {
   const bool whole = static_cast<std::size_t>(n) >= sizeof d.head &&
                      d.head.version == arena_version &&
                      d.head.bytes == static_cast<std::size_t>(n) - sizeof d.head;
-  if (!whole) return true;
+  if (!whole || (c.play != nullptr && c.play->port_is_down())) return true;
   c.play != nullptr ? hand_over_in_turn(c, &d) : hand_over(c, d);
   return true;
 }

@@ -77,16 +77,29 @@ void faults::look_at_the_clock() noexcept {
     was_down_.store(true, std::memory_order_relaxed);
     down_since_ns_ = now;
     down_.store(true, std::memory_order_relaxed);
+    cut_off(qp_public::ready, qp_public::cut);
     raise(context_, IBV_EVENT_PORT_ERR, {.port_num = 1}, nullptr);
   } else if (port_is_down() && plan.port_down_ns != 0 &&
              now - down_since_ns_ >= plan.port_down_ns) {
     down_.store(false, std::memory_order_relaxed);
+    cut_off(qp_public::cut, qp_public::ready);
     raise(context_, IBV_EVENT_PORT_ACTIVE, {.port_num = 1}, nullptr);
   }
   const bool port_waits = plan.port_down.ever() && (!was_down_.load(std::memory_order_relaxed) ||
                                                     (port_is_down() && plan.port_down_ns != 0));
   dates_left_.store((plan.gone.ever() && !gone()) || port_waits, std::memory_order_relaxed);
   clock_lock_.unlock();
+}
+
+/// What peers send to a port that is down waits for its retries to end, as what this side sends.
+void faults::cut_off(qp_public from, qp_public to) noexcept {
+  const std::lock_guard guard(context_.objects);
+  for (queue_pair* q : context_.qps) {
+    std::uint32_t life = life_word(q->generation, from);
+    // L1 life  cas release life  -> L2 (link.cpp, send.cpp)
+    q->shown->life.compare_exchange_strong(life, life_word(q->generation, to),
+                                           std::memory_order_release, std::memory_order_relaxed);
+  }
 }
 
 void faults::look_at_receives(completion_queue& cq, int n, ibv_wc* wc) noexcept {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nic/shm/fault_plan.hpp"
+#include "nic/shm/layout.hpp"
 #include "nic/shm/lock.hpp"
 
 namespace penstock::nic::shm {
@@ -66,6 +67,7 @@ class faults {
 
  private:
   bool due(const fault_plan::moment& m, std::uint64_t now) const noexcept;
+  void cut_off(qp_public from, qp_public to) noexcept;
 
   context& context_;
   const std::uint64_t opened_ns_;

@@ -56,7 +56,8 @@ struct arena_header {
 };
 
 /// The state of an RC QP, as its peer must know it. 0 in the low byte: the entry is not in use.
-enum class qp_public : std::uint32_t { none = 0, made = 1, ready = 2, error = 3 };
+/// cut: ready, but its port is down.
+enum class qp_public : std::uint32_t { none = 0, made = 1, ready = 2, error = 3, cut = 4 };
 
 /// The word that names one life of a QP's entry: its generation and its public state.
 constexpr std::uint32_t life_word(std::uint32_t generation, qp_public s) noexcept {

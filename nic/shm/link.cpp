@@ -109,7 +109,7 @@ bool attach(queue_pair& qp, bool early) noexcept {
   const std::uint32_t dest = peer_qpn(qp);
   auto* e = qp.remote->entry<qp_entry>(table::qp, dest & 0xffff);
   if (e == nullptr) return false;
-  // L2 ready?  load-acquire life  <- L1
+  // L2 ready?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   const std::uint32_t life = e->life.load(std::memory_order_acquire);
   const auto state = static_cast<qp_public>(life & 0xff);
   const bool ours = e->qpn.load(std::memory_order_relaxed) == dest &&

@@ -201,7 +201,7 @@ outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
       (!in_line &&
        !qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, region_table::local_use)))
     return outcome::failed;
-  // L2 alive?  load-acquire life  <- L1
+  // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   if (l.remote->life.load(std::memory_order_acquire) != l.ready ||
       (l.remote->access.load(std::memory_order_relaxed) & IBV_ACCESS_REMOTE_WRITE) == 0)
     return outcome::failed;

@@ -105,7 +105,7 @@ int played_poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (c.play->call(verb::poll_cq) != 0) return -1;
   c.play->look_at_the_clock();
   if (c.unfinished.load(std::memory_order_relaxed) != 0) c.play->push_all();
-  const int got = c.play->port_is_down() ? poll_stored(cq, n, wc) : poll_cq(handle, n, wc);
+  const int got = poll_cq(handle, n, wc);
   c.play->look_at_receives(cq, got, wc);
   return got;
 }

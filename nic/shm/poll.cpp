@@ -175,14 +175,6 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   return got;
 }
 
-int poll_stored(completion_queue& cq, int n, ibv_wc* wc) noexcept {
-  if (cq.poll.try_lock()) {
-    attend_held(cq);
-    cq.poll.unlock();
-  }
-  return drain(cq, n, wc);
-}
-
 bool attend(completion_queue& cq) noexcept {
   const hold guard(cq.poll);
   return attend_held(cq);

@@ -226,7 +226,7 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
       (!in_line && s.length != 0 &&
        !qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, region_table::local_use)))
     return outcome::failed;
-  // L2 alive?  load-acquire life  <- L1
+  // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   if (l.remote->life.load(std::memory_order_acquire) != l.ready || !qp.tx.has_room(1, 0))
     return outcome::failed;
   ++l.claimed;
@@ -312,7 +312,7 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
     return unreachable(qp, w, why);
   if (unanswered(qp) && qp.remote->dead.load(std::memory_order_relaxed)) [[unlikely]]
     return outcome::done;
-  // L2 alive?  load-acquire life  <- L1
+  // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   const std::uint32_t life = l.remote->life.load(std::memory_order_acquire);
   if (life != l.ready) [[unlikely]] {
     const std::uint32_t nak = l.remote->nak.load(std::memory_order_relaxed);

@@ -157,6 +157,18 @@ TEST_CASE("over a port that is down nothing goes until it is up, or the retries 
   REQUIRE(q.b.receive(1, 0, 64) == 0);
   REQUIRE(q.a.send(1, 0, 8) == 0);
   CHECK(q.a.sent().status == IBV_WC_RETRY_EXC_ERR);
+
+  // Nor does anything come; but what has come is there.
+  faulty_pair r("port_down=1", impatient);
+  for (std::uint64_t id : {1, 2}) REQUIRE(r.a.receive(id, 0, 64) == 0);
+  REQUIRE(r.b.send(1, 0, 8) == 0);
+  CHECK(r.b.sent().status == IBV_WC_SUCCESS);
+  REQUIRE(r.b.receive(1, 0, 64) == 0);
+  REQUIRE(r.a.send(1, 0, 8) == 0);
+  CHECK(next_event(r.a) == IBV_EVENT_PORT_ERR);
+  CHECK(r.a.received().status == IBV_WC_SUCCESS);
+  REQUIRE(r.b.send(2, 0, 8) == 0);
+  CHECK(r.b.sent().status == IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_CASE("a sender that found no receive waits as long as it is told") {
