@@ -113,7 +113,7 @@ void departure::note_gone(std::uint32_t r) noexcept {
 void departure::judge_lost() noexcept {
   if (running != nullptr) return;  // it cannot poll; a later look judges
   for (peer& p : engine_.all_begun()) {
-    const char* const how = p.lost.exchange(nullptr, std::memory_order_relaxed);
+    const char* how = p.lost.exchange(nullptr, std::memory_order_relaxed);
     if (how == nullptr) continue;
     engine_.deferred_.fetch_sub(1, std::memory_order_relaxed);
     if (engine_.closing_.load(std::memory_order_relaxed)) continue;
@@ -121,8 +121,11 @@ void departure::judge_lost() noexcept {
     // the hands of another thread.
     for (unsigned quiet = 0; quiet < 2 && !has_left(p.rank);)
       quiet = engine_.poll_domain(*p.home, my_tag()) == 0 ? quiet + 1 : 0;
-    if (!has_left(p.rank) && (engine_.ends_soon() || !has_left(p.rank)))
+    if (!has_left(p.rank) && (engine_.ends_soon() || !has_left(p.rank))) {
+      // The polls may have found the error of which an event has told.
+      if (const char* later = p.lost.load(std::memory_order_relaxed); later != nullptr) how = later;
       engine_.peer_failed(p, how);
+    }
     note_gone(p.rank);
     engine::by_path(engine_, p, [&](auto& path) { path.shut(p); });
   }

@@ -68,7 +68,12 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   dev.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
   if (p != nullptr) return lost_contact(*p, dev.verbs->event_type_str(type));
-  if (ended != nullptr) return verbs_.note_end(*ended);
+  if (ended != nullptr) {
+    // The lane of a peer that has not left has failed: the error may not have been reaped yet.
+    ended->cut.store(true, std::memory_order_relaxed);
+    if (is_gone(ended->rank)) return verbs_.note_end(*ended);
+    return lost_contact(*ended, dev.verbs->event_type_str(type));
+  }
   if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)
     fatal(1, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
   log(log_level::info, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));

@@ -157,7 +157,8 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
       if (!f.under_way && !gone) start_fetch(f, tag);
       // F2 here  acquire payload  <- F2 (fetches.hpp): the payload
       const auto payload = f.payload.load(std::memory_order_acquire);
-      if (payload == fetch::state::failed || (gone && !f.under_way)) [[unlikely]] {
+      // That a fetch has failed ends this process, unless the sender turns out to have left.
+      if (gone && (payload == fetch::state::failed || !f.under_way)) [[unlikely]] {
         c_.large_->lost(f.from->rank);
         *at = f.next;
         if (f.buffer != large_buffers::none) c_.large_->give(f.buffer);

@@ -44,7 +44,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       if (c_.closing_) continue;
       c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
-      payload = fetch::state::failed;  // p has left: what was on its way to it holds nothing
+      payload = fetch::state::failed;
     }
     p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
                                   [this, &d, payload](queues::holding h) {

@@ -83,8 +83,8 @@ void verbs_path::shut(peer& p) noexcept {
     if (channels::is_ready(p, l))
       (void)c_.device_.verbs->modify_qp(p.lanes[l].qp, &a, IBV_QP_STATE);
   // An adapter's queue pair takes nothing more from here on. On shm0 a poll still takes what has
-  // come before, and then raises an event.
-  if (!c_.device_.shared_memory) note_end(p);
+  // come before, and then raises an event, unless it has done so before.
+  if (!c_.device_.shared_memory || p.cut.load(std::memory_order_relaxed)) note_end(p);
 }
 
 void verbs_path::note_end(peer& p) noexcept {
