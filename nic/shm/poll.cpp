@@ -125,6 +125,15 @@ bool any_ready(const completion_queue& cq) noexcept {
                      [](const queue_pair* q) { return q->rx.ready(); });
 }
 
+/// Completes the sends of a QP that its peer has taken. An adapter does so before it takes the
+/// peer's answer, so programs that sleep count on the order of the events. Under poll, of an armed
+/// queue.
+void finish_sends_first(queue_pair& q) noexcept {
+  if (!q.unfinished.load(std::memory_order_relaxed)) return;
+  const hold guard(q.sending);
+  push_on(q);
+}
+
 /// Moves every waiting message into the queue. Under poll.
 bool absorb_rings(completion_queue& cq) noexcept {
   bool moved = false;
@@ -134,6 +143,7 @@ bool absorb_rings(completion_queue& cq) noexcept {
     bool solicited = false;
     // A message without room stays in its ring, so a program that sleeps too long overruns nothing.
     if (xrc_receiver(*q)) c.qp = nullptr;
+    if (q->rx.ready()) finish_sends_first(*q);
     while ((cq.owner->plays.overruns || !full(cq)) && receive_one(*q, c.wc, &solicited)) {
       store(destination(*q), c, solicited);
       moved = true;
@@ -161,6 +171,8 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (got < n)
     scan(cq, [&](queue_pair* q) {
       bool solicited = false;
+      if (cq.armed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        finish_sends_first(*q);
       for (int i = 0; i < burst && got < n; ++i, ++got) {
         if (receive_short(*q, wc[got])) [[likely]] {
           announce(cq, false);

@@ -163,6 +163,52 @@ TEST_CASE("a sender asleep on its channel is woken by a send that had to wait") 
   CHECK(a.v.destroy_qp(qp) == 0);
 }
 
+TEST_CASE("a program hears that its message was taken before it hears the answer to it") {
+  rig::side b, a(with_channel());
+  ibv_cq* sends = a.v.create_cq(a.context, 16, nullptr, a.channel, 0);
+  std::swap(a.send_cq, sends);
+  ibv_qp* qp = a.new_qp();
+  std::swap(a.qp, qp);
+  REQUIRE(a.to_init(a.qp) == 0);
+  a.connect(b);
+  b.connect(a);
+  const auto next_event = [&]() -> ibv_cq* {
+    pollfd f{a.channel->fd, POLLIN, 0};
+    if (::poll(&f, 1, 10'000) != 1) return nullptr;
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    REQUIRE(a.v.get_cq_event(a.channel, &cq, &context) == 0);
+    a.v.ack_cq_events(cq, 1);
+    return cq;
+  };
+  // A sender that knows of small receives waits until the receiver has taken what is larger.
+  REQUIRE(b.receive(1, 0, 8) == 0);
+  REQUIRE(a.send(3, 0, 8) == 0);
+  REQUIRE(a.sent().status == IBV_WC_SUCCESS);
+  REQUIRE(b.received().status == IBV_WC_SUCCESS);
+  int answers_first = 0;
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(b.receive(1, 0, 4096) == 0);
+    REQUIRE(a.receive(2, 0, 8) == 0);
+    for (ibv_cq* cq : {a.send_cq, a.recv_cq}) REQUIRE(ibv_req_notify_cq(cq, 0) == 0);
+    REQUIRE(a.send(3, 0, 4096) == 0);
+    REQUIRE(b.received().status == IBV_WC_SUCCESS);
+    REQUIRE(b.send(4, 0, 8) == 0);
+    ibv_cq* const first = next_event();
+    answers_first += first == a.recv_cq;
+    REQUIRE(first != nullptr);
+    REQUIRE(next_event() == (first == a.recv_cq ? a.send_cq : a.recv_cq));
+    REQUIRE(a.sent().status == IBV_WC_SUCCESS);
+    REQUIRE(a.received().status == IBV_WC_SUCCESS);
+    REQUIRE(b.sent().status == IBV_WC_SUCCESS);
+  }
+  CHECK(answers_first == 0);
+  CHECK(a.v.destroy_qp(a.qp) == 0);
+  std::swap(a.qp, qp);
+  std::swap(a.send_cq, sends);
+  CHECK(a.v.destroy_cq(sends) == 0);
+}
+
 TEST_CASE("a non-blocking channel without an event says so") {
   pair p(with_channel());
   ::fcntl(p.b.channel->fd, F_SETFL, ::fcntl(p.b.channel->fd, F_GETFL) | O_NONBLOCK);
