@@ -27,7 +27,7 @@ TEST_CASE("Without long yields no wait naps") {
   CHECK(naps_among(n, 10'000, short_ns) == 0);
 }
 
-TEST_CASE("After one long yield a few waits nap, and then they yield again") {
+TEST_CASE("After one long yield one wait naps, and then they yield again") {
   naps n;
   n.yielded(slice_ns);
   CHECK(naps_among(n, 10'000, short_ns) == naps::first);
@@ -56,4 +56,20 @@ TEST_CASE("A short yield among long ones changes nothing") {
     n.yielded(short_ns);
   }
   CHECK(count == naps::most);
+}
+
+TEST_CASE(
+    "After two naps that ended late waits yield, and the next long yield is the first again") {
+  naps n;
+  (void)naps_among(n, 1000, slice_ns);
+  n.yielded(slice_ns);
+  for (const std::uint64_t took : {100'000u, 4'000'000u, 100'000u, 4'000'000u}) {
+    REQUIRE(n.is_due());
+    n.napped(took);
+  }
+  CHECK(n.is_due());
+  n.napped(slice_ns);
+  CHECK(!n.is_due());
+  n.yielded(slice_ns);
+  CHECK(naps_among(n, 1000, short_ns) == naps::first);
 }

@@ -4,9 +4,11 @@
 // uses it.
 //
 // One long yield says little: a process was just starting, or somebody copied a megabyte. It makes
-// a few waits nap, and each further one twice as many, up to the number at which the naps take
-// about three times as long as the yield that finds out whether the core is still wanted. After
-// many short yields in a row a long one counts as the first again.
+// one wait nap, and each further one twice as many, up to the number at which the naps take about
+// three times as long as the yield that finds out whether the core is still wanted. After many
+// short yields in a row a long one counts as the first again; and after two naps in a row that
+// ended late, since naps are no better than yields then: the core is kept by somebody who is not
+// preempted either, such as a peer that polls all the time.
 #pragma once
 
 #include <algorithm>
@@ -43,12 +45,23 @@ class naps {
     next_.store(next, std::memory_order_relaxed);
   }
 
-  static constexpr std::uint64_t long_ns = 1'000'000;
-  static constexpr std::uint32_t first = 4, most = 128;  ///< naps after a long yield
+  /// Notes that a nap took so long.
+  void napped(std::uint64_t took_ns) noexcept {
+    const bool late = took_ns > long_ns, again = late_.load(std::memory_order_relaxed);
+    if (late != again) late_.store(late, std::memory_order_relaxed);
+    if (!late || !again) return;
+    left_.store(0, std::memory_order_relaxed);
+    next_.store(first, std::memory_order_relaxed);
+    short_.store(0, std::memory_order_relaxed);
+  }
+
+  static constexpr std::uint64_t long_ns = 1'000'000;    ///< a nap of 50 us takes 0.1 ms
+  static constexpr std::uint32_t first = 1, most = 128;  ///< naps after a long yield
   static constexpr std::uint32_t calm = 32;              ///< short yields in a row
 
  private:
   std::atomic<std::uint32_t> left_{0}, next_{first}, short_{0};
+  std::atomic<bool> late_{false};  // the last nap ended late
 };
 
 }  // namespace penstock::conduit

@@ -178,7 +178,9 @@ status engine::wait_step(unsigned& empty) noexcept {
   // The nap is short, and the next poll finds what has come meanwhile: nobody has to send a
   // wake-up, and none can be lost.
   const timespec nap{0, 50'000};
+  const std::uint64_t begin = now_ns();
   nanosleep(&nap, nullptr);
+  process_naps.napped(now_ns() - begin);
   return status::ok;
 }
 
