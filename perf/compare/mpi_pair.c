@@ -83,12 +83,14 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 0;
   }
-  MPI_Win win;
-  MPI_Win_allocate(65536, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
-  memset(base, 0, 65536);
-  MPI_Win_lock_all(0, win);
   const int is_rate = strcmp(test, "rate") == 0,
             one_sided = strcmp(test, "put") == 0 || strcmp(test, "get") == 0;
+  MPI_Win win;
+  if (one_sided) {
+    MPI_Win_allocate(65536, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    memset(base, 0, 65536);
+    MPI_Win_lock_all(0, win);
+  }
   double took[samples];
   int n = 0, go_on = 1;
   const double until = MPI_Wtime() + seconds;
@@ -121,8 +123,10 @@ int main(int argc, char** argv) {
     else
       printf("figure %.1f\n", median / batch * 1e9 / (one_sided ? 1 : 2));
   }
-  MPI_Win_unlock_all(win);
-  MPI_Win_free(&win);
+  if (one_sided) {
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+  }
   MPI_Finalize();
   return 0;
 }

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 
 compare, programs = sys.argv[1:]
 loader = importlib.machinery.SourceFileLoader("compare", compare)
@@ -57,3 +58,19 @@ with tempfile.TemporaryDirectory() as folder:
     c.put_into(page, "far\n\nput: X is ahead of Y, by 2\n\n| table |")
     assert page.read_text() == ("before\n<!-- compare: made by perf/compare/compare -->\nfar\n\n- put: X is ahead of Y, by 2\n"
                                 "\n| table |\n<!-- end of compare -->\nafter\n"), page.read_text()
+    # The guest's table has marks of its own, and leaves the other one alone.
+    both = "<!-- compare: made by perf/compare/compare -->\nA\n<!-- end of compare -->\n<!-- compare: made by perf/compare/compare --guest -->\n"
+    page.write_text(both + "old\n<!-- end of compare --guest -->\n")
+    c.put_into(page, "guest", guest=True)
+    assert page.read_text() == both + "guest\n<!-- end of compare --guest -->\n", page.read_text()
+
+    # On a kernel's device nobody exchanges through memory, or by penverbs.
+    o = types.SimpleNamespace(programs=pathlib.Path(programs), device="rxe0", slower=c.SLOWER, only=[], cpus="0,1", seconds=0.2)
+    for player in c.contestants(o, folder):
+        assert "verbs" in player.name and "penverbs" not in str(vars(player)), vars(player)
+
+# fi_pingpong writes its sizes and counts with units; the column is found by its name.
+assert c.per_transfer("bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n"
+                      "3.9k    60k     =60k     461m        0.08s   6396.45       0.63       1.59\n") == 0.63
+assert c.per_transfer("[error] no such provider\n") is None
+assert [c.told(v) for v in (None, 0, 0.034, 8.76, 1234)] == ["-", "0.0", "0.034", "8.8", "1,234"]
