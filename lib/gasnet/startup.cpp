@@ -276,6 +276,12 @@ int GASNETC_(set_waitmode)(int mode) {
   return GASNET_OK;
 }
 
-void GASNETC_(lock_failed)(int error) { fatal(1, "a handler-safe lock: %s", std::strerror(error)); }
+void GASNETC_(lock_failed)(int error) {
+  fatal(1, "a handler-safe lock: %s",
+        error == EDEADLK ? "gasnet_hsl_lock by the thread that holds it"
+        : error == EPERM ? "gasnet_hsl_unlock by a thread that does not hold it"
+        : error == EBUSY ? "gasnet_hsl_destroy while it is held"
+                         : std::strerror(error));
+}
 
 }  // extern "C"

@@ -7,6 +7,17 @@
 
 #include "job.h"
 
+#if !GASNET_SEQ
+static gasnet_hsl_t lock = GASNET_HSL_INITIALIZER;
+static void misuse_lock(const char* how) {
+  if (strcmp(how, "unlock") == 0) gasnet_hsl_unlock(&lock);
+  gasnet_hsl_lock(&lock);
+  if (strcmp(how, "lock") == 0) gasnet_hsl_lock(&lock);
+  if (strcmp(how, "destroy") == 0) gasnet_hsl_destroy(&lock);
+  CHECK(!"it has returned");
+}
+#endif
+
 enum { act_index = 128, here_index = 133 };
 static const char* call = "";
 static volatile int acted = 0;
@@ -46,6 +57,12 @@ int main(int argc, char** argv) {
     MUST(gasnet_AMRequestShort0(0, act_index));
     MUST(gasnet_AMRequestMedium0(0, act_index, "text", 4));
   }
+#if !GASNET_SEQ
+  if (strstr("lock unlock destroy", call) != NULL) misuse_lock(call);
+#endif
+  if (strcmp(call, "nested") == 0) gasnet_begin_nbi_accessregion();
+  if (strcmp(call, "nested") == 0) gasnet_begin_nbi_accessregion();
+  if (strcmp(call, "unbegun") == 0) gasnet_end_nbi_accessregion();
   if (strcmp(call, "outside") == 0 && gasnet_mynode() == 1)
     gasnet_put(1, area[1] + area_bytes - 2, "text", 4);
   if (strcmp(call, "count") == 0 || strcmp(call, "kind") == 0)

@@ -8,6 +8,7 @@
 
 #include <gasnet_fwd.h>
 #if !GASNET_SEQ
+#include <errno.h>
 #include <pthread.h>
 #endif
 
@@ -151,26 +152,49 @@ GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
 #else
 typedef struct {
   pthread_mutex_t gasnetc_mutex;
+  pthread_t gasnetc_holder; /* with GASNET_DEBUG the thread that holds it, or 0 */
 } gasnet_hsl_t;
 #define GASNET_HSL_INITIALIZER \
-  { PTHREAD_MUTEX_INITIALIZER }
+  { PTHREAD_MUTEX_INITIALIZER, 0 }
 GASNETC_INLINE void gasnetc_lock_check(int error) {
   if_pf(error != 0) GASNETC_(lock_failed)(error);
 }
+#if defined(GASNET_DEBUG)
+GASNETC_INLINE int gasnetc_hsl_is_mine(gasnet_hsl_t* hsl) {
+  return __atomic_load_n(&hsl->gasnetc_holder, __ATOMIC_RELAXED) == pthread_self();
+}
+GASNETC_INLINE void gasnetc_hsl_holder(gasnet_hsl_t* hsl, pthread_t holder) {
+  __atomic_store_n(&hsl->gasnetc_holder, holder, __ATOMIC_RELAXED);
+}
+#define GASNETC_HSL_CHECK(right, error)           \
+  do {                                            \
+    if_pf(!(right)) GASNETC_(lock_failed)(error); \
+  } while (0)
+#else
+#define gasnetc_hsl_holder(hsl, holder) ((void)0)
+#define GASNETC_HSL_CHECK(right, error) ((void)0)
+#endif
 GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) {
+  hsl->gasnetc_holder = 0;
   gasnetc_lock_check(pthread_mutex_init(&hsl->gasnetc_mutex, NULL));
 }
 GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) {
   gasnetc_lock_check(pthread_mutex_destroy(&hsl->gasnetc_mutex));
 }
 GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) {
+  GASNETC_HSL_CHECK(!gasnetc_hsl_is_mine(hsl), EDEADLK);
   gasnetc_lock_check(pthread_mutex_lock(&hsl->gasnetc_mutex));
+  gasnetc_hsl_holder(hsl, pthread_self());
 }
 GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) {
+  GASNETC_HSL_CHECK(gasnetc_hsl_is_mine(hsl), EPERM);
+  gasnetc_hsl_holder(hsl, 0);
   gasnetc_lock_check(pthread_mutex_unlock(&hsl->gasnetc_mutex));
 }
 GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
-  return pthread_mutex_trylock(&hsl->gasnetc_mutex) == 0 ? GASNET_OK : GASNET_ERR_NOT_READY;
+  if (pthread_mutex_trylock(&hsl->gasnetc_mutex) != 0) return GASNET_ERR_NOT_READY;
+  gasnetc_hsl_holder(hsl, pthread_self());
+  return GASNET_OK;
 }
 #endif
 
