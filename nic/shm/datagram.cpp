@@ -224,15 +224,22 @@ bool receive_datagram(context& c, int socket) noexcept {
   return true;
 }
 
+/// Receives at most `most` datagrams, as far as there is room for them. False: no more are waiting.
+/// Under datagram_lock.
+bool receive_some(context& c, int most) noexcept {
+  bool more = true;
+  for (int i = 0; i < most && more && !waiting_room_full(c); ++i)
+    more = receive_datagram(c, c.pusher.datagram_socket());
+  return more;
+}
+
 }  // namespace
 
 bool receive_datagrams(context& c, int most) noexcept {
   if (!c.datagram_lock.try_lock()) return true;
   if (c.play != nullptr) hand_over_in_turn(c, nullptr);
   if (!c.arrivals.empty()) serve_waiting(c);
-  bool more = true;
-  for (int i = 0; i < most && more && !waiting_room_full(c); ++i)
-    more = receive_datagram(c, c.pusher.datagram_socket());
+  const bool more = receive_some(c, most);
   c.datagram_lock.unlock();
   return more;
 }
@@ -240,12 +247,12 @@ bool receive_datagrams(context& c, int most) noexcept {
 void forget_datagrams(queue_pair& qp) noexcept {
   context& c = *qp.owner;
   const hold reading(c.datagram_lock);
-  // What is in the socket by now is dropped too. The number ends it where others go on sending.
-  for (int i = 0; i < 1024; ++i)
-    if (!receive_datagram(c, c.pusher.datagram_socket())) break;
   std::erase(c.arrivals, &qp);
   drop_arrived(qp);
   qp.arrived.patience = {};
+  // A QP in RESET takes none of those that are still in the socket; one that is destroyed is not
+  // found. The number ends this where others go on sending.
+  if (state_of(qp) == IBV_QPS_RESET) (void)receive_some(c, 1024);
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {

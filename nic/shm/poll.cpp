@@ -126,8 +126,8 @@ bool any_ready(const completion_queue& cq) noexcept {
 }
 
 /// Completes the sends of a QP that its peer has taken. An adapter does so before it takes the
-/// peer's answer, so programs that sleep count on the order of the events. Under poll, of an armed
-/// queue.
+/// peer's answer, so programs that sleep count on the order of the events. Under poll; `sending` is
+/// taken inside it, as in disconnect(), and no thread that holds `sending` waits for a poll.
 void finish_sends_first(queue_pair& q) noexcept {
   if (!q.unfinished.load(std::memory_order_relaxed)) return;
   const hold guard(q.sending);

@@ -191,8 +191,9 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 /// Takes at most `most` datagrams from the socket to their QPs, unless another thread is doing so.
 /// True if there may be more.
 bool receive_datagrams(context& c, int most) noexcept;
-/// Drops the datagrams that have been sent to the QP and wait for a receive or in the socket. The
-/// QP takes no more; after this no thread is delivering one to it.
+/// Drops the datagrams that wait for a receive of the QP, which takes no more. After this no thread
+/// is delivering one to it. If the QP is in RESET, those in the socket are dropped, too, as far as
+/// the context has room for what lies between them.
 void forget_datagrams(queue_pair& qp) noexcept;
 
 // receive.cpp: the receiving side, under the receive CQ's `poll`.
