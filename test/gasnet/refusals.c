@@ -60,8 +60,10 @@ int main(int argc, char** argv) {
 #if !GASNET_SEQ
   if (strstr("lock unlock destroy", call) != NULL) misuse_lock(call);
 #endif
-  if (strcmp(call, "nested") == 0) gasnet_begin_nbi_accessregion();
-  if (strcmp(call, "nested") == 0) gasnet_begin_nbi_accessregion();
+  if (strcmp(call, "nested") == 0) {
+    gasnet_begin_nbi_accessregion();
+    gasnet_begin_nbi_accessregion();
+  }
   if (strcmp(call, "unbegun") == 0) gasnet_end_nbi_accessregion();
   if (strcmp(call, "outside") == 0 && gasnet_mynode() == 1)
     gasnet_put(1, area[1] + area_bytes - 2, "text", 4);

@@ -123,9 +123,10 @@ struct alignas(cache_line) peer {
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
   std::atomic<std::uint16_t> expected{0};  // credits of a hint for which no WANT has asked yet
   std::atomic<const char*> lost{nullptr};  // how contact to it was lost, until that is judged
-  std::atomic<bool> cut{false};  // by queue pairs: its device says that the reply lane is over
-  std::atomic<bool> ended{
-      false};  // by queue pairs: it has left, and no answer comes from it any more
+  // By queue pairs: the device has said that the reply lane takes no more. relaxed: a shut() that
+  // sees it late is called again, since who finds no chunk loses contact to the peer anew.
+  std::atomic<bool> cut{false};
+  std::atomic<bool> ended{false};  // by queue pairs: it has left, and no answer comes any more
 
   handed_over handed;  // requests that found request_out held (PAR)
   // By queue pairs (PAR): answers that found reply_out held; requests without an answer that found

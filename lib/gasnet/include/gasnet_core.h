@@ -160,19 +160,18 @@ GASNETC_INLINE void gasnetc_lock_check(int error) {
   if_pf(error != 0) GASNETC_(lock_failed)(error);
 }
 #if defined(GASNET_DEBUG)
-GASNETC_INLINE int gasnetc_hsl_is_mine(gasnet_hsl_t* hsl) {
-  return __atomic_load_n(&hsl->gasnetc_holder, __ATOMIC_RELAXED) == pthread_self();
+/* Ends the job with the error unless this thread holds the lock (holds: 1), or holds it not (0). */
+GASNETC_INLINE void gasnetc_hsl_check(gasnet_hsl_t* hsl, int holds, int error) {
+  const pthread_t holder = __atomic_load_n(&hsl->gasnetc_holder, __ATOMIC_RELAXED);
+  gasnetc_lock_check((holder == pthread_self()) == holds ? 0 : error);
 }
-GASNETC_INLINE void gasnetc_hsl_holder(gasnet_hsl_t* hsl, pthread_t holder) {
+/* relaxed: only the thread itself has to find its own name there */
+GASNETC_INLINE void gasnetc_hsl_set_holder(gasnet_hsl_t* hsl, pthread_t holder) {
   __atomic_store_n(&hsl->gasnetc_holder, holder, __ATOMIC_RELAXED);
 }
-#define GASNETC_HSL_CHECK(right, error)           \
-  do {                                            \
-    if_pf(!(right)) GASNETC_(lock_failed)(error); \
-  } while (0)
 #else
-#define gasnetc_hsl_holder(hsl, holder) ((void)0)
-#define GASNETC_HSL_CHECK(right, error) ((void)0)
+#define gasnetc_hsl_check(hsl, holds, error) ((void)0)
+#define gasnetc_hsl_set_holder(hsl, holder) ((void)0)
 #endif
 GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) {
   hsl->gasnetc_holder = 0;
@@ -182,18 +181,18 @@ GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) {
   gasnetc_lock_check(pthread_mutex_destroy(&hsl->gasnetc_mutex));
 }
 GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) {
-  GASNETC_HSL_CHECK(!gasnetc_hsl_is_mine(hsl), EDEADLK);
+  gasnetc_hsl_check(hsl, 0, EDEADLK);
   gasnetc_lock_check(pthread_mutex_lock(&hsl->gasnetc_mutex));
-  gasnetc_hsl_holder(hsl, pthread_self());
+  gasnetc_hsl_set_holder(hsl, pthread_self());
 }
 GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) {
-  GASNETC_HSL_CHECK(gasnetc_hsl_is_mine(hsl), EPERM);
-  gasnetc_hsl_holder(hsl, 0);
+  gasnetc_hsl_check(hsl, 1, EPERM);
+  gasnetc_hsl_set_holder(hsl, 0);
   gasnetc_lock_check(pthread_mutex_unlock(&hsl->gasnetc_mutex));
 }
 GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
   if (pthread_mutex_trylock(&hsl->gasnetc_mutex) != 0) return GASNET_ERR_NOT_READY;
-  gasnetc_hsl_holder(hsl, pthread_self());
+  gasnetc_hsl_set_holder(hsl, pthread_self());
   return GASNET_OK;
 }
 #endif
