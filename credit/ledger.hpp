@@ -265,6 +265,9 @@ class ledger {
   [[nodiscard]] std::uint32_t send_credits(std::uint32_t peer) const noexcept;
   [[nodiscard]] std::uint32_t in_use(std::uint32_t peer) const noexcept;
   [[nodiscard]] peer_figures figures(std::uint32_t peer) const noexcept;
+  /// True if nothing that this process has sent to peer still waits for an answer: no credits of
+  /// peer's are in use, and neither a WANT nor a REVOKE is in flight to it. With flow control only.
+  [[nodiscard]] bool is_idle(std::uint32_t peer) const noexcept;
 
   /// Most peers that one walk of next_revoke leaves on the list; the next goes on from there.
   static constexpr std::uint32_t max_visits = 32;

@@ -424,4 +424,12 @@ peer_figures ledger<M, Atomic, Store>::figures(std::uint32_t peer) const noexcep
   return out;
 }
 
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+bool ledger<M, Atomic, Store>::is_idle(std::uint32_t peer) const noexcept {
+  const want_state w =
+      want_of(fields<past_fields>(store_[peer].past.load(std::memory_order_relaxed)));
+  return send_of(peer).in_use == 0 && w != want_state::asked && w != want_state::hinted &&
+         (loan_of(peer).flags & flag_sys_in_flight) == 0;
+}
+
 }  // namespace penstock::credit

@@ -40,7 +40,8 @@ struct lane {
   ibv_qp* qp = nullptr;
   std::uint32_t first_psn = 0;
 
-  /// before: number of the work request before the first.
+  /// before: number of the work request before the first. A lane that was closed goes on from
+  /// posted(), so that a completion that is reported late covers nothing.
   void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn, std::uint64_t before = 0) {
     qp = q;
     first_psn = psn;
@@ -50,6 +51,11 @@ struct lane {
     held_ = std::make_unique<holding[]>(mask_ + 1);
     posted_.store(before, std::memory_order_relaxed);  // relaxed: nobody else knows the lane yet
     completed_.start_after(before);
+  }
+  /// Its queue pair has been destroyed, at a moment when it was empty().
+  void close() noexcept {
+    qp = nullptr;
+    held_.reset();
   }
 
   [[nodiscard]] bool has_room(std::uint32_t n = 1) const noexcept {
@@ -61,6 +67,8 @@ struct lane {
   [[nodiscard]] bool drained() const noexcept {
     return posted() - completed_.done() <= signal_mask_;
   }
+  /// True if everything that was posted has completed. For the poster.
+  [[nodiscard]] bool empty() const noexcept { return posted() == completed_.done(); }
   /// Number of the work request posted last.
   [[nodiscard]] std::uint64_t posted() const noexcept {
     return posted_.load(std::memory_order_relaxed);

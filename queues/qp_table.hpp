@@ -1,8 +1,9 @@
 // Which peer a queue pair number belongs to, since completions name only the number. It is written
-// when a queue pair is made and read at every receive. Open addressing over words that never change
-// once set; there is no removal. Threads: any insert and find. Effect: the compare-and-swap of a
-// word. Cost of find: one load where numbers do not collide, 2 ns; liburcu's cds_lfht takes 20
-// inside a read lock.
+// when a queue pair is made or has been destroyed, and read at every receive. Open addressing; a
+// word that was removed is left behind as `removed` while a number may lie behind it, so that a
+// find under way goes on. Threads: one at a time inserts and removes, and any find. Effect: the
+// store of a word. Cost of find: one load where numbers do not collide, 2 ns; liburcu's cds_lfht
+// takes 20 inside a read lock.
 #pragma once
 
 #include <atomic>
@@ -21,16 +22,24 @@ class qp_table {
   explicit qp_table(std::uint32_t entries)
       : mask_(std::bit_ceil(entries * 2 + 2) - 1), words_(std::size_t{mask_} + 1) {}
 
-  /// value below 2^32 - 1. At most `entries` insertions.
+  /// value below 2^32 - 1. At most `entries` are in the table at a time.
   void insert(std::uint32_t qpn, std::uint32_t value) noexcept {
-    const std::uint64_t w = std::uint64_t{qpn} << 32 | (value + 1);
-    for (std::uint32_t i = qpn;; ++i) {
-      std::uint64_t empty = 0;
-      // R1 insert  release word  -> A1
-      if (words_[i & mask_].compare_exchange_strong(empty, w, std::memory_order_release,
-                                                    std::memory_order_relaxed))
-        return;
-    }
+    std::uint32_t i = qpn;
+    while (!is_free(at(i))) ++i;
+    // R1 insert  release word  -> A1
+    words_[i & mask_].store(std::uint64_t{qpn} << 32 | (value + 1), std::memory_order_release);
+  }
+  /// No completion with that number is left. The device may give the number to another queue pair.
+  void remove(std::uint32_t qpn) noexcept {
+    std::uint32_t i = qpn;
+    while (at(i) >> 32 != qpn || is_free(at(i))) ++i;
+    const auto set = [this](std::uint32_t place, std::uint64_t w) {
+      words_[place & mask_].store(w, std::memory_order_relaxed);  // it says nothing of a peer
+    };
+    set(i, removed);
+    // Where no number lies behind them, removed words are empty again: so finds stay short.
+    if (at(i + 1) != 0) return;
+    for (; at(i) == removed; --i) set(i, 0);
   }
   [[nodiscard]] std::uint32_t find(std::uint32_t qpn) const noexcept {
     for (std::uint32_t i = qpn;; ++i) {
@@ -42,6 +51,13 @@ class qp_table {
   }
 
  private:
+  static constexpr std::uint64_t removed = std::uint64_t{unknown} << 32;  // value: none
+  static constexpr bool is_free(std::uint64_t w) noexcept { return w == 0 || w == removed; }
+  // For the thread that inserts and removes.
+  [[nodiscard]] std::uint64_t at(std::uint32_t i) const noexcept {
+    return words_[i & mask_].load(std::memory_order_relaxed);
+  }
+
   std::uint32_t mask_;
   zero_array<std::atomic<std::uint64_t>> words_;  // few are used, mostly next to each other
 };

@@ -60,6 +60,9 @@ class message_queues {
   void announce(const ibv_qp* qp, std::uint32_t identity) noexcept {
     table_.insert(qp->qp_num, identity);
   }
+  /// qp is to be destroyed, and no completion on it is left. announce() and forget() are for one
+  /// thread at a time.
+  void forget(const ibv_qp* qp) noexcept { table_.remove(qp->qp_num); }
   /// The identity that was announced, or qp_table::unknown.
   [[nodiscard]] std::uint32_t identity_of(std::uint32_t qpn) const noexcept {
     return table_.find(qpn);

@@ -86,6 +86,7 @@ struct settings {
   bool packed_long = true;          ///< short Longs travel in one message
   std::uint32_t packed_long_cutover = 4096;  ///< header and payload of the largest packed Long
   std::uint32_t long_depth = 0;              ///< unpacked Longs in flight to one peer; 0: no limit
+  std::uint32_t max_connections = 0;  ///< by queue pairs, above which idle ones go; 0: no limit
 
   // credits
   bool flow_control = true;

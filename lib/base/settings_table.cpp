@@ -126,6 +126,10 @@ const setting_row rows[] = {
      "means a chunk."},
     {"LONG_DEPTH", "GASNET_LONG_DEPTH", &s::long_depth, 0, 64, u::none,
      "At most this many unpacked Long requests are in flight to one peer; 0 is no limit."},
+    {"MAX_CONNECTIONS", "", &s::max_connections, 0, 1'000'000, u::none,
+     "With more connections by queue pairs than this, those that were idle longest are taken down, "
+     "and made again when they are needed. Connections in use stay, so the limit may be passed; 0 "
+     "is no limit."},
 
     // credits
     {"FLOW_CONTROL", "GASNET_PORTAL_FLOW_CONTROL", &s::flow_control, 0, 0, u::none,

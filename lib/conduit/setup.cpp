@@ -153,6 +153,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   }
   if (by_verbs_)
     if (auto r = transfers_->open(); !r) return r;
+  parts_ = by_verbs_ && settings_.max_connections != 0 && settings_.flow_control &&
+           !transfers_->everything();
   auto drawn = report::open_trace(settings_, rank_, first_file_);
   if (!drawn) return drawn.error();
   trace_ = std::move(*drawn);
@@ -173,7 +175,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
   if (rank_ == 0 && size_ > 1)
-    for (const std::string& line : report::idle_settings(settings_, by_rings_, by_verbs_))
+    for (const std::string& line :
+         report::idle_settings(settings_, by_rings_, by_verbs_, transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <vector>
 
 #include "lib/base/result.hpp"
 #include "lib/conduit/channel/connector.hpp"
@@ -52,13 +53,39 @@ class channels : public credit_flow {
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the lane's queue pair and rings are there
     return (p.ready.load(std::memory_order_acquire) >> lane & 1) != 0;
   }
-  void say_hello(peer& p, bool want) noexcept;
+  void say_hello(peer& p, bool want, bool please = false) noexcept;
   void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;
   result<void> heard_hello(peer& p, const hello& h) noexcept;
   result<void> make_lanes(peer& p, std::uint8_t wanted) noexcept;
   result<void> make_lane(peer& p, unsigned lane) noexcept;
+  void unmake_lanes(peer& p) noexcept;
   result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
   result<void> connect_self(peer& p) noexcept;
+
+  // parting.cpp. The connector's thread runs all of it but what says otherwise.
+  void begin_parting(peer& p) noexcept;
+  void look_again(peer& p) noexcept;
+  void see_to_parting(peer& p) noexcept;
+  void end_parting(peer& p) noexcept;
+  // Any thread, inside no end of p: from here on p's queue pairs stay as they are until the end. To
+  // be called before they are shut.
+  void stop_parting(peer& p) noexcept;
+  bool hear_parting(peer& p, const hello& h) noexcept;
+  void take_down(peer& p) noexcept;
+  [[nodiscard]] bool may_part(const peer& p) const noexcept;
+  [[nodiscard]] std::uint32_t ask_to_say(const peer& p) const noexcept;
+  [[nodiscard]] vote vote_on(const peer& p) const noexcept;
+  [[nodiscard]] bool leads_parting(const peer& p) const noexcept { return rank_ < p.rank; }
+  // For a thread that has entered the end of a lane that it found ready before: true if a poll has
+  // closed the lanes meanwhile. Such a poll is inside that end, too.
+  [[nodiscard]] static bool closed_meanwhile(const peer& p, unsigned lane) noexcept {
+    return concurrent(build_mode) && !is_ready(p, lane);
+  }
+  // True if p's queue pairs may go at any moment: what they report says nothing of p. Any thread.
+  [[nodiscard]] static bool lanes_closed(const peer& p) noexcept {
+    return p.parting.load(std::memory_order_relaxed) != parting_state::none &&
+           p.ready.load(std::memory_order_relaxed) == 0;
+  }
 
   // p's path answers these. describe_lane() fills in what a lane's queue pair is like. The others
   // are told what has become of p: lane_made() when a lane was made; attached(), once, when both
@@ -71,6 +98,12 @@ class channels : public credit_flow {
   std::uint64_t job_secret_ = 0;
   std::unique_ptr<datagrams> datagram_port_;
   std::unique_ptr<connector> connector_;
+  // Peers connected by queue pairs, and how many connections have been made and taken down.
+  // Written by the connector's thread.
+  std::atomic<std::uint32_t> connections_{0};
+  std::atomic<std::uint64_t> connections_made_{0}, connections_parted_{0};
+  bool parts_ = false;          // the setting MAX_CONNECTIONS is heeded
+  std::vector<peer*> parting_;  // (connector) peers with which a parting is under way
   long_sources* sources_ = nullptr;
 };
 

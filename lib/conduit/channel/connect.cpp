@@ -14,43 +14,30 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/hello.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-namespace {
-
-constexpr std::uint32_t hello_magic = 0x50454e53;
-
-}  // namespace
-
-/// Travels in one datagram; checked field by field on arrival.
-struct hello {
-  std::uint32_t magic = hello_magic;
-  std::uint32_t from = 0;
-  std::uint64_t job = 0;  ///< the job's secret, so that a stranger's datagram is dropped
-  std::uint8_t made = 0, bound = 0, want = 0;
-  std::uint8_t domain = 0;  ///< the sender's, and the receiver's
-  std::uint32_t qpn[lane_count] = {};
-  std::uint32_t psn[lane_count] = {};
-  std::uint32_t reply_rkey = 0;  ///< verbs path: the sender's chunks, for replies
-  std::uint64_t reply_base = 0;
-};
-
 // Makes those of the wanted lanes that are missing.
 result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
-  if (before == 0 && !p.maps() && p.rank != rank_)
+  if (!p.admitted.load(std::memory_order_relaxed) && !p.maps() && p.rank != rank_) {
     if (auto r = p.home->queues->admit_peer(); !r) return r;
+    // R11 admitted  release p.admitted  -> A11 (credit_flow.cpp): the loan has buffers
+    p.admitted.store(true, std::memory_order_release);
+  }
+  result<void> made;
   for (unsigned l = 0; l < lane_count; ++l) {
     const auto bit = static_cast<std::uint8_t>(1u << l);
     if ((wanted & bit) == 0 || (p.made.load(std::memory_order_relaxed) & bit) != 0) continue;
-    if (auto r = make_lane(p, l); !r) return r;
-    // R7 made  release p.made  -> A7 (setup.cpp, rma_queue.cpp, credit_flow.cpp): the lane is there
+    if (made = make_lane(p, l); !made) break;
+    // R7 made  release p.made  -> A7 (setup.cpp, rma_queue.cpp): the lane is there
     p.made.store(static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) | bit),
                  std::memory_order_release);
   }
@@ -59,10 +46,21 @@ result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const auto fresh = static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) & ~before);
   for (unsigned l = 0; l < lane_rma && !p.maps(); ++l)
     if ((fresh >> l & 1) != 0) p.home->queues->announce(p.lanes[l].qp, identity(p.rank, l));
-  return {};
+  return made;
 }
 
-void channels::say_hello(peer& p, bool want) noexcept {
+// Destroys p's queue pairs, on which nothing is under way; those of messages may be known by
+// number.
+void channels::unmake_lanes(peer& p) noexcept {
+  p.made.store(0, std::memory_order_relaxed);
+  for (unsigned l = 0; l < lane_count; ++l)
+    if (ibv_qp* const qp = p.lanes[l].qp; qp != nullptr) {
+      device_of(p, l).verbs->destroy_qp(qp);
+      p.lanes[l].close();
+    }
+}
+
+void channels::say_hello(peer& p, bool want, bool please) noexcept {
   hello h;
   h.from = rank_;
   h.job = job_secret_;
@@ -70,6 +68,10 @@ void channels::say_hello(peer& p, bool want) noexcept {
   h.bound = p.bound;
   h.want = want;
   h.domain = static_cast<std::uint8_t>(p.home->index);
+  h.generation = p.generation;
+  h.ask = ask_to_say(p);
+  h.answer = vote_on(p);
+  h.please = please;
   if (!p.maps()) {
     h.reply_base = p.home->queues->request_chunks->base();
     h.reply_rkey = p.home->queues->request_chunks->keys().rkey;
@@ -107,6 +109,7 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
 }
 
 result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
+  if (!p.maps() && !hear_parting(p, h)) return {};
   if (auto r = make_lanes(p, h.made); !r) return r;
   if (p.bound == 0) {  // no request can come before a lane is bound, so no thread reads these yet
     p.reply_base = h.reply_base;
@@ -119,9 +122,15 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
       if (auto r = bind_lane(p, l, h.qpn[l], h.psn[l]); !r) return r;
       p.bound |= static_cast<std::uint8_t>(1u << l);
     }
-  if (!p.attached && (p.bound & basic_lanes) == basic_lanes) {
-    p.attached = true;
-    attached(p);
+  if (!p.connected && (p.bound & basic_lanes) == basic_lanes) {
+    p.connected = true;
+    if (!p.maps()) {
+      // relaxed, both: only this thread and reports read them
+      connections_.fetch_add(1, std::memory_order_relaxed);
+      connections_made_.fetch_add(1, std::memory_order_relaxed);
+      p.used_ns = now_ns();
+    }
+    if (!std::exchange(p.attached, true)) attached(p);
   }
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if ((ready >> lane_request & 1) != 0)
@@ -172,7 +181,8 @@ result<void> channels::make_lane(peer& p, unsigned l) noexcept {
           qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       e != 0)
     return failure{"ibv_modify_qp to INIT on " + dev.name, e, what_to_raise(e)};
-  p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff);
+  p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff,
+                  p.lanes[l].posted());
   lane_made(p, l);
   return {};
 }

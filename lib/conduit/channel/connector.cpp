@@ -93,8 +93,8 @@ void connector::run() noexcept {
       more_ = hear_all();
       grant_wishes();
       remind_peers();
-      if (const std::uint64_t due = watch_rings(); due != 0)
-        remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
+      for (const std::uint64_t due : {watch_rings(), see_to_partings()})
+        if (due != 0) remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
     }
     sleep();
   }
@@ -157,19 +157,41 @@ void connector::ask(peer& p, std::uint8_t lanes) noexcept {
   const bool self = p.rank == all_.rank_;
   if (!self) lanes |= basic_lanes;
   if ((lanes & ~ready_lanes(p)) == 0) return;
+  if (!self && p.parting.load(std::memory_order_relaxed) != parting_state::none) {
+    await(p, lanes);
+    all_.see_to_parting(p);
+    // Where it was not given up, the other side hears of the wish, and remind_peers() makes the
+    // lanes when it has ended.
+    if (p.parting.load(std::memory_order_relaxed) != parting_state::none)
+      return all_.say_hello(p, true);
+  }
   if (auto made = self ? all_.connect_self(p) : all_.make_lanes(p, lanes); !made) {
     log(log_level::error, "no queue pair for rank %u: %s", p.rank, made.error().message().c_str());
+    p.awaited &= p.made.load(std::memory_order_relaxed);
     p.refused.store(true, std::memory_order_relaxed);
     p.wanted.fetch_and(static_cast<std::uint8_t>(~lanes), std::memory_order_relaxed);
     return;
   }
   if (self) return;
+  await(p, lanes);
+  all_.say_hello(p, true);
+}
+
+// Notes that lanes to p are waited for.
+void connector::await(peer& p, std::uint8_t lanes) noexcept {
   if (p.awaited == 0) {
     waiting_.push_back(&p);
     p.since_ns = now_ns();
   }
   p.awaited |= lanes;
   p.reminder_ns = first_reminder_ns;
+}
+
+// Makes what is missing, if it has gone, and says hello.
+void connector::ask_again(peer& p) noexcept {
+  const bool parting = p.parting.load(std::memory_order_relaxed) != parting_state::none;
+  if (!parting && (p.awaited & ~p.made.load(std::memory_order_relaxed)) != 0)
+    return ask(p, p.awaited);
   all_.say_hello(p, true);
 }
 
@@ -188,7 +210,8 @@ void connector::remind_peers() noexcept {
       return true;
     }
     if (now - p.hello_at_ns >= p.reminder_ns) {
-      all_.say_hello(p, true);
+      p.hello_at_ns = now;
+      ask_again(p);
       p.reminder_ns = std::min(p.reminder_ns * 2, rarest_reminder_ns);
     }
     std::uint64_t due = p.hello_at_ns + p.reminder_ns;

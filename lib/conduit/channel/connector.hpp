@@ -55,6 +55,8 @@ class connector {
   /// again. not_ready: the lane is being made. device_error: it could not be made, which has been
   /// logged; the next call tries once more.
   status want(peer& p, unsigned lane) noexcept;
+  /// A poll has looked whether a connection is idle: the thread is to go on with the parting.
+  void looked() noexcept { ring(); }
   /// From this call on other ranks leave, and failures are not reported any more. Any thread.
   void hush() noexcept { hushed_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] bool hushed() const noexcept { return hushed_.load(std::memory_order_relaxed); }
@@ -67,7 +69,11 @@ class connector {
   bool hear_all() noexcept;
   void grant_wishes() noexcept;
   void ask(peer& p, std::uint8_t lanes) noexcept;
+  void await(peer& p, std::uint8_t lanes) noexcept;
+  void ask_again(peer& p) noexcept;
   void remind_peers() noexcept;
+  std::uint64_t see_to_partings() noexcept;  // parting.cpp
+  bool begin_partings(std::uint32_t limit, std::uint64_t now) noexcept;
   std::uint64_t watch_rings() noexcept;  // ring_watch.cpp
   void watch_rings_of(peer& p) noexcept;
   void ring() noexcept;
@@ -83,6 +89,8 @@ class connector {
   std::vector<peer*> waiting_;   // peers whose answer is awaited
   std::uint64_t remind_ns_ = 0;  // when the next reminder is due; 0: none is
   std::uint64_t look_ns_ = 0;    // when rings are looked at next
+  std::uint32_t connections_before_ = 0;
+  std::uint64_t part_look_ns_ = 0, look_pause_ns_ = 0;  // when use is looked at next (parting.cpp)
   std::thread thread_;
 };
 

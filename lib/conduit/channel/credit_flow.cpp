@@ -108,11 +108,11 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
 void credit_flow::loans_come_back(std::uint32_t r) noexcept {
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     domain& d = domains_[i];
-    // By queue pairs there are no buffers for the loan to r, if r was not connected. Where there is
-    // no memory for them, the loan stays unused.
-    // A7 made  acquire p.made  <- R7 (connect.cpp): the connector has made room
+    // By queue pairs there are no buffers for the loan to r, if r was never connected. Where there
+    // is no memory for them, the loan stays unused.
+    // A11 admitted  acquire p.admitted  <- R11 (connect.cpp): the connector has made room
     if (way_to(r) == way::verbs && d.queues != nullptr &&
-        d.peers[r].made.load(std::memory_order_acquire) == 0 && !d.queues->admit_peer())
+        !d.peers[r].admitted.load(std::memory_order_acquire) && !d.queues->admit_peer())
       continue;
     if (const std::uint32_t n = d.ledger->on_gone(r); n != 0) loan_changed(begun(d.peers[r]), 0, n);
   }

@@ -23,6 +23,7 @@
 #include "lib/base/relief.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
+#include "lib/conduit/channel/parting.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/request_marks.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
@@ -188,6 +189,22 @@ struct alignas(cache_line) peer {
   std::uint64_t since_ns = 0;        // (connector) when the connector began to wait for it
   std::uint64_t hello_at_ns = 0;     // (connector) when the last hello went out
   std::uint64_t reminder_ns = 0;     // (connector) how long until the next one
+
+  // With a limit on connections (parting.hpp).
+  std::atomic<parting_state> parting{parting_state::none};
+  std::atomic<bool> admitted{false};  // its loan has buffers, whether it is connected or not
+  std::uint64_t flushed[lane_rma]{};  // (in a poll that looks) last work requests that it posted
+  std::uint32_t generation = 0;       // (connector) of the queue pairs
+  std::uint32_t ask = 0;              // (connector) odd: an ask of the lower rank is under way
+  std::uint8_t ready_before = 0;      // (connector) lanes that were ready when it was asked
+  bool connected = false;             // (connector) it counts as a connection
+  std::uint64_t used = 0;             // (connector) work requests to it, at the last look
+  std::uint64_t used_ns = 0;          // (connector) the look at which that last changed
+  std::uint64_t spared_until_ns = 0;  // (connector) it is not asked before this time
+  std::uint64_t leader_told_until_ns =
+      0;                            // (connector) the lower rank was told of the wish to part
+  std::uint64_t part_until_ns = 0;  // (connector) an ask is given up at this time
+  std::uint64_t part_said_ns = 0;   // (connector) when it was last said
 };
 
 /// Peers that have begun, the last one first. Any thread may go through them while others begin.

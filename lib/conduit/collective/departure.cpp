@@ -146,7 +146,8 @@ void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
   };
   const domain& d = engine_.domains_[0];
   for (const peer_order* of : {&d.rings, &d.verbs})
-    for (std::uint32_t i = 0, all = of->count(); i < all; ++i) list((*of)[i].rank);
+    for (std::uint32_t i = 0, all = of->count(); i < all; ++i)
+      if (const peer& p = (*of)[i]; p.made.load(std::memory_order_relaxed) != 0) list(p.rank);
   for (std::uint64_t step = 1; step < size; step *= 2)
     list(static_cast<std::uint32_t>((me + step) % size));
   // N1 notices  acquire telling_  <- N2

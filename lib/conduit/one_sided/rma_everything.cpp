@@ -61,7 +61,7 @@ result<void> transfers::open_everything() {
 }
 
 void transfers::attach(peer& p) {
-  p.transfers = std::make_unique<transfer_queue>(depth_);
+  if (!p.transfers) p.transfers = std::make_unique<transfer_queue>(depth_);
   if (everywhere_ && p.home->index == 0) everywhere_->attach(p);
 }
 

@@ -35,8 +35,11 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   if (!p.transfer_out.try_enter(tag)) [[unlikely]]
     return status::busy;
   status s = status::ok;
-  if (!p.transfers->has_room() ||
-      (shares_tickets_ && !p.home->transfer_room.try_take(queues::room_share::all))) [[unlikely]] {
+  if (engine::closed_meanwhile(p, lane_rma)) [[unlikely]] {
+    s = status::busy;
+  } else if (!p.transfers->has_room() ||
+             (shares_tickets_ && !p.home->transfer_room.try_take(queues::room_share::all)))
+      [[unlikely]] {
     s = status::no_space;
   } else {
     // relaxed: the thread that completes it has seen the completion, which the post precedes

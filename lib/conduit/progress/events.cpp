@@ -19,6 +19,7 @@ void engine::slow_progress() noexcept {
   if (deferred_.load(std::memory_order_relaxed) != 0) {
     send_deferred();
     if (by_verbs_) verbs_.send_put_off();
+    if (parts_ && running == nullptr) verbs_.see_to_partings();
     if (concurrent(build_mode) && by_rings_) rings_.send_put_off();
     departure_->judge_lost();
   }
@@ -67,6 +68,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   }
   dev.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
+  if (p != nullptr && lanes_closed(*p)) return;  // the other side has destroyed its queue pair
   if (p != nullptr) return lost_contact(*p, dev.verbs->event_type_str(type));
   if (ended != nullptr) {
     // The lane of a peer that has not left has failed: the error may not have been reaped yet.

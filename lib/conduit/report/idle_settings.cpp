@@ -21,7 +21,7 @@ void add(std::vector<std::string>& lines, const char* why, std::initializer_list
 
 }  // namespace
 
-std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs) {
+std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs, bool everything) {
   const settings d;
   std::vector<std::string> lines;
   if (rings && !verbs)
@@ -34,8 +34,12 @@ std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs
          {"PACKED_LONG", s.packed_long != d.packed_long},
          {"PACKED_LONG_CUTOVER", s.packed_long_cutover != d.packed_long_cutover},
          {"LONG_DEPTH", s.long_depth != d.long_depth},
+         {"MAX_CONNECTIONS", s.max_connections != d.max_connections},
          {"GET_BOUNCE_LIMIT", s.get_bounce_limit != d.get_bounce_limit},
          {"TMPMD_LIMIT", s.tmpmd_limit != d.tmpmd_limit}});
+  if (verbs && everything)
+    add(lines, "with segment everything",
+        {{"MAX_CONNECTIONS", s.max_connections != d.max_connections}});
   const bool moves = s.flow_control && s.dynamic_credits;
   if (!moves)
     add(lines,
@@ -46,6 +50,7 @@ std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs
          {"NUM_SCAVENGE", s.num_scavenge != d.num_scavenge},
          {"DECAY_LAST_CURR", s.decay_last_curr != d.decay_last_curr},
          {"LENDER_COUNTS_REVOKED", s.lender_counts_revoked != d.lender_counts_revoked},
+         {"MAX_CONNECTIONS", verbs && !s.flow_control && s.max_connections != d.max_connections},
          {"DYNAMIC_CREDITS", !s.flow_control && !s.dynamic_credits}});
   return lines;
 }

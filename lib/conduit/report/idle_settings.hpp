@@ -13,6 +13,6 @@ namespace penstock::conduit::PENSTOCK_ABI::report {
 /// A sentence for each reason why settings do nothing, with the names of those settings that differ
 /// from their defaults; none where all have an effect. rings, verbs: whether any messages go by
 /// them.
-std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs);
+std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs, bool everything);
 
 }  // namespace penstock::conduit::PENSTOCK_ABI::report

@@ -101,13 +101,14 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
       c_.peer_failed(p, channels::malformed);
     return;
   }
+  // A large one is kept first: when all credits have come back, p is taken for idle unless a
+  // payload is yet to be fetched (part.cpp).
+  const bool large = h.kind() == wire::kind::large;
+  if (large && !keep_large(p, h, at, n, false, {})) c_.peer_failed(p, channels::malformed);
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
     c_.absorb_credits(p, h, h.chunk, tag, reply_side::outside);
-  if (h.kind() == wire::kind::large) {
-    if (!keep_large(p, h, at, n, false, {})) c_.peer_failed(p, channels::malformed);
-    return;
-  }
+  if (large) return;
   token_state t(c_.self_, p, h, false);
   const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   run_other(t, at, n, static_cast<std::uint32_t>(at - chunks.at(0)) / chunks.chunk_bytes());

@@ -134,7 +134,8 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
   const std::uint32_t tag = thread_tag();
   if (!p.reply_out.try_enter(tag)) return false;
   queues::lane& lane = p.lanes[lane_reply];
-  const bool room = p.home->queues->admits(lane, false, queues::room_share::all);
+  const bool room = !channels::closed_meanwhile(p, lane_reply) &&
+                    p.home->queues->admits(lane, false, queues::room_share::all);
   if (room) {
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -161,10 +161,12 @@ template <class Write, class Before>
   const codec::packed l(m);
   if (l.bytes > short_inline_) [[unlikely]]
     return false;
-  if (!channels::is_ready(p, lane_request)) [[unlikely]]  // never for this process itself
-    return false;
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return false;
+  if (!channels::is_ready(p, lane_request)) [[unlikely]] {  // never for this process itself
+    p.request_out.leave(tag);
+    return false;
+  }
   const auto before = [&p](std::uint32_t) { return may_request(p, lane_request); };
   const bool sent = p.credits.lease != 0 &&
                     post_request(p, tag, lane_request, 1, l.bytes, true, {},
@@ -238,6 +240,10 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const std::uint32_t tag = my_tag();
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return status::busy;
+  if (channels::closed_meanwhile(p, l)) [[unlikely]] {
+    p.request_out.leave(tag);
+    return status::busy;
+  }
   status s = status::ok;
   const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
   written w;

@@ -79,6 +79,7 @@ bool verbs_path::sent_all(const peer& p) noexcept {
 void verbs_path::shut(peer& p) noexcept {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_ERR;
+  c_.stop_parting(p);
   for (const unsigned l : {lane_request, lane_bulk, lane_reply})
     if (channels::is_ready(p, l))
       (void)c_.device_.verbs->modify_qp(p.lanes[l].qp, &a, IBV_QP_STATE);
@@ -124,7 +125,8 @@ void verbs_path::probe_peers() noexcept {
     wr.wr.rdma.remote_addr = p.reply_base;
     wr.wr.rdma.rkey = p.reply_rkey;
     queues::lane& lane = p.lanes[lane_request];
-    const bool may = d.queues->admits(lane, true, queues::room_share::requests);
+    const bool may = !channels::closed_meanwhile(p, lane_request) &&
+                     d.queues->admits(lane, true, queues::room_share::requests);
     if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)
       c_.peer_failed(p, std::strerror(e));
     p.request_out.leave(tag);

@@ -23,7 +23,7 @@
 //
 // send.cpp: requests and Longs; reply.cpp: replies, credits and system messages; receive.cpp:
 // receiving and polling; fetch.cpp: large Mediums at the target; left.cpp: answers that found the
-// reply lane held; setup.cpp: queues and their sizes.
+// reply lane held; part.cpp: idle connections; setup.cpp: queues and their sizes.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -105,6 +105,9 @@ class verbs_path {
   /// Called by polls while core::deferred_ is not 0, by a thread that is inside no end: sends the
   /// answers and credits that were put off, as far as it can.
   void send_put_off() noexcept;
+  /// Called by polls while core::deferred_ is not 0, where connections are limited: looks at those
+  /// that the connector would like to take down.
+  void see_to_partings() noexcept;
   /// True while an answer waits in the list of a peer. Any thread.
   [[nodiscard]] bool answers_left() const noexcept {
     // L2 all sent  acquire answers_left_  <- L1 (left.cpp)
@@ -208,6 +211,11 @@ class verbs_path {
   void run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept;
   [[nodiscard]] bool acquire_reply_resources(domain& d, poller& mine) noexcept;
   void release_reply_resources(domain& d, poller& mine) noexcept;
+
+  // part.cpp
+  enum class idleness : std::uint8_t { idle, busy, later };
+  idleness close_if_idle(peer& p, std::uint32_t tag) noexcept;
+  idleness close_inside(peer& p) noexcept;
 
   channels& c_;
   bool plain_ = false;

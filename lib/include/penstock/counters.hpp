@@ -131,7 +131,7 @@ inline constexpr counter_row<peer_counters> peer_counter_rows[] = {
 
 inline constexpr counter_row<endpoint_counters> endpoint_counter_rows[] = {
     {"polls", "polls of all threads", &endpoint_counters::polls},
-    {"connections", "ranks that are connected", &endpoint_counters::connections},
+    {"connections", "now: ranks that are connected", &endpoint_counters::connections},
     {"credits", "credits that this process lends or keeps", &endpoint_counters::credits},
     {"bank", "now: credits that are not lent", &endpoint_counters::bank},
     {"epochs", "epochs of credit statistics that have ended", &endpoint_counters::epochs},

@@ -1,0 +1,262 @@
+// The connector's side of a parting (parting.hpp): which connections go, and the exchange of
+// hellos.
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/probes.hpp"
+#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/hello.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// A connection that was used later than this is not asked to go; and how long one is left alone
+// after it was found busy.
+constexpr std::uint64_t idle_ns = 20'000'000;
+// How long an ask lasts: a program that polls seldom need not be asked on.
+constexpr std::uint64_t ask_ns = 1'000'000'000;
+constexpr std::uint64_t repeat_ns = 20'000'000;  // hellos of a parting
+constexpr std::uint64_t told_ns = 100'000'000;   // how long one that was told has to ask
+constexpr std::uint64_t shortest_look_ns = 20'000'000, longest_look_ns = 1'000'000'000;
+
+constexpr bool is_open(std::uint32_t ask) noexcept { return (ask & 1) != 0; }
+
+// Moves p on from `from`; false: a poll was faster.
+bool turn(peer& p, parting_state from, parting_state to) noexcept {
+  // P1 part  acq_rel p.parting  <-> P2 (verbs_path/part.cpp): what the program has posted to p
+  return p.parting.compare_exchange_strong(from, to, std::memory_order_acq_rel,
+                                           std::memory_order_relaxed);
+}
+
+constexpr bool is_asked(parting_state s) noexcept {
+  return s == parting_state::asked || s == parting_state::again;
+}
+
+// All that was ever posted to p, and one-sided operations.
+std::uint64_t used_so_far(const peer& p) noexcept {
+  std::uint64_t n = p.counts.puts.read() + p.counts.gets.read() + p.counts.atomics.read();
+  for (unsigned l = 0; l < lane_rma; ++l) n += p.lanes[l].posted();
+  return n;
+}
+
+}  // namespace
+
+vote channels::vote_on(const peer& p) const noexcept {
+  if (leads_parting(p) || !is_open(p.ask)) return vote::none;
+  switch (p.parting.load(std::memory_order_acquire)) {  // P1
+    case parting_state::closed:
+      return vote::agreed;
+    case parting_state::none:
+      return vote::refused;
+    default:
+      return vote::none;
+  }
+}
+
+// The leader tells of its ask when it has closed: so the other side, which closes later, has sent
+// the last answer by then.
+std::uint32_t channels::ask_to_say(const peer& p) const noexcept {
+  // A12 closed  acquire p.ready  <- R12 (verbs_path/part.cpp): what this side had to send is sent
+  const bool early =
+      leads_parting(p) && is_open(p.ask) && p.ready.load(std::memory_order_acquire) != 0;
+  return early ? p.ask - 1 : p.ask;
+}
+
+// Asks the program whether the connection to p is idle; as the leader, or because the leader asks.
+void channels::begin_parting(peer& p) noexcept {
+  p.ready_before = p.ready.load(std::memory_order_relaxed);
+  p.part_until_ns = now_ns() + ask_ns;
+  p.part_said_ns = 0;
+  // relaxed: polls look while the count is not 0
+  deferred_.fetch_add(1, std::memory_order_relaxed);
+  if (!turn(p, parting_state::none, parting_state::asked)) {  // p has gone
+    deferred_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  if (leads_parting(p)) ++p.ask;
+  parting_.push_back(&p);
+}
+
+// Asks the program whether the connection that it has closed is still idle.
+void channels::look_again(peer& p) noexcept {
+  // relaxed: as above
+  deferred_.fetch_add(1, std::memory_order_relaxed);
+  if (!turn(p, parting_state::closed, parting_state::again))
+    deferred_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Ends the parting from p; the connection stays. Nothing is done while a poll looks.
+void channels::end_parting(peer& p) noexcept {
+  const parting_state s = p.parting.load(std::memory_order_acquire);  // P1
+  if (s == parting_state::none || s == parting_state::looking) return;
+  if (s != parting_state::shut && !turn(p, s, parting_state::none)) return;
+  if (is_asked(s)) deferred_.fetch_sub(1, std::memory_order_relaxed);
+  // R2 ready  release p.ready  -> A2 (channels.hpp, connector.cpp, rma_queue.cpp)
+  p.ready.store(p.ready_before, std::memory_order_release);
+  p.used_ns = now_ns();
+  p.spared_until_ns = p.used_ns + idle_ns;
+  std::erase(parting_, &p);
+  if (leads_parting(p)) ++p.ask;
+  say_hello(p, false);
+}
+
+void channels::stop_parting(peer& p) noexcept {
+  parting_state s = p.parting.load(std::memory_order_relaxed);
+  while (true) {
+    if (s == parting_state::looking) {
+      sched_yield();
+      s = p.parting.load(std::memory_order_relaxed);
+      continue;
+    }
+    if (s != parting_state::none && !is_asked(s)) return;  // no lane is ready
+    if (p.parting.compare_exchange_weak(s, parting_state::shut, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed))  // P1
+      break;
+  }
+  if (is_asked(s)) deferred_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Both sides are closed: the queue pairs of this generation go.
+void channels::take_down(peer& p) noexcept {
+  const std::uint8_t made = p.made.load(std::memory_order_relaxed);
+  for (unsigned l = 0; l < lane_rma; ++l)
+    if ((made >> l & 1) != 0) p.home->queues->forget(p.lanes[l].qp);
+  unmake_lanes(p);
+  p.bound = 0;
+  p.connected = false;
+  ++p.generation;
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+  connections_parted_.fetch_add(1, std::memory_order_relaxed);
+  PENSTOCK_PROBE(parting, p.rank, p.home->index);
+  if (trace_ != nullptr) trace_->apart("parting", p.rank, 0);
+  std::erase(parting_, &p);
+  p.parting.store(parting_state::none, std::memory_order_relaxed);
+  p.hello_at_ns = 0;  // what is awaited is made without delay
+}
+
+// Goes on with the parting from p, as far as it can go.
+void channels::see_to_parting(peer& p) noexcept {
+  const bool leads = leads_parting(p), wanted = p.awaited != 0;
+  const std::uint64_t now = now_ns();
+  if (is_gone(p.rank)) return end_parting(p);
+  switch (p.parting.load(std::memory_order_acquire)) {  // P1
+    case parting_state::asked:
+    case parting_state::again:
+      if (wanted || (leads && now >= p.part_until_ns)) end_parting(p);
+      return;
+    case parting_state::closed:
+      if (leads && (wanted || now >= p.part_until_ns)) return end_parting(p);
+      // The leader's connector answers what it hears. So the other side, which has agreed, goes on
+      // saying so until it hears how the ask has ended.
+      if (now - p.part_said_ns >= repeat_ns) {
+        p.part_said_ns = now;
+        say_hello(p, wanted);
+      }
+      return;
+    case parting_state::sealed:
+      if (wanted) return end_parting(p);
+      take_down(p);
+      ++p.ask;
+      return say_hello(p, false);
+    case parting_state::busy:
+    case parting_state::shut:
+      return end_parting(p);
+    case parting_state::none:
+    case parting_state::looking:
+      return;
+  }
+}
+
+// Takes what a hello says of generations and partings. True: the rest of it is about the lanes as
+// they are now.
+bool channels::hear_parting(peer& p, const hello& h) noexcept {
+  const bool leads = leads_parting(p);
+  if (h.generation != p.generation) {
+    // The sender is yet to hear that its generation is gone; or it says that this one is.
+    if (h.generation + 1 == p.generation) say_hello(p, false);
+    const bool gone = !leads && h.generation == p.generation + 1 &&
+                      p.parting.load(std::memory_order_acquire) == parting_state::closed;  // P1
+    if (!gone) return false;
+    take_down(p);
+    p.ask = h.ask;
+    return true;
+  }
+  if (leads) {
+    const bool current = h.ask == p.ask && is_open(p.ask);
+    if (h.answer == vote::agreed && !current) say_hello(p, false);
+    if (current && h.answer == vote::refused) end_parting(p);
+    if (h.want != 0) end_parting(p);
+    if (current && h.answer == vote::agreed) look_again(p);
+    if (h.please != 0 && may_part(p)) begin_parting(p);
+  } else if (h.ask > p.ask) {
+    end_parting(p);  // the ask before has ended
+    if (p.parting.load(std::memory_order_relaxed) != parting_state::none) return false;
+    p.ask = h.ask;
+    if (is_open(p.ask) && may_part(p)) begin_parting(p);
+  } else if (h.ask == p.ask && is_open(p.ask) &&
+             p.parting.load(std::memory_order_relaxed) == parting_state::none) {
+    say_hello(p, false);  // it was refused
+  }
+  return p.parting.load(std::memory_order_relaxed) == parting_state::none;
+}
+
+bool channels::may_part(const peer& p) const noexcept {
+  return !p.maps() && p.connected && p.awaited == 0 &&
+         p.parting.load(std::memory_order_relaxed) == parting_state::none &&
+         (p.ready.load(std::memory_order_relaxed) & basic_lanes) == basic_lanes && parts_;
+}
+
+// Goes on with all partings, and begins some while there are more connections than the limit.
+// Returns the time at which it wants to be called again; 0: none.
+std::uint64_t connector::see_to_partings() noexcept {
+  if (!all_.parts_) return 0;
+  const std::uint32_t limit = all_.settings_.max_connections;
+  const std::uint64_t now = now_ns();
+  for (std::size_t i = all_.parting_.size(); i-- != 0;) all_.see_to_parting(*all_.parting_[i]);
+  const std::uint32_t count = all_.connections_.load(std::memory_order_relaxed);
+  if (count > connections_before_) part_look_ns_ = 0, look_pause_ns_ = shortest_look_ns;
+  connections_before_ = count;
+  if (now >= part_look_ns_ && !hushed()) {
+    const bool begun = begin_partings(limit, now);
+    look_pause_ns_ = begun ? shortest_look_ns : std::min(look_pause_ns_ * 2, longest_look_ns);
+    part_look_ns_ = now + look_pause_ns_;
+  }
+  if (!all_.parting_.empty()) return std::min(part_look_ns_, now + repeat_ns);
+  return count > limit ? part_look_ns_ : 0;
+}
+
+// Notes which peers have been used, and asks those that have been idle longest. True: there were
+// more connections than that, and one was asked.
+bool connector::begin_partings(std::uint32_t limit, std::uint64_t now) noexcept {
+  std::vector<peer*> idle;
+  auto going = static_cast<std::uint32_t>(all_.parting_.size());
+  for (peer& p : all_.all_begun()) {
+    if (!p.connected || p.maps()) continue;
+    if (const std::uint64_t used = used_so_far(p); used != p.used) p.used = used, p.used_ns = now;
+    if (!all_.may_part(p)) continue;
+    if (now < p.leader_told_until_ns)
+      ++going;
+    else if (now >= p.spared_until_ns && now - p.used_ns >= idle_ns)
+      idle.push_back(&p);
+  }
+  const std::uint32_t count = all_.connections_.load(std::memory_order_relaxed);
+  std::size_t more = count > limit + going ? count - limit - going : 0;
+  more = std::min(more, idle.size());
+  std::partial_sort(idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(more), idle.end(),
+                    [](const peer* a, const peer* b) { return a->used_ns < b->used_ns; });
+  for (std::size_t i = 0; i < more; ++i) {
+    peer& p = *idle[i];
+    if (all_.leads_parting(p)) {
+      all_.begin_parting(p);
+    } else {
+      p.leader_told_until_ns = now + told_ns;
+      all_.say_hello(p, false, true);
+    }
+  }
+  return more != 0;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
