@@ -37,17 +37,22 @@ class qp_table {
       words_[place & mask_].store(w, std::memory_order_relaxed);  // it says nothing of a peer
     };
     set(i, removed);
-    // Where no number lies behind them, removed words are empty again: so finds stay short.
-    if (at(i + 1) != 0) return;
-    for (; at(i) == removed; --i) set(i, 0);
+    // Removed words at either end of a row of words that are not empty are empty again where no
+    // number needs them: so finds stay short, and some words stay empty.
+    if (at(i + 1) == 0)
+      for (; at(i) == removed; --i) set(i, 0);
+    else if (at(i - 1) == 0)
+      for (; at(i) == removed && !is_passed(i); ++i) set(i, 0);
   }
   [[nodiscard]] std::uint32_t find(std::uint32_t qpn) const noexcept {
-    for (std::uint32_t i = qpn;; ++i) {
+    std::uint32_t i = qpn;
+    do {
       // A1 find  acquire word  <- R1: the peer's lane is made
       const std::uint64_t w = words_[i & mask_].load(std::memory_order_acquire);
       if (w == 0) return unknown;
       if (w >> 32 == qpn) return static_cast<std::uint32_t>(w) - 1;
-    }
+    } while (++i - qpn <= mask_);
+    return unknown;
   }
 
  private:
@@ -56,6 +61,12 @@ class qp_table {
   // For the thread that inserts and removes.
   [[nodiscard]] std::uint64_t at(std::uint32_t i) const noexcept {
     return words_[i & mask_].load(std::memory_order_relaxed);
+  }
+  // True if a number that belongs to place i lies behind it.
+  [[nodiscard]] bool is_passed(std::uint32_t i) const noexcept {
+    for (std::uint32_t j = i + 1; at(j) != 0; ++j)
+      if (!is_free(at(j)) && ((at(j) >> 32 ^ i) & mask_) == 0) return true;
+    return false;
   }
 
   std::uint32_t mask_;

@@ -85,3 +85,29 @@ TEST_CASE("one work request in a quarter of the depth is signalled, and what ask
   CHECK(device.signalled.size() >= 4);
   CHECK((device.signalled.back() >> 32) == identity);
 }
+
+TEST_CASE("a lane that was closed goes on with its numbers, and a late completion covers nothing") {
+  recorder first, second;
+  queues::lane lane;
+  lane.open(&first.qp, depth, 0);
+  CHECK(lane.empty());
+  REQUIRE(post(lane, {.chunk = 5}) == 0);
+  REQUIRE(post(lane, {}, true) == 0);
+  CHECK_FALSE(lane.empty());
+  const auto ignore = [](const queues::holding&) {};
+  lane.complete(static_cast<std::uint32_t>(first.signalled[1]), ignore);
+  CHECK(lane.empty());
+  lane.close();
+  CHECK(lane.qp == nullptr);
+  const std::uint64_t before = lane.posted();
+  lane.open(&second.qp, depth, 0, before);
+  CHECK(lane.empty());
+  REQUIRE(post(lane, {.chunk = 6}) == 0);
+  lane.complete(static_cast<std::uint32_t>(first.signalled[0]), ignore);
+  CHECK_FALSE(lane.completed(before + 1));
+  unsigned released = 0;
+  lane.complete(static_cast<std::uint32_t>(second.signalled[0]),
+                [&](const queues::holding& h) { released += h.chunk == 6; });
+  CHECK(released == 1);
+  CHECK(lane.empty());
+}
