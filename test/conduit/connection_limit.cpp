@@ -1,10 +1,10 @@
 // Job program: with PENSTOCK_MAX_CONNECTIONS connections that are idle are taken down and made
 // again while all ranks go on, and nothing is lost, doubled or answered wrongly.
-//   connection_limit SECONDS [THREADS] [stopped]
+//   connection_limit SECONDS [THREADS] [stopped|computes]
 // Each thread of each rank sends a burst of messages of every kind, puts, gets and atomics to a
 // rank that it draws, and then only polls for about as long as a connection may be idle. At the end
 // each rank falls to its limit while all poll. `stopped`: rank 1 is stopped for a second in the
-// middle.
+// middle. `computes`: at the end no rank polls but by its progress thread.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -182,7 +182,7 @@ void stop_for_a_second() {
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
-  const bool stopped = argc > 3 && std::string_view(argv[3]) == "stopped";
+  const std::string_view how = argc > 3 ? argv[3] : "";
   JOB_CHECK(threads >= 1 && threads <= most_threads);
   ::signal(SIGCHLD, SIG_IGN);
   auto w = world::join();
@@ -206,7 +206,7 @@ int main(int argc, char** argv) {
   const std::uint64_t rnr_before = test::rnr_count(ep.internals().device());
   JOB_CHECK(ep.barrier() == status::ok);
 
-  if (stopped && ep.rank() == 1) stop_for_a_second();
+  if (how == "stopped" && ep.rank() == 1) stop_for_a_second();
   traffic all{ep, memory, words, here, quiet, plain, payload};
   const std::uint64_t until = now_ns() + static_cast<std::uint64_t>(seconds * 1e9);
   std::vector<std::thread> others;
@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
   // Nobody needs a connection now.
   bool counted_in = false;
   for (const std::uint64_t end = now_ns() + settle_ns; settled.load() < n;) {
-    (void)ep.poll();
+    if (how != "computes") (void)ep.poll();
     ::usleep(200);
     if (!counted_in && look::connections(engine) <= limit) counted_in = true, ++settled;
     if (now_ns() > end)

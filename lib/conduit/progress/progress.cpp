@@ -30,6 +30,9 @@ constexpr std::uint64_t first_nap_ns = 50'000, longest_nap_ns = 1'000'000;
 constexpr unsigned quiet_polls = 16;
 // Most polls at a stretch, before the thread looks whether the program polls itself.
 constexpr unsigned stretch = 4096;
+// Longest sleep where connections are limited: nothing else wakes the thread to say that one is
+// idle.
+constexpr std::uint64_t parting_look_ns = 200'000'000;
 // How often the queues are armed again at once, when a message came meanwhile.
 constexpr unsigned most_rearms = 8;
 
@@ -140,7 +143,7 @@ void progress::run() noexcept {
       found = handle();
       if (found != 0 && attended() == seen) give_back();
     } while (found != 0 && interval == 0 && ++more < most_rearms);
-    if (found == 0 && !waiting()) sleep(true, 0);
+    if (found == 0 && !waiting()) sleep(true, engine_.parts_ ? parting_look_ns : 0);
   }
   // R2 stopped  release stopped_  -> A2
   stopped_.store(true, std::memory_order_release);
