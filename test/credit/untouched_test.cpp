@@ -50,8 +50,9 @@ TEST_CASE("whatever touches a peer's record first finds its start loan there") {
       {"mark", [](seq_ledger& l) { CHECK(!l.take_epoch_mark(1)); }},
       {"return", [](seq_ledger& l) { CHECK(l.on_return(1, 1, false) == status::bad_arguments); }},
   };
-  for (const auto& [name, touch] : first) {
-    CAPTURE(name);
+  for (const auto& f : first) {  // Clang 14 does not capture structured bindings
+    const auto& touch = f.second;
+    CAPTURE(f.first);
     seq_ledger l(planned(3, 0, small(20, 50)));
     touch(l);
     CHECK(l.loan(1) == 20);
