@@ -98,4 +98,16 @@ inline constexpr std::uint32_t stream_credits = bandwidth_delay_credits(12'500'0
   return std::clamp(32 * n, stream_credits, 2 * stream_credits);
 }
 
+// A Medium that is short of credits goes by rendezvous, for one credit: it is offered, and waits at
+// its sender until the target fetches it. So a burst that costs more than the loan keeps its sender
+// from nothing else. Constant memory at each process serves for that:
+
+/// Most offers of a process that have not been handled yet.
+inline constexpr std::uint32_t most_offers = 32;
+/// Most offers that a process has fetched and not handled, or is fetching.
+inline constexpr std::uint32_t most_fetched_offers = 64;
+/// Credits that are left to offers: a message that could be offered is not sent at once if fewer
+/// would remain.
+inline constexpr std::uint32_t offer_reserve = 4;
+
 }  // namespace penstock::credit

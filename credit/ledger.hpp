@@ -112,9 +112,10 @@ class ledger {
   }
 
   /// A lease for a stream: takes as many as there are between min and want, or 0 when there are
-  /// fewer than min. The caller owns them, and gives back what it does not send. Cost: as try_take.
-  [[nodiscard]] std::uint32_t take_up_to(std::uint32_t peer, std::uint32_t min,
-                                         std::uint32_t want) noexcept;
+  /// fewer than min. The caller owns them, and gives back what it does not send. `left` further
+  /// ones must remain. Cost: as try_take.
+  [[nodiscard]] std::uint32_t take_up_to(std::uint32_t peer, std::uint32_t min, std::uint32_t want,
+                                         std::uint32_t left = 0) noexcept;
 
   /// Gives back n taken credits that were not sent. Cost: 1 RMW.
   void give_back(std::uint32_t peer, std::uint32_t n) noexcept;
@@ -142,7 +143,9 @@ class ledger {
   /// would be met after many round trips only. If what was granted is not enough it asks again,
   /// up to most_asks times, since others give credits back meanwhile. Cost: as begin_want, twice
   /// until it has asked most_asks times.
-  [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, stall& s) noexcept;
+  /// blocked: false if the request was offered instead; then no WANT is urgent.
+  [[nodiscard]] want next_want(std::uint32_t peer, std::uint32_t n, stall& s,
+                               bool blocked = true) noexcept;
   static constexpr std::uint8_t most_asks = 16;
 
   /// The WANT that is sent before a request stalls: answers how many to ask for. 0 while the loan
@@ -156,6 +159,13 @@ class ledger {
   /// the credits that were granted for it are kept from REVOKEs (claim 10). Cost: one load, seldom
   /// 1 RMW.
   void end_stall(std::uint32_t peer) noexcept;
+
+  /// How many credits a Medium of n that could be offered leaves to offers: offer_reserve, while
+  /// the loan may still grow. Else 0: who holds the largest loan waits, as its receiver is slow.
+  /// Cost: one load.
+  [[nodiscard]] std::uint32_t left_to_offers(std::uint32_t peer, std::uint32_t n) const noexcept {
+    return n > 1 && cfg_.dynamic && send_credits(peer) < cfg_.max_per_peer ? offer_reserve : 0;
+  }
 
   /// The client names peer as one it will soon send to, with `wanted` credits in flight. Answers
   /// how many to ask for with a WANT that is not urgent; 0 when none need be sent. Cost: 0 or 1
@@ -323,9 +333,7 @@ class ledger {
   [[nodiscard]] std::uint32_t ceiling() const noexcept { return share_and(bank() / 4); }
   /// When the bank is low, a peer that holds more than this is asked for it even while it asks for
   /// more itself: lower, since credits that are lent and not used are what others lack.
-  [[nodiscard]] std::uint32_t recall_above() const noexcept {
-    return share_and(bank() / 16) + credit_byte::need_max;
-  }
+  [[nodiscard]] std::uint32_t recall_above() const noexcept { return share_and(bank() / 16) + 1; }
   [[nodiscard]] std::uint32_t share_and(std::uint32_t more) const noexcept {
     if (cfg_.ranks < large_job) return counter_max;
     return std::max(cfg_.total_credits() / (cfg_.ranks - 1) + more, max_cost);

@@ -67,7 +67,8 @@ loan_fields ledger<M, Atomic, Store>::loan_of(std::uint32_t peer) const noexcept
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::take_up_to(std::uint32_t peer, std::uint32_t min,
-                                                   std::uint32_t want) noexcept {
+                                                   std::uint32_t want,
+                                                   std::uint32_t left) noexcept {
   if (!cfg_.flow_control) [[unlikely]]
     return want;
   auto& w = store_[peer].send;
@@ -77,13 +78,13 @@ std::uint32_t ledger<M, Atomic, Store>::take_up_to(std::uint32_t peer, std::uint
     const auto credits = static_cast<std::uint32_t>(old & 0xffff);
     const auto used = static_cast<std::uint32_t>(old >> 16 & 0xffff);
     const auto most = static_cast<std::uint32_t>(old >> 32 & 0xffff);
-    if (used + min > credits) {
+    if (used + min + left > credits) {
       if (!untouched(old, peer)) return 0;
       begin(store_[peer], peer);
       old = w.load(std::memory_order_relaxed);
       continue;
     }
-    const std::uint32_t n = std::min(want, credits - used);
+    const std::uint32_t n = std::min(want, credits - used - left);
     std::uint64_t now = old + (std::uint64_t{n} << 16);
     if (used + n > most) now += std::uint64_t{used + n - most} << 32;
     // X1 take  cas relaxed send: claims a count, no memory depends on it
@@ -182,9 +183,10 @@ std::uint32_t ledger<M, Atomic, Store>::begin_want(std::uint32_t peer, std::uint
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n,
-                                         stall& waiting) noexcept {
-  if (const std::uint32_t urgent = begin_want(peer, n); urgent != 0) return {urgent, true};
+want ledger<M, Atomic, Store>::next_want(std::uint32_t peer, std::uint32_t n, stall& waiting,
+                                         bool blocked) noexcept {
+  if (blocked)
+    if (const std::uint32_t urgent = begin_want(peer, n); urgent != 0) return {urgent, true};
   if (waiting.asks == most_asks) return {0, false};
   const std::uint32_t held = send_credits(peer);
   const want w{hint(peer, held + std::max(held, stream_credits_of(n))), false};

@@ -79,7 +79,7 @@ class engine final : public channels {
   /// request() of a Medium to a user's handler. args as in request_short().
   status request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                         const void* payload, std::size_t bytes) noexcept;
-  /// As request(), but instead of waiting it answers what is short (is_short()).
+  /// As request(), but it answers what is short (is_short()) instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
   /// For a request whose payload is written in place (message/draft.hpp). reserve() makes a draft
   /// for m's kind, number of words and destination; null: `why` has the reason. commit() sends it
@@ -153,6 +153,7 @@ class engine final : public channels {
   friend struct segment_growth;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
+  status try_at_once(rank_id to, const outgoing& m) noexcept;
   // What these four do when the short way cannot be taken.
   [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
                                               const std::uint32_t* args, unsigned nargs) noexcept;

@@ -1,6 +1,7 @@
-// Large Mediums at the sender, for both paths: the payload is copied to a buffer
+// Mediums by rendezvous at the sender, for both paths: the payload is copied to a buffer
 // (channel/large_buffers.hpp), and a message of one credit says where it stands. How the target
-// reads the payload depends on the path: ring_path/large.cpp, verbs_path/fetch.cpp.
+// reads the payload depends on the path: ring_path/large.cpp, verbs_path/fetch.cpp. Large Mediums
+// always go this way, others where credits are short.
 #include <cstring>
 #include <utility>
 
@@ -40,28 +41,62 @@ status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
   return s;
 }
 
+void large_mediums::no_memory(const outgoing& m) noexcept {
+  fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
+}
+
 // Makes m, whose payload stands in its buffer, the message that tells p of it; where: what it says.
-void large_mediums::describe(engine& e, const peer& p, outgoing& m,
+// False: the buffer cannot be registered.
+bool large_mediums::describe(engine& e, const peer& p, outgoing& m,
                              wire::large_block& where) noexcept {
-  if (!e.large_->name(m.buffer, p.maps(), where))
-    fatal(1, "a Medium of %zu bytes needs registered memory, and there is none", m.bytes);
+  if (!e.large_->name(m.buffer, p.maps(), where)) [[unlikely]]
+    return false;
   m.kind = wire::kind::large;
   m.where = &where;
   tsan_tell_peer(e.large_->at(m.buffer));  // -> is_done (large_buffers.cpp)
+  return true;
 }
 
 // Sends m, which the handlers' table has been asked about. If the payload was not in a buffer
 // before, a failure gives the buffer back.
 status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
+  return send(e, p, m, large_buffers::use::request);
+}
+
+status large_mediums::offer(engine& e, peer& p, const outgoing& m) noexcept {
+  const std::uint32_t cost = e.cost_of(p, m);
+  if (p.home->ledger->left_to_offers(p.rank, cost) == 0) return status::no_credit;
+  if (e.large_->may_offer()) {
+    outgoing offered = m;
+    const status s = send(e, p, offered, large_buffers::use::offer);
+    if (s == status::ok) {
+      credit::stall asked;
+      e.stall(p, cost, asked, false);
+      p.home->ledger->end_stall(p.rank);
+    }
+    if (p.request_out.asked()) [[unlikely]]
+      (void)e.send_handed(p);
+    if (s != status::no_chunk) return s;
+  }
+  outgoing last = m;
+  last.last_way = true;
+  return e.try_at_once(p.rank, last);
+}
+
+status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u) noexcept {
   if (e.transfers_->must_settle()) return status::busy;
   const bool own = m.buffer == large_buffers::none;
   if (own) {
-    m.buffer = e.large_->take(large_buffers::use::request, p.rank);
+    m.buffer = e.large_->take(u, p.rank);
     if (m.buffer == large_buffers::none) return status::no_chunk;
     std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
   }
   wire::large_block where{};
-  describe(e, p, m, where);
+  if (!describe(e, p, m, where)) [[unlikely]] {
+    if (u != large_buffers::use::offer) no_memory(m);
+    e.large_->give(m.buffer);
+    return status::no_chunk;
+  }
   m.written = nullptr;
   if (e.trace_ != nullptr) [[unlikely]]
     engine::trace_sending();
@@ -85,7 +120,8 @@ status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   }
   std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
   wire::large_block where{};
-  describe(e, p, m, where);
+  if (!describe(e, p, m, where)) [[unlikely]]
+    no_memory(m);
   const status s = engine::by_path(e, p, [&](auto& path) { return path.reply(t, m); });
   if (s != status::ok) e.large_->give(m.buffer);
   return s;

@@ -1,4 +1,4 @@
-// Large Mediums at the sender: what requests.cpp and reserve.cpp ask of large.cpp.
+// Mediums by rendezvous at the sender: what requests.cpp and reserve.cpp ask of large.cpp.
 #pragma once
 
 #include "lib/conduit/engine.hpp"
@@ -11,13 +11,20 @@ struct large_mediums {
   static status request(engine& e, rank_id to, outgoing m) noexcept;
   static status try_request(engine& e, peer& p, outgoing m) noexcept;
   static status reply(engine& e, token_state& t, outgoing m) noexcept;
+  /// For a request whose Medium is not large, and which p has too few credits for: the Medium goes
+  /// by rendezvous, for one credit, and p is asked for more. If no buffer is free, the credits that
+  /// are left to offers serve the message itself. It never waits.
+  static status offer(engine& e, peer& p, const outgoing& m) noexcept;
   /// reserve() gives a draft a buffer, if one is free. end() ends the draft's hold of its buffer;
   /// unused: no message took the buffer.
   static void reserve(engine& e, draft& d, std::size_t most) noexcept;
   static void end(engine& e, draft& d, bool unused) noexcept;
 
  private:
-  static void describe(engine& e, const peer& p, outgoing& m, wire::large_block& where) noexcept;
+  static status send(engine& e, peer& p, outgoing& m, large_buffers::use u) noexcept;
+  [[nodiscard]] static bool describe(engine& e, const peer& p, outgoing& m,
+                                     wire::large_block& where) noexcept;
+  [[noreturn, gnu::cold]] static void no_memory(const outgoing& m) noexcept;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

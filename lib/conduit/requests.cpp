@@ -86,6 +86,13 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
 }
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
+  const status s = try_at_once(to, m);
+  return s == status::no_credit && m.is_offerable()
+             ? large_mediums::offer(*this, channel(to, my_tag()), m)
+             : s;
+}
+
+status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
   if (running != nullptr) [[unlikely]]  // (I5)
     return status::in_handler;
   if (to >= size_) [[unlikely]]
@@ -118,7 +125,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     slow_progress_in_wait();  // a process that sends to itself alone has no other look
   if (m.is_large() && m.buffer == large_buffers::none && to != rank_) [[unlikely]]
     return large_mediums::request(*this, to, m);
-  status s = try_request(to, m);
+  status s = try_at_once(to, m);
   if (s == status::ok) [[likely]]
     return s;
   if (s == status::no_credit) {
@@ -139,7 +146,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     }
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
-      stall(p, cost_of(p, m), stalled);
+      stall(p, cost_of(p, m), stalled, !m.is_offerable() || !large_->has_offer());
     }
     if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {
       s = status::peer_dead;
@@ -170,7 +177,9 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
   for (const unsigned l : {lane_request, lane_reply})
     if (!is_ready(p, l)) (void)connect(p, l);
-  const std::uint64_t wanted = std::min<std::uint64_t>(std::uint64_t{messages} * each, 65535);
+  // With those that messages leave to offers, so that none of these messages is offered.
+  const std::uint64_t wanted = std::min<std::uint64_t>(
+      std::uint64_t{messages} * each + (each > 1 ? credit::offer_reserve : 0), 65535);
   expect_credits(p, static_cast<std::uint32_t>(wanted));
   return status::ok;
 }

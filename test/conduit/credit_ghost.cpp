@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "penstock/counters.hpp"
 #include "penstock/penstock.hpp"
 #include "perf/ghost/exchange.hpp"
 #include "test/conduit/credit_access.hpp"
@@ -23,8 +24,9 @@ struct count {
 
 count count_now(const endpoint& ep, std::uint64_t steps) {
   const endpoint_statistics s = ep.statistics();
-  return {s.credit_epochs, steps,          s.requests_sent,
-          s.credit_stalls, s.credits_lent, s.credits_revoked};
+  std::uint64_t lacked = s.credit_stalls;  // and Mediums that went by rendezvous instead of waiting
+  for (const peer_counters& p : ep.counters().peers) lacked += p.rendezvous;
+  return {s.credit_epochs, steps, s.requests_sent, lacked, s.credits_lent, s.credits_revoked};
 }
 
 }  // namespace

@@ -55,17 +55,18 @@ struct places {
   std::array<conduit::wire::large_block, large_buffers::count / large_buffers::a_block> block;
 };
 
+// Blocks of buffers whose words others write: of requests, replies and offers.
+constexpr unsigned told_blocks[] = {0, 3, large_buffers::offers / large_buffers::a_block};
 constexpr auto word_bytes = std::uint32_t{4};
 
 // Writes an odd number over the word of some buffer of rank r. 1 and 2 may be what is next.
 void scribble(conduit::engine& e, rank_id r, const places& there, std::mt19937_64& random) {
   conduit::peer& p = test_access::to(e, r);
-  const unsigned replies = 3 * large_buffers::a_block;
-  const unsigned buffer = random() % 2 == 0 ? random() % large_buffers::a_block
-                                            : replies + random() % large_buffers::a_block;
+  const unsigned buffer = told_blocks[random() % std::size(told_blocks)] * large_buffers::a_block +
+                          random() % large_buffers::a_block;
   const auto wrong = static_cast<std::uint32_t>(random() | 0x8000);
   if (std::byte* const here = p.large_here.load(); here != nullptr) {
-    std::memcpy(here + buffer * large_buffers::stride, &wrong, word_bytes);
+    std::memcpy(here + large_buffers::offset(buffer), &wrong, word_bytes);
     return;
   }
   if (p.lanes[conduit::lane_request].qp == nullptr || p.request_tx != nullptr) return;
@@ -78,7 +79,7 @@ void scribble(conduit::engine& e, rank_id r, const places& there, std::mt19937_6
   wr.num_sge = 1;
   wr.opcode = IBV_WR_RDMA_WRITE;
   const auto& block = there.block[buffer / large_buffers::a_block];
-  wr.wr.rdma.remote_addr = block.base + buffer * large_buffers::stride;
+  wr.wr.rdma.remote_addr = block.base + large_buffers::offset(buffer);
   wr.wr.rdma.rkey = block.key;
   ibv_send_wr* bad = nullptr;
   (void)ibv_post_send(p.lanes[conduit::lane_request].qp, &wr, &bad);
@@ -89,7 +90,7 @@ void send_odd(conduit::engine& e, rank_id r, std::uint8_t handler, std::mt19937_
   conduit::wire::large_block where{};
   test_access::buffers(e).name(0, test_access::to(e, r).request_tx != nullptr, where);
   where.number = 1;
-  switch (random() % 5) {
+  switch (random() % 6) {
     case 0:
       where.buffer = static_cast<std::uint16_t>(large_buffers::count + random() % 60000);
       break;
@@ -102,6 +103,10 @@ void send_odd(conduit::engine& e, rank_id r, std::uint8_t handler, std::mt19937_
     case 3:
       where.key ^= 1 + static_cast<std::uint32_t>(random());
       where.base += 4096;
+      break;
+    case 4:  // more than the buffer holds
+      where.buffer =
+          static_cast<std::uint16_t>(large_buffers::offers + random() % credit::most_offers);
       break;
     default:
       where.number = 0;
@@ -135,7 +140,7 @@ int main(int argc, char** argv) {
   auto& buffers = test_access::buffers(ep.internals());
   buffers.give(buffers.take(large_buffers::use::request, 1 - ep.rank() % 2));
   places mine{};
-  for (unsigned b : {0u, 3u})
+  for (const unsigned b : told_blocks)
     buffers.name(static_cast<std::uint16_t>(b * large_buffers::a_block), false, mine.block[b]);
   const auto all = w->exchange(std::as_bytes(std::span(&mine, 1)));
   JOB_CHECK(all);

@@ -1,7 +1,7 @@
 /* gasnet_penstock_expect: with the fewest credits at start, node 1 names node 0 beforehand and its
- * first burst waits for nothing; node 2 does not, and waits. Then each node asks itself, by
- * SIGUSR2, for the statistics of credits, which are written while the job runs. hint PREFIX with
- * PENSTOCK_CREDIT_STATS=PREFIX */
+ * first burst waits for nothing; node 2 does not, and its burst goes by rendezvous. Then each node
+ * asks itself, by SIGUSR2, for the statistics of credits, which are written while the job runs.
+ * hint PREFIX with PENSTOCK_CREDIT_STATS=PREFIX */
 #define _GNU_SOURCE
 #include <gasnet_penstock.h>
 #include <penstock/counters.h>
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   static gasnet_handlerentry_t table[] = {{on_hello, (void (*)())hello},
                                           {on_bytes, (void (*)())take}};
   static char payload[bytes];
-  uint64_t before;
+  uint64_t stalls, offered;
   int i;
   CHECK(gasnet_penstock_expect(0, 1, 0) == GASNET_ERR_NOT_INIT);
   MUST(gasnet_init(&argc, &argv));
@@ -74,9 +74,11 @@ int main(int argc, char** argv) {
   if (gasnet_mynode() == 0) {
     GASNET_BLOCKUNTIL(arrived == 2 * burst);
   } else {
-    before = of_first("stalls");
+    stalls = of_first("stalls");
+    offered = of_first("rendezvous");
     for (i = 0; i < burst; ++i) MUST(gasnet_AMRequestMedium0(0, on_bytes, payload, bytes));
-    CHECK((of_first("stalls") == before) == (gasnet_mynode() == 1));
+    CHECK((of_first("rendezvous") == offered) == (gasnet_mynode() == 1));
+    CHECK(of_first("stalls") == stalls || gasnet_mynode() != 1);
   }
   meet();
 

@@ -44,7 +44,7 @@ static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to,
   char* const at = malloc(bytes);
   gasnet_coll_handle_t h;
   size_t i;
-  uint64_t stalls = 0;
+  uint64_t stalls = 0, by_rendezvous = 0;
   CHECK(from != NULL && at != NULL);
   for (i = 0; i < bytes; ++i) from[i] = (char)(i % 251);
   memset(at, 0, bytes);
@@ -59,12 +59,13 @@ static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to,
       sched_yield();
     }
     stalls = of(to, "stalls");
+    by_rendezvous = of(to, "rendezvous");
     MUST(gasnet_AMRequestShort0(last, on_ready));
   }
   gasnet_coll_wait_sync(h);
   meet(); /* the bytes have been sent: who got them has come */
   CHECK(memcmp(at, from, bytes) == 0);
-  if (me == first) CHECK(of(to, "stalls") == stalls);
+  if (me == first) CHECK(of(to, "stalls") == stalls && of(to, "rendezvous") == by_rendezvous);
   free(from), free(at);
 }
 

@@ -43,14 +43,16 @@ credit::overrides credit_settings(const settings& s) {
   return o;
 }
 
-// Fills p's lease so that it covers one message of `cost` credits; inside request_out. It takes
-// credits for further messages, too, so that a stream pays one RMW in lease_messages messages, but
-// not more than `most` unless the one message needs them.
-status credit_flow::take_credits(peer& p, std::uint32_t cost, std::uint32_t most) noexcept {
+// Fills p's lease so that it covers one message like m, of `cost` credits; inside request_out. It
+// takes credits for further messages, too, so that a stream pays one RMW in lease_messages
+// messages, but not more than `most` unless the one message needs them.
+status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
+                                 std::uint32_t most) noexcept {
   const std::uint32_t missing = cost - p.credits.lease;
   const std::uint32_t wanted =
       std::min(missing + (credit::lease_messages - 1) * cost, std::max(missing, most));
-  const std::uint32_t got = p.home->ledger->take_up_to(p.rank, missing, wanted);
+  const std::uint32_t left = m.is_offerable() ? p.home->ledger->left_to_offers(p.rank, cost) : 0;
+  const std::uint32_t got = p.home->ledger->take_up_to(p.rank, missing, wanted, left);
   if (got == 0) [[unlikely]]
     return status::no_credit;
   p.credits.lease += got;
@@ -119,16 +121,16 @@ void credit_flow::loans_come_back(std::uint32_t r) noexcept {
   say_intents();
 }
 
-// Called when a request to p waits for credits: tells the ledger, and asks p for as many as the
-// ledger names (claim 8).
-void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s) noexcept {
+// Called when a request to p waits for credits, or was offered for want of them (not blocked):
+// tells the ledger, and asks p for as many as the ledger names (claim 8).
+void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s, bool blocked) noexcept {
   if (!std::exchange(s.noted, true)) {
-    p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
+    if (blocked) p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t missing =
         std::min<std::uint32_t>(p.home->ledger->note_stall(p.rank, cost), 7);
     p.credits.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
-  if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s); w.count != 0)
+  if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s, blocked); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
                 w.urgent);
 }

@@ -26,8 +26,9 @@ class credit_flow : public core {
   using core::core;
 
   // The borrower.
-  [[nodiscard]] status take_credits(peer& p, std::uint32_t cost, std::uint32_t most = ~0u) noexcept;
-  void stall(peer& p, std::uint32_t cost, credit::stall& s) noexcept;
+  [[nodiscard]] status take_credits(peer& p, const outgoing& m, std::uint32_t cost,
+                                    std::uint32_t most = ~0u) noexcept;
+  void stall(peer& p, std::uint32_t cost, credit::stall& s, bool blocked = true) noexcept;
   void ask_early(peer& p, std::uint32_t cost) noexcept;
   static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;

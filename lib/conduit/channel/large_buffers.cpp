@@ -17,6 +17,13 @@ large_buffers::~large_buffers() {
   if (memory_.base() != nullptr) nic::shm::forget_shared(memory_.base());
 }
 
+// Notes that there is no memory, and logs why, for the first time as an error.
+void large_buffers::refuse(const char* what, const failure& why) noexcept {
+  const bool known = refused_.exchange(true, std::memory_order_relaxed);
+  log(known ? log_level::debug : log_level::error, "%s memory for Mediums by rendezvous: %s", what,
+      why.message().c_str());
+}
+
 // Makes the memory at the first use: a file without pages, which ranks that share memory may map.
 bool large_buffers::make() noexcept {
   const std::lock_guard hold(making_);
@@ -29,7 +36,7 @@ bool large_buffers::make() noexcept {
   o.name = "penstock-large";
   auto m = memreg::segment::create(o);
   if (!m) {
-    log(log_level::error, "memory for large Mediums: %s", m.error().message().c_str());
+    refuse("making", m.error());
     return false;
   }
   memory_ = std::move(*m);
@@ -38,7 +45,7 @@ bool large_buffers::make() noexcept {
     auto r = nic::register_memory(c_.ring_device(), c_.near_ ? c_.near_->pd : c_.pd_,
                                   memory_.base(), memory_.capacity(), memreg::access::all);
     if (!r) {
-      log(log_level::error, "memory for large Mediums: %s", r.error().message().c_str());
+      refuse("sharing", r.error());
       return false;
     }
     map_key_ = r->rkey;
@@ -58,10 +65,11 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
     return &b.keys;
   const std::lock_guard hold(making_);
   if (b.known.load(std::memory_order_relaxed)) return &b.keys;
-  auto r = c_.registrar_->reg(line(static_cast<std::uint16_t>(block * a_block)), a_block * stride,
-                              memreg::access::all);
+  const std::size_t first = block * a_block;
+  auto r = c_.registrar_->reg(memory_.base() + offset(first),
+                              offset(first + a_block) - offset(first), memreg::access::all);
   if (!r) {
-    log(log_level::error, "registering memory for large Mediums: %s", r.error().message().c_str());
+    refuse("registering", r.error());
     return nullptr;
   }
   b.keys = *r;
@@ -94,12 +102,12 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   // B3 made  acquire made_  <- make()
   if (!made_.load(std::memory_order_acquire) && !make()) [[unlikely]]
     return none;
-  const bool told = u == use::request || u == use::reply;
+  const bool by_word = told(u);
   const numbers n = numbers_of(u);
   for (unsigned i = n.first; i < n.end; ++i) {
     // acquire, as in the exchange: the thread that gave it was done with the buffer (give)
     std::uint64_t s = use_[i].load(std::memory_order_acquire);
-    if ((s & busy) != 0 && !(told && is_done(i, s))) continue;
+    if ((s & busy) != 0 && !(by_word && is_done(i, s))) continue;
     const bool was_out = (s & busy) != 0;
     if (!use_[i].compare_exchange_strong(s, busy | std::uint64_t{with} << 16 | next(number_of(s)),
                                          std::memory_order_acquire, std::memory_order_relaxed))
@@ -110,12 +118,25 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   return none;
 }
 
+bool large_buffers::has_offer() noexcept {
+  if (!may_offer()) return false;
+  // B3 made  acquire made_  <- make()
+  if (!made_.load(std::memory_order_acquire)) return true;
+  const numbers n = numbers_of(use::offer);
+  for (unsigned i = n.first; i < n.end; ++i)
+    if (const std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+        (s & busy) == 0 || is_done(i, s))
+      return true;
+  return false;
+}
+
 // A buffer of requests or replies, whose end a target tells of, is given back as the target would:
 // by its word. A thread that finds the word makes the buffer its own by compare-and-swap, so a
 // store to use_ might overwrite the next use.
 void large_buffers::give(std::uint16_t i) noexcept {
   const std::uint32_t number = number_of(use_[i].load(std::memory_order_relaxed));
-  if (i < numbers_of(use::fetched_request).first || i >= numbers_of(use::reply).first)
+  const auto is = [i](use u) { return i >= numbers_of(u).first && i < numbers_of(u).end; };
+  if (is(use::request) || is(use::reply) || is(use::offer))
     // B6 given  release word  -> B2
     word(i).store(number, std::memory_order_release);
   else

@@ -1,6 +1,7 @@
-// Buffers of large Mediums, whose payload does not travel with the header. The payload is copied
-// into a buffer, so that its source is the caller's again at once, and a message of one credit says
-// where it stands. By rings the target has mapped the memory, and runs the handler there; by queue
+// Buffers of Mediums that go by rendezvous: large ones, and smaller ones whose sender is short of
+// credits (offers). The payload does not travel with the header. It is copied into a buffer, so
+// that its source is the caller's again at once, and a message of one credit says where it stands.
+// By rings the target has mapped the memory, and runs the handler there; by queue
 // pairs it fetches the payload. Each endpoint has one pool, of constant size. Senders and targets
 // that fetch use it; it knows nothing of messages.
 //
@@ -8,7 +9,8 @@
 // a store or an RDMA write; the owner looks there when it needs a buffer. So giving back takes no
 // message and no poll of the owner's, and a target waits for neither.
 //
-//   buffer:  done word, 64 bytes | payload, 64 KB         in address space that takes no page
+//   buffer:  done word, 64 bytes | payload: 64 KB, or of an offer the largest eager Medium; all in
+//            address space that takes no page
 //   use_[i]: busy | rank that has it | number of the use  in this process alone
 //
 // Who with whom: any threads. take() makes a buffer its caller's by compare-and-swap, and so does
@@ -32,6 +34,7 @@
 #include <memory>
 #include <mutex>
 
+#include "credit/credit.hpp"
 #include "lib/base/limits.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "memreg/memreg.hpp"
@@ -45,12 +48,20 @@ class large_buffers {
  public:
   static constexpr std::uint16_t none = 0xffff;
   /// What a buffer is for. Each use has buffers of its own, so that none waits for another's.
-  enum class use : std::uint8_t { request, fetched_request, fetched_reply, reply };
-  static constexpr unsigned a_block = 8;  ///< buffers of each use but replies; registered at once
+  enum class use : std::uint8_t {
+    request,
+    fetched_request,
+    fetched_reply,
+    reply,
+    offer,
+    fetched_offer
+  };
+  static constexpr unsigned a_block = 8;  ///< buffers of the first three uses; registered at once
   static constexpr unsigned most_drafts = a_block / 2;
   static constexpr unsigned most_replies = 64, most_replies_to_one = 2;
   static constexpr unsigned most_handlers = 64;  ///< handlers that surely find a buffer
   static constexpr std::size_t stride = 64 + limits::max_medium;
+  static constexpr std::size_t offer_stride = 64 + (limits::max_eager + 63) / 64 * 64;
 
   explicit large_buffers(core& c) noexcept;
   ~large_buffers();
@@ -63,14 +74,31 @@ class large_buffers {
   /// The buffer's payload, and its first line.
   [[nodiscard]] std::byte* at(std::uint16_t i) const noexcept { return line(i) + 64; }
   [[nodiscard]] std::byte* line(std::uint16_t i) const noexcept {
-    return memory_.base() + std::size_t{i} * stride;
+    return memory_.base() + offset(i);
   }
+  /// Where a buffer's first line is in the pool of any rank.
+  [[nodiscard]] static constexpr std::size_t offset(std::size_t i) noexcept {
+    return i < offers ? i * stride : offers * stride + (i - offers) * offer_stride;
+  }
+  /// True if a message may say that n bytes stand in buffer i.
+  [[nodiscard]] static constexpr bool holds(std::size_t i, std::size_t n) noexcept {
+    return i < count && n <= (i < offers ? limits::max_medium : limits::max_eager);
+  }
+  /// True if the buffer is one of the small ones.
+  [[nodiscard]] static constexpr bool is_offer(std::size_t i) noexcept { return i >= offers; }
   /// Writes to out where the payload stands, for a message to a rank that maps the memory, or that
   /// fetches from it. For the latter the memory is registered at the first call; false: it cannot
   /// be, which has been logged.
   bool name(std::uint16_t i, bool mapped, wire::large_block& out) noexcept;
   /// The key by which the device writes into the buffer; 0: the memory cannot be registered.
   [[nodiscard]] std::uint32_t local_key(std::uint16_t i) noexcept;
+
+  /// False once there was no memory for buffers: messages that can do without them then do so.
+  [[nodiscard]] bool may_offer() const noexcept {
+    return !refused_.load(std::memory_order_relaxed);
+  }
+  /// True if an offer would find a buffer. Cost: a look at each of them, where all are in use.
+  [[nodiscard]] bool has_offer() noexcept;
 
   /// Replies that their targets have not taken, as of the last look.
   [[nodiscard]] std::uint32_t replies_out() const noexcept {
@@ -86,9 +114,10 @@ class large_buffers {
   /// Logs that a payload of that rank is lost, since the rank has left; once for each rank.
   [[gnu::cold]] void lost(rank_id of) noexcept;
   /// Address space of the pool, which a target maps as a whole.
-  [[nodiscard]] static constexpr std::size_t bytes() noexcept { return count * stride; }
-  static constexpr unsigned count = 3 * a_block + most_replies + most_handlers;
-  static_assert(count % a_block == 0);
+  [[nodiscard]] static constexpr std::size_t bytes() noexcept { return offset(count); }
+  static constexpr unsigned offers = 3 * a_block + most_replies + most_handlers;  ///< the first one
+  static constexpr unsigned count = offers + credit::most_offers + credit::most_fetched_offers;
+  static_assert(offers % a_block == 0 && count % a_block == 0);
   std::atomic<std::uint32_t> drafts{0};  ///< buffers of requests that clients write in place
 
  private:
@@ -97,7 +126,15 @@ class large_buffers {
   };
   static constexpr numbers numbers_of(use u) noexcept {
     const auto k = static_cast<unsigned>(u);
-    return {k * a_block, u == use::reply ? count : (k + 1) * a_block};
+    constexpr unsigned fetched = offers + credit::most_offers;
+    return u == use::reply           ? numbers{k * a_block, offers}
+           : u == use::offer         ? numbers{offers, fetched}
+           : u == use::fetched_offer ? numbers{fetched, count}
+                                     : numbers{k * a_block, (k + 1) * a_block};
+  }
+  /// True if the target of a message tells when the buffer is free again, by its word.
+  static constexpr bool told(use u) noexcept {
+    return u == use::request || u == use::reply || u == use::offer;
   }
   static constexpr std::uint64_t busy = std::uint64_t{1} << 63;
   static constexpr rank_id rank_of(std::uint64_t s) noexcept {
@@ -107,6 +144,7 @@ class large_buffers {
     return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(line(static_cast<std::uint16_t>(i))));
   }
   [[gnu::cold]] bool make() noexcept;
+  [[gnu::cold]] void refuse(const char* what, const failure& why) noexcept;
   bool is_done(unsigned i, std::uint64_t s) noexcept;
   static constexpr std::uint32_t number_of(std::uint64_t s) noexcept {
     return static_cast<std::uint32_t>(s & 0xffff);
@@ -119,7 +157,7 @@ class large_buffers {
   const memreg::registration* keys_of(unsigned block) noexcept;
 
   core& c_;
-  std::atomic<bool> made_{false};
+  std::atomic<bool> made_{false}, refused_{false};
   std::atomic<std::uint32_t> replies_out_{0};
   std::array<std::atomic<std::uint64_t>, count> use_{};  // drawn above
   std::atomic<std::uint32_t> lost_of_{~0u};              // the last rank that lost() has logged

@@ -50,6 +50,7 @@ class handed_over {
         if (m.nargs != 0) std::memcpy(h->args, m.args, m.nargs * sizeof(std::uint32_t));
         h->m.args = h->args;
         h->m.written = nullptr;
+        h->m.last_way = true;
         if (bytes != 0) {
           std::memcpy(h + 1, m.payload, bytes);
           h->m.payload = h + 1;

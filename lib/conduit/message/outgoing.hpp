@@ -32,9 +32,10 @@ struct outgoing {
   bool async = false;    ///< LongAsync: the payload stays untouched until the reply
   /// The draft in which the payload was written, if it was written in place.
   draft* written = nullptr;
-  /// For a Medium above max_eager: the buffer that has its payload, and the block that says where.
+  /// For a Medium by rendezvous: the buffer that has its payload, and the block that says where.
   std::uint16_t buffer = 0xffff;
   const wire::large_block* where = nullptr;
+  bool last_way = false;  ///< the message cannot go by rendezvous: it may take the last credits
 
   /// Bytes of payload that travel with the header; those of a Long go ahead of it.
   [[nodiscard]] constexpr std::uint32_t carried() const noexcept {
@@ -45,6 +46,12 @@ struct outgoing {
   /// True for a Medium that does not travel with its header.
   [[nodiscard]] constexpr bool is_large() const noexcept {
     return kind == wire::kind::medium && bytes > max_eager;
+  }
+  /// True for a Medium that may go by rendezvous where it is short of credits, though it is not
+  /// large: its sender waits for them otherwise, and it has no place in a draft.
+  [[nodiscard]] constexpr bool is_offerable() const noexcept {
+    return kind == wire::kind::medium && bytes != 0 && bytes <= max_eager && !last_way &&
+           written == nullptr && !system();
   }
   /// True if the handler is one of the engine's own.
   [[nodiscard]] constexpr bool system() const noexcept { return (flags & wire::flag_system) != 0; }

@@ -48,11 +48,11 @@ bool ring_path::run_large(token_state& t, codec::parts at, relieved_end& e) noex
   }
   wire::large_block where;
   std::memcpy(&where, at.fixed, sizeof where);
-  if (where.buffer >= large_buffers::count ||
+  const std::size_t bytes = std::size_t{t.header.length} + 1;
+  if (!large_buffers::holds(where.buffer, bytes) ||
       where.base != p.large_base.load(std::memory_order_relaxed) || where.number == 0) [[unlikely]]
     return false;
-  std::byte* const line = here + std::size_t{where.buffer} * large_buffers::stride;
-  const std::size_t bytes = std::size_t{t.header.length} + 1;
+  std::byte* const line = here + large_buffers::offset(where.buffer);
   at.fixed += sizeof where;
   at.payload = line + cache_line;
   // The owner used the buffer anew after the word below, by which another thread may have freed it.

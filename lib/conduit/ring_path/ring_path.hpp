@@ -109,7 +109,7 @@ class ring_path {
   template <class Push>
   static status push_reply(token_state& t, Push&& push) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
-  status lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept;
+  status lease(peer& p, const outgoing& m, std::uint32_t cost, std::uint32_t tag) noexcept;
   void push_credits(peer& p) noexcept;
   bool find_reply_room(peer& p) noexcept;
   // How long the rings to p are; length.cpp.

@@ -30,9 +30,10 @@ inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
   p.reply_in.leave(tag);
 }
 
-// Takes a lease for a message of `cost` credits and for some that may follow, as far as
+// Takes a lease for m, of `cost` credits, and for some messages that may follow, as far as
 // most_unanswered allows; inside request_out.
-status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept {
+status ring_path::lease(peer& p, const outgoing& m, std::uint32_t cost,
+                        std::uint32_t tag) noexcept {
   c_.collect_returned(p, tag);
   fit_request_ring(p);
   look_for_mark(p, tag);
@@ -40,7 +41,7 @@ status ring_path::lease(peer& p, std::uint32_t cost, std::uint32_t tag) noexcept
   const std::uint32_t open = p.marks.unanswered(p.home->ledger->in_use(p.rank), p.credits.lease,
                                                 static_cast<std::uint32_t>(p.request_tx->pushed()));
   if (open != 0 && open + cost > most_unanswered) return status::no_space;
-  return c_.take_credits(p, cost,
+  return c_.take_credits(p, m, cost,
                          most_unanswered - std::min(most_unanswered, open + p.credits.lease));
 }
 
@@ -53,7 +54,7 @@ bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
   const std::uint32_t left = tx->recall();
   p.credits.lease += left;
   std::uint32_t allowed = 0;
-  if (left == 0 && (p.credits.lease != 0 || lease(p, 1, tag) == status::ok) &&
+  if (left == 0 && (p.credits.lease != 0 || lease(p, {}, 1, tag) == status::ok) &&
       p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]] {
     (void)tx->has_room(p.credits.lease, 0);
     p.credits.lease -= allowed = tx->allow(p.credits.lease);
@@ -72,7 +73,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   const std::uint32_t cost = cost_of(m);
   p.credits.lease += p.request_tx->recall();
   const bool leases = p.credits.lease < cost;
-  if (leases) s = lease(p, cost, tag);
+  if (leases) s = lease(p, m, cost, tag);
   if (s == status::ok) [[likely]] {
     // Room is looked for before a Long's payload is put in place, so that a failed try leaves
     // nothing behind.

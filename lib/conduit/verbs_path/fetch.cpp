@@ -26,7 +26,7 @@ bool verbs_path::keep_large(peer& p, const wire::header& h, const std::byte* at,
   const std::byte* const fixed = at + sizeof h;
   std::memcpy(&f->where, fixed, sizeof f->where);
   std::memcpy(f->args, fixed + sizeof f->where, 4 * h.nargs());
-  if (f->where.buffer >= large_buffers::count || f->where.number == 0) {
+  if (!large_buffers::holds(f->where.buffer, std::size_t{h.length} + 1) || f->where.number == 0) {
     delete f;
     return false;
   }
@@ -69,8 +69,9 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   domain& d = *p.home;
   queues::lane& lane = p.lanes[lane_reply];
   if (!p.reply_out.try_enter(tag)) return;
-  const auto use =
-      f.request ? large_buffers::use::fetched_request : large_buffers::use::fetched_reply;
+  const auto use = !f.request                                ? large_buffers::use::fetched_reply
+                   : large_buffers::is_offer(f.where.buffer) ? large_buffers::use::fetched_offer
+                                                             : large_buffers::use::fetched_request;
   if (lane.has_room(2)) f.buffer = c_.large_->take(use, p.rank);
   const bool taken = f.buffer != large_buffers::none;
   if (!taken || !d.queues->admits(lane, false, queues::room_share::all)) {
@@ -83,7 +84,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   std::byte* const line = c_.large_->line(f.buffer);
   const std::uint32_t number = f.where.number;
   std::memcpy(line, &number, sizeof number);
-  const std::uint64_t there = f.where.base + std::uint64_t{f.where.buffer} * large_buffers::stride;
+  const std::uint64_t there = f.where.base + large_buffers::offset(f.where.buffer);
   const auto post = [&](ibv_wr_opcode op, std::byte* here, std::uint32_t n, std::uint64_t remote,
                         unsigned flags, queues::holding h, bool signal) {
     ibv_sge sge{reinterpret_cast<std::uintptr_t>(here), n, key};
@@ -96,7 +97,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
       c_.peer_failed(p, std::strerror(e));
   };
   fetches& all = fetches_[d.index];
-  all.by_buffer[f.buffer - fetches::first_buffer].store(&f, std::memory_order_relaxed);
+  all.by_buffer[f.buffer].store(&f, std::memory_order_relaxed);
   f.under_way = true;
   post(IBV_WR_RDMA_READ, line + 64, std::uint32_t{f.header.length} + 1, there + 64, 0, {}, false);
   await_reply_room(p, true);

@@ -45,9 +45,6 @@ struct fetches {
     std::uint8_t grant = 0;
     bool urgent = false;
   };
-  static constexpr unsigned buffers = 2 * large_buffers::a_block;
-  static constexpr unsigned first_buffer = large_buffers::a_block;
-
   /// True if there is a message. relaxed: a thread that adds one polls again.
   [[nodiscard]] bool waiting() const noexcept { return count.load(std::memory_order_relaxed) != 0; }
   void add(fetch& f) noexcept {
@@ -59,7 +56,7 @@ struct fetches {
   void note_end(std::uint16_t buffer, fetch::state how) noexcept {
     // F2 here  release payload  -> F2 (fetch.cpp): by_buffer was written before the fetch was
     // posted
-    by_buffer[buffer - first_buffer]
+    by_buffer[buffer]
         .load(std::memory_order_relaxed)
         ->payload.store(how, std::memory_order_release);
   }
@@ -74,7 +71,7 @@ struct fetches {
   std::atomic<std::uint32_t> count{0};
   queue_owner at;
   fetch* first = nullptr;  // (at)
-  std::atomic<fetch*> by_buffer[buffers] = {};
+  std::atomic<fetch*> by_buffer[large_buffers::count] = {};
 
   ~fetches() {
     take_arrived();

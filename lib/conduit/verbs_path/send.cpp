@@ -252,7 +252,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const bool leases = p.credits.lease < cost;
   if (leases) {
     c_.collect_returned(p, tag);
-    s = c_.take_credits(p, cost);
+    s = c_.take_credits(p, m, cost);
   }
   const held_chunk held = m.written == nullptr
                               ? held_chunk{}
