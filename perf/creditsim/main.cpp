@@ -71,6 +71,10 @@ void declare(command_line& line, options& o) {
   line.number("--slice", o.net.slice, "With --cores: the longest turn, in steps", 1, 1'000'000'000);
   line.flag("--batches", o.net.batches,
             "Takes credits in leases and returns them without replies, as the engine does");
+  line.number(
+      "--offers", o.net.offers,
+      "Mediums of a process that go by rendezvous at a time, since credits are short; 0: they "
+      "wait for credits");
   line.number("--medium-cost", o.net.medium_cost,
               "Credits that a Medium costs; 17 is a whole buffer", 2, credit::max_cost);
   line.number("--stretch", o.net.stretch,
@@ -123,7 +127,8 @@ rival_outcome simulate_rival(const options& o, rule r, const credit::config& c) 
   return run_rival(r, s, *make_pattern(o.work), o.work.nodes);
 }
 
-/// What a script costs us, as a share of our time; -1: it cannot be run.
+/// What a script costs us, as a share of our time; -1: it cannot be run, or is over within ten
+/// round trips, of which one more or less is a large share.
 double regret_of(options o, const script& s) {
   o.work.pattern = "script";
   o.work.script = to_text(s);
@@ -132,8 +137,9 @@ double regret_of(options o, const script& s) {
   const result<outcome> ours = simulate(o, true, &c, nullptr, true);
   if (!ours) return -1;
   if (!ours->finished) return 1;
-  return regret(*ours,
-                simulate_rival(o, o.beside == "online" ? rule::online : rule::clairvoyant, c));
+  const rival_outcome best =
+      simulate_rival(o, o.beside == "online" ? rule::online : rule::clairvoyant, c);
+  return best.steps < 20 * std::uint64_t{o.net.latency} ? -1 : regret(*ours, best);
 }
 
 int search(const options& o) {

@@ -84,20 +84,42 @@ void network::send_intents(std::uint32_t i, node& n) {
 
 void network::arrive(const message& m, block& b) {
   node& n = *nodes_[m.to];
-  if (!cores_.empty()) {
-    (m.type == what::request ? n.inbox : n.mail).push_back(m);
-    return;
+  if (m.type == what::read) {  // its device answers
+    message whole = m;
+    std::swap(whole.from, whole.to);
+    whole.type = what::payload;
+    return post(whole);
   }
-  if (m.type == what::request) {
-    n.inbox.push_back(m);
-    if (!n.serving) {
+  if (m.type == what::offer) {
+    n.offered.push(m);
+    return fetch(n);
+  }
+  if (m.type == what::freed) {
+    --n.offers;
+    return wake(m.to);
+  }
+  if (m.type == what::payload) post({m.to, m.from, 0, 0, what::freed, false, false});
+  if (m.type == what::request || m.type == what::payload) {
+    (m.type == what::request ? n.inbox : n.whole).push(m);
+    if (!n.serving && cores_.empty()) {
       n.serving = true;
       b.serve.push_back(m.to);
     }
     return;
   }
+  if (!cores_.empty()) return n.mail.push_back(m);
   take(m);
   if (m.type == what::reply || m.type == what::grant) wake(m.to);
+}
+
+/// Begins to fetch what was offered, as far as there is memory.
+void network::fetch(node& n) {
+  for (; n.fetched < credit::most_fetched_offers && !n.offered.empty(); ++n.fetched) {
+    message m = n.offered.pop();
+    std::swap(m.from, m.to);
+    m.type = what::read;
+    post(m);
+  }
 }
 
 /// Handles a reply or a system message.
@@ -105,6 +127,10 @@ void network::take(const message& m) {
   node& n = *nodes_[m.to];
   switch (m.type) {
     case what::request:
+    case what::offer:
+    case what::read:
+    case what::payload:
+    case what::freed:
       return;
     case what::reply:
       static_cast<void>(n.l.on_credits(m.from, m.count, m.extra, m.end_epoch));
@@ -161,10 +187,19 @@ void network::look_at_idle(std::uint32_t i, node& n) {
     if (a.owed != 0 && ++a.idle >= idle_polls) give_back_owed(i, n, a);
 }
 
+/// The k-th request that is handled in this step.
+network::message network::next_request(node& n, std::uint32_t k) {
+  if (n.whole.empty() || (k % 2 == 0 && !n.inbox.empty())) return n.inbox.pop();
+  const message m = n.whole.pop();
+  --n.fetched;
+  fetch(n);
+  return m;
+}
+
 void network::serve(std::uint32_t i, node& n) {
   constexpr std::uint32_t most_unanswered = 64;  // chunks that one message frees
-  for (std::uint32_t k = 0; k < settings_.service && n.handled < n.inbox.size(); ++k) {
-    const message m = n.inbox[n.handled++];
+  for (std::uint32_t k = 0; k < settings_.service && has_requests(n); ++k) {
+    const message m = next_request(n, k);
     const std::uint32_t granted = n.l.on_request(m.from, m.count, m.extra, m.end_epoch);
     note_moved(n, granted);
     if (!settings_.batches) {
@@ -186,27 +221,25 @@ void network::serve(std::uint32_t i, node& n) {
       for (std::uint32_t j = 0; j < config_.ranks; ++j) wake(j);
     }
   }
-  if (n.handled == n.inbox.size()) {
-    n.inbox.clear();
-    n.handled = 0;
-  }
 }
 
-/// Takes what the order costs; with batches out of the lease, which is filled for a stream.
-bool network::take_credits(node& n, const send_order& o) {
-  if (!settings_.batches) return n.l.try_take(o.to, o.cost) != 0;
+/// Takes what the order costs, if `left` credits remain; with batches out of the lease, which is
+/// filled for a stream.
+bool network::take_credits(node& n, const send_order& o, std::uint32_t left) {
+  if (!settings_.batches) return n.l.take_up_to(o.to, o.cost, o.cost, left) != 0;
   account& a = account_of(n, o.to);
   if (a.lease < o.cost) {
     const std::uint32_t missing = o.cost - a.lease;
-    a.lease += n.l.take_up_to(o.to, missing, missing + (credit::lease_messages - 1) * o.cost);
+    a.lease += n.l.take_up_to(o.to, missing, missing + (credit::lease_messages - 1) * o.cost, left);
     if (a.lease < o.cost) return false;
   }
   a.lease -= o.cost;
   return true;
 }
 
-/// The node's order waits for credits: tells the ledger, and sends the WANT that the ledger names.
-void network::ask(std::uint32_t i, node& n) {
+/// The node's order waits for credits (blocked), or is offered for want of them: tells the ledger,
+/// and sends the WANT that the ledger names.
+void network::ask(std::uint32_t i, node& n, bool blocked) {
   const send_order o = n.order;
   if (!std::exchange(n.stalled.noted, true)) {
     n.need = std::min<std::uint32_t>(n.l.note_stall(o.to, o.cost), credit::credit_byte::need_max);
@@ -214,9 +247,19 @@ void network::ask(std::uint32_t i, node& n) {
     ++out_.moments.back().stalled;
     if (late_) ++out_.stalled_late;
   }
-  if (const credit::want w = n.l.next_want(o.to, o.cost, n.stalled); w.count != 0)
+  if (const credit::want w = n.l.next_want(o.to, o.cost, n.stalled, blocked); w.count != 0)
     post({i, o.to, static_cast<std::uint16_t>(w.count), 0, what::want, n.l.take_epoch_mark(o.to),
           w.urgent});
+}
+
+/// Takes credits for the order, or for its offer. An order that could be offered leaves `left`
+/// credits to offers.
+network::way network::find_way(node& n, const send_order& o, std::uint32_t left) {
+  if (take_credits(n, o, left)) return way::at_once;
+  if (!cores_.empty() && read_mail(n) && take_credits(n, o, left)) return way::at_once;
+  if (left == 0) return way::none;
+  if (n.offers < settings_.offers) return take_credits(n, {o.to, 1}, 0) ? way::offered : way::none;
+  return take_credits(n, o, 0) ? way::at_once : way::none;
 }
 
 /// True if the node may send again in the next step.
@@ -225,17 +268,19 @@ bool network::try_send(std::uint32_t i, node& n) {
     if (!pattern_.next(i, n.order)) return false;
     if (n.order.cost > 1) n.order.cost = settings_.medium_cost;
   }
-  const send_order o = n.order;
-  if (!take_credits(n, o)) {
-    const bool found = !cores_.empty() && read_mail(n) && take_credits(n, o);
-    if (!found) {
-      ask(i, n);
-      return false;
-    }
+  send_order o = n.order;
+  const std::uint32_t left = settings_.offers == 0 ? 0 : n.l.left_to_offers(o.to, o.cost);
+  const way how = find_way(n, o, left);
+  if (how != way::at_once) ask(i, n, left == 0);
+  if (how == way::none) return false;
+  const bool offered = how == way::offered;
+  if (offered) {
+    o.cost = 1;
+    ++n.offers;
   }
   if (n.stalled.noted) n.l.end_stall(o.to);
   post({i, o.to, static_cast<std::uint16_t>(o.cost), static_cast<std::uint16_t>(n.need),
-        what::request, n.l.take_epoch_mark(o.to), false});
+        offered ? what::offer : what::request, n.l.take_epoch_mark(o.to), false});
   if (const std::uint32_t w = n.l.early_want(o.to, o.cost); w != 0)
     post({i, o.to, static_cast<std::uint16_t>(w), 0, what::want, n.l.take_epoch_mark(o.to), false});
   n.order.cost = n.need = 0;
@@ -254,7 +299,7 @@ bool network::read_mail(node& n) {
 
 /// With cores: a poll of the node. False: no message had come.
 bool network::poll(std::uint32_t i, node& n) {
-  const bool mail = read_mail(n), requests = !n.inbox.empty();
+  const bool mail = read_mail(n), requests = has_requests(n);
   serve(i, n);
   if (!mail && !requests) look_at_idle(i, n);
   return mail || requests;
@@ -298,9 +343,9 @@ void network::step(block& b) {
   for (const std::uint32_t i : batch_) {
     node& n = *nodes_[i];
     serve(i, n);
-    if (settings_.batches && n.inbox.empty()) look_at_idle(i, n);
-    n.serving = !n.inbox.empty() || std::any_of(n.accounts.begin(), n.accounts.end(),
-                                                [](const account& a) { return a.owed != 0; });
+    if (settings_.batches && !has_requests(n)) look_at_idle(i, n);
+    n.serving = has_requests(n) || std::any_of(n.accounts.begin(), n.accounts.end(),
+                                               [](const account& a) { return a.owed != 0; });
     if (n.serving) b.serve.push_back(i);
   }
   batch_.clear();

@@ -6,7 +6,9 @@
 //
 // A node does what the engine does (lib/conduit/channel/credit_flow.cpp): its request asks for
 // seven credits at most, and it sends the WANTs that the ledger names. As by default each request
-// is answered by a reply; with `batches` a stream leases credits, and they come back in batches.
+// is answered by a reply; with `batches` a stream leases credits, and they come back in batches. A
+// Medium that is short of credits is offered for one: the receiver fetches it, which takes a round
+// trip and no time of its sender's, and handles it then.
 // With `cores` nodes take turns, and one that sends, or has no core, does not look at what has
 // come.
 //
@@ -38,9 +40,10 @@ struct network_settings {
   std::uint32_t cores = 0;     ///< nodes that run at a time; 0: all
   std::uint32_t slice = 4000;  ///< steps after which one that does not wait loses its core, at most
   std::uint64_t seed = 1;      ///< seed of the slices' lengths
-  std::uint32_t medium_cost = 4;  ///< credits of a message that is no Short
-  bool batches = false;           ///< leases, and returns without reply
-  credit::overrides credits;      ///< flow_control=false: unlimited credits
+  std::uint32_t medium_cost = 4;               ///< credits of a message that is no Short
+  bool batches = false;                        ///< leases, and returns without reply
+  std::uint32_t offers = credit::most_offers;  ///< of a node at a time; 0: it waits for credits
+  credit::overrides credits;                   ///< flow_control=false: unlimited credits
 };
 
 /// The state at one of about 128 moments of a run.
@@ -80,12 +83,41 @@ class network {
 
  private:
   using node_ledger = credit::ledger<thread_mode::seq, std::atomic, sparse_store>;
-  enum class what : std::uint8_t { request, reply, revoke, return_, want, grant };
+  enum class what : std::uint8_t {
+    request,
+    reply,
+    revoke,
+    return_,
+    want,
+    grant,
+    offer,    // a request whose payload stays behind
+    read,     // of the payload
+    payload,  // what the read brings: the request is whole
+    freed     // the sender's memory for it
+  };
   struct message {
     std::uint32_t from, to;
     std::uint16_t count, extra;
     what type;
     bool end_epoch, urgent;
+  };
+  /// First in, first out; no memory until it is used.
+  class queue {
+   public:
+    void push(const message& m) { messages_.push_back(m); }
+    [[nodiscard]] bool empty() const { return messages_.empty(); }
+    message pop() {
+      const message m = messages_[first_++];
+      if (first_ == messages_.size()) {
+        messages_.clear();
+        first_ = 0;
+      }
+      return m;
+    }
+
+   private:
+    std::vector<message> messages_;
+    std::size_t first_ = 0;
   };
   /// What the engine keeps of a peer beside the ledger; with batches.
   struct account {
@@ -96,11 +128,14 @@ class network {
   struct node {
     explicit node(const credit::config& c) : l(c) {}
     node_ledger l;
-    std::vector<message> inbox;
-    std::size_t handled = 0;    // of the inbox
+    queue inbox;
     std::vector<message> mail;  // with cores: replies and system messages not looked at
     std::vector<account> accounts;
-    send_order order;  // the message it wants to send; cost 0: none
+    queue offered;              // offers that are yet to be fetched
+    queue whole;                // and those that were fetched: handled in turn with the inbox
+    std::uint32_t fetched = 0;  // these, and those under way
+    std::uint32_t offers = 0;   // its own that were not fetched
+    send_order order;           // the message it wants to send; cost 0: none
     std::uint32_t need = 0;
     credit::stall stalled;  // order, while it waits
     bool running = false, serving = false;
@@ -127,12 +162,19 @@ class network {
   void step(block& b);
   void arrive(const message& m, block& b);
   void take(const message& m);
+  void fetch(node& n);
+  [[nodiscard]] static bool has_requests(const node& n) {
+    return !n.inbox.empty() || !n.whole.empty();
+  }
+  [[nodiscard]] message next_request(node& n, std::uint32_t k);
   void serve(std::uint32_t i, node& n);
   static account& account_of(node& n, std::uint32_t peer);
   void give_back_owed(std::uint32_t i, node& n, account& a);
   void look_at_idle(std::uint32_t i, node& n);
-  [[nodiscard]] bool take_credits(node& n, const send_order& o);
-  void ask(std::uint32_t i, node& n);
+  [[nodiscard]] bool take_credits(node& n, const send_order& o, std::uint32_t left);
+  void ask(std::uint32_t i, node& n, bool blocked);
+  enum class way : std::uint8_t { at_once, offered, none };
+  [[nodiscard]] way find_way(node& n, const send_order& o, std::uint32_t left);
   void take_turns();
   [[nodiscard]] bool poll(std::uint32_t i, node& n);
   [[nodiscard]] bool read_mail(node& n);
