@@ -10,8 +10,8 @@
 #include <new>
 
 #include "lib/base/log.hpp"
-#include "nic/provider/abi34.hpp"
 #include "nic/provider/kernel.hpp"
+#include "nic/provider/layouts.hpp"
 #include "nic/provider/operations.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
@@ -21,26 +21,64 @@ namespace {
 
 using exposed = shm::context::exposed;
 
-/// Whether libibverbs put our functions where <infiniband/verbs.h> says that they are. Any
-/// difference between its table and abi34.hpp would have moved them.
-bool fits(const verbs_context& v, const abi34::operation_table& ours) noexcept {
-  const auto same = [&](auto* function, abi34::operation o) {
-    return reinterpret_cast<abi34::any_function>(function) == ours.at[o];
-  };
-  const ibv_context_ops& c = v.context.ops;
-  return v.sz == sizeof(verbs_context) && same(c.poll_cq, abi34::poll_cq) &&
-         same(c.req_notify_cq, abi34::req_notify_cq) && same(c.post_send, abi34::post_send) &&
-         same(c.post_recv, abi34::post_recv) && same(c.post_srq_recv, abi34::post_srq_recv) &&
-         same(c.alloc_mw, abi34::alloc_mw) && same(c.bind_mw, abi34::bind_mw) &&
-         same(c.dealloc_mw, abi34::dealloc_mw) && same(v.create_qp_ex, abi34::create_qp_ex) &&
-         same(v.open_xrcd, abi34::open_xrcd) && same(v.close_xrcd, abi34::close_xrcd) &&
-         same(v.create_srq_ex, abi34::create_srq_ex) && same(v.get_srq_num, abi34::get_srq_num) &&
-         same(v.query_device_ex, abi34::query_device_ex) && same(v.advise_mr, abi34::advise_mr);
+/// What lies behind the functions of a verbs_context: its length and the ibv_context.
+constexpr std::size_t tail = sizeof(verbs_context) - offsetof(verbs_context, sz);
+
+/// A block for libibverbs to fill: room, its verbs_context, and spare bytes for a release whose
+/// context is longer than any that is known. A release that knows more functions has them in front,
+/// so its verbs_context and ours end together; ours, with the owner before it, begins elsewhere.
+constexpr std::size_t room = sizeof(exposed), spare = 512;
+
+/// Ours, of a context of libibverbs's that has this length.
+exposed* ours_of(verbs_context* theirs, std::size_t bytes) noexcept {
+  return reinterpret_cast<exposed*>(reinterpret_cast<std::byte*>(theirs) + bytes - sizeof(exposed));
+}
+verbs_context* theirs_of(exposed* ours) noexcept {
+  return reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(ours) + sizeof(exposed) -
+                                          ours->verbs.sz);
 }
 
-void release(exposed* block) noexcept {
-  abi34::verbs_uninit_context(&block->verbs);
-  std::free(block);
+/// The layout of this libibverbs: that whose length it has written where this length ends.
+const abi::layout* layout_of(const verbs_context* theirs) noexcept {
+  for (const abi::layout& l : abi::layouts) {
+    std::size_t written = 0;
+    std::memcpy(&written, reinterpret_cast<const std::byte*>(theirs) + l.context_bytes - tail,
+                sizeof written);
+    if (l.number == private_number && written == l.context_bytes) return &l;
+  }
+  return nullptr;
+}
+
+/// Whether libibverbs put our functions where <infiniband/verbs.h> says that they are. Any
+/// difference between its table and layouts.hpp would have moved them.
+bool fits(const verbs_context& v, const abi::operation_table& table, abi::release r) noexcept {
+  const auto same = [&](auto* function, abi::operation o) {
+    return reinterpret_cast<abi::any_function>(function) == table.at[abi::place(o, r)];
+  };
+  const ibv_context_ops& c = v.context.ops;
+  return same(c.poll_cq, abi::poll_cq) && same(c.req_notify_cq, abi::req_notify_cq) &&
+         same(c.post_send, abi::post_send) && same(c.post_recv, abi::post_recv) &&
+         same(c.post_srq_recv, abi::post_srq_recv) && same(c.alloc_mw, abi::alloc_mw) &&
+         same(c.bind_mw, abi::bind_mw) && same(c.dealloc_mw, abi::dealloc_mw) &&
+         same(v.create_qp_ex, abi::create_qp_ex) && same(v.open_xrcd, abi::open_xrcd) &&
+         same(v.close_xrcd, abi::close_xrcd) && same(v.create_srq_ex, abi::create_srq_ex) &&
+         same(v.get_srq_num, abi::get_srq_num) && same(v.query_device_ex, abi::query_device_ex) &&
+         same(v.advise_mr, abi::advise_mr);
+}
+
+/// Gives the context our functions, if this libibverbs is as we know it; else null.
+exposed* install(verbs_context* theirs, bool played) noexcept {
+  const abi::layout* l = layout_of(theirs);
+  if (l == nullptr) return nullptr;
+  const abi::operation_table table = operations(l->since, played);
+  abi::verbs_set_ops(theirs, &table);
+  exposed* ours = ours_of(theirs, l->context_bytes);
+  return fits(ours->verbs, table, l->since) ? ours : nullptr;
+}
+
+void release(verbs_context* theirs) noexcept {
+  abi::verbs_uninit_context(theirs);
+  std::free(reinterpret_cast<std::byte*>(theirs) - room);
 }
 
 /// Takes over command_fd, even when it fails.
@@ -75,44 +113,48 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   if (!answer_for_the_kernel())
     log(log_level::warning, "shm0: this libibverbs cannot be given completion channels");
   remember_context(command_fd, async_fd, c.get());
-  auto* offset = reinterpret_cast<verbs_context*>(offsetof(exposed, verbs));
-  auto* block = static_cast<exposed*>(
-      abi34::_verbs_init_and_alloc_context(device, command_fd, sizeof(exposed), offset, 0));
+  auto* block = static_cast<std::byte*>(
+      abi::_verbs_init_and_alloc_context(device, command_fd, room + abi::longest_context + spare,
+                                         reinterpret_cast<verbs_context*>(room), 0));
   if (block == nullptr) {
     forget_context(c.get());
     ::close(async_fd);
     return nullptr;
   }
-  block->owner = c.get();
-  block->verbs.context.async_fd = async_fd;
-  block->verbs.context.num_comp_vectors = 1;
-  const abi34::operation_table& ours = operations(shm::played(*c));
-  abi34::verbs_set_ops(&block->verbs, &ours);
-  if (!fits(block->verbs, ours)) {
-    log(log_level::error, "shm0: this libibverbs is not one of private ABI 34 as known here");
+  auto* theirs = reinterpret_cast<verbs_context*>(block + room);
+  exposed* ours = install(theirs, shm::played(*c));
+  if (ours == nullptr) {
+    log(log_level::error, "shm0: this libibverbs is not one of private ABI %d as known here",
+        private_number);
     forget_context(c.get());
-    release(block);
+    ::close(async_fd);
+    release(theirs);
     return errno = ENOSYS, nullptr;
   }
-  [[maybe_unused]] const shm::context* kept = c.release();
-  return &block->verbs;
+  ours->verbs.context.async_fd = async_fd;
+  ours->verbs.context.num_comp_vectors = 1;
+  // From 59 on this is the place of alloc_dmah, which libibverbs calls through its table only.
+  ours->owner = c.release();
+  return theirs;
 }
 
-abi34::device* alloc_device(abi34::found_device*) {
+abi::device* alloc_device(abi::found_device*) {
   refuse_connection_manager();  // librdmacm lists the devices first
-  auto* d = static_cast<abi34::device*>(std::calloc(1, sizeof(abi34::device)));
+  auto* d = static_cast<abi::device*>(std::calloc(1, sizeof(abi::device)));
   if (d == nullptr) errno = ENOMEM;
   return d;
 }
 
-void uninit_device(abi34::device* d) { std::free(d); }
+void uninit_device(abi::device* d) { std::free(d); }
 
-constexpr abi34::match matches[] = {
-    {nullptr, "rdma_device:*Nshm*", 0, 0, abi34::match_by_pattern},
+constexpr abi::match matches[] = {
+    {nullptr, "rdma_device:*Nshm*", 0, 0, abi::match_by_pattern},
     {},
 };
 
-constexpr abi34::device_operations driver = {
+}  // namespace
+
+constexpr abi::device_operations driver = {
     .name = "penstock",
     .lowest_abi = 1,
     .highest_abi = 1,
@@ -125,18 +167,14 @@ constexpr abi34::device_operations driver = {
     .uninit_device = uninit_device,
 };
 
-[[gnu::constructor]] void enter() { abi34::verbs_register_driver_34(&driver); }
-
-}  // namespace
-
 void free_context(ibv_context* handle) {
-  auto* block =
+  auto* ours =
       reinterpret_cast<exposed*>(reinterpret_cast<std::byte*>(handle) -
                                  offsetof(verbs_context, context) - offsetof(exposed, verbs));
-  shm::context* c = block->owner;
+  shm::context* c = ours->owner;
   shm::stop_context(*c);
   forget_context(c);
-  release(block);
+  release(theirs_of(ours));
   // Objects that the program did not destroy point to the context; a kernel would have removed
   // them.
   if (c->live.load(std::memory_order_acquire) == 0) delete c;

@@ -180,7 +180,7 @@ bool answer_for_the_kernel() noexcept {
         {"ioctl", reinterpret_cast<void*>(ioctl_in_place)},
         {"close", reinterpret_cast<void*>(close_in_place)},
     };
-    return redirect(reinterpret_cast<void*>(&abi34::verbs_register_driver_34), all);
+    return redirect(reinterpret_cast<void*>(&abi::verbs_set_ops), all);
   }();
   return done;
 }

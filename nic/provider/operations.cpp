@@ -45,58 +45,52 @@ ibv_cq* create_cq(ibv_context* c, int cqe, ibv_comp_channel* channel, int vector
   return shm::make_cq(c, cqe, nullptr, channel, events, vector);
 }
 
-template <class Function>
-abi34::any_function any(Function* f) noexcept {
-  return reinterpret_cast<abi34::any_function>(f);
-}
-
 }  // namespace
 
-const abi34::operation_table& operations(bool played) noexcept {
-  static constexpr auto fill = [](bool looks_at_faults) {
-    ibv_context_ops data_path{};
-    shm::fill_operations(data_path, looks_at_faults);
-    abi34::operation_table t{};
-    t.at[abi34::advise_mr] = any(shm::advise_mr);
-    t.at[abi34::alloc_mw] = any(data_path.alloc_mw);
-    t.at[abi34::alloc_pd] = any(shm::alloc_pd);
-    t.at[abi34::bind_mw] = any(data_path.bind_mw);
-    t.at[abi34::close_xrcd] = any(shm::close_xrcd);
-    t.at[abi34::create_ah] = any(shm::create_ah);
-    t.at[abi34::create_cq] = any(create_cq);
-    t.at[abi34::create_cq_ex] = any(create_cq_ex);
-    t.at[abi34::create_qp] = any(shm::create_qp);
-    t.at[abi34::create_qp_ex] = any(create_qp_ex);
-    t.at[abi34::create_srq] = any(shm::create_srq);
-    t.at[abi34::create_srq_ex] = any(shm::create_srq_ex);
-    t.at[abi34::dealloc_mw] = any(data_path.dealloc_mw);
-    t.at[abi34::dealloc_pd] = any(shm::dealloc_pd);
-    t.at[abi34::dereg_mr] = any(shm::dereg_mr);
-    t.at[abi34::destroy_ah] = any(shm::destroy_ah);
-    t.at[abi34::destroy_cq] = any(shm::destroy_cq);
-    t.at[abi34::destroy_qp] = any(shm::destroy_qp);
-    t.at[abi34::destroy_srq] = any(shm::destroy_srq);
-    t.at[abi34::free_context] = any(free_context);
-    t.at[abi34::get_srq_num] = any(shm::get_srq_num);
-    t.at[abi34::modify_qp] = any(shm::modify_qp);
-    t.at[abi34::modify_srq] = any(shm::modify_srq);
-    t.at[abi34::open_xrcd] = any(shm::open_xrcd);
-    t.at[abi34::poll_cq] = any(data_path.poll_cq);
-    t.at[abi34::post_recv] = any(data_path.post_recv);
-    t.at[abi34::post_send] = any(data_path.post_send);
-    t.at[abi34::post_srq_recv] = any(data_path.post_srq_recv);
-    t.at[abi34::query_device_ex] = any(query_device_ex);
-    t.at[abi34::query_port] = any(shm::query_port);
-    t.at[abi34::query_qp] = any(shm::query_qp);
-    t.at[abi34::query_srq] = any(shm::query_srq);
-    t.at[abi34::reg_mr] = any(reg_mr);
-    t.at[abi34::req_notify_cq] = any(data_path.req_notify_cq);
-    t.at[abi34::rereg_mr] = any(shm::rereg_mr);
-    t.at[abi34::resize_cq] = any(shm::resize_cq);
-    return t;
+abi::operation_table operations(abi::release r, bool played) noexcept {
+  ibv_context_ops data_path{};
+  shm::fill_operations(data_path, played);
+  abi::operation_table t{};
+  const auto put = [&](abi::operation o, auto* function) {
+    t.at[abi::place(o, r)] = reinterpret_cast<abi::any_function>(function);
   };
-  static const abi34::operation_table ordinary = fill(false), playing = fill(true);
-  return played ? playing : ordinary;
+  put(abi::advise_mr, shm::advise_mr);
+  put(abi::alloc_mw, data_path.alloc_mw);
+  put(abi::alloc_pd, shm::alloc_pd);
+  put(abi::bind_mw, data_path.bind_mw);
+  put(abi::close_xrcd, shm::close_xrcd);
+  put(abi::create_ah, shm::create_ah);
+  put(abi::create_cq, create_cq);
+  put(abi::create_cq_ex, create_cq_ex);
+  put(abi::create_qp, shm::create_qp);
+  put(abi::create_qp_ex, create_qp_ex);
+  put(abi::create_srq, shm::create_srq);
+  put(abi::create_srq_ex, shm::create_srq_ex);
+  put(abi::dealloc_mw, data_path.dealloc_mw);
+  put(abi::dealloc_pd, shm::dealloc_pd);
+  put(abi::dereg_mr, shm::dereg_mr);
+  put(abi::destroy_ah, shm::destroy_ah);
+  put(abi::destroy_cq, shm::destroy_cq);
+  put(abi::destroy_qp, shm::destroy_qp);
+  put(abi::destroy_srq, shm::destroy_srq);
+  put(abi::free_context, free_context);
+  put(abi::get_srq_num, shm::get_srq_num);
+  put(abi::modify_qp, shm::modify_qp);
+  put(abi::modify_srq, shm::modify_srq);
+  put(abi::open_xrcd, shm::open_xrcd);
+  put(abi::poll_cq, data_path.poll_cq);
+  put(abi::post_recv, data_path.post_recv);
+  put(abi::post_send, data_path.post_send);
+  put(abi::post_srq_recv, data_path.post_srq_recv);
+  put(abi::query_device_ex, query_device_ex);
+  put(abi::query_port, shm::query_port);
+  put(abi::query_qp, shm::query_qp);
+  put(abi::query_srq, shm::query_srq);
+  put(abi::reg_mr, reg_mr);
+  put(abi::req_notify_cq, data_path.req_notify_cq);
+  put(abi::rereg_mr, shm::rereg_mr);
+  put(abi::resize_cq, shm::resize_cq);
+  return t;
 }
 
 }  // namespace penstock::nic::provider

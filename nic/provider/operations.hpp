@@ -3,14 +3,18 @@
 
 #include <infiniband/verbs.h>
 
-#include "nic/provider/abi34.hpp"
+#include "nic/provider/layouts.hpp"
 
 namespace penstock::nic::provider {
 
-/// The table for verbs_set_ops; played: for contexts that heed faults.
-const abi34::operation_table& operations(bool played) noexcept;
+/// The table for verbs_set_ops, as a release has it; played: for contexts that heed faults.
+abi::operation_table operations(abi::release r, bool played) noexcept;
+
+/// private_number.cpp: of the private ABI that this library is for.
+extern const int private_number;
 
 // device.cpp
+extern const abi::device_operations driver;
 void free_context(ibv_context*);
 
 /// connection_manager.cpp: makes librdmacm, if this process has it, report that there is no

@@ -243,7 +243,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   if (qp == nullptr || !collects) return qp;
   auto& extended = *reinterpret_cast<ibv_qp_ex*>(qp);
   shm::of(qp).collected = std::move(collected);
-  shm::of(qp).exposed_mask = abi34::qp_has_work_requests;
+  shm::of(qp).exposed_mask = abi::qp_has_work_requests;
   fill(extended, wanted);
   return qp;
 }
