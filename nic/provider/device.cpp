@@ -50,20 +50,34 @@ const abi::layout* layout_of(const verbs_context* theirs) noexcept {
 }
 
 /// Whether libibverbs put our functions where <infiniband/verbs.h> says that they are. Any
-/// difference between its table and layouts.hpp would have moved them.
+/// difference between its table and layouts.hpp would have moved them. The operations that are not
+/// seen in a context (create_cq_ex, free_context, query_port) are in the table between two others
+/// that are.
 bool fits(const verbs_context& v, const abi::operation_table& table, abi::release r) noexcept {
   const auto same = [&](auto* function, abi::operation o) {
     return reinterpret_cast<abi::any_function>(function) == table.at[abi::place(o, r)];
   };
   const ibv_context_ops& c = v.context.ops;
-  return same(c.poll_cq, abi::poll_cq) && same(c.req_notify_cq, abi::req_notify_cq) &&
-         same(c.post_send, abi::post_send) && same(c.post_recv, abi::post_recv) &&
-         same(c.post_srq_recv, abi::post_srq_recv) && same(c.alloc_mw, abi::alloc_mw) &&
-         same(c.bind_mw, abi::bind_mw) && same(c.dealloc_mw, abi::dealloc_mw) &&
-         same(v.create_qp_ex, abi::create_qp_ex) && same(v.open_xrcd, abi::open_xrcd) &&
-         same(v.close_xrcd, abi::close_xrcd) && same(v.create_srq_ex, abi::create_srq_ex) &&
-         same(v.get_srq_num, abi::get_srq_num) && same(v.query_device_ex, abi::query_device_ex) &&
-         same(v.advise_mr, abi::advise_mr);
+  const bool data = same(c.poll_cq, abi::poll_cq) && same(c.req_notify_cq, abi::req_notify_cq) &&
+                    same(c.post_send, abi::post_send) && same(c.post_recv, abi::post_recv) &&
+                    same(c.post_srq_recv, abi::post_srq_recv) && same(c.alloc_mw, abi::alloc_mw) &&
+                    same(c.bind_mw, abi::bind_mw) && same(c.dealloc_mw, abi::dealloc_mw);
+  const bool extended =
+      same(v.create_qp_ex, abi::create_qp_ex) && same(v.open_xrcd, abi::open_xrcd) &&
+      same(v.close_xrcd, abi::close_xrcd) && same(v.create_srq_ex, abi::create_srq_ex) &&
+      same(v.get_srq_num, abi::get_srq_num) && same(v.query_device_ex, abi::query_device_ex) &&
+      same(v.advise_mr, abi::advise_mr);
+  const bool classic =
+      same(c._compat_alloc_pd, abi::alloc_pd) && same(c._compat_dealloc_pd, abi::dealloc_pd) &&
+      same(c._compat_reg_mr, abi::reg_mr) && same(c._compat_rereg_mr, abi::rereg_mr) &&
+      same(c._compat_dereg_mr, abi::dereg_mr) && same(c._compat_create_cq, abi::create_cq) &&
+      same(c._compat_resize_cq, abi::resize_cq) && same(c._compat_destroy_cq, abi::destroy_cq) &&
+      same(c._compat_create_srq, abi::create_srq) && same(c._compat_modify_srq, abi::modify_srq) &&
+      same(c._compat_query_srq, abi::query_srq) && same(c._compat_destroy_srq, abi::destroy_srq) &&
+      same(c._compat_create_qp, abi::create_qp) && same(c._compat_query_qp, abi::query_qp) &&
+      same(c._compat_modify_qp, abi::modify_qp) && same(c._compat_destroy_qp, abi::destroy_qp) &&
+      same(c._compat_create_ah, abi::create_ah) && same(c._compat_destroy_ah, abi::destroy_ah);
+  return data && extended && classic;
 }
 
 /// Gives the context our functions, if this libibverbs is as we know it; else null.
