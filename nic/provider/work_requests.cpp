@@ -211,6 +211,15 @@ std::uint64_t possible(ibv_qp_type type) noexcept {
   return sends | writes | windows | answered | IBV_QP_EX_WITH_SEND_WITH_INV;
 }
 
+/// libibverbs reads the mask behind its own ibv_qp_ex. Since 44 that has got one more function,
+/// under the same private ABI number, and the mask is 8 bytes further on. It is put into both
+/// places: at the further one older releases have a pointer, which they use only if the mask says
+/// so.
+void tell_work_requests(queue_pair& qp) noexcept {
+  qp.exposed_mask = abi::qp_has_work_requests;
+  qp.exposed_xrcd = reinterpret_cast<void*>(std::uintptr_t{abi::qp_has_work_requests});
+}
+
 }  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
@@ -243,7 +252,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   if (qp == nullptr || !collects) return qp;
   auto& extended = *reinterpret_cast<ibv_qp_ex*>(qp);
   shm::of(qp).collected = std::move(collected);
-  shm::of(qp).exposed_mask = abi::qp_has_work_requests;
+  tell_work_requests(shm::of(qp));
   fill(extended, wanted);
   return qp;
 }
