@@ -20,13 +20,13 @@
 namespace penverbs {
 namespace {
 
-/// Where the provider lies, beside this program, in the build tree or installed.
+/// Where the provider's libraries lie, beside this program, in the build tree or installed.
 std::string library_folder() {
   std::error_code e;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", e).parent_path();
   for (const char* at : {PENVERBS_LIBRARIES, "../lib/penstock"}) {
     const auto folder = (own / at).lexically_normal();
-    if (std::filesystem::exists(folder / "libpenstock-rdmav34.so", e)) return folder;
+    if (std::filesystem::exists(folder / "libpenstock-verbs-preload.so", e)) return folder;
   }
   return {};
 }
@@ -113,7 +113,7 @@ std::string choose(const options& o, way& w) {
 int go(const options& o) {
   const std::string libraries = library_folder();
   if (libraries.empty()) {
-    std::fprintf(stderr, "penverbs: libpenstock-rdmav34.so is not beside this program\n");
+    std::fprintf(stderr, "penverbs: the folder lib/penstock is not beside this program\n");
     return 1;
   }
   const bool has_rdma = kernel_has_rdma();
@@ -127,7 +127,6 @@ int go(const options& o) {
   if (o.check) {
     std::printf("kernel     %s\n",
                 has_rdma ? "has RDMA: its devices are hidden from the command" : "has no RDMA");
-    std::printf("provider   %s/libpenstock-rdmav34.so\n", libraries.c_str());
     std::printf("device by  %s\n", chosen.c_str());
     for (const char* name : {"PENSTOCK_SHM_PERSONALITY", "PENSTOCK_SHM_FAULT"})
       if (const char* text = std::getenv(name); text != nullptr && *text != '\0')

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
 
 namespace penverbs {
 namespace {
@@ -21,15 +23,30 @@ int fail(const char* what) {
   return 1;
 }
 
+/// The provider that this libibverbs will load: the one for its private ABI number, which is part
+/// of the name of its registering function. Empty if there is none.
+std::string provider_for(void* verbs) {
+  const std::filesystem::path prefix = std::getenv("IBV_DRIVERS");
+  const std::string begin = prefix.filename().string() + "-rdmav";
+  std::error_code e;
+  for (const auto& entry : std::filesystem::directory_iterator(prefix.parent_path(), e)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(begin)) continue;
+    const std::string number = entry.path().stem().string().substr(begin.size());
+    if (::dlsym(verbs, ("verbs_register_driver_" + number).c_str()) != nullptr) return entry.path();
+  }
+  return {};
+}
+
 }  // namespace
 
 int probe() {
   ::setenv("IBV_SHOW_WARNINGS", "1", 1);
   void* verbs = ::dlopen("libibverbs.so.1", RTLD_NOW);
   if (verbs == nullptr) return fail("is not installed (Debian: libibverbs1)");
-  if (::dlsym(verbs, "verbs_register_driver_34") == nullptr)
-    return fail(
-        "has another private ABI than 34 (rdma-core 39 to 50): there is no provider for it");
+  const std::string provider = provider_for(verbs);
+  if (provider.empty()) return fail("has a private ABI for which there is no provider here");
+  std::printf("provider   %s\n", provider.c_str());
   auto* list = in<ibv_device**(int*)>(verbs, "ibv_get_device_list");
   auto* name = in<const char*(ibv_device*)>(verbs, "ibv_get_device_name");
   auto* open = in<ibv_context*(ibv_device*)>(verbs, "ibv_open_device");
