@@ -60,8 +60,8 @@ std::uint64_t config::fingerprint() const noexcept {
        {std::uint64_t{ranks}, std::uint64_t{credits_per_peer}, std::uint64_t{bank},
         std::uint64_t{max_per_peer}, std::uint64_t{lender_limit}, std::uint64_t{revoke_limit},
         std::uint64_t{epoch_requests}, std::uint64_t{num_scavenge}, std::uint64_t{low_water},
-        std::uint64_t{flow_control}, std::uint64_t{dynamic}, static_cast<std::uint64_t>(fade),
-        static_cast<std::uint64_t>(revoked)}) {
+        std::uint64_t{flow_control}, std::uint64_t{dynamic}, std::uint64_t{highest_cost},
+        static_cast<std::uint64_t>(fade), static_cast<std::uint64_t>(revoked)}) {
     h = (h ^ v) * 0x100000001b3U;
     h ^= h >> 29;
   }
@@ -123,13 +123,29 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
                        std::to_string(each * peers + banked),
                    "raise the first or lower the second");
   }
+  const bool fixed = set.by_table() && !set.room.moves;
+  if (set.by_table() && (fixed || space > set.room.credits)) {
+    const std::int64_t most = set.room.credits;
+    const std::int64_t least = peers == 0 ? 0 : min_credits * peers + (fixed ? 0 : max_wish);
+    if (most < least)
+      return clash("the device has room for " + std::to_string(most) + ", and " +
+                       std::to_string(peers) + " other ranks take " + std::to_string(least) +
+                       " at least",
+                   "start fewer ranks");
+    // Where credits move, loans and bank keep their proportion.
+    each = fixed ? std::min(each, most / std::max<std::int64_t>(peers, 1))
+                 : std::max<std::int64_t>(each * most / space, min_credits);
+    space = fixed ? each * peers : most;
+  }
+  const bool dynamic = set.dynamic && !fixed;
+  const std::uint32_t highest_cost = fixed ? std::min(max_cost, min_credits) : max_cost;
   const std::int64_t total = (space + piece - 1) / piece * piece;
   const std::int64_t bank = total - each * peers;
 
   // A full-size message must always get its credits: by the loan alone, or by those that can move.
   const std::int64_t movable = bank + (each - min_credits) * peers;
-  if (set.flow_control && peers > 0 && each < max_cost) {
-    if (!set.dynamic)
+  if (set.flow_control && peers > 0 && each < highest_cost) {
+    if (!dynamic)
       return clash(text("CRED_PER_NODE", each) + " is below the " + std::to_string(max_cost) +
                        " credits of the largest message, and DYNAMIC_CREDITS=0 lends no more",
                    "raise the first or allow dynamic credits");
@@ -162,7 +178,8 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
                 : ranks >= large_job ? static_cast<std::uint32_t>(bank / 2) + 1
                                      : std::min(c.lender_limit, eighth);
   c.flow_control = set.flow_control;
-  c.dynamic = set.dynamic;
+  c.dynamic = dynamic;
+  c.highest_cost = highest_cost;
   c.fade = set.fade;
   c.revoked = set.revoked;
   return c;

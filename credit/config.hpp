@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 
 #include "credit/cost.hpp"
@@ -26,6 +27,18 @@ enum class revoked_at : std::uint8_t {
   lender,    ///< does not even ask
 };
 
+/// What the queues of a device leave of the table, where nobody has set the credits. A lesser room
+/// is one in which the processes of a job with more room can also live.
+struct room {
+  static constexpr std::uint32_t unlimited = ~0u;
+
+  /// False: loans are fixed, nothing is banked, and the largest message costs min_credits, since
+  /// its buffers are as many as such messages.
+  bool moves = true;
+  std::uint32_t credits = unlimited;  ///< most, lent and banked together
+  friend constexpr auto operator<=>(const room&, const room&) = default;
+};
+
 /// Immutable after plan(). All counts in credits.
 struct config {
   std::uint32_t ranks = 1;              ///< processes in the job
@@ -40,6 +53,7 @@ struct config {
   std::uint32_t low_water = 0;          ///< a bank below this scavenges when there is demand
   bool flow_control = true;             ///< false: every try_take succeeds, and nothing is counted
   bool dynamic = true;                  ///< false: loans stay as they were at the start
+  std::uint32_t highest_cost = max_cost;  ///< of a message by queue pairs
   decay fade = decay::shift;
   revoked_at revoked = revoked_at::borrower;
 
@@ -71,11 +85,19 @@ struct overrides {
   bool dynamic = true;
   decay fade = decay::shift;
   revoked_at revoked = revoked_at::borrower;
+  credit::room room = {};  ///< bounds what comes from the table
+
+  /// True if the credits come from the table.
+  [[nodiscard]] constexpr bool by_table() const noexcept {
+    return credits_per_peer == from_table && bank == from_table && receive_bytes == from_table &&
+           !empty_bank;
+  }
 };
 
 /// The settings of process `me` of `ranks`: what the user set, else a table interpolated over the
-/// job's size. Fails with one line that names both values when they are out of range or contradict
-/// each other. Pure: every process computes the same but for `me`. Cost: a few divisions.
+/// job's size and cut to the room. Fails with one line that names both values when they are out of
+/// range or contradict each other. Pure: every process computes the same but for `me`. Cost: a few
+/// divisions.
 result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set = {});
 
 /// Credits that suffice to keep a path busy: bandwidth × round trip, in units, and one message

@@ -160,6 +160,63 @@ TEST_CASE("too few credits for one full-size message are refused") {
   CHECK(names(refusal(4, o), "CRED_PER_NODE=16", "17"));
 }
 
+TEST_CASE(
+    "a device's room cuts what comes from the table, and loans and bank keep their proportion") {
+  for (const std::uint32_t ranks : {2u, 8u, 100u, 1024u}) {
+    CAPTURE(ranks);
+    const config all = planned(ranks, 0);
+    overrides o;
+    o.room.credits = all.total_credits() / 2;
+    const config half = planned(ranks, 0, o);
+    CHECK(half.total_credits() == o.room.credits);
+    CHECK(half.credits_per_peer == all.credits_per_peer / 2);
+    CHECK(half.dynamic);
+    CHECK(half.highest_cost == max_cost);
+    CHECK(half.fingerprint() != all.fingerprint());
+    o.room.credits = all.total_credits();
+    CHECK(planned(ranks, 0, o).fingerprint() == all.fingerprint());
+  }
+}
+
+TEST_CASE("credits move in the least room of a minimum for each rank and the largest message") {
+  overrides o;
+  o.room.credits = 7 * min_credits + max_wish;
+  const config least = planned(8, 0, o);
+  CHECK(least.credits_per_peer == min_credits);
+  CHECK(least.bank == max_wish);
+  --o.room.credits;
+  CHECK(names(refusal(8, o), "room for 40", "7 other ranks take 41 at least"));
+}
+
+TEST_CASE(
+    "in a room where nothing moves, loans are equal, and the largest message costs the minimum") {
+  overrides o;
+  o.room = {.moves = false, .credits = 15};
+  for (std::uint32_t ranks = 2; ranks <= 4; ++ranks) {
+    const config c = planned(ranks, 0, o);
+    CHECK(c.credits_per_peer == 15 / (ranks - 1));
+    CHECK(c.bank == 0);
+    CHECK_FALSE(c.dynamic);
+    CHECK(c.highest_cost == min_credits);
+  }
+  CHECK(planned(1, 0, o).total_credits() == 0);
+  CHECK(names(refusal(5, o), "room for 15", "4 other ranks take 16 at least"));
+}
+
+TEST_CASE("a room bounds nothing that was set") {
+  overrides set = small(20, 100);
+  const config without = planned(4, 0, set);
+  set.room = {.moves = false, .credits = 15};
+  CHECK(planned(4, 0, set).fingerprint() == without.fingerprint());
+}
+
+TEST_CASE(
+    "of two rooms the lesser one is that in which nothing moves, then that of fewer credits") {
+  CHECK(room{.moves = false} < room{.moves = true, .credits = 50});
+  CHECK(room{.moves = true, .credits = 49} < room{.moves = true, .credits = 50});
+  CHECK(room{.moves = true, .credits = 50} < room{});
+}
+
 TEST_CASE("a loan's useful size follows from bandwidth and delay") {
   CHECK(bandwidth_delay_credits(12'500'000'000, 10'000) == 488 + max_cost);
   CHECK(bandwidth_delay_credits(1'000'000'000'000, 1'000'000'000) == counter_max);
