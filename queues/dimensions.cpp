@@ -6,10 +6,46 @@
 #include "queues/completion_room.hpp"
 
 namespace penstock::queues {
+namespace {
+
+std::uint32_t entries(int limit) noexcept { return static_cast<std::uint32_t>(std::max(limit, 0)); }
+
+}  // namespace
 
 std::uint32_t dimensions::send_completions(const ibv_device_attr& device) const noexcept {
   const std::uint32_t wanted = request_chunks + reply_chunks + 8 * (peers + 1) + depth;
-  return std::min(wanted, static_cast<std::uint32_t>(device.max_cqe));
+  return std::min(wanted, entries(device.max_cqe));
+}
+
+dimensions dimensions::bounded(const ibv_device_attr& device) const noexcept {
+  dimensions d = *this;
+  d.depth = std::min(depth, entries(device.max_qp_wr));
+  const std::uint32_t replies = std::min(entries(device.max_cqe), entries(device.max_srq_wr));
+  const std::uint32_t others = reply_receives() - request_chunks;
+  if (others + least_chunks <= replies)
+    d.request_chunks = std::min(request_chunks, replies - others);
+  return d;
+}
+
+dimensions dimensions::lean(std::uint32_t few_spares) const noexcept {
+  dimensions d = *this;
+  d.spares = few_spares;
+  d.small_held = d.late_receives = 1;
+  d.more_replies = 0;
+  return d;
+}
+
+std::uint32_t dimensions::most_credits(const ibv_device_attr& device) const noexcept {
+  dimensions d = *this;
+  const std::uint32_t srq = entries(device.max_srq_wr);
+  std::uint32_t fits = 0, over = srq + 1;
+  while (over - fits > 1) {
+    d.credits = fits + (over - fits) / 2;
+    const bool may = d.small_receives() <= srq && d.bulk_receives() <= srq &&
+                     d.request_receives() <= entries(device.max_cqe);
+    (may ? fits : over) = d.credits;
+  }
+  return fits;
 }
 
 result<void> dimensions::fit(const ibv_device_attr& device, const std::string& name) const {
@@ -20,7 +56,8 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
     const char* hint;
   };
   constexpr auto fewer_credits = "lower PENSTOCK_CRED_PER_NODE or PENSTOCK_BANKED_CREDITS";
-  constexpr auto fewer_chunks = "lower PENSTOCK_SB_CHUNKS or PENSTOCK_MSG_LIMIT";
+  constexpr auto fewer_replies =
+      "lower PENSTOCK_SB_CHUNKS or PENSTOCK_AM_SPARES, or start fewer ranks";
   constexpr int shared_queues = 3;  // of small requests, large ones and replies
   constexpr auto least = completion_room<build_mode>::least;
   if (device.max_srq < shared_queues)
@@ -33,12 +70,12 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
       {"the completion queue of requests", request_receives(), device.max_cqe, fewer_credits},
       {"the receive queue of small requests", small_receives(), device.max_srq_wr, fewer_credits},
       {"the receive queue of large requests", bulk_receives(), device.max_srq_wr, fewer_credits},
-      {"the completion queue of replies", reply_receives(), device.max_cqe, fewer_chunks},
-      {"the receive queue of replies", reply_receives(), device.max_srq_wr, fewer_chunks},
+      {"the completion queue of replies", reply_receives(), device.max_cqe, fewer_replies},
+      {"the receive queue of replies", reply_receives(), device.max_srq_wr, fewer_replies},
       {"the send queue to one peer", depth, device.max_qp_wr, "lower PENSTOCK_OP_OUST_PP"},
   };
   for (const demand& d : all)
-    if (d.has < 0 || d.needs > static_cast<std::uint32_t>(d.has))
+    if (d.needs > entries(d.has))
       return failure{std::string(d.what) + " needs " + std::to_string(d.needs) + " entries, and " +
                          name + " allows " + std::to_string(d.has),
                      0, d.hint};

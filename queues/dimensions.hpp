@@ -25,6 +25,15 @@ struct dimensions {
   std::uint32_t small_bytes = limits::credit_bytes;
   std::uint32_t full_bytes = limits::longest_message;  ///< of a bulk buffer
   std::uint32_t full_cost = limits::highest_cost;      ///< credits a bulk message costs
+  /// Receive buffers that belong to each spare: this number of small ones, and one bulk buffer,
+  /// since a bulk message costs more than a post.
+  std::uint32_t small_held = held_back::most;
+  /// Receives behind the reply lanes that belong to each spare. The thread that holds the spare
+  /// reposts this number at once.
+  std::uint32_t late_receives = most_late;
+  static constexpr std::uint32_t most_late = 8;
+  std::uint32_t words = 4;          ///< system messages of a peer that can be under way
+  std::uint32_t more_replies = 16;  ///< receives behind the reply lanes beside all that are needed
   std::uint32_t request_chunks = 256, reply_chunks = 128, chunk_bytes = limits::longest_message;
   std::uint32_t depth = 64;      ///< of each send queue
   std::uint32_t max_inline = 0;  ///< asked for each queue pair
@@ -47,9 +56,6 @@ struct dimensions {
   [[nodiscard]] std::uint32_t bulk_buffers() const noexcept {
     return (credits + full_cost - 1) / full_cost;
   }
-  /// Receive buffers that belong to each spare: this number of small ones, and one bulk buffer,
-  /// since a bulk message costs more than a post.
-  static constexpr std::uint32_t small_held = held_back::most;
   /// Receive buffers of either size.
   [[nodiscard]] std::uint32_t small_receives() const noexcept {
     return credits + spares * small_held;
@@ -59,15 +65,12 @@ struct dimensions {
   [[nodiscard]] std::uint32_t request_receives() const noexcept {
     return small_receives() + bulk_receives();
   }
-  /// Receives behind the reply lanes that belong to each spare. The thread that holds the spare
-  /// reposts this number at once.
-  static constexpr std::uint32_t late_receives = 8;
   /// Most receives that are reposted at once.
   static constexpr std::uint32_t receives_a_post = 16;
-  /// One for each request that is out, four for the system messages of each peer, 16 more, and
-  /// late_receives for each spare.
+  /// One for each request that is out, those for the system messages of each peer, late_receives
+  /// for each spare, and more_replies.
   [[nodiscard]] std::uint32_t reply_receives() const noexcept {
-    return request_chunks + 4 * peers + 16 + spares * late_receives;
+    return request_chunks + words * peers + more_replies + spares * late_receives;
   }
   /// Signalled work requests that may wait in send_cq, if the device's queue is that long; a
   /// shorter queue has fewer tickets (completion_room.hpp). They suffice when every chunk is in use
@@ -78,6 +81,17 @@ struct dimensions {
     return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;
   }
 
+  /// The fewest chunks for requests, as few as a user may ask for.
+  static constexpr std::uint32_t least_chunks = 8;
+  /// The same with shorter send queues and fewer chunks for requests, where the device's limits ask
+  /// for that and no more: both numbers are the most that the user wants under way.
+  [[nodiscard]] dimensions bounded(const ibv_device_attr& device) const noexcept;
+  /// The same with that number of spares, and no more receives than messages can need: a thread
+  /// holds back none, and a reply or system message finds one that was posted for it.
+  [[nodiscard]] dimensions lean(std::uint32_t few_spares) const noexcept;
+  /// The most credits for whose buffers the device's queues have room beside those of the spares;
+  /// 0 if there is none.
+  [[nodiscard]] std::uint32_t most_credits(const ibv_device_attr& device) const noexcept;
   /// Fails, naming the queue and the setting to lower, if a queue that cannot be shorter exceeds
   /// the device's limit.
   [[nodiscard]] result<void> fit(const ibv_device_attr& device, const std::string& name) const;

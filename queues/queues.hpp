@@ -82,7 +82,7 @@ class message_queues {
   /// there are several. 0 or an errno.
   int replace_reply_receives(std::uint32_t n, std::uint32_t& late, bool spare) noexcept {
     late += n;
-    if (late < (spare ? dimensions::late_receives : 1)) return 0;
+    if (late < (spare ? size.late_receives : 1)) return 0;
     const std::uint32_t due = std::min(late, dimensions::receives_a_post);
     late -= due;
     return post_reply_receives(due);

@@ -187,14 +187,23 @@ TEST_CASE("signalled sends on all lanes stop at the tickets, and the completion 
 }
 
 TEST_CASE("as many messages as receives are posted fill the queues of what comes, and no more") {
-  rig r;
-  const queues::dimensions d = small();
-  r.send(queues::small_side, IBV_WR_SEND, d.small_receives());
-  r.send(queues::bulk_side, IBV_WR_SEND, d.bulk_receives());
-  r.send(queues::reply_side, IBV_WR_RDMA_WRITE_WITH_IMM, d.reply_receives());
-  CHECK(r.quiet());
-  CHECK(completions(r.q->am_cq, d.request_receives()) == d.request_receives());
-  CHECK(completions(r.q->reply_cq, d.reply_receives()) == d.reply_receives());
+  // The fewest receives that do, on a device that has no longer queues.
+  queues::dimensions fewest = small().lean(1);
+  fewest.credits = 15;
+  fewest.full_cost = 4;
+  fewest.words = 0;
+  fewest.request_chunks = 15;
+  for (const bool tiny : {false, true}) {
+    const queues::dimensions d = tiny ? fewest : small();
+    rig r(d, tiny ? 0 : most_cqe, tiny ? "small,inline=64" : "plain");
+    if (tiny) CHECK(d.small_receives() == static_cast<std::uint32_t>(r.device.limits.max_srq_wr));
+    r.send(queues::small_side, IBV_WR_SEND, d.small_receives());
+    r.send(queues::bulk_side, IBV_WR_SEND, d.bulk_receives());
+    r.send(queues::reply_side, IBV_WR_RDMA_WRITE_WITH_IMM, d.reply_receives());
+    CHECK(r.quiet());
+    CHECK(completions(r.q->am_cq, d.request_receives()) == d.request_receives());
+    CHECK(completions(r.q->reply_cq, d.reply_receives()) == d.reply_receives());
+  }
 }
 
 TEST_CASE("queues hold all that can come before they are made longer, meanwhile and afterwards") {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "queues/dimensions.hpp"
@@ -134,4 +135,68 @@ TEST_CASE("a device too small for a queue is refused by name, and only sends hav
   refused = d.fit(few, "dev0");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message().find("PENSTOCK_OP_OUST_PP") != std::string::npos);
+}
+
+TEST_CASE(
+    "sizes are bounded by a short device: the send queue, the chunks of requests, and no others") {
+  queues::dimensions d;
+  d.peers = 3;
+  d.credits = 25;
+  CHECK(d.bounded(roomy()).depth == d.depth);
+  CHECK(d.bounded(roomy()).request_chunks == d.request_chunks);
+
+  ibv_device_attr few = roomy();
+  few.max_cqe = 100;
+  few.max_srq_wr = 80;
+  few.max_qp_wr = 12;
+  CHECK_FALSE(d.fit(few, "dev0").has_value());
+  const queues::dimensions bounded = d.bounded(few);
+  CHECK(bounded.fit(few, "dev0").has_value());
+  CHECK(bounded.depth == 12);
+  CHECK(bounded.reply_receives() == 80);
+  CHECK(bounded.small_receives() == d.small_receives());
+
+  // Where fewer chunks do not suffice, they stay as they are.
+  few.max_srq_wr = static_cast<int>(d.reply_receives() - d.request_chunks) + 7;
+  CHECK(d.bounded(few).request_chunks == d.request_chunks);
+  ++few.max_srq_wr;
+  CHECK(d.bounded(few).request_chunks == 8);
+}
+
+TEST_CASE("the most credits fill the tightest queue of requests, and one more does not fit") {
+  for (const auto& [srq, cqe] : {std::pair{16'383, 1 << 16}, {1 << 15, 20'000}, {100, 90}}) {
+    CAPTURE(srq);
+    ibv_device_attr few = roomy();
+    few.max_srq_wr = srq;
+    few.max_cqe = cqe;
+    queues::dimensions d;
+    d.peers = 1;
+    d.credits = d.most_credits(few);
+    d.words = d.more_replies = 0;
+    d = d.bounded(few);
+    CHECK(d.fit(few, "dev0").has_value());
+    ++d.credits;
+    CHECK_FALSE(d.fit(few, "dev0").has_value());
+  }
+  ibv_device_attr few = roomy();
+  few.max_srq_wr = 32;  // as much as the spares hold back
+  queues::dimensions d;
+  CHECK(d.most_credits(few) == 0);
+  CHECK(d.lean(1).most_credits(few) == 31);
+}
+
+TEST_CASE("a queue of 16 receives has room for 15 credits of three peers and eight chunks") {
+  ibv_device_attr few = roomy();
+  few.max_srq_wr = few.max_qp_wr = 16;
+  few.max_cqe = 32;
+  queues::dimensions d;
+  d.peers = 3;
+  d.words = 0;
+  d.full_cost = 4;
+  d = d.lean(1).bounded(few);
+  d.credits = d.most_credits(few);
+  CHECK(d.credits == 15);
+  CHECK(d.fit(few, "dev0").has_value());
+  CHECK(d.request_chunks == 15);
+  CHECK(d.lean(2).bounded(few).request_chunks == 14);
 }

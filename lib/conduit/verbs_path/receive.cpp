@@ -142,7 +142,7 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   if (n <= 0) {
     if (n < 0) [[unlikely]]
       fatal(1, "ibv_poll_cq of replies failed on %s", c_.device_.name.c_str());
-    if (mine.late_receives >= queues::dimensions::late_receives / 2) [[unlikely]]
+    if (mine.late_receives >= queues::dimensions::most_late / 2) [[unlikely]]
       put_receives_back(d, mine, 0, false);
     return 0;
   }
