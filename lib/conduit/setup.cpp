@@ -106,7 +106,9 @@ result<void> engine::open_queues() {
     return failure{"ibv_create_comp_channel for connections on " + device_.name, errno,
                    what_to_raise(errno)};
   // Datagrams of all other processes may come at once; one that is lost is sent again.
-  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, 1024u),
+  const auto most = static_cast<std::uint32_t>(
+      std::clamp(std::min(device_.limits.max_qp_wr, device_.limits.max_cqe), 16, 1024));
+  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, most),
                               hello_channel_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);

@@ -83,7 +83,8 @@ result<void> transfers::open() {
 
   // A domain has one completion queue. Where that has fewer entries than all its queue pairs
   // together, the queue pairs share the entries as tickets.
-  depth_ = std::min(e.settings_.op_oust_pp, e.settings_.msg_limit);
+  depth_ = std::min({e.settings_.op_oust_pp, e.settings_.msg_limit,
+                     static_cast<std::uint32_t>(limits.max_qp_wr)});
   const std::uint64_t together = std::uint64_t{depth_} * e.size_;
   const auto entries = static_cast<std::uint32_t>(
       std::min({together, std::uint64_t{e.settings_.msg_limit},
