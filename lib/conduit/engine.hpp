@@ -188,6 +188,7 @@ class engine final : public channels {
   // paths.cpp, setup.cpp and introduce.cpp
   result<void> use_device(const settings& s);
   void open_domains();
+  result<void> plan_credits(credit::room room);
   void choose_paths(bool may) noexcept;
   result<void> agree_on_paths();
   result<void> try_neighbours();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
@@ -12,17 +14,17 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr const char* credit_names[] = {"FLOW_CONTROL",    "DYNAMIC_CREDITS",      "CRED_PER_NODE",
-                                        "BANKED_CREDITS",  "MAX_CRED_PER_NODE",    "LENDER_LIMIT",
+constexpr const char* credit_names[] = {"CRED_PER_NODE",   "BANKED_CREDITS",       "FLOW_CONTROL",
+                                        "DYNAMIC_CREDITS", "MAX_CRED_PER_NODE",    "LENDER_LIMIT",
                                         "REVOKE_LIMIT",    "EPOCH_DURATION",       "NUM_SCAVENGE",
                                         "DECAY_LAST_CURR", "LENDER_COUNTS_REVOKED"};
 static_assert(std::size(credit_names) == std::tuple_size_v<credit_numbers>);
 
 credit_numbers numbers_of(const credit::config& c) noexcept {
-  return {c.flow_control ? 1u : 0u,
-          c.dynamic ? 1u : 0u,
-          c.credits_per_peer,
+  return {c.credits_per_peer,
           c.bank,
+          c.flow_control ? 1u : 0u,
+          c.dynamic ? 1u : 0u,
           c.max_per_peer,
           c.lender_limit,
           c.revoke_limit,
@@ -30,6 +32,26 @@ credit_numbers numbers_of(const credit::config& c) noexcept {
           c.num_scavenge,
           c.fade == credit::decay::last_curr ? 1u : 0u,
           c.revoked == credit::revoked_at::lender ? 1u : 0u};
+}
+
+// The least room for credits that a rank's device has. None: they are all equal, or the ranks
+// differ in more than their devices.
+std::optional<credit::room> least_room(const std::vector<std::vector<std::byte>>& all) noexcept {
+  std::optional<introduction> first;
+  credit::room least;
+  bool equal = true;
+  for (const auto& bytes : all) {
+    introduction his;
+    if (bytes.size() != sizeof his) return {};
+    std::memcpy(&his, bytes.data(), sizeof his);
+    if (!first) first = his;
+    if (his.version != first->version || his.direct != first->direct) return {};
+    const credit::room room{his.credits_move != 0, his.room};
+    if (room != credit::room{first->credits_move != 0, first->room}) equal = false;
+    least = std::min(least, room);
+  }
+  if (equal) return {};
+  return least;
 }
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
@@ -65,6 +87,8 @@ result<void> engine::introduce() {
   mine.handlers = fingerprint(handlers_.user, user_handlers);
   mine.credits = credit_config_.fingerprint();
   mine.each_credit = numbers_of(credit_config_);
+  mine.credits_move = credit_room_.moves ? 1 : 0;
+  mine.room = credit_room_.credits;
   mine.direct = settings_.direct && settings_.am_oust_limit == 0;
   mine.supernode_size = settings_.supernode_size;
   mine.leader = shares_memory_ ? neighbours_.front() : rank_;
@@ -85,6 +109,13 @@ result<void> engine::introduce() {
   if (page_) mine.page = page_->offer();
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
+  if (const auto room = least_room(*all)) {
+    // All ranks see this, make their queues again for the least room, and tell each other so.
+    verbs_.close();
+    if (auto r = plan_credits(*room); !r) return r;
+    if (auto r = verbs_.open(channel_); !r) return r;
+    return introduce();
+  }
   host_page::ticket page;
   known_.open(size_, neighbours_);
   for (std::uint32_t r = 0; r < size_; ++r) {
@@ -103,13 +134,13 @@ result<void> engine::introduce() {
       return disagree("PENSTOCK_MAX_MEDIUM of the build", max_eager, his.max_eager_bytes);
     if (his.handlers != mine.handlers)
       return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
+    if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
     for (std::size_t i = 0; i < std::size(credit_names); ++i)
       if (his.each_credit[i] != mine.each_credit[i])
         return disagree((std::string("PENSTOCK_") + credit_names[i]).c_str(), mine.each_credit[i],
                         his.each_credit[i]);
     if (his.credits != mine.credits)
       return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
-    if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
     if (his.supernode_size != mine.supernode_size)
       return disagree("PENSTOCK_SUPERNODE_MAXSIZE", mine.supernode_size, his.supernode_size);
     if (his.everything != mine.everything)

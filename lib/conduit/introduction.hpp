@@ -27,6 +27,7 @@ struct introduction {
   std::uint32_t handlers = 0;  ///< fingerprint of the handler table
   std::uint64_t credits = 0;   ///< fingerprint of the credit settings
   credit_numbers each_credit{};
+  std::uint32_t credits_move = 1, room = 0;  ///< credit::room
   std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
   std::uint32_t segment_rkey = 0, map_rkey = 0;
   std::uint32_t direct = 0, supernode_size = 0, chunk_bytes = 0;

@@ -46,12 +46,27 @@ void engine::open_domains() {
     domain& d = domains_[i];
     d.index = i;
     d.peers = &peers_[std::size_t{i} * size_];
-    d.ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
     d.rings.at = zero_array<std::atomic<peer*>>(size_);
     d.verbs.at = zero_array<std::atomic<peer*>>(size_);
   }
   for (std::uint32_t t = 0; t < max_threads; ++t)
     channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
+}
+
+// Plans the credits for that room, before any has been lent. A message by rings costs as much as
+// its bytes, so there the loans have to grow.
+result<void> engine::plan_credits(credit::room room) {
+  if (!room.moves && by_rings_)
+    return failure{"a device of this job has room for " + std::to_string(room.credits) +
+                       " credits, too few for messages by rings beside it",
+                   0, "set PENSTOCK_DIRECT=0, or use another device"};
+  auto c = credit::plan(size_, rank_, credit_settings(settings_, room));
+  if (!c) return c.error();
+  credit_config_ = *c;
+  credit_room_ = room;
+  for (std::uint32_t i = 0; i < domain_count_; ++i)
+    domains_[i].ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
+  return {};
 }
 
 // Chooses every peer's path, which is the same for both sides: rings to ranks that share memory

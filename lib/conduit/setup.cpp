@@ -84,11 +84,9 @@ result<void> engine::open_device() {
     log(log_level::warning,
         "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread "
         "sends at a time");
-  auto c = credit::plan(size_, rank_, credit_settings(settings_));
-  if (!c) return c.error();
-  credit_config_ = *c;
   neighbours_ = job_.neighbours(settings_.supernode_size);
   open_domains();
+  if (auto r = plan_credits({}); !r) return r;
   choose_paths(device_.shared_memory);
   am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
   safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
@@ -114,8 +112,12 @@ result<void> engine::open_queues() {
   datagram_port_ = std::move(*port);
   if (by_rings_)
     if (auto r = rings_.open(near_ ? near_->channel : channel_); !r) return r;
-  if (by_verbs_) return verbs_.open(channel_);
-  return {};
+  if (!by_verbs_) return {};
+  auto room = verbs_.room_for(size_, channel_ != nullptr);
+  if (!room) return room.error();
+  if (*room != credit_room_)
+    if (auto r = plan_credits(*room); !r) return r;
+  return verbs_.open(channel_);
 }
 
 bool engine::add_handler(std::uint8_t index, const handler_entry& h) noexcept {
@@ -180,6 +182,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     for (const std::string& line :
          report::idle_settings(settings_, by_rings_, by_verbs_, transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
+  if (rank_ == 0 && credit_room_ != credit::room{})
+    log(log_level::info, "%s", shorter_table(settings_, size_, credit_room_).c_str());
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
 }

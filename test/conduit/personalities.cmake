@@ -15,19 +15,72 @@ endfunction()
 under(one_sge_no_inline one_sge,no_inline "")
 under(overrun overrun "")
 under(entries_16383 entries_16383 "")
+# The shortest queues: credits that do not move.
+under(small small "")
+# Short ones, in which they do.
+under(short "srq_wr=100,cqe=120,qp_wr=16" "")
 
 # What the device lacks is named.
-function(refused_under personality line)
-  add_test(NAME conduit.refused_under.${personality}
-           COMMAND penrun -n 3 --timeout 20 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_DIRECT=0
-                   -x PENSTOCK_SHM_PERSONALITY=${personality} $<TARGET_FILE:am_flood_seq> 1000)
-  set_tests_properties(conduit.refused_under.${personality} PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
+# refused_under(NAME PROCESSES PERSONALITY LINE SETTINGS...)
+function(refused_under name processes personality line)
+  add_test(NAME conduit.refused_under.${name}
+           COMMAND penrun -n ${processes} --timeout 20 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_DIRECT=0
+                   -x PENSTOCK_SHM_PERSONALITY=${personality} ${ARGN} $<TARGET_FILE:am_flood_seq> 1000)
+  set_tests_properties(conduit.refused_under.${name} PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
                        PASS_REGULAR_EXPRESSION "${line}")
 endfunction()
-refused_under(small "completion queue of requests needs [0-9]+ entries, and shm0 allows 32; lower PENSTOCK_CRED_PER_NODE")
-refused_under(no_srq "shm0 allows 0 shared receive queues, and messages by verbs take 3")
-refused_under(qp=4 "no queue pair for rank [0-9]: ibv_create_qp [^\n]* on shm0: Cannot allocate memory")
-refused_under(huge "PENSTOCK_SHM_PERSONALITY: there is no \"huge\"[^\n]*entries_16383")
+refused_under(small 5 small "the device has room for 15, and 4 other ranks take 16 at least; start fewer ranks")
+refused_under(small.credits 2 small
+              "completion queue of requests needs [0-9]+ entries, and shm0 allows 32; lower PENSTOCK_CRED_PER_NODE"
+              -x PENSTOCK_CRED_PER_NODE=17)
+refused_under(small.rings 3 small "room for 15 credits, too few for messages by rings[^\n]*set PENSTOCK_DIRECT=0"
+              -x PENSTOCK_DIRECT=1 -x PENSTOCK_SUPERNODE_MAXSIZE=2)
+refused_under(no_srq 3 no_srq "shm0 allows 0 shared receive queues, and messages by verbs take 3")
+refused_under(qp=4 3 qp=4 "no queue pair for rank [0-9]: ibv_create_qp [^\n]* on shm0: Cannot allocate memory")
+refused_under(huge 3 huge "PENSTOCK_SHM_PERSONALITY: there is no \"huge\"[^\n]*entries_16383")
+
+# A shorter table is told once, and by the memory report.
+set(told "the device's queues are short: 7 credits for each other rank and 0 in the bank, which never move, instead of 400")
+add_test(NAME conduit.short_table.told
+         COMMAND penrun -n 3 --timeout 20 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small -x PENSTOCK_LOG=info
+                 $<TARGET_FILE:am_flood_seq> 1000)
+set_tests_properties(conduit.short_table.told PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
+                     PASS_REGULAR_EXPRESSION "${told}" FAIL_REGULAR_EXPRESSION "are short:.*are short:")
+add_test(NAME conduit.short_table.memory
+         COMMAND penrun -n 3 --timeout 20 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small $<TARGET_FILE:peninfo> --memory)
+set_tests_properties(conduit.short_table.memory PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
+                     PASS_REGULAR_EXPRESSION "rank 0[^\n]*\n.*${told}")
+# It is the same on ranks whose devices differ: that of the shortest queues.
+# devices_differ(NAME PERSONALITY_0 PERSONALITY_1): ranks 0 and 1 of 4 have these devices, the others plain ones.
+function(devices_differ name first second)
+  foreach(mode seq par)
+    add_test(NAME conduit.devices_differ.${name}.${mode}
+             COMMAND penrun -n 4 --timeout 20 ${by_verbs} sh -c
+                     "case $PENRUN_RANK in 0) set ${first};; 1) set ${second};; *) set plain;; esac; PENSTOCK_SHM_PERSONALITY=$1 exec $<TARGET_FILE:am_kinds_${mode}>")
+    set_tests_properties(conduit.devices_differ.${name}.${mode} PROPERTIES TIMEOUT 30
+                         LABELS "job;quick;personality" PROCESSORS 2)
+    label_mode(conduit.devices_differ.${name}.${mode} ${mode})
+  endforeach()
+endfunction()
+devices_differ(one plain small)
+devices_differ(two "srq_wr=300,cqe=400" "srq_wr=200,cqe=400")
+devices_differ(both_kinds "srq_wr=300" small)
+# Few receives are enough: no message finds none, in floods of Shorts and of Mediums of all sizes.
+foreach(processes 2 4)
+  foreach(mode seq par)
+    add_test(NAME conduit.all_to_one.small.${processes}.${mode}
+             COMMAND penrun -n ${processes} --timeout 60 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small
+                     $<TARGET_FILE:all_to_one_${mode}> 3000 any)
+    set_tests_properties(conduit.all_to_one.small.${processes}.${mode} PROPERTIES TIMEOUT 90
+                         LABELS "job;personality" PROCESSORS 2)
+    label_mode(conduit.all_to_one.small.${processes}.${mode} ${mode})
+  endforeach()
+endforeach()
+# The progress thread's own receives fit, too.
+add_test(NAME conduit.small.progress
+         COMMAND penrun -n 4 --timeout 60 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small -x PENSTOCK_PROGRESS_THREAD=1
+                 $<TARGET_FILE:am_flood_par> 3000)
+set_tests_properties(conduit.small.progress PROPERTIES TIMEOUT 90 LABELS "job;quick;par;personality" PROCESSORS 2)
 
 # What goes wrong and must do no harm.
 under(any_order plain any_order)
@@ -62,5 +115,5 @@ endforeach()
 
 # All of them: ctest -L personality. The check runs a few.
 set(beyond_the_check ${personality_tests})
-list(FILTER beyond_the_check EXCLUDE REGEX "one_sge_no_inline|overrun.par|any_order.par|bad_datagrams.seq|faulty.some")
+list(FILTER beyond_the_check EXCLUDE REGEX "one_sge_no_inline|overrun.par|under.small.par|any_order.par|bad_datagrams.seq|faulty.some")
 set_property(TEST ${beyond_the_check} APPEND PROPERTY LABELS long)

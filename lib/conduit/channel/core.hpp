@@ -177,6 +177,7 @@ class core {
   settings settings_;
   nic::device device_;
   credit::config credit_config_;
+  credit::room credit_room_;  // the least of all ranks' devices
   ibv_pd* pd_ = nullptr;
   std::unique_ptr<near_device> near_;  // null: rings, if there are any, belong to device_
   std::unique_ptr<memreg::registrar> registrar_;

@@ -21,8 +21,9 @@ constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
 }  // namespace
 
-credit::overrides credit_settings(const settings& s) {
+credit::overrides credit_settings(const settings& s, credit::room room) {
   credit::overrides o;
+  o.room = room;
   o.credits_per_peer = s.cred_per_node;
   o.bank = s.banked_credits;
   o.receive_bytes = static_cast<std::int64_t>(s.amrecv_space);
@@ -41,6 +42,18 @@ credit::overrides credit_settings(const settings& s) {
   if (s.decay_last_curr) o.fade = credit::decay::last_curr;
   if (s.lender_counts_revoked) o.revoked = credit::revoked_at::lender;
   return o;
+}
+
+std::string shorter_table(const settings& s, std::uint32_t ranks, credit::room room) {
+  const auto table = credit::plan(ranks, 0, credit_settings(s));
+  const auto now = credit::plan(ranks, 0, credit_settings(s, room));
+  if (!table || !now) return "";
+  const auto shares = [](const credit::config& c) {
+    return std::to_string(c.credits_per_peer) + " credits for each other rank and " +
+           std::to_string(c.bank) + " in the bank";
+  };
+  return "the device's queues are short: " + shares(*now) +
+         (room.moves ? ", instead of " : ", which never move, instead of ") + shares(*table);
 }
 
 // Fills p's lease so that it covers one message like m, of `cost` credits; inside request_out. It

@@ -3,6 +3,7 @@
 // where credits can lie.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "lib/conduit/channel/core.hpp"
@@ -10,8 +11,11 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-/// The settings that concern credits, as credit/ takes them.
-credit::overrides credit_settings(const settings& s);
+/// The settings that concern credits, as credit/ takes them, where the device has that room.
+credit::overrides credit_settings(const settings& s, credit::room room = {});
+
+/// A sentence that says what that room leaves of the table.
+std::string shorter_table(const settings& s, std::uint32_t ranks, credit::room room);
 
 /// Whether the caller is inside reply_in of the peer whose message it handles.
 enum class reply_side : bool { outside, inside };

@@ -76,7 +76,12 @@ std::string resident_report() {
 
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
-  const queues::dimensions all = verbs_.dimensions_for(ranks, channel_ != nullptr);
+  credit::room room = credit_room_;
+  if (by_verbs_ && (!started_ || ranks != size_)) {
+    const auto here = verbs_.room_for(ranks, channel_ != nullptr);
+    room = here ? *here : credit::room{};
+  }
+  const queues::dimensions all = verbs_.dimensions_for(ranks, channel_ != nullptr, room);
   const queues::dimensions d = all.for_peers(all.peers_at_start());
   std::string out;
   char line[160];
@@ -104,6 +109,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                   "receive space per credit (spares included)",
                   static_cast<double>(d.receive_bytes()) / d.credits);
   }
+  if (room != credit::room{}) out += "  " + shorter_table(settings_, ranks, room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
   if (by_verbs_) out += line;
   if (by_verbs_ && all.peers > d.peers) {
@@ -113,7 +119,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     out += line;
   }
   if (for_ranks == 0) row("segment", segment().size());
-  const auto shares = credit::plan(ranks, 0, credit_settings(settings_));
+  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
   if (by_rings_ && shares) {
     const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
                              nic::shm::ring_length::all().memory();

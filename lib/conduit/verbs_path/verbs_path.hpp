@@ -118,7 +118,12 @@ class verbs_path {
   [[nodiscard]] const queues::dimensions& sizes() const noexcept {
     return c_.domains_[0].queues->size;
   }
-  [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks, bool bell) const;
+  /// The sizes in a job of that many ranks whose devices have room for so many credits.
+  [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks, bool bell,
+                                                  credit::room room) const;
+  /// The room that this process's device has for credits: unlimited where the user has set them, or
+  /// where the queues of the table's credits fit. Fails if not even the least number fits.
+  [[nodiscard]] result<credit::room> room_for(std::uint32_t ranks, bool bell) const;
   [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
 
  private:
