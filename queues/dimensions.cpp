@@ -55,7 +55,8 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
     int has;
     const char* hint;
   };
-  constexpr auto fewer_credits = "lower PENSTOCK_CRED_PER_NODE or PENSTOCK_BANKED_CREDITS";
+  constexpr auto fewer_credits =
+      "lower PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS or PENSTOCK_AM_SPARES";
   constexpr auto fewer_replies =
       "lower PENSTOCK_SB_CHUNKS or PENSTOCK_AM_SPARES, or start fewer ranks";
   constexpr int shared_queues = 3;  // of small requests, large ones and replies
