@@ -164,11 +164,11 @@ TEST_CASE(
 }
 
 TEST_CASE("the most credits fill the tightest queue of requests, and one more does not fit") {
-  for (const auto& [srq, cqe] : {std::pair{16'383, 1 << 16}, {1 << 15, 20'000}, {100, 90}}) {
-    CAPTURE(srq);
+  for (const auto& limits : {std::pair{16'383, 1 << 16}, {1 << 15, 20'000}, {100, 90}}) {
+    CAPTURE(limits.first);
     ibv_device_attr few = roomy();
-    few.max_srq_wr = srq;
-    few.max_cqe = cqe;
+    few.max_srq_wr = limits.first;
+    few.max_cqe = limits.second;
     queues::dimensions d;
     d.peers = 1;
     d.credits = d.most_credits(few);
