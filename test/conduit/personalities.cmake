@@ -50,6 +50,11 @@ add_test(NAME conduit.short_table.memory
          COMMAND penrun -n 3 --timeout 20 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small $<TARGET_FILE:peninfo> --memory)
 set_tests_properties(conduit.short_table.memory PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
                      PASS_REGULAR_EXPRESSION "rank 0[^\n]*\n.*${told}")
+# In a large job of adapters with 16,383 entries a queue all ranks can be connected.
+add_test(NAME conduit.short_table.large COMMAND peninfo --memory -n 1024)
+set_tests_properties(conduit.short_table.large PROPERTIES TIMEOUT 30 LABELS "quick;seq;personality"
+  ENVIRONMENT "PENSTOCK_DEVICE=shm0;PENSTOCK_DIRECT=0;PENSTOCK_SHM_PERSONALITY=entries_16383"
+  PASS_REGULAR_EXPRESSION "7 credits for each other rank and 8[0-9]+ in the bank, instead of 12 credits")
 # It is the same on ranks whose devices differ: that of the shortest queues.
 # devices_differ(NAME PERSONALITY_0 PERSONALITY_1): ranks 0 and 1 of 4 have these devices, the others plain ones.
 function(devices_differ name first second)
