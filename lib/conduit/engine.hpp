@@ -91,8 +91,7 @@ class engine final : public channels {
 
   /// Polls all queues once; adds the number of messages handled to *n, unless n is null.
   status poll(unsigned* n = nullptr) noexcept;
-  /// The same, but it looks at every peer, however many there are; for a thread that is about to
-  /// yield.
+  /// The same, but it looks at every peer; for a thread that is about to yield.
   status poll_widely(unsigned* n) noexcept;
   /// One step of a wait: polls, and yields the core when no message has come for a while. empty
   /// counts the fruitless polls; the caller sets it to 0 at first.
