@@ -100,6 +100,23 @@ TEST_CASE("a short message's receive is looked at when the message is taken") {
   CHECK(p.b.state() == IBV_QPS_ERR);
 }
 
+TEST_CASE("a receive may reach beyond its region, if the message does not") {
+  pair p;
+  constexpr std::size_t last = 128;
+  ibv_sge s = p.b.piece(p.b.memory.size() - last, last);
+  s.length += 4096;
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.sg_list = &s;
+  wr.num_sge = 1;
+  for (int i = 0; i < 3; ++i) REQUIRE(ibv_post_recv(p.b.qp, &wr, &bad) == 0);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  REQUIRE(p.a.send(2, 0, last) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  REQUIRE(p.a.send(3, 0, last + 1) == 0);
+  CHECK(p.b.received().status == IBV_WC_LOC_PROT_ERR);
+}
+
 TEST_CASE("a shared receive queue serves messages of two queue pairs") {
   rig::options o;
   o.srq_wr = 16;
