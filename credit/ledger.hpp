@@ -167,6 +167,13 @@ class ledger {
     return n > 1 && cfg_.dynamic && send_credits(peer) < cfg_.max_per_peer ? offer_reserve : 0;
   }
 
+  /// Whether peer has lent fewer than n credits that are free now. A Medium of n that was offered
+  /// though it lacked none asks for no more. Cost: two loads.
+  [[nodiscard]] bool lacks(std::uint32_t peer, std::uint32_t n) const noexcept {
+    const send_fields f = send_of(peer);
+    return f.credits < std::uint32_t{f.in_use} + n;
+  }
+
   /// The client names peer as one it will soon send to, with `wanted` credits in flight. Answers
   /// how many to ask for with a WANT that is not urgent; 0 when none need be sent. Cost: 0 or 1
   /// RMW.

@@ -68,8 +68,9 @@ status large_mediums::offer(engine& e, peer& p, const outgoing& m) noexcept {
   if (p.home->ledger->left_to_offers(p.rank, cost) == 0) return status::no_credit;
   if (e.large_->may_offer()) {
     outgoing offered = m;
+    const bool lacks = p.home->ledger->lacks(p.rank, cost);
     const status s = send(e, p, offered, large_buffers::use::offer);
-    if (s == status::ok) {
+    if (s == status::ok && lacks) {
       credit::stall asked;
       e.stall(p, cost, asked, false);
       p.home->ledger->end_stall(p.rank);

@@ -12,8 +12,8 @@ struct large_mediums {
   static status try_request(engine& e, peer& p, outgoing m) noexcept;
   static status reply(engine& e, token_state& t, outgoing m) noexcept;
   /// For a request whose Medium is not large, and which p has too few credits for: the Medium goes
-  /// by rendezvous, for one credit, and p is asked for more. If no buffer is free, the credits that
-  /// are left to offers serve the message itself. It never waits.
+  /// by rendezvous, for one credit, and p is asked for more if it lacked any. If no buffer is free,
+  /// the credits that are left to offers serve the message itself. It never waits.
   static status offer(engine& e, peer& p, const outgoing& m) noexcept;
   /// reserve() gives a draft a buffer, if one is free. end() ends the draft's hold of its buffer;
   /// unused: no message took the buffer.

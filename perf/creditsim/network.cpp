@@ -270,8 +270,9 @@ bool network::try_send(std::uint32_t i, node& n) {
   }
   send_order o = n.order;
   const std::uint32_t left = settings_.offers == 0 ? 0 : n.l.left_to_offers(o.to, o.cost);
+  const bool lacks = n.l.lacks(o.to, o.cost);
   const way how = find_way(n, o, left);
-  if (how != way::at_once) ask(i, n, left == 0);
+  if (how == way::none || (how == way::offered && lacks)) ask(i, n, left == 0);
   if (how == way::none) return false;
   const bool offered = how == way::offered;
   if (offered) {
