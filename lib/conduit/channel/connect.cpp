@@ -72,7 +72,9 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
   h.ask = ask_to_say(p);
   h.answer = vote_on(p);
   h.please = please;
-  if (!p.maps()) {
+  if (p.maps()) {
+    large_->where(h.reply_base, h.reply_rkey);
+  } else {
     h.reply_base = p.home->queues->request_chunks->base();
     h.reply_rkey = p.home->queues->request_chunks->keys().rkey;
   }

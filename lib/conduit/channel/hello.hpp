@@ -19,7 +19,9 @@ struct hello {
   std::uint8_t domain = 0;  ///< the sender's, and the receiver's
   std::uint32_t qpn[lane_count] = {};
   std::uint32_t psn[lane_count] = {};
-  std::uint32_t reply_rkey = 0;  ///< verbs path: the sender's chunks, for replies
+  /// Verbs path: the sender's chunks, for replies. Ring path: its buffers of Mediums by rendezvous;
+  /// 0: they have not been made.
+  std::uint32_t reply_rkey = 0;
   std::uint64_t reply_base = 0;
   std::uint32_t generation = 0;  ///< of the queue pairs
   std::uint32_t ask = 0;         ///< as peer::ask

@@ -56,6 +56,19 @@ bool large_buffers::make() noexcept {
   return true;
 }
 
+void large_buffers::prepare(bool verbs) noexcept {
+  if (!make() || !verbs) return;
+  for (const use u : {use::offer, use::fetched_offer})
+    if (keys_of(numbers_of(u).first / a_block) == nullptr) return;
+}
+
+void large_buffers::where(std::uint64_t& base, std::uint32_t& key) const noexcept {
+  // B3 made  acquire made_  <- make()
+  if (!made_.load(std::memory_order_acquire)) return;
+  base = reinterpret_cast<std::uintptr_t>(memory_.base());
+  key = map_key_;
+}
+
 // The keys of a block with the engine's device; registers the block when they are first asked for.
 // Any thread.
 const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {

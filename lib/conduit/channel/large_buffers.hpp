@@ -66,6 +66,11 @@ class large_buffers {
   explicit large_buffers(core& c) noexcept;
   ~large_buffers();
 
+  /// Makes the memory for a job in which Mediums may be offered, so that the first offer need not;
+  /// verbs: registers the first offers' buffers, too. Without it memory is made when needed.
+  void prepare(bool verbs) noexcept;
+  /// Writes where all buffers stand for ranks that map them, once they have been made.
+  void where(std::uint64_t& base, std::uint32_t& key) const noexcept;
   /// Takes a buffer for a message to or from rank `with`. none: all are in use, or there is no
   /// memory, which has been logged.
   [[nodiscard]] std::uint16_t take(use u, rank_id with) noexcept;

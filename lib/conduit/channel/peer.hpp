@@ -166,11 +166,11 @@ struct alignas(cache_line) peer {
   std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
   std::uint8_t reads = 0;      ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
-  // By rings, once a large Medium has come: where the peer's buffers are mapped here, and where
-  // they lie in the peer's own address space.
+  // By rings, once they are mapped: where the peer's buffers of Mediums by rendezvous are mapped
+  // here, and where they lie in the peer's own address space.
   std::atomic<std::byte*> large_here{nullptr};
   std::atomic<std::uint64_t> large_base{0};
-  std::uint64_t reply_base = 0;  ///< the peer's reply chunks, for RDMA writes of replies
+  std::uint64_t reply_base = 0;  ///< as in its hello
   std::uint32_t reply_rkey = 0;
 
   // For the connector's thread (connector.hpp), which alone touches fields marked (connector).

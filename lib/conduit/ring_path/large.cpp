@@ -8,12 +8,25 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+// Maps p's buffers, which stand at `base` in its own address space; false: errno says why. Threads
+// in request_in, in reply_in and the connector's may come here at once; the device gives all one
+// address.
+bool ring_path::map_large(peer& p, std::uint64_t base, std::uint32_t key) noexcept {
+  auto* const here = static_cast<std::byte*>(
+      nic::shm::map_remote(p.lanes[lane_request].qp, base, large_buffers::bytes(), key));
+  if (here == nullptr) return false;
+  p.large_base.store(base, std::memory_order_relaxed);
+  // B5 mapped  release p.large_here  -> B5 (may_take_large)
+  p.large_here.store(here, std::memory_order_release);
+  return true;
+}
+
 // Called when p's message at the front of rx is a large one with header `word`: maps p's buffers if
 // they are not mapped yet. True: the message can be taken; if p's process has ended, run_large()
 // does without the mapping. False: p is stopped, so that the device could not map them; the message
 // and all behind it wait in the ring.
 bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t word) noexcept {
-  // B5 mapped  acquire p.large_here  <- B5 (below): p.large_base
+  // B5 mapped  acquire p.large_here  <- B5 (map_large): p.large_base
   if (p.large_here.load(std::memory_order_acquire) != nullptr) [[likely]]
     return true;
   const auto m = rx.front();
@@ -22,19 +35,11 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
     c_.peer_failed(p, channels::malformed);
   wire::large_block where;
   std::memcpy(&where, l.find(const_cast<std::byte*>(m.slot->body), m.data).fixed, sizeof where);
-  auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
-      p.lanes[lane_request].qp, where.base, large_buffers::bytes(), where.key));
-  if (here == nullptr) {
-    if (errno == ETIMEDOUT) return false;
-    // A rank that has left has said so behind this message; others tell of a death.
-    if (errno == ESRCH) return true;
-    c_.peer_failed(p, "its buffers of large messages cannot be mapped");
-  }
-  p.large_base.store(where.base, std::memory_order_relaxed);
-  // Threads in request_in and in reply_in may come here at once; the device gives both one address.
-  // B5 mapped  release p.large_here  -> B5 (above)
-  p.large_here.store(here, std::memory_order_release);
-  return true;
+  if (map_large(p, where.base, where.key)) return true;
+  if (errno == ETIMEDOUT) return false;
+  // A rank that has left has said so behind this message; others tell of a death.
+  if (errno == ESRCH) return true;
+  c_.peer_failed(p, "its buffers of large messages cannot be mapped");
 }
 
 // Runs the handler of a large message whose parts lie at `at`, if its payload can be read; false:

@@ -135,6 +135,7 @@ class ring_path {
   static void wake(peer& p) noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t, relieved_end& e) noexcept;
   // large.cpp
+  bool map_large(peer& p, std::uint64_t base, std::uint32_t key) noexcept;
   [[gnu::noinline]] bool may_take_large(peer& p, nic::shm::ring_rx& rx,
                                         std::uint64_t word) noexcept;
   [[gnu::noinline]] bool run_large(token_state& t, codec::parts at, relieved_end& e) noexcept;
