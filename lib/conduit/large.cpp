@@ -64,16 +64,20 @@ status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
 }
 
 status large_mediums::offer(engine& e, peer& p, const outgoing& m) noexcept {
+  auto& ledger = *p.home->ledger;
   const std::uint32_t cost = e.cost_of(p, m);
-  if (p.home->ledger->left_to_offers(p.rank, cost) == 0) return status::no_credit;
+  if (ledger.left_to_offers(p.rank, cost) == 0) return status::no_credit;
+  // Who waits comes here at each poll, and need not copy the payload before there is a credit.
+  if (ledger.lacks(p.rank, 1)) e.give_back_lease(p);
+  if (ledger.lacks(p.rank, 1)) return status::no_credit;
   if (e.large_->may_offer()) {
     outgoing offered = m;
-    const bool lacks = p.home->ledger->lacks(p.rank, cost);
+    const bool lacks = ledger.lacks(p.rank, cost);
     const status s = send(e, p, offered, large_buffers::use::offer);
     if (s == status::ok && lacks) {
       credit::stall asked;
       e.stall(p, cost, asked, false);
-      p.home->ledger->end_stall(p.rank);
+      ledger.end_stall(p.rank);
     }
     if (p.request_out.asked()) [[unlikely]]
       (void)e.send_handed(p);

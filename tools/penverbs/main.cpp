@@ -61,6 +61,7 @@ void forward(int signal) {
 /// Becomes the command; returns only the exit code of a command that cannot be run.
 int become(const std::vector<std::string>& command) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const auto& a : command) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
