@@ -57,6 +57,10 @@ struct config {
   decay fade = decay::shift;
   revoked_at revoked = revoked_at::borrower;
 
+  /// True if a loan of that many credits may grow.
+  [[nodiscard]] constexpr bool may_grow(std::uint32_t loan) const noexcept {
+    return flow_control && dynamic && loan < max_per_peer;
+  }
   /// Credits of this process's receive space: lent to all others, and banked.
   [[nodiscard]] constexpr std::uint32_t total_credits() const noexcept {
     return credits_per_peer * (ranks - 1) + bank;
@@ -124,7 +128,7 @@ inline constexpr std::uint32_t stream_credits = bandwidth_delay_credits(12'500'0
 // its sender until the target fetches it. So a burst that costs more than the loan keeps its sender
 // from nothing else. Constant memory at each process serves for that:
 
-/// Most offers of a process that have not been handled yet.
+/// Most offers of a process that have not been taken yet.
 inline constexpr std::uint32_t most_offers = 32;
 /// Most offers that a process has fetched and not handled, or is fetching.
 inline constexpr std::uint32_t most_fetched_offers = 64;

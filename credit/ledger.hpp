@@ -164,7 +164,7 @@ class ledger {
   /// the loan may still grow. Else 0: who holds the largest loan waits, as its receiver is slow.
   /// Cost: one load.
   [[nodiscard]] std::uint32_t left_to_offers(std::uint32_t peer, std::uint32_t n) const noexcept {
-    return n > 1 && cfg_.dynamic && send_credits(peer) < cfg_.max_per_peer ? offer_reserve : 0;
+    return n > 1 && cfg_.may_grow(send_credits(peer)) ? offer_reserve : 0;
   }
 
   /// Whether peer has lent fewer than n credits that are free now. A Medium of n that was offered

@@ -76,7 +76,7 @@ status large_mediums::offer(engine& e, peer& p, const outgoing& m) noexcept {
     const status s = send(e, p, offered, large_buffers::use::offer);
     if (s == status::ok && lacks) {
       credit::stall asked;
-      e.stall(p, cost, asked, false);
+      e.stall(p, cost, asked, engine::lack::offered);
       ledger.end_stall(p.rank);
     }
     if (p.request_out.asked()) [[unlikely]]

@@ -146,7 +146,8 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     }
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
-      stall(p, cost_of(p, m), stalled, !m.is_offerable() || !large_->has_offer());
+      const bool offers = m.is_offerable() && large_->has_offer();
+      stall(p, cost_of(p, m), stalled, offers ? lack::awaits_offer : lack::blocked);
     }
     if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {
       s = status::peer_dead;

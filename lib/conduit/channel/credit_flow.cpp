@@ -134,15 +134,16 @@ void credit_flow::loans_come_back(std::uint32_t r) noexcept {
   say_intents();
 }
 
-// Called when a request to p waits for credits, or was offered for want of them (not blocked):
-// tells the ledger, and asks p for as many as the ledger names (claim 8).
-void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s, bool blocked) noexcept {
+// Called when a request to p waits for credits, or was offered for want of them: tells the ledger,
+// and asks p for as many as the ledger names (claim 8).
+void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s, lack how) noexcept {
   if (!std::exchange(s.noted, true)) {
-    if (blocked) p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
+    if (how != lack::offered) p.credit_stalls.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t missing =
         std::min<std::uint32_t>(p.home->ledger->note_stall(p.rank, cost), 7);
     p.credits.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
+  const bool blocked = how == lack::blocked;
   if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s, blocked); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
                 w.urgent);

@@ -32,7 +32,10 @@ class credit_flow : public core {
   // The borrower.
   [[nodiscard]] status take_credits(peer& p, const outgoing& m, std::uint32_t cost,
                                     std::uint32_t most = ~0u) noexcept;
-  void stall(peer& p, std::uint32_t cost, credit::stall& s, bool blocked = true) noexcept;
+  /// What a request that is short of credits does: it waits, and credits alone can help (blocked);
+  /// it waits for the one that its offer takes; or it was offered, and waits for nothing.
+  enum class lack : std::uint8_t { blocked, awaits_offer, offered };
+  void stall(peer& p, std::uint32_t cost, credit::stall& s, lack how = lack::blocked) noexcept;
   void ask_early(peer& p, std::uint32_t cost) noexcept;
   static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;

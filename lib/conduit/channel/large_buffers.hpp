@@ -1,9 +1,9 @@
 // Buffers of Mediums that go by rendezvous: large ones, and smaller ones whose sender is short of
 // credits (offers). The payload does not travel with the header. It is copied into a buffer, so
 // that its source is the caller's again at once, and a message of one credit says where it stands.
-// By rings the target has mapped the memory, and runs the handler there; by queue
-// pairs it fetches the payload. Each endpoint has one pool, of constant size. Senders and targets
-// that fetch use it; it knows nothing of messages.
+// By rings the target has mapped the memory, and runs the handler there; by queue pairs it fetches
+// the payload. Each endpoint has one pool, of constant size. Senders and targets that fetch use it;
+// it knows nothing of messages.
 //
 // The target gives a buffer back by writing the number of the use into the buffer's first line, by
 // a store or an RDMA write; the owner looks there when it needs a buffer. So giving back takes no
@@ -56,7 +56,7 @@ class large_buffers {
     offer,
     fetched_offer
   };
-  static constexpr unsigned a_block = 8;  ///< buffers of the first three uses; registered at once
+  static constexpr unsigned a_block = 8;  ///< of each of the first three uses; registered at once
   static constexpr unsigned most_drafts = a_block / 2;
   static constexpr unsigned most_replies = 64, most_replies_to_one = 2;
   static constexpr unsigned most_handlers = 64;  ///< handlers that surely find a buffer
