@@ -241,12 +241,8 @@ bool network::take_credits(node& n, const send_order& o, std::uint32_t left) {
 /// and sends the WANT that the ledger names.
 void network::ask(std::uint32_t i, node& n, bool blocked) {
   const send_order o = n.order;
-  if (!std::exchange(n.stalled.noted, true)) {
+  if (!std::exchange(n.stalled.noted, true))
     n.need = std::min<std::uint32_t>(n.l.note_stall(o.to, o.cost), credit::credit_byte::need_max);
-    ++out_.stalled;
-    ++out_.moments.back().stalled;
-    if (late_) ++out_.stalled_late;
-  }
   if (const credit::want w = n.l.next_want(o.to, o.cost, n.stalled, blocked); w.count != 0)
     post({i, o.to, static_cast<std::uint16_t>(w.count), 0, what::want, n.l.take_epoch_mark(o.to),
           w.urgent});
@@ -272,6 +268,11 @@ bool network::try_send(std::uint32_t i, node& n) {
   const std::uint32_t left = settings_.offers == 0 ? 0 : n.l.left_to_offers(o.to, o.cost);
   const bool lacks = n.l.lacks(o.to, o.cost);
   const way how = find_way(n, o, left);
+  if (how == way::none && !n.stalled.noted) {
+    ++out_.stalled;
+    ++out_.moments.back().stalled;
+    if (late_) ++out_.stalled_late;
+  }
   if (how == way::none || (how == way::offered && lacks)) ask(i, n, left == 0);
   if (how == way::none) return false;
   const bool offered = how == way::offered;
