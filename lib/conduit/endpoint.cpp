@@ -26,7 +26,7 @@ world& world::operator=(world&&) noexcept = default;
 world::~world() {
   if (is_forked())
     (void)impl_.release();  // it is the parent's: the launcher must not be told of an end
-  else if (impl_ && impl_->job)
+  else if (impl_ && impl_->job && !impl_->job->missed())
     impl_->job->finalize(0);
 }
 
@@ -82,8 +82,11 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
 
 result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
   if (access == remote_access::everything) engine_->one_sided().allow_everything();
-  if (auto r = engine_->start(segment_bytes); !r) return r;
-  return engine_->start_progress();
+  const bool again = engine_->has_started();
+  auto r = engine_->start(segment_bytes);
+  if (r) r = engine_->start_progress();
+  if (!again) engine_->membership().set_missed(!r);
+  return r;
 }
 rank_id endpoint::rank() const noexcept { return engine_->rank(); }
 rank_id endpoint::size() const noexcept { return engine_->size(); }

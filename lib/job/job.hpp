@@ -93,6 +93,10 @@ class job {
   /// `code` becomes the job's exit code if it is the first one that is not zero. It does not end
   /// the process, and may be called again.
   virtual void finalize(int code) = 0;
+  /// Whether the others would wait for this process in vain, since it could not start what they
+  /// have started. Then its end is one without finalize(). The thread that joined calls both.
+  void set_missed(bool missed) noexcept { missed_ = missed; }
+  [[nodiscard]] bool missed() const noexcept { return missed_; }
 
   /// True once the launcher has announced that the job is over. It costs one load, so that every
   /// poll may ask.
@@ -125,6 +129,7 @@ class job {
 
  private:
   std::atomic<std::uint64_t> own_ended_{0};
+  bool missed_ = false;
 };
 
 }  // namespace penstock::job

@@ -117,7 +117,9 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   // The others miss it, whatever its code. 0 is no success here, or the job's code would depend on
   // whether they had time to notice.
   if (code == 0 && !over_ && !options_.quiet)
-    std::fprintf(stderr, "penrun: rank %u ended without leaving the job (by _exit?): code 1\n",
+    std::fprintf(stderr,
+                 "penrun: rank %u ended without leaving the job (by _exit, or after a failed "
+                 "start?): code 1\n",
                  rank);
   end_job({rank_int, code}, code != 0 ? code : 1);
 }

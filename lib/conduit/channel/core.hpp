@@ -71,6 +71,7 @@ class core {
   [[nodiscard]] const std::vector<std::uint32_t>& leaders() const noexcept { return leaders_; }
   [[nodiscard]] const settings& options() const noexcept { return settings_; }
   [[nodiscard]] job::job& membership() noexcept { return job_; }
+  [[nodiscard]] bool has_started() const noexcept { return started_; }
   [[nodiscard]] const nic::device& device() const noexcept { return device_; }
   /// The trace of this endpoint (the setting TRACE), or null.
   [[nodiscard]] trace* drawn() const noexcept { return trace_.get(); }

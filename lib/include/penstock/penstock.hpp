@@ -323,7 +323,8 @@ class endpoint {
   /// Registers the segment, checks that all ranks agree on the handlers, and lets messages flow. It
   /// is collective. segment_bytes is the size of this rank's segment, the memory that others may
   /// reach; it is rounded up to pages and may be 0 or differ from other ranks'. The endpoint owns
-  /// the segment. access must be the same on all ranks.
+  /// the segment. access must be the same on all ranks. A rank that ends after a start that failed
+  /// ends the job, since the others would wait for it.
   result<void> start(std::size_t segment_bytes = 0, remote_access access = remote_access::segments);
 
   /// This process's number in the job.
