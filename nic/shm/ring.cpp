@@ -26,6 +26,13 @@ std::byte* page_down(std::byte* p) noexcept {
 }
 std::byte* page_up(std::byte* p) noexcept { return page_down(p + page_bytes() - 1); }
 
+// Memory for data is taken in steps, so that this happens seldom; the first is what the longest
+// message of the default size needs.
+constexpr std::uint32_t step = 8 * 1024;
+std::uint32_t first_step(const ring_memory& m) noexcept {
+  return static_cast<std::uint32_t>(page_down(m.data + step) - m.data);
+}
+
 }  // namespace
 
 bool take_pages(std::byte* begin, std::byte* end) noexcept {
@@ -104,8 +111,6 @@ void ring_tx::prepare_slow(std::uint32_t data_bytes) noexcept {
       turn(true);
     } else if (const std::uint64_t end = std::min<std::uint64_t>(used + data_bytes, length_.data);
                end > data_ready_) {
-      // A little more than is needed now, so that this happens seldom.
-      constexpr std::uint64_t step = 8 * 1024;
       const auto ready =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(up(end, step), length_.data));
       if (!take_pages(m_.data + data_ready_, m_.data + ready))
@@ -149,14 +154,24 @@ bool ring_tx::shorten(ring_length to) noexcept {
   if (head_ < floor_ || tail_ != stop_ || tail_ + 1 - head_ > m_.geometry.slots) return false;
   length_ = to;
   data_ready_ = std::min(data_ready_, to.data);
+  data_likely_ = data_tail_ != data_from_;
   std::atomic_ref(floor_).store((tail_ | mask_) + 1,
                                 std::memory_order_relaxed);  // intact() may look
   mark({true, true, true, static_cast<std::uint16_t>(to.slots), to.data});
   stop_ = tail_;
+  data_from_ = data_tail_;
   return true;
 }
 
+void ring_tx::ready_data() noexcept {
+  const std::uint32_t first = std::min(first_step(m_), length_.data);
+  if (data_likely_ && first > data_ready_ && take_pages(m_.data + data_ready_, m_.data + first))
+    data_ready_ = first;
+}
+
 // ---- the consumer ----
+
+void ring_rx::ready_data() noexcept { (void)take_pages(m_.data, m_.data + first_step(m_)); }
 
 bool ring_rx::follow() noexcept {
   // A1 poll  load-acquire slot.state  <- R1

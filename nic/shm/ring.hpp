@@ -70,6 +70,8 @@ class ring_tx {
     data_head_ = o.data_head_;
     refusals_ = o.refusals_;
     data_ready_ = o.data_ready_;
+    data_from_ = o.data_from_;
+    data_likely_ = o.data_likely_;
     turn_at_ = o.turn_at_;
     length_ = o.length_;
     floor_ = o.floor_;
@@ -168,6 +170,10 @@ class ring_tx {
   /// a mark now, or allow() still permits a push, or the consumer has not passed the last such
   /// mark. What has_room() answered before no longer holds.
   bool shorten(ring_length to) noexcept;
+  /// Takes memory for the first data, so that the first message that has some need not. Does
+  /// nothing in a ring that carried no data between its last two marks that made it shorter, or
+  /// has no data part. Where there is no memory, the message finds that out.
+  void ready_data() noexcept;
   [[nodiscard]] ring_length length() const noexcept { return length_; }
 
   /// A message that answers the last one has come: what is pushed next does not belong to a stream.
@@ -340,6 +346,8 @@ class ring_tx {
   std::uint64_t most_ = 0;                  // in the ring, when the consumer's counters were read
   std::uint32_t gap_ = 0;                   // skipped at the last turn
   std::uint32_t refusals_ = 0;              // of counters that cannot be
+  std::uint64_t data_from_ = 0;             // data_tail_ when the ring was last made shorter
+  bool data_likely_ = true;                 // data were pushed before that, or it never was
 };
 
 /// Messages that were taken out of a ring, and are still read where they lie, the oldest first.
@@ -512,6 +520,8 @@ class ring_rx {
     return std::atomic_ref(head_).load(std::memory_order_relaxed);
   }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
+  /// Maps the pages of the first data here, and takes memory for those that have none.
+  void ready_data() noexcept;
 
  private:
   void tell(std::uint64_t head, std::uint64_t data_head) noexcept {

@@ -158,6 +158,37 @@ TEST_CASE("a ring that was made shorter gives its pages back, and grows when tha
   }
 }
 
+TEST_CASE("memory for the first data is taken ahead, but not again where none were pushed") {
+  const auto least = ring_length::holding(1, 0);
+  ends r(least);
+  const auto taken_ahead = [&] {
+    REQUIRE(r.tx.lengthen(ring_length::all()));
+    const std::size_t before = r.resident();
+    r.tx.ready_data();
+    return r.resident() - before;
+  };
+  const auto shorten = [&] {
+    REQUIRE(r.tx.shorten(least));
+    CHECK_FALSE(r.pop());  // follows the mark
+  };
+  CHECK(taken_ahead() >= 4096);
+  const std::size_t ready = r.resident();
+  CHECK(ready < 40'000);
+  CHECK(r.push(4032));
+  CHECK(r.resident() == ready);
+  CHECK(r.pop());
+  shorten();
+  CHECK(taken_ahead() >= 4096);
+  CHECK(r.push());
+  CHECK(r.pop());
+  shorten();
+  CHECK(taken_ahead() == 0);
+  CHECK(r.push(4032));
+  CHECK(r.pop());
+  shorten();
+  CHECK(taken_ahead() >= 4096);
+}
+
 TEST_CASE("rings that grow and shrink as they like lose nothing") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     ends r(ring_length::holding(1, 0));

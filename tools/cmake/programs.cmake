@@ -4,7 +4,7 @@ set(own_dir ${CMAKE_INSTALL_LIBEXECDIR}/penstock)
 set(on_path penrun penverbs peninfo penperf pencredit pentop pentrace creditsim)
 install(TARGETS ${on_path} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 list(TRANSFORM PENSTOCK_MODES PREPEND penperf- OUTPUT_VARIABLE penperf_modes)
-install(TARGETS ${penperf_modes} ghost ghost-par threads barriers collectives
+install(TARGETS ${penperf_modes} ghost ghost-par threads barriers collectives first
         RUNTIME DESTINATION ${own_dir} COMPONENT programs)
 
 # A man page says what --help says, and cannot say anything else.

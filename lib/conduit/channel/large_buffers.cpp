@@ -56,8 +56,14 @@ bool large_buffers::make() noexcept {
   return true;
 }
 
+void large_buffers::ready_offers(std::byte* base) noexcept {
+  (void)nic::shm::take_pages(base + offset(offers), base + offset(offers + ready_ahead));
+}
+
 void large_buffers::prepare(bool verbs) noexcept {
-  if (!make() || !verbs) return;
+  if (!make()) return;
+  ready_offers(memory_.base());
+  if (!verbs) return;
   for (const use u : {use::offer, use::fetched_offer})
     if (keys_of(numbers_of(u).first / a_block) == nullptr) return;
 }

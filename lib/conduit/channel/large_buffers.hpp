@@ -60,6 +60,7 @@ class large_buffers {
   static constexpr unsigned most_drafts = a_block / 2;
   static constexpr unsigned most_replies = 64, most_replies_to_one = 2;
   static constexpr unsigned most_handlers = 64;  ///< handlers that surely find a buffer
+  static constexpr unsigned ready_ahead = 4;     ///< buffers of offers that have memory from start
   static constexpr std::size_t stride = 64 + limits::max_medium;
   static constexpr std::size_t offer_stride = 64 + (limits::max_eager + 63) / 64 * 64;
 
@@ -69,6 +70,9 @@ class large_buffers {
   /// Makes the memory for a job in which Mediums may be offered, so that the first offer need not;
   /// verbs: registers the first offers' buffers, too. Without it memory is made when needed.
   void prepare(bool verbs) noexcept;
+  /// Maps the pages of the first offers' buffers in the pool at `base`, this process's or a peer's,
+  /// and takes memory for them.
+  static void ready_offers(std::byte* base) noexcept;
   /// Writes where all buffers stand for ranks that map them, once they have been made.
   void where(std::uint64_t& base, std::uint32_t& key) const noexcept;
   /// Takes a buffer for a message to or from rank `with`. none: all are in use, or there is no

@@ -9,8 +9,11 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // allows no message (ring_tx::allow).
 void ring_path::lengthen_request_ring(peer& p, std::uint32_t credits) noexcept {
   const bool counted = p.home->ledger->settings().flow_control;
-  if (p.request_tx->lengthen(length_for(counted ? credits : most_unanswered)))
-    p.ring_credits = credits;
+  const bool first = p.request_tx->position() == 0;
+  if (!p.request_tx->lengthen(length_for(counted ? credits : most_unanswered))) return;
+  p.ring_credits = credits;
+  p.request_tx->ready_data();
+  if (first) p.reply_rx->ready_data();
 }
 
 // Called once an epoch: shortens rings that were not used during the last one, or whose loan has
@@ -72,8 +75,10 @@ bool ring_path::find_reply_room(peer& p) noexcept {
   };
   // When no request has come for an epoch, the reply ring is short; it is longer once p has seen
   // the mark that lengthen() leaves (R-d of ring.hpp).
-  if (p.reply_tx->length().data == 0) [[unlikely]]
-    (void)p.reply_tx->lengthen(nic::shm::ring_length::all());
+  if (p.reply_tx->length().data == 0) [[unlikely]] {
+    if (p.reply_tx->position() == 0) p.request_rx->ready_data();
+    if (p.reply_tx->lengthen(nic::shm::ring_length::all())) p.reply_tx->ready_data();
+  }
   constexpr std::uint32_t many = 12;
   p.reply_room = there_is(many) ? many : there_is(1) ? 1 : 0;
   return p.reply_room != 0;
