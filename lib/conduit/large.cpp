@@ -63,13 +63,30 @@ status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
   return send(e, p, m, large_buffers::use::request);
 }
 
-status large_mediums::offer(engine& e, peer& p, const outgoing& m) noexcept {
+// True if one credit for p is at hand, or leased.
+bool large_mediums::has_credit(engine& e, peer& p) noexcept {
+  const auto& ledger = *p.home->ledger;
+  if (ledger.lacks(p.rank, 1)) e.give_back_lease(p);
+  return !ledger.lacks(p.rank, 1);
+}
+
+// Offers m while the lane that it would take is being connected: the lane of Shorts is there.
+status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept {
+  if (p.maps() || !channels::is_ready(p, lane_request) || !e.large_->may_offer() ||
+      !has_credit(e, p))
+    return status::not_ready;
+  outgoing offered = m;
+  const status s = send(e, p, offered, large_buffers::use::offer);
+  return is_short(s) ? status::not_ready : s;
+}
+
+status large_mediums::offer(engine& e, peer& p, const outgoing& m, status why) noexcept {
+  if (why == status::not_ready) return offer_meanwhile(e, p, m);
   auto& ledger = *p.home->ledger;
   const std::uint32_t cost = e.cost_of(p, m);
   if (ledger.left_to_offers(p.rank, cost) == 0) return status::no_credit;
   // Who waits comes here at each poll, and need not copy the payload before there is a credit.
-  if (ledger.lacks(p.rank, 1)) e.give_back_lease(p);
-  if (ledger.lacks(p.rank, 1)) return status::no_credit;
+  if (!has_credit(e, p)) return status::no_credit;
   if (e.large_->may_offer()) {
     outgoing offered = m;
     const bool lacks = ledger.lacks(p.rank, cost);

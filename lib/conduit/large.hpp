@@ -11,16 +11,19 @@ struct large_mediums {
   static status request(engine& e, rank_id to, outgoing m) noexcept;
   static status try_request(engine& e, peer& p, outgoing m) noexcept;
   static status reply(engine& e, token_state& t, outgoing m) noexcept;
-  /// For a request whose Medium is not large, and which p has too few credits for: the Medium goes
-  /// by rendezvous, for one credit, and p is asked for more if it lacked any. If no buffer is free,
-  /// the credits that are left to offers serve the message itself. It never waits.
-  static status offer(engine& e, peer& p, const outgoing& m) noexcept;
+  /// For a request whose Medium is not large, and for which p has too few credits, or no lane yet;
+  /// why: which of these (no_credit, not_ready). The Medium goes by rendezvous, for one credit, and
+  /// p is asked for more if it lacked any. If no buffer is free, the credits that are left to
+  /// offers serve the message itself. It never waits.
+  static status offer(engine& e, peer& p, const outgoing& m, status why) noexcept;
   /// reserve() gives a draft a buffer, if one is free. end() ends the draft's hold of its buffer;
   /// unused: no message took the buffer.
   static void reserve(engine& e, draft& d, std::size_t most) noexcept;
   static void end(engine& e, draft& d, bool unused) noexcept;
 
  private:
+  [[nodiscard]] static bool has_credit(engine& e, peer& p) noexcept;
+  static status offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept;
   static status send(engine& e, peer& p, outgoing& m, large_buffers::use u) noexcept;
   [[nodiscard]] static bool describe(engine& e, const peer& p, outgoing& m,
                                      wire::large_block& where) noexcept;

@@ -87,8 +87,8 @@ status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
   const status s = try_at_once(to, m);
-  return s == status::no_credit && m.is_offerable()
-             ? large_mediums::offer(*this, channel(to, my_tag()), m)
+  return (s == status::no_credit || s == status::not_ready) && m.is_offerable()
+             ? large_mediums::offer(*this, channel(to, my_tag()), m, s)
              : s;
 }
 
@@ -128,7 +128,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   status s = try_at_once(to, m);
   if (s == status::ok) [[likely]]
     return s;
-  if (s == status::no_credit) {
+  if (s == status::no_credit || s == status::not_ready) {
     look_for_credits(channel(to, my_tag()));
     s = try_request(to, m);
   }
@@ -176,8 +176,8 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   if (r == rank_) return status::ok;
   peer& p = begun(channel(r, my_tag()));
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
-  for (const unsigned l : {lane_request, lane_reply})
-    if (!is_ready(p, l)) (void)connect(p, l);
+  for (const unsigned l : {lane_request, lane_reply, lane_bulk})
+    if (!is_ready(p, l) && (l != lane_bulk || (each > 1 && !p.maps()))) (void)connect(p, l);
   // With those that messages leave to offers, so that none of these messages is offered.
   const std::uint64_t wanted = std::min<std::uint64_t>(
       std::uint64_t{messages} * each + (each > 1 ? credit::offer_reserve : 0), 65535);

@@ -2,6 +2,7 @@
 //   credit_claims overdraw   rank 1 sends more than it has credits for; rank 0 names it and ends
 //                            the job
 //   credit_claims leave      rank 1 leaves early; its loans return to its lenders' banks
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -40,9 +41,14 @@ int main(int argc, char** argv) {
     if (me == 1) {
       JOB_CHECK(ledger.on_credits(0, 0, 100, false) == status::ok);  // what nobody has lent
       const std::vector<std::byte> payload(4032);  // the largest that pays for its bytes
-      JOB_CHECK(ep->request_medium(0, in_medium, payload, 1u) == status::ok);
+      // By queue pairs the first ones go by rendezvous, for one credit, while a lane is made.
+      for (unsigned i = 0; i < 100; ++i) {
+        JOB_CHECK(ep->request_medium(0, in_medium, payload, 1u) == status::ok);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        (void)ep->poll();
+      }
     }
-    (void)ep->wait_until([&] { return arrived == n; });
+    (void)ep->wait_until([&] { return arrived >= n - 1 + 100; });
     return 0;  // rank 0 has noticed nothing: the test wants its line
   }
   if (me == 1) {

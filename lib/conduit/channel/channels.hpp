@@ -53,6 +53,13 @@ class channels : public credit_flow {
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the lane's queue pair and rings are there
     return (p.ready.load(std::memory_order_acquire) >> lane & 1) != 0;
   }
+  // The lanes that are made when p is connected. By queue pairs a start loan that holds a Medium of
+  // full size would else meet no lane for it; where loans are smaller, such a Medium is offered.
+  [[nodiscard]] std::uint8_t first_lanes(const peer& p) const noexcept {
+    const bool bulk = !p.maps() && (!credit_config_.flow_control ||
+                                    credit_config_.credits_per_peer >= credit_config_.highest_cost);
+    return bulk ? basic_lanes | 1u << lane_bulk : basic_lanes;
+  }
   void say_hello(peer& p, bool want, bool please = false) noexcept;
   void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;
   result<void> heard_hello(peer& p, const hello& h) noexcept;

@@ -155,7 +155,7 @@ void connector::grant_wishes() noexcept {
 // lanes that were asked for before.
 void connector::ask(peer& p, std::uint8_t lanes) noexcept {
   const bool self = p.rank == all_.rank_;
-  if (!self) lanes |= basic_lanes;
+  if (!self) lanes |= all_.first_lanes(p);
   if ((lanes & ~ready_lanes(p)) == 0) return;
   if (!self && p.parting.load(std::memory_order_relaxed) != parting_state::none) {
     await(p, lanes);

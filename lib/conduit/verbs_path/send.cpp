@@ -228,6 +228,24 @@ void verbs_path::cancel(peer& p, draft& d) noexcept {
   drafts_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// Called for m, which takes a lane that is not connected yet: asks for the lane, unless m finds too
+// few credits for it anyway and can go by rendezvous. Then the lane is made when there are credits.
+status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept {
+  if (lane == lane_bulk && m.is_offerable() && channels::is_ready(p, lane_request)) {
+    const auto& ledger = *p.home->ledger;
+    const std::uint32_t cost = sizes().full_cost, left = ledger.left_to_offers(p.rank, cost);
+    if (left != 0 && ledger.lacks(p.rank, cost + left)) return status::no_credit;
+  }
+  return c_.connect(p, lane);
+}
+
+// Has the lane of full-size messages made once the loan holds one, before it is needed.
+void verbs_path::expect_bulk(peer& p) noexcept {
+  if (!channels::is_ready(p, lane_bulk) &&
+      p.home->ledger->send_credits(p.rank) >= sizes().full_cost)
+    (void)c_.connect(p, lane_bulk);
+}
+
 status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
@@ -236,7 +254,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (c_.some_gone_.load(std::memory_order_relaxed) && c_.is_gone(p.rank)) [[unlikely]]
     return status::peer_dead;
   if (!channels::is_ready(p, l)) [[unlikely]]
-    return c_.connect(p, l);
+    return ask_for_lane(p, l, m);
   const std::uint32_t tag = my_tag();
   if (!p.request_out.try_enter(tag)) [[unlikely]]
     return status::busy;
@@ -290,6 +308,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (s == status::no_chunk) take_chunks_back(*p.home);
   if (leases && s == status::ok) {
     c_.ask_early(p, cost);
+    expect_bulk(p);
     if (c_.spins_before_yield_ == 1) [[unlikely]]
       c_.share_core(credit::lease_messages);
   }

@@ -46,6 +46,8 @@ class verbs_path {
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
   status try_request(peer& p, const outgoing& m) noexcept;
+  [[gnu::cold]] status ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept;
+  [[gnu::noinline]] void expect_bulk(peer& p) noexcept;
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
   void cancel(peer& p, draft& d) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
