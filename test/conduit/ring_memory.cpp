@@ -2,6 +2,7 @@
 // after each has then talked to six neighbours only. The kernel tells it: the process's share of
 // the files in which rings lie (Pss of smaps).
 //   ring_memory MOST_KB [STEPS]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,16 +65,21 @@ int main(int argc, char** argv) {
   JOB_CHECK(ep.barrier() == status::ok);
   const std::uint64_t after_all = ring_kb();
   JOB_CHECK(ep.barrier() == status::ok);
-  for (std::uint32_t step = 0; step < steps; ++step) {
-    for (std::uint32_t k = 1; k <= neighbours / 2; ++k) {
-      send((me + k) % all, in_a_step);
-      send((me + all - k) % all, in_a_step);
+  // The best of three readings: a process that has just not run has rings that it is yet to
+  // shorten.
+  std::uint64_t at_end = ~std::uint64_t{0};
+  for (int reading = 0; reading < 3; ++reading) {
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      for (std::uint32_t k = 1; k <= neighbours / 2; ++k) {
+        send((me + k) % all, in_a_step);
+        send((me + all - k) % all, in_a_step);
+      }
+      due += neighbours * in_a_step;
+      JOB_CHECK(ep.wait_until([&] { return handled >= due; }) == status::ok);
     }
-    due += neighbours * in_a_step;
-    JOB_CHECK(ep.wait_until([&] { return handled >= due; }) == status::ok);
+    JOB_CHECK(ep.barrier() == status::ok);
+    at_end = std::min(at_end, ring_kb());
   }
-  JOB_CHECK(ep.barrier() == status::ok);
-  const std::uint64_t at_end = ring_kb();
   JOB_CHECK(ep.barrier() == status::ok);
   if (me == 0)
     std::printf(
