@@ -70,6 +70,10 @@ class large_buffers {
   /// Makes the memory for a job in which Mediums may be offered, so that the first offer need not;
   /// verbs: registers the first offers' buffers, too. Without it memory is made when needed.
   void prepare(bool verbs) noexcept;
+  /// Bytes that have memory after that, registered with the engine's device if `verbs`.
+  [[nodiscard]] static constexpr std::size_t prepared(bool verbs) noexcept {
+    return (verbs ? 2 * a_block : ready_ahead) * offer_stride;
+  }
   /// Maps the pages of the first offers' buffers in the pool at `base`, this process's or a peer's,
   /// and takes memory for them.
   static void ready_offers(std::byte* base) noexcept;

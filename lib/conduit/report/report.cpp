@@ -108,10 +108,13 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     std::snprintf(line, sizeof line, "  %-52s %12.1f bytes\n",
                   "receive space per credit (spares included)",
                   static_cast<double>(d.receive_bytes()) / d.credits);
+    out += line;
   }
+  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
+  if (ranks > 1 && (by_verbs_ || (shares && shares->may_grow(shares->credits_per_peer))))
+    row("first buffers of Mediums by rendezvous", large_buffers::prepared(by_verbs_));
   if (room != credit::room{}) out += "  " + shorter_table(settings_, ranks, room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
-  if (by_verbs_) out += line;
   if (by_verbs_ && all.peers > d.peers) {
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
                   "more of ReqRB once all ranks have been connected",
@@ -119,7 +122,6 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     out += line;
   }
   if (for_ranks == 0) row("segment", segment().size());
-  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
   if (by_rings_ && shares) {
     const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
                              nic::shm::ring_length::all().memory();
