@@ -76,8 +76,8 @@ void post_rubbish(conduit::peer& p, queues::message_queues& q, std::mt19937_64& 
   wr.num_sge = 1;
   wr.opcode = lane == conduit::lane_reply ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
   wr.imm_data = static_cast<std::uint32_t>(random());
-  wr.wr.rdma.remote_addr = p.reply_base;
-  wr.wr.rdma.rkey = p.reply_rkey;
+  wr.wr.rdma.remote_addr = p.buffers_base;
+  wr.wr.rdma.rkey = p.buffers_rkey;
   ibv_send_wr* bad = nullptr;
   (void)ibv_post_send(p.lanes[lane].qp, &wr, &bad);
 }

@@ -73,10 +73,10 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
   h.answer = vote_on(p);
   h.please = please;
   if (p.maps()) {
-    large_->where(h.reply_base, h.reply_rkey);
+    large_->where(h.buffers_base, h.buffers_rkey);
   } else {
-    h.reply_base = p.home->queues->request_chunks->base();
-    h.reply_rkey = p.home->queues->request_chunks->keys().rkey;
+    h.buffers_base = p.home->queues->request_chunks->base();
+    h.buffers_rkey = p.home->queues->request_chunks->keys().rkey;
   }
   for (unsigned l = 0; l < lane_count; ++l)
     if (p.lanes[l].qp != nullptr) {
@@ -114,9 +114,9 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   if (!p.maps() && !hear_parting(p, h)) return {};
   if (auto r = make_lanes(p, h.made); !r) return r;
   if (p.bound == 0) {  // no request can come before a lane is bound, so no thread reads these yet
-    p.reply_base = h.reply_base;
-    p.reply_rkey = h.reply_rkey;
-    tsan_tell_peer(&p.reply_base);  // -> write_reply (verbs_path/reply.cpp)
+    p.buffers_base = h.buffers_base;
+    p.buffers_rkey = h.buffers_rkey;
+    tsan_tell_peer(&p.buffers_base);  // -> write_reply (verbs_path/reply.cpp)
   }
   const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)

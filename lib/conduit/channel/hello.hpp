@@ -21,8 +21,8 @@ struct hello {
   std::uint32_t psn[lane_count] = {};
   /// Verbs path: the sender's chunks, for replies. Ring path: its buffers of Mediums by rendezvous;
   /// 0: they have not been made.
-  std::uint32_t reply_rkey = 0;
-  std::uint64_t reply_base = 0;
+  std::uint32_t buffers_rkey = 0;
+  std::uint64_t buffers_base = 0;
   std::uint32_t generation = 0;  ///< of the queue pairs
   std::uint32_t ask = 0;         ///< as peer::ask
   vote answer{};                 ///< to that ask

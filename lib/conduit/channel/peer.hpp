@@ -170,8 +170,8 @@ struct alignas(cache_line) peer {
   // here, and where they lie in the peer's own address space.
   std::atomic<std::byte*> large_here{nullptr};
   std::atomic<std::uint64_t> large_base{0};
-  std::uint64_t reply_base = 0;  ///< as in its hello
-  std::uint32_t reply_rkey = 0;
+  std::uint64_t buffers_base = 0;  ///< its chunks for replies, or pool, as in its hello
+  std::uint32_t buffers_rkey = 0;
 
   // For the connector's thread (connector.hpp), which alone touches fields marked (connector).
   std::atomic<std::uint8_t> made{0};  // lanes whose QP exists here

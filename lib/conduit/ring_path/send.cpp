@@ -227,8 +227,8 @@ result<void> ring_path::reached(peer& p) noexcept {
   if (p.segment_bytes != 0 && p.segment_here.load(std::memory_order_relaxed) == nullptr)
     if (auto r = map_segment(p); !r) return r;
   // If the buffers cannot be mapped now, the first message that needs them tries again.
-  if (p.reply_base != 0 && p.large_here.load(std::memory_order_relaxed) == nullptr)
-    (void)map_large(p, p.reply_base, p.reply_rkey);
+  if (p.buffers_base != 0 && p.large_here.load(std::memory_order_relaxed) == nullptr)
+    (void)map_large(p, p.buffers_base, p.buffers_rkey);
   // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp, credit_flow.cpp)
   p.stream.store(p.request_tx, std::memory_order_release);
   return {};

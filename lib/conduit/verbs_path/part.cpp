@@ -77,8 +77,8 @@ verbs_path::idleness verbs_path::close_inside(peer& p) noexcept {
       continue;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma.remote_addr = p.reply_base;
-    wr.wr.rdma.rkey = p.reply_rkey;
+    wr.wr.rdma.remote_addr = p.buffers_base;
+    wr.wr.rdma.rkey = p.buffers_rkey;
     if (const int e = lane.post(wr, identity(p.rank, l), {}, true); e != 0)
       c_.peer_failed(p, std::strerror(e));
     p.flushed[l] = lane.posted();

@@ -25,7 +25,8 @@ template <class Write>
   queues::lane& lane = p.lanes[lane_reply];
   if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) [[unlikely]]
     await_reply_room(p, !copied);
-  tsan_hear_peer(&p.reply_base);  // <- heard_hello: its request came by a lane that was bound later
+  tsan_hear_peer(
+      &p.buffers_base);  // <- heard_hello: its request came by a lane that was bound later
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* at = here;
   std::uint32_t key = 0;
@@ -39,8 +40,8 @@ template <class Write>
   describe(wr, IBV_WR_RDMA_WRITE_WITH_IMM, sge, copied);
   wr.imm_data = htobe32(imm);
   wr.wr.rdma.remote_addr =
-      p.reply_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
-  wr.wr.rdma.rkey = p.reply_rkey;
+      p.buffers_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
+  wr.wr.rdma.rkey = p.buffers_rkey;
   const queues::holding h{copied ? queues::no_chunk : static_cast<std::uint16_t>(chunk)};
   if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
     c_.peer_failed(p, std::strerror(e));
@@ -139,8 +140,8 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
   if (room) {
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr.wr.rdma.remote_addr = p.reply_base;
-    wr.wr.rdma.rkey = p.reply_rkey;
+    wr.wr.rdma.remote_addr = p.buffers_base;
+    wr.wr.rdma.rkey = p.buffers_rkey;
     wr.imm_data = htobe32(imm_system | std::uint32_t{h.handler} << imm_op_shift | h.length |
                           ((h.flags & wire::flag_urgent) != 0 ? imm_urgent : 0) |
                           (credit::credit_byte::decode(h.credit).end_epoch ? imm_epoch : 0));

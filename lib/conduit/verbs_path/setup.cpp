@@ -147,8 +147,8 @@ void verbs_path::probe_peers() noexcept {
     if (!channels::is_ready(p, lane_request) || !p.request_out.try_enter(tag)) continue;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma.remote_addr = p.reply_base;
-    wr.wr.rdma.rkey = p.reply_rkey;
+    wr.wr.rdma.remote_addr = p.buffers_base;
+    wr.wr.rdma.rkey = p.buffers_rkey;
     queues::lane& lane = p.lanes[lane_request];
     const bool may = !channels::closed_meanwhile(p, lane_request) &&
                      d.queues->admits(lane, true, queues::room_share::requests);
