@@ -147,7 +147,6 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   }
   ours->verbs.context.async_fd = async_fd;
   ours->verbs.context.num_comp_vectors = 1;
-  // From 59 on this is the place of alloc_dmah, which libibverbs calls through its table only.
   ours->owner = c.release();
   return theirs;
 }

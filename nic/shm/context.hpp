@@ -108,6 +108,8 @@ struct context {
   /// unused of it is zero.
   struct exposed {
     context* owner = nullptr;
+    /// Later releases of libibverbs have further functions here.
+    std::byte later_functions[256]{};
     verbs_context verbs{};
   } handle;
 };
