@@ -72,8 +72,7 @@ bool large_mediums::has_credit(engine& e, peer& p) noexcept {
 
 // Offers m while the lane that it would take is being connected: the lane of Shorts is there.
 status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept {
-  if (p.maps() || !channels::is_ready(p, lane_request) || !e.large_->may_offer() ||
-      !has_credit(e, p))
+  if (p.maps() || !engine::is_ready(p, lane_request) || !e.large_->may_offer() || !has_credit(e, p))
     return status::not_ready;
   outgoing offered = m;
   const status s = send(e, p, offered, large_buffers::use::offer);

@@ -30,7 +30,8 @@ std::byte* page_up(std::byte* p) noexcept { return page_down(p + page_bytes() - 
 // message of the default size needs.
 constexpr std::uint32_t step = 8 * 1024;
 std::uint32_t first_step(const ring_memory& m) noexcept {
-  return static_cast<std::uint32_t>(page_down(m.data + step) - m.data);
+  std::byte* const end = std::max(page_down(m.data + step), page_up(m.data + 1));
+  return std::min(static_cast<std::uint32_t>(end - m.data), m.geometry.data_bytes);
 }
 
 }  // namespace

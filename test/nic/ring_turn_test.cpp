@@ -159,6 +159,7 @@ TEST_CASE("a ring that was made shorter gives its pages back, and grows when tha
 }
 
 TEST_CASE("memory for the first data is taken ahead, but not again where none were pushed") {
+  if (penstock::page_bytes() > 4096) return;  // the first data lie in the slots' page
   const auto least = ring_length::holding(1, 0);
   ends r(least);
   const auto taken_ahead = [&] {
