@@ -85,7 +85,7 @@ result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
   const bool again = engine_->has_started();
   auto r = engine_->start(segment_bytes);
   if (r) r = engine_->start_progress();
-  if (!again) engine_->membership().set_missed(!r);
+  if (!again) engine_->membership().note_start(r);
   return r;
 }
 rank_id endpoint::rank() const noexcept { return engine_->rank(); }

@@ -136,7 +136,7 @@ void start_timer() noexcept {
 void finish(int code) noexcept {
   if (self.attached) self.engine->write_credit_statistics();
   if (statistics::mine() != nullptr) statistics::mine()->write();
-  self.membership->finalize(code);
+  if (!self.membership->missed()) self.membership->finalize(code);
 }
 
 // Does all but the last step, and returns the job's exit code.

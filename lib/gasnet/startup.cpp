@@ -125,7 +125,7 @@ void know_segment(std::uint32_t rank, const client_part& part) noexcept {
   open_window(rank, base, part.bytes, base);
 }
 
-result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
+static result<void> try_start(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
   auto e = conduit::engine::open(*self.membership, self.options);
   if (!e) return e.error();
   self.engine = std::move(*e);
@@ -154,6 +154,12 @@ result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_byt
   if (auto met = self.membership->fence(); !met) return met;
   static const fork_notice in_child(&turn_off_in_child, nullptr);
   return self.engine->start_progress();
+}
+
+result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
+  auto r = try_start(segment_bytes, reserve_bytes);
+  self.membership->note_start(r);
+  return r;
 }
 
 void turn_off_in_child(void*) noexcept {

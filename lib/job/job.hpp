@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -93,9 +94,14 @@ class job {
   /// `code` becomes the job's exit code if it is the first one that is not zero. It does not end
   /// the process, and may be called again.
   virtual void finalize(int code) = 0;
-  /// Whether the others would wait for this process in vain, since it could not start what they
-  /// have started. Then its end is one without finalize(). The thread that joined calls both.
-  void set_missed(bool missed) noexcept { missed_ = missed; }
+  /// Notes whether this process could start what all start together. ECANCELED: another process has
+  /// left, which waits for nobody.
+  void note_start(const result<void>& r) noexcept {
+    began_ |= r.has_value();
+    missed_ = !began_ && r.error().code != ECANCELED;
+  }
+  /// True if the others would wait for this process in vain, since it could start nothing. Then its
+  /// end is one without finalize(). For the thread that calls note_start().
   [[nodiscard]] bool missed() const noexcept { return missed_; }
 
   /// True once the launcher has announced that the job is over. It costs one load, so that every
@@ -129,7 +135,7 @@ class job {
 
  private:
   std::atomic<std::uint64_t> own_ended_{0};
-  bool missed_ = false;
+  bool began_ = false, missed_ = false;
 };
 
 }  // namespace penstock::job

@@ -65,7 +65,7 @@ class pmix_job final : public job {
  public:
   ~pmix_job() override {
     // Events may come until the library is finalized, by finalize() or here.
-    leave();
+    if (!missed()) leave();
     listener_.store(nullptr, std::memory_order_release);
     if (ended_fd_ >= 0) ::close(ended_fd_);
   }

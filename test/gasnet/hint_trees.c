@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <gasnet.h>
 #include <gasnet_coll.h>
-#include <gasnet_tools.h>
 #include <penstock/counters.h>
 #include <sched.h>
 #include <stdio.h>
@@ -37,9 +36,6 @@ static uint64_t of(gasnet_node_t n, const char* name) {
 
 /* A broadcast of node `root` in which node `first` passes bytes to node `to`. Node `last` calls
  * when `first` has its credits; until then nothing can go from one to the other. */
-enum {
-  connecting_us = 200000
-}; /* by queue pairs a lane for Mediums is made, which nothing tells */
 static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to, gasnet_node_t last,
                       size_t bytes, uint64_t credits) {
   const int flags = GASNET_COLL_LOCAL | GASNET_COLL_IN_NOSYNC | GASNET_COLL_OUT_NOSYNC;
@@ -49,7 +45,6 @@ static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to,
   gasnet_coll_handle_t h;
   size_t i;
   uint64_t stalls = 0, by_rendezvous = 0;
-  gasnett_tick_t since;
   CHECK(from != NULL && at != NULL);
   for (i = 0; i < bytes; ++i) from[i] = (char)(i % 251);
   memset(at, 0, bytes);
@@ -59,9 +54,7 @@ static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to,
   if (me == last) GASNET_BLOCKUNTIL(ready == 1);
   h = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, at, root, from, bytes, flags);
   if (me == first) {
-    since = gasnett_ticks_now();
-    while (of(to, "holds") < credits ||
-           gasnett_ticks_to_us(gasnett_ticks_now() - since) < connecting_us) {
+    while (of(to, "holds") < credits) {
       MUST(gasnet_AMPoll());
       sched_yield();
     }
