@@ -104,8 +104,11 @@ status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
   if (to == rank_) [[unlikely]]
     return request_self(m);
   peer& p = begun(channel(to, my_tag()));
-  if (m.is_large()) [[unlikely]]
-    return large_mediums::try_request(*this, p, m);
+  if (m.is_large()) [[unlikely]] {
+    const status s = large_mediums::try_request(*this, p, m);
+    if (p.request_out.asked()) (void)send_handed(p);
+    return s;
+  }
   if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
     return status::out_of_segment;
   if (transfers_->must_settle()) [[unlikely]]
@@ -176,8 +179,9 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   if (r == rank_) return status::ok;
   peer& p = begun(channel(r, my_tag()));
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
-  for (const unsigned l : {lane_request, lane_reply, lane_bulk})
-    if (!is_ready(p, l) && (l != lane_bulk || (each > 1 && !p.maps()))) (void)connect(p, l);
+  for (const unsigned l : {lane_request, lane_reply})
+    if (!is_ready(p, l)) (void)connect(p, l);
+  if (each > 1 && !p.maps() && !is_ready(p, lane_bulk)) foresee_bulk(p);
   // With those that messages leave to offers, so that none of these messages is offered.
   const std::uint64_t wanted = std::min<std::uint64_t>(
       std::uint64_t{messages} * each + (each > 1 ? credit::offer_reserve : 0), 65535);

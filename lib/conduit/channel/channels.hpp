@@ -53,12 +53,21 @@ class channels : public credit_flow {
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the lane's queue pair and rings are there
     return (p.ready.load(std::memory_order_acquire) >> lane & 1) != 0;
   }
-  // The lanes that are made when p is connected. By queue pairs a start loan that holds a Medium of
-  // full size would else meet no lane for it; where loans are smaller, such a Medium is offered.
-  [[nodiscard]] std::uint8_t first_lanes(const peer& p) const noexcept {
-    const bool bulk = !p.maps() && (!credit_config_.flow_control ||
-                                    credit_config_.credits_per_peer >= credit_config_.highest_cost);
-    return bulk ? basic_lanes | 1u << lane_bulk : basic_lanes;
+  void foresee_bulk(peer& p) noexcept {
+    if (connector_ != nullptr) connector_->foresee(p);
+  }
+  // The lanes that are made when p is connected, or once they are foreseen, though no message has
+  // asked for them yet. By queue pairs a start loan by which a Medium of full size goes at once
+  // would else meet no lane for it; where loans are smaller, such a Medium is offered. And the
+  // device has enough queue pairs even if all processes of the host have all lanes to all ranks.
+  [[nodiscard]] std::uint8_t later_lanes(const peer& p, bool foreseen) const noexcept {
+    const credit::config& c = credit_config_;
+    const std::uint32_t left = c.may_grow(c.credits_per_peer) ? credit::offer_reserve : 0;
+    const bool plenty = std::uint64_t{size_} * lane_count * job_.host_size() <=
+                        static_cast<std::uint64_t>(device_.limits.max_qp);
+    const bool bulk =
+        plenty && (foreseen || !c.flow_control || c.credits_per_peer >= c.highest_cost + left);
+    return bulk && !p.maps() ? 1u << lane_bulk : 0;
   }
   void say_hello(peer& p, bool want, bool please = false) noexcept;
   void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;

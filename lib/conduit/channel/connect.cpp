@@ -3,7 +3,8 @@
 // knows, so it may be lost or doubled, or cross another one. A side that still waits for the other
 // repeats its hello, with `want` set.
 //
-//   X: make lanes, hello(want) ->        Y: make lanes, bind them to X's
+//   X: make lanes, hello(want) ->        Y: make lanes, if possible those that X does not need yet;
+//                                           bind them to X's
 //   X: bind to Y's, ready      <- hello(bound)
 //   X: hello(bound)            ->        Y: ready
 //
@@ -18,6 +19,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/channel/channels.hpp"
@@ -65,6 +67,7 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
   h.from = rank_;
   h.job = job_secret_;
   h.made = p.made.load(std::memory_order_relaxed);
+  h.needed = p.needed;
   h.bound = p.bound;
   h.want = want;
   h.domain = static_cast<std::uint8_t>(p.home->index);
@@ -112,13 +115,18 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
 
 result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   if (!p.maps() && !hear_parting(p, h)) return {};
-  if (auto r = make_lanes(p, h.made); !r) return r;
+  const auto needed = static_cast<std::uint8_t>(h.made & (h.needed | basic_lanes));
+  if (auto r = make_lanes(p, needed); !r) return r;
+  if (auto r = make_lanes(p, h.made); !r)
+    log(log_level::debug, "no queue pair for full-size messages of rank %u: %s", p.rank,
+        r.error().message().c_str());
   if (p.bound == 0) {  // no request can come before a lane is bound, so no thread reads these yet
     p.buffers_base = h.buffers_base;
     p.buffers_rkey = h.buffers_rkey;
     tsan_tell_peer(&p.buffers_base);  // -> write_reply (verbs_path/reply.cpp)
   }
-  const auto fresh = static_cast<std::uint8_t>(h.made & ~p.bound);
+  const auto fresh =
+      static_cast<std::uint8_t>(h.made & p.made.load(std::memory_order_relaxed) & ~p.bound);
   for (unsigned l = 0; l < lane_count; ++l)
     if ((fresh >> l & 1) != 0) {
       if (auto r = bind_lane(p, l, h.qpn[l], h.psn[l]); !r) return r;

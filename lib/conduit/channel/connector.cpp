@@ -23,8 +23,6 @@ namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr std::uint64_t first_reminder_ns = 20'000'000, rarest_reminder_ns = 1'000'000'000;
-constexpr std::uint8_t queued = 0x80;  // in peer::wanted: the peer is in the list wishes_
-static_assert((all_lanes & queued) == 0);
 
 std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memory_order_relaxed); }
 
@@ -69,18 +67,26 @@ status connector::want(peer& p, unsigned lane) noexcept {
   if (p.refused.load(std::memory_order_relaxed) &&
       p.refused.exchange(false, std::memory_order_relaxed))
     return status::device_error;
-  if ((p.wanted.load(std::memory_order_relaxed) & bit) != 0) return status::not_ready;
+  if ((p.wanted.load(std::memory_order_relaxed) & bit) == 0) wish(p, bit);
+  return status::not_ready;
+}
+
+void connector::foresee(peer& p) noexcept {
+  if ((p.wanted.load(std::memory_order_relaxed) & lane_foreseen) == 0) wish(p, lane_foreseen);
+}
+
+// Has the thread look at p, for what the bits in peer::wanted say.
+void connector::wish(peer& p, std::uint8_t bits) noexcept {
   // A6 taken  acquire p.wanted  <- R6: nobody reads next_wish any more
   const std::uint8_t before =
-      p.wanted.fetch_or(static_cast<std::uint8_t>(bit | queued), std::memory_order_acquire);
-  if ((before & queued) != 0) return status::not_ready;
+      p.wanted.fetch_or(static_cast<std::uint8_t>(bits | in_wishes), std::memory_order_acquire);
+  if ((before & in_wishes) != 0) return;
   p.next_wish = wishes_.load(std::memory_order_relaxed);
   // R5 wish  release wishes_  -> A5: next_wish is set
   while (!wishes_.compare_exchange_weak(p.next_wish, &p, std::memory_order_release,
                                         std::memory_order_relaxed)) {
   }
   ring();
-  return status::not_ready;
 }
 
 void connector::run() noexcept {
@@ -146,17 +152,19 @@ void connector::grant_wishes() noexcept {
     peer& p = *std::exchange(next, next->next_wish);
     // R6 taken  release p.wanted  -> A6
     const std::uint8_t lanes =
-        p.wanted.fetch_and(static_cast<std::uint8_t>(~queued), std::memory_order_release);
-    ask(p, lanes & all_lanes);
+        p.wanted.fetch_and(static_cast<std::uint8_t>(~in_wishes), std::memory_order_release);
+    ask(p, lanes & all_lanes, (lanes & lane_foreseen) != 0);
   }
 }
 
 // Makes those of the wanted lanes to p that are missing, and says hello; it may be called again for
-// lanes that were asked for before.
-void connector::ask(peer& p, std::uint8_t lanes) noexcept {
-  const bool self = p.rank == all_.rank_;
-  if (!self) lanes |= all_.first_lanes(p);
-  if ((lanes & ~ready_lanes(p)) == 0) return;
+// lanes that were asked for before. Those that will be wanted are made, too, if they can be.
+void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
+  const bool self = p.rank == all_.rank_, wanted = lanes != 0;
+  if (!self) lanes |= basic_lanes;
+  const std::uint8_t later = self ? std::uint8_t{0} : all_.later_lanes(p, foreseen);
+  if (((lanes | later) & ~ready_lanes(p)) == 0) return;
+  if (!wanted && p.parting.load(std::memory_order_relaxed) != parting_state::none) return;
   if (!self && p.parting.load(std::memory_order_relaxed) != parting_state::none) {
     await(p, lanes);
     all_.see_to_parting(p);
@@ -173,7 +181,11 @@ void connector::ask(peer& p, std::uint8_t lanes) noexcept {
     return;
   }
   if (self) return;
-  await(p, lanes);
+  p.needed |= lanes;
+  if (auto made = all_.make_lanes(p, later); !made)
+    log(log_level::debug, "no queue pair for full-size messages to rank %u: %s", p.rank,
+        made.error().message().c_str());
+  if ((lanes & ~ready_lanes(p)) != 0) await(p, lanes);
   all_.say_hello(p, true);
 }
 
@@ -202,9 +214,9 @@ void connector::remind_peers() noexcept {
   const std::uint64_t now = now_ns();
   const auto remind = [&](peer& p) {
     const std::uint64_t waited = now - p.since_ns;
-    if ((p.awaited & ~ready_lanes(p)) == 0) {
+    if ((p.awaited & ~ready_lanes(p)) == 0 || all_.is_gone(p.rank)) {
       p.awaited = 0;
-      if (p.warned)
+      if (p.warned && !all_.is_gone(p.rank))
         log(log_level::info, "rank %u has answered after %.1f s", p.rank,
             static_cast<double>(waited) * 1e-9);
       return true;

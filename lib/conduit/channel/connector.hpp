@@ -55,6 +55,9 @@ class connector {
   /// again. not_ready: the lane is being made. device_error: it could not be made, which has been
   /// logged; the next call tries once more.
   status want(peer& p, unsigned lane) noexcept;
+  /// Says that the lane of full-size messages to p will be wanted. If it cannot be made, nobody is
+  /// told, and only want() asks for it again. Any thread.
+  void foresee(peer& p) noexcept;
   /// A poll has looked whether a connection is idle: the thread is to go on with the parting.
   void looked() noexcept { ring(); }
   /// From this call on other ranks leave, and failures are not reported any more. Any thread.
@@ -68,7 +71,8 @@ class connector {
   void arm() noexcept;
   bool hear_all() noexcept;
   void grant_wishes() noexcept;
-  void ask(peer& p, std::uint8_t lanes) noexcept;
+  void wish(peer& p, std::uint8_t bits) noexcept;
+  void ask(peer& p, std::uint8_t lanes, bool foreseen = false) noexcept;
   void await(peer& p, std::uint8_t lanes) noexcept;
   void ask_again(peer& p) noexcept;
   void remind_peers() noexcept;

@@ -188,6 +188,7 @@ class core {
   // Messages and polls read these; they lie together.
   const rank_id rank_, size_;
   bool started_ = false;
+  bool offers_ = false;                           // small Mediums may go by rendezvous
   std::uint8_t reads_ = 1;                        // reads and atomics in flight on a queue pair
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;  // most events a poll takes, by the settings
   std::uint32_t domain_count_ = 0;

@@ -27,7 +27,8 @@ struct hello {
   std::uint32_t ask = 0;         ///< as peer::ask
   vote answer{};                 ///< to that ask
   std::uint8_t please = 0;       ///< the sender would like to part, and the receiver leads
-  std::uint8_t unused[2] = {};
+  std::uint8_t needed = 0;       ///< lanes that messages have asked for
+  std::uint8_t unused = 0;
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -126,6 +126,7 @@ void channels::take_down(peer& p) noexcept {
     if ((made >> l & 1) != 0) p.home->queues->forget(p.lanes[l].qp);
   unmake_lanes(p);
   p.bound = 0;
+  p.needed = 0;
   p.connected = false;
   ++p.generation;
   connections_.fetch_sub(1, std::memory_order_relaxed);

@@ -43,7 +43,7 @@ using queue_owner = owner<build_mode>;
 struct alignas(cache_line) thread_place : relief<build_mode> {};
 extern thread_place places[concurrent(build_mode) ? max_threads + 1 : 2];
 
-/// The queue pairs between two processes. Each is connected when it is first needed.
+/// The queue pairs between two processes. Each is connected when it is first needed, or foreseen.
 enum lane_index : unsigned {
   lane_request = 0,  ///< requests of up to 256 bytes; receives from the small lane's SRQ
   lane_reply = 1,    ///< replies and system messages
@@ -64,6 +64,10 @@ inline constexpr unsigned max_unanswered = 64;
 inline constexpr std::uint8_t all_lanes = (1u << lane_count) - 1;
 /// The lanes without which there is no connection.
 inline constexpr std::uint8_t basic_lanes = 1u << lane_request | 1u << lane_reply;
+/// Further bits in peer::wanted: the lane of full-size messages is foreseen (connector::foresee);
+/// the peer is in the list of wishes.
+inline constexpr std::uint8_t lane_foreseen = 0x40, in_wishes = 0x80;
+static_assert((all_lanes & (lane_foreseen | in_wishes)) == 0);
 
 /// How messages to and from a peer travel.
 enum class way : std::uint8_t {
@@ -174,21 +178,21 @@ struct alignas(cache_line) peer {
   std::uint32_t buffers_rkey = 0;
 
   // For the connector's thread (connector.hpp), which alone touches fields marked (connector).
-  std::atomic<std::uint8_t> made{0};  // lanes whose QP exists here
-  std::atomic<std::uint8_t> wanted{
-      0};                            // lanes asked for; bit `queued`: it is in the list of wishes
-  std::atomic<bool> refused{false};  // a lane could not be made; the next want() says so
-  peer* next_wish = nullptr;         // of the thread that queues it, then of the connector
-  std::uint8_t bound = 0;            // (connector) lanes brought to RTS
-  std::uint8_t awaited = 0;          // (connector) lanes for which it waits
-  bool attached = false;             // (connector) it is in the domain's order
-  bool warned = false;               // (connector) that it does not answer
-  bool mended = false;               // (connector) a counter of its rings has been put right
-  std::uint8_t refused_looks = 0;    // (connector) looks in a row that found new refusals
-  std::uint32_t refused_before = 0;  // (connector) refusals, at the last look
-  std::uint64_t since_ns = 0;        // (connector) when the connector began to wait for it
-  std::uint64_t hello_at_ns = 0;     // (connector) when the last hello went out
-  std::uint64_t reminder_ns = 0;     // (connector) how long until the next one
+  std::atomic<std::uint8_t> made{0};    // lanes whose QP exists here
+  std::atomic<std::uint8_t> wanted{0};  // lanes asked for; lane_foreseen, in_wishes
+  std::atomic<bool> refused{false};     // a lane could not be made; the next want() says so
+  peer* next_wish = nullptr;            // of the thread that queues it, then of the connector
+  std::uint8_t bound = 0;               // (connector) lanes brought to RTS
+  std::uint8_t awaited = 0;             // (connector) lanes for which it waits
+  std::uint8_t needed = 0;              // (connector) lanes that messages have asked for
+  bool attached = false;                // (connector) it is in the domain's order
+  bool warned = false;                  // (connector) that it does not answer
+  bool mended = false;                  // (connector) a counter of its rings has been put right
+  std::uint8_t refused_looks = 0;       // (connector) looks in a row that found new refusals
+  std::uint32_t refused_before = 0;     // (connector) refusals, at the last look
+  std::uint64_t since_ns = 0;           // (connector) when the connector began to wait for it
+  std::uint64_t hello_at_ns = 0;        // (connector) when the last hello went out
+  std::uint64_t reminder_ns = 0;        // (connector) how long until the next one
 
   // With a limit on connections (parting.hpp).
   std::atomic<parting_state> parting{parting_state::none};

@@ -85,7 +85,7 @@ verbs_path::idleness verbs_path::close_inside(peer& p) noexcept {
   }
   if (!over) return idleness::later;
   // Whoever wants a lane from here on says so (connector::want).
-  p.wanted.fetch_and(static_cast<std::uint8_t>(~all_lanes), std::memory_order_relaxed);
+  p.wanted.fetch_and(in_wishes, std::memory_order_relaxed);
   // R12 closed  release p.ready  -> A12 (channel/parting.cpp)
   p.ready.store(0, std::memory_order_release);
   return idleness::idle;

@@ -241,9 +241,10 @@ status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexc
 
 // Has the lane of full-size messages made once the loan holds one, before it is needed.
 void verbs_path::expect_bulk(peer& p) noexcept {
-  if (!channels::is_ready(p, lane_bulk) &&
-      p.home->ledger->send_credits(p.rank) >= sizes().full_cost)
-    (void)c_.connect(p, lane_bulk);
+  if (channels::is_ready(p, lane_bulk)) return;
+  const auto& ledger = *p.home->ledger;
+  const std::uint32_t cost = sizes().full_cost;
+  if (ledger.send_credits(p.rank) >= cost + ledger.left_to_offers(p.rank, cost)) c_.foresee_bulk(p);
 }
 
 status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
