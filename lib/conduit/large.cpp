@@ -76,6 +76,8 @@ status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noe
     return status::not_ready;
   outgoing offered = m;
   const status s = send(e, p, offered, large_buffers::use::offer);
+  if (p.request_out.asked()) [[unlikely]]
+    (void)e.send_handed(p);
   return is_short(s) ? status::not_ready : s;
 }
 
@@ -122,7 +124,10 @@ status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u
   if (e.trace_ != nullptr) [[unlikely]]
     engine::trace_sending();
   const status s = engine::by_path(e, p, [&](auto& path) { return path.try_request(p, m); });
-  if (own && s != status::ok) e.large_->give(m.buffer);
+  if (s == status::ok)
+    e.large_->sent(m.buffer, where.number);
+  else if (own)
+    e.large_->give(m.buffer);
   return s;
 }
 
@@ -144,7 +149,10 @@ status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   if (!describe(e, p, m, where)) [[unlikely]]
     no_memory(m);
   const status s = engine::by_path(e, p, [&](auto& path) { return path.reply(t, m); });
-  if (s != status::ok) e.large_->give(m.buffer);
+  if (s == status::ok)
+    e.large_->sent(m.buffer, where.number);
+  else
+    e.large_->give(m.buffer);
   return s;
 }
 

@@ -212,6 +212,7 @@ int left(std::optional<endpoint>& ep, const table& t) {
   const rank_id last = ep->size() - 1;
   auto held = reserve_medium(*ep, last, t.narrow, 3000, 3000);
   auto small = reserve_medium(*ep, last, t.narrow, 8, 8);
+  auto large = reserve_medium(*ep, last, t.narrow, 60000, 60000);
   test::fill(held.payload(), 1);
   test::fill(small.payload(), 2);
   if (ep->rank() != last) JOB_CHECK(held.commit(3000, 1) == status::ok);
@@ -220,6 +221,7 @@ int left(std::optional<endpoint>& ep, const table& t) {
   if (ep->rank() == last) {
     small.cancel();
     held.cancel();
+    large.cancel();
     ep.reset();
     return 0;
   }
@@ -231,6 +233,9 @@ int left(std::optional<endpoint>& ep, const table& t) {
     JOB_CHECK(ep->poll() == status::ok);
   }
   JOB_CHECK(s == status::peer_dead && small);
+  // The memory of the other one is still the program's, and no other message gets it.
+  const auto next = reserve_medium(*ep, ep->rank() == 0 ? 1 : 0, t.narrow, 60000, 60000);
+  JOB_CHECK(large && next && next.payload().data() != large.payload().data());
   return 0;
 }
 

@@ -110,7 +110,8 @@ bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
     if (use_[i].load(std::memory_order_relaxed) != s) return false;
     c_.peer_failed(c_.begun(c_.peers_[rank_of(s)]), core::malformed);
   }
-  if (!c_.is_gone(rank_of(s))) return false;
+  // What no message has told of is still its holder's, who gives it back.
+  if ((s & was_sent) == 0 || !c_.is_gone(rank_of(s))) return false;
   // By compare-and-swap: another thread may have begun the next use meanwhile, whose word must
   // stay.
   (void)word(i).compare_exchange_strong(said, number_of(s), std::memory_order_relaxed);
@@ -147,6 +148,14 @@ bool large_buffers::has_offer() noexcept {
         (s & busy) == 0 || is_done(i, s))
       return true;
   return false;
+}
+
+void large_buffers::sent(std::uint16_t i, std::uint16_t number) noexcept {
+  std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+  // Its target may have freed it already, and another thread may have taken it. No other thread
+  // changes a use that goes on.
+  if ((s & busy) != 0 && number_of(s) == number)
+    (void)use_[i].compare_exchange_strong(s, s | was_sent, std::memory_order_relaxed);
 }
 
 // A buffer of requests or replies, whose end a target tells of, is given back as the target would:

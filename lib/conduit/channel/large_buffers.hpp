@@ -10,21 +10,22 @@
 // message and no poll of the owner's, and a target waits for neither.
 //
 //   buffer:  done word, 64 bytes | payload: 64 KB, or of an offer the largest eager Medium; all in
-//            address space that takes no page
-//   use_[i]: busy | rank that has it | number of the use  in this process alone
+//            address space, which takes pages when it is used, but for the first offers
+//   use_[i]: busy | sent | rank that has it | number of the use  in this process alone
 //
 // Who with whom: any threads. take() makes a buffer its caller's by compare-and-swap, and so does
 // the look for uses that have ended; only the thread that took a buffer calls give(). The word has
 // the number of the last use that has ended. The target writes it once, after its message has come;
 // where no message was sent, the owner writes it. A word that is neither the number of the use nor
 // the one before it ends the job, with a line that names the rank (B2). A thread that is stalled
-// holds up no other one. When all buffers are in use, take() answers none. When a rank dies, its
-// buffers come back as soon as it is known to be gone.
+// holds up no other one. When all buffers are in use, take() answers none. When a rank dies, the
+// buffers of messages that were sent to it come back as soon as it is known to be gone; those that
+// a thread or a draft still holds are given back by these.
 //
 // Replies have most_handlers buffers beyond the most_replies that may be out: a thread takes
 // requests only while fewer than most_replies are out, and then each handler that runs finds a
 // buffer (claim 21). This costs address space and little memory: take() finds the lowest free
-// buffer, so the resident ones are the most that were in use at one time.
+// buffer, so the resident ones are the most that were in use at one time, beside the first offers.
 #pragma once
 
 #include <array>
@@ -60,9 +61,10 @@ class large_buffers {
   static constexpr unsigned most_drafts = a_block / 2;
   static constexpr unsigned most_replies = 64, most_replies_to_one = 2;
   static constexpr unsigned most_handlers = 64;  ///< handlers that surely find a buffer
-  static constexpr unsigned ready_ahead = 4;     ///< buffers of offers that have memory from start
   static constexpr std::size_t stride = 64 + limits::max_medium;
   static constexpr std::size_t offer_stride = 64 + (limits::max_eager + 63) / 64 * 64;
+  /// Buffers of offers that have memory from start.
+  static constexpr unsigned ready_ahead = offer_stride > 8192 ? 1 : 4;
 
   explicit large_buffers(core& c) noexcept;
   ~large_buffers();
@@ -82,6 +84,8 @@ class large_buffers {
   /// Takes a buffer for a message to or from rank `with`. none: all are in use, or there is no
   /// memory, which has been logged.
   [[nodiscard]] std::uint16_t take(use u, rank_id with) noexcept;
+  /// Says that a message has told of this use of buffer i, which has that number.
+  void sent(std::uint16_t i, std::uint16_t number) noexcept;
   /// Gives a buffer back: one that no message has told of, or one that a payload was fetched into.
   void give(std::uint16_t i) noexcept;
   /// The buffer's payload, and its first line.
@@ -150,6 +154,7 @@ class large_buffers {
     return u == use::request || u == use::reply || u == use::offer;
   }
   static constexpr std::uint64_t busy = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t was_sent = std::uint64_t{1} << 62;  // a message has told of it
   static constexpr rank_id rank_of(std::uint64_t s) noexcept {
     return static_cast<rank_id>(s >> 16);
   }
