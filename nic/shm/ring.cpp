@@ -172,7 +172,9 @@ void ring_tx::ready_data() noexcept {
 
 // ---- the consumer ----
 
-void ring_rx::ready_data() noexcept { (void)take_pages(m_.data, m_.data + first_step(m_)); }
+void map_first_data(const ring_memory& m) noexcept {
+  (void)take_pages(m.data, m.data + first_step(m));
+}
 
 bool ring_rx::follow() noexcept {
   // A1 poll  load-acquire slot.state  <- R1

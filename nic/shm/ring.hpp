@@ -362,6 +362,10 @@ struct kept_messages {
   std::uint32_t count = 0;
 };
 
+/// Maps the pages of a ring's first data here, and takes memory for those that have none. For the
+/// consumer's process; any thread.
+void map_first_data(const ring_memory& m) noexcept;
+
 /// The consumer's private view.
 class ring_rx {
  public:
@@ -520,8 +524,6 @@ class ring_rx {
     return std::atomic_ref(head_).load(std::memory_order_relaxed);
   }
   [[nodiscard]] const ring_memory& memory() const noexcept { return m_; }
-  /// Maps the pages of the first data here, and takes memory for those that have none.
-  void ready_data() noexcept;
 
  private:
   void tell(std::uint64_t head, std::uint64_t data_head) noexcept {

@@ -7,7 +7,8 @@
 // share is in use. Then rank 0 connects to the last rank by a Short, sends it SHORTS more (50), and
 // then Mediums of 4,032 bytes, each answered by a Short and waited for. Ranks that take no part
 // sleep. Rank 0 has a core to itself. Printed are medians over all endpoints: of the first Short,
-// of a later one, of the first Medium, of the slowest of the first 16, and of a later one.
+// of a later one, of the first Medium, of the slowest of the 15 after it, and of a later
+// one.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -158,6 +158,13 @@ TEST_CASE("a ring that was made shorter gives its pages back, and grows when tha
   }
 }
 
+TEST_CASE("a consumer maps the first data, and no more") {
+  ends r(ring_length::all());
+  map_first_data(r.rx.memory());
+  CHECK(r.resident() > 0);
+  CHECK(r.resident() <= 2 * std::max<std::size_t>(penstock::page_bytes(), 4096));
+}
+
 TEST_CASE("memory for the first data is taken ahead, but not again where none were pushed") {
   if (penstock::page_bytes() > 4096) return;  // the first data lie in the slots' page
   const auto least = ring_length::holding(1, 0);

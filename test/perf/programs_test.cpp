@@ -1,4 +1,4 @@
-// hello, ghost and penperf as a user starts them.
+// hello, first, ghost and penperf as a user starts them.
 #include <doctest/doctest.h>
 
 #include <signal.h>
@@ -52,6 +52,16 @@ void check_figures(const nlohmann::json& j) {
 }
 
 }  // namespace
+
+TEST_CASE("first says what the first messages to a peer take") {
+  for (const char* processes : {"2", "3"}) {
+    const outcome o = run(penrun({"-n", processes, FIRST, "2", "1"}));
+    CAPTURE(o.err);
+    CHECK(o.code == 0);
+    CHECK(lines_with(o.out, std::string(processes) + " processes, us: first Short ") == 1);
+    CHECK(lines_with(o.out, ": ratio ") == 1);
+  }
+}
 
 TEST_CASE("Every process that says hello is heard and answered") {
   const outcome o = run(penrun({"-n", "4", HELLO}));

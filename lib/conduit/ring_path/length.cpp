@@ -13,7 +13,7 @@ void ring_path::lengthen_request_ring(peer& p, std::uint32_t credits) noexcept {
   if (!p.request_tx->lengthen(length_for(counted ? credits : most_unanswered))) return;
   p.ring_credits = credits;
   p.request_tx->ready_data();
-  if (first) p.reply_rx->ready_data();
+  if (first) nic::shm::map_first_data(p.reply_rx->memory());  // which does not change
 }
 
 // Called once an epoch: shortens rings that were not used during the last one, or whose loan has
@@ -76,7 +76,7 @@ bool ring_path::find_reply_room(peer& p) noexcept {
   // When no request has come for an epoch, the reply ring is short; it is longer once p has seen
   // the mark that lengthen() leaves (R-d of ring.hpp).
   if (p.reply_tx->length().data == 0) [[unlikely]] {
-    if (p.reply_tx->position() == 0) p.request_rx->ready_data();
+    if (p.reply_tx->position() == 0) nic::shm::map_first_data(p.request_rx->memory());
     if (p.reply_tx->lengthen(nic::shm::ring_length::all())) p.reply_tx->ready_data();
   }
   constexpr std::uint32_t many = 12;
