@@ -61,6 +61,10 @@ struct config {
   [[nodiscard]] constexpr bool may_grow(std::uint32_t loan) const noexcept {
     return flow_control && dynamic && loan < max_per_peer;
   }
+  /// The same of a start loan.
+  [[nodiscard]] constexpr bool start_may_grow() const noexcept {
+    return may_grow(credits_per_peer);
+  }
   /// Credits of this process's receive space: lent to all others, and banked.
   [[nodiscard]] constexpr std::uint32_t total_credits() const noexcept {
     return credits_per_peer * (ranks - 1) + bank;

@@ -1,7 +1,7 @@
 // Mediums by rendezvous at the sender, for both paths: the payload is copied to a buffer
 // (channel/large_buffers.hpp), and a message of one credit says where it stands. How the target
 // reads the payload depends on the path: ring_path/large.cpp, verbs_path/fetch.cpp. Large Mediums
-// always go this way, others where credits are short.
+// always go this way, others where credits are short or their lane is being made.
 #include <cstring>
 #include <utility>
 

@@ -171,7 +171,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     if (h.payload != handler_entry::takes::nothing) h.plain_words[1] = words;
   }
   if (auto r = introduce(); !r) return r;
-  offers_ = size_ > 1 && (by_verbs_ || credit_config_.may_grow(credit_config_.credits_per_peer));
+  offers_ = size_ > 1 && (by_verbs_ || credit_config_.start_may_grow());
   if (offers_) large_->prepare(by_verbs_);
   auto c = connector::start(*this, hello_channel_);
   if (!c) return c.error();

@@ -24,6 +24,8 @@ using exposed = shm::context::exposed;
 /// What lies behind the functions of a verbs_context: its length and the ibv_context.
 constexpr std::size_t tail = sizeof(verbs_context) - offsetof(verbs_context, sz);
 
+static_assert(abi::longest_context <= sizeof(verbs_context) + sizeof(exposed::later_functions));
+
 /// A block for libibverbs to fill: room, its verbs_context, and spare bytes for a release whose
 /// context is longer than any that is known. A release that knows more functions has them in front,
 /// so its verbs_context and ours end together; ours, with the owner before it, begins elsewhere.

@@ -62,7 +62,7 @@ class channels : public credit_flow {
   // device has enough queue pairs even if all processes of the host have all lanes to all ranks.
   [[nodiscard]] std::uint8_t later_lanes(const peer& p, bool foreseen) const noexcept {
     const credit::config& c = credit_config_;
-    const std::uint32_t left = c.may_grow(c.credits_per_peer) ? credit::offer_reserve : 0;
+    const std::uint32_t left = c.start_may_grow() ? credit::offer_reserve : 0;
     const bool plenty = std::uint64_t{size_} * lane_count * job_.host_size() <=
                         static_cast<std::uint64_t>(device_.limits.max_qp);
     const bool bulk =

@@ -164,8 +164,9 @@ void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
   if (!self) lanes |= basic_lanes;
   const std::uint8_t later = self ? std::uint8_t{0} : all_.later_lanes(p, foreseen);
   if (((lanes | later) & ~ready_lanes(p)) == 0) return;
-  if (!wanted && p.parting.load(std::memory_order_relaxed) != parting_state::none) return;
-  if (!self && p.parting.load(std::memory_order_relaxed) != parting_state::none) {
+  const bool parting = p.parting.load(std::memory_order_relaxed) != parting_state::none;
+  if (parting && !wanted) return;
+  if (parting && !self) {
     await(p, lanes);
     all_.see_to_parting(p);
     // Where it was not given up, the other side hears of the wish, and remind_peers() makes the

@@ -111,7 +111,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     out += line;
   }
   const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
-  if (ranks > 1 && (by_verbs_ || (shares && shares->may_grow(shares->credits_per_peer))))
+  if (ranks > 1 && (by_verbs_ || (shares && shares->start_may_grow())))
     row("first buffers of Mediums by rendezvous", large_buffers::prepared(by_verbs_));
   if (room != credit::room{}) out += "  " + shorter_table(settings_, ranks, room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);

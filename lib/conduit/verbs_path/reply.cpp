@@ -25,8 +25,8 @@ template <class Write>
   queues::lane& lane = p.lanes[lane_reply];
   if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) [[unlikely]]
     await_reply_room(p, !copied);
-  tsan_hear_peer(
-      &p.buffers_base);  // <- heard_hello: its request came by a lane that was bound later
+  // <- heard_hello: its request came by a lane that was bound later
+  tsan_hear_peer(&p.buffers_base);
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* at = here;
   std::uint32_t key = 0;
