@@ -71,7 +71,8 @@ int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noex
 int check_values(const ibv_qp_attr& a, int mask, std::uint32_t reads) noexcept {
   if ((mask & IBV_QP_PORT) != 0 && a.port_num != 1) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && a.pkey_index != 0) return EINVAL;
-  if ((mask & IBV_QP_AV) != 0 && (a.ah_attr.is_global == 0 || a.ah_attr.grh.sgid_index != 0))
+  if ((mask & IBV_QP_AV) != 0 &&
+      (a.ah_attr.is_global == 0 || a.ah_attr.grh.sgid_index != 0 || a.ah_attr.port_num != 1))
     return EINVAL;  // there are no LIDs here
   if ((mask & IBV_QP_PATH_MTU) != 0 && (a.path_mtu < IBV_MTU_256 || a.path_mtu > IBV_MTU_4096))
     return EINVAL;
@@ -151,6 +152,8 @@ int reset(queue_pair& qp) noexcept {
 
 }  // namespace
 
+// The field `state` is libibverbs': it notes there what its caller set or asked for. The engine
+// calls these two without libibverbs, so they do the same.
 int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   queue_pair& qp = of(handle);
   if (const int e = refusal(*qp.owner, verb::modify_qp)) return e;
@@ -183,7 +186,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   if (!qp.now.compare_exchange_strong(expected, to, std::memory_order_acq_rel,
                                       std::memory_order_acquire))
     return EINVAL;  // the QP broke meanwhile
-  qp.state = to;
+  if ((mask & IBV_QP_STATE) != 0) qp.state = to;
   if (to == IBV_QPS_INIT) publish_life(qp, qp_public::made);
   if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) publish_life(qp, qp_public::ready);
   if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) qp.owner->pusher.kick();
@@ -192,11 +195,12 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   return 0;
 }
 
-int query_qp(ibv_qp* handle, ibv_qp_attr* a, int, ibv_qp_init_attr* init) {
+int query_qp(ibv_qp* handle, ibv_qp_attr* a, int mask, ibv_qp_init_attr* init) {
   queue_pair& qp = of(handle);
   const std::lock_guard guard(qp.control);
   *a = qp.attr;
-  a->qp_state = a->cur_qp_state = qp.state = state_of(qp);
+  a->qp_state = a->cur_qp_state = state_of(qp);
+  if ((mask & IBV_QP_STATE) != 0) qp.state = a->qp_state;
   a->cap = qp.init.cap;
   a->path_mig_state = IBV_MIG_MIGRATED;
   *init = qp.init;

@@ -41,9 +41,10 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
   if (of(a.send_cq).owner != &c || of(a.recv_cq).owner != &c) return EINVAL;
   const ibv_qp_cap& cap = a.cap;
   const device_limits& most = c.plays.limits;
-  const bool bad = cap.max_send_wr > most.qp_wr || cap.max_recv_wr > most.qp_wr ||
-                   cap.max_send_sge > most.sge || cap.max_recv_sge > most.sge ||
-                   cap.max_inline_data > most.inline_bytes;
+  const bool receives = a.srq == nullptr;  // else what is said of a receive queue is ignored
+  const bool bad = cap.max_send_wr > most.qp_wr || cap.max_send_sge > most.sge ||
+                   cap.max_inline_data > most.inline_bytes ||
+                   (receives && (cap.max_recv_wr > most.qp_wr || cap.max_recv_sge > most.sge));
   return bad ? EINVAL : 0;
 }
 
@@ -139,7 +140,7 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   cap.max_send_sge = std::max(cap.max_send_sge, 1u);
   cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
   cap.max_send_wr = std::max(cap.max_send_wr, 1u);
-  if (init->srq != nullptr) cap.max_recv_wr = 0;
+  if (init->srq != nullptr) cap.max_recv_wr = 0, cap.max_recv_sge = 1;
   qp->works.size(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
   qp->receives.size(std::max(cap.max_recv_wr, 1u), cap.max_recv_sge);
   qp->init = *init;

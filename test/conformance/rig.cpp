@@ -94,7 +94,7 @@ held<ibv_qp> node::qp(const qp_shape& s) {
   init.send_cq = s.send_cq;
   init.recv_cq = s.recv_cq;
   init.srq = s.srq;
-  init.cap = {s.sends, s.srq == nullptr ? s.receives : 0, s.sges, s.srq == nullptr ? s.sges : 0,
+  init.cap = {s.sends, s.receives, s.sges, s.receive_sges != 0 ? s.receive_sges : s.sges,
               s.inline_bytes};
   init.qp_type = s.type;
   init.sq_sig_all = s.signal_all ? 1 : 0;

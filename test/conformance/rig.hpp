@@ -98,6 +98,7 @@ struct qp_shape {
   ibv_cq* recv_cq = nullptr;
   ibv_srq* srq = nullptr;
   std::uint32_t sends = 32, receives = 32, sges = 4, inline_bytes = 0;
+  std::uint32_t receive_sges = 0;  // 0: as many as sges
   bool signal_all = false;
   ibv_qp_type type = IBV_QPT_RC;
 };

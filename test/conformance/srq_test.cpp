@@ -61,6 +61,17 @@ TEST_CASE("a queue pair of an SRQ has no receive queue of its own") {
   CHECK(post_receive(f.to[0].get(), {f.mem.sge(0, 64)}) != 0);
 }
 
+TEST_CASE("what is asked of the receive queue is ignored where there is an SRQ") {
+  fan f(1);
+  const auto& limits = f.n.dev.limits;
+  const qp_shape shape{.send_cq = f.cq.get(), .recv_cq = f.cq.get(), .srq = f.srq.get()};
+  qp_shape many = shape, wide = shape;
+  many.receives = static_cast<std::uint32_t>(limits.max_qp_wr) + 1;
+  wide.receive_sges = static_cast<std::uint32_t>(limits.max_sge) + 1;
+  CHECK(f.n.qp(many));
+  CHECK(f.n.qp(wide));
+}
+
 TEST_CASE("a full SRQ refuses the next receive, and takes one again when one was consumed") {
   fan f(1);
   int taken = 0, e = 0;

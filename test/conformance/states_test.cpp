@@ -59,6 +59,9 @@ TEST_CASE("each attribute that a step demands is missed when it is left out") {
     CAPTURE(bit);
     CHECK(a.n.v.modify_qp(a.qp.get(), &attr, rtr & ~bit) == EINVAL);
   }
+  ibv_qp_attr elsewhere = attr;  // a path that leaves by a port that the device does not have
+  elsewhere.ah_attr.port_num = static_cast<std::uint8_t>(a.n.dev.limits.phys_port_cnt + 1);
+  CHECK(a.n.v.modify_qp(a.qp.get(), &elsewhere, rtr) == EINVAL);
   REQUIRE(a.n.v.modify_qp(a.qp.get(), &attr, rtr) == 0);
   attr = {};
   attr.qp_state = IBV_QPS_RTS;
@@ -138,6 +141,24 @@ TEST_CASE("query_qp tells what was set") {
   CHECK(init.send_cq == d.a.send_cq.get());
   CHECK(init.recv_cq == d.a.recv_cq.get());
   CHECK(init.cap.max_send_wr >= 32);
+}
+
+TEST_CASE(
+    "the state that a program sees in its queue pair changes only when it asks for the state") {
+  duo d;
+  ibv_qp& qp = *d.a.qp.get();
+  REQUIRE(qp.state == IBV_QPS_RTS);
+  REQUIRE(request(IBV_WR_RDMA_WRITE, {d.a.mem.sge(0, 8)})
+              .at(d.b.mem.address(0), d.b.mem.mr->rkey ^ 0x555)
+              .post(&qp) == 0);
+  CHECK(d.a.sent().status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(qp.state == IBV_QPS_RTS);
+  ibv_qp_attr a{};
+  ibv_qp_init_attr init{};
+  REQUIRE(d.a.n.v.query_qp(&qp, &a, IBV_QP_AV | IBV_QP_DEST_QPN, &init) == 0);
+  CHECK(qp.state == IBV_QPS_RTS);
+  REQUIRE(d.a.n.v.query_qp(&qp, &a, IBV_QP_STATE, &init) == 0);
+  CHECK(qp.state == IBV_QPS_ERR);
 }
 
 TEST_CASE("receives are refused in RESET and taken in INIT") {
