@@ -2,6 +2,7 @@
 // It has no lock; its owner supplies one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 
@@ -40,6 +41,8 @@ class coverage {
     }
   }
   void clear() noexcept { users_.clear(); }
+  /// The number of addresses at which the number of users changes.
+  [[nodiscard]] std::size_t edges() const noexcept { return users_.size(); }
 
  private:
   // The map's entry at that address, made if need be with the number of users that holds there.

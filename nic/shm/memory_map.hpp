@@ -12,7 +12,8 @@ namespace penstock::nic::shm {
 struct mapped_piece {
   std::uint64_t begin = 0, end = 0, offset = 0;
   std::uint64_t inode = 0;  ///< of the file behind it; 0: none
-  bool writable = false;    ///< readable and writable
+  bool readable = false;
+  bool writable = false;  ///< readable and writable
   bool shared = false;
   bool named = false;  ///< a stack or another special place; the heap is not one
 };

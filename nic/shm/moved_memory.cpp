@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -308,6 +309,21 @@ void restore_left(state& s) {
   for (const auto& [a, b] : again) restore(s, a, b);
 }
 
+/// How many edges of moved memory there may be: each makes a mapping more, and the kernel has a
+/// limit (vm.max_map_count) of which half is left to the program.
+std::size_t most_edges() noexcept {
+  static const std::size_t most = [] {
+    constexpr std::size_t usual = 65'530;
+    std::FILE* f = std::fopen("/proc/sys/vm/max_map_count", "re");
+    if (f == nullptr) return usual / 2;
+    std::size_t n = usual;
+    if (std::fscanf(f, "%zu", &n) != 1) n = usual;
+    std::fclose(f);
+    return n / 2;
+  }();
+  return most;
+}
+
 std::uint64_t first_page(std::uint64_t address) noexcept { return address & ~(page_bytes() - 1); }
 std::uint64_t end_page(std::uint64_t address) noexcept {
   return first_page(address + page_bytes() - 1);
@@ -323,7 +339,8 @@ moved_memory::hold moved_memory::take(std::uint64_t address, std::uint64_t bytes
   if (!open_file(s) || last > file_bytes) return h;
   try {
     restore_left(s);
-    h.moved = move(s, first, last);
+    // Memory beyond the limit stays where it is; peers reach it through /proc.
+    h.moved = s.users.edges() < most_edges() && move(s, first, last);
     s.users.add(first, last);
     h.held = true;
   } catch (const std::bad_alloc&) {

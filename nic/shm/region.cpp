@@ -13,6 +13,7 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/fence.hpp"
+#include "nic/shm/memory_map.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
 
@@ -55,6 +56,12 @@ int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexce
     const std::uint64_t now =
         left < sizeof present * page_bytes() ? left : sizeof present * page_bytes();
     if (::mincore(reinterpret_cast<void*>(at), now, present) != 0) return EFAULT;
+  }
+  try {
+    for (const mapped_piece& p : pieces_of(first, last + page_bytes()))
+      if (!p.readable || (writable && !p.writable)) return EFAULT;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
   }
   for (const std::uint64_t end : {first, last}) {
     void* page = reinterpret_cast<void*>(end);

@@ -1,6 +1,8 @@
 // Keys, bounds and access rights of registered memory: which accesses are allowed, and the effects
 // of others.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -57,6 +59,31 @@ TEST_CASE("memory that is not mapped cannot be registered") {
   CHECK(n.v.reg_mr(n.pd, reinterpret_cast<void*>(std::uintptr_t{1} << 20), 4096,
                    IBV_ACCESS_LOCAL_WRITE) == nullptr);
   CHECK(errno != 0);
+}
+
+TEST_CASE("a page without the rights, anywhere inside, cannot be registered") {
+  const node n;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::size_t pages = 5;
+  void* p =
+      ::mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(p != MAP_FAILED);
+  auto* middle = static_cast<std::byte*>(p) + 2 * page;
+  const auto registered = [&](unsigned access) {
+    errno = 0;
+    return static_cast<bool>(
+        held<ibv_mr>(n.v.reg_mr(n.pd, p, pages * page, static_cast<int>(access)), n.v.dereg_mr));
+  };
+  REQUIRE(::mprotect(middle, page, PROT_NONE) == 0);
+  CHECK_FALSE(registered(0));
+  CHECK(errno == EFAULT);
+  REQUIRE(::mprotect(middle, page, PROT_READ) == 0);
+  CHECK_FALSE(registered(IBV_ACCESS_LOCAL_WRITE));
+  CHECK(errno == EFAULT);
+  CHECK(registered(0));
+  REQUIRE(::mprotect(middle, page, PROT_READ | PROT_WRITE) == 0);
+  CHECK(registered(IBV_ACCESS_LOCAL_WRITE));
+  ::munmap(p, pages * page);
 }
 
 TEST_CASE("the same memory may be registered twice") {

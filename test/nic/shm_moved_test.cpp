@@ -3,11 +3,15 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <thread>
 
@@ -199,6 +203,32 @@ TEST_CASE("pages that were never touched cost nothing when they are registered")
   CHECK(m.base[99 * 4096] == std::byte{0});
   REQUIRE(p.b.v.dereg_mr(mr) == 0);
   CHECK(m.base[123 * 4096] == std::byte{5});
+}
+
+TEST_CASE("a registration costs the same however many others lie elsewhere") {
+  utsname kernel{};
+  REQUIRE(::uname(&kernel) == 0);
+  int major = 0, minor = 0;
+  REQUIRE(std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2);
+  // Older kernels do not say where one address lies; there the text of all mappings is read.
+  const std::size_t each = major > 6 || (major == 6 && minor >= 11) ? 4'000 : 200;
+  rig::side b(moving());
+  pages m(3 * each * 8192);
+  std::vector<ibv_mr*> all;
+  const auto add = [&](std::size_t first) {
+    const std::clock_t begin = std::clock();
+    for (std::size_t i = first; i < first + each; ++i)
+      all.push_back(b.v.reg_mr(b.pd, m.base + i * 8192, 64, all_rights));
+    return std::clock() - begin;
+  };
+  const std::clock_t early = add(0);
+  add(each);
+  const std::clock_t late = add(2 * each);
+  CHECK(std::count(all.begin(), all.end(), nullptr) == 0);
+  CHECK(late < 3 * early);  // five times as much if each one reads of all others
+  if (can_move) CHECK(moved(m.base + 2 * each * 8192, 4096));
+  for (ibv_mr* mr : all) CHECK(b.v.dereg_mr(mr) == 0);
+  CHECK_FALSE(moved(m.base, 4096));
 }
 
 TEST_CASE("a child of fork has a copy, whatever its parent writes later") {
