@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "firehose/changes.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -33,8 +34,11 @@ constexpr std::uint64_t wp_async = 1u << 15;
 
 int open_fd() noexcept {
   const int flags = O_CLOEXEC | O_NONBLOCK;
-  const auto fd = syscall(SYS_userfaultfd, flags | UFFD_USER_MODE_ONLY);
-  return static_cast<int>(fd >= 0 || errno != EINVAL ? fd : syscall(SYS_userfaultfd, flags));
+  const auto open = [](int with) {
+    return above_stdio(static_cast<int>(syscall(SYS_userfaultfd, with)));
+  };
+  const int fd = open(flags | UFFD_USER_MODE_ONLY);
+  return fd >= 0 || errno != EINVAL ? fd : open(flags);
 }
 
 std::uint64_t offered() noexcept {
@@ -68,7 +72,7 @@ result<std::shared_ptr<kernel_events>> kernel_events::create() {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = wanted | UFFD_FEATURE_PAGEFAULT_FLAG_WP | (has & (wp_hugetlbfs_shmem | wp_async));
-  const int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const int stop = opened("eventfd", eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (fd < 0 || stop < 0 || ioctl(fd, UFFDIO_API, &api) != 0) {
     const int code = errno;
     if (fd >= 0) close(fd);

@@ -7,15 +7,16 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
+
+#include "lib/base/descriptors.hpp"
 
 namespace penstock::memreg {
 namespace {
 
 // Value of "Key:  123 kB" in /proc/meminfo in bytes, or 0.
 std::uint64_t meminfo(const char* key) {
-  std::ifstream in("/proc/meminfo");
+  std::istringstream in(text_of("/proc/meminfo"));
   std::string name;
   std::uint64_t kb = 0;
   for (std::string line; std::getline(in, line);) {
@@ -27,7 +28,7 @@ std::uint64_t meminfo(const char* key) {
 
 // A number in a file of a control group; "max" and unreadable files mean no limit.
 std::uint64_t group_value(const std::string& path) {
-  std::ifstream in(path);
+  std::istringstream in(text_of(path));
   std::uint64_t v = 0;
   return in >> v ? v : unlimited;
 }
@@ -67,7 +68,7 @@ host_memory probe_host_memory() {
     if (::sysinfo(&known) == 0) m.physical = std::uint64_t{known.totalram} * known.mem_unit;
     m.available = unlimited;
   }
-  std::ifstream in("/proc/self/cgroup");
+  std::istringstream in(text_of("/proc/self/cgroup"));
   for (std::string line; std::getline(in, line);) {  // "0::/a/b" or "7:memory:/a/b"
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);

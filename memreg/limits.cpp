@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
+
+#include "lib/base/descriptors.hpp"
 
 namespace penstock::memreg {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 // CAP_IPC_LOCK in the effective set: RLIMIT_MEMLOCK then does not bind.
 bool may_lock_any() {
   constexpr unsigned cap_ipc_lock = 14;
-  std::ifstream in("/proc/self/status");
+  std::istringstream in(text_of("/proc/self/status"));
   for (std::string line; std::getline(in, line);)
     if (line.rfind("CapEff:", 0) == 0)
       return (std::strtoull(line.c_str() + 7, nullptr, 16) >> cap_ipc_lock & 1) != 0;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/shortage.hpp"
 #include "memreg/host_memory.hpp"
@@ -55,10 +56,10 @@ file_memory make_file(const char* name, std::size_t bytes, unsigned flags, std::
     f.code = EFBIG;
     return f;
   }
-  f.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
-  if (f.fd >= 0 && ftruncate(f.fd, static_cast<off_t>(bytes)) == 0 &&
-      fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-    f.base = map_aligned(f.fd, bytes, align);
+  f.fd = opened("memfd_create", memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+  if (f.fd >= 0 && asked("ftruncate", ftruncate(f.fd, static_cast<off_t>(bytes))) == 0 &&
+      asked("fcntl", fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) == 0)
+    f.base = asked("mmap", map_aligned(f.fd, bytes, align));
   if (f.base == MAP_FAILED) {
     f.code = errno;
     if (f.fd >= 0) close(f.fd);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/descriptors.hpp"
 #include "nic/choice.hpp"
 
 namespace penstock::nic {
@@ -17,19 +18,13 @@ namespace {
 
 // The file's first line; empty if it cannot be read.
 std::string first_line(const std::string& path) {
-  std::FILE* const f = std::fopen(path.c_str(), "re");
-  if (f == nullptr) return "";
-  char text[4096] = "";
-  const bool got = std::fgets(text, sizeof text, f) != nullptr;
-  std::fclose(f);
-  if (!got) return "";
-  text[std::strcspn(text, "\n")] = '\0';
-  return text;
+  const std::string text = text_of(path);
+  return text.substr(0, text.find('\n'));
 }
 
 std::vector<std::string> entries(const std::string& folder) {
   std::vector<std::string> names;
-  DIR* const dir = ::opendir(folder.c_str());
+  DIR* const dir = open_folder(folder.c_str());
   if (dir == nullptr) return names;
   while (const dirent* e = ::readdir(dir))
     if (e->d_name[0] != '.') names.emplace_back(e->d_name);

@@ -8,9 +8,10 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <mutex>
+#include <sstream>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/page.hpp"
 
 namespace penstock {
@@ -39,7 +40,7 @@ struct area {
 
 std::vector<area> read_areas() {
   std::vector<area> areas;
-  std::ifstream file("/proc/self/smaps");
+  std::istringstream file(text_of("/proc/self/smaps"));
   std::string line;
   while (std::getline(file, line)) {
     area a{};
@@ -55,7 +56,7 @@ std::vector<area> read_areas() {
 std::size_t resident_bytes(std::uint64_t first, std::uint64_t end) {
   constexpr std::uint64_t present = std::uint64_t{1} << 63;
   const std::uint64_t page = page_bytes();
-  const int file = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  const int file = above_stdio(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   if (file < 0) return end - first;
   std::size_t bytes = 0;
   std::array<std::uint64_t, 512> entries;

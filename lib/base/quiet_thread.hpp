@@ -4,9 +4,12 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "lib/base/descriptors.hpp"
 
 namespace penstock {
 
@@ -22,7 +25,8 @@ int start_quiet_thread(std::thread& into, Run&& run) {
   try {
     into = std::thread(std::forward<Run>(run));
   } catch (const std::system_error& e) {
-    refused = e.code().value();
+    errno = refused = e.code().value();
+    (void)asked("clone", -1);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return refused;

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "lib/base/descriptors.hpp"
+
 namespace penstock {
 namespace {
 
@@ -18,6 +20,10 @@ std::string now(__rlimit_resource which, std::uint64_t unit) {
 }  // namespace
 
 std::string what_to_raise(int code) {
+  const bool refusal = code == EPERM || code == EACCES || code == ENOSYS;
+  if (const char* const call = refused_call(code); refusal && call != nullptr)
+    return std::string("the system call ") + call +
+           " is refused here: permit it in the sandbox (seccomp, the container's profile)";
   switch (code) {
     case EMFILE:
       return "raise ulimit -n" + now(RLIMIT_NOFILE, 1);
@@ -33,6 +39,8 @@ std::string what_to_raise(int code) {
       if (!space.empty()) return "raise ulimit -v" + space;
       return "free memory, or raise the container's limit or ulimit -l" + now(RLIMIT_MEMLOCK, 1024);
     }
+    case ENOSYS:
+      return "a sandbox (seccomp, the container's profile) or an old kernel refuses a system call";
     case EACCES:
     case EPERM:
       return "this user may not; see the permissions of /dev/infiniband, or the container's rules";

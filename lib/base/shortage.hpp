@@ -8,6 +8,8 @@
 namespace penstock {
 
 /// "raise ulimit -n (1024 now)" for EMFILE and so on; empty for codes that name no limit.
+/// Where a call that went through opened() or asked() of descriptors.hpp was refused with that
+/// code, a sandbox is named, and the call.
 std::string what_to_raise(int code);
 
 /// False if the kernel would send SIGXFSZ to this process for a file of that many bytes. The caller

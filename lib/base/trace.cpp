@@ -13,6 +13,7 @@
 #include <ctime>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/shortage.hpp"
 
@@ -37,7 +38,7 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t word) noexcept {
 
 result<std::unique_ptr<trace>> trace::open(const std::string& path, std::uint32_t rank,
                                            std::uint64_t events, const std::string& mask) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int fd = above_stdio(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (fd < 0) return failure{"the trace file " + path, errno, what_to_raise(errno)};
   std::unique_ptr<trace> t(new trace(fd, rank, events, mask));
   char host[256] = {};

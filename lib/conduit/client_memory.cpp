@@ -16,6 +16,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/memory_map.hpp"
 #include "nic/shm/own_threads.hpp"
@@ -118,7 +119,7 @@ fork_state& forks() noexcept {
 void before_fork() {
   fork_state& s = forks();
   s.lock.lock();
-  if (s.count != 0 && ::pipe2(s.copied, O_CLOEXEC) != 0) s.copied[0] = s.copied[1] = -1;
+  if (s.count != 0) (void)opened("pipe2", ::pipe2(s.copied, O_CLOEXEC), s.copied);
 }
 void close_both(int (&ends)[2]) noexcept {
   for (int& end : ends)

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/rank_list.hpp"
 
@@ -129,7 +130,7 @@ void statistics::write() const {
   }
   const std::string path = self.options.stats_file;
   const bool named = path != "-" && path != "stderr" && path != "stdout";
-  std::FILE* const to = named              ? std::fopen(file_name().c_str(), "we")
+  std::FILE* const to = named              ? open_file(file_name().c_str(), "w").release()
                         : path == "stdout" ? stdout
                                            : stderr;
   bool written = to != nullptr && std::fputs(out.text().c_str(), to) >= 0;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/job/launchers.hpp"
 #include "lib/job/pmi.hpp"
 #include "lib/job/stream.hpp"
@@ -72,7 +73,7 @@ result<int> connect_to(const std::string& where, std::uint64_t limit_ns) {
     return failure{"PMI_PORT=" + where + " names no host and port", 0, ""};
   int fd = -1;
   for (const addrinfo* a = found; a != nullptr && fd < 0; a = a->ai_next) {
-    fd = ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    fd = opened("socket", ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
     const timeval limit{static_cast<time_t>(limit_ns / 1'000'000'000), 1};
     if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     if (fd < 0 || ::connect(fd, a->ai_addr, a->ai_addrlen) == 0) continue;
@@ -202,7 +203,7 @@ class pmi_job final : public job {
       return failure{"PMI_FD=" + s.pmi_fd + " is no open descriptor", errno,
                      "the programs that a process of a job starts are not of the job: unset PMI_FD "
                      "for them"};
-    fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    fd_ = asked("fcntl", ::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     if (fd_ < 0) return failure{"dup of PMI_FD", errno, ""};
     return {};
   }

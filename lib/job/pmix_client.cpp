@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/job/launchers.hpp"
 
 #ifdef PENSTOCK_HAVE_PMIX
@@ -79,7 +80,7 @@ class pmix_job final : public job {
     if (!size) return size.error();
     size_ = *size;
     if (auto r = find_host(); !r) return r;
-    ended_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ended_fd_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (ended_fd_ < 0) return failure{"eventfd", errno, ""};
     listen();
     // The launcher's name for the job can be guessed; the random one of rank 0 cannot.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "nic/provider/kernel.hpp"
 #include "nic/provider/layouts.hpp"
@@ -120,7 +121,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
   // The requests that verbs_init_context makes of the kernel are answered, too, so its descriptor
   // must be known.
-  const int async_fd = ::dup(c->events.fd());
+  const int async_fd = above_stdio(::dup(c->events.fd()));
   if (async_fd < 0) {
     const int e = errno;
     ::close(command_fd);

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
@@ -31,12 +33,13 @@ arena::~arena() {
 
 int arena::open(const nonce& name) noexcept {
   if (!file_may_have(arena_bytes)) return EFBIG;
-  fd_ = ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  fd_ = opened("memfd_create", ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd_ < 0) return errno;
-  if (::ftruncate(fd_, static_cast<off_t>(arena_bytes)) != 0) return errno;
-  if (::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return errno;
-  void* p =
-      ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
+  if (asked("ftruncate", ::ftruncate(fd_, static_cast<off_t>(arena_bytes))) != 0) return errno;
+  if (asked("fcntl", ::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) != 0)
+    return errno;
+  void* p = asked("mmap", ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_NORESERVE, fd_, 0));
   if (p == MAP_FAILED) return errno;
   base_ = static_cast<std::byte*>(p);
   note_mapped("shm0's rings, written by others", p, arena_bytes);
@@ -51,13 +54,16 @@ int arena::open(const nonce& name) noexcept {
 
 int arena::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
   int r;
-  do r = ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  do
+    r = asked("fallocate",
+              ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)));
   while (r != 0 && errno == EINTR);
   if (r == 0) return 0;
   const int e = errno;
-  log(log_level::error,
-      "shm0: no memory for %llu bytes of queues (errno %d); free memory or use fewer connections",
-      static_cast<unsigned long long>(bytes), e);
+  log(log_level::error, "shm0: no memory for %llu bytes of queues: %s; %s",
+      static_cast<unsigned long long>(bytes), std::strerror(e),
+      e == ENOSPC || e == ENOMEM ? "free memory or use fewer connections"
+                                 : what_to_raise(e).c_str());
   return e == ENOSPC ? ENOMEM : e;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/page.hpp"
 #include "lib/base/settings.hpp"
@@ -75,7 +76,8 @@ bool has_qp(context& c, std::uint32_t qpn) noexcept {
 
 bool fill_random(nonce& n) noexcept {
   std::uint64_t words[2];
-  if (::getrandom(words, sizeof words, 0) != sizeof words) return false;
+  if (asked("getrandom", static_cast<int>(::getrandom(words, sizeof words, 0))) != sizeof words)
+    return false;
   n = {words[0], words[1]};
   return true;
 }
@@ -139,7 +141,7 @@ std::unique_ptr<context> make_context(const pretence& p) {
   // QP numbers of two contexts differ as much as possible; see whose_qp().
   static std::atomic<std::uint32_t> contexts{0};
   c->first_generation = contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251;
-  if (!fill_random(c->name) || !fill_random(c->proof)) return errno = EAGAIN, nullptr;
+  if (!fill_random(c->name) || !fill_random(c->proof)) return nullptr;
   c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
   int e = c->memory.open(c->name);
   if (e == 0) e = c->events.open();

@@ -11,6 +11,8 @@
 #include <deque>
 #include <mutex>
 
+#include "lib/base/descriptors.hpp"
+
 namespace penstock::nic::shm {
 
 template <class Event>
@@ -25,7 +27,7 @@ class event_queue {
 
   /// 0 or an errno.
   int open() noexcept {
-    fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    fd_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
     return fd_ < 0 ? errno : 0;
   }
   [[nodiscard]] int fd() const noexcept { return fd_; }

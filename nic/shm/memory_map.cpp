@@ -8,8 +8,8 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/layout.hpp"
 
@@ -77,8 +77,7 @@ bool ask_each(int maps, std::uint64_t first, std::uint64_t last, std::vector<map
 
 std::vector<mapped_piece> pieces_of(std::uint64_t first, std::uint64_t last) {
   std::vector<mapped_piece> found;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
-                                                             std::fclose);
+  const stdio_file maps = open_file("/proc/self/maps", "r");
   if (!maps || ask_each(::fileno(maps.get()), first, last, found)) return found;
   found.clear();
   char line[512];
@@ -94,7 +93,8 @@ std::vector<mapped_piece> pieces_of(std::uint64_t first, std::uint64_t last) {
   return found;
 }
 
-page_states::page_states() noexcept : fd_(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+page_states::page_states() noexcept
+    : fd_(above_stdio(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC))) {}
 
 page_states::~page_states() {
   if (fd_ >= 0) ::close(fd_);

@@ -12,12 +12,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/page.hpp"
 #include "lib/base/shortage.hpp"
 #include "nic/shm/coverage.hpp"
@@ -168,7 +169,7 @@ void before_fork() {
   for (const mapped_piece& p : pieces_of(0, file_bytes))
     if (in_file(s, p)) s.at_fork.push_back(p);
   if (s.at_fork.empty()) return;
-  if (::pipe2(s.ready, O_CLOEXEC) != 0) s.ready[0] = s.ready[1] = -1;
+  (void)opened("pipe2", ::pipe2(s.ready, O_CLOEXEC), s.ready);
   s.paused = pause_own_threads();
 }
 
@@ -219,7 +220,7 @@ bool open_file(state& s) noexcept {
   if (s.fd.load(std::memory_order_relaxed) >= 0) return true;
   if (!file_may_have(file_bytes)) return false;
   if (!guarded) return false;
-  const int fd = ::memfd_create("penstock-moved", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int fd = above_stdio(::memfd_create("penstock-moved", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd < 0) return false;
   struct stat st {};
   if (::ftruncate(fd, place(file_bytes)) != 0 ||
@@ -314,12 +315,8 @@ void restore_left(state& s) {
 std::size_t most_edges() noexcept {
   static const std::size_t most = [] {
     constexpr std::size_t usual = 65'530;
-    std::FILE* f = std::fopen("/proc/sys/vm/max_map_count", "re");
-    if (f == nullptr) return usual / 2;
-    std::size_t n = usual;
-    if (std::fscanf(f, "%zu", &n) != 1) n = usual;
-    std::fclose(f);
-    return n / 2;
+    const std::size_t n = std::strtoull(text_of("/proc/sys/vm/max_map_count").c_str(), nullptr, 10);
+    return (n != 0 ? n : usual) / 2;
   }();
   return most;
 }

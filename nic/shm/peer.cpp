@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "nic/shm/context.hpp"
@@ -23,7 +24,7 @@ constexpr int answer_ms = 10'000;  // a peer that is stopped for longer is unrea
 
 /// A connected socket to the context of that name, or -1 with errno.
 int connect_to(const nonce& name) noexcept {
-  const int s = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int s = above_stdio(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (s < 0) return -1;
   const socket_name at = name_of(name, "");
   const sockaddr_un address = address_of(at);
@@ -69,7 +70,8 @@ int greet(peer& p) noexcept {
   if (e == 0) e = map_arena(p, fd);
   if (fd >= 0) ::close(fd);
   // The peer has just answered, so the process id is still its own.
-  if (e == 0 && p.pid > 0) p.process = static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0));
+  if (e == 0 && p.pid > 0)
+    p.process = above_stdio(static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0)));
   p.proof_address = a.value;
   p.proof = a.proof;
   if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);

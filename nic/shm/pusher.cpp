@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "nic/shm/context.hpp"
@@ -52,14 +53,15 @@ bool looked_after(completion_queue& cq) noexcept {
 }  // namespace
 
 int pusher_thread::start() {
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  kicks_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
+  kicks_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   bells_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-bell"));
   datagrams_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-ud"));
   if (epoll_ < 0 || kicks_ < 0 || bells_ < 0 || datagrams_ < 0) return errno;
   const int one = 1;
-  if (::setsockopt(datagrams_, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) != 0) return errno;
-  if (::setsockopt(bells_, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) != 0) return errno;
+  for (const int s : {datagrams_, bells_})
+    if (asked("setsockopt", ::setsockopt(s, SOL_SOCKET, SO_PASSCRED, &one, sizeof one)) != 0)
+      return errno;
   int e = watch_socket(epoll_, kicks_, EPOLLIN, about_kicks);
   if (e == 0) e = watch_socket(epoll_, bells_, EPOLLIN, about_bells);
   if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);

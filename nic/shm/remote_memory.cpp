@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
@@ -54,7 +55,7 @@ int open_memory(peer& p) noexcept {
   if (p.pid <= 0) return -1;  // in another pid namespace
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/mem", p.pid);
-  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  const int fd = above_stdio(::open(path, O_RDWR | O_CLOEXEC));
   if (fd < 0) return -1;
   nonce seen;
   if (::pread(fd, &seen, sizeof seen, static_cast<off_t>(p.proof_address)) == sizeof seen &&

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "nic/shm/context.hpp"
@@ -24,11 +25,11 @@ constexpr std::uint64_t about_visitor = std::uint64_t{1} << 61;
 
 int service_thread::start() {
   payload_ = std::make_unique<std::byte[]>(wire_payload);
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
+  stop_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   listener_ = bound_socket(SOCK_SEQPACKET, name_of(context_.name, ""));
   if (epoll_ < 0 || stop_ < 0 || listener_ < 0) return errno;
-  if (::listen(listener_, 4096) != 0) return errno;
+  if (asked("listen", ::listen(listener_, 4096)) != 0) return errno;
   int e = watch_socket(epoll_, listener_, EPOLLIN, about_listener);
   if (e == 0) e = watch_socket(epoll_, stop_, EPOLLIN, about_stop);
   if (e != 0) return e;
@@ -78,7 +79,7 @@ void service_thread::run() noexcept {
 
 void service_thread::accept_visitors() noexcept {
   for (;;) {
-    const int s = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int s = above_stdio(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (s < 0) {
       if (errno == EMFILE || errno == ENFILE) note_shortage();
       return;

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/descriptors.hpp"
+
 namespace penstock::nic::shm {
 namespace {
 
@@ -84,7 +86,7 @@ ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* pay
       int got;
       std::memcpy(&got, CMSG_DATA(c) + i * sizeof got, sizeof got);
       if (fd != nullptr && *fd < 0)
-        *fd = got;
+        *fd = above_stdio(got);
       else
         ::close(got);
     }
@@ -116,10 +118,11 @@ bool same_user(int socket, pid_t* pid) noexcept {
 }
 
 int bound_socket(int type, const socket_name& at) noexcept {
-  const int s = ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int s = opened("socket", ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (s < 0) return -1;
   const sockaddr_un address = address_of(at);
-  if (::bind(s, reinterpret_cast<const sockaddr*>(&address), at.length) == 0) return s;
+  if (asked("bind", ::bind(s, reinterpret_cast<const sockaddr*>(&address), at.length)) == 0)
+    return s;
   const int e = errno;
   ::close(s);
   return errno = e, -1;
@@ -167,7 +170,7 @@ int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) n
   epoll_event e{};
   e.events = events;
   e.data.u64 = about;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0 ? 0 : errno;
+  return asked("epoll_ctl", ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e)) == 0 ? 0 : errno;
 }
 
 }  // namespace penstock::nic::shm

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/descriptors.hpp"
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/remote.hpp"
 #include "tools/penrun/spawn.hpp"
@@ -70,7 +71,7 @@ class agent {
 int agent::run() {
   // Anything that this process might print by mistake must not get onto the link.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) {
-    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int null = penstock::above_stdio(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(null, fd);
     ::close(null);
   }
@@ -79,7 +80,7 @@ int agent::run() {
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  signals_ = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   while (turn()) {
   }
   kill_descendants();
@@ -191,7 +192,7 @@ bool agent::start_all(const remote_start& s) {
   }
   board_ = shared_.make();
   int pipe[2] = {-1, -1};
-  if (board_ == nullptr || ::pipe2(pipe, O_CLOEXEC) != 0) {
+  if (board_ == nullptr || !penstock::opened("pipe2", ::pipe2(pipe, O_CLOEXEC), pipe)) {
     failed(first_, errno, "cannot set up the job");
     return false;
   }

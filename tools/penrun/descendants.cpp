@@ -15,6 +15,7 @@
 #include <string>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 
 namespace penrun {
 namespace {
@@ -30,10 +31,9 @@ constexpr unsigned exiting = 4;  // PF_EXITING of the kernel's sched.h
 bool read_stat(pid_t pid, facts& f) {
   char text[512];
   std::snprintf(text, sizeof text, "/proc/%d/stat", pid);
-  std::FILE* file = std::fopen(text, "re");
+  const penstock::stdio_file file = penstock::open_file(text, "r");
   if (file == nullptr) return false;
-  const std::size_t n = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
+  const std::size_t n = std::fread(text, 1, sizeof text - 1, file.get());
   text[n] = '\0';
   const char* after = std::strrchr(text, ')');
   return after != nullptr &&
@@ -44,12 +44,11 @@ bool read_stat(pid_t pid, facts& f) {
 bool catches(pid_t pid, int sig) {
   char text[64];
   std::snprintf(text, sizeof text, "/proc/%d/status", pid);
-  std::FILE* file = std::fopen(text, "re");
+  const penstock::stdio_file file = penstock::open_file(text, "r");
   if (file == nullptr) return false;
   unsigned long long caught = 0;
-  for (char line[256]; std::fgets(line, sizeof line, file) != nullptr;)
+  for (char line[256]; std::fgets(line, sizeof line, file.get()) != nullptr;)
     if (std::sscanf(line, "SigCgt: %llx", &caught) == 1) break;
-  std::fclose(file);
   return (caught >> (sig - 1) & 1) != 0;
 }
 
@@ -67,7 +66,7 @@ bool is_ending(pid_t pid) {
 
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
-  DIR* proc = ::opendir("/proc");
+  DIR* proc = penstock::open_folder("/proc");
   if (proc == nullptr) return {};
   while (const dirent* entry = ::readdir(proc)) {
     pid_t pid = 0;

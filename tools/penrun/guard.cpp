@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
@@ -106,15 +107,18 @@ int guard(const std::function<int(int)>& keep) {
 
   int life[2], input[2] = {-1, -1};
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;
-  if (::pipe2(life, O_CLOEXEC) != 0 || (at_terminal && ::pipe2(input, O_CLOEXEC) != 0)) {
-    return failed("pipe");
-  }
+  if (!penstock::opened("pipe2", ::pipe2(life, O_CLOEXEC), life) ||
+      (at_terminal && !penstock::opened("pipe2", ::pipe2(input, O_CLOEXEC), input)))
+    return failed("pipe2");
+  const int signals = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC));
+  const int stops = penstock::opened("signalfd", ::signalfd(-1, &stop_set, SFD_CLOEXEC));
+  if (signals < 0 || stops < 0) return failed("signalfd");
   const pid_t keeper = ::fork();
   if (keeper < 0) {
     return failed("fork");
   }
   if (keeper == 0) {
-    ::close(life[1]);
+    for (const int fd : {life[1], signals, stops}) ::close(fd);
     ::setpgid(0, 0);
     if (at_terminal) {
       ::dup2(input[0], STDIN_FILENO);
@@ -129,8 +133,6 @@ int guard(const std::function<int(int)>& keep) {
     ::close(input[0]);
     ::fcntl(input[1], F_SETFL, O_NONBLOCK);
   }
-  const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
-  const int stops = ::signalfd(-1, &stop_set, SFD_CLOEXEC);
   const int code = watch(keeper, signals, stops, terminal(input[1]));
   kill_descendants();
   return code;

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/keeper_loop.hpp"
@@ -69,7 +70,7 @@ bool keeper::set_up() {
        {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
     sigaddset(&set, s);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  signals_ = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   board_ = shared_.make();
   if (signals_ < 0 || board_ == nullptr) return false;
   shared_.name = penstock::job::random_name();

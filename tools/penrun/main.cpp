@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lib/base/command_line.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/settings.hpp"
 #include "tools/penrun/agent.hpp"
 #include "tools/penrun/guard.hpp"
@@ -26,6 +27,7 @@ int complain(const penstock::failure& why, int code = 2) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  penstock::open_missing_stdio();
   // Another penrun, on another host, has started this one.
   if (argc == 2 && std::string_view(argv[1]) == "--agent")
     return penrun::guard([](int lifeline) { return penrun::serve_as_agent(lifeline); });

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "lib/base/descriptors.hpp"
+
 namespace penrun {
 namespace {
 
@@ -119,8 +121,10 @@ penstock::result<remote_host> start_remote(const options& o, const host& h,
   command.emplace_back("--agent");
 
   int down[2] = {-1, -1}, up[2] = {-1, -1}, report[2] = {-1, -1};
-  if (::pipe2(down, O_CLOEXEC) != 0 || ::pipe2(up, O_CLOEXEC) != 0 ||
-      ::pipe2(report, O_CLOEXEC) != 0)
+  using penstock::opened;
+  if (!opened("pipe2", ::pipe2(down, O_CLOEXEC), down) ||
+      !opened("pipe2", ::pipe2(up, O_CLOEXEC), up) ||
+      !opened("pipe2", ::pipe2(report, O_CLOEXEC), report))
     return failure{"pipes to host " + h.name, errno, ""};
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();

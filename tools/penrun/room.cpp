@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/descriptors.hpp"
+
 namespace penrun {
 namespace {
 
@@ -28,7 +30,7 @@ constexpr std::uint64_t descriptors_each = 3, descriptors_else = 24;
 // Processes and threads that count against this user's limit.
 std::uint64_t running() {
   std::uint64_t n = 0;
-  DIR* const proc = ::opendir("/proc");
+  DIR* const proc = penstock::open_folder("/proc");
   if (proc == nullptr) return 0;
   const uid_t self = ::getuid();
   while (const dirent* e = ::readdir(proc)) {

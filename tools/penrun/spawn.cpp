@@ -15,6 +15,7 @@
 #include <new>
 #include <vector>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/room.hpp"
 
@@ -33,7 +34,8 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   std::signal(SIGPIPE, SIG_DFL);
-  const int input = rank == 0 ? shared.input : ::open("/dev/null", O_RDONLY);
+  const int input =
+      rank == 0 ? shared.input : penstock::above_stdio(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (input > 0) ::dup2(input, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
@@ -67,8 +69,9 @@ penstock::job::board* shared_ends::make() {
   files.rlim_cur = files.rlim_max;  // three descriptors a process
   ::setrlimit(RLIMIT_NOFILE, &files);
   // The page is sealed against writing through any later mapping, so a process can only read it.
-  board = ::memfd_create("penrun-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  board = penstock::opened("memfd_create",
+                           ::memfd_create("penrun-board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  bell = penstock::opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (board < 0 || bell < 0 || ::ftruncate(board, sizeof(penstock::job::board)) != 0)
     return nullptr;
   void* at =
@@ -85,9 +88,11 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
     close_all({socket[0], socket[1], out[0], out[1], err[0], err[1], report[0], report[1]});
     return penstock::failure{what, code, penstock::what_to_raise(code)};
   };
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket) != 0 ||
-      ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 ||
-      ::pipe2(report, O_CLOEXEC) != 0)
+  using penstock::opened;
+  if (!opened("socketpair", ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket), socket) ||
+      !opened("pipe2", ::pipe2(out, O_CLOEXEC), out) ||
+      !opened("pipe2", ::pipe2(err, O_CLOEXEC), err) ||
+      !opened("pipe2", ::pipe2(report, O_CLOEXEC), report))
     return fail("pipes of a process", errno);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 
 namespace penrun {
 namespace {
@@ -16,14 +17,8 @@ namespace {
 constexpr std::uint64_t report_ns = 5'000'000'000, shortest_ns = 500'000'000;
 
 std::string first_line(const std::string& path) {
-  std::FILE* f = std::fopen(path.c_str(), "re");
-  if (f == nullptr) return "?";
-  char text[512];
-  const bool got = std::fgets(text, sizeof text, f) != nullptr;
-  std::fclose(f);
-  if (!got) return "";
-  text[std::strcspn(text, "\n")] = '\0';
-  return text;
+  const std::string text = penstock::text_of(path);
+  return text.empty() ? "?" : text.substr(0, text.find('\n'));
 }
 
 // "R", "S", "D", "T" … of /proc/…/stat
@@ -37,7 +32,7 @@ bool have_gdb() { return std::system("command -v gdb >/dev/null 2>&1") == 0; }
 
 void print_threads(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/task";
-  DIR* const tasks = ::opendir(folder.c_str());
+  DIR* const tasks = penstock::open_folder(folder.c_str());
   if (tasks == nullptr) return;
   while (const dirent* entry = ::readdir(tasks)) {
     if (entry->d_name[0] == '.') continue;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
@@ -31,7 +32,7 @@ std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memo
 result<std::unique_ptr<connector>> connector::start(channels& e, ibv_comp_channel* channel) {
   constexpr const char* what = "the thread that makes connections";
   std::unique_ptr<connector> c(new connector(e, channel));
-  c->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  c->bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (c->bell_ < 0) return failure{std::string("eventfd of ") + what, errno, what_to_raise(errno)};
   // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel->fd))

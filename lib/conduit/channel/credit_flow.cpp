@@ -1,13 +1,14 @@
 // How credits move between the places of credit_places.hpp. credit/ledger.hpp has the rules, and
 // credit/DEADLOCK.md argues why they suffice.
 #include "lib/conduit/channel/credit_flow.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/probes.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "lib/base/thread_index.hpp"
@@ -305,10 +306,9 @@ void credit_flow::write_files() const noexcept {
     std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
     path.append(".").append(std::to_string(rank_));
     if (const unsigned n = first_file_ + i; n != 0) path.append(".").append(std::to_string(n + 1));
-    const std::string fresh = path + ".new" + std::to_string(::gettid());
-    std::ofstream file(fresh);
-    file << credit::snapshot(*domains_[i].ledger);
-    if (!file.flush() || std::rename(fresh.c_str(), path.c_str()) != 0)
+    std::ostringstream text;
+    text << credit::snapshot(*domains_[i].ledger);
+    if (!replace_file(path, text.str()))
       log(log_level::warning, "PENSTOCK_CREDIT_STATS: cannot write %s", path.c_str());
   }
 }

@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/job/job.hpp"
@@ -42,7 +43,7 @@ bool host_page::map(int fd) noexcept {
 std::unique_ptr<host_page> host_page::make() noexcept {
   std::unique_ptr<host_page> p(new (std::nothrow) host_page);
   if (!p) return nullptr;
-  p->fd_ = ::memfd_create("penstock-host", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  p->fd_ = above_stdio(::memfd_create("penstock-host", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   // fallocate() commits the memory now, so that a lack of it cannot cause a signal later.
   if (p->fd_ < 0 || ::fallocate(p->fd_, 0, 0, file_bytes) != 0 ||
       ::fcntl(p->fd_, F_ADD_SEALS, seals) != 0 || !p->map(p->fd_))
@@ -63,7 +64,7 @@ std::unique_ptr<host_page> host_page::open(const ticket& t) noexcept {
   std::unique_ptr<host_page> p(new (std::nothrow) host_page);
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", t.pid, t.fd);
-  const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int fd = above_stdio(::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (fd < 0) return nullptr;
   struct stat st {};
   const bool good = p && ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&

@@ -13,6 +13,7 @@
 
 #include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
@@ -63,7 +64,7 @@ progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), channel_(
 
 result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* channel) {
   std::unique_ptr<progress> p(new progress(e, channel));
-  p->bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  p->bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
   if (e.by_rings_ && (p->messages_ = nic::shm::direct_bell(e.ring_device().context)) < 0)
     return failure{"a socket for the progress thread", errno, what_to_raise(errno)};

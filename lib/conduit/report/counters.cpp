@@ -5,6 +5,7 @@
 
 #include "firehose/firehose.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/report/waiting.hpp"
@@ -30,10 +31,9 @@ bool silent(const peer_counters& c) noexcept {
 // The kernel's counter of that name for the port; 0 where it has none.
 std::uint64_t port_counter(const nic::device& d, const char* name) {
   const std::string device = d.name.substr(0, d.name.find(':'));
-  std::ifstream file("/sys/class/infiniband/" + device + "/ports/" + std::to_string(d.self.port) +
-                     "/hw_counters/" + name);
-  std::uint64_t n = 0;
-  return file >> n ? n : 0;
+  const std::string text = text_of("/sys/class/infiniband/" + device + "/ports/" +
+                                   std::to_string(d.self.port) + "/hw_counters/" + name);
+  return std::strtoull(text.c_str(), nullptr, 10);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/counters_socket.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/shortage.hpp"
@@ -77,17 +78,6 @@ std::string base_name(const char* of_link) {
 
 constexpr const char* prometheus_ending = ".prom";
 
-// Replaces the file in one step, so that a program that reads it sees either the old text or the
-// new one.
-bool replace_file(const std::string& path, const std::string& text) {
-  const std::string fresh = path + ".new";
-  std::FILE* f = std::fopen(fresh.c_str(), "we");
-  if (f == nullptr) return false;
-  const bool wrote = std::fwrite(text.data(), 1, text.size(), f) == text.size();
-  const bool closed = std::fclose(f) == 0;
-  return wrote && closed && std::rename(fresh.c_str(), path.c_str()) == 0;
-}
-
 }  // namespace
 
 report::identity reporter::identify(const engine& e) {
@@ -137,10 +127,10 @@ std::unique_ptr<reporter> reporter::start(engine& e) {
 }
 
 result<void> reporter::open() {
-  bell_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (bell_ < 0) return failure{"eventfd", errno, what_to_raise(errno)};
   if (engine_.settings_.watch) {
-    socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socket_ = opened("socket", ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un at;
     const socklen_t n = report::address_of(
         report::socket_name(::geteuid(), report::public_name(engine_.job_.name()), engine_.rank_,
@@ -214,7 +204,7 @@ void reporter::write_files() noexcept {
 
 // Answers one process that has connected; further ones make poll(2) return again.
 void reporter::answer() noexcept {
-  const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+  const int fd = above_stdio(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
   if (fd < 0) return;
   report::limit_waits(fd);
   char word[16] = {};

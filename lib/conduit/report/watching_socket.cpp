@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI::report {
 namespace {
@@ -50,7 +51,7 @@ void send_all(int fd, const std::string& text) noexcept {
 
 // The answer of the process at that socket to the word, a few bytes at most; empty: there was none.
 std::string ask(const std::string& socket, const char* word) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = above_stdio(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return {};
   limit_waits(fd);
   sockaddr_un to;
