@@ -1,11 +1,14 @@
 // A look at an engine's ledger and peers, for the job programs that count credits.
 #pragma once
 
+#include <vector>
+
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
 struct test_access {
+  static peer& channel(engine& e, rank_id r) { return e.begun(e.domains_[0].peers[r]); }
   static auto& ledger(engine& e) { return *e.domains_[0].ledger; }
   static bool by_rings(engine& e, rank_id r) { return e.domains_[0].peers[r].maps(); }
   static bool lane_is_ready(engine& e, rank_id r, unsigned lane) {
@@ -15,6 +18,43 @@ struct test_access {
   static void give_back_leases(engine& e) {
     for (peer& p : e.all_begun()) e.give_back_lease(p);
   }
+  static const credit_places& places(engine& e, rank_id r) { return channel(e, r).credits; }
+  /// The next request to r asks for n more credits.
+  static void ask_for_more(engine& e, rank_id r, unsigned n) {
+    peer& p = channel(e, r);
+    e.give_back_lease(p);  // a request that is not allowed beforehand
+    p.credits.say.fetch_or(static_cast<std::uint8_t>(n << 4), std::memory_order_relaxed);
+  }
+  /// While it lasts, no message of credits can go to r.
+  class credits_held_up {
+   public:
+    void begin(engine& e, rank_id r) {
+      peer& p = channel(e, r);
+      if (p.maps()) {  // as if the ring had no more room than the replies need
+        p.reply_room += no_room;
+        return;
+      }
+      auto& chunks = *p.home->queues->reply_chunks;
+      poller& mine = e.my_poller(my_tag(), *p.home);
+      if (!mine.reply_chunk) mine.reply_chunk = chunks.take();
+      while (auto c = chunks.take()) taken_.push_back(*c);
+      kept_ = std::exchange(mine.keeps, true);
+    }
+    void end(engine& e, rank_id r) {
+      peer& p = channel(e, r);
+      if (p.maps()) {
+        p.reply_room -= no_room;
+        return;
+      }
+      e.my_poller(my_tag(), *p.home).keeps = kept_;
+      for (const std::uint32_t c : taken_) p.home->queues->reply_chunks->give(c);
+    }
+
+   private:
+    static constexpr std::uint32_t no_room = 1000;
+    std::vector<std::uint32_t> taken_;
+    bool kept_ = false;
+  };
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -115,12 +115,17 @@ inline bool credit_flow::try_note_returned(peer& p, std::uint32_t n, std::uint32
 /// Called when a message came from p that tells more of credits than the number returned, or that
 /// is a message of credits alone.
 inline void credit_flow::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
-                                        std::uint32_t tag, reply_side at) noexcept {
+                                        std::uint32_t granted, std::uint32_t tag,
+                                        reply_side at) noexcept {
   settle_returned(p, tag, at);  // before an epoch ends
-  const auto byte = credit::credit_byte::decode(h.credit);
-  if (p.home->ledger->on_credits(p.rank, returned, byte.need, byte.end_epoch) != status::ok)
-      [[unlikely]]
+  const bool epoch = credit::credit_byte::decode(h.credit).end_epoch;
+  if (p.home->ledger->on_credits(p.rank, returned, granted, epoch) != status::ok) [[unlikely]]
     peer_failed(p, malformed);
+}
+/// The same for a reply, whose field XXX says what was granted.
+inline void credit_flow::absorb_reply(peer& p, const wire::header& h, std::uint32_t tag,
+                                      reply_side at) noexcept {
+  absorb_credits(p, h, h.chunk, credit::credit_byte::decode(h.credit).need, tag, at);
 }
 
 /// Most payload bytes of a Medium that costs one credit with any arguments that fit a slot.

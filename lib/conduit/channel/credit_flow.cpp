@@ -181,28 +181,42 @@ bool credit_flow::grant_more(peer& p, token_state& t) noexcept {
   return true;
 }
 
-// The header of a message that gives p all that it is owed. Inside request_in; the caller must send
-// it, since the credits are taken off what is owed.
+// The header of a message that gives p all that it is owed, and announces all that it was lent and
+// not told of. A loan is 65,535 credits at most, so either number fits; without flow control nobody
+// counts them. Inside request_in; the caller must send it, since the credits are in the message
+// from now on.
 wire::header credit_flow::credits_header(peer& p) noexcept {
-  const std::uint32_t due =
-      std::min<std::uint32_t>(p.credits.owed.load(std::memory_order_relaxed), 65535);
-  const std::uint32_t grant = std::min<std::uint32_t>(p.credits.grant, 7);
+  const std::uint32_t due = p.credits.due(), grant = std::exchange(p.credits.grant, 0);
+  if (p.home->ledger->settings().flow_control) {
+    PENSTOCK_ASSERT(due, <=, credit::counter_max);
+    PENSTOCK_ASSERT(grant, <=, credit::counter_max);
+  }
   wire::header h;
   h.kind_args = wire::kind_args(wire::kind::credits, 0);
   h.length = static_cast<std::uint16_t>(due);
-  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank),
-                                 static_cast<std::uint8_t>(grant), 0}
-                 .encode();
-  p.credits.owed.store(p.credits.owed.load(std::memory_order_relaxed) - due,
-                       std::memory_order_relaxed);
-  p.credits.grant -= grant;
+  h.chunk = static_cast<std::uint16_t>(grant);
+  h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), 0, 0}.encode();
+  p.credits.settled();
   return h;
+}
+
+// The credits that p is owed found no room, or no way out; a later poll sends them.
+void credit_flow::put_credits_off(peer& p) noexcept {
+  if (!p.credits_put_off.exchange(true, std::memory_order_relaxed))
+    deferred_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Whether the caller is to send what was put off; inside request_in.
+bool credit_flow::take_put_off(peer& p) noexcept {
+  if (!p.credits_put_off.exchange(false, std::memory_order_relaxed)) return false;
+  deferred_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
 }
 
 bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) noexcept {
   const bool epoch = credit::credit_byte::decode(h.credit).end_epoch;
   if (h.kind() == wire::kind::credits) {
-    absorb_credits(p, h, h.length, my_tag(), at);
+    absorb_credits(p, h, h.length, h.chunk, my_tag(), at);
     return true;
   }
   if (h.kind() != wire::kind::system) return false;

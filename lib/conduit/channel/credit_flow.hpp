@@ -40,8 +40,9 @@ class credit_flow : public core {
   static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;
   void give_back_lease(peer& p) noexcept;
-  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t tag,
-                      reply_side at) noexcept;
+  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
+                      std::uint32_t tag, reply_side at) noexcept;
+  void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag, reply_side at) noexcept;
   void tell_returned(peer& p) noexcept;
   void note_returned(peer& p, std::uint32_t n) noexcept;
   bool try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept;
@@ -55,6 +56,8 @@ class credit_flow : public core {
   void loans_come_back(std::uint32_t r) noexcept;
   static wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
   static wire::header credits_header(peer& p) noexcept;
+  void put_credits_off(peer& p) noexcept;
+  bool take_put_off(peer& p) noexcept;
 
   // Both. System messages travel on the reply lanes and cost no credit; at most one of each kind is
   // under way to a peer at a time. One that finds no room in its queue is kept in the peer

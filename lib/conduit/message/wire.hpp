@@ -21,9 +21,10 @@ enum class kind : std::uint8_t {
   medium = 1,
   long_ = 2,        ///< the payload was written into the segment beforehand
   packed_long = 3,  ///< the payload travels along and is copied to its place by the target
-  credits = 4,      ///< reply lane: carries credits alone; length holds their number
-  system = 5,       ///< reply lane: one of system_op, in the handler field; length holds a count
-  large = 6,        ///< a Medium whose payload stands elsewhere; length: its bytes, less one
+  /// Reply lane: carries credits alone; length holds their number, chunk what is lent on top.
+  credits = 4,
+  system = 5,  ///< reply lane: one of system_op, in the handler field; length holds a count
+  large = 6,   ///< a Medium whose payload stands elsewhere; length: its bytes, less one
 };
 
 /// System messages of the credit system; at most one of each to a peer at a time.

@@ -20,7 +20,7 @@ void engine::slow_progress() noexcept {
     send_deferred();
     if (by_verbs_) verbs_.send_put_off();
     if (parts_ && running == nullptr) verbs_.see_to_partings();
-    if (concurrent(build_mode) && by_rings_) rings_.send_put_off();
+    if (by_rings_) rings_.send_put_off();
     departure_->judge_lost();
   }
   if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]

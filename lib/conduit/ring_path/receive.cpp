@@ -190,7 +190,7 @@ ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, s
   }
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0) [[unlikely]]
-    c_.absorb_credits(p, h, h.chunk, tag, reply_side::inside);
+    c_.absorb_reply(p, h, tag, reply_side::inside);
   else
     c_.note_returned(p, h.chunk);
   token_state t(c_.self_, p, h, false);

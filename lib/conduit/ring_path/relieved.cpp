@@ -131,6 +131,10 @@ void ring_path::send_put_off() noexcept {
     const domain& d = c_.domains_[i];
     for (std::uint32_t k = 0, all = d.rings.count(); k < all; ++k) {
       peer& p = d.rings[k];
+      if (p.credits_put_off.load(std::memory_order_relaxed) && p.request_in.try_enter(tag)) {
+        if (c_.take_put_off(p)) give_credits_back(p, tag);  // or puts them off again
+        p.request_in.leave(tag);
+      }
       if (p.answers.any() && p.request_in.try_enter(tag)) {
         for (left_answer* a = p.answers.take_all(); a != nullptr;) {
           left_answer& left = *std::exchange(a, a->next);

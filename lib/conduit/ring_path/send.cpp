@@ -174,16 +174,15 @@ bool ring_path::say(peer& p, const wire::header& h) noexcept {
   return room;
 }
 
-// Sends the credits that p is owed as messages of their own, as far as there is room; inside
-// request_in.
+// Sends the credits that p is owed as a message of their own; inside request_in. Where there is no
+// room, the next reply takes along what is owed, but not what was lent: that is put off.
 void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
-  // Each message announces seven credits of a grant at most. Messages go until all are announced:
-  // when nothing is owed any more, no later message may come to announce the rest.
-  do {
-    if (!p.reply_tx->has_room(p.reply_room + p.replies_kept + 1, 0)) break;
-    p.reply_tx->push_words(op_direct, wire::word_of(c_.credits_header(p)), nullptr, 0);
-    p.credit_messages.add(1);
-  } while (p.credits.grant != 0);
+  if (!p.reply_tx->has_room(p.reply_room + p.replies_kept + 1, 0)) [[unlikely]] {
+    if (p.credits.grant != 0) c_.put_credits_off(p);
+    return;
+  }
+  p.reply_tx->push_words(op_direct, wire::word_of(c_.credits_header(p)), nullptr, 0);
+  p.credit_messages.add(1);
   wake(p);
 }
 

@@ -64,12 +64,6 @@ void verbs_path::send_left(left_answer& a) noexcept {
   answers_left_.fetch_sub(1, std::memory_order_release);
 }
 
-// The credits that p is owed, and its chunks, are sent by a later poll.
-void verbs_path::put_credits_off(peer& p) noexcept {
-  if (!p.credits_put_off.exchange(true, std::memory_order_relaxed))
-    c_.deferred_.fetch_add(1, std::memory_order_relaxed);
-}
-
 // Leaves the end of a request of p to a later poll.
 void verbs_path::leave_end(peer& p, const left_end& e) noexcept {
   auto* const left = new (std::nothrow) left_end(e);
@@ -80,10 +74,7 @@ void verbs_path::leave_end(peer& p, const left_end& e) noexcept {
 
 void verbs_path::see_to_ends(peer& p, std::uint32_t tag) noexcept {
   if (!p.request_in.try_enter(tag)) return;
-  if (p.credits_put_off.exchange(false, std::memory_order_relaxed)) {
-    c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
-    give_credits_back(p, tag);  // or puts them off again
-  }
+  if (c_.take_put_off(p)) give_credits_back(p, tag);  // or puts them off again
   for (left_end* e = p.ends.take_all(); e != nullptr;) {
     left_end& left = *std::exchange(e, e->next);
     if (note_unanswered(p, left, tag)) {

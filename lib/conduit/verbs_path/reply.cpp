@@ -164,15 +164,14 @@ void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
   if (!copied) [[unlikely]] {
     chunk = chunks.take();
     if (!chunk && reap_sends(*p.home) != 0) chunk = chunks.take();
-    if (!chunk) return put_credits_off(p);
+    if (!chunk) return c_.put_credits_off(p);
   }
   if (!enter_soon(p.reply_out, tag)) [[unlikely]] {
     if (chunk) chunks.give(*chunk);
-    return put_credits_off(p);
+    return c_.put_credits_off(p);
   }
-  wire::header h = c_.credits_header(p);
+  const wire::header h = c_.credits_header(p);
   const std::uint16_t last = p.unanswered[--p.unanswered_count];
-  h.chunk = last;
   write_reply(p, chunk.value_or(queues::no_chunk), n, copied, last, [&](std::byte* to) {
     std::memcpy(to, &h, sizeof h);
     std::memcpy(to + sizeof h, p.unanswered, 2u * p.unanswered_count);

@@ -187,7 +187,6 @@ class verbs_path {
   [[gnu::cold]] bool leave_answer(token_state& t, const outgoing& m, std::uint32_t tag) noexcept;
   [[gnu::cold, gnu::noinline]] void see_to_answers(peer& p, std::uint32_t tag) noexcept;
   void send_left(left_answer& a) noexcept;
-  [[gnu::cold]] void put_credits_off(peer& p) noexcept;
   [[gnu::cold, gnu::noinline]] void leave_end(peer& p, const left_end& e) noexcept;
   void see_to_ends(peer& p, std::uint32_t tag) noexcept;
   void free_left() noexcept;
