@@ -58,6 +58,7 @@ std::span<const std::uint32_t> job::neighbours(std::uint32_t most) const noexcep
 }
 
 std::string death::text() const {
+  if (rank < 0 && code_or_signal >= 0) return "the launcher has ended it";
   const std::string who = rank < 0 ? "the launcher" : "rank " + std::to_string(rank);
   if (code_or_signal >= 0) return who + " ended with code " + std::to_string(code_or_signal);
   const char* name = sigdescr_np(-code_or_signal);

@@ -62,6 +62,69 @@ TEST_CASE("a death after leaving in good order is the job's code, and does not e
   CHECK(count(o.out, "ended: 0") == 2);
 }
 
+TEST_CASE("a code that is not zero is said by a line that names rank and cause") {
+  const std::string probe = PROBE;
+  struct {
+    std::vector<std::string> command;
+    int code;
+    const char* said;
+  } const cases[] = {
+      {{probe, "leave-and-die", "0", "11"},
+       139,
+       "rank 0 was killed by signal 11 (Segmentation fault) after it had left the job"},
+      {{probe, "leave-and-die", "0", "6"},
+       134,
+       "rank 0 was killed by signal 6 (Aborted) after it had left the job"},
+      {{probe, "finalize-and-return", "0", "3"},
+       3,
+       "rank 0 ended with code 3 after it had left the job"},
+      {{probe, "finalize", "0", "17"}, 17, "rank 0 left the job with code 17"},
+      {{probe, "exit", "0", "9"}, 9, "rank 0 ended with code 9"},
+      {{probe, "exit", "0", "0"}, 1, "rank 0 ended without leaving the job"},
+      {{probe, "end", "0", "5"}, 5, "rank 0 ended with code 5"},
+      {{probe, "abort", "0", "23"}, 23, "rank 0 ended with code 23"},
+      {{probe, "kill", "0"}, 137, "rank 0 was killed by signal 9"},
+      {{"sh", "-c", "exit $((PENRUN_RANK == 0 ? 4 : 0))"}, 4, "rank 0 ended with code 4"},
+      {{"sh", "-c", "[ $PENRUN_RANK != 0 ] || kill -SEGV $$"},
+       139,
+       "rank 0 was killed by signal 11"},
+  };
+  for (const char* n : {"1", "3"})
+    for (const auto& c : cases) {
+      CAPTURE(n);
+      CAPTURE(c.said);
+      std::vector<std::string> words{"-n", n};
+      words.insert(words.end(), c.command.begin(), c.command.end());
+      const auto o = run(penrun(words));
+      CAPTURE(o.err);
+      CHECK(o.code == c.code);
+      CHECK(count(o.err, std::string("penrun: ") + c.said) == 1);
+      words.insert(words.begin(), "-q");
+      CHECK(count(run(penrun(words)).err, "penrun:") == 0);
+    }
+}
+
+TEST_CASE("a signal that penrun has passed on is said, and no other") {
+  for (const int sig : {SIGINT, SIGTERM}) {
+    running job(penrun({"-n", "2", "sh", "-c", "echo ready; exec sleep 100"}));
+    REQUIRE(job.wait_for("ready\n", 2));
+    kill(job.pid(), sig);
+    const auto o = job.wait();
+    CAPTURE(o.err);
+    CHECK(o.code == 128 + sig);
+    CHECK(count(o.err, "was killed by signal " + std::to_string(sig)) == 1);
+    CHECK(count(o.err, "which was sent to all") == 1);
+  }
+  // It does not die of SIGINT, and learns what the launcher was sent.
+  running job(penrun({"-n", "1", "--grace", "0.2", PROBE, "heed"}));
+  REQUIRE(job.wait_for("heeding"));
+  kill(job.pid(), SIGINT);
+  const auto o = job.wait();
+  CAPTURE(o.err);
+  CHECK(count(o.err, "killing 1 processes") == 1);
+  CHECK(count(o.err, "received signal 9") == 0);
+}
+
 TEST_CASE("an abort carries its code and its reason") {
   const auto o = run(penrun({"-n", "3", PROBE, "abort", "2", "23"}));
   CHECK(o.code == 23);

@@ -121,6 +121,16 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
     if (me) j.abort(code, "told to abort");
     return watch(j);
   }
+  if (what == "end") {
+    if (me) j.end(code);
+    return watch(j);
+  }
+  if (what == "heed") {
+    std::signal(SIGINT, SIG_IGN);
+    std::printf("heeding\n");
+    std::fflush(stdout);
+    for (;;) pause();
+  }
   if (what == "fatal") {
     if (me) penstock::fatal(code, "told to fail");
     return watch(j);
@@ -135,7 +145,7 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
   }
   if (what == "leave-and-die") {  // the others still have something to do
     j.finalize(0);
-    if (me) raise(SIGKILL);
+    if (me) raise(code != 0 ? code : SIGKILL);
     usleep(300'000);
     std::printf("ended: %d\n", j.ended());
     return 0;

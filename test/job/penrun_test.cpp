@@ -24,6 +24,22 @@ std::vector<std::string> lines(const std::string& text) {
   return out;
 }
 
+// A folder that any user may enter, and that is gone at the end.
+struct folder {
+  explicit folder(const char* name)
+      : path(std::filesystem::temp_directory_path() /
+             (std::string("penrun ") + name + std::to_string(getpid()))) {
+    std::filesystem::create_directory(path);
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+  }
+  ~folder() { std::filesystem::remove_all(path); }
+  void file(const char* name, const char* text, unsigned mode = 0755) const {
+    std::ofstream(path / name) << text;
+    std::filesystem::permissions(path / name, std::filesystem::perms(mode));
+  }
+  std::filesystem::path path;
+};
+
 }  // namespace
 
 TEST_CASE("a job whose processes all return zero returns zero") {
@@ -38,19 +54,73 @@ TEST_CASE("the code given to finalize is the job's even if the process returns z
   CHECK(run(penrun({"-n", "3", PROBE, "finalize", "1", "17"})).code == 17);
 }
 
-TEST_CASE("a program that cannot be run gives 127 or 126 and says why") {
-  auto o = run(penrun({"-n", "2", "./no-such-program"}));
-  CHECK(o.code == 127);
-  CHECK(o.err.find("cannot run ./no-such-program") != o.err.npos);
-  o = run(penrun({"-n", "2", "/etc/passwd"}));
-  CHECK(o.code == 126);
-  CHECK(o.err.find("it is not executable") != o.err.npos);
-  o = run(penrun({"-n", "2", "/tmp"}));
-  CHECK(o.code == 126);
-  CHECK(o.err.find("it is a folder") != o.err.npos);
-  o = run(penrun({"-n", "2", "no-such-program"}));
-  CHECK(o.code == 127);
-  CHECK(o.err.find("it is not in PATH") != o.err.npos);
+TEST_CASE("a program in the current folder is run by its bare name, where PATH has none of it") {
+  const folder here("here");
+  here.file("penrun-test-hello", "#!/bin/sh\necho hello from $PENRUN_RANK\n");
+  here.file("true", "#!/bin/sh\necho not the one in PATH\n");
+  const std::string in = "--wdir=" + here.path.string();
+  auto o = run(penrun({"-n", "2", "-l", in, "penrun-test-hello"}));
+  CAPTURE(o.err);
+  CHECK(o.code == 0);
+  CHECK(o.out.find("[1] hello from 1\n") != o.out.npos);
+  CHECK(run(penrun({"-n", "1", in, "true"})).out.empty());
+  CHECK(run(penrun({"-n", "1", "--host", "localhost", in, "penrun-test-hello"})).code == 0);
+}
+
+TEST_CASE("an empty word of PATH is the current folder, and a folder there is no program") {
+  const folder here("path");
+  here.file("penrun-test-hello", "#!/bin/sh\necho hello\n");
+  std::filesystem::create_directories(here.path / "bin" / "penrun-test-hello");
+  const auto o = run({"env", "PATH=" + (here.path / "bin").string() + "::/bin", PENRUN, "-n", "1",
+                      "--wdir", here.path, "penrun-test-hello"});
+  CAPTURE(o.err);
+  CHECK(o.out == "hello\n");
+}
+
+TEST_CASE("a program that cannot be run gives 127 or 126, and the hint says what was met") {
+  const folder here("hints");
+  here.file("text", "#!/bin/sh\n", 0644);
+  here.file("lost", "#!/no/such/shell\n");
+  here.file("damaged", "\177ELF and no more");
+  here.file("plain", "echo run by the shell\n");
+  std::filesystem::create_directory(here.path / "penrun-test-dir");
+  std::filesystem::create_directory(here.path / "closed");
+  here.file("closed/program", "#!/bin/sh\n");
+  std::filesystem::permissions(here.path / "closed", std::filesystem::perms::none);
+  struct {
+    const char* program;
+    int code;
+    const char* said;
+  } const cases[] = {
+      {"./none", 127, "cannot run ./none: No such file or directory\n"},
+      {"none", 127,
+       "cannot run none: No such file or directory; it is neither in PATH nor in this folder"},
+      {"./lost", 127, "what its #! line or its header names to run it is not there"},
+      {"lost", 127, "cannot run ./lost: No such file or directory; what its #! line"},
+      {"./text", 126, "it is not executable"},
+      {"text", 126, "cannot run ./text: Permission denied; it is not executable"},
+      {"penrun-test-dir", 126, "cannot run ./penrun-test-dir: Permission denied; it is a folder"},
+      {"./damaged", 126, "Exec format error; it is made for another machine, or damaged"},
+      {"./closed/program", 126,
+       "see the permissions of the program and of the folders that it is in"},
+  };
+  for (const bool elsewhere : {false, true})
+    for (const auto& c : cases) {
+      CAPTURE(c.program);
+      // Permissions do not hold for root.
+      std::vector<std::string> command{"setpriv", "--reuid=65534", "--clear-groups"};
+      if (geteuid() != 0) command.clear();
+      const auto words = penrun({"-n", "2", "--wdir", here.path});
+      command.insert(command.end(), words.begin(), words.end());
+      if (elsewhere) command.insert(command.end(), {"--host", "localhost"});
+      command.emplace_back(c.program);
+      const auto o = run(command);
+      CHECK(o.code == c.code);
+      CAPTURE(o.err);
+      CHECK(o.err.find(c.said) != o.err.npos);
+    }
+  std::filesystem::permissions(here.path / "closed", std::filesystem::perms::owner_all);
+  CHECK(run(penrun({"-n", "1", "--wdir", here.path, "./plain"})).out == "run by the shell\n");
 }
 
 TEST_CASE("a wrong command line gives 2") {
@@ -110,6 +180,29 @@ TEST_CASE("hosts may stand in a file, as mpirun writes it") {
   CHECK(full.code == 2);
   CHECK(full.err.find("has room for 2 processes, not 3") != full.err.npos);
   std::filesystem::remove(file);
+  for (const char* endless : {"/dev/zero", "/dev/urandom"}) {
+    const auto refused = run(penrun({"-n", "2", "--hostfile", endless, "true"}));
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("is no list of hosts") != refused.err.npos);
+  }
+  CHECK(run(penrun({"-n", "2", "--hostfile", "/dev/null", "true"})).err.find("names no host") !=
+        std::string::npos);
+}
+
+TEST_CASE("penrun whose path a shell would split or change starts its agent on another host") {
+  const folder here("it's $HOME `x` \"y\"");
+  const auto own = here.path / "penrun";
+  std::filesystem::copy_file(PENRUN, own);
+  // As ssh: the words are joined and given to a shell.
+  here.file("shell", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n");
+  const auto rsh = std::filesystem::temp_directory_path() / ("rsh." + std::to_string(getpid()));
+  std::filesystem::copy_file(here.path / "shell", rsh);
+  const auto o = run({own, "-n", "2", "--host", "elsewhere", "--rsh", rsh, "--timeout", "20",
+                      "echo", "a  b", "'c'"});
+  std::filesystem::remove(rsh);
+  CAPTURE(o.err);
+  CHECK(o.code == 0);
+  CHECK(o.out == "a  b 'c'\na  b 'c'\n");
 }
 
 TEST_CASE("a full standard output is told once and ends with a code, whatever its length") {
@@ -368,4 +461,44 @@ TEST_CASE("a job whose reader has gone ends as a shell's pipeline does") {
   const auto o = run({"sh", "-c", std::string(PENRUN) + " -q -n 2 yes | head -1"});
   CHECK(o.code == 0);
   CHECK(o.out == "y\n");
+}
+
+TEST_CASE("penrun and its processes start from the same state, whatever the parent has left") {
+  const char* const show = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+  const auto plain = run({"env", "--default-signal", PENRUN, "-n", "1", "sh", "-c", show});
+  for (const char* far : {"", " --host localhost"}) {
+    const std::string job =
+        std::string(PENRUN " --timeout 20 -n 1") + far + " sh -c \"" + show + "\"";
+    for (const char* state : {"--ignore-signal=CHLD", "--ignore-signal=ALRM,PIPE,XFSZ,USR1,RTMIN",
+                              "--block-signal", "--block-signal=CHLD,TERM,ALRM"}) {
+      CAPTURE(state);
+      const auto o = run({"sh", "-c", std::string("exec env ") + state + " " + job});
+      CAPTURE(o.err);
+      CHECK(o.code == 0);
+      CHECK(o.out == plain.out);
+    }
+    const auto o =
+        run({"sh", "-c", "umask 027; exec " PENRUN " -n 1" + std::string(far) + " sh -c umask"});
+    CHECK(o.out == "0027\n");
+  }
+}
+
+TEST_CASE("what nohup and background jobs ignore does not end the job") {
+  for (const int sig : {SIGHUP, SIGINT, SIGQUIT}) {
+    CAPTURE(sig);
+    running job({"env", "--ignore-signal=HUP,INT,QUIT", PENRUN, "-n", "2", "--grace", "0.1", "sh",
+                 "-c", "echo ready; sleep 1; echo done"});
+    REQUIRE(job.wait_for("ready\n", 2));
+    kill(job.pid(), sig);
+    const auto o = job.wait();
+    CHECK(o.code == 0);
+    CHECK(o.out.ends_with("done\ndone\n"));
+  }
+}
+
+TEST_CASE("penrun ends though the kernel does not tell how its processes have ended") {
+  const auto o = run({"env", "LD_PRELOAD=" NO_CHILDREN, PENRUN, "-n", "1", "echo", "done"});
+  CHECK(o.out == "done\n");
+  CHECK(o.code == 1);
+  CHECK(o.err.find("waitpid") != o.err.npos);
 }

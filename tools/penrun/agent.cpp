@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <cstring>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/remote.hpp"
 #include "tools/penrun/spawn.hpp"
@@ -79,7 +81,7 @@ int agent::run() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
+  sigprocmask(SIG_SETMASK, &set, nullptr);
   signals_ = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   while (turn()) {
   }
@@ -186,14 +188,18 @@ bool agent::start_all(const remote_start& s) {
     const auto equals = e.find('=');
     if (equals != e.npos) ::setenv(e.substr(0, equals).c_str(), e.substr(equals + 1).c_str(), 1);
   }
+  ::umask(s.mask);
   if (::chdir(s.folder.c_str()) != 0) {
-    failed(first_, errno, "cannot enter the folder " + s.folder);
+    failed(first_, errno,
+           penstock::failure{"cannot enter the folder " + s.folder, errno, ""}.message());
     return false;
   }
   board_ = shared_.make();
   int pipe[2] = {-1, -1};
   if (board_ == nullptr || !penstock::opened("pipe2", ::pipe2(pipe, O_CLOEXEC), pipe)) {
-    failed(first_, errno, "cannot set up the job");
+    failed(first_, errno,
+           penstock::failure{"cannot set up the job", errno, penstock::what_to_raise(errno)}
+               .message());
     return false;
   }
   if (auto bound = shared_.places.prepare(s.o.bind); !bound)
@@ -207,7 +213,7 @@ bool agent::start_all(const remote_start& s) {
   for (std::uint32_t rank = first_; rank < first_ + s.where.count; ++rank) {
     const auto started = spawn(s.o, shared_, rank);
     if (!started) {
-      failed(rank, started.error().code, started.error().what);
+      failed(rank, started.error().code, started.error().message());
       return false;
     }
     children_.push_back({started->pid, started->socket, started->out, started->err, {}});

@@ -17,6 +17,7 @@
 #include "lib/base/result.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
+#include "tools/penrun/known_state.hpp"
 
 namespace penrun {
 namespace {
@@ -43,14 +44,7 @@ class terminal {
   int to_;
 };
 
-constexpr int passed_on[] = {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
-
-sigset_t stop_only() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTSTP);
-  return set;
-}
+sigset_t stop_only() { return heeded({SIGTSTP}); }
 
 // SIGTSTP is pending: the kernel stops this process as it does any other. So a SIGCONT cancels the
 // stop at any moment, even before it; it would not undo a stop of our own.
@@ -59,6 +53,12 @@ void stop(pid_t keeper) {
   ::kill(keeper, SIGTSTP);
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+int failed(const char* call) {
+  const penstock::failure why{call, errno, penstock::what_to_raise(errno)};
+  std::fprintf(stderr, "penrun: %s\n", why.message().c_str());
+  return 1;
 }
 
 // stops: readable when SIGTSTP is pending; the signal must not be read from it.
@@ -78,30 +78,25 @@ int watch(pid_t keeper, int signals, int stops, terminal input) {
     }
     // Reaps the orphans of a keeper that was killed, too.
     int status = 0;
-    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
       if (pid != keeper) continue;
       if (WIFEXITED(status)) return WEXITSTATUS(status);
       std::fprintf(stderr, "penrun: the keeper was killed by signal %d\n", WTERMSIG(status));
       return 128 + WTERMSIG(status);
     }
+    if (pid < 0) return failed("waitpid");
   }
-}
-
-int failed(const char* call) {
-  const penstock::failure why{call, errno, penstock::what_to_raise(errno)};
-  std::fprintf(stderr, "penrun: %s\n", why.message().c_str());
-  return 1;
 }
 
 }  // namespace
 
 int guard(const std::function<int(int)>& keep) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  sigset_t set, old;
   const sigset_t stop_set = stop_only();
-  sigemptyset(&set);
-  for (const int s : passed_on) sigaddset(&set, s);
-  sigprocmask(SIG_BLOCK, &set, &old);
+  const sigset_t set =
+      heeded({SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT});
+  sigprocmask(SIG_BLOCK, &set, nullptr);
   sigprocmask(SIG_BLOCK, &stop_set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
@@ -125,7 +120,6 @@ int guard(const std::function<int(int)>& keep) {
       ::close(input[0]);
       ::close(input[1]);
     }
-    sigprocmask(SIG_SETMASK, &old, nullptr);
     std::exit(keep(life[0]));
   }
   ::close(life[0]);

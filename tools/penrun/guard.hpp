@@ -8,8 +8,9 @@
 namespace penrun {
 
 /// Forks the keeper and runs `keep(lifeline)` in it: `lifeline` becomes readable (end of file) when
-/// the guard is gone. The guard forwards signals to the keeper and a terminal's input to its
-/// standard input, waits for it, ends all processes that are left, and returns the exit code.
+/// the guard is gone, and the signals that the guard passes on are blocked. The guard forwards
+/// signals to the keeper and a terminal's input to its standard input, waits for it, ends all
+/// processes that are left, and returns the exit code.
 int guard(const std::function<int(int lifeline)>& keep);
 
 }  // namespace penrun

@@ -73,8 +73,17 @@ penstock::result<std::vector<host>> spread(const std::string& list, std::uint32_
 }
 
 penstock::result<std::string> read_hostfile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return failure{"--hostfile " + path, errno, ""};
+  std::ifstream whole(path);
+  if (!whole) return failure{"--hostfile " + path, errno, ""};
+  // A device may have no end.
+  constexpr std::size_t most = 16u << 20;
+  std::string text(most, '\0');
+  whole.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<std::size_t>(whole.gcount()));
+  if (text.size() == most || text.find('\0') != text.npos)
+    return failure{"--hostfile " + path + " is no list of hosts: a text of up to 16 MiB is wanted",
+                   0, ""};
+  std::istringstream file(text);
   std::string list;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line.substr(0, line.find('#')));

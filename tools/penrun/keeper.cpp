@@ -22,6 +22,7 @@
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/keeper_loop.hpp"
+#include "tools/penrun/known_state.hpp"
 #include "tools/penrun/where.hpp"
 
 namespace penrun {
@@ -64,11 +65,8 @@ void end_at_the_latest_in(std::uint64_t ns) {
 
 bool keeper::set_up() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int s :
-       {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
-    sigaddset(&set, s);
+  const sigset_t set =
+      heeded({SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT});
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_ = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   board_ = shared_.make();
@@ -133,6 +131,7 @@ int keeper::run() {
   for (auto& s : streams_) s.finish();
   for (std::uint32_t rank = 0; rank < members_.size(); ++rank) repeats_.release(rank);
   std::fputs(repeats_.summary().c_str(), stderr);
+  if (!unsaid_.empty() && !options_.quiet) std::fprintf(stderr, "penrun: %s\n", unsaid_.c_str());
   return code_ == 0 && line_stream::lost_output() ? 1 : code_;
 }
 
@@ -203,7 +202,8 @@ void keeper::signal_all(int sig) {
 
 void keeper::reap() {
   int status = 0;
-  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+  pid_t pid = 0;
+  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
     const auto it = std::find(pids_.begin(), pids_.end(), pid);
     if (it == pids_.end()) {  // a remote shell, or an orphan of the job
       for (auto& r : remotes_)
@@ -213,21 +213,37 @@ void keeper::reap() {
         }
       continue;
     }
-    *it = 0;
-    const auto rank = static_cast<std::uint32_t>(it - pids_.begin());
-    // Its last messages count: an abort, or that it left.
-    if (!service_.receive(rank)) members_[rank].finalized = false;
-    ended_.push_back({rank, status});
+    reaped(static_cast<std::uint32_t>(it - pids_.begin()), status);
+  }
+  // They have ended, though nobody can say how.
+  if (pid < 0) {
+    const char* const why = std::strerror(errno);
+    for (std::uint32_t rank = 0; rank < pids_.size(); ++rank) {
+      if (pids_[rank] <= 0) continue;
+      std::fprintf(stderr, "penrun: waitpid does not tell how rank %u has ended: %s\n", rank, why);
+      reaped(rank, W_EXITCODE(1, 0));
+    }
   }
 }
 
+void keeper::reaped(std::uint32_t rank, int status) {
+  pids_[rank] = 0;
+  // Its last messages count: an abort, or that it left.
+  if (!service_.receive(rank)) members_[rank].finalized = false;
+  ended_.push_back({rank, status});
+}
+
 void keeper::end_job(death d, int code) {
-  note_code(code);
+  note_code(code, d.text());
   if (over_) return;
   over_ = true;
   decided_ = d.ordered;
-  if (!options_.quiet && !d.ordered && d.rank >= 0 && (alive_ > 0 || d.code_or_signal < 0))
-    std::fprintf(stderr, "penrun: %s%s\n", d.text().c_str(), alive_ > 0 ? "; ending the job" : "");
+  if (!d.ordered && d.rank >= 0 && (alive_ > 0 || d.code_or_signal < 0)) {
+    if (!options_.quiet)
+      std::fprintf(stderr, "penrun: %s%s\n", d.text().c_str(),
+                   alive_ > 0 ? "; ending the job" : "");
+    unsaid_.clear();
+  }
   // J1 announce  store-release board.ended  -> J2 (lib/job/job.hpp)
   board_->ended.store(penstock::job::pack(d), std::memory_order_release);
   eventfd_write(shared_.bell, 1);
@@ -262,11 +278,13 @@ void keeper::look_at_clocks() {
                  alive_, options_.processes);
     tell_where();
     code_ = timed_out;
+    unsaid_.clear();
     hurry();
   } else if (kill_ns_ != 0 && now >= kill_ns_) {
     if (!options_.quiet && alive_ > 0 && !std::exchange(killing_said_, true))
       std::fprintf(stderr, "penrun: killing %u processes that did not end by themselves\n", alive_);
     hurry();
+    unsaid_.clear();
   }
 }
 
@@ -290,7 +308,7 @@ void keeper::give_up() {
 // Ends all processes now. The loop goes on until they are reaped; a kill is repeated in case a
 // process was born since.
 void keeper::hurry() {
-  end_job({-1, -SIGKILL}, 128 + SIGKILL);
+  end_job({-1, sent_ != 0 ? -sent_ : code_}, 128 + SIGKILL);
   const std::uint64_t now = now_ns();
   kill_ns_ = now + 200'000'000;
   if (hurry_ns_ == 0) hurry_ns_ = now;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.hpp"
@@ -33,6 +35,7 @@ class keeper {
   void turn(int wait_ms);
   void on_signal();
   void reap();
+  void reaped(std::uint32_t rank, int status);
   // keeper_verdict.cpp
   struct ending {
     std::uint32_t rank;
@@ -44,9 +47,11 @@ class keeper {
   void settle();
   void on_exit(std::uint32_t rank, int status);
   void end_job(penstock::job::death d, int code);
-  // The first code that is not zero counts.
-  void note_code(int code) {
-    if (code_ == 0 && !decided_) code_ = code & 255;
+  // The first code that is not zero counts. why: a line for the end, unless it has been said.
+  void note_code(int code, std::string why) {
+    if (code == 0 || code_ != 0 || decided_) return;
+    code_ = code & 255;
+    unsaid_ = std::move(why);
   }
   void signal_all(int sig);
   void add(std::uint32_t rank, const spawned& p, member m);
@@ -82,6 +87,7 @@ class keeper {
   bool over_ = false;                     ///< end_job() has run
   bool asked_to_end_ = false;             ///< a signal that ends was passed on
   int code_ = 0;
+  std::string unsaid_;          ///< where that code comes from; empty: it has been said
   bool decided_ = false;        ///< a process has ended the job with the code that it wanted
   int sent_ = 0;                ///< that signal
   std::uint64_t limit_ns_ = 0;  ///< when the job's time is over; 0: never

@@ -70,8 +70,7 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
       return ended_.push_back({rank, relay_value<std::int32_t>(body)});
     case relay_kind::failed: {
       const int error = relay_value<std::int32_t>(body);
-      const auto text = text_of(body.subspan(std::min(sizeof(std::int32_t), body.size())));
-      const std::string why = std::string(text) + ": " + std::strerror(error);
+      const std::string why(text_of(body.subspan(std::min(sizeof error, body.size()))));
       return lose(r, why.c_str(), code_of(error));
     }
     case relay_kind::input:

@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint64_t witness_ns = 2'000'000'000;
 // Reports may be on their way from other hosts, whose ending processes cannot be seen from here.
 constexpr std::uint64_t relay_ns = 100'000'000;
+constexpr const char* after_leaving = " after it had left the job";
 
 }  // namespace
 
@@ -98,17 +99,25 @@ void keeper::on_exit(std::uint32_t rank, int status) {
     const int sig = WTERMSIG(status);
     if (m.abort_code) return end_job({rank_int, *m.abort_code, m.ordered}, *m.abort_code);
     if (m.finalized) {  // a death after leaving in good order is no success, but takes nothing away
-      note_code(128 + sig);
+      note_code(128 + sig, penstock::job::death{rank_int, -sig}.text() + after_leaving);
       return;
     }
-    if (asked_to_end_ && sig == sent_) return end_job({-1, -sig}, 128 + sig);
+    if (asked_to_end_ && sig == sent_) {
+      note_code(128 + sig, penstock::job::death{rank_int, -sig}.text() + ", which was sent to all");
+      return end_job({-1, -sig}, 128 + sig);
+    }
     return end_job({rank_int, -sig}, 128 + sig);
   }
   int code = WEXITSTATUS(status);
   if (m.abort_code) return end_job({rank_int, *m.abort_code, m.ordered}, *m.abort_code);
-  if (code == 0 && m.finalized) code = m.final_code & 255;
+  std::string why = penstock::job::death{rank_int, code}.text();
+  if (m.finalized) why += after_leaving;
+  if (code == 0 && m.finalized && m.final_code != 0) {
+    code = m.final_code & 255;
+    why = "rank " + std::to_string(rank) + " left the job with code " + std::to_string(code);
+  }
   if (m.finalized || !m.joined) {
-    note_code(code);
+    note_code(code, std::move(why));
     // A process that never joined is not missed by the others, unless they wait for it or its code
     // says that it failed.
     if (!m.finalized && (code != 0 || service_.incomplete())) end_job({rank_int, code}, code);
@@ -116,12 +125,15 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   }
   // The others miss it, whatever its code. 0 is no success here, or the job's code would depend on
   // whether they had time to notice.
-  if (code == 0 && !over_ && !options_.quiet)
-    std::fprintf(stderr,
-                 "penrun: rank %u ended without leaving the job (by _exit, or after a failed "
-                 "start?): code 1\n",
-                 rank);
-  end_job({rank_int, code}, code != 0 ? code : 1);
+  if (code == 0) {
+    if (!over_ && !options_.quiet)
+      std::fprintf(stderr,
+                   "penrun: rank %u ended without leaving the job (by _exit, or after a failed "
+                   "start?): code 1\n",
+                   rank);
+    note_code(1, "");
+  }
+  end_job({rank_int, code}, code);
 }
 
 }  // namespace penrun

@@ -14,6 +14,7 @@
 #include "tools/penrun/guard.hpp"
 #include "tools/penrun/hosts.hpp"
 #include "tools/penrun/keeper.hpp"
+#include "tools/penrun/known_state.hpp"
 #include "tools/penrun/room.hpp"
 #include "tools/penrun/spellings.hpp"
 
@@ -28,6 +29,7 @@ int complain(const penstock::failure& why, int code = 2) {
 
 int main(int argc, char** argv) {
   penstock::open_missing_stdio();
+  penrun::start_from_a_known_state();
   // Another penrun, on another host, has started this one.
   if (argc == 2 && std::string_view(argv[1]) == "--agent")
     return penrun::guard([](int lifeline) { return penrun::serve_as_agent(lifeline); });

@@ -21,7 +21,7 @@ enum class relay_kind : std::uint32_t {
   err,     ///< up: output of the rank
   input,   ///< down: standard input of rank 0, no bytes: its end; up: bytes it took (u64)
   exited,  ///< up: the rank's wait status (i32); nothing of it follows but late output
-  failed,  ///< up: the rank could not be started: errno (i32), then text
+  failed,  ///< up: the rank could not be started: errno (i32), then why
   signal,  ///< down: for all processes (i32)
   over,    ///< down: the word of the board (u64)
   where,   ///< down: say on standard error where each process is

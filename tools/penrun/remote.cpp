@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,16 @@ std::vector<std::string> words(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
+}
+
+// As one word of a shell, which a remote shell gives all its words to.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
+  if (word.find_first_not_of(plain) == word.npos) return word;
+  std::string out = "'";
+  for (const char c : word) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
 }
 
 // These variables go along: the library's settings, those that were exported, and those that
@@ -84,6 +95,7 @@ std::vector<std::byte> remote_start::pack() const {
                              std::to_string(where.count),
                              o.bind,
                              folder,
+                             std::to_string(mask),
                              std::to_string(environment.size())};
   t.insert(t.end(), environment.begin(), environment.end());
   t.insert(t.end(), o.command.begin(), o.command.end());
@@ -93,14 +105,14 @@ std::vector<std::byte> remote_start::pack() const {
 bool remote_start::unpack(std::span<const std::byte> body) {
   const auto t = unpack_texts(body);
   std::size_t n = 0;
-  if (t.size() < 8 || !read_number(t[1], o.processes) || !read_number(t[2], where.first) ||
-      !read_number(t[3], where.count) || !read_number(t[6], n) || n > t.size() - 8 ||
-      where.first >= o.processes || where.count > o.processes - where.first)
+  if (t.size() < 9 || !read_number(t[1], o.processes) || !read_number(t[2], where.first) ||
+      !read_number(t[3], where.count) || !read_number(t[6], mask) || !read_number(t[7], n) ||
+      n > t.size() - 9 || where.first >= o.processes || where.count > o.processes - where.first)
     return false;
   name = t[0];
   o.bind = t[4];
   folder = t[5];
-  const auto begin = t.begin() + 7;
+  const auto begin = t.begin() + 8;
   const auto middle = begin + static_cast<std::ptrdiff_t>(n);
   environment.assign(begin, middle);
   o.command.assign(middle, t.end());
@@ -113,11 +125,12 @@ penstock::result<remote_host> start_remote(const options& o, const host& h,
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return failure{"penrun's own path", error.value(), ""};
   std::vector<std::string> command;
-  if (!is_here(h.name)) {
+  const bool here = is_here(h.name);
+  if (!here) {
     command = words(o.rsh);
     command.push_back(h.name);
   }
-  command.push_back(self);
+  command.push_back(here ? self : quoted(self));
   command.emplace_back("--agent");
 
   int down[2] = {-1, -1}, up[2] = {-1, -1}, report[2] = {-1, -1};
@@ -144,6 +157,8 @@ penstock::result<remote_host> start_remote(const options& o, const host& h,
   s.name = name;
   s.where = h;
   s.folder = std::filesystem::current_path(error).string();
+  s.mask = ::umask(0);
+  ::umask(s.mask);
   for (char** e = environ; *e != nullptr; ++e)
     if (goes_along(o, std::string_view(*e).substr(0, std::strcspn(*e, "="))))
       s.environment.emplace_back(*e);

@@ -35,6 +35,7 @@ struct remote_start {
   std::string name;
   host where;
   std::string folder;
+  mode_t mask = 0;                       ///< of the files that processes make
   std::vector<std::string> environment;  ///< NAME=VALUE
 
   [[nodiscard]] std::vector<std::byte> pack() const;

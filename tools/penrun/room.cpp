@@ -44,19 +44,35 @@ std::uint64_t running() {
   return n;
 }
 
-std::string found_in_path(const std::string& program) {
-  if (program.find('/') != program.npos) return program;
-  const char* const path = std::getenv("PATH");
-  for (std::string_view rest = path != nullptr ? path : "/bin:/usr/bin"; !rest.empty();) {
-    const auto end = std::min(rest.find(':'), rest.size());
-    const std::string whole = std::string(rest.substr(0, end)) + "/" + program;
-    if (::access(whole.c_str(), X_OK) == 0) return whole;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return program;
+bool can_run(const std::string& path) {
+  struct stat s {};
+  return ::stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 
 }  // namespace
+
+std::string program_path(const std::string& program) {
+  if (program.find('/') != program.npos) return program;
+  const char* const path = std::getenv("PATH");
+  std::string folders = path != nullptr ? path : "/bin:/usr/bin";
+  folders += ":.";
+  std::string there;  // and cannot be run
+  for (std::string_view rest = folders; !rest.empty();) {
+    const auto end = std::min(rest.find(':'), rest.size());
+    std::string whole(rest.substr(0, end));
+    whole.append(whole.empty() ? "./" : "/").append(program);
+    if (can_run(whole)) return whole;
+    if (there.empty() && ::access(whole.c_str(), F_OK) == 0) there = whole;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return there;
+}
+
+bool is_for_a_machine(const std::string& path) {
+  char front[SELFMAG] = {};
+  std::ifstream(path, std::ios::binary).read(front, sizeof front);
+  return std::memcmp(front, ELFMAG, SELFMAG) == 0;
+}
 
 penstock::result<void> room_for(std::uint32_t processes) {
   rlimit r{};
@@ -78,7 +94,7 @@ penstock::result<void> room_for(std::uint32_t processes) {
 }
 
 std::string mpi_library_of(const std::string& program) {
-  std::ifstream file(found_in_path(program), std::ios::binary);
+  std::ifstream file(program_path(program), std::ios::binary);
   const auto read = [&file](std::uint64_t at, void* into, std::size_t n) {
     file.seekg(static_cast<std::streamoff>(at));
     return static_cast<bool>(file.read(static_cast<char*>(into), static_cast<std::streamsize>(n)));
@@ -111,21 +127,18 @@ std::string mpi_library_of(const std::string& program) {
   return "";
 }
 
-std::string why_not_run(const std::string& program, int code) {
+std::string why_not_run(const std::string& path, int code) {
   struct stat s {};
-  const bool there = ::stat(found_in_path(program).c_str(), &s) == 0;
+  const bool there = ::stat(path.c_str(), &s) == 0;
   switch (code) {
     case EACCES:
-    case EPERM:
       if (there && S_ISDIR(s.st_mode)) return "it is a folder";
       if (there && (s.st_mode & 0111) == 0) return "it is not executable; is it the program?";
-      return "see the permissions of the program and of the folders it is in";
+      return "see the permissions of the program and of the folders that it is in";
     case ENOEXEC:
-      return "it is neither a program of this machine nor a script with #! in its first line";
+      return "it is made for another machine, or damaged";
     case ENOENT:
-      if (there) return "what its #! line or its header names to run it is not there";
-      if (program.find('/') != program.npos) return "";
-      return std::string("it is not in PATH; ./").append(program).append(" if it is here");
+      return there ? "what its #! line or its header names to run it is not there" : "";
     default:
       return "";
   }

@@ -25,8 +25,9 @@ namespace {
 void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
 
 // In the child: never returns.
-[[noreturn]] void become(const options& o, const shared_ends& shared, std::uint32_t rank,
-                         pid_t parent, int socket, int out, int err, int report) {
+[[noreturn]] void become(const options& o, const std::string& program, const shared_ends& shared,
+                         std::uint32_t rank, pid_t parent, int socket, int out, int err,
+                         int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before we asked for the signal
   ::setpgid(0, 0);
@@ -50,10 +51,12 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
   std::vector<char*> argv;
   for (const auto& a : o.command) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
+  ::execv(program.c_str(), argv.data());
+  // A script without #! is the shell's, as for execvp(3).
+  if (errno == ENOEXEC && !is_for_a_machine(program)) ::execvp(program.c_str(), argv.data());
   const int code = errno;
   [[maybe_unused]] const auto n = ::write(report, &code, sizeof code);
-  ::_exit(code == ENOENT ? 127 : 126);
+  ::_exit(127);
 }
 
 void close_all(std::initializer_list<int> fds) {
@@ -88,6 +91,10 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
     close_all({socket[0], socket[1], out[0], out[1], err[0], err[1], report[0], report[1]});
     return penstock::failure{what, code, penstock::what_to_raise(code)};
   };
+  const std::string program = program_path(o.command[0]);
+  if (program.empty())
+    return penstock::failure{"cannot run " + o.command[0], ENOENT,
+                             "it is neither in PATH nor in this folder"};
   using penstock::opened;
   if (!opened("socketpair", ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket), socket) ||
       !opened("pipe2", ::pipe2(out, O_CLOEXEC), out) ||
@@ -97,7 +104,7 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return fail("fork", errno);
-  if (pid == 0) become(o, shared, rank, parent, socket[1], out[1], err[1], report[1]);
+  if (pid == 0) become(o, program, shared, rank, parent, socket[1], out[1], err[1], report[1]);
   ::setpgid(pid, pid);  // parent and child both do this: signals reach the group from now on
   close_all({socket[1], out[1], err[1], report[1]});
   socket[1] = out[1] = err[1] = report[1] = -1;
@@ -106,8 +113,8 @@ penstock::result<spawned> spawn(const options& o, const shared_ends& shared, std
   while ((n = ::read(report[0], &code, sizeof code)) < 0 && errno == EINTR) {
   }
   if (n > 0) {
-    auto why = fail(("cannot run " + o.command[0]).c_str(), code).error();
-    if (std::string hint = why_not_run(o.command[0], code); !hint.empty()) why.hint = hint;
+    auto why = fail(("cannot run " + program).c_str(), code).error();
+    if (std::string hint = why_not_run(program, code); !hint.empty()) why.hint = hint;
     return why;
   }
   ::close(report[0]);
