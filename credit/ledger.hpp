@@ -225,8 +225,8 @@ class ledger {
     // loan_fields by hand: this is the hot path.
     const std::uint64_t loan = store_[peer].loan.load(std::memory_order_relaxed);
     const auto stamp = static_cast<std::uint16_t>(loan >> 32);
-    return stamp != static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed)) ||
-           (loan >> 56 & flag_reached_epoch) != 0;
+    const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
+    return epochs_since(stamp, now) != 0 || (loan >> 56 & flag_reached_epoch) != 0;
   }
 
   /// True when the bank is below its low-water mark. Cost: one load.

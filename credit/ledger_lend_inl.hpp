@@ -49,7 +49,7 @@ void ledger<M, Atomic, Store>::count_requests(std::uint32_t k) noexcept {
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 loan_fields ledger<M, Atomic, Store>::synced(loan_fields f, std::uint16_t now) const noexcept {
-  const auto passed = static_cast<std::uint16_t>(now - f.stamp);
+  const std::uint16_t passed = epochs_since(f.stamp, now);
   if (passed == 0) return f;
   const bool gone = cfg_.fade == decay::last_curr || passed >= 8;
   f.given = gone ? 0 : static_cast<std::uint16_t>(f.given >> 2 * passed);
@@ -110,7 +110,8 @@ bool ledger<M, Atomic, Store>::change_loan(state& s, Change&& change) noexcept {
                                       std::memory_order_relaxed))
       continue;
     // Only the thread whose cas moved the stamp is here with a difference: once per epoch.
-    if (now != before.stamp) fade_lent(s, before, static_cast<std::uint16_t>(now - before.stamp));
+    if (const std::uint16_t passed = epochs_since(before.stamp, now); passed != 0)
+      fade_lent(s, before, passed);
     return true;
   }
 }
@@ -120,8 +121,8 @@ bool ledger<M, Atomic, Store>::change_loan(state& s, Change&& change) noexcept {
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::catch_up(state& s) noexcept {
   const auto now = static_cast<std::uint16_t>(epoch_.load(std::memory_order_relaxed));
-  if (fields<loan_fields>(s.loan.load(std::memory_order_relaxed)).stamp != now)
-    change_loan(s, [](loan_fields&) { return true; });
+  const auto seen = fields<loan_fields>(s.loan.load(std::memory_order_relaxed));
+  if (epochs_since(seen.stamp, now) != 0) change_loan(s, [](loan_fields&) { return true; });
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

@@ -84,6 +84,13 @@ constexpr std::uint16_t saturated(std::uint32_t v) noexcept {
 constexpr std::uint8_t saturated8(std::uint32_t v, std::uint32_t most = 0xff) noexcept {
   return static_cast<std::uint8_t>(v < most ? v : most);
 }
+/// Epochs from a record's stamp to `now`, the epoch that this thread sees. Nothing orders the two
+/// words: where another thread has just stamped the record, the epoch seen here may be the older
+/// one, by a few. So what would be one of the last 256 of 65,536 epochs is none.
+constexpr std::uint16_t epochs_since(std::uint16_t stamp, std::uint16_t now) noexcept {
+  const auto passed = static_cast<std::uint16_t>(now - stamp);
+  return passed < 0xff00 ? passed : std::uint16_t{0};
+}
 /// One epoch's fading of a counter without memory.
 constexpr std::uint16_t faded(std::uint16_t v) noexcept {
   return static_cast<std::uint16_t>(v >> 2);
