@@ -67,7 +67,9 @@ class owner {
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (bias_.load(std::memory_order_relaxed) == bias) [[likely]]
         return true;
-      busy.store(0, std::memory_order_release);
+      // O5 outside  seq_cst busy_, then lock_ (O6)  <-> O7: see there
+      // R3 outside  release busy_  -> A2
+      busy.store(0, std::memory_order_seq_cst);
     }
     return false;
   }
@@ -141,8 +143,9 @@ class owner {
     while (true) {
       std::uint32_t free = 0;
       // A1 enter  acquire lock_  <- R1
-      if (!lock_.compare_exchange_strong(free, tag, std::memory_order_acquire,
-                                         std::memory_order_relaxed))
+      // O6 enter  seq_cst lock_, after busy_ (O5)  <-> O7
+      if (!lock_.compare_exchange_strong(free, tag, std::memory_order_seq_cst,
+                                         std::memory_order_seq_cst))
         return false;
       // Only the holder of lock_ writes bias_, so no other thread changes it from here on.
       auto& busy = busy_[slot_];
@@ -152,14 +155,15 @@ class owner {
         if ((Alone << doubled_) < most_needed) ++doubled_;
         FenceAll();
       }
-      // A2 outside  acquire busy_  <- R1: of the thread that had the bias
+      // A2 outside  acquire busy_  <- R1, R3: of the thread that had the bias
       if (bias_.load(std::memory_order_relaxed) == 0 && busy.load(std::memory_order_acquire) == 0)
         break;
       // A thread that was told meanwhile that another is inside may have met this one only, while
-      // the thread of busy_ was about to find itself outside (O-e). That one sees lock_ free now,
-      // or this one sees its busy_ cleared.
-      lock_.exchange(0, std::memory_order_acq_rel);
-      if (asked_.load(std::memory_order_relaxed) == 0 || busy.load(std::memory_order_relaxed) != 0)
+      // the thread of busy_ was about to find itself outside (O-e).
+      // O7 look again  seq_cst lock_, then busy_  <-> O5, O6: these two stores and two loads have
+      // one order, so that one sees lock_ free, or this one sees its busy_ cleared.
+      lock_.exchange(0, std::memory_order_seq_cst);
+      if (asked_.load(std::memory_order_relaxed) == 0 || busy.load(std::memory_order_seq_cst) != 0)
         return false;
     }
     settle(tag);
