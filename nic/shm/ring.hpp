@@ -34,6 +34,7 @@
 #include <utility>
 
 #include "lib/base/mode.hpp"
+#include "lib/base/owner.hpp"
 #include "nic/shm/ring_memory.hpp"
 #include "nic/shm/ring_turn.hpp"
 
@@ -210,12 +211,25 @@ class ring_tx {
     return std::atomic_ref(refusals_).load(std::memory_order_relaxed);
   }
   /// False if the state of a slot that was pushed, and by the consumer's counter not taken yet, is
-  /// not what was written: somebody else has been there. Any thread; nobody but the producer writes
-  /// states, and none before tail_ names the push before it, so what is seen while tail_ stands
-  /// still is what there is. A ring of nothing but zeros has been given back by its owner; and so
-  /// is what lies before a mark that makes it shorter, just before the consumer says so.
+  /// not what was written: somebody else has been there. Any thread of the producer's process;
+  /// nobody but the producer writes states, and none before tail_ names the push before it, so what
+  /// is seen while tail_ stands still is what there is. A ring of nothing but zeros has been given
+  /// back by its owner; and so is what lies before a mark that makes it shorter, just before the
+  /// consumer says so. Where threads cannot be fenced, false may come from a store on its way.
   [[nodiscard]] bool intact() noexcept {
+    if (as_written(position())) [[likely]]
+      return true;
     const std::uint64_t tail = position();
+    // TW1 watch  load tail_, fence everywhere, load slot.state  <-> TW2: the state of each push
+    // that tail_ counts is there
+    fence_all_threads();
+    return as_written(tail);
+  }
+
+ private:
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  // Looks at what lies before tail.
+  [[nodiscard]] bool as_written(std::uint64_t tail) noexcept {
     const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
     // A7 slots  load-acquire slot.state  <- R1
     if (tail == head || tail - head > m_.geometry.slots ||
@@ -235,9 +249,6 @@ class ring_tx {
            head < std::atomic_ref(floor_).load(std::memory_order_relaxed) ||
            m_.slots[0].state.load(std::memory_order_acquire) == 0;
   }
-
- private:
-  static constexpr std::uint64_t never = ~std::uint64_t{0};
   void mark(turn_mark t) noexcept;
   void turn(bool data) noexcept;
   [[gnu::noinline]] void prepare_slow(std::uint32_t data_bytes) noexcept;
@@ -295,7 +306,9 @@ class ring_tx {
     s.header = header;
     // R1 publish  store-release slot.state  -> A1, A7: body and data are visible
     s.state.store(ring_slot::filled(tail, data_bytes, op), std::memory_order_release);
-    std::atomic_ref(tail_).store(tail + 1, std::memory_order_relaxed);  // pushed() may look
+    // TW2 pushed  store slot.state, then tail_  <-> TW1: no thread relies on the order of the two
+    // before its fence
+    std::atomic_ref(tail_).store(tail + 1, std::memory_order_relaxed);
     // A stream's next lines are fetched for writing ahead of time: the stores that follow would
     // each wait for theirs in the store buffer. Before a single message that would only take a line
     // from who looks for the next one.

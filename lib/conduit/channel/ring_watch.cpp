@@ -17,6 +17,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/owner.hpp"
 #include "lib/conduit/channel/channels.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -26,6 +27,12 @@ constexpr std::uint64_t looks_apart_ns = 1'000'000'000;
 constexpr int moment_ms = 100;
 // Looks in a row that found new refusals: by then the peer has had time to put its counter right.
 constexpr std::uint8_t looks_refused = 4;
+
+// Where threads cannot be fenced, a slot's state may be on its way when it is looked at first.
+bool written_over(peer& p) noexcept {
+  const auto bad = [&p] { return !p.request_tx->intact() || !p.reply_tx->intact(); };
+  return bad() && (fence_all_threads() || (::poll(nullptr, 0, moment_ms), bad()));
+}
 
 }  // namespace
 
@@ -65,8 +72,7 @@ void connector::watch_rings_of(peer& p) noexcept {
                                                 : std::uint8_t{0};
   p.refused_before = refused;
   const bool bad = (mends && p.mended) || p.refused_looks >= looks_refused ||
-                   !p.request_rx->credible() || !p.reply_rx->credible() ||
-                   !p.request_tx->intact() || !p.reply_tx->intact();
+                   !p.request_rx->credible() || !p.reply_rx->credible() || written_over(p);
   p.mended = p.mended || mends;
   if (bad && !hushed() && !all_.has_left(p.rank)) all_.peer_failed(p, core::malformed);
 }
