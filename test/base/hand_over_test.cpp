@@ -37,7 +37,7 @@ struct scene {
 }  // namespace
 
 TEST_CASE("what several threads hand over is taken once, also if it is put back meanwhile") {
-  const auto r = model::explore([] {
+  const auto r = model::search([] {
     auto s = std::make_shared<scene>();
     s->pending.push(s->items[0]);
     return model::trial{

@@ -38,7 +38,7 @@ TEST_CASE("two threads that take and give never hold the same number") {
       }
     }
   };
-  const auto r = model::explore([] {
+  const auto r = model::search([] {
     auto s = std::make_shared<scene>();
     return model::trial{{[s] { s->visit(); }, [s] { s->visit(); }},
                         [] { return true; },

@@ -12,8 +12,6 @@ using namespace penstock;
 
 namespace {
 
-bool no_fence_needed() noexcept { return true; }  // the model's steps take effect in order
-
 struct item {
   item* next = nullptr;
   int seen = 0;
@@ -22,7 +20,7 @@ struct item {
 
 // An end of a queue: threads that find it held leave an item to the thread inside.
 struct scene {
-  owner<thread_mode::par, model::scheduled, no_fence_needed> o;
+  owner<thread_mode::par, model::scheduled, model::fence_all> o;
   hand_over<item, model::scheduled> left;
   item items[2];
   int inside = 0;  // how many threads believe that they are inside

@@ -10,7 +10,6 @@ using namespace penstock;
 
 namespace {
 
-bool no_fence_needed() noexcept { return true; }  // the model's steps take effect in order
 bool no_fence_possible() noexcept { return false; }
 
 template <bool (*Fence)() noexcept, std::uint32_t Alone = 4>
@@ -39,8 +38,8 @@ std::shared_ptr<Scene> biased_scene() {
 }  // namespace
 
 TEST_CASE("an owner admits one thread at a time, whoever had it before") {
-  const auto r = model::explore([] {
-    auto s = biased_scene<scene<no_fence_needed>>();
+  const auto r = model::search([] {
+    auto s = biased_scene<scene<model::fence_all>>();
     return model::trial{{[s] { s->visit(1), s->visit(1); }, [s] { s->visit(2), s->visit(2); }},
                         [s] { return s->inside <= 1; },
                         [s] { return s->inside == 0; }};
@@ -52,7 +51,7 @@ TEST_CASE("an owner admits one thread at a time, whoever had it before") {
 TEST_CASE("a thread that was biased long ago disturbs nobody who is biased now") {
   const auto r = model::sample(
       [] {
-        auto s = biased_scene<scene<no_fence_needed, 1>>();
+        auto s = biased_scene<scene<model::fence_all, 1>>();
         return model::trial{{[s] { s->visit(1), s->visit(1); },
                              [s] {
                                for (int i = 0; i < 5; ++i) s->visit(2);
@@ -67,7 +66,7 @@ TEST_CASE("a thread that was biased long ago disturbs nobody who is biased now")
 TEST_CASE("an owner admits one of three threads at a time") {
   const auto r = model::sample(
       [] {
-        auto s = biased_scene<scene<no_fence_needed>>();
+        auto s = biased_scene<scene<model::fence_all>>();
         return model::trial{{[s] { s->visit(1), s->visit(1), s->visit(1); },
                              [s] { s->visit(2), s->visit(2), s->visit(2); },
                              [s] { s->visit(3), s->visit(3), s->visit(3); }},
@@ -79,7 +78,7 @@ TEST_CASE("an owner admits one of three threads at a time") {
 }
 
 TEST_CASE("without a fence on all threads nobody gets a bias, and one is admitted at a time") {
-  const auto r = model::explore([] {
+  const auto r = model::search([] {
     auto s = biased_scene<scene<no_fence_possible>>();
     return model::trial{{[s] { s->visit(1), s->visit(1); }, [s] { s->visit(2), s->visit(2); }},
                         [s] { return s->inside <= 1; },
@@ -93,7 +92,7 @@ namespace {
 
 // A thread that finds another inside leaves something and goes on; whoever leaves sees to it.
 template <std::uint32_t Alone>
-struct asking_scene : scene<no_fence_needed, Alone> {
+struct asking_scene : scene<model::fence_all, Alone> {
   model::scheduled<int> left{0};
   int seen = 0;
 
@@ -128,7 +127,7 @@ struct asking_scene : scene<no_fence_needed, Alone> {
 }  // namespace
 
 TEST_CASE("what is left for the thread inside is seen to when it leaves") {
-  const auto r = model::explore([] {
+  const auto r = model::search([] {
     auto s = biased_scene<asking_scene<4>>();
     return model::trial{
         {[s] { s->visit_and_see(1), s->visit_and_see(1); }, [s] { s->leave_something(2); }},

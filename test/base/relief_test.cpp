@@ -11,15 +11,13 @@ using namespace penstock;
 
 namespace {
 
-bool no_fence_needed() noexcept { return true; }  // the model's steps take effect in order
-
 // Threads take messages inside an owner. Each runs a function for its message, in which others may
 // take its place, and take the next message.
 template <std::uint32_t Alone>
 struct scene {
-  using end = owner<thread_mode::par, model::scheduled, no_fence_needed, Alone>;
+  using end = owner<thread_mode::par, model::scheduled, model::fence_all, Alone>;
   end o;
-  relief<thread_mode::par, model::scheduled, no_fence_needed> places[4];
+  relief<thread_mode::par, model::scheduled, model::fence_all> places[4];
   int inside = 0;   // threads that touch what the owner protects
   int waiting = 0;  // messages that nobody has taken
   int begun = 0, ended = 0, relieved = 0;

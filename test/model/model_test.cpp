@@ -34,7 +34,7 @@ model::trial counted() {
 TEST_CASE("a lost update is found, and its schedule shows it again") {
   const model::report r = model::explore(lost_update);
   REQUIRE_FALSE(r.ok());
-  CHECK_FALSE(model::replay(lost_update, r.schedule).ok());
+  CHECK_FALSE(model::replay(lost_update, r.choices).ok());
 }
 
 TEST_CASE("random schedules find a lost update too, and name the seed") {
@@ -84,7 +84,7 @@ TEST_CASE("a failure noted within a thread fails the run") {
 }
 
 TEST_CASE("the search stops at its limit and says that it is not complete") {
-  const model::report r = model::explore(counted, 3);
+  const model::report r = model::explore(counted, {.most_runs = 3});
   CHECK(r.runs == 3);
   CHECK_FALSE(r.complete);
 }

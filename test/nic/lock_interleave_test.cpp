@@ -11,7 +11,6 @@ using nic::shm::favouring_lock;
 
 namespace {
 
-bool no_fence_needed() noexcept { return true; }  // the model's steps take effect in order
 bool no_fence_possible() noexcept { return false; }
 
 template <bool (*Fence)() noexcept, std::uint32_t TooMany>
@@ -42,19 +41,19 @@ model::trial meeting() {
 }  // namespace
 
 TEST_CASE("a lock lets one thread in at a time, favoured or not") {
-  const auto r = model::explore(meeting<no_fence_needed, 100>);
+  const auto r = model::search(meeting<model::fence_all, 100>);
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
 }
 
 TEST_CASE("a lock lets one thread in at a time while the favour ends") {
-  const auto r = model::explore(meeting<no_fence_needed, 1>);
+  const auto r = model::search(meeting<model::fence_all, 1>);
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
 }
 
 TEST_CASE("where threads cannot be fenced a lock favours nobody, and lets one in at a time") {
-  const auto r = model::explore(meeting<no_fence_possible, 100>);
+  const auto r = model::search(meeting<no_fence_possible, 100>);
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
 }
@@ -62,7 +61,7 @@ TEST_CASE("where threads cannot be fenced a lock favours nobody, and lets one in
 TEST_CASE("a lock lets one of three threads in at a time") {
   const auto r = model::sample(
       [] {
-        auto s = std::make_shared<scene<no_fence_needed, 2>>();
+        auto s = std::make_shared<scene<model::fence_all, 2>>();
         return model::trial{{[s] {
                                for (int i = 0; i < 8; ++i) s->visit(16);
                              },

@@ -46,13 +46,13 @@ model::trial trial(const std::vector<std::vector<std::uint64_t>>& numbers, std::
 }  // namespace
 
 TEST_CASE("two threads' reports are finished once, in order, and none is left behind") {
-  const auto r = model::explore([] { return trial({{1, 3}, {2}}, 3); });
+  const auto r = model::search([] { return trial({{1, 3}, {2}}, 3); });
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
 }
 
 TEST_CASE("a later report may come first, and covers those before it") {
-  const auto r = model::explore([] { return trial({{2}, {1, 3}}, 3); });
+  const auto r = model::search([] { return trial({{2}, {1, 3}}, 3); });
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);
 }

@@ -1,0 +1,122 @@
+// A ring's three threads, by C++'s memory model: one produces, one consumes in another process, and
+// one of the producer's process watches. The ring has a few slots, so that laps are short.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "nic/shm/ring.hpp"
+#include "test/model/model.hpp"
+
+using namespace penstock;
+using namespace penstock::nic::shm;
+
+namespace {
+
+constexpr ring_geometry small{4, 512};
+
+struct ring {
+  alignas(4096) std::byte memory[2 * 4096] = {};
+  ring_tx tx{ring_memory(memory, small)};
+  ring_rx rx{ring_memory(memory, small)};
+  std::uint64_t pushed = 0, popped = 0;
+
+  // Each third message has data.
+  bool push() {
+    const std::uint32_t bytes = pushed % 3 == 2 ? 64 : 0;
+    const bool done = tx.try_push(1, pushed, bytes, [&](std::byte* body, std::byte* data) {
+      model::plain(body, true);
+      std::memcpy(body, &pushed, sizeof pushed);
+      if (data == nullptr) return;
+      model::plain(data, true);
+      std::memcpy(data, &pushed, sizeof pushed);
+    });
+    pushed += done ? 1 : 0;
+    return done;
+  }
+  void pop() {
+    const auto m = rx.front();
+    if (!m) return;
+    std::uint64_t body = 0, data = popped;
+    model::plain(m.slot->body, false);
+    std::memcpy(&body, m.slot->body, sizeof body);
+    if (m.data != nullptr) {
+      model::plain(m.data, false);
+      std::memcpy(&data, m.data, sizeof data);
+    }
+    if (body != popped || data != popped || m.slot->header != popped)
+      model::fail("another message came than the next one");
+    ++popped;
+    rx.pop(m);
+  }
+  void watch() {
+    if (!tx.intact()) model::fail("the producer's look finds slots that are not as written");
+  }
+  void watch_consumer() {
+    if (!rx.credible()) model::fail("the consumer's look finds a slot that cannot be");
+    (void)rx.mend();  // to what the consumer is about to write
+  }
+  bool told_no_more_than_taken() const { return rx.memory().shared->head.load() <= popped; }
+};
+
+std::shared_ptr<ring> used(int messages) {
+  auto r = std::make_shared<ring>();
+  for (int i = 0; i < messages; ++i) r->push(), r->pop();
+  return r;
+}
+
+template <class F>
+auto times(int n, F f) {
+  return [n, f] {
+    for (int i = 0; i < n; ++i) f();
+  };
+}
+
+void check(const model::trial_maker& make, std::uint64_t runs) {
+  const auto r = model::sample(make, 1, runs);
+  CHECK_MESSAGE(r.ok(), r.text());
+}
+
+}  // namespace
+
+TEST_CASE("messages come in order, with their header, body and data, over several laps") {
+  for (const int before : {0, 3})
+    check(
+        [=] {
+          auto r = used(before);
+          return model::trial{{times(7, [r] { r->push(); }), times(9, [r] { r->pop(); })},
+                              nullptr,
+                              [r] { return r->popped <= r->pushed; },
+                              {0, 1}};
+        },
+        10'000);
+}
+
+TEST_CASE("who watches a healthy ring finds its slots as written, however late its stores are") {
+  for (const int before : {0, 3})
+    check(
+        [=] {
+          auto r = used(before);
+          return model::trial{{times(4, [r] { r->push(); }), times(4, [r] { r->pop(); }),
+                               times(2, [r] { r->watch(); })},
+                              nullptr,
+                              nullptr,
+                              {0, 1, 0}};
+        },
+        20'000);
+}
+
+TEST_CASE(
+    "who watches a healthy ring's consumer finds its counters and its next slot as they are") {
+  for (const int before : {0, 3})
+    check(
+        [=] {
+          auto r = used(before);
+          return model::trial{{times(5, [r] { r->push(); }), times(5, [r] { r->pop(); }),
+                               times(2, [r] { r->watch_consumer(); })},
+                              [r] { return r->told_no_more_than_taken(); },
+                              [r] { return r->rx.publish(), r->tx.passed(r->popped); },
+                              {0, 1, 1}};
+        },
+        20'000);
+}
