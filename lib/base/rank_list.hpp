@@ -1,7 +1,8 @@
-// Lists of ranks in settings, such as "0,4-7", which choose the ranks that write statistics, traces
-// and backtraces.
+// Lists of ranks: those in settings, such as "0,4-7", which choose the ranks that write statistics,
+// traces and backtraces, and those in lines for people, such as "0, 4 to 7".
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 
@@ -30,6 +31,20 @@ inline bool lists_rank(const char* list, unsigned long rank) noexcept {
 }
 inline bool lists_rank(const std::string& list, unsigned long rank) noexcept {
   return lists_rank(list.c_str(), rank);
+}
+
+/// The ranks below `ranks` for which is(rank) holds, for a line: "0 to 3, 7".
+template <class F>
+std::string ranks_where(std::uint32_t ranks, F is) {
+  std::string out;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    if (!is(r)) continue;
+    out += (out.empty() ? "" : ", ") + std::to_string(r);
+    const std::uint32_t first = r;
+    while (r + 1 < ranks && is(r + 1)) ++r;
+    if (r != first) out += " to " + std::to_string(r);
+  }
+  return out;
 }
 
 }  // namespace penstock

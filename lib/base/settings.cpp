@@ -87,7 +87,7 @@ std::string nearest_setting(std::string_view name) {
   std::string best;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const auto& row : settings_table()) {
-    if (row.internal) continue;
+    if (row.scope == setting_scope::launcher) continue;
     const auto d = edit_distance(name, row.name);
     if (d < least) {
       least = d;
@@ -185,7 +185,7 @@ std::string settings_text(const settings& s) {
   line("NAME", "VALUE", "DEFAULT", "SOURCE");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& row = rows[i];
-    if (row.internal) continue;
+    if (row.scope == setting_scope::launcher) continue;
     line(std::string(prefix) + row.name, format_setting(row, s), format_setting(row, defaults),
          i < s.sources.size() ? s.sources[i] : "default");
     out += indented(std::string(row.help) + " [" + allowed_values(row) + "]");

@@ -147,7 +147,7 @@ template <class T>
 bool assign(const setting_row& row, const std::string& text, T& into) {
   if constexpr (std::is_same_v<T, std::string>) {
     into = text;
-    return row.internal || !text.empty();
+    return row.scope == setting_scope::launcher || !text.empty();
   } else if constexpr (std::is_same_v<T, memory_limit>) {
     const auto v = read_limit(text);
     if (v) into = *v;
@@ -162,7 +162,7 @@ bool assign(const setting_row& row, const std::string& text, T& into) {
   } else {
     const auto v = read_number(text, row.unit);
     // A fraction of a byte or nanosecond is dropped; a fraction of a plain count is a mistake.
-    if (!v || *v < row.min || *v > row.max) return false;
+    if (!v || ((*v < row.min || *v > row.max) && !(row.or_zero && *v == 0))) return false;
     if (row.unit == setting_unit::none && *v != std::floor(*v)) return false;
     into = static_cast<T>(*v);
     return true;
@@ -220,8 +220,8 @@ std::string allowed_values(const setting_row& row) {
             out += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + std::string(all[i].text);
           return out;
         } else {
-          std::string out =
-              number_text(row.min, row.unit) + " to " + number_text(row.max, row.unit);
+          std::string out = (row.or_zero ? "0, or " : "") + number_text(row.min, row.unit) +
+                            " to " + number_text(row.max, row.unit);
           switch (row.unit) {
             case setting_unit::bytes:
               return out + " (bytes; K, M, G, T)";

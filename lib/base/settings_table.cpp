@@ -1,11 +1,14 @@
 // One row per setting. Defaults are the members' initializers in settings.hpp.
 #include "lib/base/settings_table.hpp"
 
+#include <algorithm>
+
 namespace penstock {
 namespace {
 
 using s = settings;
 using u = setting_unit;
+constexpr auto job = setting_scope::job, launcher = setting_scope::launcher;
 
 constexpr double kib = 1024, mib = 1024 * kib, gib = 1024 * mib, tib = 1024 * gib;
 constexpr double ms = 1e6, sec = 1e9, hour = 3600 * sec;
@@ -13,7 +16,7 @@ constexpr double ms = 1e6, sec = 1e9, hour = 3600 * sec;
 // Chunks have numbers of 16 bits, of which 0xffff is none; the progress thread has one of its own.
 constexpr double most_chunks = 0xfffe;
 
-const setting_row rows[] = {
+constexpr setting_row rows[] = {
     // device
     {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
      "This is the device for ranks that do not share memory (SUPERNODE_MAXSIZE, DIRECT); a job in "
@@ -60,11 +63,13 @@ const setting_row rows[] = {
      "limit caps it."},
     {"DIRECT", "", &s::direct, 0, 0, u::none,
      "yes lets ranks that share memory send messages through rings there, and copy to and from "
-     "each other's segments; no takes the device and its verbs calls for them, too."},
+     "each other's segments; no takes the device and its verbs calls for them, too.",
+     job},
     {"SUPERNODE_MAXSIZE", "GASNET_SUPERNODE_MAXSIZE", &s::supernode_size, 0, 1 << 24, u::none,
      "At most this many processes of a host share memory with each other. The further ones form "
      "groups of their own, and groups speak through the device as hosts do; 0 makes one group of "
-     "each host."},
+     "each host.",
+     job},
     {"ANY_PTRACER", "", &s::any_ptracer, 0, 0, u::none,
      "yes lets all processes of this user read and write this one's memory, as debuggers do "
      "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; through "
@@ -92,7 +97,8 @@ const setting_row rows[] = {
      "This many send chunks are for replies, each of which holds one until it has left."},
     {"AMRECV_SPACE", "GASNET_PORTAL_AMRECV_SPACE", &s::amrecv_space, 0, tib, u::bytes,
      "This is the receive space for requests, of which a credit is 256 bytes; 0 takes it from the "
-     "table by job size."},
+     "table by job size.",
+     job},
     {"AM_SPARES", "GASNET_AM_SPARES", &s::am_spares, 0, 65536, u::none,
      "This many threads may handle requests at a time, each with spare buffers; 0 is 2, and 4 in "
      "PAR."},
@@ -113,11 +119,12 @@ const setting_row rows[] = {
      "it."},
     {"AM_OUST_PP", "GASNET_AM_OUST_PP GASNET_NETWORKDEPTH", &s::am_oust_pp, 0, 32768, u::none,
      "At most this many requests are in flight to one peer, since no more credits are lent (but "
-     "always those of a message of the largest size); 0 leaves it to MAX_CRED_PER_NODE."},
+     "always those of a message of the largest size); 0 leaves it to MAX_CRED_PER_NODE.",
+     job},
     {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL", &s::am_oust_limit, 0,
      most_chunks, u::none,
-     "This process has at most this many requests in flight to all others; 0 is MSG_LIMIT. Any "
-     "other value takes the verbs path on shm0, too."},
+     "This process has at most this many requests in flight to all others; 0 is MSG_LIMIT. A "
+     "request through rings is at its target when it has been sent, and does not count."},
     {"PACKED_LONG", "GASNET_PORTAL_PACKED_LONG", &s::packed_long, 0, 0, u::none,
      "yes sends short Longs together with their payload in one message."},
     {"PACKED_LONG_CUTOVER", "GASNET_GNI_PACKEDLONG_CUTOVER", &s::packed_long_cutover, 0, 65536,
@@ -134,31 +141,38 @@ const setting_row rows[] = {
     // credits
     {"FLOW_CONTROL", "GASNET_PORTAL_FLOW_CONTROL", &s::flow_control, 0, 0, u::none,
      "yes lets requests go only with credits. Without them, a receiver that is too slow makes "
-     "senders try again."},
+     "senders try again.",
+     job},
     {"DYNAMIC_CREDITS", "GASNET_PORTAL_DYNAMIC_CREDITS", &s::dynamic_credits, 0, 0, u::none,
-     "yes lets credits move to the peers that send; no keeps the loans made at start."},
+     "yes lets credits move to the peers that send; no keeps the loans made at start.", job},
     {"MAX_CRED_PER_NODE", "GASNET_PORTAL_MAX_CRED_PER_NODE", &s::max_cred_per_node, 4, 65535,
-     u::none, "At most this many credits are lent to one peer, at start and on demand together."},
-    {"CRED_PER_NODE", "GASNET_PORTAL_CRED_PER_NODE", &s::cred_per_node, 0, 65535, u::none,
-     "This many credits are lent to each peer at start (at least 4); 0 takes the number from the "
-     "table by job size."},
+     u::none, "At most this many credits are lent to one peer, at start and on demand together.",
+     job},
+    {"CRED_PER_NODE", "GASNET_PORTAL_CRED_PER_NODE", &s::cred_per_node, 4, 65535, u::none,
+     "This many credits are lent to each peer at start; 0 takes the number from the table by job "
+     "size.",
+     job, true},
     {"BANKED_CREDITS", "GASNET_PORTAL_BANKED_CREDITS", &s::banked_credits, 0, 1 << 24, u::none,
-     "The bank keeps this many credits at start; 0 takes the number from the table by job size."},
+     "The bank keeps this many credits at start; 0 takes the number from the table by job size.",
+     job},
     {"LENDER_LIMIT", "", &s::lender_limit, 1, 65535, u::none,
-     "At most this many credits are lent to one peer within an epoch."},
+     "At most this many credits are lent to one peer within an epoch.", job},
     {"REVOKE_LIMIT", "", &s::revoke_limit, 1, 65535, u::none,
-     "At most this many credits are given back to one lender within an epoch."},
+     "At most this many credits are given back to one lender within an epoch.", job},
     {"NUM_SCAVENGE", "", &s::num_scavenge, 0, 65535, u::none,
      "This many peers are asked to give credits back when the bank runs low; 0 takes the number "
-     "from the table by job size."},
+     "from the table by job size.",
+     job},
     {"EPOCH_DURATION", "GASNET_PORTAL_EPOCH_DURATION", &s::epoch_duration, 1, 1 << 30, u::none,
-     "An epoch, at whose end the credit statistics decay, has this many received requests."},
+     "An epoch, at whose end the credit statistics decay, has this many received requests.", job},
     {"DECAY_LAST_CURR", "", &s::decay_last_curr, 0, 0, u::none,
      "yes keeps an epoch's last and current value of the credit statistics apart when they decay; "
-     "no divides one value by four."},
+     "no divides one value by four.",
+     job},
     {"LENDER_COUNTS_REVOKED", "", &s::lender_counts_revoked, 0, 0, u::none,
      "yes lets the lender count what a peer gave back in an epoch, and not ask beyond "
-     "REVOKE_LIMIT; no leaves the count, and the answer 0, to the peer."},
+     "REVOKE_LIMIT; no leaves the count, and the answer 0, to the peer.",
+     job},
     {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
      "Each process writes credit statistics for pencredit, at the end and on SIGUSR2: 0 writes "
      "none, 1 writes penstock_credits.RANK, and a path is written with .RANK behind it."},
@@ -226,13 +240,15 @@ const setting_row rows[] = {
      "The processes of a host may pin this much memory together: a share of the host's memory "
      "(0.8, 5/8) or a size (16G)."},
     {"USE_FIREHOSE", "GASNET_USE_FIREHOSE GASNET_USE_UDREG", &s::use_firehose, 0, 0, u::none,
-     "yes keeps registrations of memory outside the segment in a cache."},
+     "yes keeps registrations of memory outside the segment in a cache.", job},
     {"FIREHOSE_M", "GASNET_FIREHOSE_M", &s::firehose_m, 0, 1024 * tib, u::megabytes,
      "Peers may keep this much memory registered here (segment everything); 0 is a share of "
-     "PHYSMEM_MAX."},
+     "PHYSMEM_MAX.",
+     job},
     {"FIREHOSE_R", "GASNET_FIREHOSE_R", &s::firehose_r, 0, 1 << 24, u::none,
      "Peers may keep this many regions registered here; 0 is FIREHOSE_M / "
-     "FIREHOSE_MAXREGION_SIZE."},
+     "FIREHOSE_MAXREGION_SIZE.",
+     job},
     {"FIREHOSE_MAXVICTIM_M", "GASNET_FIREHOSE_MAXVICTIM_M", &s::firehose_maxvictim_m, 0, 1024 * tib,
      u::megabytes,
      "This much unused memory stays registered; 0 is FIREHOSE_MAXVICTIM_R * "
@@ -241,7 +257,8 @@ const setting_row rows[] = {
      u::none, "This many unused regions stay registered."},
     {"FIREHOSE_MAXREGION_SIZE", "GASNET_FIREHOSE_MAXREGION_SIZE", &s::firehose_maxregion_size,
      4 * kib, gib, u::megabytes,
-     "A region that is registered at once has at most this size, a multiple of the page size."},
+     "A region that is registered at once has at most this size, a multiple of the page size.",
+     job},
     {"FIREHOSE_VERBOSE", "GASNET_FIREHOSE_VERBOSE", &s::firehose_verbose, 0, 0, u::none,
      "yes tells what the registration cache does."},
     {"MEMORY_REPORT", "GASNET_GNI_AM_MEMORY_REPORT", &s::memory_report, 0, 0, u::none,
@@ -255,7 +272,7 @@ const setting_row rows[] = {
      "After this many polls that found nothing spinblock sleeps, and at once where another program "
      "keeps the core at each yield."},
     {"DOMAIN_COUNT", "GASNET_DOMAIN_COUNT", &s::domain_count, 1, 64, u::none,
-     "The threads of a process are spread over this many sets of queues and credits (PAR)."},
+     "The threads of a process are spread over this many sets of queues and credits (PAR).", job},
     {"THREADS_PER_DOMAIN", "GASNET_GNI_PTHREADS_PER_DOMAIN", &s::threads_per_domain, 1, 65536,
      u::none, "A domain gets this many threads before the next one gets its first."},
     {"POLL_MASK", "GASNET_AM_DOMAIN_POLL_MASK", &s::poll_mask, 0, 65535, u::none,
@@ -272,23 +289,27 @@ const setting_row rows[] = {
      "This is the algorithm of barriers. auto takes counter where the job's processes are all on "
      "one host and outnumber its cores. In a job of several hosts with several processes each, "
      "auto lets gasnet.h's barrier go in stages, on each host and between them. Elsewhere it takes "
-     "dissemination."},
+     "dissemination.",
+     job},
     {"BARRIER_RADIX", "GASNET_GNI_CE_RADIX", &s::barrier_radix, 1, 64, u::none,
-     "A node of the tree barrier has this many children."},
+     "A node of the tree barrier has this many children.", job},
     {"BARRIER_SHM", "GASNET_USE_CE_PSHM", &s::barrier_shm, 0, 0, u::none,
-     "yes lets the processes of a host meet in shared memory first."},
+     "yes lets the processes of a host meet in shared memory first.", job},
 
     // collectives and many pieces
     {"COLL_SHARED", "", &s::coll_shared, 0, 0, u::none,
      "yes lets team barriers, and broadcasts, gathers and reductions of up to 48 bytes, go through "
-     "shared memory where the team has up to 32 processes and all are on one host."},
+     "shared memory where the team has up to 32 processes and all are on one host.",
+     job},
     {"COLL_SMALL", "", &s::coll_small, 0, mib, u::bytes,
      "Up to this many bytes in all, collectives that gather or reduce to all do it in few "
-     "messages; above, they do it with few copies."},
+     "messages; above, they do it with few copies.",
+     job},
     {"COLL_LARGE", "", &s::coll_large, 0, gib, u::bytes,
      "Below this size broadcasts go along a tree; from it on they go straight from the root on one "
      "host, and in pieces between hosts. Reductions of this size or more are done in pieces, one "
-     "by each process."},
+     "by each process.",
+     job},
     {"VIS_PACK_LIMIT", "", &s::vis_pack_limit, 0, mib, u::bytes,
      "A put or get of many pieces packs pieces that are shorter than this into messages; 0 is 512, "
      "or half of the largest eager Medium on a kernel's device."},
@@ -296,7 +317,8 @@ const setting_row rows[] = {
     // job
     {"EXITTIMEOUT", "GASNET_EXITTIMEOUT", &s::exit_timeout_ns, 0, hour, u::seconds,
      "This is the limit of a graceful exit; 0 is EXITTIMEOUT_MIN + processes * EXITTIMEOUT_FACTOR, "
-     "and at most EXITTIMEOUT_MAX. While messages still arrive an exit may take five times as "
+     "and at most EXITTIMEOUT_MAX. A process of gasnet.h has 1 s at least. While messages still "
+     "arrive an exit may take five times as "
      "long, and as long again while a busy host lets the process look seldom."},
     {"EXITTIMEOUT_MIN", "GASNET_EXITTIMEOUT_MIN", &s::exit_timeout_min_ns, ms, hour, u::seconds,
      "This is the fixed part of the limit of a graceful exit."},
@@ -320,34 +342,36 @@ const setting_row rows[] = {
     {"VERBOSEENV", "GASNET_VERBOSEENV", &s::verbose_env, 0, 0, u::none,
      "yes lets rank 0 print the settings at start."},
     {"LAUNCH", "", &s::launch, 0, 0, u::none,
-     "By this penrun tells a process its place in the job.", true},
+     "By this penrun tells a process its place in the job.", launcher},
     {"PMI_VERSION", "", &s::pmi_version, 0, 2, u::none,
      "This version of PMI is spoken with launchers that speak it (hydra, srun --mpi=pmi2); 0 tries "
      "1, then 2."},
     {"PMIX", "PMIX_NAMESPACE", &s::pmix, 0, 0, u::none, "A PMIx launcher gives the job this name.",
-     true},
+     launcher},
     {"PMI_FD", "PMI_FD", &s::pmi_fd, 0, 0, u::none,
-     "This is the descriptor of the socket to a PMI launcher.", true},
+     "This is the descriptor of the socket to a PMI launcher.", launcher},
     {"PMI_PORT", "PMI_PORT", &s::pmi_port, 0, 0, u::none,
-     "A PMI launcher listens at this HOST:PORT.", true},
+     "A PMI launcher listens at this HOST:PORT.", launcher},
     {"PMI_ID", "PMI_ID", &s::pmi_id, 0, 0, u::none,
-     "By this number a process tells the launcher at that port which one it is.", true},
+     "By this number a process tells the launcher at that port which one it is.", launcher},
     {"PMI_JOBID", "PMI_JOBID", &s::pmi_jobid, 0, 0, u::none,
-     "A PMI launcher gives the job this name.", true},
+     "A PMI launcher gives the job this name.", launcher},
     {"PMI_RANK", "PMI_RANK", &s::pmi_rank, 0, 0, u::none,
-     "A PMI launcher gives the process this rank.", true},
+     "A PMI launcher gives the process this rank.", launcher},
     {"PMI_SIZE", "PMI_SIZE", &s::pmi_size, 0, 0, u::none,
-     "A PMI launcher says that the job has this size.", true},
+     "A PMI launcher says that the job has this size.", launcher},
     {"LAUNCHER_SIZE",
      "SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE PALS_SIZE FLUX_JOB_SIZE "
      "MV2_COMM_WORLD_SIZE MPI_LOCALNRANKS",
-     &s::launcher_size, 0, 0, u::none, "Some launcher has started this many processes.", true},
+     &s::launcher_size, 0, 0, u::none, "Some launcher has started this many processes.", launcher},
     {"LAUNCHER_RANK",
      "SLURM_PROCID OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK PALS_RANKID FLUX_TASK_RANK "
      "MV2_COMM_WORLD_RANK MPI_LOCALRANKID",
      &s::launcher_rank, 0, 0, u::none,
-     "This process is that one of the processes that a launcher has started.", true},
+     "This process is that one of the processes that a launcher has started.", launcher},
 };
+
+static_assert(std::ranges::count(rows, job, &setting_row::scope) == settings_in_common);
 
 const setting_not_applicable gone[] = {
     {"GASNET_PORTAL_ACCEL", "the device does the work always; see PENSTOCK_DIRECT for shm0"},

@@ -2,6 +2,7 @@
 // Only the reader and the tools include it; other code includes settings.hpp.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,13 @@ using setting_field =
                  wait_mode settings::*, barrier_kind settings::*, memory_ordering settings::*,
                  log_level settings::*>;
 
+/// Whose a setting is.
+enum class setting_scope : std::uint8_t {
+  process,   ///< each process may have a value of its own
+  job,       ///< all processes must have the same value, which is compared when they start
+  launcher,  ///< written by launchers, not by people; not printed
+};
+
 /// One setting. The default is the member's in a default-constructed `settings`.
 struct setting_row {
   const char* name;  ///< without the prefix PENSTOCK_
@@ -37,7 +45,8 @@ struct setting_row {
   double min, max;  ///< of numbers, in the unit stored (bytes, nanoseconds); 0, 0: no numbers
   setting_unit unit;
   const char* help;
-  bool internal = false;  ///< written by launchers, not by people; not printed
+  setting_scope scope = setting_scope::process;
+  bool or_zero = false;  ///< 0 is allowed below `min`
 };
 
 /// A setting of the seeds that has no meaning on verbs, and what replaces it.
@@ -48,6 +57,14 @@ struct setting_not_applicable {
 
 std::span<const setting_row> settings_table() noexcept;
 std::span<const setting_not_applicable> settings_not_applicable() noexcept;
+
+/// The values of all rows of scope `job`, in the table's order.
+inline constexpr std::size_t settings_in_common = 26;
+using common_settings = std::array<std::uint64_t, settings_in_common>;
+common_settings common_settings_of(const settings& s);
+/// The lines that name each setting whose value is not the same at all ranks, which ranks have
+/// which value, joined by "; "; empty: all agree.
+std::string settings_that_differ(std::span<const common_settings> of_ranks);
 
 /// Reads `text` into the row's member. The failure names `name`, the text and what is allowed.
 result<void> parse_setting(const setting_row& row, std::string_view name, const std::string& text,

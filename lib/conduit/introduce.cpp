@@ -14,44 +14,16 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-constexpr const char* credit_names[] = {"CRED_PER_NODE",   "BANKED_CREDITS",       "FLOW_CONTROL",
-                                        "DYNAMIC_CREDITS", "MAX_CRED_PER_NODE",    "LENDER_LIMIT",
-                                        "REVOKE_LIMIT",    "EPOCH_DURATION",       "NUM_SCAVENGE",
-                                        "DECAY_LAST_CURR", "LENDER_COUNTS_REVOKED"};
-static_assert(std::size(credit_names) == std::tuple_size_v<credit_numbers>);
-
-credit_numbers numbers_of(const credit::config& c) noexcept {
-  return {c.credits_per_peer,
-          c.bank,
-          c.flow_control ? 1u : 0u,
-          c.dynamic ? 1u : 0u,
-          c.max_per_peer,
-          c.lender_limit,
-          c.revoke_limit,
-          c.epoch_requests,
-          c.num_scavenge,
-          c.fade == credit::decay::last_curr ? 1u : 0u,
-          c.revoked == credit::revoked_at::lender ? 1u : 0u};
-}
-
-// The least room for credits that a rank's device has. None: they are all equal, or the ranks
-// differ in more than their devices.
-std::optional<credit::room> least_room(const std::vector<std::vector<std::byte>>& all) noexcept {
-  std::optional<introduction> first;
+// The least room for credits that a rank's device has; nothing where all have the same.
+std::optional<credit::room> least_room(const std::vector<introduction>& all) noexcept {
+  const auto room_of = [](const introduction& i) {
+    return credit::room{i.credits_move != 0, i.room};
+  };
   credit::room least;
-  bool equal = true;
-  for (const auto& bytes : all) {
-    introduction his;
-    if (bytes.size() != sizeof his) return {};
-    std::memcpy(&his, bytes.data(), sizeof his);
-    if (!first) first = his;
-    if (his.version != first->version || his.direct != first->direct) return {};
-    const credit::room room{his.credits_move != 0, his.room};
-    if (room != credit::room{first->credits_move != 0, first->room}) equal = false;
-    least = std::min(least, room);
-  }
-  if (equal) return {};
-  return least;
+  for (const auto& his : all) least = std::min(least, room_of(his));
+  for (const auto& his : all)
+    if (room_of(his) != least) return least;
+  return {};
 }
 
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
@@ -66,7 +38,38 @@ std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
   return h;
 }
 
+failure different(const std::string& what) {
+  return {what, 0, "start all processes with the same program and settings"};
+}
+
 }  // namespace
+
+result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks) {
+  const auto differs = [](const char* what, std::uint64_t first, std::uint64_t his, std::size_t r) {
+    return different(std::string(what) + " differs: " + std::to_string(first) + " at rank 0, " +
+                     std::to_string(his) + " at rank " + std::to_string(r));
+  };
+  std::vector<common_settings> values;
+  common_ground first;
+  for (const auto& bytes : of_ranks) {
+    common_ground his;
+    if (bytes.size() < sizeof his) return different("the library differs");
+    std::memcpy(&his, bytes.data(), sizeof his);
+    if (values.empty()) first = his;
+    if (his.version != first.version)
+      return differs("the wire version", first.version, his.version, values.size());
+    if (his.max_eager_bytes != first.max_eager_bytes)
+      return differs("PENSTOCK_MAX_MEDIUM of the build", first.max_eager_bytes, his.max_eager_bytes,
+                     values.size());
+    if (his.everything != first.everything)
+      return differs("segment everything", first.everything, his.everything, values.size());
+    values.push_back(his.values);
+  }
+  if (const std::string what = settings_that_differ(values); !what.empty()) return different(what);
+  for (const auto& bytes : of_ranks)
+    if (bytes.size() != of_ranks[0].size()) return different("the library differs");
+  return {};
+}
 
 // True if barriers are to be counted in a page of the host; rank 0 decides for all. Between two
 // processes with a core each, dissemination is faster.
@@ -81,16 +84,14 @@ bool engine::counts_barriers() const noexcept {
 // messages to it need, so no message comes too early.
 result<void> engine::introduce() {
   introduction mine;
+  mine.ground = {settings_, transfers_->everything()};
   mine.address = device_.self;
   if (near_) mine.near_address = near_->device.self;
   mine.datagram_qp = datagram_port_->number();
   mine.handlers = fingerprint(handlers_.user, user_handlers);
   mine.credits = credit_config_.fingerprint();
-  mine.each_credit = numbers_of(credit_config_);
   mine.credits_move = credit_room_.moves ? 1 : 0;
   mine.room = credit_room_.credits;
-  mine.direct = settings_.direct && settings_.am_oust_limit == 0;
-  mine.supernode_size = settings_.supernode_size;
   mine.leader = shares_memory_ ? neighbours_.front() : rank_;
   if (segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
@@ -104,12 +105,16 @@ result<void> engine::introduce() {
   mine.wakes = by_rings_ && channel_ != nullptr;
   mine.reads = transfers_->reads_here();
   mine.device_atomics = transfers_->device_atomics();
-  mine.everything = transfers_->everything();
   if (rank_ == 0 && counts_barriers()) page_ = host_page::make();
   if (page_) mine.page = page_->offer();
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
-  if (const auto room = least_room(*all)) {
+  if (auto r = compare_grounds(*all); !r) return r;
+  std::vector<introduction> known(size_);
+  for (std::uint32_t r = 0; r < size_; ++r)
+    std::memcpy(&known[r], (*all)[r].data(), sizeof known[r]);
+  all->clear();
+  if (const auto room = least_room(known)) {
     // All ranks see this, make their queues again for the least room, and tell each other so.
     verbs_.close();
     if (auto r = plan_credits(*room); !r) return r;
@@ -119,36 +124,20 @@ result<void> engine::introduce() {
   host_page::ticket page;
   known_.open(size_, neighbours_);
   for (std::uint32_t r = 0; r < size_; ++r) {
-    introduction his;
+    const introduction& his = known[r];
     const auto disagree = [r](const char* what, std::uint64_t here, std::uint64_t there) {
-      return failure{std::string(what) + " differs: " + std::to_string(here) + " here, " +
-                         std::to_string(there) + " at rank " + std::to_string(r),
-                     0, "start all processes with the same program and settings"};
+      return different(std::string(what) + " differs: " + std::to_string(here) + " here, " +
+                       std::to_string(there) + " at rank " + std::to_string(r));
     };
-    if ((*all)[r].size() != sizeof his)
-      return disagree("the library", sizeof his, (*all)[r].size());
-    std::memcpy(&his, (*all)[r].data(), sizeof his);
     if (r == 0) page = his.page;
-    if (his.version != mine.version) return disagree("the wire version", mine.version, his.version);
-    if (his.max_eager_bytes != max_eager)
-      return disagree("PENSTOCK_MAX_MEDIUM of the build", max_eager, his.max_eager_bytes);
     if (his.handlers != mine.handlers)
       return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
-    if (his.direct != mine.direct) return disagree("PENSTOCK_DIRECT", mine.direct, his.direct);
-    for (std::size_t i = 0; i < std::size(credit_names); ++i)
-      if (his.each_credit[i] != mine.each_credit[i])
-        return disagree((std::string("PENSTOCK_") + credit_names[i]).c_str(), mine.each_credit[i],
-                        his.each_credit[i]);
     if (his.credits != mine.credits)
       return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
-    if (his.supernode_size != mine.supernode_size)
-      return disagree("PENSTOCK_SUPERNODE_MAXSIZE", mine.supernode_size, his.supernode_size);
-    if (his.everything != mine.everything)
-      return disagree("segment everything", mine.everything, his.everything);
     if (his.chunk_bytes != mine.chunk_bytes)
       return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
     if (his.domains != mine.domains)
-      return disagree("PENSTOCK_DOMAIN_COUNT", mine.domains, his.domains);
+      return disagree("the number of domains (PAR or not)", mine.domains, his.domains);
     if (his.leader == r) leaders_.push_back(r);
     known_.add(r, {.address = his.address,
                    .near_address = his.near_address,
@@ -163,7 +152,7 @@ result<void> engine::introduce() {
     transfers_->agree(his.device_atomics != 0);
   }
   known_.shut();
-  all->clear();
+  known = {};
   if (leaders_.size() == 1 || leaders_.size() == size_) leaders_ = {};
   // Messages to this process itself, and its own segment, need no connection. By the first peer of
   // a domain its threads know the domain (my_domain).

@@ -8,6 +8,7 @@
 #include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/introduction.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
@@ -73,11 +74,9 @@ result<void> engine::plan_credits(credit::room room) {
 // with this one, queue pairs to all others. may: ranks that should share memory can do so.
 void engine::choose_paths(bool may) noexcept {
   const bool all_near = neighbours_.size() == size_;
-  // AM_OUST_LIMIT bounds the requests in flight to all ranks together, which rings do not count.
   // With segment everything, remote firehoses do not see messages by rings, which may tell of
   // changed memory (R-a).
-  shares_memory_ = may && settings_.direct && settings_.am_oust_limit == 0 &&
-                   (all_near || !transfers_->everything());
+  shares_memory_ = may && settings_.direct && (all_near || !transfers_->everything());
   by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
   by_verbs_ = !shares_memory_ || !all_near;
 }
@@ -109,14 +108,17 @@ result<void> engine::try_neighbours() {
   std::unique_ptr<host_page> page;
   const bool first = neighbours_.front() == rank_;
   if (first && neighbours_.size() > 1) page = host_page::make();
-  const host_page::ticket mine = page ? page->offer() : host_page::ticket{};
+  struct offer {
+    common_ground ground;
+    host_page::ticket page;
+  } mine, his;
+  mine.ground = {settings_, transfers_->everything()};
+  if (page) mine.page = page->offer();
   auto tickets = job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!tickets) return tickets.error();
-  host_page::ticket his;
-  const auto& bytes = (*tickets)[neighbours_.front()];
-  if (bytes.size() != sizeof his) return failure{"the library differs", 0, ""};
-  std::memcpy(&his, bytes.data(), sizeof his);
-  if (!first && his.proof != 0) page = host_page::open(his);
+  if (auto r = compare_grounds(*tickets); !r) return r;
+  std::memcpy(&his, (*tickets)[neighbours_.front()].data(), sizeof his);
+  if (!first && his.page.proof != 0) page = host_page::open(his.page);
   const std::byte opened{page ? std::uint8_t{1} : std::uint8_t{0}};
   auto all = job_.exchange(std::span(&opened, 1));
   if (!all) return all.error();

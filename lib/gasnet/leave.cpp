@@ -46,6 +46,11 @@ std::atomic<std::uint64_t> wish{0};
 // The time since this process saw the order.
 constinit conduit::watched_time since_order;
 constexpr std::uint64_t exit_grace_ns = 500'000'000;
+// The limit of this process's exit. The others may take the grace before they come, and that is no
+// failure of theirs, however short the limit that was set.
+std::uint64_t exit_limit_ns() noexcept {
+  return std::max(self.options.exit_limit_ns(self.membership->size()), 2 * exit_grace_ns);
+}
 // One thread takes the process down.
 std::atomic<bool> leaving{false};
 thread_local constinit bool i_leave = false;
@@ -58,8 +63,8 @@ std::atomic<int> last_code{0};
 enum class stage : std::uint8_t { agreeing, at_fence, done };
 constinit stage now_at = stage::agreeing;
 // The time of the exit; what has been heard at the fence, and when the timer was started, in it.
-constexpr std::uint64_t longest_tick_ns = 20'000'000, shortest_tick_ns = 1'000'000;
-constinit conduit::watched_time exit_time{longest_tick_ns};
+constexpr std::uint64_t tick_ns = 20'000'000;
+constinit conduit::watched_time exit_time{tick_ns};
 constinit conduit::patience waiting;
 std::atomic<std::uint64_t> limit_began{0};
 pid_t joined_as = 0;  // children made by fork are not of the job
@@ -98,8 +103,8 @@ void agree_to_leave(int code) noexcept {
 void tell_client();
 
 void time_is_up(int) {
-  if (!waiting.over(limit_began.load(std::memory_order_relaxed),
-                    self.options.exit_limit_ns(self.membership->size()), exit_time.look(now_ns())))
+  if (!waiting.over(limit_began.load(std::memory_order_relaxed), exit_limit_ns(),
+                    exit_time.look(now_ns())))
     return;  // the timer asks again
   // As in abort(3): nothing else can be relied on any more.
   const int code = last_code.load(std::memory_order_relaxed);
@@ -125,9 +130,8 @@ void start_timer() noexcept {
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
   ::pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
-  const std::uint64_t limit = self.options.exit_limit_ns(self.membership->size());
   limit_began.store(exit_time.look(now_ns()), std::memory_order_relaxed);
-  const timeval tick = interval(std::clamp(limit / 4, shortest_tick_ns, longest_tick_ns));
+  const timeval tick = interval(tick_ns);
   const itimerval t{.it_interval = tick, .it_value = tick};
   ::setitimer(ITIMER_REAL, &t, nullptr);
 }

@@ -144,6 +144,24 @@ TEST_CASE("a value that is not valid is refused in one line with name, value and
   CHECK(contains(message({"PENSTOCK_MAX_SEGSIZE=1X"}), "bytes"));
 }
 
+TEST_CASE("where 0 means the table's number, the range says so") {
+  CHECK(read({"PENSTOCK_CRED_PER_NODE=0"}));
+  CHECK(read({"PENSTOCK_CRED_PER_NODE=4"}));
+  CHECK(contains(message({"PENSTOCK_CRED_PER_NODE=3"}), "0, or 4 to 65535"));
+}
+
+TEST_CASE("settings that differ in a job are named with all values and ranks") {
+  settings usual, other;
+  other.barrier = barrier_kind::tree;
+  other.coll_small = 4096;
+  const common_settings a = common_settings_of(usual), b = common_settings_of(other);
+  const common_settings equal[] = {a, a}, ranks[] = {a, b, a, a};
+  CHECK(settings_that_differ(equal) == "");
+  CHECK(settings_that_differ(ranks) ==
+        "PENSTOCK_BARRIER differs: auto at ranks 0, 2 to 3, tree at rank 1; "
+        "PENSTOCK_COLL_SMALL differs: 2K at ranks 0, 2 to 3, 4K at rank 1");
+}
+
 TEST_CASE("a name set to nothing counts as not set") {
   const auto s = read({"PENSTOCK_SAFE_LIMIT="});
   REQUIRE(s);
@@ -162,7 +180,7 @@ TEST_CASE("every row prints its default and reads it back") {
   for (const auto& row : settings_table()) {
     CAPTURE(row.name);
     const std::string text = format_setting(row, s);
-    if (row.internal) continue;
+    if (row.scope == setting_scope::launcher) continue;
     settings back;
     CHECK(parse_setting(row, row.name, text, back));
     CHECK(format_setting(row, back) == text);

@@ -29,6 +29,7 @@ std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs
         {{"SB_CHUNKS", s.sb_chunks != d.sb_chunks},
          {"RPL_CHUNKS", s.rpl_chunks != d.rpl_chunks},
          {"MSG_LIMIT", s.msg_limit != d.msg_limit},
+         {"AM_OUST_LIMIT", s.am_oust_limit != d.am_oust_limit},
          {"OP_OUST_PP", s.op_oust_pp != d.op_oust_pp},
          {"AM_SPARES", s.am_spares != d.am_spares},
          {"PACKED_LONG", s.packed_long != d.packed_long},

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "lib/base/mapped_memory.hpp"
+#include "lib/base/rank_list.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/ring_path/length.hpp"
 #include "nic/shm/ring.hpp"
@@ -32,15 +33,8 @@ endpoint_statistics engine::statistics() const noexcept {
 std::string engine::paths_report() const {
   std::string out;
   for (const way path : {way::rings, way::verbs}) {
-    std::string which;
-    for (std::uint32_t r = 0; r < size_; ++r) {
-      const auto is = [&](std::uint32_t k) { return k != rank_ && way_to(k) == path; };
-      if (!is(r)) continue;
-      which += (which.empty() ? "" : ", ") + std::to_string(r);
-      const std::uint32_t first = r;
-      while (r + 1 < size_ && is(r + 1)) ++r;
-      if (r != first) which += " to " + std::to_string(r);
-    }
+    const std::string which =
+        ranks_where(size_, [&](std::uint32_t r) { return r != rank_ && way_to(r) == path; });
     if (which.empty()) continue;
     out += path == way::rings ? "  by rings, in shared memory: ranks "
                               : "  by queue pairs of " + device_.name + ": ranks ";
