@@ -193,7 +193,8 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   d.reason += pretends;
   if (!found) return failure{why.empty() ? "it has no port" : why, 0, ""};
   d.max_inline = probe_inline(v, d.context);
-  if (s.max_cqe != 0) d.limits.max_cqe = std::min(d.limits.max_cqe, static_cast<int>(s.max_cqe));
+  d.cqe_set = s.max_cqe != 0 && s.max_cqe < static_cast<std::uint32_t>(d.limits.max_cqe);
+  if (d.cqe_set) d.limits.max_cqe = static_cast<int>(s.max_cqe);
   d.paths.service_level = static_cast<std::uint8_t>(s.service_level);
   d.paths.traffic_class = static_cast<std::uint8_t>(s.traffic_class);
   d.paths.hop_limit = static_cast<std::uint8_t>(s.hop_limit);
@@ -217,6 +218,7 @@ device::device(device&& o) noexcept
       port(o.port),
       self(o.self),
       paths(o.paths),
+      cqe_set(o.cqe_set),
       max_inline(o.max_inline),
       registration_access(o.registration_access),
       shared_memory(o.shared_memory) {}
@@ -230,6 +232,7 @@ device& device::operator=(device&& o) noexcept {
   std::swap(port, o.port);
   std::swap(self, o.self);
   std::swap(paths, o.paths);
+  std::swap(cqe_set, o.cqe_set);
   std::swap(max_inline, o.max_inline);
   std::swap(registration_access, o.registration_access);
   std::swap(shared_memory, o.shared_memory);

@@ -102,6 +102,7 @@ class device {
   ibv_port_attr port{};
   address self;
   fabric paths;
+  bool cqe_set = false;              ///< limits.max_cqe is the setting MAX_CQE
   std::uint32_t max_inline = 0;      ///< largest inline send, found by trying
   unsigned registration_access = 0;  ///< IBV_ACCESS bits of every registration (MEM_CONSISTENCY)
   bool shared_memory = false;  ///< true for shm0: nic/shm/direct.hpp may be used on its objects

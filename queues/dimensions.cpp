@@ -48,15 +48,18 @@ std::uint32_t dimensions::most_credits(const ibv_device_attr& device) const noex
   return fits;
 }
 
-result<void> dimensions::fit(const ibv_device_attr& device, const std::string& name) const {
+result<void> dimensions::fit(const ibv_device_attr& device, const std::string& name,
+                             bool cqe_set) const {
   struct demand {
     const char* what;
     std::uint32_t needs;
     int has;
     const char* hint;
+    bool by_user = false;  // the limit is the setting MAX_CQE
   };
   constexpr auto fewer_credits =
-      "lower PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS or PENSTOCK_AM_SPARES";
+      "lower PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS, PENSTOCK_AMRECV_SPACE or "
+      "PENSTOCK_AM_SPARES";
   constexpr auto fewer_replies =
       "lower PENSTOCK_SB_CHUNKS or PENSTOCK_AM_SPARES, or start fewer ranks";
   constexpr int shared_queues = 3;  // of small requests, large ones and replies
@@ -67,19 +70,21 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
                        std::to_string(shared_queues),
                    0, "use another device"};
   const demand all[] = {
-      {"a completion queue of sends", least, device.max_cqe, "use another device"},
-      {"the completion queue of requests", request_receives(), device.max_cqe, fewer_credits},
+      {"a completion queue of sends", least, device.max_cqe, "use another device", cqe_set},
+      {"the completion queue of requests", request_receives(), device.max_cqe, fewer_credits,
+       cqe_set},
       {"the receive queue of small requests", small_receives(), device.max_srq_wr, fewer_credits},
       {"the receive queue of large requests", bulk_receives(), device.max_srq_wr, fewer_credits},
-      {"the completion queue of replies", reply_receives(), device.max_cqe, fewer_replies},
+      {"the completion queue of replies", reply_receives(), device.max_cqe, fewer_replies, cqe_set},
       {"the receive queue of replies", reply_receives(), device.max_srq_wr, fewer_replies},
       {"the send queue to one peer", depth, device.max_qp_wr, "lower PENSTOCK_OP_OUST_PP"},
   };
   for (const demand& d : all)
     if (d.needs > entries(d.has))
       return failure{std::string(d.what) + " needs " + std::to_string(d.needs) + " entries, and " +
-                         name + " allows " + std::to_string(d.has),
-                     0, d.hint};
+                         (d.by_user ? "PENSTOCK_MAX_CQE" : name) + " allows " +
+                         std::to_string(d.has),
+                     0, d.by_user ? "raise it" : d.hint};
   return {};
 }
 

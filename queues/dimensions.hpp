@@ -94,7 +94,9 @@ struct dimensions {
   [[nodiscard]] std::uint32_t most_credits(const ibv_device_attr& device) const noexcept;
   /// Fails, naming the queue and the setting to lower, if a queue that cannot be shorter exceeds
   /// the device's limit.
-  [[nodiscard]] result<void> fit(const ibv_device_attr& device, const std::string& name) const;
+  /// cqe_set: the limit of completions is the user's.
+  [[nodiscard]] result<void> fit(const ibv_device_attr& device, const std::string& name,
+                                 bool cqe_set = false) const;
   /// The largest number of peers whose queues the device allows; at least `near`.
   [[nodiscard]] std::uint32_t most_peers(const ibv_device_attr& device) const;
 };

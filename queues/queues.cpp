@@ -46,7 +46,7 @@ result<std::unique_ptr<message_queues>> message_queues::open(nic::device& dev, i
 
 result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   const dimensions now = size.for_peers(room_);
-  if (auto r = now.fit(dev_.limits, dev_.name); !r) return r;
+  if (auto r = now.fit(dev_.limits, dev_.name, dev_.cqe_set); !r) return r;
   const auto cq = [this](std::uint32_t n, ibv_cq*& out, ibv_comp_channel* tells) -> result<void> {
     out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, tells, 0);
     if (out == nullptr)
@@ -62,7 +62,7 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
     if (!longer_cqs_) dev_.verbs->destroy_cq(std::exchange(send_cq, nullptr));
   }
   if (!longer_cqs_ || !longer_srqs_)
-    if (auto r = size.fit(dev_.limits, dev_.name); !r) return r;
+    if (auto r = size.fit(dev_.limits, dev_.name, dev_.cqe_set); !r) return r;
   const dimensions& cqs = longer_cqs_ ? now : size;
   const dimensions& srqs = longer_srqs_ ? now : size;
   if (send_cq == nullptr)
@@ -100,7 +100,7 @@ result<void> message_queues::admit_peer() {
   const std::uint32_t wanted = std::min(admitted_ + 1, size.peers);
   // Twice the room each time, so that the queues are seldom made longer.
   if (wanted > room_) {
-    if (auto r = size.for_peers(wanted).fit(dev_.limits, dev_.name); !r) return r;
+    if (auto r = size.for_peers(wanted).fit(dev_.limits, dev_.name, dev_.cqe_set); !r) return r;
     const std::uint32_t twice = std::min(room_ * 2, size.peers);
     if (auto r = make_room_for(std::min(twice, size.most_peers(dev_.limits))); !r) return r;
   }

@@ -47,7 +47,8 @@ result<credit::room> verbs_path::room_for(std::uint32_t ranks, bool bell) const 
     queues::dimensions d = dimensions_for(ranks, bell, {moves});
     const credit::room room{moves, d.most_credits(limits)};
     d.credits = 1;
-    if (const auto others = d.fit(limits, c_.device_.name); !others) return others.error();
+    if (const auto others = d.fit(limits, c_.device_.name, c_.device_.cqe_set); !others)
+      return others.error();
     const auto planned = credit::plan(ranks, 0, credit_settings(c_.settings_, room));
     if (!planned) return planned.error();
     return room;
