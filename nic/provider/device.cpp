@@ -98,14 +98,41 @@ void release(verbs_context* theirs) noexcept {
   std::free(reinterpret_cast<std::byte*>(theirs) - room);
 }
 
+/// The device's number, of its name shm<number>.
+unsigned number_of(const char* name) noexcept {
+  const auto n = static_cast<unsigned>(std::strtoul(name + std::strlen("shm"), nullptr, 10));
+  return n < shm::most_devices ? n : 0;
+}
+
+/// Where processes of several network namespaces meet, if the environment names a folder. 0 or an
+/// errno.
+int join_fabric() noexcept {
+  static const int e = [] {
+    const char* folder = std::getenv("PENVERBS_FABRIC");
+    if (folder == nullptr || *folder == '\0') return 0;
+    const int code = shm::use_fabric(folder);
+    if (code != 0)
+      log(log_level::error,
+          "shm0: PENVERBS_FABRIC=%s: %s; name a folder that the user may write to", folder,
+          std::strerror(code));
+    return code;
+  }();
+  return e;
+}
+
 /// Takes over command_fd, even when it fails.
 verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
-  const auto pretence = shm::pretence_of_environment();
+  auto pretence = shm::pretence_of_environment();
   if (!pretence) {
     log(log_level::error, "shm0: %s", pretence.error().message().c_str());
     ::close(command_fd);
     return errno = EINVAL, nullptr;
   }
+  if (const int e = join_fabric()) {
+    ::close(command_fd);
+    return errno = e, nullptr;
+  }
+  pretence->device = &shm::device_identity(number_of(device->name));
   auto c = shm::make_context(*pretence);
   if (!c) {
     const int e = errno;

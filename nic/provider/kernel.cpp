@@ -1,5 +1,6 @@
 #include "nic/provider/kernel.hpp"
 
+#include <net/if.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
@@ -85,12 +86,16 @@ bool give(const ib_uverbs_attr* to, const T& value) noexcept {
   return true;
 }
 
-ib_uverbs_gid_entry gid_entry(const shm::context& c) noexcept {
+ib_uverbs_gid_entry gid_entry(const shm::context& c, int row) noexcept {
   ib_uverbs_gid_entry g{};
-  const ibv_gid gid = c.name.gid();
+  const ibv_gid gid = shm::gid_of(c, row);
   std::memcpy(g.gid, gid.raw, sizeof g.gid);
+  g.gid_index = static_cast<std::uint32_t>(row);
   g.port_num = 1;
-  g.gid_type = IB_UVERBS_GID_TYPE_ROCE_V2;
+  g.gid_type = c.plays.has_lids ? IB_UVERBS_GID_TYPE_IB
+               : row % 2 == 0   ? IB_UVERBS_GID_TYPE_ROCE_V1
+                                : IB_UVERBS_GID_TYPE_ROCE_V2;
+  if (!c.plays.has_lids) g.netdev_ifindex = ::if_nametoindex("lo");
   return g;
 }
 
@@ -101,17 +106,21 @@ int query_gids(const role& r, const ib_uverbs_ioctl_hdr& h) noexcept {
     if (port == nullptr || index == nullptr || static_cast<std::uint32_t>(port->data) != 1)
       return EINVAL;
     const auto place = static_cast<std::uint32_t>(index->data);
-    if (place != 0) return place < shm::gid_places ? ENODATA : EINVAL;
-    return give(attribute(h, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY), gid_entry(*r.context))
+    if (place >= shm::gid_places) return EINVAL;
+    if (place >= static_cast<std::uint32_t>(shm::gid_count(*r.context))) return ENODATA;
+    return give(attribute(h, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY),
+                gid_entry(*r.context, static_cast<int>(place)))
                ? 0
                : EINVAL;
   }
   const auto* entries = attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
-  if (entries == nullptr || entries->len < sizeof(ib_uverbs_gid_entry)) return EINVAL;
-  const bool given =
-      give(entries, gid_entry(*r.context)) &&
-      give(attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES), std::uint64_t{1});
-  return given ? 0 : EINVAL;
+  if (entries == nullptr) return EINVAL;
+  const auto rows = static_cast<std::uint64_t>(shm::gid_count(*r.context));
+  ib_uverbs_gid_entry all[shm::gid_rows]{};
+  for (std::uint64_t i = 0; i < rows; ++i) all[i] = gid_entry(*r.context, static_cast<int>(i));
+  if (entries->data == 0 || entries->len < rows * sizeof all[0]) return EINVAL;
+  std::memcpy(reinterpret_cast<void*>(entries->data), all, rows * sizeof all[0]);
+  return give(attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES), rows) ? 0 : EINVAL;
 }
 
 ssize_t write_in_place(int fd, const void* bytes, std::size_t n) {

@@ -3,8 +3,8 @@
 //
 // - Where the kernel has RDMA, libibverbs asks it for devices over netlink and looks nowhere else.
 //   Here there is no such socket, so it reads $SYSFS_PATH.
-// - Where neither a namespace nor a link can give /dev/infiniband/uverbs0, that name leads to
-//   /dev/null, if $PENVERBS_DEVICE_NAME is set to it.
+// - Where neither a namespace nor a link can give /dev/infiniband/uverbs0 and its like, names that
+//   begin with $PENVERBS_DEVICE_NAME lead to /dev/null.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -25,8 +25,9 @@ Function* next(const char* name) noexcept {
 
 const char* real_path(const char* path) noexcept {
   static const char* const replaced = std::getenv("PENVERBS_DEVICE_NAME");
-  return replaced != nullptr && path != nullptr && std::strcmp(path, replaced) == 0 ? "/dev/null"
-                                                                                    : path;
+  static const std::size_t length = replaced != nullptr ? std::strlen(replaced) : 0;
+  return length != 0 && path != nullptr && std::strncmp(path, replaced, length) == 0 ? "/dev/null"
+                                                                                     : path;
 }
 
 }  // namespace

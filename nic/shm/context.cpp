@@ -3,10 +3,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -54,26 +54,6 @@ int compat_query_port(ibv_context* c, std::uint8_t port, _compat_ibv_port_attr* 
                          offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-/// The contexts of this process.
-struct all_contexts {
-  std::mutex lock;
-  std::vector<context*> list;
-};
-all_contexts& here() noexcept {
-  static auto* a = new all_contexts;
-  return *a;
-}
-
-bool has_qp(context& c, std::uint32_t qpn) noexcept {
-  const std::uint32_t index = qpn & 0xffff;
-  if (index >= c.memory.header().used[static_cast<int>(table::qp)].load(std::memory_order_acquire))
-    return false;
-  const auto& e = c.memory.entry<qp_entry>(table::qp, index);
-  // relaxed: a program that connects to a QP learned its number after the QP was made
-  return (e.life.load(std::memory_order_acquire) & 0xff) != 0 &&
-         e.qpn.load(std::memory_order_relaxed) == qpn;
-}
-
 bool fill_random(nonce& n) noexcept {
   std::uint64_t words[2];
   if (asked("getrandom", static_cast<int>(::getrandom(words, sizeof words, 0))) != sizeof words)
@@ -82,9 +62,28 @@ bool fill_random(nonce& n) noexcept {
   return true;
 }
 
+/// Binds the name by which peers find the context: its random one, or one of those of its device
+/// that is not in use. The search begins anywhere, so that a name is not soon used again.
+int take_name(context& c, const identity* device) noexcept {
+  c.device = device;
+  if (device == nullptr) return c.service.bind();
+  c.plays.limits.qp = std::min(c.plays.limits.qp, (1u << own_bits) - first_qp);
+  const std::uint64_t first = c.name.low;
+  for (std::uint32_t i = 0; i < most_contexts; ++i) {
+    c.block = static_cast<std::uint32_t>((first + i) % most_contexts);
+    c.name = context_name(device->seed, c.block << own_bits);
+    const int e = c.service.bind();
+    if (e != EADDRINUSE) return e;
+  }
+  log(log_level::error, "shm%u: all %u contexts of the device are open", device->index,
+      most_contexts);
+  return EADDRINUSE;
+}
+
 }  // namespace
 
 ibv_port_attr port_attributes(const context& c) noexcept {
+  const bool lids = c.device != nullptr && c.plays.has_lids;
   const bool up = c.play == nullptr || !c.play->port_is_down();
   ibv_port_attr a{};
   a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -96,8 +95,11 @@ ibv_port_attr port_attributes(const context& c) noexcept {
   a.active_width = 2;
   a.active_speed = 32;
   a.phys_state = up ? 5 : 3;
-  a.link_layer = IBV_LINK_LAYER_ETHERNET;  // addresses are GIDs
-  a.flags = IBV_QPF_GRH_REQUIRED;
+  a.link_layer = lids ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+  if (lids)
+    a.lid = a.sm_lid = c.device->lid;
+  else
+    a.flags = IBV_QPF_GRH_REQUIRED;  // addresses are GIDs
   return a;
 }
 
@@ -138,12 +140,10 @@ std::unique_ptr<context> make_context(const pretence& p) {
   c->post = c->play ? played_post : post_held;
   c->attempt = c->play ? played_attempt : attempt;
   c->move = p.faults.any_order ? move_in_any_order : move_bytes;
-  // QP numbers of two contexts differ as much as possible; see whose_qp().
-  static std::atomic<std::uint32_t> contexts{0};
-  c->first_generation = contexts.fetch_add(1, std::memory_order_relaxed) * 37 % 251;
   if (!fill_random(c->name) || !fill_random(c->proof)) return nullptr;
   c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
-  int e = c->memory.open(c->name);
+  int e = take_name(*c, p.device);
+  if (e == 0) e = c->memory.open(c->name);
   if (e == 0) e = c->events.open();
   if (e == 0) e = c->pusher.start();
   if (e == 0) e = c->service.start();
@@ -151,28 +151,34 @@ std::unique_ptr<context> make_context(const pretence& p) {
     log(log_level::info, "shm0: cannot be opened: %s", std::strerror(e));
     return errno = e, nullptr;
   }
-  const std::lock_guard guard(here().lock);
-  here().list.push_back(c.get());
   return c;
 }
 
-nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept {
-  const std::lock_guard guard(here().lock);
-  context *first = nullptr, *other = nullptr;
-  for (context* c : here().list) {
-    if (c->name == named)
-      first = c;
-    else if (other == nullptr && has_qp(*c, qpn))
-      other = c;
+int resolve(const context& c, const ibv_ah_attr& a, nonce& to) noexcept {
+  const auto here = [&](auto has) {
+    for (unsigned i = 0; i < most_devices; ++i)
+      if (const identity& d = device_identity(i); has(d)) return to = d.seed, true;
+    return false;
+  };
+  const bool lids = c.device != nullptr && c.plays.has_lids;
+  if (a.port_num != 1 || (a.is_global == 0 && !lids)) return EINVAL;
+  if (a.is_global == 0 && here([&](const identity& d) { return d.lid == a.dlid; })) return 0;
+  if (a.is_global == 0) {
+    log(log_level::warning, "shm0: no device here has LID 0x%x", a.dlid);
+    return EHOSTUNREACH;
   }
-  return first == nullptr || other == nullptr || has_qp(*first, qpn) ? named : other->name;
+  if (a.grh.sgid_index >= gid_count(c)) return EINVAL;
+  to = nonce::of(a.grh.dgid);
+  if (c.device == nullptr || here([&](const identity& d) { return d.has(a.grh.dgid); })) return 0;
+  log(log_level::warning,
+      "shm0: no device here has GID %s: it is another host's or network namespace's "
+      "(PENVERBS_FABRIC "
+      "joins the latter)",
+      gid_text(a.grh.dgid).c_str());
+  return EHOSTUNREACH;
 }
 
 void stop_context(context& c) noexcept {
-  {
-    const std::lock_guard guard(here().lock);
-    std::erase(here().list, &c);
-  }
   c.service.stop();
   c.pusher.stop();
 }
@@ -217,7 +223,8 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   const device_limits& most = of(handle).plays.limits;
   *a = {};
   std::strcpy(a->fw_ver, "1");
-  std::memcpy(&a->node_guid, &of(handle).name.low, 8);
+  const context& c = of(handle);
+  a->node_guid = c.device != nullptr ? c.device->guid() : c.name.low;
   a->sys_image_guid = a->node_guid;
   a->max_mr_size = ~std::uint64_t{0};
   a->page_size_cap = page_bytes();
@@ -238,7 +245,8 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->max_pd = 1 << 20;
   a->max_qp_rd_atom = a->max_qp_init_rd_atom = static_cast<int>(most.reads);
   a->max_res_rd_atom = static_cast<int>(most.reads) * 1024;
-  a->atomic_cap = IBV_ATOMIC_GLOB;  // processor atomics: also against the program's own
+  // Processor atomics: also against the program's own. Some programs want an adapter's.
+  a->atomic_cap = c.plays.adapter_atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_GLOB;
   a->max_ah = 1 << 20;
   a->max_srq = static_cast<int>(most.srq);
   a->max_srq_wr = static_cast<int>(most.srq_wr);
@@ -253,7 +261,8 @@ int query_port(ibv_context* c, std::uint8_t port, ibv_port_attr* attr) {
 
 int query_gid(ibv_context* handle, std::uint8_t port, int index, ibv_gid* gid) {
   if (port != 1 || index < 0 || index >= gid_places) return errno = EINVAL, -1;
-  *gid = index == 0 ? of(handle).name.gid() : ibv_gid{};
+  const context& c = of(handle);
+  *gid = index < gid_count(c) ? gid_of(c, index) : ibv_gid{};
   return 0;
 }
 

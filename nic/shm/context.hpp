@@ -12,6 +12,7 @@
 #include "nic/shm/arena.hpp"
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/faults.hpp"
+#include "nic/shm/identity.hpp"
 #include "nic/shm/lock.hpp"
 #include "nic/shm/patience.hpp"
 #include "nic/shm/personality.hpp"
@@ -38,6 +39,8 @@ struct context {
   context() : service(*this), pusher(*this) {}
 
   nonce name;
+  /// The device whose addresses the context shows; null: it shows its name (identity.hpp).
+  const identity* device = nullptr;
   nonce proof;  ///< peers read it from our memory, to be sure which process a pid names
   arena memory;
   region_table regions;
@@ -87,11 +90,24 @@ struct context {
   std::vector<std::unique_ptr<xrc_domain>> xrc_domains;
   /// How often each entry has been used, by a QP or by its next life after a reset.
   zero_array<std::uint32_t> qp_uses{max_qps};
-  std::uint32_t first_generation = 0;  ///< contexts begin with others
   /// The next generation of the entry; 24 bits.
   std::uint32_t next_generation(std::uint32_t entry) noexcept {
-    return (first_generation + ++qp_uses[entry]) & 0xffffff;
+    return ++qp_uses[entry] & 0xffffff;
   }
+  /// The number of the QP in that entry. An own name leaves room for a count, so that a number is
+  /// not given to the next QP at once.
+  std::uint32_t number_of(std::uint32_t entry, std::uint32_t generation) const noexcept {
+    return device != nullptr ? block << own_bits | entry : (generation & 0xff) << 16 | entry;
+  }
+  /// The entry, here or at a peer, of the QP that has this number.
+  [[nodiscard]] std::uint32_t entry_of(std::uint32_t qpn) const noexcept {
+    return qpn & (device != nullptr ? (1u << own_bits) - 1 : 0xffff);
+  }
+  /// The context, of those that an address leads to, that has this QP.
+  [[nodiscard]] nonce context_at(const nonce& to, std::uint32_t qpn) const noexcept {
+    return device != nullptr ? context_name(to, qpn) : to;
+  }
+  std::uint32_t block = 0;  ///< which QP numbers of the device are this context's
 
   /// Rings of destroyed QPs to which a peer may still write. Under objects.
   struct retired_ring {
@@ -124,6 +140,7 @@ inline context& of(ibv_context* c) noexcept {
 struct pretence {
   personality plays;
   fault_plan faults;
+  const identity* device = nullptr;  ///< whose contexts are told apart by QP numbers
 };
 /// Reads the texts of the two settings.
 result<pretence> parse_pretence(std::string_view personality, std::string_view faults);
@@ -136,11 +153,16 @@ std::unique_ptr<context> make_context(const pretence& p);
 inline int refusal(context& c, verb v) noexcept { return c.play ? c.play->call(v) : 0; }
 /// Ends a context whose objects are gone, as far as its peers can tell; the caller deletes it.
 void stop_context(context& c) noexcept;
-/// Programs take a GID for the address of a device, so a program may connect two of its contexts by
-/// the GID of either one. Answers the name of this process's context that has the QP `qpn`, if
-/// `named` is a context of this process without that QP. Otherwise, or if no context has the QP, it
-/// answers `named`.
-nonce whose_qp(const nonce& named, std::uint32_t qpn) noexcept;
+/// Where an address vector leads, for context_at(): 0, EINVAL (the context has no such address of
+/// its own), or EHOSTUNREACH (nobody here has that address; a line says so).
+int resolve(const context& c, const ibv_ah_attr& a, nonce& to) noexcept;
+/// The filled rows of the GID table.
+inline int gid_count(const context& c) noexcept {
+  return c.device == nullptr || c.plays.has_lids ? 1 : gid_rows;
+}
+inline ibv_gid gid_of(const context& c, int row) noexcept {
+  return c.device != nullptr ? c.device->gid(row) : c.name.gid();
+}
 /// The attributes that query_port answers.
 ibv_port_attr port_attributes(const context& c) noexcept;
 

@@ -54,7 +54,7 @@ bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
   grh.next_hdr = 0x1b;
   grh.hop_limit = 1;
   grh.sgid = d.head.from.gid();
-  grh.dgid = c.name.gid();
+  grh.dgid = gid_of(c, 0);
   completion done;
   done.qp = &qp;
   done.datagram = true;
@@ -64,7 +64,8 @@ bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
   wc.qp_num = qp.qp_num;
   wc.src_qp = d.head.from_qpn;
   wc.byte_len = d.head.bytes + static_cast<std::uint32_t>(sizeof grh);
-  wc.wc_flags = IBV_WC_GRH;
+  wc.slid = static_cast<std::uint16_t>(d.head.from_lid);
+  wc.wc_flags = d.head.without_grh != 0 ? 0 : IBV_WC_GRH;
   if (d.head.with_imm != 0) {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = d.head.imm;
@@ -87,6 +88,7 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     *why = IBV_WC_LOC_LEN_ERR;
     return outcome::failed;
   }
+  const context& c = *qp.owner;
   datagram_packet d;
   d.head = {};
   d.head.to_qpn = w.datagram_qpn;
@@ -98,11 +100,13 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   d.head.imm = w.imm;
   d.head.solicited = (w.flags & IBV_SEND_SOLICITED) != 0 ? 1 : 0;
   d.head.bytes = w.bytes;
-  d.head.from = qp.owner->name;
+  d.head.from = nonce::of(gid_of(c, 0));
+  d.head.without_grh = w.datagram_by_lid ? 1 : 0;
+  if (c.device != nullptr && c.plays.has_lids) d.head.from_lid = c.device->lid;
   std::byte* to = d.body;
   for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
     std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
-  const nonce to_context = whose_qp(w.datagram_to, w.datagram_qpn);
+  const nonce to_context = c.context_at(w.datagram_to, w.datagram_qpn);
   const socket_name at = name_of(to_context, "-ud");
   const iovec part{&d, sizeof d.head + w.bytes};
   int e;
@@ -257,13 +261,16 @@ void forget_datagrams(queue_pair& qp) noexcept {
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (const int e = refusal(of(pd->context), verb::create_ah)) return errno = e, nullptr;
-  if (attr->is_global == 0 || attr->port_num != 1 || attr->grh.sgid_index != 0)
-    return errno = EINVAL, nullptr;
+  nonce to;
+  // As on a network, a handle for an address that nobody has can be made; what is sent there is
+  // lost.
+  if (resolve(of(pd->context), *attr, to) == EINVAL) return errno = EINVAL, nullptr;
   auto* ah = new (std::nothrow) address_handle{};
   if (ah == nullptr) return errno = ENOMEM, nullptr;
   ah->context = pd->context;
   ah->pd = pd;
-  ah->to = nonce::of(attr->grh.dgid);
+  ah->to = to;
+  ah->by_lid = attr->is_global == 0;
   of(pd).users.fetch_add(1, std::memory_order_relaxed);
   of(pd->context).live.fetch_add(1, std::memory_order_relaxed);
   return ah;

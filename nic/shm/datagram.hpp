@@ -17,7 +17,8 @@ struct datagram_head {
   std::uint32_t version = arena_version;
   std::uint32_t to_qpn = 0, from_qpn = 0, qkey = 0;
   std::uint32_t with_imm = 0, imm = 0, solicited = 0, bytes = 0;
-  nonce from;
+  std::uint32_t from_lid = 0, without_grh = 0;
+  nonce from;  ///< the sender's GID
 };
 
 struct datagram_packet {

@@ -15,7 +15,7 @@ inline constexpr std::uint32_t max_datagram_bytes = 4096;
 /// Datagrams of a context that wait for receives; while there are as many, its socket is not read.
 inline constexpr std::uint32_t max_waiting_datagrams = 1024;
 inline constexpr std::uint32_t max_reads = 128;
-inline constexpr int gid_places = 2;  ///< the second is empty, as some of every adapter's are
+inline constexpr int gid_places = 8;  ///< some are empty, as some of every adapter's are
 inline constexpr std::uint32_t ring_piece = 16 * 1024;  ///< longer messages cross in such pieces
 
 }  // namespace penstock::nic::shm

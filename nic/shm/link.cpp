@@ -107,7 +107,7 @@ queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
 bool attach(queue_pair& qp, bool early) noexcept {
   if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return false;
   const std::uint32_t dest = peer_qpn(qp);
-  auto* e = qp.remote->entry<qp_entry>(table::qp, dest & 0xffff);
+  auto* e = qp.remote->entry<qp_entry>(table::qp, qp.owner->entry_of(dest));
   if (e == nullptr) return false;
   // L2 ready?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   const std::uint32_t life = e->life.load(std::memory_order_acquire);
@@ -161,7 +161,7 @@ void disconnect(queue_pair& qp) noexcept {
     const hold guard(qp.sending);
     remote = std::move(qp.remote);
     qp.peer_id.store(0, std::memory_order_release);
-    if (remote) writer = remote->entry<qp_entry>(table::qp, peer_qpn(qp) & 0xffff);
+    if (remote) writer = remote->entry<qp_entry>(table::qp, c.entry_of(peer_qpn(qp)));
     if (ring != 0) return_claims(qp, writer);
     qp.selected = nullptr;
     qp.message.active = qp.message.refused = false;

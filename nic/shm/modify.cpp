@@ -71,9 +71,7 @@ int allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) noex
 int check_values(const ibv_qp_attr& a, int mask, std::uint32_t reads) noexcept {
   if ((mask & IBV_QP_PORT) != 0 && a.port_num != 1) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && a.pkey_index != 0) return EINVAL;
-  if ((mask & IBV_QP_AV) != 0 &&
-      (a.ah_attr.is_global == 0 || a.ah_attr.grh.sgid_index != 0 || a.ah_attr.port_num != 1))
-    return EINVAL;  // there are no LIDs here
+  if ((mask & IBV_QP_AV) != 0 && a.ah_attr.port_num != 1) return EINVAL;
   if ((mask & IBV_QP_PATH_MTU) != 0 && (a.path_mtu < IBV_MTU_256 || a.path_mtu > IBV_MTU_4096))
     return EINVAL;
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && a.min_rnr_timer > 31) return EINVAL;
@@ -116,7 +114,9 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
 /// INIT to RTR: fixes the peer. Its process is contacted here; its QP is looked up at the first
 /// send.
 int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
-  const nonce name = whose_qp(nonce::of(a.ah_attr.grh.dgid), a.dest_qp_num);
+  nonce to;
+  if (const int e = resolve(*qp.owner, a.ah_attr, to)) return e;
+  const nonce name = qp.owner->context_at(to, a.dest_qp_num);
   auto p = find_peer(*qp.owner, name);
   if (!p) return errno;
   const hold guard(qp.sending);

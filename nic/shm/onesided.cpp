@@ -254,8 +254,8 @@ void wait_untouched(context& c, std::uint32_t rkey) noexcept {
       if (id == 0) continue;
       for (const auto& p : c.peers)
         if (p->id == id)
-          if (const auto* e =
-                  p->entry<qp_entry>(table::qp, q->dest.load(std::memory_order_relaxed) & 0xffff);
+          if (const auto* e = p->entry<qp_entry>(
+                  table::qp, c.entry_of(q->dest.load(std::memory_order_relaxed)));
               e != nullptr && e->touching.load(std::memory_order_acquire) == rkey)
             users.emplace_back(p, e);
     }

@@ -154,7 +154,9 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
   p->direct_bell = name_of(name, "-direct");
   if (int e = greet(*p)) {
     if (e == EPIPE || e == ECONNRESET) e = EHOSTUNREACH;  // its process has ended meanwhile
-    if (e != EHOSTUNREACH)
+    if (e == EACCES)
+      log(log_level::warning, "shm0: a peer belongs to another user: it cannot be reached");
+    else if (e != EHOSTUNREACH)
       log(log_level::warning, "shm0: a peer cannot be reached (errno %d); is it stopped?", e);
     return errno = e, nullptr;
   }

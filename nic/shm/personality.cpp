@@ -35,6 +35,19 @@ constexpr number_row number_rows[] = {
     {"receive_wait_ms", &personality::receive_wait_ms, 60'000},
 };
 
+struct choice_row {
+  const char *name, *value;
+  bool personality::*member;
+  bool chosen;
+};
+
+constexpr choice_row choice_rows[] = {
+    {"link", "ib", &personality::has_lids, true},
+    {"link", "ethernet", &personality::has_lids, false},
+    {"atomic", "hca", &personality::adapter_atomics, true},
+    {"atomic", "glob", &personality::adapter_atomics, false},
+};
+
 struct preset {
   const char* name;
   void (*put_on)(personality&);
@@ -73,8 +86,9 @@ constexpr preset presets[] = {
 
 failure no_such_personality(std::string_view name) {
   return {"PENSTOCK_SHM_PERSONALITY: there is no \"" + std::string(name) + "\"", 0,
-          "there are " + names_of(presets) + ", " + names_of(number_rows) +
-              " as in part=4115, and the limits " + names_of(limit_rows) + " as in qp=64"};
+          "there are " + names_of(presets) + ", link=ib, link=ethernet, atomic=hca, atomic=glob, " +
+              names_of(number_rows) + " as in part=4115, and the limits " + names_of(limit_rows) +
+              " as in qp=64"};
 }
 
 /// The value of a word, if it is a number within these bounds.
@@ -98,6 +112,12 @@ result<personality> parse_personality(std::string_view text) {
       const auto* at = std::ranges::find(presets, w.name, &preset::name);
       if (at == std::end(presets)) return no_such_personality(w.name);
       at->put_on(p);
+      continue;
+    }
+    const auto* choice = std::ranges::find_if(
+        choice_rows, [&](const choice_row& r) { return r.name == w.name && r.value == w.value; });
+    if (choice != std::end(choice_rows)) {
+      p.*choice->member = choice->chosen;
       continue;
     }
     const auto* at = std::ranges::find(limit_rows, w.name, &limit_row::name);

@@ -35,8 +35,10 @@ struct personality {
   bool resizes = true;  ///< CQs and SRQs can be made longer and shorter
   /// How long a message of UC or UD waits for a receive (patience.hpp); 0: it is lost at once.
   std::uint32_t receive_wait_ms = 1000;
-  std::uint32_t part = 1;  ///< the adapter's number; programs go by it where makes differ
-  std::string text;        ///< as the setting gave it; empty: the device itself
+  bool has_lids = false;         ///< an InfiniBand port, in contexts of the provider
+  bool adapter_atomics = false;  ///< atomics are said to be the adapter's (IBV_ATOMIC_HCA)
+  std::uint32_t part = 1;        ///< the adapter's number; programs go by it where makes differ
+  std::string text;              ///< as the setting gave it; empty: the device itself
 };
 
 /// Reads names and LIMIT=NUMBER, separated by commas; later ones prevail. The failure lists the

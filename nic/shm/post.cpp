@@ -132,7 +132,9 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
   w.bytes = static_cast<std::uint32_t>(bytes);
   if ((w.flags & IBV_SEND_INLINE) != 0 && w.bytes > qp.works.inline_room()) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD) {
-    w.datagram_to = static_cast<const address_handle*>(wr.wr.ud.ah)->to;
+    const auto& ah = *static_cast<const address_handle*>(wr.wr.ud.ah);
+    w.datagram_to = ah.to;
+    w.datagram_by_lid = ah.by_lid;
     w.datagram_qpn = wr.wr.ud.remote_qpn;
     w.datagram_qkey = wr.wr.ud.remote_qkey;
   } else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {

@@ -79,6 +79,8 @@ void pusher_thread::stop() noexcept {
     thread_.join();
     count_own_thread(-1);
   }
+  if (bells_ >= 0) remove_name(name_of(context_.name, "-bell"));
+  if (datagrams_ >= 0) remove_name(name_of(context_.name, "-ud"));
   for (int* fd : {&bells_, &datagrams_, &kicks_, &epoll_}) {
     if (*fd >= 0) ::close(*fd);
     *fd = -1;
@@ -214,7 +216,7 @@ void pusher_thread::bury(std::uint64_t id) noexcept {
           unanswered(*q))
         continue;
       const std::uint32_t dest = q->dest.load(std::memory_order_relaxed);
-      const auto* e = p->entry<qp_entry>(table::qp, dest & 0xffff);
+      const auto* e = p->entry<qp_entry>(table::qp, context_.entry_of(dest));
       if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != dest) continue;
       const std::uint32_t life = e->life.load(std::memory_order_acquire);
       if ((life & 0xff) == static_cast<std::uint32_t>(qp_public::none)) continue;

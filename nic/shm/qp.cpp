@@ -130,8 +130,7 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
     const std::lock_guard guard(c.objects);
     qp->generation = c.next_generation(i);
   }
-  // A number is not given to the next QP at once: its top byte counts the entry's users.
-  qp->qp_num = qp->handle = (qp->generation & 0xff) << 16 | i;
+  qp->qp_num = qp->handle = c.number_of(i, qp->generation);
   ibv_qp_cap& cap = init->cap;
   // Inline data that fit a slot cost nothing more.
   const auto free_inline =

@@ -223,7 +223,8 @@ int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
 int destroy_qp(ibv_qp*);
 
 struct address_handle : ibv_ah {
-  nonce to;
+  nonce to;  ///< for context_at()
+  bool by_lid = false;
 };
 ibv_ah* create_ah(ibv_pd*, ibv_ah_attr*);
 int destroy_ah(ibv_ah*);

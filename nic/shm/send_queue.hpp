@@ -42,6 +42,7 @@ struct send_work {
   std::uint32_t rkey = 0;
   std::uint64_t remote = 0, operand = 0, swap = 0;
   nonce datagram_to;
+  bool datagram_by_lid = false;
   std::uint32_t datagram_qpn = 0;   ///< of XRC: the shared receive queue's number
   std::uint32_t datagram_qkey = 0;  ///< of XRC: 1 when the peer has been told that number
 

@@ -23,12 +23,17 @@ constexpr std::uint64_t about_listener = 1, about_stop = 2;
 constexpr std::uint64_t about_visitor = std::uint64_t{1} << 61;
 }  // namespace
 
+int service_thread::bind() noexcept {
+  name_ = name_of(context_.name, "");
+  listener_ = bound_socket(SOCK_SEQPACKET, name_);
+  return listener_ < 0 ? errno : 0;
+}
+
 int service_thread::start() {
   payload_ = std::make_unique<std::byte[]>(wire_payload);
   epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
   stop_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  listener_ = bound_socket(SOCK_SEQPACKET, name_of(context_.name, ""));
-  if (epoll_ < 0 || stop_ < 0 || listener_ < 0) return errno;
+  if (epoll_ < 0 || stop_ < 0) return errno;
   if (asked("listen", ::listen(listener_, 4096)) != 0) return errno;
   int e = watch_socket(epoll_, listener_, EPOLLIN, about_listener);
   if (e == 0) e = watch_socket(epoll_, stop_, EPOLLIN, about_stop);
@@ -46,6 +51,7 @@ void service_thread::stop() noexcept {
     thread_.join();
     count_own_thread(-1);
   }
+  if (listener_ >= 0) remove_name(name_);
   for (int* fd : {&listener_, &stop_, &epoll_}) {
     if (*fd >= 0) ::close(*fd);
     *fd = -1;

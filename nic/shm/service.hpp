@@ -20,7 +20,10 @@ class service_thread {
   explicit service_thread(context& c) noexcept : context_(c) {}
   ~service_thread() { stop(); }
 
-  /// Binds the context's socket and starts the thread. 0 or an errno.
+  /// Binds the context's socket to the context's name. 0 or an errno; EADDRINUSE: another context
+  /// has that name.
+  int bind() noexcept;
+  /// Starts the thread. 0 or an errno.
   int start();
   void stop() noexcept;
   /// Whether the thread is at work on memory of that key. After a heavy fence, as
@@ -45,6 +48,7 @@ class service_thread {
   void help(int socket, const visitor& v, const request& q, std::size_t bytes) noexcept;
 
   context& context_;
+  socket_name name_{};
   std::atomic<std::uint32_t> serving_{0};
   int epoll_ = -1, listener_ = -1, stop_ = -1;
   std::unordered_map<int, visitor> visitors_;  // the thread's own

@@ -122,7 +122,8 @@ ibv_wc_status close_window(queue_pair& qp, std::uint32_t rkey) noexcept {
   // T3, T4 as in wait_untouched(); it is open to one QP, so no list of peers has to be looked at.
   heavy_fence();
   const peer* p = qp.remote.get();
-  const auto* e = p != nullptr ? p->entry<qp_entry>(table::qp, peer_qpn(qp) & 0xffff) : nullptr;
+  const auto* e =
+      p != nullptr ? p->entry<qp_entry>(table::qp, qp.owner->entry_of(peer_qpn(qp))) : nullptr;
   const std::uint64_t until = now_ns() + 2'000'000'000;
   const auto touched = [&] {
     return qp.owner->service.serves(rkey) ||

@@ -3,14 +3,17 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #include "lib/base/descriptors.hpp"
+#include "nic/shm/identity.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -24,6 +27,15 @@ void close_all(const cmsghdr* h) noexcept {
   }
 }
 
+/// Whether nobody uses a file whose socket refuses. One that has been made just now may be about to
+/// listen.
+bool is_left(int type, const socket_name& at) noexcept {
+  struct stat st {};
+  constexpr std::time_t moment = 5;
+  return type == SOCK_DGRAM ||
+         (::stat(at.text, &st) == 0 && std::time(nullptr) > st.st_mtime + moment);
+}
+
 }  // namespace
 
 sockaddr_un address_of(const socket_name& at) noexcept {
@@ -35,12 +47,21 @@ sockaddr_un address_of(const socket_name& at) noexcept {
 
 socket_name name_of(const nonce& who, const char* suffix) noexcept {
   socket_name n{};
-  const int written = std::snprintf(n.text + 1, sizeof n.text - 1, "penstock-shm-%016llx%016llx%s",
-                                    static_cast<unsigned long long>(who.high),
-                                    static_cast<unsigned long long>(who.low), suffix);
+  const auto high = static_cast<unsigned long long>(who.high);
+  const auto low = static_cast<unsigned long long>(who.low);
+  // In a folder, which may have a long name, it is a path through the folder's descriptor.
+  const int written =
+      fabric() < 0 ? std::snprintf(n.text + 1, sizeof n.text - 1, "penstock-shm-%016llx%016llx%s",
+                                   high, low, suffix)
+                   : std::snprintf(n.text, sizeof n.text, "/proc/self/fd/%d/%016llx%016llx%s",
+                                   fabric(), high, low, suffix);
   n.length = static_cast<std::uint32_t>(offsetof(sockaddr_un, sun_path)) + 1 +
              static_cast<std::uint32_t>(written);
   return n;
+}
+
+void remove_name(const socket_name& at) noexcept {
+  if (at.text[0] != 0) ::unlink(at.text);
 }
 
 int send_packet(int socket, const void* head, std::size_t head_bytes, const void* payload,
@@ -121,9 +142,20 @@ int bound_socket(int type, const socket_name& at) noexcept {
   const int s = opened("socket", ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (s < 0) return -1;
   const sockaddr_un address = address_of(at);
-  if (asked("bind", ::bind(s, reinterpret_cast<const sockaddr*>(&address), at.length)) == 0)
-    return s;
-  const int e = errno;
+  const auto* where = reinterpret_cast<const sockaddr*>(&address);
+  const auto bind = [&] {
+    const int done = ::bind(s, where, at.length);
+    return done == 0 || errno == EADDRINUSE ? done : asked("bind", done);
+  };
+  if (bind() == 0) return s;
+  int e = errno;
+  // A file whose process has died is in nobody's use.
+  if (e == EADDRINUSE && at.text[0] != 0 && ::connect(s, where, at.length) != 0 &&
+      errno == ECONNREFUSED && is_left(type, at)) {
+    remove_name(at);
+    if (bind() == 0) return s;
+    e = errno;
+  }
   ::close(s);
   return errno = e, -1;
 }

@@ -55,12 +55,14 @@ struct reply {
 inline constexpr std::uint32_t wire_payload = 32 * 1024;
 
 /// The socket address of a context: "penstock-shm-<32 hex digits>", plus a suffix. It is an
-/// abstract name.
+/// abstract name; where a folder is the fabric, it is a file's.
 struct socket_name {
   char text[108];
   std::uint32_t length;  ///< for bind and connect, family included
 };
 socket_name name_of(const nonce& who, const char* suffix) noexcept;
+/// A file's name is removed when its socket goes.
+void remove_name(const socket_name& at) noexcept;
 sockaddr_un address_of(const socket_name& at) noexcept;
 
 /// Sends head and payload as one packet, with a descriptor if fd is not negative. 0 or an errno.

@@ -14,6 +14,7 @@
 
 #include "lib/base/clock.hpp"
 #include "nic/device.hpp"
+#include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace rig {
@@ -39,7 +40,9 @@ struct options {
   bool channel = false;
   bool signal_all = false;
   std::size_t memory = 1 << 20;
-  void (*opened)(ibv_context*) = nullptr;  ///< called before anything is made
+  const penstock::nic::shm::identity* device = nullptr;  ///< the provider's way of addressing
+  bool lids = false;                                     ///< and by LIDs
+  void (*opened)(ibv_context*) = nullptr;                ///< called before anything is made
   // connection
   std::uint8_t timeout = 14, retry_cnt = 1, rnr_retry = 7, min_rnr_timer = 1, reads = 16;
   int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -62,7 +65,11 @@ struct side {
 
   explicit side(options opts = {}) : o(opts), memory(opts.memory) {
     ibv_device** list = v.get_device_list(nullptr);
-    context = v.open_device(list[0]);
+    penstock::nic::shm::pretence p;
+    p.device = o.device;
+    p.plays.has_lids = o.lids;
+    context = o.device == nullptr ? v.open_device(list[0])
+                                  : penstock::nic::shm::open_device_as(list[0], p);
     v.free_device_list(list);
     REQUIRE(context != nullptr);
     if (o.opened != nullptr) o.opened(context);

@@ -5,6 +5,7 @@
 #include "test/nic/rig.hpp"
 
 using rig::pair;
+namespace shm = penstock::nic::shm;
 
 TEST_CASE("a short message arrives in the posted receive, with its numbers") {
   pair p;
@@ -169,18 +170,89 @@ TEST_CASE("a context connected to itself keeps its two queue pairs apart") {
   CHECK(a.v.destroy_qp(q) == 0);
 }
 
-TEST_CASE("two contexts of a process are connected by the address of either") {
-  rig::side a, b;
+TEST_CASE("contexts of one device have the same addresses, and the QP number says which is meant") {
+  rig::options o;
+  o.device = &shm::device_identity(1);
+  SUBCASE("RC") {}
+  SUBCASE("UC") { o.type = IBV_QPT_UC; }
+  rig::side a(o), b(o), other(o);
+  ibv_device_attr first{}, second{};
+  REQUIRE(a.v.query_device(a.context, &first) == 0);
+  REQUIRE(b.v.query_device(b.context, &second) == 0);
+  CHECK(first.node_guid == second.node_guid);
+  CHECK(first.sys_image_guid == second.sys_image_guid);
   REQUIRE(a.qp->qp_num != b.qp->qp_num);
-  REQUIRE(a.to_rtr(a.qp, a.gid, b.qp->qp_num) == 0);
-  REQUIRE(b.to_rtr(b.qp, b.gid, a.qp->qp_num) == 0);
+  ibv_port_attr port{};
+  REQUIRE(a.v.query_port(a.context, 1, &port) == 0);
+  for (int row = 0; row < port.gid_tbl_len; ++row) {
+    ibv_gid here{}, there{};
+    REQUIRE(a.v.query_gid(a.context, 1, row, &here) == 0);
+    REQUIRE(b.v.query_gid(b.context, 1, row, &there) == 0);
+    CHECK(std::memcmp(&here, &there, sizeof here) == 0);
+    if (row >= 4) continue;
+    rig::side to(o);
+    REQUIRE(to.to_init(to.qp) == 0);
+    REQUIRE(to.to_rtr(to.qp, here, a.qp->qp_num) == 0);
+  }
+  REQUIRE(a.to_rtr(a.qp, other.gid, b.qp->qp_num) == 0);
+  REQUIRE(b.to_rtr(b.qp, other.gid, a.qp->qp_num) == 0);
   REQUIRE(a.to_rts(a.qp) == 0);
   REQUIRE(b.to_rts(b.qp) == 0);
   REQUIRE(b.receive(7, 0, 64) == 0);
   REQUIRE(a.send(8, 0, 64) == 0);
   CHECK(b.received().wr_id == 7);
   CHECK(a.sent().wr_id == 8);
-  CHECK(rig::side::empty(a.recv_cq));
+  CHECK(rig::side::empty(other.recv_cq));
+}
+
+TEST_CASE("an address that no device here has is unreachable") {
+  rig::options o;
+  o.device = &shm::device_identity(0);
+  rig::side a(o);
+  ibv_gid stranger = a.gid;
+  stranger.raw[15] = static_cast<std::uint8_t>(stranger.raw[15] + 1);
+  CHECK(a.to_rtr(a.qp, stranger, a.qp->qp_num) == EHOSTUNREACH);
+  const std::uint32_t another =
+      (a.qp->qp_num ^ 1u << 14) & 0x3fffff;  // of a context that is not open
+  CHECK(a.to_rtr(a.qp, a.gid, another) == EHOSTUNREACH);
+}
+
+TEST_CASE("two devices have different addresses, and reach each other") {
+  rig::options one, two;
+  one.device = &shm::device_identity(0);
+  two.device = &shm::device_identity(1);
+  rig::pair p(one, two);
+  CHECK(std::memcmp(&p.a.gid, &p.b.gid, sizeof p.a.gid) != 0);
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  REQUIRE(p.a.send(2, 0, 8) == 0);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("where ports have LIDs, these are addresses, and a datagram says whose it comes from") {
+  rig::options o;
+  o.device = &shm::device_identity(0);
+  o.lids = true;
+  o.type = IBV_QPT_UD;
+  pair p(o);
+  ibv_port_attr port{};
+  REQUIRE(p.a.v.query_port(p.a.context, 1, &port) == 0);
+  CHECK(port.link_layer == IBV_LINK_LAYER_INFINIBAND);
+  REQUIRE(port.lid != 0);
+  REQUIRE(p.b.receive(1, 0, 256) == 0);
+  ibv_ah_attr at{};
+  at.dlid = port.lid;
+  at.port_num = 1;
+  ibv_ah* ah = p.a.v.create_ah(p.a.pd, &at);
+  REQUIRE(ah != nullptr);
+  REQUIRE(p.a.post(2, IBV_WR_SEND, 0, 9, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+    wr.wr.ud = {ah, p.b.qp->qp_num, 0x1234};
+  }) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  const ibv_wc r = p.b.received();
+  CHECK(r.slid == port.lid);
+  CHECK((r.wc_flags & IBV_WC_GRH) == 0);
+  CHECK(r.byte_len == 49);  // the room for the header is left all the same
+  CHECK(p.a.v.destroy_ah(ah) == 0);
 }
 
 TEST_CASE("a queue pair connected to itself receives its own message") {

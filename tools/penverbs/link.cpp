@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "nic/shm/identity.hpp"
 #include "tools/penverbs/ways.hpp"
 
 namespace penverbs {
@@ -41,13 +42,19 @@ bool take_lock() {
   return errno = EAGAIN, false;
 }
 
-bool link_device() {
-  if (::mkdir("/dev/infiniband", 0755) != 0 && errno != EEXIST) return false;
-  if (::symlink("/dev/null", device_name) == 0) return true;
-  if (errno != EEXIST) return false;
+bool is_ours(const std::string& name) {
   char target[16] = {};
-  const ssize_t n = ::readlink(device_name, target, sizeof target - 1);
-  return n > 0 && std::strcmp(target, "/dev/null") == 0 ? true : (errno = EEXIST, false);
+  return ::readlink(name.c_str(), target, sizeof target - 1) > 0 &&
+         std::strcmp(target, "/dev/null") == 0;
+}
+
+bool link_devices() {
+  if (::mkdir("/dev/infiniband", 0755) != 0 && errno != EEXIST) return false;
+  for (unsigned i = 0; i < shown.count; ++i) {
+    if (::symlink("/dev/null", device_name(i).c_str()) == 0) continue;
+    if (errno != EEXIST || !is_ours(device_name(i))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -57,8 +64,8 @@ bool make_link(way& w, std::string& why) {
     why = std::string("no run-time folder: ") + std::strerror(errno);
     return false;
   }
-  if (!link_device()) {
-    why = std::string("no link ") + device_name + ": " + std::strerror(errno);
+  if (!link_devices()) {
+    why = std::string("no link ") + device_prefix + "…: " + std::strerror(errno);
     remove_link();
     return false;
   }
@@ -72,10 +79,8 @@ bool make_link(way& w, std::string& why) {
 
 void remove_link() {
   if (::flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
-    char target[16] = {};
-    if (::readlink(device_name, target, sizeof target - 1) > 0 &&
-        std::strcmp(target, "/dev/null") == 0)
-      ::unlink(device_name);
+    for (unsigned i = 0; i < penstock::nic::shm::most_devices; ++i)
+      if (is_ours(device_name(i))) ::unlink(device_name(i).c_str());
     ::rmdir("/dev/infiniband");  // fails if it has other entries
     std::error_code e;
     std::filesystem::remove_all(folder + "/sys", e);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/command_line.hpp"
+#include "nic/shm/context.hpp"
 #include "tools/penverbs/probe.hpp"
 #include "tools/penverbs/ways.hpp"
 
@@ -49,7 +50,7 @@ void prepare_environment(const way& w, const std::string& libraries, bool has_rd
   set("SYSFS_PATH", w.tree);
   set("IBV_DRIVERS", libraries + "/libpenstock");
   ::unsetenv("RDMAV_DRIVERS");  // libibverbs would ask these first
-  if (w.by_name) set("PENVERBS_DEVICE_NAME", device_name);
+  if (w.by_name) set("PENVERBS_DEVICE_NAME", device_prefix);
   if (w.by_name || has_rdma) preload(libraries + "/libpenstock-verbs-preload.so");
 }
 
@@ -86,7 +87,7 @@ int run(const std::vector<std::string>& command) {
 
 struct options {
   bool check = false;
-  std::string way = "auto";
+  std::string way = "auto", personality, fault, fabric;
   std::vector<std::string> command;
 };
 
@@ -111,12 +112,43 @@ std::string choose(const options& o, way& w) {
   return {};
 }
 
+/// Sets what the contexts of the command read, and what the tree shows. False: a value is not
+/// valid.
+bool prepare_devices(const options& o) {
+  namespace shm = penstock::nic::shm;
+  if (!o.personality.empty()) set("PENSTOCK_SHM_PERSONALITY", o.personality);
+  if (!o.fault.empty()) set("PENSTOCK_SHM_FAULT", o.fault);
+  const auto words = [](const char* name) {
+    const char* text = std::getenv(name);
+    return std::string(text != nullptr ? text : "");
+  };
+  const auto p =
+      shm::parse_pretence(words("PENSTOCK_SHM_PERSONALITY"), words("PENSTOCK_SHM_FAULT"));
+  if (!p) {
+    std::fprintf(stderr, "penverbs: %s\n", p.error().message().c_str());
+    return false;
+  }
+  shown.lids = p->plays.has_lids;
+  const std::string fabric = o.fabric.empty() ? words("PENVERBS_FABRIC") : o.fabric;
+  if (fabric.empty()) return true;
+  std::error_code failed;
+  const auto folder = std::filesystem::canonical(fabric, failed);
+  if (const int e = failed ? failed.value() : shm::use_fabric(folder.c_str())) {
+    std::fprintf(stderr, "penverbs: the fabric %s: %s; name a folder that the user may write to\n",
+                 fabric.c_str(), std::strerror(e));
+    return false;
+  }
+  set("PENVERBS_FABRIC", folder);
+  return true;
+}
+
 int go(const options& o) {
   const std::string libraries = library_folder();
   if (libraries.empty()) {
     std::fprintf(stderr, "penverbs: the folder lib/penstock is not beside this program\n");
     return 1;
   }
+  if (!prepare_devices(o)) return 2;
   const bool has_rdma = kernel_has_rdma();
   way w;
   const std::string chosen = choose(o, w);
@@ -158,6 +190,15 @@ int main(int argc, char** argv) {
             "Says what is found here, and which of the ways --way would take; runs nothing");
   line.word("--way", o.way, {"auto", "namespace", "link", "preload"},
             "How the device is shown to libibverbs; auto tries the others in this order");
+  line.number("--devices", penverbs::shown.count, "How many devices there are, from shm0 on", 1,
+              penstock::nic::shm::most_devices);
+  line.text(
+      "--fabric", o.fabric,
+      "A folder: commands that name the same one reach each other from any network namespace or "
+      "container");
+  line.text("--personality", o.personality,
+            "What the devices pretend to be: PENSTOCK_SHM_PERSONALITY");
+  line.text("--fault", o.fault, "What goes wrong: PENSTOCK_SHM_FAULT");
   line.rest(o.command);
   line.footer(
       "Example, in two terminals:\n"

@@ -62,22 +62,45 @@ void carry_over(const std::string& from, const std::string& to) {
   }
 }
 
-/// The new /dev, in a folder. True, or errno.
-bool furnish(const std::string& folder) {
+/// A file system in `folder` that has all that `of` has, but for names that begin with
+/// "infiniband". True, or errno.
+bool copy_of(const std::string& of, const std::string& folder) {
   if (::mount("penverbs", folder.c_str(), "tmpfs", MS_NOSUID, "mode=0755") != 0) return false;
-  DIR* d = ::opendir("/dev");
+  DIR* d = ::opendir(of.c_str());
   if (d == nullptr) return false;
   while (const dirent* entry = ::readdir(d)) {
     const std::string name = entry->d_name;
-    if (name != "." && name != ".." && name != "infiniband")
-      carry_over("/dev/" + name, folder + "/" + name);
+    if (name != "." && name != ".." && !name.starts_with("infiniband"))
+      carry_over(of + "/" + name, folder + "/" + name);
   }
   ::closedir(d);
-  const std::string ours = folder + "/infiniband", device = ours + "/uverbs0";
-  const std::string tree = ours + "/sys";
-  return ::mkdir(ours.c_str(), 0755) == 0 && touch(device) && show("/dev/null", device) &&
-         ::mkdir(tree.c_str(), 0755) == 0 && write_tree(tree) &&
-         ::mount(folder.c_str(), "/dev", nullptr, MS_MOVE, nullptr) == 0;
+  return true;
+}
+
+bool put_over(const std::string& folder, const char* at) {
+  return ::mount(folder.c_str(), at, nullptr, MS_MOVE, nullptr) == 0;
+}
+
+/// The new /dev, in a folder. True, or errno.
+bool furnish(const std::string& folder) {
+  const std::string ours = folder + "/infiniband", tree = ours + "/sys";
+  if (!copy_of("/dev", folder) || ::mkdir(ours.c_str(), 0755) != 0) return false;
+  for (unsigned i = 0; i < shown.count; ++i) {
+    const std::string device = ours + device_name(i).substr(std::strlen("/dev/infiniband"));
+    if (!touch(device) || !show("/dev/null", device)) return false;
+  }
+  return ::mkdir(tree.c_str(), 0755) == 0 && write_tree(tree) && put_over(folder, "/dev");
+}
+
+/// /sys/class with the tree's two classes in it: many programs do not ask libibverbs. Where that
+/// cannot be done, /sys stays as it is.
+void furnish_sys(const std::string& folder) {
+  const std::string tree = "/dev/infiniband/sys/class/";
+  bool done = copy_of("/sys/class", folder);
+  for (const std::string name : {"infiniband", "infiniband_verbs"})
+    done = done && ::mkdir((folder + "/" + name).c_str(), 0755) == 0 &&
+           show(tree + name, folder + "/" + name);
+  if (!done || !put_over(folder, "/sys/class")) ::umount2(folder.c_str(), MNT_DETACH);
 }
 
 }  // namespace
@@ -96,6 +119,7 @@ bool enter_namespace(way& w, std::string& why) {
     ::umount2(folder.c_str(), MNT_DETACH);
     ok = false;
   }
+  if (ok) furnish_sys(folder);
   remove_own_folder(folder);
   if (!ok) return false;
   w.tree = "/dev/infiniband/sys";

@@ -3,39 +3,77 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <utility>
+#include <vector>
 
+#include "nic/shm/identity.hpp"
 #include "tools/penverbs/ways.hpp"
 
 namespace penverbs {
 namespace fs = std::filesystem;
 
+shown_devices shown;
+
+namespace {
+
+using files = std::vector<std::pair<std::string, std::string>>;
+
+/// What the kernel shows of an adapter, as far as programs have been seen to read it.
+void describe(files& all, unsigned number) {
+  namespace shm = penstock::nic::shm;
+  const shm::identity& d = shm::device_identity(number);
+  const std::string name = "shm" + std::to_string(number), guid = shm::guid_text(d);
+  const std::string verbs = "class/infiniband_verbs/uverbs" + std::to_string(number) + "/";
+  const std::string device = "class/infiniband/" + name + "/", port = device + "ports/1/";
+  char lid[8];
+  std::snprintf(lid, sizeof lid, "0x%x", shown.lids ? d.lid : 0u);
+  all.insert(all.end(), {{verbs + "ibdev", name},
+                         {verbs + "abi_version", "1"},
+                         {verbs + "dev", "1:3"},  // /dev/null's
+                         {device + "node_type", "1: CA"},
+                         {device + "node_guid", guid},
+                         {device + "sys_image_guid", guid},
+                         {device + "node_desc", name},
+                         {device + "fw_ver", "1"},
+                         {device + "hw_rev", "1"},
+                         {device + "hca_type", "PENSTOCK"},
+                         {device + "board_id", "PENSTOCK"},
+                         {device + "device/numa_node", "-1"},
+                         {device + "device/vendor", "0x70656e"},
+                         {port + "link_layer", shown.lids ? "InfiniBand" : "Ethernet"},
+                         {port + "state", "4: ACTIVE"},
+                         {port + "phys_state", "5: LinkUp"},
+                         {port + "rate", "100 Gb/sec (4X EDR)"},
+                         {port + "lid", lid},
+                         {port + "sm_lid", lid},
+                         {port + "lid_mask_count", "0"},
+                         {port + "sm_sl", "0"},
+                         {port + "cap_mask", "0x00000000"},
+                         {port + "pkeys/0", "0xffff"}});
+  for (int row = 0; row < (shown.lids ? 1 : shm::gid_rows); ++row) {
+    const std::string n = std::to_string(row);
+    all.emplace_back(port + "gids/" + n, shm::gid_text(d.gid(row)));
+    all.emplace_back(port + "gid_attrs/types/" + n, row % 2 == 0 ? "IB/RoCE v1" : "RoCE v2");
+    all.emplace_back(port + "gid_attrs/ndevs/" + n, "lo");
+  }
+}
+
+}  // namespace
+
 bool write_tree(const std::string& folder) {
-  const std::initializer_list<std::pair<const char*, const char*>> files = {
-      {"class/infiniband_verbs/abi_version", "6\n"},
-      {"class/infiniband_verbs/uverbs0/ibdev", "shm0\n"},
-      {"class/infiniband_verbs/uverbs0/abi_version", "1\n"},
-      {"class/infiniband_verbs/uverbs0/dev", "1:3\n"},  // /dev/null's
-      {"class/infiniband/shm0/node_type", "1: CA\n"},
-      {"class/infiniband/shm0/node_guid", "0050:5348:4d30:0001\n"},
-      {"class/infiniband/shm0/sys_image_guid", "0050:5348:4d30:0001\n"},
-      {"class/infiniband/shm0/fw_ver", "1\n"},
-      {"class/infiniband/shm0/ports/1/link_layer", "Ethernet\n"},
-      {"class/infiniband/shm0/ports/1/state", "4: ACTIVE\n"},
-      {"class/infiniband/shm0/ports/1/pkeys/0", "0xffff\n"},
-      {"class/infiniband/shm0/ports/1/gid_attrs/types/0", "RoCE v2\n"},
-  };
+  files all = {{"class/infiniband_verbs/abi_version", "6"}};
+  for (unsigned i = 0; i < shown.count; ++i) describe(all, i);
   std::error_code e;
-  for (const auto& [name, text] : files) {
+  for (const auto& [name, text] : all) {
     const fs::path file = fs::path(folder) / name;
     fs::create_directories(file.parent_path(), e);
     std::ofstream out(file);
-    out << text;
+    out << text << '\n';
     out.close();
     if (!out) return errno = e ? e.value() : EIO, false;
   }

@@ -14,7 +14,17 @@ struct way {
   bool leaves_something = false;  ///< something has to be removed when the command has ended
 };
 
-inline constexpr const char* device_name = "/dev/infiniband/uverbs0";
+/// A device's name ends in its number.
+inline constexpr const char* device_prefix = "/dev/infiniband/uverbs";
+inline std::string device_name(unsigned number) { return device_prefix + std::to_string(number); }
+
+/// What the tree shows.
+struct shown_devices {
+  unsigned count = 1;
+  bool lids = false;  ///< ports of InfiniBand, else of RoCE
+};
+/// Fixed before any way is tried.
+extern shown_devices shown;
 
 /// Writes the tree into a folder that exists. False with errno.
 bool write_tree(const std::string& folder);
