@@ -107,6 +107,7 @@ struct settings {
   std::uint64_t counters_interval_ns = 0;  ///< between two such files; 0: at the end only
   bool watch = true;                       ///< pentop may ask
   std::uint64_t wait_warning_ns = 10'000'000'000;  ///< of a wait; 0: none
+  bool checks = false;                             ///< every call is looked at
   std::string trace = "0";                 ///< "0": none, "1": penstock_trace.RANK, else a path
   std::uint64_t trace_events = 1'000'000;  ///< most that a process writes
   std::string trace_mask = "*";            ///< letters of what is written

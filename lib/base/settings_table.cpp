@@ -192,6 +192,10 @@ constexpr setting_row rows[] = {
      "and, where that is known, for which rank, and which rank has not polled meanwhile; 0 prints "
      "no such line."},
 
+    {"CHECKS", "", &s::checks, 0, 0, u::none,
+     "yes looks at the thread of every call in the seq and parsync libraries, where otherwise only "
+     "waits and calls that take long do, and prints a line for each message that is refused, with "
+     "its handler, size and destination. Messages take a longer way meanwhile."},
     {"TRACE", "GASNET_TRACEFILE", &s::trace, 0, 0, u::none,
      "Each process writes to this file when its messages were sent and handled, what they waited "
      "for and when connections were made, for Perfetto and chrome://tracing: 0 writes none, 1 "

@@ -14,9 +14,20 @@ penstock::thread_mode penstock_thread_mode = penstock::build_mode;
 
 namespace penstock::PENSTOCK_ABI {
 
+namespace {
+
+// The launcher is told that this process leaves when the world and its endpoints have gone.
+void leave(job::job* j) {
+  if (is_forked()) return;  // it is the parent's: the launcher must not be told of an end
+  if (!j->missed()) j->finalize(0);
+  delete j;
+}
+
+}  // namespace
+
 struct world::impl {
   settings options;
-  std::unique_ptr<job::job> job;
+  std::shared_ptr<job::job> job;
   setting_overrides overrides;
 };
 
@@ -24,10 +35,7 @@ world::world(std::unique_ptr<impl> i) noexcept : impl_(std::move(i)) {}
 world::world(world&&) noexcept = default;
 world& world::operator=(world&&) noexcept = default;
 world::~world() {
-  if (is_forked())
-    (void)impl_.release();  // it is the parent's: the launcher must not be told of an end
-  else if (impl_ && impl_->job && !impl_->job->missed())
-    impl_->job->finalize(0);
+  if (is_forked()) (void)impl_.release();
 }
 
 result<world> world::join(const setting_overrides& overrides) {
@@ -41,7 +49,7 @@ result<world> world::join(const setting_overrides& overrides) {
   i->overrides = overrides;
   auto j = job::job::join(i->options);
   if (!j) return j.error();
-  i->job = std::move(*j);
+  i->job = {j->release(), leave};
   return world(std::move(i));
 }
 
@@ -77,6 +85,7 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
   if (!s) return s.error();
   auto e = conduit::engine::open(*i.job, *s);
   if (!e) return e.error();
+  (*e)->keep_job(i.job);
   return endpoint(std::move(*e));
 }
 

@@ -38,6 +38,7 @@ status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32
 // message stays in registers unless it goes the long way.
 status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                   unsigned nargs) noexcept {
+  callers_.look();
   if (to < size_ && running == nullptr) [[likely]] {
     const std::uint32_t tag = my_tag();
     peer& p = channel(to, tag);
@@ -67,6 +68,7 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
 status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                                    unsigned nargs, const void* payload,
                                    std::size_t bytes) noexcept {
+  callers_.look();
   if (to < size_ && running == nullptr) [[likely]] {
     const std::uint32_t tag = my_tag();
     peer& p = channel(to, tag);
@@ -93,6 +95,7 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
 }
 
 status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
+  callers_.look();
   if (running != nullptr) [[unlikely]]  // (I5)
     return status::in_handler;
   if (to >= size_) [[unlikely]]
@@ -135,7 +138,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     look_for_credits(channel(to, my_tag()));
     s = try_request(to, m);
   }
-  if (!is_short(s)) return s;
+  if (!is_short(s)) return refused(to, m, s);
   credit::stall stalled;
   waiting wait(channel(to, my_tag()).counts, to, reporter_.get(), trace_.get());
   unsigned held = 0;
@@ -270,11 +273,11 @@ status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std
 
 status engine::reply(token_state& t, const outgoing& m) noexcept {
   if (!t.request || t.replied) [[unlikely]]
-    return status::replied_twice;
+    return refused(t.source(), m, status::replied_twice);
   if (running != &t) [[unlikely]]
-    return status::not_in_handler;
+    return refused(t.source(), m, status::not_in_handler);
   if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
-    return s;
+    return refused(t.source(), m, s);
   if (trace_ != nullptr) [[unlikely]]
     trace_sending();
   if (t.from == nullptr) {

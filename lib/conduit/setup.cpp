@@ -162,14 +162,16 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   auto drawn = report::open_trace(settings_, rank_, first_file_);
   if (!drawn) return drawn.error();
   trace_ = std::move(*drawn);
+  if (auto r = report::outputs_can_be_written(settings_, rank_, first_file_); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
     handler_entry& h = handlers_.user[i];
-    if (h.call == nullptr || trace_ != nullptr) continue;
+    if (h.call == nullptr || trace_ != nullptr || settings_.checks) continue;
     constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
     const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
     if (h.payload != handler_entry::takes::payload) h.plain_words[0] = words;
     if (h.payload != handler_entry::takes::nothing) h.plain_words[1] = words;
   }
+  callers_.begin();
   if (auto r = introduce(); !r) return r;
   offers_ = size_ > 1 && (by_verbs_ || credit_config_.start_may_grow());
   if (offers_) large_->prepare(by_verbs_);
@@ -224,6 +226,7 @@ void engine::close() noexcept {
 
 // From here on every request goes the long way, which answers shut_down.
 void engine::stop_calls() noexcept {
+  callers_.end();
   for (peer& p : all_begun()) p.stream.store(nullptr, std::memory_order_relaxed);
   set_quick(false);
 }
@@ -231,10 +234,10 @@ void engine::stop_calls() noexcept {
 // Sets the flags that the short ways of requests and polls ask first.
 void engine::set_quick(bool started) noexcept {
   started_ = started;
-  quick_polls_ = started && !by_verbs_ && !attendance_;
+  quick_polls_ = started && !by_verbs_ && !attendance_ && !settings_.checks;
   const bool plain = started && by_verbs_ && !transfers_->everything();
   verbs_.allow_plain(plain);
-  quick_verbs_ = plain && !by_rings_ && !attendance_;
+  quick_verbs_ = plain && !by_rings_ && !attendance_ && !settings_.checks;
 }
 
 void engine::leave_to_parent(void* self) noexcept {
@@ -291,6 +294,7 @@ void engine::write_credit_statistics() noexcept {
 }
 status engine::barrier() noexcept {
   const trace::lasting drawn(trace_.get(), "barrier");
+  callers_.look();
   return started_ ? meeting_->run() : over();
 }
 status engine::quiet() noexcept { return started_ ? quiescence_->wait() : over(); }

@@ -100,6 +100,7 @@ void begin(const client_call& c, coll::op_counter& done) {
 template <class Start>
 gasnet_coll_handle_t with_handle(Start&& start) {
   operation& op = my_operations().take();
+  op.collective = true;
   start(op.pending);
   return reinterpret_cast<gasnet_coll_handle_t>(event_or_done(op));
 }

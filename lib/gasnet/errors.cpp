@@ -13,7 +13,8 @@ struct error_text {
 };
 constexpr error_text errors[] = {
     {GASNET_OK, "GASNET_OK", "no error"},
-    {GASNET_ERR_NOT_INIT, "GASNET_ERR_NOT_INIT", "GASNet is not initialized, or was already"},
+    {GASNET_ERR_NOT_INIT, "GASNET_ERR_NOT_INIT",
+     "the call came before gasnet_init or gasnet_attach, or was a second one of these"},
     {GASNET_ERR_RESOURCE, "GASNET_ERR_RESOURCE", "a resource is missing, or the network failed"},
     {GASNET_ERR_BAD_ARG, "GASNET_ERR_BAD_ARG", "an argument is not allowed"},
     {GASNET_ERR_NOT_READY, "GASNET_ERR_NOT_READY", "the operation is not complete yet"},

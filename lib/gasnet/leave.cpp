@@ -143,9 +143,20 @@ void finish(int code) noexcept {
   if (!self.membership->missed()) self.membership->finalize(code);
 }
 
+// A call after the end, by an exit handler that was registered before gasnet_init: what it waits
+// for will never come.
+[[noreturn]] void called_after_the_end() noexcept {
+  const int code = last_code.load(std::memory_order_relaxed);
+  log(log_level::error,
+      "an exit handler or destructor calls GASNet after this process has left the job; exit "
+      "handlers that do so are to be registered after gasnet_init");
+  ::_exit(code != 0 ? code : 1);
+}
+
 // Does all but the last step, and returns the job's exit code.
 int take_down(int code) noexcept {
   last_code.store(code, std::memory_order_relaxed);
+  if (self.engine) self.engine->let_any_thread_call();
   start_timer();
   std::fflush(nullptr);
   if (self.attached && self.engine->size() > 1) {
@@ -270,8 +281,12 @@ void heed_from_now_on() noexcept {
 bool heed_exit_news(bool may_return) noexcept {
   if (is_forked()) return false;  // the engine says so
   if (leaving.load(std::memory_order_relaxed)) {
+    const bool after = i_leave && now_at == stage::done;
+    // Polls after the end do nothing, but a loop of them would never end.
+    constexpr unsigned most_polls = 10'000;
+    static unsigned polls = 0;  // of the thread that leaves
+    if (after && (!may_return || ++polls > most_polls)) called_after_the_end();
     if (may_return) return true;
-    if (i_leave && now_at == stage::done) ::_exit(last_code.load(std::memory_order_relaxed));
     park();
   }
   if (const std::uint64_t wished = wish.load(std::memory_order_relaxed); wished != 0) {

@@ -15,6 +15,7 @@
 #include "lib/gasnet/idle_polls.hpp"
 #include "lib/gasnet/messages.hpp"
 #include "lib/gasnet/process.hpp"
+#include "lib/gasnet/reach.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
@@ -215,9 +216,12 @@ status send_copied(const outgoing& m, Go&& go) {
 
 // ---- answers ----
 
-// The size of a message, and the largest one that may be sent, for the line of a refusal.
+// The size of a message, the largest one that may be sent, and where it was to go, for the line of
+// a refusal.
 struct sizes {
   std::size_t bytes = 0, most = 0;
+  std::uint32_t to = 0;
+  const void* dest = nullptr;
 };
 
 int answer(status s, const char* call, sizes n = {}) {
@@ -231,11 +235,13 @@ int answer(status s, const char* call, sizes n = {}) {
       fatal(1, "%s: a payload of %zu bytes, and %zu is the most", call, n.bytes, n.most);
     case status::bad_rank:
     case status::bad_arguments:
-    case status::out_of_segment:
     case status::in_handler:
     case status::not_in_handler:
     case status::replied_twice:
       log(log_level::warning, "%s: %s", call, describe(s));
+      return GASNET_ERR_BAD_ARG;
+    case status::out_of_segment:
+      log(log_level::warning, "%s: %s", call, not_in_segment(n.to, n.dest, n.bytes).c_str());
       return GASNET_ERR_BAD_ARG;
     case status::not_ready:
       return GASNET_ERR_NOT_INIT;
@@ -264,8 +270,8 @@ std::size_t longest(const outgoing& m, bool request) {
 
 int request(gasnet_node_t dest, outgoing& m, const char* call) {
   if (!self.attached) [[unlikely]]
-    return GASNET_ERR_NOT_INIT;
-  const sizes n{m.bytes, longest(m, true)};
+    return too_early(call);
+  const sizes n{m.bytes, longest(m, true), dest, m.dest};
   return requested(send_request(dest, m, false), dest, call, n);
 }
 
@@ -399,7 +405,7 @@ size_t GASNETC_(max_long_reply)[2] = {conduit::max_long, longest_reply_anywhere}
 int GASNETC_(request_short)(gasnet_node_t dest, gasnet_handler_t handler, unsigned n,
                             const gasnet_handlerarg_t* args) {
   if (!self.attached) [[unlikely]]
-    return GASNET_ERR_NOT_INIT;
+    return too_early("gasnet_AMRequestShort");
   const status s =
       self.engine->request_short(dest, handler, reinterpret_cast<const std::uint32_t*>(args), n);
   if (s == status::ok && dest != GASNETC_(mynode)) [[likely]]
@@ -409,7 +415,7 @@ int GASNETC_(request_short)(gasnet_node_t dest, gasnet_handler_t handler, unsign
 int GASNETC_(request_medium)(gasnet_node_t dest, gasnet_handler_t handler, const void* source,
                              size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
   if (!self.attached) [[unlikely]]
-    return GASNET_ERR_NOT_INIT;
+    return too_early("gasnet_AMRequestMedium");
   const status s = self.engine->request_medium(
       dest, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
   return requested(s, dest, "gasnet_AMRequestMedium", {nbytes, conduit::max_medium});
@@ -437,7 +443,7 @@ int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const v
                          size_t nbytes, void* dest_addr, unsigned n,
                          const gasnet_handlerarg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
-  const sizes n_of{m.bytes, longest(m, false)};
+  const sizes n_of{m.bytes, longest(m, false), state_of(token).source(), m.dest};
   return answer(send_reply(token, m), "gasnet_AMReplyLong", n_of);
 }
 void GASNETC_(bad_argument_count)(const char* function, int announced, int given) {
@@ -445,7 +451,7 @@ void GASNETC_(bad_argument_count)(const char* function, int announced, int given
 }
 
 int GASNETC_(expect)(gasnet_node_t node, unsigned int messages, size_t nbytes) {
-  if (!self.attached) return GASNET_ERR_NOT_INIT;
+  if (!self.attached) return too_early("gasnet_penstock_expect");
   const status s = self.engine->expect(node, messages, nbytes);
   if (s != status::too_long) return answer(s, "gasnet_penstock_expect");
   // Nobody waits for what a hint names, so the job goes on.
@@ -462,7 +468,7 @@ int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex) {
 
 int GASNETC_(poll)(void) {
   if (exit_news.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    if (!self.attached) return GASNET_ERR_NOT_INIT;
+    if (!self.attached) return too_early("gasnet_AMPoll");
     if (heed_exit_news(true)) {
       sched_yield();
       return GASNET_OK;

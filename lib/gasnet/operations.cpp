@@ -109,15 +109,22 @@ T* or_out_of_memory(T* made) noexcept {
   return made;
 }
 
+// What a wait for that event is for.
+conduit::wait_for kind_of(gex_Event_t e) {
+  return e != GEX_EVENT_INVALID && operation_of(e)->collective ? conduit::wait_for::collective
+                                                               : conduit::wait_for::transfers;
+}
+
 void wait_events(gex_Event_t* events, std::size_t count, bool some, const char* call) {
-  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::transfers);
+  const conduit::long_wait named(self.engine->waits(),
+                                 count != 0 ? kind_of(events[0]) : conduit::wait_for::transfers);
   for (unsigned empty = 0; !scan(events, count, call).enough(some);) gasnet::wait_step(empty);
 }
 
 void wait_event(gex_Event_t e, const char* call) {
   operation& op = checked(e, call);
   const leaf part = leaf_of(e);
-  const conduit::long_wait named(self.engine->waits(), conduit::wait_for::transfers);
+  const conduit::long_wait named(self.engine->waits(), kind_of(e));
   for (unsigned empty = 0; part == leaf::all ? !op.done() : !leaf_done(op, part);)
     gasnet::wait_step(empty);
   if (part == leaf::all) let_go(op);

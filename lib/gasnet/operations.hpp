@@ -38,6 +38,7 @@ struct alignas(64) gasnetc_op {
   std::uint32_t owner = 0;  ///< tag of the thread whose table it is in
   std::atomic<std::uint8_t> holders{0};  ///< events that mean it; 0: it is free
   std::uint8_t generation = 0;           // (the thread that holds the event)
+  bool collective = false;               ///< of a collective, and not of transfers
   gasnetc_op* next_free = nullptr;       // (free_ or returned_)
   gasnetc_op* first = nullptr;           ///< another one that is complete before this one is
   gasnet_register_value_t value = 0;     ///< of a value get; written before pending drops
@@ -96,6 +97,7 @@ class thread_operations {
   void give_back(operation& op) noexcept {
     ++op.generation;
     op.first = nullptr;
+    op.collective = false;
     if (thread_tag() == tag_) {
       op.next_free = free_;
       free_ = &op;

@@ -5,6 +5,7 @@
 #include <gasnet.h>
 
 #include <cstddef>
+#include <string>
 
 #include "lib/base/status.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
@@ -16,6 +17,9 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 /// there is no such node, or [addr, addr + bytes) does not lie in its segment. With 0 bytes the
 /// address is not checked.
 void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const char* call);
+
+/// What is wrong with [addr, addr + bytes) where it does not lie in the segment of node.
+std::string not_in_segment(gasnet_node_t node, const void* addr, std::size_t bytes);
 
 /// The address at which that memory is mapped here; null if it is not mapped. Unlike gasnetc_reach
 /// it also finds it where clients' code has to call.

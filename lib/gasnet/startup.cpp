@@ -23,6 +23,18 @@ int report(const failure& f) {
   return GASNET_ERR_RESOURCE;
 }
 
+int too_early(const char* call) {
+  log(log_level::warning, "%s: %s", call,
+      self.membership == nullptr ? "neither gasnet_init nor gex_Client_Init was called before it"
+                                 : "gasnet_attach was not called before it");
+  return GASNET_ERR_NOT_INIT;
+}
+
+int too_late(const char* call) {
+  log(log_level::warning, "%s: this process has called it before, or gex_Client_Init", call);
+  return GASNET_ERR_NOT_INIT;
+}
+
 namespace {
 
 // What each process tells the others in gasnet_init.
@@ -187,7 +199,7 @@ struct gasnetc_window* const GASNETC_(windows) = window_table;
 void (*GASNETC_(attach_hook))(void*, uintptr_t) = nullptr;
 
 int GASNETC_(init)(int*, char***) {
-  if (self.membership) return GASNET_ERR_NOT_INIT;
+  if (self.membership) return too_late("gasnet_init");
   if (const long page = sysconf(_SC_PAGESIZE); GASNET_PAGESIZE % page != 0)
     return report({"this system's pages have " + std::to_string(page) + " bytes, and gasnet.h's " +
                        std::to_string(GASNET_PAGESIZE),
@@ -212,7 +224,7 @@ int GASNETC_(init)(int*, char***) {
   self.segment_limit = conduit::engine::segment_budget(self.options, beside);
   self.local_max = page_floor(self.segment_limit.per_process);
   if (auto r = meet_others(); !r) return report(r.error());
-  statistics::begin();
+  if (auto r = statistics::begin(); !r) return report(r.error());
   prepare_exit();
   describe_objects(nullptr, GEX_FLAG_USES_GASNET1);
   return GASNET_OK;
@@ -220,7 +232,8 @@ int GASNETC_(init)(int*, char***) {
 
 int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t segsize, uintptr_t,
                      int everything) {
-  if (!self.membership || self.engine) return GASNET_ERR_NOT_INIT;
+  if (!self.membership) return too_early("gasnet_attach");
+  if (self.engine) return too_late("gasnet_attach");
   self.everything = everything != 0;
   if (self.everything) segsize = 0;
   if (segsize % GASNET_PAGESIZE != 0 || segsize > self.local_max) {
@@ -250,7 +263,7 @@ uintptr_t GASNETC_(max_local_segment)(void) { return self.local_max; }
 uintptr_t GASNETC_(max_global_segment)(void) { return self.global_max; }
 
 int GASNETC_(segment_info)(gasnet_seginfo_t* table, int numentries) {
-  if (!self.attached) return GASNET_ERR_NOT_INIT;
+  if (!self.attached) return too_early("gasnet_getSegmentInfo");
   if (numentries < 0 || (table == nullptr && numentries != 0)) return GASNET_ERR_BAD_ARG;
   const auto n = std::min(static_cast<std::uint32_t>(numentries), self.engine->size());
   for (std::uint32_t r = 0; r < n; ++r) {
@@ -264,7 +277,7 @@ int GASNETC_(segment_info)(gasnet_seginfo_t* table, int numentries) {
 }
 
 int GASNETC_(node_info)(gasnet_nodeinfo_t* table, int numentries) {
-  if (!self.membership) return GASNET_ERR_NOT_INIT;
+  if (!self.membership) return too_early("gasnet_getNodeInfo");
   if (numentries < 0 || (table == nullptr && numentries != 0)) return GASNET_ERR_BAD_ARG;
   std::copy_n(self.nodes.begin(),
               std::min<std::size_t>(self.nodes.size(), static_cast<unsigned>(numentries)), table);

@@ -11,6 +11,7 @@
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/output_path.hpp"
 #include "lib/base/rank_list.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -18,6 +19,10 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 statistics* statistics::mine_ = nullptr;
 
 namespace {
+
+bool is_stream(const std::string& path) {
+  return path == "-" || path == "stderr" || path == "stdout";
+}
 
 std::string file_name() {
   std::string path = self.options.stats_file;
@@ -57,10 +62,13 @@ void messages(lines& out, const char* name, const message_counters& c) {
 
 }  // namespace
 
-void statistics::begin() {
+result<void> statistics::begin() {
   const settings& s = self.options;
-  if (s.stats_file == "0" || !lists_rank(s.stats_nodes, GASNETC_(mynode))) return;
+  if (s.stats_file == "0" || !lists_rank(s.stats_nodes, GASNETC_(mynode))) return {};
+  if (!is_stream(s.stats_file))
+    if (auto r = can_write("PENSTOCK_STATS_FILE", file_name()); !r) return r;
   mine_ = new statistics;  // never freed
+  return {};
 }
 
 void statistics::sizes::add(std::uint64_t n) noexcept {
@@ -129,7 +137,7 @@ void statistics::write() const {
             c.registrations, c.registration_hits, c.evictions, c.invalidations);
   }
   const std::string path = self.options.stats_file;
-  const bool named = path != "-" && path != "stderr" && path != "stdout";
+  const bool named = !is_stream(path);
   std::FILE* const to = named              ? open_file(file_name().c_str(), "w").release()
                         : path == "stdout" ? stdout
                                            : stderr;

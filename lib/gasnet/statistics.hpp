@@ -21,7 +21,7 @@ class statistics {
   /// out.
   static statistics* mine() noexcept { return mine_; }
   /// Makes the object if the settings ask for it; after gasnet_init has read them.
-  static void begin();
+  static result<void> begin();
   /// Any thread.
   void transfer(what w, std::size_t bytes) noexcept;
   void barrier(std::uint64_t waited_ns) noexcept;

@@ -7,6 +7,7 @@
 // waits.
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "lib/base/log.hpp"
@@ -40,8 +41,16 @@ void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const
   const auto at =
       reinterpret_cast<std::uintptr_t>(addr) - reinterpret_cast<std::uintptr_t>(part.data());
   if (at > part.size() || bytes > part.size() - at)
-    fatal(1, "%s: %zu bytes at %p are not in the segment of node %u (%zu bytes at %p)", call, bytes,
-          addr, node, part.size(), static_cast<void*>(part.data()));
+    fatal(1, "%s: %s", call, not_in_segment(node, addr, bytes).c_str());
+}
+
+std::string not_in_segment(gasnet_node_t node, const void* addr, std::size_t bytes) {
+  const auto part = client_segment(node);
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%zu bytes at %p are not in the segment of node %u (%zu bytes at %p)", bytes, addr,
+                node, part.size(), static_cast<void*>(part.data()));
+  return text;
 }
 
 char* reach_here(gasnet_node_t node, const void* addr, std::size_t bytes) noexcept {

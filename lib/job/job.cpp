@@ -68,12 +68,19 @@ std::string death::text() const {
 
 result<std::unique_ptr<job>> job::join(const settings& s) {
   if (is_forked()) return failure{forked_text, 0, forked_hint};
+  // What the launcher has left for this process has been used up.
+  static std::atomic<bool> once{false};
+  // relaxed: nothing is read because of it
+  if (once.load(std::memory_order_relaxed))
+    return failure{"this process has joined its job before", 0,
+                   "a process joins once; pass the world on, and open several endpoints of it"};
   auto joined = !s.launch.empty() ? join_penrun(s)
                 : !s.pmix.empty() ? join_pmix(s)
                 : s.pmi_fd.empty() && s.pmi_port.empty()
                     ? result<std::unique_ptr<job>>(join_alone())
                     : join_pmi(s);
   if (!joined) return joined;
+  once.store(true, std::memory_order_relaxed);
   job& j = **joined;
   log_threshold(s.log);
   if (s.launch.empty() && s.pmix.empty() && s.pmi_fd.empty() && s.pmi_port.empty())

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -19,6 +20,31 @@ core::core(engine& self, job::job& j, const settings& s)
     : self_(self), job_(j), settings_(s), rank_(j.rank()), size_(j.size()) {
   // Where a host's processes outnumber its cores, a process that waits yields its core at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
+}
+
+status core::refused(rank_id to, const outgoing& m, status s) const noexcept {
+  if (!settings_.checks || !is_failure(s)) return s;
+  const char* const kind = m.kind == wire::kind::short_   ? "Short"
+                           : m.kind == wire::kind::medium ? "Medium"
+                                                          : "Long";
+  char more[160] = "";
+  if (s == status::out_of_segment && to < size_) {
+    const auto there = known_.segment_of(to);
+    std::snprintf(more, sizeof more, ": at %p, and its %zu bytes begin at %p", m.dest, there.size(),
+                  static_cast<const void*>(there.data()));
+  } else if (s == status::too_long) {
+    std::snprintf(more, sizeof more, ": the most is %zu",
+                  m.kind == wire::kind::medium ? std::size_t{max_medium} : max_long);
+  } else if (const handler_entry& h = handlers_.of(m.handler, false);
+             s == status::bad_handler && h.call != nullptr) {
+    std::snprintf(more, sizeof more, ": it takes %u words and %s payload", h.words,
+                  h.payload == handler_entry::takes::nothing ? "no" : "a");
+  }
+  log(log_level::warning,
+      "a %s to rank %u, for handler %u, with %u words of arguments and %zu bytes, is not sent: "
+      "%s%s",
+      kind, to, m.handler, m.nargs, m.bytes, describe(s), more);
+  return s;
 }
 
 core::~core() {

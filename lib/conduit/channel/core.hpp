@@ -18,6 +18,7 @@
 #include "lib/base/thread_index.hpp"
 #include "lib/base/trace.hpp"
 #include "lib/base/zero_pages.hpp"
+#include "lib/conduit/channel/callers.hpp"
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/channel/long_wait.hpp"
@@ -77,6 +78,10 @@ class core {
   [[nodiscard]] trace* drawn() const noexcept { return trace_.get(); }
   /// The list in which every wait of the library names itself.
   [[nodiscard]] long_waits& waits() noexcept { return waits_; }
+  /// The job lives as long as the engine.
+  void keep_job(std::shared_ptr<void> j) noexcept { keeps_job_ = std::move(j); }
+  /// Any thread may make calls from here on, also in SEQ: the process leaves.
+  void let_any_thread_call() noexcept { callers_.end(); }
 
  protected:
   friend class ring_path;
@@ -150,6 +155,10 @@ class core {
   [[gnu::cold]] void call_traced(const handler_entry& e, token_state& t, codec::parts at,
                                  std::size_t bytes, std::uint32_t chunk) noexcept;
 
+  // Returns s, which is why m was not sent; prints why, if the setting CHECKS asks for it.
+  [[gnu::cold, gnu::noinline]] status refused(rank_id to, const outgoing& m,
+                                              status s) const noexcept;
+
   // True if slow_progress() has something to do.
   [[nodiscard]] bool attention() noexcept;
   [[nodiscard]] bool attention_to_device() const noexcept;
@@ -174,6 +183,7 @@ class core {
   static constexpr const char* overdrawn = "sent a request of more credits than it was lent";
 
   engine& self_;
+  std::shared_ptr<void> keeps_job_;  // null: the caller of open() does
   job::job& job_;
   settings settings_;
   nic::device device_;
@@ -228,6 +238,7 @@ class core {
   std::atomic<bool> closing_{false};
   std::atomic<bool> some_gone_{false};  // is_gone() is true of some rank; relaxed: a hint
   long_waits waits_;
+  callers callers_;
 
   std::unique_ptr<poller[]> pollers_[max_threads];  // by thread, whose own it is; then by domain
   peer* channels_of_[max_threads] = {};             // by thread: the channels of its domain

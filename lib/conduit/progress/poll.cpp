@@ -94,6 +94,7 @@ status engine::poll_widely(unsigned* n) noexcept {
 }
 
 status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
+  callers_.look();
   unsigned got = poll_domain(my_domain(tag), tag);
   if (concurrent(build_mode) && attendance_) [[unlikely]] {
     note_attendance(tag);
@@ -166,6 +167,7 @@ status engine::wait_step(unsigned& empty) noexcept {
   ++empty;
   if (innermost_wait != nullptr) innermost_wait->step(empty > spins_before_yield_);
   if (empty <= spins_before_yield_) return status::ok;
+  const callers::waiting inside(callers_);
   if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
     return status::ok;
   constexpr unsigned steps_a_probe = 1024;

@@ -76,7 +76,7 @@ std::string base_name(const char* of_link) {
   return all.substr(all.rfind('/') + 1);
 }
 
-constexpr const char* prometheus_ending = ".prom";
+using report::prometheus_ending;
 
 }  // namespace
 
@@ -104,8 +104,7 @@ void reporter::write_counters(const engine& e) {
     std::fputs(report::json(who, c).c_str(), to == "stdout" ? stdout : stderr);
     return;
   }
-  const std::string path =
-      report::file_of(to, "penstock_counters", prometheus_ending, e.rank_, e.first_file_);
+  const std::string path = report::counters_file(e.settings_, e.rank_, e.first_file_);
   if (!replace_file(path, path.ends_with(prometheus_ending) ? report::prometheus(who, c)
                                                             : report::json(who, c)))
     log(log_level::warning, "PENSTOCK_COUNTERS: cannot write %s: %s", path.c_str(),

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/counters_socket.hpp"
+#include "lib/base/output_path.hpp"
 #include "lib/base/rank_list.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI::report {
@@ -111,6 +112,19 @@ result<std::unique_ptr<trace>> open_trace(const settings& s, std::uint32_t rank,
   const bool terminal = s.trace == "-" || s.trace == "stderr" || s.trace == "stdout";
   return trace::open(file_of(terminal ? "1" : s.trace, "penstock_trace", ".json", rank, nth), rank,
                      s.trace_events, s.trace_mask);
+}
+
+std::string counters_file(const settings& s, std::uint32_t rank, unsigned nth) {
+  return file_of(s.counters, "penstock_counters", prometheus_ending, rank, nth);
+}
+
+result<void> outputs_can_be_written(const settings& s, std::uint32_t rank, unsigned nth) {
+  const bool shown = s.counters == "-" || s.counters == "stderr" || s.counters == "stdout";
+  if (s.counters != "0" && !shown)
+    if (auto r = can_write("PENSTOCK_COUNTERS", counters_file(s, rank, nth)); !r) return r;
+  if (s.credit_stats == "0") return {};
+  const std::string base = s.credit_stats == "1" ? "penstock_credits" : s.credit_stats;
+  return can_write("PENSTOCK_CREDIT_STATS", base + "." + std::to_string(rank));
 }
 
 std::string public_name(const std::string& job_name) {

@@ -34,6 +34,13 @@ std::string prometheus(const identity& who, const endpoint_counters& c);
 std::string file_of(std::string path, const char* by_default, const char* ending,
                     std::uint32_t rank, unsigned nth);
 
+/// A file of counters with this ending gets Prometheus's format.
+inline constexpr const char* prometheus_ending = ".prom";
+/// The file of the setting COUNTERS, where it names one.
+std::string counters_file(const settings& s, std::uint32_t rank, unsigned nth);
+/// Fails if a file that the settings ask for at the end could not be written now.
+result<void> outputs_can_be_written(const settings& s, std::uint32_t rank, unsigned nth);
+
 /// Opens the trace of the setting TRACE; null if no trace is asked for.
 result<std::unique_ptr<trace>> open_trace(const settings& s, std::uint32_t rank, unsigned nth);
 

@@ -133,6 +133,8 @@ gex_Event_t GASNETC_(ad_op)(int form, gex_AD_t ad, void* result, gex_Rank_t tgt,
     if (op_event != nullptr) (void)event_or_done(*op_event);
     return GEX_EVENT_NO_OP;
   }
+  if (s == status::out_of_segment)
+    fatal(1, "%s: %s", call, gasnet::not_in_segment(to, tgt_addr, c.size).c_str());
   if (s != status::ok) fatal(1, "%s to rank %u: %s", call, to, describe(s));
   return op_event != nullptr ? event_or_done(*op_event) : GEX_EVENT_INVALID;
 }

@@ -128,6 +128,7 @@ coll::reduction reduction_of(gex_DT_t dt, std::size_t dt_sz, std::size_t dt_cnt,
 template <class Start>
 gex_Event_t with_event(Start&& start) {
   operation& op = my_operations().take();
+  op.collective = true;
   start(op.pending);
   return event_or_done(op);
 }

@@ -6,6 +6,7 @@
 
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/messages.hpp"
+#include "lib/gasnet/reach.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
@@ -39,7 +40,11 @@ inline int ex_replied(status s, gex_Token_t token, const char* call) {
 inline int ex_send(gex_Rank_t dest, conduit::outgoing& m, gex_Flags_t flags, const char* call) {
   if (!self.attached) [[unlikely]]
     return ex_sent_slow(status::not_ready, dest, 0, call);
-  return ex_sent(send_request(dest, m, (flags & GEX_FLAG_IMMEDIATE) != 0), dest, flags, call);
+  const void* const at = m.dest;
+  const status s = send_request(dest, m, (flags & GEX_FLAG_IMMEDIATE) != 0);
+  if (s == status::out_of_segment) [[unlikely]]
+    check_remote(dest, at, m.bytes, call);
+  return ex_sent(s, dest, flags, call);
 }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

@@ -223,14 +223,15 @@ struct handler_traits<void (C::*)(token&, std::span<std::byte>, A...)> {
 using setting_overrides = std::vector<std::pair<std::string, std::string>>;
 
 /// The job that this process is part of. penrun, PMIx or PMI say in the environment which job that
-/// is; a process that was started by itself is a job of one. A process joins once, and the world
-/// must live longer than its endpoints. One thread at a time may call its functions, but exit(),
+/// is; a process that was started by itself is a job of one. A process joins once, also if it uses
+/// gasnet.h beside this interface. It leaves the job when the world and all its endpoints have
+/// gone. One thread at a time may call its functions, but exit(),
 /// which any thread may call.
 class world {
  public:
   /// Joins the job. overrides take precedence over the environment. It fails where a setting is
-  /// wrong, where the launcher cannot be reached, or where its variables make no sense. It waits
-  /// for nobody but the launcher.
+  /// wrong, where this process has joined before, where the launcher cannot be reached, or where
+  /// its variables make no sense. It waits for nobody but the launcher.
   static result<world> join(const setting_overrides& overrides = {});
   /// Move only.
   ///@{

@@ -1,0 +1,83 @@
+// Job program: mistakes of a program that end its job or are refused with a line
+// (test/conduit/mistaken).
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "penstock/penstock.hpp"
+#include "test/conduit/job_check.hpp"
+
+using namespace penstock;
+
+namespace {
+
+unsigned hits;
+void on_hit(token&, unsigned) { ++hits; }
+void on_payload(token&, std::span<std::byte>) {}
+
+// Two threads send without a lock between them, or one that is not the first.
+int threads(endpoint& ep, short_handler<unsigned> hit, bool both) {
+  const rank_id next = (ep.rank() + 1) % ep.size();
+  const auto send = [&] {
+    for (unsigned i = 0; i < 200'000; ++i) (void)ep.request_short(next, hit, i);
+  };
+  std::thread other(send);
+  if (both) send();
+  other.join();
+  const status s = ep.wait_until([] { return hits >= 200'000; });
+  return is_failure(s) || is_failure(ep.barrier());
+}
+
+int refusals(endpoint& ep, short_handler<unsigned> hit, payload_handler<> payload) {
+  std::vector<std::byte> big(ep.max_medium() + 1);
+  std::byte one{};
+  JOB_CHECK(ep.request_medium(0, payload, big) == status::too_long);
+  JOB_CHECK(ep.request_long(0, payload, {&one, 1}, ep.segment_of(0).data() + 4096) ==
+            status::out_of_segment);
+  JOB_CHECK(ep.request_short(0, short_handler<>{hit.index}) == status::bad_handler);
+  JOB_CHECK(ep.request_short(0, short_handler<>{payload.index}) == status::bad_handler);
+  JOB_CHECK(ep.request_short(0, hit, 1u) == status::ok);
+  return is_failure(ep.barrier());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view what = argc > 1 ? argv[1] : "";
+  {
+    auto w = world::join();
+    JOB_CHECK(w);
+    if (what == "join_twice") {
+      const auto again = world::join();
+      JOB_CHECK(!again);
+      std::fprintf(stderr, "%s\n", again.error().message().c_str());
+    }
+    endpoint ep = test::open_endpoint(*w);
+    const auto hit = ep.add<&on_hit>();
+    const auto payload = ep.add<&on_payload>();
+    if (const auto started = ep.start(4096); !started) {
+      std::fprintf(stderr, "%s\n", started.error().message().c_str());
+      return 3;
+    }
+    JOB_CHECK(ep.barrier() == status::ok);
+    if (what == "two_threads") return threads(ep, hit, true);
+    if (what == "another_thread") return threads(ep, hit, false);
+    if (what == "refusals") return refusals(ep, hit, payload);
+    if (what == "moved_from") {
+      const endpoint now = std::move(ep);
+      (void)ep.poll();
+    }
+    if (what == "world_first") {
+      { const world gone = std::move(*w); }
+      JOB_CHECK(ep.barrier() == status::ok);
+    }
+  }
+  const bool me = std::getenv("PENRUN_RANK") == nullptr || std::getenv("PENRUN_RANK")[0] == '1';
+  if (what == "abort" && me) std::abort();
+  if (what == "segv" && me) {
+    volatile int* volatile nowhere = nullptr;
+    *nowhere = 1;
+  }
+  return what == "exit" && me ? 5 : 0;
+}
