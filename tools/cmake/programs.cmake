@@ -14,9 +14,9 @@ foreach(program ${on_path})
   if(program STREQUAL penperf)
     set(asked penperf-seq)  # which penperf becomes
   endif()
-  set(page ${PROJECT_BINARY_DIR}/man/${program}.1)
+  set(page ${PROJECT_BINARY_DIR}/man/${program}.1.gz)
   add_custom_command(OUTPUT ${page}
-    COMMAND ${PROJECT_SOURCE_DIR}/tools/man_page ${program} ${PROJECT_VERSION} $<TARGET_FILE:${asked}> > ${page}
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/man_page ${program} ${PROJECT_VERSION} $<TARGET_FILE:${asked}> | gzip -9n > ${page}
     DEPENDS ${asked} ${PROJECT_SOURCE_DIR}/tools/man_page VERBATIM)
   list(APPEND pages ${page})
 endforeach()
@@ -29,9 +29,9 @@ foreach(program ${on_path})  # bash looks for a file of the program's name
 endforeach()
 
 # The settings have a page of their own, written by the table that the parser reads.
-set(settings_page ${PROJECT_BINARY_DIR}/man/penstock.7)
+set(settings_page ${PROJECT_BINARY_DIR}/man/penstock.7.gz)
 add_custom_command(OUTPUT ${settings_page}
-  COMMAND ${PROJECT_SOURCE_DIR}/tools/man_page --settings ${PROJECT_VERSION} $<TARGET_FILE:peninfo> > ${settings_page}
+  COMMAND ${PROJECT_SOURCE_DIR}/tools/man_page --settings ${PROJECT_VERSION} $<TARGET_FILE:peninfo> | gzip -9n > ${settings_page}
   DEPENDS peninfo ${PROJECT_SOURCE_DIR}/tools/man_page VERBATIM)
 add_custom_target(settings_page ALL DEPENDS ${settings_page})
 install(FILES ${settings_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT programs)
@@ -53,6 +53,10 @@ foreach(part libraries development programs)
 endforeach()
 set(doc_dir ${CMAKE_INSTALL_DATADIR}/doc/penstock)
 install(FILES README.md tools/CHANGELOG.md DESTINATION ${doc_dir} COMPONENT programs)
+# Texts lie to each other as in the source, so that their links lead there.
+install(FILES lib/SEMANTICS.md lib/PROBES.md DESTINATION ${doc_dir}/lib COMPONENT programs)
+install(FILES perf/tutorial/README.md perf/tutorial/message.cpp perf/tutorial/one_sided.cpp perf/tutorial/threads.cpp
+        DESTINATION ${doc_dir}/perf/tutorial COMPONENT programs)
 install(FILES perf/hello/hello.cpp test/outside/project/CMakeLists.txt test/outside/project/greet.cpp
               test/outside/project_c/gasnet_greet.c
         DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libpenstock-dev/examples COMPONENT development)
@@ -72,6 +76,10 @@ set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME ${package_of_libraries})
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SHLIBDEPS ON)
+# For who packages a client: dpkg-shlibdeps learns which package a library of the program is in.
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_RECOMMENDS libpmix2)  # opened at run time, by jobs that Slurm starts
 set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "${PROJECT_DESCRIPTION}: shared libraries")
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/package/triggers)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME ${package_of_development})
