@@ -11,12 +11,17 @@
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
 
-// What the client has passed to gasnet_coll_init.
+// What the client has passed to gasnet_coll_init. GASNet-EX has no such call, so it may be left
+// out; then each process is one image, and there are no functions.
 struct agreement {
   std::mutex lock;
   bool begun = false;  // (lock)
   std::vector<gasnet_coll_fn_entry_t> functions;
   std::atomic<bool> done{false};
+
+  [[nodiscard]] std::size_t function_count() const noexcept {
+    return done.load(std::memory_order_acquire) ? functions.size() : 0;
+  }
 } known;
 
 constexpr const char* names[] = {
@@ -77,8 +82,6 @@ struct client_call {
 void begin(const client_call& c, coll::op_counter& done) {
   const char* const call = names[c.op];
   coll::team& t = *team_of(c.team, call).team;
-  if (!known.done.load(std::memory_order_acquire))
-    fatal(1, "%s: gasnet_coll_init has not been called", call);
   const std::uint32_t image = local_image(t, call);
   coll::request r{.what = kind_of(c.op),
                   .root = c.root,
@@ -122,8 +125,8 @@ coll::reduction reduction_of(const gasnetc_reduction& how, const char* call) {
   if (how.src_blksz != 0 || how.src_offset != 0)
     fatal(1, "%s: src_blksz %zu and src_offset %zu are not 0", call, how.src_blksz, how.src_offset);
   if (how.elem_size == 0) fatal(1, "%s: elements of no bytes", call);
-  if (how.func < 0 || static_cast<std::size_t>(how.func) >= known.functions.size())
-    fatal(1, "%s: function %d of %zu", call, how.func, known.functions.size());
+  if (how.func < 0 || static_cast<std::size_t>(how.func) >= known.function_count())
+    fatal(1, "%s: function %d of %zu", call, how.func, known.function_count());
   const gasnet_coll_fn_entry_t& f = known.functions[static_cast<std::size_t>(how.func)];
   const bool ordered = (f.flags & GASNET_COLL_NONCOMM) != 0;
   return {.combine = &run_function,
@@ -138,8 +141,6 @@ coll::reduction reduction_of(const gasnetc_reduction& how, const char* call) {
 }
 
 void begin_reduction(client_call c, const gasnetc_reduction& how, coll::op_counter& done) {
-  if (!known.done.load(std::memory_order_acquire))
-    fatal(1, "%s: gasnet_coll_init has not been called", names[c.op]);
   const coll::reduction r = reduction_of(how, names[c.op]);
   c.bytes = how.elem_size * how.elem_count;
   c.how = &r;

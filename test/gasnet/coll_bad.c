@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   MUST(gasnet_init(&argc, &argv));
   MUST(gasnet_attach(NULL, 0, area_bytes, 0));
   mine = gasnet_mynode() == 0;
-  if (strcmp(what, "early") == 0) gasnet_coll_gather_all(GASNET_TEAM_ALL, buffer, other, 8, flags);
+  if (strcmp(what, "unknown") == 0)
+    gasnet_coll_reduce(GASNET_TEAM_ALL, 0, buffer, other, 0, 0, 8, 1, 0, 0, flags);
   gasnet_coll_init(NULL, 0, NULL, 0, 0);
   if (strcmp(what, "flags") == 0 && mine)
     gasnet_coll_broadcast(GASNET_TEAM_ALL, buffer, 0, other, 8, GASNET_COLL_LOCAL);

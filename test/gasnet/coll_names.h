@@ -273,6 +273,18 @@ static void in_place(void) {
   for (r = 0; me == 0 && r < nodes; ++r) CHECK(filled(heap_dst + r * 500, r, 7, 9, 500));
 }
 
+/* As clients of GASNet-EX call them, which has no gasnet_coll_init. */
+static void without_a_start(void) {
+  const int flags = GASNET_COLL_LOCAL | GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC;
+  int value = me == 0 ? 42 : 0;
+  unsigned r;
+  gasnet_coll_broadcast(GASNET_TEAM_ALL, &value, 0, &value, sizeof value, flags);
+  CHECK(value == 42);
+  fill(heap_src, me, 6, 6, 300);
+  gasnet_coll_wait_sync(gasnet_coll_gather_all_nb(GASNET_TEAM_ALL, heap_dst, heap_src, 300, flags));
+  for (r = 0; r < nodes; ++r) CHECK(filled(heap_dst + r * 300, r, 6, 6, 300));
+}
+
 int main(int argc, char** argv) {
   static const size_t sizes[] = {1, 8, 1000, 4033, most_bytes};
   static const int in[] = {GASNET_COLL_IN_NOSYNC, GASNET_COLL_IN_MYSYNC, GASNET_COLL_IN_ALLSYNC};
@@ -298,6 +310,7 @@ int main(int argc, char** argv) {
   functions[compose_function].flags = GASNET_COLL_NONCOMM | GASNET_COLL_AMSAFE;
   functions[add_function].fnptr = &add;
   functions[add_function].flags = 0;
+  without_a_start();
   gasnet_coll_init(nodes % 2 == 0 ? images : NULL, me, functions, 2, 0);
   memset(functions, 0, sizeof functions); /* they have been copied */
   memset(images, 0, sizeof images);

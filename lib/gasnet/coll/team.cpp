@@ -10,6 +10,7 @@ team::team(std::uint64_t id, std::vector<std::uint32_t> members, std::uint32_t o
     : id_(id), members_(std::move(members)), rank_(own_rank) {
   for (const std::uint32_t m : members_)
     one_host_ = one_host_ && self.nodes[m].host == self.nodes[members_.front()].host;
+  for (auto& calls : calls_) calls.assign(1, 0);
   set_images(nullptr);
 }
 
@@ -17,8 +18,8 @@ void team::set_images(const gasnet_image_t* counts) {
   first_.assign(1, 0);
   for (std::uint32_t r = 0; r < size(); ++r)
     first_.push_back(first_.back() + (counts == nullptr ? 1 : counts[r]));
-  calls_[by_image].assign(images_of(rank_), 0);
-  calls_[by_process].resize(1);
+  // The numbers of calls go on from those that were made before.
+  calls_[by_image].assign(images_of(rank_), calls_[by_image].front());
 }
 
 bool team::find(std::uint32_t job_rank, std::uint32_t& r) const noexcept {

@@ -110,8 +110,9 @@ extern int GASNETC_(team_wait)(gasnet_team_handle_t team, int id, int flags);
 extern int GASNETC_(team_try)(gasnet_team_handle_t team, int id, int flags);
 extern int GASNETC_(team_result)(gasnet_team_handle_t team, int* id);
 
-/* ---- start. It is collective over all images, each of which calls it once after gasnet_attach,
- * and blocks. images is NULL, or has the number of images of each process ---- */
+/* ---- start: only for those with several images or with functions. It is collective over all
+ * images, each of which calls it once after gasnet_attach, and blocks. images is NULL, or has the
+ * number of images of each process ---- */
 #define gasnet_coll_init(images, my_image, fn_tbl, fn_count, init_flags) \
   ((void)(init_flags), GASNETC_(coll_init)((images), (my_image), (fn_tbl), (size_t)(fn_count)))
 
