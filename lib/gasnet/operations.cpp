@@ -47,7 +47,7 @@ operation& checked(gex_Event_t e, const char* call) {
       [[unlikely]]
     no_event(e, call);
   // relaxed: only a wrong program sees anything but what it holds
-  const bool free = op->holders.load(std::memory_order_relaxed) == 0;
+  const bool free = !op->taken.load(std::memory_order_relaxed);
   if (free || event_of(*op, leaf_of(e)) != e) [[unlikely]]
     fatal(1, "%s: the handle has been synchronized before", call);
   return *op;
@@ -159,12 +159,6 @@ thread_operations& my_operations() noexcept {
 }
 
 void let_go(operation& op) noexcept {
-  // H1 let go  acq_rel holders: the last holder has seen what the others did
-  if (op.holders.load(std::memory_order_acquire) != 1 &&
-      op.holders.fetch_sub(1, std::memory_order_acq_rel) != 1)
-    return;
-  op.holders.store(0, std::memory_order_relaxed);
-  if (operation* const first = std::exchange(op.first, nullptr)) let_go(*first);
   // T2 owner  acquire tables  <- T1
   tables[op.owner].load(std::memory_order_acquire)->give_back(op);
 }

@@ -31,17 +31,16 @@
 struct alignas(64) gasnetc_op {
   using counter = penstock::conduit::op_counter;
 
-  counter pending{0};       ///< pieces and messages in flight; of an access region, of puts
-  counter gets{0};          ///< of an access region
-  counter rmws{0};          ///< of an access region: atomics that read and write
-  counter locals{0};        ///< sources that may not be changed yet
-  std::uint32_t owner = 0;  ///< tag of the thread whose table it is in
-  std::atomic<std::uint8_t> holders{0};  ///< events that mean it; 0: it is free
-  std::uint8_t generation = 0;           // (the thread that holds the event)
-  bool collective = false;               ///< of a collective, and not of transfers
-  gasnetc_op* next_free = nullptr;       // (free_ or returned_)
-  gasnetc_op* first = nullptr;           ///< another one that is complete before this one is
-  gasnet_register_value_t value = 0;     ///< of a value get; written before pending drops
+  counter pending{0};               ///< pieces and messages in flight; of an access region, of puts
+  counter gets{0};                  ///< of an access region
+  counter rmws{0};                  ///< of an access region: atomics that read and write
+  counter locals{0};                ///< sources that may not be changed yet
+  std::uint32_t owner = 0;          ///< tag of the thread whose table it is in
+  std::atomic<bool> taken{false};   ///< not free
+  std::uint8_t generation = 0;      // (the thread that holds the event)
+  bool collective = false;          ///< of a collective, and not of transfers
+  gasnetc_op* next_free = nullptr;  // (free_ or returned_)
+  gasnet_register_value_t value = 0;  ///< of a value get; written before pending drops
 
   /// True if nothing is in flight. P2 test  acquire c  <- P1 (vis/packed.cpp), or another release
   /// by the thread that saw the completion
@@ -49,8 +48,7 @@ struct alignas(64) gasnetc_op {
     return c.load(std::memory_order_acquire) == 0;
   }
   [[nodiscard]] bool done() const noexcept {
-    return zero(pending) && zero(gets) && zero(rmws) && zero(locals) &&
-           (first == nullptr || zero(first->pending));
+    return zero(pending) && zero(gets) && zero(rmws) && zero(locals);
   }
 };
 
@@ -90,14 +88,15 @@ class thread_operations {
     operation& op = *free_;
     free_ = op.next_free;
     // relaxed: no other thread knows of it
-    op.holders.store(1, std::memory_order_relaxed);
+    op.taken.store(true, std::memory_order_relaxed);
     return op;
   }
-  /// Gives an operation back whose last event is gone. Any thread.
+  /// Gives an operation back whose root event is gone. Any thread.
   void give_back(operation& op) noexcept {
     ++op.generation;
-    op.first = nullptr;
     op.collective = false;
+    // relaxed: only a wrong program sees anything but what it holds
+    op.taken.store(false, std::memory_order_relaxed);
     if (thread_tag() == tag_) {
       op.next_free = free_;
       free_ = &op;
@@ -145,7 +144,7 @@ class thread_operations {
 /// The calling thread's table. Takes about a nanosecond.
 thread_operations& my_operations() noexcept;
 
-/// Notes that one of op's events is gone; op is free again when its last one is. Any thread.
+/// Gives op back: its root event is gone, and its leaves with it. Any thread.
 void let_go(operation& op) noexcept;
 
 /// If e is complete, frees its operation and clears e; a leaf is only cleared. False: it is not

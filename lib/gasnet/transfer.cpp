@@ -255,12 +255,8 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
     *lc_opt = GEX_EVENT_INVALID;
     return event_or_done(op);
   }
-  gasnetc_op& whole = my_operations().take();
-  whole.first = &op;
-  // relaxed: no other thread has an event of it yet
-  op.holders.store(2, std::memory_order_relaxed);
-  *lc_opt = event_of(op);
-  return event_of(whole);
+  *lc_opt = event_of(op, leaf::local);
+  return event_of(op);
 }
 
 int GASNETC_(ex_put_nbi)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,

@@ -21,6 +21,13 @@ static void clear(gex_Rank_t to, char* there) {
   CHECK(gex_RMA_PutBlocking(tm, to, there, zeros, piece, 0) == 0);
 }
 
+/* A query makes no event: a leaf is the event that the call gave, as often as one asks for it, and
+ * it may be synchronized again until its root is. */
+static void same_leaf(gex_Event_t root, gex_Event_t lc) {
+  const gex_Event_t leaf = gex_Event_QueryLeaf(root, GEX_EC_LC);
+  if (leaf != GEX_EVENT_INVALID && lc != GEX_EVENT_INVALID) CHECK(leaf == lc);
+}
+
 static void put_and_get(gex_Rank_t to, char* there, size_t bytes, unsigned seed) {
   gex_Event_t ev[3], lc = GEX_EVENT_NO_OP;
   gex_TM_t pair = gex_TM_Pair(ep, 0);
@@ -45,7 +52,10 @@ static void put_and_get(gex_Rank_t to, char* there, size_t bytes, unsigned seed)
       case 3: /* local completion first, or both together */
         ev[0] = gex_RMA_PutNB(tm, to, there, mine, bytes, &lc, 0);
         CHECK(lc != GEX_EVENT_NO_OP);
+        same_leaf(ev[0], lc);
         gex_Event_Wait(lc);
+        same_leaf(ev[0], lc);
+        CHECK(gex_Event_Test(lc) == GASNET_OK && gex_Event_TestAll(&lc, 1, 0) == GASNET_OK);
         memset(mine, 1, bytes);
         gex_Event_Wait(ev[0]);
         fill(seed + (unsigned)way);
