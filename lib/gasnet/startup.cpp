@@ -48,8 +48,9 @@ std::uint64_t page_floor(std::uint64_t bytes) { return bytes - bytes % GASNET_PA
 
 result<void> meet_others() {
   auto& j = *self.membership;
+  const bool may_share = self.options.direct && self.options.am_oust_limit == 0;
   announcement mine{self.local_max, j.host_ranks().front(),
-                    j.neighbours(self.options.supernode_size).front()};
+                    j.neighbours(may_share ? self.options.supernode_size : 1).front()};
   auto all = j.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   self.global_max = self.local_max;
@@ -68,6 +69,23 @@ result<void> meet_others() {
                           .supernode = number_of(supernodes, a.supernode_leader)});
   }
   return {};
+}
+
+// Numbers the supernodes again by what the engine has found out; before it started, only the
+// settings told which ranks share memory.
+void know_supernodes() {
+  const conduit::engine& e = *self.engine;
+  const std::vector<std::uint32_t>& leaders = e.leaders();
+  const bool all_share = e.shares_memory() && e.neighbours().size() == self.nodes.size();
+  std::vector<gasnet_node_t> number(self.nodes.size());  // by the number before
+  gasnet_node_t next = 0;
+  for (std::uint32_t r = 0; r < self.nodes.size(); ++r) {
+    const bool leads = leaders.empty() ? !all_share || r == 0
+                                       : std::binary_search(leaders.begin(), leaders.end(), r);
+    gasnet_node_t& of = number[self.nodes[r].supernode];
+    if (leads) of = next++;
+    self.nodes[r].supernode = of;
+  }
 }
 
 void (*function_of(const gasnet_handlerentry_t& e))() { return e.fnptr; }
@@ -149,6 +167,7 @@ static result<void> try_start(std::uint64_t segment_bytes, std::uint64_t reserve
   if (self.everything) self.engine->one_sided().allow_everything();
   if (auto r = self.engine->start(front_bytes + segment_bytes, front_bytes + reserve_bytes); !r)
     return r;
+  know_supernodes();
   self.barrier->use_segment();
   open_windows();
   self.attached = true;

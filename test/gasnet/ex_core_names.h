@@ -182,6 +182,8 @@ static void neighbours(void) {
   gex_Rank_t on_host, my_host_index, near, my_near_index;
   gex_Rank_t hosts = 9, my_host = 9, nbrhds = 0, my_nbrhd = 9999;
   const char* const groups = getenv("PENSTOCK_SUPERNODE_MAXSIZE");
+  static gasnet_nodeinfo_t places[most_nodes];
+  gex_Rank_t r, same = 0;
   gex_System_QueryHostInfo(&host, &on_host, &my_host_index);
   gex_System_QueryNbrhdInfo(&nbrhd, &near, &my_near_index);
   check_neighbours(host, on_host, my_host_index);
@@ -197,6 +199,12 @@ static void neighbours(void) {
   else if (groups == NULL)
     CHECK(nbrhds * near == nodes);
   gex_System_QueryMyPosition(NULL, NULL, NULL, NULL);
+  /* The table of gasnet.h says the same. */
+  MUST(gasnet_getNodeInfo(places, (int)nodes));
+  CHECK(places[me].supernode == my_nbrhd && places[me].host == my_host);
+  for (r = 0; r < nodes; ++r) same += places[r].supernode == my_nbrhd;
+  CHECK(same == near);
+  for (r = 0; r < near; ++r) CHECK(places[nbrhd[r].gex_jobrank].supernode == my_nbrhd);
 }
 
 static void system_calls(void) {

@@ -44,12 +44,16 @@ const neighbours& on_host() {
   return all;
 }
 
-// The ranks that share memory with this process: its supernode, or, where segments are not mapped,
-// the process itself.
+// The ranks that share memory with this process: its supernode, which is certain once the engine
+// has started.
 const neighbours& in_neighbourhood() {
-  static const neighbours& alone = made_of([](gex_Rank_t r) { return r; });
-  static const neighbours& near = made_of([](gex_Rank_t r) { return self.nodes[r].supernode; });
-  return self.engine != nullptr && self.engine->shares_memory() ? near : alone;
+  const auto number = [](gex_Rank_t r) { return self.nodes[r].supernode; };
+  if (!self.attached) {
+    static const neighbours& by_settings = made_of(number);
+    return by_settings;
+  }
+  static const neighbours& near = made_of(number);
+  return near;
 }
 
 // Other threads may still use it while exit() runs.

@@ -48,7 +48,7 @@ typedef struct {
 
 typedef struct {
   gasnet_node_t host;      /* processes of one host have the same number, from 0 */
-  gasnet_node_t supernode; /* processes that can share memory have the same number, from 0 */
+  gasnet_node_t supernode; /* processes that share memory have the same number, from 0 */
 } gasnet_nodeinfo_t;
 
 GASNETT_BEGIN_EXTERNC
