@@ -92,7 +92,7 @@ struct client_handler {
   }
 };
 client_handler clients[conduit::user_handlers];
-// The index of the client's handler that the library's own handler of Longs runs.
+// The index of the client's handler that one of the library's own handlers runs.
 thread_local constinit unsigned standing_in = 0;
 
 [[noreturn]] void not_taken(const client_handler& h, kind k, bool request, unsigned nargs,
@@ -150,6 +150,27 @@ void run_long_anywhere(void*, token&, const std::uint32_t*, std::byte* payload, 
     not_taken(entry, kind::long_, t.request, h.nargs, t.source());
   standing_in = h.handler;
   payload_callers[h.nargs](entry.call, handle_of(t), place, h.bytes, h.args);
+  standing_in = 0;
+}
+
+// ---- Mediums that look like replies ----
+
+void run_unasked_reply(void*, token&, const std::uint32_t* args, std::byte* payload,
+                       std::size_t bytes) {
+  token_state& t = *running;
+  const std::uint32_t index = args[0];
+  if (index >= conduit::user_handlers)
+    fatal(1, "a put's message from rank %u makes no sense", t.source());
+  const client_handler& entry = clients[index];
+  if (!entry.takes(kind::medium, false, 0)) [[unlikely]]
+    not_taken(entry, kind::medium, false, 0, t.source());
+  standing_in = index;
+  // The handler sees a reply, which it cannot answer; the request is answered after it.
+  t.request = false;
+  t.replied = true;
+  run_with_payload(entry.call, t, payload, bytes, nullptr, 0);
+  t.request = true;
+  t.replied = false;
   standing_in = 0;
 }
 
@@ -312,6 +333,24 @@ status send_reply(gasnet_token_t token, outgoing& m) {
   return m.bytes <= most_eager ? send_eager(m, go) : send_copied(m, go);
 }
 
+status send_unasked_reply(std::uint32_t dest, gex_AM_Index_t handler, const void* payload,
+                          std::size_t bytes) {
+  const std::uint32_t index = handler;
+  return self.engine->request(dest, {.kind = kind::medium,
+                                     .handler = on_peer_completion,
+                                     .flags = conduit::wire::flag_system,
+                                     .nargs = 1,
+                                     .args = &index,
+                                     .payload = payload,
+                                     .bytes = bytes});
+}
+
+bool running_long(const token_state& t) noexcept {
+  const kind k = t.header.kind();
+  return t.header.system() ? t.header.handler == on_long_anywhere
+                           : k == kind::long_ || k == kind::packed_long;
+}
+
 const gex_AM_Entry_t* running_entry(const token_state& t) noexcept {
   return &clients[t.header.system() ? standing_in : t.header.handler].entry;
 }
@@ -361,6 +400,10 @@ void register_messages(conduit::engine& e) {
                                           .context = nullptr,
                                           .words = 0,
                                           .payload = conduit::handler_entry::takes::payload});
+  e.add_system_handler(on_peer_completion, {.call = &run_unasked_reply,
+                                            .context = nullptr,
+                                            .words = 1,
+                                            .payload = conduit::handler_entry::takes::payload});
 }
 
 bool set_client_handler(const gex_AM_Entry_t& e) {

@@ -23,13 +23,19 @@ conduit::outgoing message(conduit::wire::kind k, gasnet_handler_t handler, unsig
 status send_request(std::uint32_t dest, conduit::outgoing& m, bool immediate);
 status send_reply(gasnet_token_t token, conduit::outgoing& m);
 
+/// Sends a Medium without arguments to a client's handler of replies there, to which it looks like
+/// a reply, though it answers nothing. Waits for room.
+status send_unasked_reply(std::uint32_t dest, gex_AM_Index_t handler, const void* payload,
+                          std::size_t bytes);
+
 /// In the place of a number of arguments: any number.
 inline constexpr unsigned any_number = ~0u;
 /// Registers a client's handler. False: its index is taken.
 bool set_client_handler(const gex_AM_Entry_t& e);
 [[nodiscard]] bool client_handler_free(std::uint8_t index) noexcept;
-/// The entry by which the handler that runs for t was registered.
+/// The entry by which the handler that runs for t was registered, and whether it got a Long.
 [[nodiscard]] const gex_AM_Entry_t* running_entry(const conduit::token_state& t) noexcept;
+[[nodiscard]] bool running_long(const conduit::token_state& t) noexcept;
 /// The kinds in words, such as "Mediums and Longs".
 [[nodiscard]] const char* describe_kinds(gex_Flags_t flags) noexcept;
 

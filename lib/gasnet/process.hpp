@@ -30,6 +30,7 @@ enum system_index : std::uint8_t {
   on_barrier = 8,
   on_long_anywhere,
   on_exit_word,
+  on_peer_completion,
 };
 
 /// Indexes below the clients' handlers that gasnet.h uses; the same on every rank.

@@ -320,14 +320,19 @@ static void strides(gex_Rank_t to, char* there) {
   gex_VIS_VectorPutBlocking(tm, to, 0, NULL, 0, NULL, 0);
 }
 
-/* A message follows a put, and finds the bytes where the put has laid them. */
+/* A message follows a put, and finds the bytes where the put has laid them. It is a reply of no
+ * request: "a 0-argument AM Medium Reply handler" runs. */
 enum { arrived_index = 210, most_told = GEX_VIS_MAX_PEERCOMPLETION };
 static volatile int arrivals = 0;
 static void on_arrived(gex_Token_t token, void* told, size_t bytes) {
   unsigned char* const at = (unsigned char*)told;
   char* where;
   size_t i;
-  (void)token;
+  gex_Token_Info_t info;
+  CHECK(gex_Token_Info(token, &info, GEX_TI_ALL) ==
+        (gex_TI_t)(GEX_TI_SRCRANK | GEX_TI_EP | GEX_TI_ENTRY | GEX_TI_IS_REQ | GEX_TI_IS_LONG));
+  CHECK(!info.gex_is_req && !info.gex_is_long && info.gex_entry->gex_index == arrived_index);
+  CHECK(info.gex_srcrank == me || info.gex_srcrank == (me + nodes - 1) % nodes);
   CHECK(bytes == 8 || bytes == (size_t)most_told);
   memcpy(&where, told, sizeof where);
   CHECK(strcmp(where, bytes == 8 ? "first" : "second") == 0);
@@ -383,7 +388,7 @@ static int ex_rma_names(void) {
   memset(arrived, 0, sizeof arrived);
   arrived[0].gex_index = arrived_index;
   arrived[0].gex_fnptr = HANDLER(&on_arrived);
-  arrived[0].gex_flags = GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST;
+  arrived[0].gex_flags = GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY;
   arrived[0].gex_name = "arrived";
   MUST(gex_EP_RegisterHandlers(ep, arrived, 1));
   make_segments();

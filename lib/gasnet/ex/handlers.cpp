@@ -56,14 +56,11 @@ int GASNETC_(register_handlers)(gex_EP_t ep, gex_AM_Entry_t* table, size_t count
 gex_TI_t GASNETC_(token_info)(gex_Token_t token, gex_Token_Info_t* info, gex_TI_t) {
   if (token == nullptr || info == nullptr) fatal(1, "gex_Token_Info: no token, or no place");
   const conduit::token_state& t = state_of(token);
-  using conduit::wire::kind;
   info->gex_srcrank = t.source();
   info->gex_ep = &objects().ep;
   info->gex_entry = running_entry(t);
   info->gex_is_req = t.request ? 1 : 0;
-  // Among the library's own messages, only the Medium that carries a Long runs a client's handler.
-  const kind k = t.header.kind();
-  info->gex_is_long = t.header.system() || k == kind::long_ || k == kind::packed_long ? 1 : 0;
+  info->gex_is_long = running_long(t) ? 1 : 0;
   return GEX_TI_SRCRANK | GEX_TI_EP | GEX_TI_ENTRY | GEX_TI_IS_REQ | GEX_TI_IS_LONG;
 }
 

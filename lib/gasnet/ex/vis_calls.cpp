@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/gasnet/ex/objects.hpp"
+#include "lib/gasnet/messages.hpp"
 #include "lib/gasnet/vis/forms.hpp"
 #include "lib/gasnet/vis/vis.hpp"
 
@@ -53,8 +54,8 @@ gex_Event_t run_put(int form, const char* const (&names)[3], gex_TM_t tm, gex_Ra
   operation op;
   go(names[form], op.pending);
   wait_for(op);
-  (void)GASNETC_(ex_request_medium)(tm, rank, message.handler, message.payload, message.bytes,
-                                    GEX_EVENT_NOW, 0, 0, nullptr);
+  began(names[form], send_unasked_reply(jobrank_of(tm, rank, names[form]), message.handler,
+                                        message.payload, message.bytes));
   return GEX_EVENT_INVALID;
 }
 

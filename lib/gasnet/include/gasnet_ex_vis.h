@@ -96,8 +96,9 @@ GASNETC_VIS_FORMS(StridedGet, ex_get_strided,
 
 /* ---- a message that follows a put (GASNet-EX calls this deprecated). The calling thread's next
  * gex_VIS put of any form to any rank, after it has arrived there, sends a Medium without arguments
- * and with these nbytes, which are copied now, to the rank of the put, whose handler of that index
- * runs. Such a put is complete when it returns. Index 0: the next put is a plain one again. ---- */
+ * and with these nbytes, which are copied now, to the rank of the put. Its handler of that index,
+ * registered there for Mediums that are replies, runs. Such a put is complete when it returns.
+ * Index 0: the next put is a plain one again. ---- */
 #define GEX_VIS_MAX_PEERCOMPLETION 127 /* the most bytes that the message can have */
 extern void GASNETC_(ex_set_peer_completion)(gex_AM_Index_t handler, const void* source,
                                              size_t nbytes);
