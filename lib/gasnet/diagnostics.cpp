@@ -1,4 +1,4 @@
-// The library's test of itself, behind gasnett_run_diagnostics: each thread exchanges with the next
+// The library's test of itself, behind gasnett_run_diagnostics: each thread exchanges with another
 // rank, by the calls that clients have, and checks every byte.
 #include <algorithm>
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -34,6 +35,8 @@ bool is_filled(const std::uint8_t* bytes, std::size_t n, unsigned seed) noexcept
 struct part {
   const char* section = "";
   unsigned thread = 0;
+  unsigned base_seed = 0;
+  gasnet_node_t peer = 0;
   int errors = 0;
   // Handlers, on whichever thread polls, write these two.
   std::atomic<unsigned> answered{0};
@@ -47,7 +50,7 @@ struct part {
   }
   // Other for every rank, thread and iteration that could be taken for another one.
   [[nodiscard]] unsigned seed(int iteration) const noexcept {
-    return GASNETC_(mynode) * 37 + thread * 11 + static_cast<unsigned>(iteration);
+    return base_seed + GASNETC_(mynode) * 37 + thread * 11 + static_cast<unsigned>(iteration);
   }
 };
 
@@ -75,10 +78,10 @@ void on_answer(gasnet_token_t, void* payload, std::size_t bytes, gasnet_handlera
   p.answered.fetch_add(1, std::memory_order_release);
 }
 
-// A: puts to a piece of the next rank's segment that is this thread's alone, which is then read.
+// A: puts to a piece of the peer's segment that is this thread's alone, which is then read.
 void run_transfers(part& p, int iters, std::byte* there, std::size_t room) {
   std::vector<std::uint8_t> out(room), back(room);
-  const gasnet_node_t to = next_rank();
+  const gasnet_node_t to = p.peer;
   for (int i = 0; i < iters; ++i) {
     const std::size_t n = size_of(i, room);
     fill(out.data(), n, p.seed(i));
@@ -113,7 +116,7 @@ void run_messages(part& p, int iters) {
     const std::size_t n = size_of(i, room) - 1;
     fill(out.data(), n, p.seed(i));
     p.expect(gasnet_AMRequestMedium3(
-                 next_rank(), ask_index, out.data(), n, static_cast<gasnet_handlerarg_t>(p.seed(i)),
+                 p.peer, ask_index, out.data(), n, static_cast<gasnet_handlerarg_t>(p.seed(i)),
                  static_cast<gasnet_handlerarg_t>(GASNETI_HIWORD(me)),
                  static_cast<gasnet_handlerarg_t>(GASNETI_LOWORD(me))) == GASNET_OK,
              "a Medium was refused", i);
@@ -155,6 +158,48 @@ void run(std::vector<part>& parts, const char* section, Work work) {
   meet();
 }
 
+// What the client asks for. The peer's memory is looked for only where a section needs it.
+struct plan {
+  int iters, threads;
+  const char* sections;
+  unsigned seed;
+  gasnet_node_t peer;
+  std::byte* there;   // the peer's memory
+  std::size_t bytes;  // and as much of it as the test may use
+};
+
+int run_plan(const plan& asked) {
+  if (!self.attached) failed(call, status::not_ready);
+  const std::string_view sections(asked.sections == nullptr ? "" : asked.sections);
+  const auto wanted = [&](char name) {
+    return sections.empty() || sections.find(name) != sections.npos;
+  };
+  std::vector<part> parts(
+      concurrent(build_mode) ? static_cast<std::size_t>(std::max(asked.threads, 1)) : 1);
+  for (std::size_t t = 0; t < parts.size(); ++t) {
+    parts[t].thread = static_cast<unsigned>(t);
+    parts[t].base_seed = asked.seed;
+    parts[t].peer = asked.peer;
+  }
+  meet();
+  if (wanted('A')) {
+    const std::size_t room = std::min(most_bytes, asked.bytes / parts.size() / 8 * 8);
+    if (room == 0)
+      fatal(1, "%s: section A needs 8 bytes of rank %u's segment for each of %zu threads", call,
+            asked.peer, parts.size());
+    run(parts, "A",
+        [&](part& p) { run_transfers(p, asked.iters, asked.there + p.thread * room, room); });
+  }
+  if (wanted('B')) run(parts, "B", [&](part& p) { run_messages(p, asked.iters); });
+  if (wanted('C')) {
+    parts[0].section = "C";
+    run_barriers(parts[0], asked.iters);
+  }
+  int errors = 0;
+  for (const part& p : parts) errors += p.errors;
+  return errors;
+}
+
 }  // namespace
 }  // namespace penstock::gasnet::PENSTOCK_ABI
 
@@ -163,44 +208,42 @@ using namespace penstock::gasnet;
 
 extern "C" {
 
-void GASNETC_(diagnostic_handlers)(gasnet_handlerentry_t** table, int* count) {
-  static gasnet_handlerentry_t entries[] = {
-      {ask_index, reinterpret_cast<void (*)()>(&on_ask)},
-      {answer_index, reinterpret_cast<void (*)()>(&on_answer)},
+void GASNETC_(diagnostic_handlers)(void* table, int* count, size_t entry_bytes) {
+  const auto ask = reinterpret_cast<void (*)()>(&on_ask);
+  const auto answer = reinterpret_cast<void (*)()>(&on_answer);
+  static gasnet_handlerentry_t entries[] = {{ask_index, ask}, {answer_index, answer}};
+  static gex_AM_Entry_t ex_entries[] = {
+      {ask_index, ask, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 3, nullptr, "diagnostic_ask"},
+      {answer_index, answer, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 4, nullptr,
+       "diagnostic_answer"},
   };
-  *table = entries;
+  if (entry_bytes == sizeof *entries)
+    *static_cast<gasnet_handlerentry_t**>(table) = entries;
+  else
+    *static_cast<gex_AM_Entry_t**>(table) = ex_entries;
   *count = std::size(entries);
 }
 
 int GASNETC_(run_diagnostics)(int iters, int threads, const char* sections,
                               gasnet_seginfo_t const* seginfo) {
-  if (!self.attached) failed(call, status::not_ready);
-  const auto wanted = [all = sections == nullptr || *sections == '\0',
-                       these = std::string_view(sections == nullptr ? "" : sections)](char name) {
-    return all || these.find(name) != these.npos;
-  };
-  std::vector<part> parts(concurrent(build_mode) ? static_cast<std::size_t>(std::max(threads, 1))
-                                                 : 1);
-  for (std::size_t t = 0; t < parts.size(); ++t) parts[t].thread = static_cast<unsigned>(t);
-  meet();
-  if (wanted('A')) {
-    const gasnet_seginfo_t there = seginfo == nullptr ? gasnet_seginfo_t{} : seginfo[next_rank()];
-    const std::size_t room = std::min(most_bytes, there.size / parts.size() / 8 * 8);
-    if (room == 0)
-      fatal(1, "%s: section A needs 8 bytes of rank %u's segment for each of %zu threads", call,
-            next_rank(), parts.size());
-    run(parts, "A", [&](part& p) {
-      run_transfers(p, iters, static_cast<std::byte*>(there.addr) + p.thread * room, room);
-    });
-  }
-  if (wanted('B')) run(parts, "B", [&](part& p) { run_messages(p, iters); });
-  if (wanted('C')) {
-    parts[0].section = "C";
-    run_barriers(parts[0], iters);
-  }
-  int errors = 0;
-  for (const part& p : parts) errors += p.errors;
-  return errors;
+  const gasnet_node_t peer = next_rank();
+  const gasnet_seginfo_t there = seginfo == nullptr ? gasnet_seginfo_t{} : seginfo[peer];
+  return run_plan(
+      {iters, threads, sections, 0, peer, static_cast<std::byte*>(there.addr), there.size});
+}
+
+int GASNETC_(run_diagnostics_ex)(int iters, int threads, const char* sections, gex_TM_t tm, void*,
+                                 gex_Rank_t peer, void* peer_segment, unsigned seed) {
+  const gasnet_node_t rank = jobrank_of(tm, peer, call);
+  auto* const there = static_cast<std::byte*>(peer_segment);
+  const auto part = client_segment(rank);
+  const auto offset = static_cast<std::size_t>(there - part.data());
+  // With segment everything nobody has said how much memory there is; the client's tests have 64
+  // KiB.
+  const std::size_t bytes = self.everything        ? std::size_t{64} << 10
+                            : offset < part.size() ? part.size() - offset
+                                                   : 0;
+  return run_plan({iters, threads, sections, seed, rank, there, bytes});
 }
 
 }  // extern "C"

@@ -42,9 +42,13 @@ struct extent {
   }
 };
 
-void add_list(line& out, const char* name, const size_t* list, size_t count) {
+template <class Item>
+void add_list(line& out, const char* name, const char* format, const Item* list, size_t count) {
   out.add("%s=[", name);
-  for (size_t i = 0; i < count; ++i) out.add(i == 0 ? "%zu" : ", %zu", list[i]);
+  for (size_t i = 0; i < count; ++i) {
+    if (i != 0) out.add(", ");
+    out.add(format, list[i]);
+  }
   out.add("]");
 }
 
@@ -93,20 +97,28 @@ size_t gasnett_format_putsgets_bufsz(size_t stridelevels) {
   return 2 * per_head + 3 * (stridelevels + 1) * per_item;
 }
 
-size_t gasnett_format_putsgets(char* buf, void* pstats, uint32_t node, void* dstaddr,
-                               const size_t dststrides[], void* srcaddr, const size_t srcstrides[],
-                               const size_t count[], size_t stridelevels) {
-  (void)pstats;
-  size_t total = 1;  // count[0] is the bytes of the innermost run, the others are repetitions
-  for (size_t i = 0; i <= stridelevels; ++i) total *= count[i];
+size_t(gasnett_format_putsgets)(char* buf, void* pstats, uint32_t node, void* dstaddr,
+                                const size_t dststrides[], void* srcaddr, const size_t srcstrides[],
+                                const size_t count[], size_t stridelevels) {
+  return gasneti_format_strided(
+      buf, pstats, node, dstaddr, reinterpret_cast<const ptrdiff_t*>(dststrides), srcaddr,
+      reinterpret_cast<const ptrdiff_t*>(srcstrides), count[0], count + 1, stridelevels);
+}
+
+size_t gasneti_format_strided(char* buf, void*, uint32_t rank, void* dstaddr,
+                              const ptrdiff_t dststrides[], void* srcaddr,
+                              const ptrdiff_t srcstrides[], size_t elemsz, const size_t count[],
+                              size_t stridelevels) {
+  size_t total = elemsz;
+  for (size_t i = 0; i < stridelevels; ++i) total *= count[i];
   line out(buf, gasnett_format_putsgets_bufsz(stridelevels));
-  out.add("(%zu data bytes) node=%u dst=%p src=%p stridelevels=%zu ", total,
-          static_cast<unsigned>(node), dstaddr, srcaddr, stridelevels);
-  add_list(out, "count", count, stridelevels + 1);
+  out.add("(%zu data bytes) node=%u dst=%p src=%p stridelevels=%zu elemsz=%zu ", total,
+          static_cast<unsigned>(rank), dstaddr, srcaddr, stridelevels, elemsz);
+  add_list(out, "count", "%zu", count, stridelevels);
   out.add(" ");
-  add_list(out, "dststrides", dststrides, stridelevels);
+  add_list(out, "dststrides", "%td", dststrides, stridelevels);
   out.add(" ");
-  add_list(out, "srcstrides", srcstrides, stridelevels);
+  add_list(out, "srcstrides", "%td", srcstrides, stridelevels);
   return total;
 }
 

@@ -10,10 +10,12 @@
 
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "lib/base/assert.hpp"
 
@@ -62,7 +64,7 @@ int gasnett_cpu_count(void) {
   return n > 0 ? static_cast<int>(n) : 0;
 }
 
-void gasnett_set_affinity(int rank) {
+int gasnett_set_affinity(int rank) {
   // The number counts CPUs that were allowed at the first call, so that one thread's pinning does
   // not reduce the choice of the next.
   static const cpu_set_t allowed = [] {
@@ -71,18 +73,28 @@ void gasnett_set_affinity(int rank) {
     return s;
   }();
   const int n = CPU_COUNT(&allowed);
-  if (n == 0) return;
+  if (n == 0) return -1;
   int skip = ((rank % n) + n) % n;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed) || skip-- > 0) continue;
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0)
-      std::fprintf(stderr, "gasnett_set_affinity: cannot pin to CPU %d: %s\n", cpu,
-                   std::strerror(errno));
-    return;
+    if (sched_setaffinity(0, sizeof one, &one) == 0) return 0;
+    std::fprintf(stderr, "gasnett_set_affinity: cannot pin to CPU %d: %s\n", cpu,
+                 std::strerror(errno));
+    break;
   }
+  return -1;
+}
+
+const char* gasnett_exe_name(void) {
+  static const std::string name = [] {
+    char path[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    return n > 0 ? std::string(path, static_cast<std::size_t>(n)) : std::string();
+  }();
+  return name.c_str();
 }
 
 uint64_t gasnett_getPhysMemSz(int failure_is_fatal) {

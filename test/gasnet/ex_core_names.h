@@ -361,6 +361,30 @@ static void kinds_of_memory(void) {
   CHECK(kind == GEX_MK_INVALID);
 }
 
+/* The barrier is in gasnetex.h itself, and what that header brings along is there. */
+static void barriers(void) {
+  static const gex_DT_t types[] = {0, GEX_DT_FLT, GEX_DT_U64 | GEX_DT_I32};
+  char text[256];
+  int i;
+  for (i = 0; i < 3; ++i) {
+    gex_Event_t first = gex_Coll_BarrierNB(tm, 0);
+    gex_Event_Wait(first);
+    gex_Coll_BarrierBlocking(tm, 0);
+  }
+  CHECK(INT_MAX > 0 && atol("12") == 12);
+  for (i = 0; i < 3; ++i) {
+    const size_t room = gasnett_format_dt(NULL, types[i]);
+    CHECK(room <= sizeof text && gasnett_format_dt(text, types[i]) <= room && strlen(text) < room);
+  }
+  CHECK(strstr(text, "U64") != NULL && strstr(text, "I32") != NULL && strstr(text, "FLT") == NULL);
+  CHECK(gasnett_format_op(text, GEX_OP_FADD) <= sizeof text && strstr(text, "FADD") != NULL);
+  CHECK(gasnett_format_ti(text, GEX_TI_EP) <= sizeof text && strstr(text, "EP") != NULL);
+  CHECK(gasnett_format_ti(text, GEX_TI_ALL) <= sizeof text && strstr(text, "IS_LONG") != NULL);
+#if GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM != 1
+#error what is prepared without a buffer is written in place
+#endif
+}
+
 static int ex_core_names(void) {
   versions();
   types();
@@ -373,6 +397,7 @@ static int ex_core_names(void) {
   handlers();
   locks();
   kinds_of_memory();
+  barriers();
   meet();
   segments();
   finish();

@@ -116,8 +116,12 @@ static void teams(void) {
 }
 #endif
 
-/* All sections, one at a time and together, and none. */
+/* All sections, one at a time and together, and none; with the arguments of both releases. */
 static void diagnostics(void) {
+  const gex_Rank_t to = (gasneti_mynode + 1) % gasneti_nodes;
+  gex_TM_t tm;
+  gex_AM_Entry_t* entries;
+  int count;
   static const char* const sections[] = {NULL, "", "A", "B", "C", "CAB", "Z"};
   static gasnet_seginfo_t areas[most_nodes];
   gasnet_node_t n;
@@ -128,6 +132,15 @@ static void diagnostics(void) {
   }
   for (i = 0; i < sizeof sections / sizeof *sections; ++i)
     CHECK(gasnett_run_diagnostics(40, 3, sections[i], areas) == 0);
+  gasnet_QueryGexObjects(NULL, NULL, &tm, NULL);
+  for (i = 0; i < sizeof sections / sizeof *sections; ++i)
+    CHECK(gasnett_run_diagnostics(40, 3, sections[i], tm, area[gasneti_mynode], to, area[to],
+                                  17u) == 0);
+  gasnett_diagnostic_gethandlers(&entries, &count);
+  for (i = 0; i < (unsigned)count; ++i) {
+    CHECK(entries[i].gex_index >= GEX_AM_INDEX_BASE && entries[i].gex_fnptr != NULL);
+    CHECK((entries[i].gex_flags & GEX_FLAG_AM_MEDIUM) != 0 && entries[i].gex_nargs >= 3);
+  }
 }
 
 static int internal_names(int argc, char** argv) {

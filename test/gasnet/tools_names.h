@@ -35,6 +35,45 @@ static void* make(void) { return malloc(1); }
 int tools_external(int x) { return x + 1; }
 GASNETT_INLINE(twice) int twice(int x) { return 2 * x; }
 
+/* Of three arguments, the last. */
+#define LAST_OF(a, b, c) (GASNETT_UNUSED_ARGS2(a, b), (c))
+#if !PLATFORM_COMPILER_VERSION_GE(1, 0, 0) || PLATFORM_COMPILER_VERSION_LT(1, 0, 0) || \
+    PLATFORM_COMPILER_VERSION_EQ(1, 2, 3) || PLATFORM_COMPILER_VERSION_LE(0, 9, 9)
+#error versions of the compiler
+#endif
+static int sign_of(int x) {
+  switch (x < 0 ? -1 : x > 0) {
+    case -1:
+      return -1;
+    case 0:
+      return 0;
+    case 1:
+      return 1;
+    default:
+      gasnett_unreachable();
+  }
+  return 0;
+}
+static void small_helpers(void) {
+  char buf[64];
+  CHECK(LAST_OF(1, 2, 3) == 3);
+  CHECK((GASNETT_UNUSED_ARGS1(1), 4) == 4);
+  CHECK((GASNETT_UNUSED_ARGS3(1, 2, 3), 5) == 5);
+  CHECK((GASNETT_UNUSED_ARGS4(1, 2, 3, 4), 6) == 6);
+  CHECK((GASNETT_UNUSED_ARGS5(1, 2, 3, 4, 5), 7) == 7);
+  CHECK((GASNETT_UNUSED_ARGS6(1, 2, 3, 4, 5, 6), 8) == 8);
+  CHECK((GASNETT_UNUSED_ARGS7(1, 2, 3, 4, 5, 6, 7), 9) == 9);
+  CHECK((GASNETT_UNUSED_ARGS8(1, 2, 3, 4, 5, 6, 7, 8), 10) == 10);
+  CHECK(sign_of(-5) == -1 && sign_of(0) == 0 && sign_of(9) == 1);
+  CHECK(MIN(2, 3) == 2 && MAX(2, 3) == 3);
+  snprintf(buf, sizeof buf, "%" PRIuSZ " %" PRIxSZ " %" PRIXSZ " %" PRIoSZ, (size_t)10, (size_t)10,
+           (size_t)10, (size_t)10);
+  CHECK(strcmp(buf, "10 a A 12") == 0);
+  snprintf(buf, sizeof buf, "%" PRIdSZ " %" PRIiSZ " %" PRIdPD, (ssize_t)-10, (ssize_t)-1,
+           (ptrdiff_t)-7);
+  CHECK(strcmp(buf, "-10 -1 -7") == 0);
+}
+
 static void compiler_and_platform(int never) {
   char buf[32];
   void* p = make();
@@ -236,9 +275,10 @@ static void system_and_errors(char** argv) {
   close(pipes[1]);
 
   CHECK(gasnett_cpu_count() >= 1);
-  gasnett_set_affinity(0);
-  gasnett_set_affinity(gasnett_cpu_count() +
-                       1); /* modulo the number of CPUs, and it may move again */
+  CHECK(gasnett_set_affinity(0) == 0);
+  /* Modulo the number of CPUs, and it may move again. */
+  CHECK(gasnett_set_affinity(gasnett_cpu_count() + 1) == 0);
+  CHECK(strstr(gasnett_exe_name(), "gasnet_tools_") != NULL);
   CHECK(gasnett_getPhysMemSz(1) >= (uint64_t)64 << 20);
   CHECK(gasnett_gethostname() != NULL && gasnett_gethostname()[0] != '\0');
   gasnett_sched_yield();
@@ -282,6 +322,7 @@ static void formats(void) {
   gasnet_memvec_t vec[3];
   void* list[2];
   size_t dst[2] = {10, 100}, src[2] = {20, 200}, count[3] = {5, 3, 2};
+  ptrdiff_t down[1];
   int i;
   for (i = 0; i < 3; ++i) {
     vec[i].addr = mem + 16 * i;
@@ -301,7 +342,11 @@ static void formats(void) {
   free(buf);
   buf = (char*)malloc(gasnett_format_putsgets_bufsz(2));
   CHECK(gasnett_format_putsgets(buf, NULL, 1, mem, dst, mem, src, count, 2) == 30);
-  CHECK(strlen(buf) < gasnett_format_putsgets_bufsz(2) && strstr(buf, "[5, 3, 2]") != NULL);
+  CHECK(strlen(buf) < gasnett_format_putsgets_bufsz(2) && strstr(buf, "[3, 2]") != NULL);
+  /* As gasnetex.h has it: a team, strides with a sign, the element's size apart. */
+  down[0] = -10;
+  CHECK(gasnett_format_putsgets(buf, NULL, "team", 1, mem, down, mem, down, 5, count + 1, 1) == 15);
+  CHECK(strlen(buf) < gasnett_format_putsgets_bufsz(2) && strstr(buf, "[-10]") != NULL);
   free(buf);
 }
 
@@ -319,12 +364,16 @@ static void tracing(void) {
   GASNETT_TRACE_SET_TRACELOCAL(1);
   GASNETT_TRACE_PRINTF("%s %u", file == NULL ? "" : file, line);
   GASNETT_TRACE_PRINTF_FORCE("nothing");
+  GASNETT_STATS_PRINTF("%d", 1);
+  GASNETT_STATS_PRINTF_FORCE("nothing");
+  GASNETT_STATS_DUMP(1);
   CHECK(mask != NULL && stats != NULL && !GASNETT_TRACE_ENABLED &&
         GASNETT_TRACE_GET_TRACELOCAL() == 0);
 }
 
 static int tools_names(int argc, char** argv) {
   compiler_and_platform(argc < 0);
+  small_helpers();
   timers();
   atomics();
   locks_and_keys();

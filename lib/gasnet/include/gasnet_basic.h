@@ -16,6 +16,30 @@
 #define _CONCAT(a, b) _CONCAT_HELPER(a, b)
 #endif
 
+/* ---- arithmetic, and sizes in printf's formats ---- */
+#ifndef MIN
+#define MIN(x, y) ((x) < (y) ? (x) : (y))
+#endif
+#ifndef MAX
+#define MAX(x, y) ((x) > (y) ? (x) : (y))
+#endif
+#ifndef PRIuSZ
+#define PRIiSZ "zi"
+#define PRIdSZ "zd"
+#define PRIuSZ "zu"
+#define PRIoSZ "zo"
+#define PRIxSZ "zx"
+#define PRIXSZ "zX"
+#endif
+#ifndef PRIuPD
+#define PRIiPD "ti"
+#define PRIdPD "td"
+#define PRIuPD "tu"
+#define PRIoPD "to"
+#define PRIxPD "tx"
+#define PRIXPD "tX"
+#endif
+
 /* ---- the C++ side of a C header ---- */
 #ifdef __cplusplus
 #define GASNETT_BEGIN_EXTERNC extern "C" {
@@ -66,6 +90,19 @@
 #define GASNETI_PLACE(file, line) file ":" GASNETI_TEXT_OF_LINE(line)
 #define gasnett_current_loc GASNETI_PLACE(__FILE__, __LINE__)
 #define gasnett_constant_p(x) __builtin_constant_p(x)
+#define gasnett_unreachable() __builtin_unreachable()
+
+/* An expression without a value in which a macro names the arguments that it does not use. */
+#define GASNETT_UNUSED_ARGS1(a) ((void)(a))
+#define GASNETT_UNUSED_ARGS2(a, b) (GASNETT_UNUSED_ARGS1(a), (void)(b))
+#define GASNETT_UNUSED_ARGS3(a, b, c) (GASNETT_UNUSED_ARGS2(a, b), (void)(c))
+#define GASNETT_UNUSED_ARGS4(a, b, c, d) (GASNETT_UNUSED_ARGS3(a, b, c), (void)(d))
+#define GASNETT_UNUSED_ARGS5(a, b, c, d, e) (GASNETT_UNUSED_ARGS4(a, b, c, d), (void)(e))
+#define GASNETT_UNUSED_ARGS6(a, b, c, d, e, f) (GASNETT_UNUSED_ARGS5(a, b, c, d, e), (void)(f))
+#define GASNETT_UNUSED_ARGS7(a, b, c, d, e, f, g) \
+  (GASNETT_UNUSED_ARGS6(a, b, c, d, e, f), (void)(g))
+#define GASNETT_UNUSED_ARGS8(a, b, c, d, e, f, g, h) \
+  (GASNETT_UNUSED_ARGS7(a, b, c, d, e, f, g), (void)(h))
 
 /* Keeps a text in the binary, for ident(1) and strings(1). At file scope, followed by a semicolon.
  */

@@ -1,5 +1,5 @@
-/* Collectives with the names and arguments of gasnetex.h: part of gasnet_coll.h. Their events say
- * that this process's own buffers are done. */
+/* Collectives with the names and arguments of gasnetex.h, which itself has the barrier: part of
+ * gasnet_coll.h. Their events say that this process's own buffers are done. */
 #ifndef _IN_PENSTOCK_GASNET_EX_COLL_H
 #define _IN_PENSTOCK_GASNET_EX_COLL_H
 
@@ -11,7 +11,6 @@ typedef void (*gex_Coll_ReduceFn_t)(const void* left, void* right_and_out, size_
 
 GASNETT_BEGIN_EXTERNC
 
-extern gex_Event_t GASNETC_(ex_barrier)(gex_TM_t tm);
 extern gex_Event_t GASNETC_(ex_broadcast)(gex_TM_t tm, gex_Rank_t root, void* dst, const void* src,
                                           size_t nbytes);
 /* root: GEX_RANK_INVALID for all. */
@@ -19,13 +18,6 @@ extern gex_Event_t GASNETC_(ex_reduce)(gex_TM_t tm, gex_Rank_t root, void* dst, 
                                        gex_DT_t dt, size_t dt_sz, size_t dt_cnt, gex_OP_t op,
                                        gex_Coll_ReduceFn_t fn, void* cdata, int to_one);
 
-GASNETC_INLINE gex_Event_t gex_Coll_BarrierNB(gex_TM_t tm, gex_Flags_t flags) {
-  (void)flags;
-  return GASNETC_(ex_barrier)(tm);
-}
-GASNETC_INLINE void gex_Coll_BarrierBlocking(gex_TM_t tm, gex_Flags_t flags) {
-  gex_Event_Wait(gex_Coll_BarrierNB(tm, flags));
-}
 GASNETC_INLINE gex_Event_t gex_Coll_BroadcastNB(gex_TM_t tm, gex_Rank_t root, void* dst,
                                                 const void* src, size_t nbytes, gex_Flags_t flags) {
   (void)flags;

@@ -9,6 +9,8 @@
 
 #define GASNET_SUPPORTS_AM_COMMIT_V2 20240906L
 #define GASNET_SUPPORTS_AM_CANCEL 20240418L
+/* What is prepared without a buffer of the client's lies where it is sent from. */
+#define GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM 1
 
 GASNETT_BEGIN_EXTERNC
 

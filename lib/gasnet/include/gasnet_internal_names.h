@@ -1,5 +1,5 @@
-/* Names that no specification has but that clients of GASNet 1.28.2 take, UPC++ 0.1 among them, and
- * the library's test of itself. Part of gasnet.h. */
+/* Names that no specification has but that clients of GASNet 1.28.2 take, UPC++ 0.1 among them.
+ * Part of gasnet.h. */
 #ifndef _IN_PENSTOCK_GASNET_INTERNAL_NAMES_H
 #define _IN_PENSTOCK_GASNET_INTERNAL_NAMES_H
 #ifndef _GASNET_H
@@ -26,6 +26,7 @@ typedef void (*gasneti_handler_fn_t)();
 
 /* ---- other names of what gasnet.h and gasnet_tools.h have ---- */
 #define gasneti_nodes GASNETC_(nodes)
+#define gasneti_mynode GASNETC_(mynode)
 #define gasneti_fatalerror gasnett_fatalerror
 #define gasneti_gethostname gasnett_gethostname
 #define GASNETE_THREAD_GET /* stands after the last argument, without a comma */
@@ -35,22 +36,5 @@ typedef void (*gasneti_handler_fn_t)();
 #define gasnete_coll_team_node2rank gasnet_coll_team_node2rank
 /* gasnet_try_syncnb() without its poll. */
 #define gasnet_try_syncnb_nopoll(handle) gex_Event_Test(handle)
-
-/* ---- the library's test of itself ---- */
-GASNETT_BEGIN_EXTERNC
-extern void GASNETC_(diagnostic_handlers)(gasnet_handlerentry_t** table, int* count);
-extern int GASNETC_(run_diagnostics)(int iters, int threads, const char* sections,
-                                     gasnet_seginfo_t const* seginfo);
-GASNETT_END_EXTERNC
-/* void (gasnet_handlerentry_t** table, int* count): the handlers that the client must pass to
- * gasnet_attach for the test, beside its own. The table is the library's; indices 254 and 255. */
-#define gasnett_diagnostic_gethandlers GASNETC_(diagnostic_handlers)
-/* int (int iters, int threads, const char* sections, gasnet_seginfo_t const* seginfo): exchanges
- * with the next rank and checks every byte; returns the number of errors seen, each of which is
- * also written to stderr. Collective, called by one thread of each process after gasnet_attach,
- * with the same arguments; no other puts to the segments meanwhile. threads: that many take part
- * here in PAR, one in the other modes. sections: those named run, all if it is NULL or "": A puts
- * and gets, B Mediums and their answers, C barriers. seginfo: as gasnet_getSegmentInfo fills it. */
-#define gasnett_run_diagnostics GASNETC_(run_diagnostics)
 
 #endif

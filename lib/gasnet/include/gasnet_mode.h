@@ -62,8 +62,11 @@
 #define GASNETC_CHECKED 0
 #endif
 
+/* Clients rely on these. */
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h> /* clients rely on it */
+#include <unistd.h>
 
 #include <gasnet_basic.h>
 

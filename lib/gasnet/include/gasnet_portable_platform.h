@@ -16,6 +16,10 @@
 #undef PLATFORM_COMPILER_VERSION_INT
 #undef PLATFORM_COMPILER_VERSION
 #undef PLATFORM_COMPILER_VERSION_STR
+#undef PLATFORM_COMPILER_VERSION_GE
+#undef PLATFORM_COMPILER_VERSION_EQ
+#undef PLATFORM_COMPILER_VERSION_LE
+#undef PLATFORM_COMPILER_VERSION_LT
 #define PLATFORM_COMPILER_VERSION_INT(major, minor, patch) \
   (((major) << 24) | ((minor) << 16) | (patch))
 #if defined(__clang__)
@@ -47,6 +51,15 @@
 #else
 #error Penstock needs a compiler with the atomic builtins of GCC (GCC or clang)
 #endif
+/* Comparisons with that number, for #if. */
+#define PLATFORM_COMPILER_VERSION_GE(major, minor, patch) \
+  (PLATFORM_COMPILER_VERSION >= PLATFORM_COMPILER_VERSION_INT(major, minor, patch))
+#define PLATFORM_COMPILER_VERSION_EQ(major, minor, patch) \
+  (PLATFORM_COMPILER_VERSION == PLATFORM_COMPILER_VERSION_INT(major, minor, patch))
+#define PLATFORM_COMPILER_VERSION_LE(major, minor, patch) \
+  (PLATFORM_COMPILER_VERSION <= PLATFORM_COMPILER_VERSION_INT(major, minor, patch))
+#define PLATFORM_COMPILER_VERSION_LT(major, minor, patch) \
+  (PLATFORM_COMPILER_VERSION < PLATFORM_COMPILER_VERSION_INT(major, minor, patch))
 #define PLATFORM_COMPILER_IDSTR \
   "|COMPILER_FAMILY:" _STRINGIFY(PLATFORM_COMPILER_FAMILYNAME) "|" PLATFORM_COMPILER_VERSION_STR "|"
 

@@ -7,16 +7,6 @@
 
 #include <gasnetex.h>
 
-/* ---- flags ---- */
-#define GEX_FLAG_AD_REL ((gex_Flags_t)1 << 5)
-#define GEX_FLAG_AD_ACQ ((gex_Flags_t)1 << 6)
-#define GEX_FLAG_AD_MY_RANK ((gex_Flags_t)1 << 7)
-#define GEX_FLAG_AD_MY_NBRHD ((gex_Flags_t)1 << 8)
-#define GEX_FLAG_AD_FAVOR_MY_RANK \
-  ((gex_Flags_t)1 << 0) /* hints at creation, which change nothing here */
-#define GEX_FLAG_AD_FAVOR_MY_NBRHD ((gex_Flags_t)1 << 1)
-#define GEX_FLAG_AD_FAVOR_REMOTE ((gex_Flags_t)1 << 2)
-
 GASNETT_BEGIN_EXTERNC
 
 /* ---- what the library of this mode defines ---- */

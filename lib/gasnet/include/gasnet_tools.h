@@ -111,7 +111,9 @@ extern gasnett_backtrace_type_t gasnett_backtrace_user;
 
 /* ---- the system ---- */
 extern int gasnett_cpu_count(void);
-extern void gasnett_set_affinity(int rank); /* pins this thread to one of the CPUs it may use */
+/* Pins this thread to one of the CPUs that it may use; 0 if it is. */
+extern int gasnett_set_affinity(int rank);
+extern const char* gasnett_exe_name(void); /* the program's file; "" if unknown */
 extern uint64_t gasnett_getPhysMemSz(int failure_is_fatal);
 extern const char* gasnett_gethostname(void);
 extern void gasnett_sched_yield(void);
@@ -156,11 +158,24 @@ extern size_t gasnett_format_addrlist_bufsz(size_t count);
 extern gasneti_addrlist_stats_t gasnett_format_addrlist(char* buf, size_t count, void* const* list,
                                                         size_t len);
 extern size_t gasnett_format_putsgets_bufsz(size_t stridelevels);
-/* pstats is unused. Returns the bytes moved. */
+/* pstats is unused. Returns the bytes moved. The arguments are GASNet-1's (9, where count[0] is the
+ * bytes of an element) or those of gasnetex.h's strided operations (11, with a team). */
+extern size_t gasneti_format_strided(char* buf, void* pstats, uint32_t rank, void* dstaddr,
+                                     const ptrdiff_t dststrides[], void* srcaddr,
+                                     const ptrdiff_t srcstrides[], size_t elemsz,
+                                     const size_t count[], size_t stridelevels);
 extern size_t gasnett_format_putsgets(char* buf, void* pstats, uint32_t node, void* dstaddr,
                                       const size_t dststrides[], void* srcaddr,
                                       const size_t srcstrides[], const size_t count[],
                                       size_t stridelevels);
+#define gasnett_format_putsgets(...)                                                               \
+  GASNETI_ELEVENTH_NEXT(__VA_ARGS__, gasneti_format_putsgets_11, 10, gasneti_format_putsgets_9, 8, \
+                        7, 6, 5, 4, 3, 2, 1)                                                       \
+  (__VA_ARGS__)
+#define GASNETI_ELEVENTH_NEXT(a, b, c, d, e, f, g, h, i, j, k, next, ...) next
+#define gasneti_format_putsgets_9(buf, ...) (gasnett_format_putsgets)(buf, __VA_ARGS__)
+#define gasneti_format_putsgets_11(buf, stats, tm, ...) \
+  ((void)(tm), gasneti_format_strided(buf, stats, __VA_ARGS__))
 
 /* ---- about this build ---- */
 /* What in the library's build costs speed, as lines for a warning; "" if nothing does. */
@@ -207,6 +222,9 @@ __attribute__((__unused__, __format__(__printf__, 1, 2))) static void _gasnett_t
 #define GASNETT_STATS_INIT(callback) 0
 #define GASNETT_STATS_GETMASK() ""
 #define GASNETT_STATS_SETMASK(mask) ((void)0)
+#define GASNETT_STATS_DUMP(reset) ((void)(reset))
+#define GASNETT_STATS_PRINTF _gasnett_trace_printf_noop
+#define GASNETT_STATS_PRINTF_FORCE _gasnett_trace_printf_noop
 
 GASNETT_END_EXTERNC
 
