@@ -39,16 +39,6 @@ const char* objection(const client_pages& p) {
   return at < first + p.bytes ? "a part of it is not mapped" : nullptr;
 }
 
-bool holds_nothing(const std::byte* at, std::size_t bytes) noexcept {
-  return at[0] == std::byte{} && std::memcmp(at, at + 1, bytes - 1) == 0;
-}
-
-// Pages that hold nothing stay untouched, so memory that was never used takes no room afterwards.
-void copy_pages(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-  for (const std::size_t page = page_bytes(); bytes != 0; to += page, from += page, bytes -= page)
-    if (!holds_nothing(from, page)) std::memcpy(to, from, page);
-}
-
 // By the system call itself: memcpy, as a sanitizer replaces it, refuses the gaps between the
 // program's objects, which lie in these pages, too.
 bool write_pages(const nic::shm::page_states& pages, const std::byte* at, std::size_t bytes, int fd,
@@ -91,9 +81,34 @@ bool replace_by_private(std::byte* at, std::size_t bytes, Fill fill) noexcept {
   return false;
 }
 
-bool give_piece_back(std::byte* at, std::size_t bytes, const std::byte* there) noexcept {
-  return replace_by_private(at, bytes, [&](std::byte* fresh) {
-    copy_pages(fresh, there, bytes);
+// Copies what the file has from offset on, which is mapped at `from`. Pages that it has not are not
+// read, since that would make them; so memory that was never used takes no room, before and after.
+void copy_data(std::byte* to, const std::byte* from, std::size_t bytes, int fd, off_t offset) {
+  const off_t stop = offset + static_cast<off_t>(bytes);
+  for (off_t at = offset; at < stop;) {
+    const off_t begin = std::min(::lseek(fd, at, SEEK_DATA), stop);
+    if (begin < 0 && errno == ENXIO) return;
+    const off_t data = std::max(begin, at);  // a file system that cannot tell: all of it
+    const off_t hole = begin < 0 ? stop : ::lseek(fd, data, SEEK_HOLE);
+    const off_t end = hole < 0 ? stop : std::min(hole, stop);
+    std::memcpy(to + (data - offset), from + (data - offset), static_cast<std::size_t>(end - data));
+    at = end;
+  }
+}
+
+// The first of the client's pages, and where the same bytes are mapped and lie in the file.
+struct piece_places {
+  std::byte* at;
+  const std::byte* there;
+  int fd;
+  std::size_t offset;
+  [[nodiscard]] piece_places behind(std::size_t n) const noexcept {
+    return {at + n, there + n, fd, offset + n};
+  }
+};
+bool give_piece_back(const piece_places& p, std::size_t bytes) noexcept {
+  return replace_by_private(p.at, bytes, [&](std::byte* fresh) {
+    copy_data(fresh, p.there, bytes, p.fd, static_cast<off_t>(p.offset));
     return true;
   });
 }
@@ -219,12 +234,13 @@ result<void> take_pages(const client_pages& p, int fd, std::size_t offset, std::
     forget_shared(p);
     return failure{other_threads_run, EBUSY, "create it before threads are started"};
   }
+  const piece_places places{p.first, there, fd, offset};
   for (std::size_t done = 0; done < p.bytes;) {
     const std::size_t n = std::min(piece_bytes, p.bytes - done);
     if (!take_piece(pages, p.first + done, n, fd, offset + done)) {
       const int code = errno;
       for (std::size_t at = 0; at < done; at += piece_bytes)
-        (void)give_piece_back(p.first + at, std::min(piece_bytes, done - at), there + at);
+        (void)give_piece_back(places.behind(at), std::min(piece_bytes, done - at));
       nobody.reset();
       forget_shared(p);
       return failure{"its pages cannot be replaced", code, ""};
@@ -238,8 +254,9 @@ result<void> give_pages_back(const client_pages& p, int fd, std::size_t offset, 
   std::optional<nic::shm::still> nobody;
   if (!keep_still(p, nobody))
     return failure{other_threads_run, EBUSY, "destroy it when they have ended"};
+  const piece_places places{p.first, there, fd, offset};
   for (std::size_t done = 0; done < p.bytes; done += piece_bytes)
-    if (!give_piece_back(p.first + done, std::min(piece_bytes, p.bytes - done), there + done))
+    if (!give_piece_back(places.behind(done), std::min(piece_bytes, p.bytes - done)))
       return failure{"its pages cannot be replaced", errno, ""};
   nobody.reset();
   forget_shared(p);

@@ -9,6 +9,7 @@
 #include <gasnet_vis.h>
 #include <gasnetex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +218,33 @@ static void collectives(void) {
   meet();
 }
 
+/* Two segments at a time, the older one destroyed first, as often as one likes: each takes more
+ * than a third of the room, and their memory, which nobody touches, is not touched by the library.
+ */
+static void windows_of_two(void) {
+  const uintptr_t room = gasnet_getMaxLocalSegmentSize() / 5 * 2, most = (uintptr_t)1 << 30;
+  const uintptr_t size = (room < most ? room : most) / GASNET_PAGESIZE * GASNET_PAGESIZE;
+  const int rounds = room < most ? 10 : (int)(gasnet_getMaxLocalSegmentSize() / size) + 10;
+  gex_Segment_t older = GEX_SEGMENT_INVALID, newer;
+  char *old_pages = NULL, *pages;
+  struct rusage before, after;
+  int i;
+  CHECK(getrusage(RUSAGE_SELF, &before) == 0);
+  for (i = 0; i < rounds; ++i) {
+    pages = fresh_pages(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE);
+    MUST(gex_Segment_Create(&newer, client, pages, size, GEX_MK_HOST, 0));
+    if (older != GEX_SEGMENT_INVALID) {
+      gex_Segment_Destroy(older, 0);
+      munmap(old_pages, size);
+    }
+    older = newer, old_pages = pages;
+  }
+  gex_Segment_Destroy(older, 0);
+  munmap(old_pages, size);
+  CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+  CHECK((uintptr_t)(after.ru_minflt - before.ru_minflt) < size / GASNET_PAGESIZE * 2);
+}
+
 int main(int argc, char** argv) {
   gex_Segment_t other = GEX_SEGMENT_INVALID;
   gex_TM_t reversed = GEX_TM_INVALID;
@@ -231,6 +259,7 @@ int main(int argc, char** argv) {
   gex_System_SetVerboseErrors(0);
   refusals();
   gex_System_SetVerboseErrors(1);
+  windows_of_two();
   destroyed(fresh_pages(5 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE), 5 << 20);
   destroyed(block + 24, 10000);
   destroyed(block + 24, 10);

@@ -11,6 +11,7 @@
 #include "lib/base/log.hpp"
 #include "lib/conduit/segment_growth.hpp"
 #include "lib/gasnet/ex/objects.hpp"
+#include "lib/gasnet/ex/room.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
@@ -22,18 +23,27 @@ constexpr std::uintptr_t whole_pages(std::uintptr_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
-// The bytes of the reserve that are taken. One thread at a time calls these functions, as all of
-// set-up.
-std::uintptr_t reserve_taken = 0;
-
-std::uintptr_t reserve_left() noexcept { return self.reserve - reserve_taken; }
-std::byte* reserve_free() noexcept {
-  return self.engine->segment().data() + front_bytes + reserve_taken;
+// What is free of the reserve. One thread at a time calls these functions, as all of set-up. It is
+// never destroyed, since other threads may still call while exit() runs.
+room& reserve() {
+  static room* const all = new room(self.reserve);
+  return *all;
 }
-std::byte* take_reserve(std::uintptr_t bytes) noexcept {
-  std::byte* const at = reserve_free();
-  reserve_taken += bytes;
-  return at;
+std::uintptr_t reserve_left() noexcept { return reserve().largest(); }
+// The place of that many bytes; null: there is no room.
+std::byte* take_reserve(std::uintptr_t bytes) {
+  const auto at = reserve().take(bytes);
+  return at ? self.engine->segment().data() + front_bytes + *at : nullptr;
+}
+void give_reserve(const std::byte* part, std::uintptr_t bytes) {
+  reserve().give(static_cast<std::uint64_t>(part - self.engine->segment().data()) - front_bytes,
+                 bytes);
+}
+
+int no_room(const char* call, std::uintptr_t bytes) {
+  return refused(GASNET_ERR_RESOURCE, "%s: %zu bytes; %zu are left of those by %s", call,
+                 static_cast<std::size_t>(bytes), static_cast<std::size_t>(reserve_left()),
+                 self.segment_limit.binding.c_str());
 }
 
 // What a process tells the others of its segment (without bytes: it has none to tell of).
@@ -84,18 +94,17 @@ int spread(gex_TM_t tm, const gasnetc_segment* s, bool bad, const char* call) {
 
 int create_from_client(gasnetc_segment& s, const char* call) {
   const std::uintptr_t taken = whole_pages(segment_growth::pages_around(s.base, s.bytes));
-  if (taken < s.bytes || taken > reserve_left())
-    return refused(GASNET_ERR_RESOURCE, "%s: %zu bytes; %zu are left of those by %s", call,
-                   static_cast<std::size_t>(s.bytes), static_cast<std::size_t>(reserve_left()),
-                   self.segment_limit.binding.c_str());
-  std::byte* const part = reserve_free();
+  std::byte* const part = taken < s.bytes ? nullptr : take_reserve(taken);
+  if (part == nullptr) return no_room(call, s.bytes);
   auto known_as = segment_growth::adopt(*self.engine, s.base, s.bytes, part);
-  if (!known_as)
+  if (!known_as) {
+    give_reserve(part, taken);
     return refused(GASNET_ERR_RESOURCE, "%s: %zu bytes of the client's memory at %p: %s", call,
                    static_cast<std::size_t>(s.bytes), static_cast<void*>(s.base),
                    known_as.error().message().c_str());
+  }
   s.known_as = *known_as;
-  s.part = take_reserve(taken);
+  s.part = part;
   s.taken = taken;
   s.of_client = true;
   return GASNET_OK;
@@ -157,12 +166,9 @@ int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client, gex_
     return GASNET_OK;
   }
   const std::uintptr_t whole = whole_pages(length);
-  if (whole < length || whole > reserve_left())
-    return refused(GASNET_ERR_RESOURCE,
-                   "gex_Segment_Create: %zu bytes; %zu are left of those by %s",
-                   static_cast<std::size_t>(length), static_cast<std::size_t>(reserve_left()),
-                   self.segment_limit.binding.c_str());
-  *segment_p = new gasnetc_segment(own_segment(take_reserve(whole), length, whole));
+  std::byte* const part = whole < length ? nullptr : take_reserve(whole);
+  if (part == nullptr) return no_room("gex_Segment_Create", length);
+  *segment_p = new gasnetc_segment(own_segment(part, length, whole));
   return GASNET_OK;
 }
 
@@ -176,8 +182,7 @@ void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t) {
       fatal(1, "gex_Segment_Destroy: %zu bytes of the client's memory at %p: %s",
             static_cast<std::size_t>(segment->bytes), static_cast<void*>(segment->base),
             r.error().message().c_str());
-  // The segment that was made last gives its part of the reserve back.
-  if (segment->part + segment->taken == reserve_free()) reserve_taken -= segment->taken;
+  give_reserve(segment->part, segment->taken);
   delete segment;
 }
 
