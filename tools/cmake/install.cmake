@@ -4,6 +4,10 @@
 # penstock::seq, penstock::gasnet_seq and so on, pkg-config penstock-seq, gasnet-penstock-seq, and for the
 # build systems of GASNet's clients include/penstock-conduit/penstock-seq.mak.
 #
+# PENSTOCK_CONDUIT_NAMES="ibv;smp" installs the same under the names of GASNet's own conduits, for clients that choose
+# among these: include/ibv-conduit/ibv-seq.mak, pkg-config gasnet-ibv-seq, libgasnet-ibv-seq, gasnetrun_ibv. A client
+# compiled so takes this conduit for that one (GASNET_CONDUIT_IBV).
+#
 # The project is many small libraries; their objects are installed in one, so that no client depends on how
 # the project is divided. -lgasnet-penstock-MODE is the shared library under its other name:
 # a process has one engine, whichever interface it uses.
@@ -71,6 +75,40 @@ function(penstock_pc pc_name pc_about pc_cflags pc_libs pc_private pc_requires)
           COMPONENT development)
 endfunction()
 
+# How the build systems of GASNet's clients find a conduit, in the mode of the caller: its .mak and .pc file, and a header
+# in a folder of its name.
+function(penstock_conduit_files conduit component more_defines)
+  set(conduit_defines "-D_GNU_SOURCE=1 -DGASNET_${MODE}=1${more_defines}")
+  set(conduit_libs "-lgasnet-${conduit}-${mode} -lpenstock-${mode}${pc_public}")
+  configure_file(tools/cmake/gasnet/conduit.mak.in ${conduit}-${mode}.mak @ONLY)
+  configure_file(tools/cmake/gasnet/conduit.pc.in gasnet-${conduit}-${mode}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${conduit}-${mode}.mak tools/cmake/gasnet/gasnet_core.h
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${conduit}-conduit COMPONENT ${component})
+  install(FILES ${PROJECT_BINARY_DIR}/gasnet-${conduit}-${mode}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+          COMPONENT ${component})
+endfunction()
+
+# The libraries and the launcher under the name of another conduit.
+function(penstock_link old new where)
+  file(CREATE_LINK ${old} ${PROJECT_BINARY_DIR}/${new} SYMBOLIC)
+  install(FILES ${PROJECT_BINARY_DIR}/${new} DESTINATION ${where} COMPONENT conduit_names)
+endfunction()
+function(penstock_conduit_links name)
+  if(with_shared)
+    set(suffix ${CMAKE_SHARED_LIBRARY_SUFFIX})
+    penstock_link(libpenstock-${mode}${suffix} libgasnet-${name}-${mode}${suffix} ${CMAKE_INSTALL_LIBDIR})
+  endif()
+  if(with_static)
+    penstock_link(libgasnet-penstock-${mode}.a libgasnet-${name}-${mode}.a ${CMAKE_INSTALL_LIBDIR})
+  endif()
+  penstock_link(gasnetrun_penstock gasnetrun_${name} ${CMAKE_INSTALL_BINDIR})
+endfunction()
+foreach(name ${PENSTOCK_CONDUIT_NAMES})
+  if(NOT name MATCHES "^(aries|ibv|mpi|ofi|smp|ucx|udp)$")
+    message(FATAL_ERROR "PENSTOCK_CONDUIT_NAMES: ${name} is none of GASNet's conduits aries, ibv, mpi, ofi, smp, ucx, udp")
+  endif()
+endforeach()
+
 set(others ibverbs urcu-memb urcu-cds Threads::Threads ${CMAKE_DL_LIBS})
 set(in_c stdc++ m)  # who links an archive with a C compiler needs these
 set(pc_flags "-pthread -ldl -lstdc++ -lm")
@@ -103,11 +141,12 @@ foreach(mode ${PENSTOCK_MODES})
   endif()
   penstock_pc(penstock-${mode} "Penstock's C++20 interface, thread mode ${MODE}" "-DPENSTOCK_MODE=${mode}"
               "-lpenstock-${mode}${pc_public}" "${pc_flags}" "${pc_packages}")
-  penstock_pc(gasnet-penstock-${mode} "GASNet-1 over Penstock, thread mode ${MODE}" "-DGASNET_${MODE}=1"
-              "-lgasnet-penstock-${mode} -lpenstock-${mode}${pc_public}" "${pc_flags}" "${pc_packages}")
-  configure_file(tools/cmake/gasnet/conduit.mak.in penstock-${mode}.mak @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/penstock-${mode}.mak
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock-conduit COMPONENT development)
+  penstock_conduit_files(penstock development "")
+  foreach(name ${PENSTOCK_CONDUIT_NAMES})
+    string(TOUPPER ${name} NAME)
+    penstock_conduit_files(${name} conduit_names " -DGASNETC_CONDUIT_AS_${NAME}=1")
+    penstock_conduit_links(${name})
+  endforeach()
 endforeach()
 
 # The registered heap, with or without threads.
@@ -134,8 +173,6 @@ install(DIRECTORY lib/include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} C
         FILES_MATCHING PATTERN *.hpp PATTERN *.h)
 install(DIRECTORY lib/gasnet/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN *.h)
-install(FILES tools/cmake/gasnet/gasnet_core.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock-conduit
-        COMPONENT development)
 install(PROGRAMS tools/cmake/gasnet/gasnetrun_penstock DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
 install(EXPORT penstock NAMESPACE penstock:: DESTINATION ${packages_dir} FILE penstock-targets.cmake
         COMPONENT development)

@@ -35,16 +35,19 @@
 #undef GASNET_SEGMENT_EVERYTHING
 #define GASNET_SEGMENT_EVERYTHING 1
 #define GASNETI_SEGMENT_CONFIG everything
+#define GASNETC_SEGMENT_NAME "EVERYTHING"
 #define GASNETC_EVERYTHING 1
 #elif defined(GASNET_SEGMENT_LARGE)
 #undef GASNET_SEGMENT_LARGE
 #define GASNET_SEGMENT_LARGE 1
 #define GASNETI_SEGMENT_CONFIG large
+#define GASNETC_SEGMENT_NAME "LARGE"
 #define GASNETC_EVERYTHING 0
 #else
 #undef GASNET_SEGMENT_FAST
 #define GASNET_SEGMENT_FAST 1
 #define GASNETI_SEGMENT_CONFIG fast
+#define GASNETC_SEGMENT_NAME "FAST"
 #define GASNETC_EVERYTHING 0
 #endif
 /* Each process's segment lies where it lies; only its size is agreed on. */
@@ -128,5 +131,22 @@
       "(" GASNET_CORE_NAME_STR "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR     \
       "-" GASNET_EXTENDED_VERSION_STR "),THREADMODEL=" _STRINGIFY(GASNETI_THREAD_MODEL)     \
       ",SEGMENT=" _STRINGIFY(GASNETI_SEGMENT_CONFIG) ",PTR=" _STRINGIFY(SIZEOF_VOID_P) "bytes,noalign"
+
+/* ---- the same in the client's program, where upcxx-run, GASNet's test harness and ident(1) look
+ * for it. A shared library would hide it; of several objects' strings the linker keeps one ---- */
+#define GASNETC_IN_PROGRAM(name, text)                                                            \
+  extern __attribute__((__weak__, __visibility__("hidden"))) char const GASNETC_(ident_##name)[]; \
+  char const GASNETC_(ident_##name)[] __attribute__((__used__)) = "$GASNet" text " $"
+GASNETT_BEGIN_EXTERNC
+GASNETC_IN_PROGRAM(conduit, "ConduitName: " GASNET_CONDUIT_NAME_STR);
+GASNETC_IN_PROGRAM(threads, "ThreadModel: GASNET_" _STRINGIFY(GASNETI_THREAD_MODEL));
+GASNETC_IN_PROGRAM(segment, "Segment: GASNET_SEGMENT_" GASNETC_SEGMENT_NAME);
+GASNETC_IN_PROGRAM(version, "APIVersion: " _STRINGIFY(GASNET_SPEC_VERSION_MAJOR));
+GASNETC_IN_PROGRAM(ex_version, "EXAPIVersion: " _STRINGIFY(GEX_SPEC_VERSION_MAJOR) "." _STRINGIFY(
+                                   GEX_SPEC_VERSION_MINOR));
+GASNETC_IN_PROGRAM(core, "CoreLibraryName: " GASNET_CORE_NAME_STR);
+GASNETC_IN_PROGRAM(extended, "ExtendedLibraryName: " GASNET_EXTENDED_NAME_STR);
+GASNETC_IN_PROGRAM(program, "Config: (libgasnet.a) " GASNET_CONFIG_STRING);
+GASNETT_END_EXTERNC
 
 #endif

@@ -1,0 +1,3 @@
+made_%: $(SOURCE)
+	$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -c $< -o $@.o
+	$(GASNET_LD) $(GASNET_LDFLAGS) $@.o -o $@ $(GASNET_LIBS)
