@@ -1,5 +1,5 @@
 // What gasnet.h's messages (messages.cpp) and gasnetex.h's (ex/) have in common: their calls of the
-// engine, and the client's handlers. Only these two include it.
+// engine, and the client's handlers (client_handlers.cpp). Only these include it.
 #pragma once
 
 #include <gasnetex.h>
@@ -28,7 +28,13 @@ status send_reply(gasnet_token_t token, conduit::outgoing& m);
 status send_unasked_reply(std::uint32_t dest, gex_AM_Index_t handler, const void* payload,
                           std::size_t bytes);
 
-/// In the place of a number of arguments: any number.
+/// Registers the client's handlers, all of them, with the engine. Before start().
+void register_client_handlers(conduit::engine& e);
+/// Runs the client's handler of that index for a Long that a message of the library's own carried.
+void run_long_of_client(conduit::token_state& t, unsigned index, void* place, std::size_t bytes,
+                        const std::uint32_t* args, unsigned nargs);
+/// In the place of a number of arguments: any number, and any kinds of messages, as in the table of
+/// gasnet.h.
 inline constexpr unsigned any_number = ~0u;
 /// Registers a client's handler. False: its index is taken.
 bool set_client_handler(const gex_AM_Entry_t& e);

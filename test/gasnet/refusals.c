@@ -18,7 +18,7 @@ static void misuse_lock(const char* how) {
 }
 #endif
 
-enum { act_index = 128, here_index = 133 };
+enum { act_index = 128, payload_index = 129, here_index = 133 };
 static const char* call = "";
 static volatile int acted = 0;
 
@@ -37,11 +37,18 @@ static void on_act(gasnet_token_t token) {
   acted = 1;
 }
 
+static void on_payload(gasnet_token_t token, void* buf, size_t nbytes) {
+  (void)token;
+  CHECK(nbytes == 0 || (nbytes == 4 && memcmp(buf, "text", 4) == 0));
+}
+
 int main(int argc, char** argv) {
-  gasnet_handlerentry_t table[] = {
-      {act_index, HANDLER(&on_act)}, AREA_HANDLER, {here_index, HANDLER(&on_act)}};
+  gasnet_handlerentry_t table[] = {{act_index, HANDLER(&on_act)},
+                                   {payload_index, HANDLER(&on_payload)},
+                                   AREA_HANDLER,
+                                   {here_index, HANDLER(&on_act)}};
   MUST(gasnet_init(&argc, &argv));
-  MUST(gasnet_attach(table, gasnet_mynode() == 1 ? 3 : 2, area_bytes, 0)); /* tables may differ */
+  MUST(gasnet_attach(table, gasnet_mynode() == 1 ? 4 : 3, area_bytes, 0)); /* tables may differ */
   share_areas();
   call = argv[1];
   if (strcmp(call, "too_long") == 0) {
@@ -52,6 +59,13 @@ int main(int argc, char** argv) {
   if (strcmp(call, "count") == 0 && gasnet_mynode() == 1) {
     MUST(gasnet_AMRequestShort0(0, act_index));
     MUST(gasnet_AMRequestShort1(0, act_index, 5));
+  }
+  if (strcmp(call, "long") == 0 && gasnet_mynode() == 1) {
+    /* A function with a payload takes Mediums and Longs, of any size; a Short has none. */
+    MUST(gasnet_AMRequestMedium0(0, payload_index, "text", 4));
+    MUST(gasnet_AMRequestLong0(0, payload_index, (void*)"text", 4, area[0]));
+    MUST(gasnet_AMRequestMedium0(0, payload_index, NULL, 0));
+    MUST(gasnet_AMRequestShort0(0, payload_index));
   }
   if (strcmp(call, "kind") == 0 && gasnet_mynode() == 1) {
     MUST(gasnet_AMRequestShort0(0, act_index));
@@ -67,7 +81,7 @@ int main(int argc, char** argv) {
   if (strcmp(call, "unbegun") == 0) gasnet_end_nbi_accessregion();
   if (strcmp(call, "outside") == 0 && gasnet_mynode() == 1)
     gasnet_put(1, area[1] + area_bytes - 2, "text", 4);
-  if (strcmp(call, "count") == 0 || strcmp(call, "kind") == 0)
+  if (strcmp(call, "count") == 0 || strcmp(call, "kind") == 0 || strcmp(call, "long") == 0)
     for (;;) gasnet_AMPoll();
   if (strcmp(call, "no_handler") == 0) {
     if (gasnet_mynode() == 1) MUST(gasnet_AMRequestShort0(0, here_index));

@@ -1,0 +1,256 @@
+// The client's handlers: their table, and how a message that came runs one of them.
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.hpp"
+#include "lib/gasnet/messages.hpp"
+#include "lib/gasnet/process.hpp"
+
+namespace penstock::gasnet::PENSTOCK_ABI {
+namespace {
+
+using conduit::running;
+using conduit::token_state;
+using conduit::wire::kind;
+using client_function = void (*)();
+
+// ---- calling the client's handlers: one function per number of arguments ----
+
+template <std::size_t>
+using argument = gasnet_handlerarg_t;
+
+template <std::size_t... I>
+void call_short(client_function f, gasnet_token_t t, const std::uint32_t* a,
+                std::index_sequence<I...>) {
+  reinterpret_cast<void (*)(gasnet_token_t, argument<I>...)>(f)(
+      t, static_cast<gasnet_handlerarg_t>(a[I])...);
+}
+template <std::size_t... I>
+void call_payload(client_function f, gasnet_token_t t, void* p, std::size_t n,
+                  const std::uint32_t* a, std::index_sequence<I...>) {
+  reinterpret_cast<void (*)(gasnet_token_t, void*, std::size_t, argument<I>...)>(f)(
+      t, p, n, static_cast<gasnet_handlerarg_t>(a[I])...);
+}
+template <std::size_t N>
+void short_of(client_function f, gasnet_token_t t, const std::uint32_t* a) {
+  call_short(f, t, a, std::make_index_sequence<N>{});
+}
+template <std::size_t N>
+void payload_of(client_function f, gasnet_token_t t, void* p, std::size_t n,
+                const std::uint32_t* a) {
+  call_payload(f, t, p, n, a, std::make_index_sequence<N>{});
+}
+template <std::size_t... N>
+constexpr auto shorts(std::index_sequence<N...>) {
+  return std::array{&short_of<N>...};
+}
+template <std::size_t... N>
+constexpr auto payloads(std::index_sequence<N...>) {
+  return std::array{&payload_of<N>...};
+}
+constexpr auto short_callers = shorts(std::make_index_sequence<max_args + 1>{});
+constexpr auto payload_callers = payloads(std::make_index_sequence<max_args + 1>{});
+
+// A handler may cast the payload of a Medium to any type, but in a ring's slot the payload may lie
+// at an odd multiple of 8. Only such small payloads are copied to an aligned place.
+constexpr std::uintptr_t any_type = alignof(std::max_align_t);
+
+void run_with_payload(client_function f, token_state& t, std::byte* p, std::size_t n,
+                      const std::uint32_t* args, unsigned nargs) {
+  if ((reinterpret_cast<std::uintptr_t>(p) & (any_type - 1)) != 0 && n <= conduit::max_eager)
+      [[unlikely]] {
+    alignas(any_type) std::byte copy[conduit::max_eager];
+    if (n != 0) std::memcpy(copy, p, n);
+    payload_callers[nargs](f, handle_of(t), copy, n, args);
+    return;
+  }
+  payload_callers[nargs](f, handle_of(t), p, n, args);
+}
+
+constexpr std::uint32_t bit_of(kind k) noexcept { return 1u << static_cast<unsigned>(k); }
+constexpr std::uint32_t long_bits = bit_of(kind::long_) | bit_of(kind::packed_long);
+
+// A handler that the client registered, by index. It takes a message if the bits of the message's
+// kind and of its number of arguments are set. The table of gasnet.h does not tell the kinds: there
+// the first message does, since a function has a payload or has none. relaxed: nothing else is read
+// because of kinds
+struct client_handler {
+  client_function call = nullptr;
+  std::atomic<std::uint32_t> kinds{0};  // bit k: requests of kind k; bit 4 + k: replies
+  std::uint32_t counts = 0;             // bit n: n arguments
+  gex_AM_Entry_t entry{};
+
+  [[nodiscard]] bool takes(kind k, bool request, unsigned nargs) const noexcept {
+    return (kinds.load(std::memory_order_relaxed) >>
+                (static_cast<unsigned>(k) + (request ? 0 : 4)) &
+            counts >> nargs & 1) != 0;
+  }
+};
+client_handler clients[conduit::user_handlers];
+// The index of the client's handler that one of the library's own handlers runs.
+thread_local constinit unsigned standing_in = 0;
+
+const char* name_of(kind k) noexcept {
+  return k == kind::short_ ? "Short" : k == kind::medium ? "Medium" : "Long";
+}
+
+// Ends the job for a message that h does not take, unless it is the first one for a handler of
+// gasnet.h's.
+void admit(client_handler& h, kind k, bool request, unsigned nargs, unsigned source) {
+  const auto index = static_cast<unsigned>(&h - clients);
+  if (h.call == nullptr)
+    fatal(1, "a message from rank %u came for AM handler %u, which is not registered here", source,
+          index);
+  if (h.entry.gex_nargs == any_number) {
+    const std::uint32_t bits = k == kind::short_ ? bit_of(k) : bit_of(kind::medium) | long_bits;
+    const std::uint32_t wanted = bits | bits << 4;
+    std::uint32_t before = 0;
+    if (h.kinds.compare_exchange_strong(before, wanted, std::memory_order_relaxed) ||
+        before == wanted)
+      return;
+    fatal(
+        1,
+        "a %s %s came from rank %u for AM handler %u, which has taken %s before: a function takes "
+        "a payload, or none",
+        name_of(k), request ? "request" : "reply", source, index,
+        k == kind::short_ ? "a Medium or Long" : "a Short");
+  }
+  const char* const name = h.entry.gex_name != nullptr ? h.entry.gex_name : "";
+  fatal(1, "a %s %s with %u arguments came from rank %u for AM handler %u %s: it takes %u, and %s",
+        name_of(k), request ? "request" : "reply", nargs, source, index, name, h.entry.gex_nargs,
+        describe_kinds(h.entry.gex_flags));
+}
+
+// ---- Mediums that look like replies ----
+
+void run_unasked_reply(void*, token&, const std::uint32_t* args, std::byte* payload,
+                       std::size_t bytes) {
+  token_state& t = *running;
+  const std::uint32_t index = args[0];
+  if (index >= conduit::user_handlers)
+    fatal(1, "a put's message from rank %u makes no sense", t.source());
+  client_handler& entry = clients[index];
+  if (!entry.takes(kind::medium, false, 0)) [[unlikely]]
+    admit(entry, kind::medium, false, 0, t.source());
+  standing_in = index;
+  // The handler sees a reply, which it cannot answer; the request is answered after it.
+  t.request = false;
+  t.replied = true;
+  run_with_payload(entry.call, t, payload, bytes, nullptr, 0);
+  t.request = true;
+  t.replied = false;
+  standing_in = 0;
+}
+
+}  // namespace
+
+void run_long_of_client(token_state& t, unsigned index, void* place, std::size_t bytes,
+                        const std::uint32_t* args, unsigned nargs) {
+  client_handler& h = clients[index];
+  if (!h.takes(kind::long_, t.request, nargs)) [[unlikely]]
+    admit(h, kind::long_, t.request, nargs, t.source());
+  standing_in = index;
+  payload_callers[nargs](h.call, handle_of(t), place, bytes, args);
+  standing_in = 0;
+}
+
+status send_unasked_reply(std::uint32_t dest, gex_AM_Index_t handler, const void* payload,
+                          std::size_t bytes) {
+  const std::uint32_t index = handler;
+  return self.engine->request(dest, {.kind = kind::medium,
+                                     .handler = on_peer_completion,
+                                     .flags = conduit::wire::flag_system,
+                                     .nargs = 1,
+                                     .args = &index,
+                                     .payload = payload,
+                                     .bytes = bytes});
+}
+
+bool running_long(const token_state& t) noexcept {
+  const kind k = t.header.kind();
+  return t.header.system() ? t.header.handler == on_long_anywhere
+                           : k == kind::long_ || k == kind::packed_long;
+}
+
+const gex_AM_Entry_t* running_entry(const token_state& t) noexcept {
+  return &clients[t.header.system() ? standing_in : t.header.handler].entry;
+}
+
+const char* describe_kinds(gex_Flags_t flags) noexcept {
+  static constexpr const char* texts[] = {
+      "nothing", "Shorts",           "Mediums",           "Shorts and Mediums",
+      "Longs",   "Shorts and Longs", "Mediums and Longs", "all kinds"};
+  return texts[flags & 7];
+}
+
+void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
+                        std::size_t bytes) {
+  token_state& t = *running;
+  auto& entry = *static_cast<client_handler*>(context);
+  if (!entry.takes(t.header.kind(), t.request, t.nargs())) [[unlikely]]
+    admit(entry, t.header.kind(), t.request, t.nargs(), t.source());
+  const client_function f = entry.call;
+  // Shorts with few arguments are the most frequent, and have the least work behind which to hide a
+  // call through a table.
+  if (t.header.kind() == kind::short_) [[likely]] {
+    switch (t.nargs()) {
+      case 0:
+        return short_of<0>(f, handle_of(t), args);
+      case 1:
+        return short_of<1>(f, handle_of(t), args);
+      case 2:
+        return short_of<2>(f, handle_of(t), args);
+      default:
+        return short_callers[t.nargs()](f, handle_of(t), args);
+    }
+  }
+  if (t.header.kind() == kind::medium)
+    run_with_payload(f, t, payload, bytes, args, t.nargs());
+  else  // a Long's payload stays where its sender wanted it, whatever the alignment
+    payload_callers[t.nargs()](f, handle_of(t), client_address(payload), bytes, args);
+}
+
+void register_client_handlers(conduit::engine& e) {
+  // All ranks register every index: the engine checks that the ranks' tables are equal, while
+  // GASNet allows them to differ.
+  for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i)
+    e.add_handler(static_cast<std::uint8_t>(i),
+                  {.call = self.checked ? &run_checked_handler : &run_client_handler,
+                   .context = &clients[i]});
+  e.add_system_handler(on_peer_completion, {.call = &run_unasked_reply,
+                                            .context = nullptr,
+                                            .words = 1,
+                                            .payload = conduit::handler_entry::takes::payload});
+}
+
+bool set_client_handler(const gex_AM_Entry_t& e) {
+  client_handler& h = clients[e.gex_index];
+  if (h.call != nullptr) return false;
+  h.entry = e;
+  h.counts = e.gex_nargs <= max_args ? 1u << e.gex_nargs : ~0u;
+  std::uint32_t kinds = 0;
+  if ((e.gex_flags & GEX_FLAG_AM_SHORT) != 0) kinds |= bit_of(kind::short_);
+  if ((e.gex_flags & GEX_FLAG_AM_MEDIUM) != 0) kinds |= bit_of(kind::medium);
+  if ((e.gex_flags & GEX_FLAG_AM_LONG) != 0) kinds |= long_bits;
+  const std::uint32_t all = ((e.gex_flags & GEX_FLAG_AM_REQUEST) != 0 ? kinds : 0) |
+                            ((e.gex_flags & GEX_FLAG_AM_REPLY) != 0 ? kinds << 4 : 0);
+  h.kinds.store(e.gex_nargs == any_number ? 0 : all, std::memory_order_relaxed);
+  // This comes last, so that a message that comes at the same time finds the whole entry or none.
+  h.call = e.gex_fnptr;
+  return true;
+}
+bool set_client_handler(std::uint8_t index, void (*f)()) {
+  return set_client_handler(
+      {.gex_index = index,
+       .gex_fnptr = f,
+       .gex_flags = GEX_FLAG_AM_SHORT | GEX_FLAG_AM_MEDLONG | GEX_FLAG_AM_REQREP,
+       .gex_nargs = any_number,
+       .gex_cdata = nullptr,
+       .gex_name = nullptr});
+}
+bool client_handler_free(std::uint8_t index) noexcept { return clients[index].call == nullptr; }
+
+}  // namespace penstock::gasnet::PENSTOCK_ABI
