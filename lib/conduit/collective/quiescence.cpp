@@ -58,16 +58,21 @@ void quiescence::on_question(void* self, token&, const std::uint32_t* args, std:
     fatal(1, "the answer to quiet(): %s", describe(s));
 }
 
-void quiescence::on_answer(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+void quiescence::on_answer(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
+  question* const asked = static_cast<quiescence*>(self)->asked_.take(pair(args));
+  if (asked == nullptr)
+    fatal(1, "an answer from rank %u to a question of quiet() that was not asked",
+          running->source());
   // R1 answer  release answer  -> A1
-  reinterpret_cast<question*>(pair(args))->answer.store(pair(args + 2), std::memory_order_release);
+  asked->answer.store(pair(args + 2), std::memory_order_release);
 }
 
 status quiescence::ask(question& q) noexcept {
   q.sent = sent_to(q.rank);
   q.answer.store(question::none, std::memory_order_relaxed);
-  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(&q);
-  const std::uint32_t words[2] = {low(at), high(at)};
+  const std::uint64_t name = asked_.name(q);
+  if (name == 0) fatal(1, "out of memory for the questions of quiet()");
+  const std::uint32_t words[2] = {low(name), high(name)};
   return engine_.request(
       q.rank, {.handler = question_index, .flags = wire::flag_system, .nargs = 2, .args = words});
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "lib/base/status.hpp"
+#include "lib/base/token_table.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::PENSTOCK_ABI {
@@ -51,6 +52,7 @@ class quiescence {
   status ask_until_handled(questions& all) noexcept;
 
   engine& engine_;
+  token_table<question> asked_;  // the other ranks know the questions by its tokens
   std::atomic<questions*> abandoned_{nullptr};
 };
 

@@ -6,6 +6,7 @@
 
 #include "lib/base/hand_over.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/token_table.hpp"
 #include "lib/gasnet/reach.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -14,6 +15,31 @@ namespace {
 
 // The messages that have come.
 hand_over<arrival> inbox;
+
+// A place to which another process sends bytes, in several messages.
+struct wanted_bytes {
+  std::byte* to;
+  std::size_t bytes;
+  op_counter* counter;
+  std::atomic<std::uint32_t> left;  // messages that have not come
+};
+// Other processes know loans and places by tokens only. Never destroyed: handlers may still run
+// while exit() does.
+struct names {
+  token_table<loan> loans;
+  token_table<wanted_bytes> places;
+};
+names& named() noexcept {
+  static auto* const all = new names;
+  return *all;
+}
+std::uint64_t must_name(std::uint64_t token) {
+  if (token == 0) fatal(1, "out of memory for the messages of collectives");
+  return token;
+}
+[[noreturn]] void no_sense(std::uint32_t rank) {
+  fatal(1, "a message of a collective from rank %u names what this process does not know", rank);
+}
 
 arrival* make_arrival(std::size_t payload) {
   void* const at = ::operator new(sizeof(arrival) + payload, std::nothrow);
@@ -113,7 +139,7 @@ void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t
   a->type = arrival::type::wanted;
   a->loan = r.two();
   a->address = r.two();
-  a->counter = r.two();
+  a->place = r.two();
   a->from = conduit::running->source();
   a->bytes = r.two();
   inbox.push(*a);
@@ -124,15 +150,22 @@ void close(const loan& l) noexcept {
   l.owner->lent.fetch_sub(1, std::memory_order_release);
 }
 void on_thanks(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  const std::unique_ptr<loan> l(reinterpret_cast<loan*>(reader{args}.two()));
+  const std::unique_ptr<loan> l(named().loans.take(reader{args}.two()));
+  if (l == nullptr) no_sense(conduit::running->source());
   close(*l);
 }
 void on_bytes(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   reader r{args};
-  auto* const to = reinterpret_cast<std::byte*>(r.two());
-  if (bytes != 0) std::memcpy(to, payload, bytes);
+  const std::uint64_t offset = r.two(), token = r.two();
+  wanted_bytes* const w = named().places.find(token);
+  if (w == nullptr || offset > w->bytes || bytes > w->bytes - offset)
+    no_sense(conduit::running->source());
+  if (bytes != 0) std::memcpy(w->to + offset, payload, bytes);
+  op_counter& c = *w->counter;
+  // L1 last  acq_rel left: whoever takes the place is the last that uses it
+  if (w->left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete named().places.take(token);
   // F1 arrived  release fetching  -> F2 (operation.cpp): the bytes are there
-  reinterpret_cast<op_counter*>(r.two())->fetch_sub(1, std::memory_order_release);
+  c.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace
@@ -162,7 +195,7 @@ void send_offer(std::uint32_t to, const envelope& e, loan& l) {
   words w = begin(e);
   w.add_long(number_of(l.at));
   w.add_long(l.bytes);
-  w.add_long(number_of(&l));
+  w.add_long(must_name(named().loans.name(l)));
   short_to(to, on_coll_offer, w);
 }
 
@@ -183,13 +216,15 @@ void want(std::uint32_t from, const arrival& a, std::byte* to, std::size_t bytes
   words w;
   w.add_long(a.loan);
   w.add_long(number_of(to));
-  w.add_long(number_of(&c));
+  auto* const place = new (std::nothrow) wanted_bytes{to, bytes, &c, {pieces}};
+  w.add_long(must_name(place == nullptr ? 0 : named().places.name(*place)));
   w.add_long(bytes);
   short_to(from, on_coll_wanted, w);
 }
 
 void give(const arrival& a, std::uint32_t to) {
-  const std::unique_ptr<loan> l(reinterpret_cast<loan*>(a.loan));
+  const std::unique_ptr<loan> l(named().loans.take(a.loan));
+  if (l == nullptr) no_sense(to);
   if (a.bytes != l->bytes) fatal(1, "rank %u wants other bytes than a collective offered", to);
   const bool put = reachable(to, a.address, l->bytes);
   if (put) {
@@ -201,8 +236,8 @@ void give(const arrival& a, std::uint32_t to) {
   // Where the bytes have been put, the Mediums carry none, and only count down.
   for (std::size_t at = 0; at < l->bytes; at += eager_bytes) {
     words w;
-    w.add_long(a.address + at);
-    w.add_long(a.counter);
+    w.add_long(at);
+    w.add_long(a.place);
     must(self.engine->request_medium(to, on_coll_bytes, w.at, w.n, l->at + at,
                                      put ? 0 : std::min(l->bytes - at, eager_bytes)));
   }

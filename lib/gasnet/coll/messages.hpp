@@ -8,6 +8,9 @@
 //
 //   question  says in which call the sender is, when it has waited long; there is no answer
 //
+// What a process lends, and where it wants bytes, the other one knows by tokens (token_table.hpp):
+// no address comes from a message but those that the engine checks.
+//
 // Handlers only hand messages over (inbox, lock-free), count, or copy bytes to the place that this
 // process has named; so they need nothing that a thread holds.
 #pragma once

@@ -55,7 +55,7 @@ struct arrival {
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;  ///< of the offered bytes, or where they are wanted
   std::uint64_t loan = 0;     ///< the sender's
-  std::uint64_t counter = 0;  ///< the receiver's
+  std::uint64_t place = 0;    ///< the receiver's, by its token
   std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
