@@ -63,6 +63,8 @@ struct client_part {
   std::uintptr_t shift = 0;
 };
 
+inline constexpr std::size_t more_endpoints = GASNET_MAXEPS - 1;
+
 struct process {
   settings options;
   job::job* membership = nullptr;               // never freed; or that of the world that joined
@@ -74,6 +76,9 @@ struct process {
   std::vector<gasnet_nodeinfo_t> nodes;
   // The client's part of each rank's segment.
   std::vector<client_part> parts;
+  // Those of the endpoints of index 1 and more, which a rank has published: index i of rank r at
+  // r * more_endpoints + i - 1. Empty until there is one.
+  std::vector<client_part> more_parts;
   // The table that clients' inline code reads; without entries where it has to call
   // (statistics.hpp).
   gasnetc_window* windows = nullptr;
@@ -119,12 +124,27 @@ inline std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
 /// Sets that part, when it becomes known. A process's puts and gets to its own part are copies from
 /// here on.
 void know_segment(std::uint32_t rank, const client_part& part) noexcept;
+/// Sets the part of another endpoint.
+void know_more(std::uint32_t rank, std::size_t index, const client_part& part);
+/// The part of an endpoint of index 1 or more that has those bytes, or null.
+const client_part* more_part_with(std::uint32_t rank, const void* addr, std::size_t bytes) noexcept;
+inline bool has(const client_part& p, const void* addr, std::size_t bytes) noexcept {
+  const std::uintptr_t offset =
+      reinterpret_cast<std::uintptr_t>(addr) - reinterpret_cast<std::uintptr_t>(p.base);
+  return offset <= p.bytes && bytes <= p.bytes - offset;
+}
+/// True if those bytes are in one of a rank's parts.
+inline bool is_in_parts(std::uint32_t rank, const void* addr, std::size_t bytes) noexcept {
+  return has(self.parts[rank], addr, bytes) || more_part_with(rank, addr, bytes) != nullptr;
+}
 /// The address by which the engine knows what a rank's client has at addr.
 inline void* engine_address(std::uint32_t rank, const void* addr) noexcept {
   const client_part& p = self.parts[rank];
   const auto at = reinterpret_cast<std::uintptr_t>(addr);
-  const bool inside = at - reinterpret_cast<std::uintptr_t>(p.base) < p.bytes;
-  return reinterpret_cast<void*>(at + (inside ? p.shift : 0));
+  if (at - reinterpret_cast<std::uintptr_t>(p.base) < p.bytes) [[likely]]
+    return reinterpret_cast<void*>(at + p.shift);
+  const client_part* const more = self.more_parts.empty() ? nullptr : more_part_with(rank, addr, 1);
+  return reinterpret_cast<void*>(at + (more != nullptr ? more->shift : 0));
 }
 /// The other direction, for this process.
 inline std::byte* client_address(std::byte* addr) noexcept {

@@ -155,6 +155,21 @@ void know_segment(std::uint32_t rank, const client_part& part) noexcept {
   open_window(rank, base, part.bytes, base);
 }
 
+void know_more(std::uint32_t rank, std::size_t index, const client_part& part) {
+  self.more_parts.resize(self.nodes.size() * more_endpoints);
+  self.more_parts[rank * more_endpoints + index - 1] = part;
+}
+
+const client_part* more_part_with(std::uint32_t rank, const void* addr,
+                                  std::size_t bytes) noexcept {
+  if (self.more_parts.empty()) return nullptr;
+  const client_part* const first = &self.more_parts[rank * more_endpoints];
+  const client_part* const end = first + more_endpoints;
+  const auto* const p = std::find_if(
+      first, end, [&](const client_part& x) { return x.bytes != 0 && has(x, addr, bytes); });
+  return p == end ? nullptr : p;
+}
+
 static result<void> try_start(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
   auto e = conduit::engine::open(*self.membership, self.options);
   if (!e) return e.error();

@@ -37,10 +37,7 @@ void check_remote(gasnet_node_t node, const void* addr, std::size_t bytes, const
   if (running != nullptr) failed(call, status::in_handler);
   not_in_child(call);
   if (self.everything || bytes == 0) return;
-  const auto part = client_segment(node);
-  const auto at =
-      reinterpret_cast<std::uintptr_t>(addr) - reinterpret_cast<std::uintptr_t>(part.data());
-  if (at > part.size() || bytes > part.size() - at)
+  if (!is_in_parts(node, addr, bytes))
     fatal(1, "%s: %s", call, not_in_segment(node, addr, bytes).c_str());
 }
 

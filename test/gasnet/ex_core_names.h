@@ -214,7 +214,6 @@ static void system_calls(void) {
   gex_System_SetVerboseErrors(0);
   CHECK(gex_System_GetVerboseErrors() == 0);
   CHECK(GASNET_MAXEPS >= 1);
-  CHECK(gex_EP_Create(&more, client, GEX_EP_CAPABILITY_RMA, 0) == GASNET_ERR_RESOURCE);
   CHECK(gex_EP_Create(&more, client, (gex_EP_Capabilities_t)1 << 30, 0) == GASNET_ERR_BAD_ARG);
 #if GASNET_SEQ
   CHECK(gex_System_QueryMaxThreads() == 1 && GASNETI_MAX_THREADS == 1);

@@ -245,10 +245,7 @@ void give(const arrival& a, std::uint32_t to) {
 }
 
 bool reachable(std::uint32_t rank, std::uint64_t at, std::size_t bytes) noexcept {
-  if (self.everything) return true;
-  const auto part = client_segment(rank);
-  const std::uint64_t offset = at - number_of(part.data());
-  return offset <= part.size() && bytes <= part.size() - offset;
+  return self.everything || is_in_parts(rank, reinterpret_cast<const void*>(at), bytes);
 }
 
 void fetch(std::uint32_t from, std::byte* to, std::uint64_t at, std::size_t bytes, op_counter& c) {

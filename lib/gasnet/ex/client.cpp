@@ -71,6 +71,12 @@ ex_objects& objects() noexcept {
   return *all;
 }
 
+gasnetc_ep* own_endpoint(std::size_t index) noexcept {
+  ex_objects& o = objects();
+  if (index == 0) return &o.ep;
+  return index <= o.more.size() ? o.more[index - 1] : nullptr;
+}
+
 void describe_objects(const char* name, gex_Flags_t flags) {
   ex_objects& o = objects();
   o.client.name = name != nullptr ? name : "GASNET1";
@@ -150,6 +156,9 @@ const void** GASNETC_(client_data)(gex_Client_t client) {
 gex_Client_t GASNETC_(client_of_ep)(gex_EP_t ep) {
   (void)checked_object(ep, "gex_EP_QueryClient");
   return &objects().client;
+}
+gex_EP_Index_t GASNETC_(ep_index)(gex_EP_t ep) {
+  return checked_object(ep, "gex_EP_QueryIndex").index;
 }
 gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep) {
   return checked_object(ep, "gex_EP_QuerySegment").segment;

@@ -1,4 +1,4 @@
-// The objects of gasnetex.h: one client, one endpoint, segments, teams. A program gets pointers to
+// The objects of gasnetex.h: one client, endpoints, segments, teams. A program gets pointers to
 // them. This folder uses them, and so does startup.cpp, which makes them also for a job that
 // gasnet.h has begun.
 #pragma once
@@ -33,6 +33,7 @@ struct gasnetc_segment {
 };
 
 struct gasnetc_ep {
+  gex_EP_Index_t index = 0;
   gasnetc_segment* segment = nullptr;
   const void* data = nullptr;
 };
@@ -49,10 +50,11 @@ struct gasnetc_tm {
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-/// This process's client and endpoint: never destroyed, like the team of all (GASNETC_(world)).
+/// This process's client and endpoints: never destroyed, like the team of all (GASNETC_(world)).
 struct ex_objects {
   gasnetc_client client;
-  gasnetc_ep ep;
+  gasnetc_ep ep;                  // the first one
+  std::vector<gasnetc_ep*> more;  // the others, by index - 1
   gasnetc_segment attached;
 };
 ex_objects& objects() noexcept;
@@ -86,6 +88,16 @@ inline bool is_begun() noexcept { return GASNETC_(world)->size != 0; }
 inline bool is_pair(gex_TM_t tm) noexcept {
   return (reinterpret_cast<std::uintptr_t>(tm) & 1) != 0;
 }
+/// A pair's two endpoints, by index.
+struct endpoint_pair {
+  gex_EP_Index_t local, remote;
+};
+inline endpoint_pair pair_of(gex_TM_t tm) noexcept {
+  const auto bits = reinterpret_cast<std::uintptr_t>(tm);
+  return {static_cast<gex_EP_Index_t>(bits >> 17), static_cast<gex_EP_Index_t>(bits >> 1)};
+}
+/// The endpoint of that index of this process, or null.
+gasnetc_ep* own_endpoint(std::size_t index) noexcept;
 /// The job rank of a team's member.
 inline gex_Rank_t jobrank_of(gex_TM_t tm, gex_Rank_t rank, const char* call) noexcept {
   return gasnetc_jobrank(tm, rank, call);

@@ -4,8 +4,10 @@
 // published. Memory of the client's own becomes such a part where it lies
 // (lib/conduit/client_memory.hpp): the client knows it by its own addresses, and the engine by
 // those of the reserve (engine_address).
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "lib/base/log.hpp"
@@ -46,47 +48,70 @@ int no_room(const char* call, std::uintptr_t bytes) {
                  self.segment_limit.binding.c_str());
 }
 
-// What a process tells the others of its segment (without bytes: it has none to tell of).
+// What a process tells the others of an endpoint's segment (without bytes: it has none to tell of),
+// and, in the first of these, of all its memory.
 struct told {
-  std::uint64_t base = 0, bytes = 0, shift = 0;
+  std::uint64_t base = 0, bytes = 0, shift = 0, index = 0;
   segment_growth::news news;
 };
+struct bound {
+  std::size_t index;
+  const gasnetc_segment* segment;
+};
 
-// Collective over tm. Tells its members where this process's part lies (null: nowhere), and learns
-// of theirs. bad: the arguments were wrong, so the call fails everywhere.
-int spread(gex_TM_t tm, const gasnetc_segment* s, bool bad, const char* call) {
-  told mine;
+// Calls of team's members with as many bytes each, in the order of their ranks.
+template <class T>
+std::vector<T> all_of(coll::team& team, const std::vector<T>& mine) {
+  std::vector<T> all(coll::size(team) * mine.size());
+  coll::op_counter done{0};
+  coll::gather_all(team, all.data(), mine.data(), mine.size() * sizeof(T), coll::own_buffers, done);
+  coll::wait(done);
+  return all;
+}
+
+// Collective over tm. Tells its members where these segments of this process lie, and learns of
+// theirs. bad: the arguments were wrong, so the call fails everywhere.
+int spread(gex_TM_t tm, std::span<const bound> list, bool bad, const char* call) {
+  coll::team& team = collective_of(tm, call);
+  const std::vector<std::uint32_t> counts =
+      all_of(team, std::vector{static_cast<std::uint32_t>(list.size())});
+  std::vector<told> mine(std::max(1u, *std::max_element(counts.begin(), counts.end())));
   int rc = bad ? GASNET_ERR_BAD_ARG : GASNET_OK;
   const std::byte* const front = self.engine->segment().data();
-  const std::byte* const end = s == nullptr || bad ? front + front_bytes : s->part + s->taken;
+  const std::byte* end = front + front_bytes;
+  for (const bound& b : list)
+    end = std::max(end, static_cast<const std::byte*>(b.segment->part + b.segment->taken));
   if (auto r = segment_growth::extend(*self.engine, static_cast<std::size_t>(end - front)); r)
-    mine.news = *r;
+    mine[0].news = *r;
   else
     rc = report(r.error());
-  mine.news.failed = rc != GASNET_OK;
-  if (s != nullptr && rc == GASNET_OK) {
-    mine.base = reinterpret_cast<std::uintptr_t>(s->base);
-    mine.bytes = s->bytes;
-    mine.shift = reinterpret_cast<std::uintptr_t>(s->known_as) - mine.base;
+  mine[0].news.failed = rc != GASNET_OK;
+  for (std::size_t i = 0; i < list.size() && rc == GASNET_OK; ++i) {
+    const gasnetc_segment& s = *list[i].segment;
+    mine[i].index = list[i].index;
+    mine[i].base = reinterpret_cast<std::uintptr_t>(s.base);
+    mine[i].bytes = s.bytes;
+    mine[i].shift = reinterpret_cast<std::uintptr_t>(s.known_as) - mine[i].base;
   }
-  coll::team& team = collective_of(tm, call);
-  std::vector<told> all(coll::size(team));
-  coll::op_counter done{0};
-  coll::gather_all(team, all.data(), &mine, sizeof mine, coll::own_buffers, done);
-  coll::wait(done);
-  for (std::uint32_t r = 0; r < all.size(); ++r)
-    if (all[r].news.failed != 0 && rc == GASNET_OK)
+  const std::vector<told> all = all_of(team, mine);
+  for (std::size_t i = 0; i < all.size(); i += mine.size())
+    if (all[i].news.failed != 0 && rc == GASNET_OK)
       rc = refused(GASNET_ERR_RESOURCE, "%s: it failed at rank %u, whose own message says why",
-                   call, coll::job_rank(team, r));
-  for (std::uint32_t r = 0; r < all.size(); ++r) {
-    const std::uint32_t rank = coll::job_rank(team, r);
-    const told& his = all[r];
+                   call, coll::job_rank(team, static_cast<std::uint32_t>(i / mine.size())));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::uint32_t rank = coll::job_rank(team, static_cast<std::uint32_t>(i / mine.size()));
+    const told& his = all[i];
     if (his.news.bytes != 0) segment_growth::learn(*self.engine, rank, his.news);
-    if (his.bytes != 0 && rc == GASNET_OK)
-      know_segment(rank, {reinterpret_cast<std::byte*>(his.base),
-                          static_cast<std::size_t>(his.bytes), his.shift});
+    if (his.bytes == 0 || rc != GASNET_OK) continue;
+    const client_part part{reinterpret_cast<std::byte*>(his.base),
+                           static_cast<std::size_t>(his.bytes), his.shift};
+    if (his.index == 0)
+      know_segment(rank, part);
+    else
+      know_more(rank, his.index, part);
   }
   // No member goes on, and sends, before all know.
+  coll::op_counter done{0};
   coll::barrier(team, done);
   coll::wait(done);
   return rc;
@@ -138,7 +163,9 @@ int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t si
             self.segment_limit.hint.c_str());
   gasnetc_segment made;
   if (!bad) made = own_segment(take_reserve(size), size, size);
-  if (const int rc = spread(tm, bad ? nullptr : &made, bad, "gex_Segment_Attach"); rc != GASNET_OK)
+  const bound first{0, &made};
+  if (const int rc = spread(tm, std::span(&first, bad ? 0 : 1), bad, "gex_Segment_Attach");
+      rc != GASNET_OK)
     return rc;
   made.bound = true;
   o.attached = made;
@@ -205,36 +232,47 @@ int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities
   if (ep_p == nullptr || client == GEX_CLIENT_INVALID || caps == 0 ||
       (caps & ~GEX_EP_CAPABILITY_ALL) != 0 || (flags & ~GEX_FLAG_HINT_ACCEL_ALL) != 0)
     return refused(GASNET_ERR_BAD_ARG, "gex_EP_Create: capabilities %#x, flags %#x", caps, flags);
-  return refused(GASNET_ERR_RESOURCE, "gex_EP_Create: a client has %d endpoint (GASNET_MAXEPS)",
-                 GASNET_MAXEPS);
+  std::vector<gasnetc_ep*>& more = objects().more;
+  if (caps != GEX_EP_CAPABILITY_RMA || more.size() == more_endpoints || self.everything)
+    return refused(
+        GASNET_ERR_RESOURCE,
+        "gex_EP_Create: endpoint %zu, capabilities %#x; beside the first one there are up "
+        "to %zu, with GEX_EP_CAPABILITY_RMA alone%s",
+        more.size() + 1, caps, more_endpoints,
+        self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
+  more.push_back(new gasnetc_ep);
+  *ep_p = more.back();
+  (*ep_p)->index = static_cast<gex_EP_Index_t>(more.size());
+  return GASNET_OK;
 }
 
 int GASNETC_(ep_bind)(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags) {
   if (ep == GEX_EP_INVALID || segment == GEX_SEGMENT_INVALID || flags != 0)
     return refused(GASNET_ERR_BAD_ARG,
                    "gex_EP_BindSegment: it takes an endpoint, a segment, and no flags");
-  if (ep->segment != nullptr || segment->bound)
-    return refused(GASNET_ERR_BAD_ARG, "gex_EP_BindSegment: bound already");
+  if (ep->segment != nullptr)
+    return refused(GASNET_ERR_BAD_ARG, "gex_EP_BindSegment: this endpoint has a segment");
   ep->segment = segment;
   segment->bound = true;
   return GASNET_OK;
 }
 
 int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t flags) {
-  ex_objects& o = objects();
   (void)checked_team(tm, "gex_EP_PublishBoundSegment");
   if (self.everything)
     return self.engine->barrier() == status::ok ? GASNET_OK : GASNET_ERR_RESOURCE;
-  bool bad = flags != 0 || (count != 0 && eps == nullptr);
-  bool publish = false;
+  bool bad = flags != 0 || (count != 0 && eps == nullptr) || count > GASNET_MAXEPS;
+  std::vector<bound> list;
   for (size_t i = 0; i < count && !bad; ++i) {
-    bad = eps[i] != &o.ep;
-    publish = publish || (eps[i] == &o.ep && o.ep.segment != nullptr);
+    bad = eps[i] == GEX_EP_INVALID || own_endpoint(eps[i]->index) != eps[i];
+    if (!bad && eps[i]->segment != nullptr) list.push_back({eps[i]->index, eps[i]->segment});
   }
-  if (bad)
+  if (bad) {
+    list.clear();
     refused(GASNET_ERR_BAD_ARG, "gex_EP_PublishBoundSegment: flags %#x, or no such endpoint",
             flags);
-  return spread(tm, publish ? o.ep.segment : nullptr, bad, "gex_EP_PublishBoundSegment");
+  }
+  return spread(tm, list, bad, "gex_EP_PublishBoundSegment");
 }
 
 int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void** localaddr,
@@ -242,12 +280,22 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
   const gex_Rank_t node = jobrank_of(tm, rank, "gex_EP_QueryBoundSegmentNB");
   if (node >= GASNETC_(nodes))
     fatal(1, "gex_EP_QueryBoundSegmentNB: rank %u of %u", node, GASNETC_(nodes));
+  const std::size_t index = is_pair(tm) ? pair_of(tm).remote : 0;
   // This process's own segment is known as soon as it is bound.
-  const gasnetc_segment* const own = objects().ep.segment;
+  const gasnetc_ep* const ep = node == GASNETC_(mynode) ? own_endpoint(index) : nullptr;
   auto part = client_segment(node);
-  if (node == GASNETC_(mynode) && own != nullptr) part = {own->base, own->bytes};
+  if (index != 0) {
+    part = {};
+    if (!self.more_parts.empty()) {
+      const client_part& p = self.more_parts[node * more_endpoints + index - 1];
+      part = {p.base, p.bytes};
+    }
+  }
+  if (ep != nullptr && ep->segment != nullptr) part = {ep->segment->base, ep->segment->bytes};
   if (part.empty()) return GASNET_ERR_RESOURCE;
-  if (localaddr != nullptr) {
+  if (localaddr != nullptr && index != 0) {
+    *localaddr = ep != nullptr ? part.data() : nullptr;  // others' are not mapped for the client
+  } else if (localaddr != nullptr) {
     const struct gasnetc_window& w = self.windows[node];
     const bool mapped = __atomic_load_n(&w.base, __ATOMIC_ACQUIRE) != GASNETC_NOWHERE;
     if (node == GASNETC_(mynode))

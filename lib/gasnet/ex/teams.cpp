@@ -1,5 +1,7 @@
 // Teams of gasnetex.h, and the calls that tell about ranks. coll/ does all communication between
 // members; the client's scratch memory is only kept, and given back.
+#include <cstring>
+
 #include "lib/base/log.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/ex/objects.hpp"
@@ -59,9 +61,12 @@ gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank, const char* call) {
     fatal(1, "%s to rank %u: neither gasnet_attach nor gex_Client_Init was called", call, rank);
   if (tm == GEX_TM_INVALID) fatal(1, "%s to rank %u: GEX_TM_INVALID is no team", call, rank);
   if (is_pair(tm)) {
-    if (const auto index = reinterpret_cast<std::uintptr_t>(tm) >> 1; index != 0)
-      fatal(1, "%s to rank %u: endpoint %zu, and each process has one, of index 0", call, rank,
-            static_cast<std::size_t>(index));
+    const endpoint_pair p = pair_of(tm);
+    if (p.remote >= GASNET_MAXEPS)
+      fatal(1, "%s to rank %u: endpoint %u of %d", call, rank, p.remote, GASNET_MAXEPS);
+    if ((p.remote | p.local) != 0 && std::strncmp(call, "gex_AM_", 7) == 0)
+      fatal(1, "%s to rank %u: by endpoints %u and %u; messages go by those of index 0", call, rank,
+            p.local, p.remote);
     if (rank >= GASNETC_(nodes)) fatal(1, "%s: rank %u of %u", call, rank, GASNETC_(nodes));
     return rank;
   }
@@ -155,8 +160,10 @@ int GASNETC_(ex_team_destroy)(gex_TM_t tm, gex_Memvec_t* scratch_p, gex_Flags_t 
 
 // A pair is an odd number, which no pointer to a team is.
 gex_TM_t GASNETC_(ex_team_pair)(gex_EP_t local, gex_EP_Index_t remote_index) {
-  if (local != &objects().ep) fatal(1, "gex_TM_Pair: not an endpoint of this process");
-  return reinterpret_cast<gex_TM_t>(static_cast<std::uintptr_t>(remote_index) << 1 | 1);
+  if (local == GEX_EP_INVALID || own_endpoint(local->index) != local)
+    fatal(1, "gex_TM_Pair: not an endpoint of this process");
+  return reinterpret_cast<gex_TM_t>(std::uintptr_t{local->index} << 17 |
+                                    std::uintptr_t{remote_index} << 1 | 1);
 }
 
 }  // extern "C"

@@ -35,6 +35,7 @@ extern uintptr_t GASNETC_(segment_size)(gex_Segment_t segment);
 extern const char* GASNETC_(client_name)(gex_Client_t client);
 extern gex_Flags_t GASNETC_(client_flags)(gex_Client_t client);
 extern gex_Client_t GASNETC_(client_of_ep)(gex_EP_t ep);
+extern gex_EP_Index_t GASNETC_(ep_index)(gex_EP_t ep);
 extern gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep);
 extern gex_EP_t GASNETC_(ep_of_team)(gex_TM_t tm);
 extern gex_Flags_t GASNETC_(ex_team_flags)(gex_TM_t tm);
@@ -154,10 +155,7 @@ GASNETC_INLINE int gex_EP_PublishBoundSegment(gex_TM_t tm, gex_EP_t* eps, size_t
 GASNETC_INLINE gex_Segment_t gex_EP_QuerySegment(gex_EP_t ep) {
   return GASNETC_(segment_of_ep)(ep);
 }
-GASNETC_INLINE gex_EP_Index_t gex_EP_QueryIndex(gex_EP_t ep) {
-  (void)ep;
-  return 0;
-}
+GASNETC_INLINE gex_EP_Index_t gex_EP_QueryIndex(gex_EP_t ep) { return GASNETC_(ep_index)(ep); }
 GASNETC_INLINE gex_Client_t gex_EP_QueryClient(gex_EP_t ep) { return GASNETC_(client_of_ep)(ep); }
 GASNETC_INLINE gex_Flags_t gex_EP_QueryFlags(gex_EP_t ep) {
   (void)ep;

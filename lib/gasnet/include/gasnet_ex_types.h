@@ -53,8 +53,8 @@ typedef gasnet_hsl_t gex_HSL_t;
 #define gex_HSL_Unlock(hsl) gasnet_hsl_unlock(hsl)
 #define gex_HSL_Trylock(hsl) gasnet_hsl_trylock(hsl)
 
-/* One endpoint for each process: gex_EP_Create says that there are no more. */
-#define GASNET_MAXEPS 1
+/* The first endpoint of a process, and 32 more, which have memory of their own (RMA). */
+#define GASNET_MAXEPS 33
 
 /* ---- what is known of a token ---- */
 typedef struct {

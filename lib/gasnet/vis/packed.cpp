@@ -50,10 +50,8 @@ std::size_t total(const row& r) noexcept { return std::size_t{r.bytes} * r.count
 // and the last one do, and the distance between them does not overflow.
 bool own(const row& r) {
   if (self.everything) return true;
-  const auto part = client_segment(GASNETC_(mynode));
   const auto has = [&](std::uint64_t at) {
-    const std::uint64_t offset = at - reinterpret_cast<std::uintptr_t>(part.data());
-    return offset <= part.size() && r.bytes <= part.size() - offset;
+    return is_in_parts(GASNETC_(mynode), reinterpret_cast<const void*>(at), r.bytes);
   };
   std::int64_t span = 0;
   return !__builtin_mul_overflow(r.stride, std::int64_t{r.count} - 1, &span) && has(r.at) &&
