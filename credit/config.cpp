@@ -76,7 +76,7 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
        counter_max},
       {"BANKED_CREDITS", set.bank, 0, 1 << 24},
       {"AMRECV_SPACE", set.receive_bytes, 0, std::int64_t{1} << 40},
-      {"MAX_CRED_PER_NODE", set.max_per_peer, min_credits, counter_max},
+      {"MAX_CRED_PER_NODE", set.max_per_peer, 1, counter_max},
       {"LENDER_LIMIT", set.lender_limit, 1, counter_max},
       {"REVOKE_LIMIT", set.revoke_limit, 1, counter_max},
       {"EPOCH_DURATION", set.epoch_requests, 1, 1 << 30},
@@ -91,10 +91,15 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
 
   const row defaults = interpolate(ranks);
   const std::int64_t peers = ranks - 1;
+  const bool fixed = set.by_table() && !set.room.moves;
+  const std::uint32_t highest_cost = fixed ? std::min(max_cost, min_credits) : max_cost;
+  // A loan can always grow to what the largest message costs (claim 9 of DEADLOCK.md).
+  const std::int64_t max_each =
+      std::max<std::int64_t>(set.max_per_peer, std::max(highest_cost, min_credits));
   std::int64_t each = set.credits_per_peer != 0
                           ? set.credits_per_peer
-                          : std::min<std::int64_t>(defaults.per_peer, set.max_per_peer);
-  if (set.credits_per_peer != 0 && each > set.max_per_peer)
+                          : std::min<std::int64_t>(defaults.per_peer, max_each);
+  if (set.credits_per_peer != 0 && each > max_each)
     return clash(
         text("CRED_PER_NODE", each) + " is above " + text("MAX_CRED_PER_NODE", set.max_per_peer),
         "lower the first or raise the second");
@@ -123,7 +128,6 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
                        std::to_string(each * peers + banked),
                    "raise the first or lower the second");
   }
-  const bool fixed = set.by_table() && !set.room.moves;
   if (set.by_table() && (fixed || space > set.room.credits)) {
     const std::int64_t most = set.room.credits;
     const std::int64_t least = peers == 0 ? 0 : min_credits * peers + (fixed ? 0 : max_wish);
@@ -138,7 +142,6 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
     space = fixed ? each * peers : most;
   }
   const bool dynamic = set.dynamic && !fixed;
-  const std::uint32_t highest_cost = fixed ? std::min(max_cost, min_credits) : max_cost;
   const std::int64_t total = (space + piece - 1) / piece * piece;
   const std::int64_t bank = total - each * peers;
 
@@ -162,7 +165,7 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
   c.me = me;
   c.credits_per_peer = static_cast<std::uint32_t>(each);
   c.bank = static_cast<std::uint32_t>(bank);
-  c.max_per_peer = static_cast<std::uint32_t>(set.max_per_peer);
+  c.max_per_peer = static_cast<std::uint32_t>(max_each);
   c.lender_limit = static_cast<std::uint32_t>(set.lender_limit);
   c.revoke_limit = static_cast<std::uint32_t>(set.revoke_limit);
   c.epoch_requests = static_cast<std::uint32_t>(set.epoch_requests);

@@ -359,7 +359,17 @@ class ledger {
   }
   [[nodiscard]] std::uint32_t allowance(const loan_fields& f, const state& s) const noexcept;
   [[nodiscard]] std::uint32_t lend(std::uint32_t peer, std::uint32_t n) noexcept;
-  void lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept;
+  /// Lends n out of the caller's hand, and ends that the peer waits. False: its loan would become
+  /// too large; the bank has them back, and nothing else has changed.
+  [[nodiscard]] bool lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept;
+  /// True if a loan may grow by n.
+  [[nodiscard]] bool fits(const loan_fields& f, std::uint32_t n) const noexcept {
+    return f.loan + n <= cfg_.max_per_peer;
+  }
+  [[nodiscard]] std::uint32_t wish_of(std::uint32_t peer) const noexcept {
+    return fields<lent_fields>(store_[peer].lent.load(std::memory_order_relaxed)).wish;
+  }
+  [[nodiscard]] bool ask_first(revoke_intent& out) noexcept;
   [[nodiscard]] std::uint32_t pop_listed() noexcept;
   enum class visit : std::uint8_t { ask, keep, drop };
   [[nodiscard]] std::uint32_t walk(bool urgent, std::span<revoke_intent> out,

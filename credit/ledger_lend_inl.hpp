@@ -188,11 +188,13 @@ std::uint32_t ledger<M, Atomic, Store>::on_need(std::uint32_t peer, std::uint32_
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-void ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept {
+bool ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n) noexcept {
   bool newly_listed = false;
   std::uint32_t lent = 0;
-  change_loan(begun(peer), [&](loan_fields& f) {
-    lent = gone(f) ? 0 : std::min(n, counter_max - f.loan);
+  const bool fitted = change_loan(begun(peer), [&](loan_fields& f) {
+    newly_listed = false, lent = 0;
+    if (!fits(f, n)) return false;
+    lent = gone(f) ? 0 : n;
     f.loan = static_cast<std::uint16_t>(f.loan + lent);
     f.given = saturated(f.given + lent);
     f.requested = saturated8(f.requested + 1U);
@@ -203,6 +205,7 @@ void ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n)
   });
   fill_bank(n - lent);
   if (newly_listed) lent_most_.push(peer, scavenge_links());
+  return fitted;
 }
 
 // ---- peers that cannot send at all without more
@@ -219,10 +222,9 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
   }
   // It holds at least the minimum, so the largest message lacks no more than this.
   count = std::min(count, max_wish);
-  if (waiting_count_.load(std::memory_order_relaxed) == 0 && take_bank(count, count) != 0) {
-    lend_in_full(peer, count);
+  if (waiting_count_.load(std::memory_order_relaxed) == 0 && take_bank(count, count) != 0 &&
+      lend_in_full(peer, count))
     return {true, {peer, static_cast<std::uint16_t>(count), take_epoch_mark(peer)}};
-  }
   const bool waits = change_loan(s, [](loan_fields& f) {
     // It waits already, and this is one WANT too many; or it has gone.
     if ((f.flags & (flag_waiting | flag_gone)) != 0) return false;
@@ -243,22 +245,22 @@ bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
     const std::uint32_t p = wait_list_.pop(waiting_links());
     if (p == no_peer) return false;
     if (is_gone(p)) {
-      lend_in_full(p, 0);  // it waits no more
+      (void)lend_in_full(p, 0);  // it waits no more
       waiting_count_.fetch_sub(1, std::memory_order_relaxed);
       continue;
     }
-    const std::uint32_t wish =
-        fields<lent_fields>(store_[p].lent.load(std::memory_order_relaxed)).wish;
-    if (take_bank(wish, wish) != 0) {
-      lend_in_full(p, wish);
+    const std::uint32_t wish = wish_of(p);
+    if (fits(loan_of(p), wish) && take_bank(wish, wish) != 0 && lend_in_full(p, wish)) {
       waiting_count_.fetch_sub(1, std::memory_order_relaxed);
       out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
       return true;
     }
     wait_list_.push_front(p, waiting_links());  // claim 11
     // R2 bank  add of 0, acq_rel, bank  <-> R1 (fill_bank): either these credits are seen here, or
-    //          who brought them finds p on the list. While p was in hand he found nobody.
-    if (bank_.fetch_add(0, std::memory_order_acq_rel) < wish) return false;
+    //          who brought them finds p on the list. While p was in hand he found nobody. He has
+    //          taken them off a loan before, so what is read of p's loan here is as new.
+    if (bank_.fetch_add(0, std::memory_order_acq_rel) < wish || !fits(loan_of(p), wish))
+      return false;
   }
   return false;
 }
@@ -353,8 +355,27 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
     //             seen here, or his thread finds on the list whom this one had in hand.
     if (waiting_count_.fetch_add(0, std::memory_order_acq_rel) == 0) return filled;
   }
-  // A peer waits. If the bank has enough for any peer that waits, next_grant finds it.
-  return bank() >= max_wish ? filled : walk(true, out, filled);
+  // A peer waits. If the bank has enough for any peer that waits, next_grant finds it, unless what
+  // it wishes and its loan together exceed the most that a peer may have.
+  if (bank() < max_wish) return walk(true, out, filled);
+  return filled < out.size() && ask_first(out[filled]) ? filled + 1 : filled;
+}
+
+/// Asks the first peer that waits for what its loan has too much (claim 9). A thread that has that
+/// peer in hand calls this when it has put it back, so one that finds none leaves it to the other.
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+bool ledger<M, Atomic, Store>::ask_first(revoke_intent& out) noexcept {
+  const std::uint32_t p = wait_list_.first();
+  if (p == no_peer) return false;
+  const std::uint32_t wish = wish_of(p);
+  return change_loan(store_[p], [&](loan_fields& f) {
+    if ((f.flags & (flag_waiting | flag_gone | flag_sys_in_flight)) != flag_waiting) return false;
+    if (fits(f, wish)) return false;
+    out = {p, saturated(f.loan + wish - cfg_.max_per_peer), (f.flags & flag_reached_epoch) != 0,
+           true};
+    f.flags = static_cast<std::uint8_t>((f.flags & ~flag_reached_epoch) | flag_sys_in_flight);
+    return true;
+  });
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>

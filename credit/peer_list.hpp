@@ -68,6 +68,13 @@ class peer_list {
     }
   }
 
+  /// The first of those that a pop would find without turning the back round, or no_peer. Another
+  /// thread may just be taking it.
+  [[nodiscard]] std::uint32_t first() const noexcept {
+    // A2 first  load-acquire front  <- F1: what was said of it before it was pushed is visible
+    return static_cast<std::uint32_t>(front_.load(std::memory_order_acquire));
+  }
+
  private:
   static constexpr std::uint64_t tagged(std::uint64_t old, std::uint32_t p) noexcept {
     return ((old >> 32) + 1) << 32 | p;
@@ -78,7 +85,7 @@ class peer_list {
     std::uint64_t head = front_.load(std::memory_order_relaxed);
     do {
       link(last).store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
-      // F1 push  cas-release front  -> A1: the links are visible
+      // F1 push  cas-release front  -> A1, A2: the links are visible
     } while (!front_.compare_exchange_weak(head, tagged(head, first), std::memory_order_release,
                                            std::memory_order_relaxed));
   }

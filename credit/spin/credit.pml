@@ -15,6 +15,12 @@
  *          as stalled requests and clients' hints do
  *   OWED   a request may have no reply: its credits are owed, and go back later, alone or on a reply
  *   DEATH  borrower 1 may die at any moment, and the lender learns of it later
+ *   OFFERS a message of cost BIG that lacks credits goes by rendezvous, for one credit, while its
+ *          loan may grow and the sender's buffer is free; the target's handler frees the buffer
+ *   SILENT borrower 1 may stop polling at any moment, for ever, and the lender never learns of it;
+ *          what the other then sends is sent all the same (with OFFERS: what costs more than the
+ *          minimum may need the credits of the rank that is silent, unless it is offered)
+ * MOST bounds a loan. BY_BUFFERS and NO_ASK_FIRST leave out a rule, and the search has to find that.
  *
  * Smallest numbers that have all cases: minimum 1, largest message 3, the least that may move (2).
  * Messages are counters by content, so any of those in flight may come next. */
@@ -22,7 +28,20 @@
 #define MIN 1
 #define BIG 3
 #define MOVABLE (BIG - MIN)
-#define TOTAL (2 * MIN + MOVABLE)
+#ifndef SPARE  /* what is banked beyond that */
+#define SPARE 0
+#endif
+#define TOTAL (2 * MIN + MOVABLE + SPARE)
+#ifndef MOST
+#define MOST TOTAL
+#endif
+#ifdef BY_BUFFERS  /* a WANT is granted whatever the bound, and a free buffer alone forbids to ask */
+#define FITS(b) true
+#define AWAITS_OFFER(b) HAS_BUFFER(b)
+#else
+#define FITS(b) (loan[b] + wish[b] <= MOST)
+#define AWAITS_OFFER(b) (HAS_BUFFER(b) && MAY_GROW(b))
+#endif
 
 /* borrower b */
 byte credits[2] = MIN; byte owed[2]; byte inuse[2];
@@ -32,7 +51,7 @@ byte need[2];               /* what it lacked; 1 stands for all */
 byte want[2];               /* 0 none, 1 hinted, 2 asked, 3 granted */
 
 /* lender */
-byte bank = MOVABLE;
+byte bank = MOVABLE + SPARE;
 byte loan[2] = MIN;
 bool zero[2]; bool sys[2]; bool reached[2];
 bool waits[2]; byte wish[2]; byte first = 2;  /* who waits first; 2 nobody */
@@ -59,8 +78,23 @@ bool dead, gone;  /* borrower 1 is; the lender knows */
 #define ALIVE(b) ((b) == 0 || !dead)
 #define KNOWN(b) ((b) == 0 || !gone)
 #else
+#ifdef SILENT
+bool silent;
+#define ALIVE(b) ((b) == 0 || !silent)
+#else
 #define ALIVE(b) true
+#endif
 #define KNOWN(b) true
+#endif
+#define MAY_GROW(b) (credits[b] + owed[b] < MOST)
+#ifdef OFFERS
+bool out[2];                /* the borrower's buffer is in use */
+byte offer[2];              /* under way: 0 none, else 1 + what it lacked */
+#define HAS_BUFFER(b) (cost[b] == BIG && !out[b])
+#define LEFT(b) (MAY_GROW(b) -> 1 : 0)  /* credits that are left to offers */
+#else
+#define HAS_BUFFER(b) false
+#define LEFT(b) 0
 #endif
 
 byte moving[2];  /* ghost: credits in replies, GRANTs and RETURNs of this pair */
@@ -71,10 +105,21 @@ byte moving[2];  /* ghost: credits in replies, GRANTs and RETURNs of this pair *
 inline check() {
   assert(bank + loan[0] + loan[1] == TOTAL);
   assert(credits[0] + owed[0] + moving[0] == loan[0]);
+#ifndef BY_BUFFERS
+  assert(loan[0] <= MOST && loan[1] <= MOST);
+#endif
+#ifdef DEATH
   assert(!ALIVE(1) || credits[1] + owed[1] + moving[1] == loan[1]);
+#else
+  assert(credits[1] + owed[1] + moving[1] == loan[1]);
+#endif
   assert(inuse[0] <= credits[0] + owed[0] && inuse[1] <= credits[1] + owed[1]);
   /* every request in flight finds its buffers, but for the last ones of a borrower that has died */
+#ifdef DEATH
   assert(inuse[0] + (ALIVE(1) -> inuse[1] : 0) <= TOTAL);
+#else
+  assert(inuse[0] + inuse[1] <= TOTAL);
+#endif
   assert(loan[0] >= MIN && (KNOWN(1) -> loan[1] >= MIN : loan[1] == 0))
 }
 
@@ -98,15 +143,20 @@ end:
   do
   :: atomic { ALIVE(b) && cost[b] == 0 -> if :: b == 0 -> cost[b] = 1 :: cost[b] = BIG fi;
        if
-       :: inuse[b] + cost[b] > credits[b] -> stalled[b] = true; need[b] = 1
+       :: inuse[b] + cost[b] + (cost[b] == BIG -> LEFT(b) : 0) > credits[b] -> stalled[b] = true; need[b] = 1
        :: else
        fi }
   :: atomic { ALIVE(b) && cost[b] == 1 && inuse[b] + 1 <= credits[b] ->
        wire[b].small_req[need[b]]++; take(b, 1) }
-  :: atomic { ALIVE(b) && cost[b] == BIG && inuse[b] + BIG <= credits[b] ->
+  :: atomic { ALIVE(b) && cost[b] == BIG && inuse[b] + BIG + (HAS_BUFFER(b) -> LEFT(b) : 0) <= credits[b] ->
        wire[b].big_req[need[b]]++; take(b, BIG) }
-  :: atomic { ALIVE(b) && cost[b] > credits[b] && want[b] != 1 && want[b] != 2 ->
+  :: atomic { ALIVE(b) && cost[b] > credits[b] && !AWAITS_OFFER(b) && want[b] != 1 && want[b] != 2 ->
        want[b] = 2; wants[b] = true; wants_n[b] = cost[b] - MIN }
+#ifdef OFFERS
+  :: atomic { ALIVE(b) && HAS_BUFFER(b) && MAY_GROW(b) && inuse[b] + 1 <= credits[b] &&
+       inuse[b] + BIG + LEFT(b) > credits[b] ->
+       out[b] = true; offer[b] = 1 + need[b]; take(b, 1) }
+#endif
 #ifdef HINTS
   :: atomic { MAY_HINT(b) && want[b] != 1 && want[b] != 2 ->
        want[b] = 1; wants[b] = true; ordinary[b] = true; wants_n[b] = MOVABLE }
@@ -191,7 +241,7 @@ inline lend(b, n) {
 
 inline serve(b) {  /* b waits first: grant what it wishes, if it can be */
   if
-  :: bank >= wish[b] ->
+  :: bank >= wish[b] && FITS(b) ->
        lend(b, wish[b]); grant[b] = true; grant_n[b] = wish[b]; grant_e[b] = reached[b];
        reached[b] = false; waits[b] = false; wish[b] = 0;
        first = (waits[1 - b] -> 1 - b : 2)
@@ -213,6 +263,9 @@ inline intents(lacking) {
   if :: first < 2 -> serve(first) :: else fi;
   if
   :: first < 2 && bank < MOVABLE -> ask_back(0, true); ask_back(1, true)
+#ifndef NO_ASK_FIRST
+  :: first < 2 && bank >= MOVABLE && !FITS(first) -> ask_back(first, true)  /* all above the minimum is too much */
+#endif
   :: first == 2 && bank == 0 && lacking -> ask_back(0, false); ask_back(1, false)
   :: first == 2 && bank == 0 && lacking -> skip  /* it was a rare one */
   :: else
@@ -228,7 +281,7 @@ inline got_request(b) {
 #endif
   :: skip
   fi;
-  n = (first == 2 && KNOWN(b) -> LEAST(i, bank) : 0);
+  n = (first == 2 && KNOWN(b) -> LEAST(LEAST(i, bank), MOST - LEAST(loan[b], MOST)) : 0);
   lend(b, n);
   lacking = i > 0;
   i = n * 2 + (reached[b] -> 1 : 0); n = 0; reached[b] = false
@@ -252,6 +305,10 @@ end:
        ANSWER(wire[b].small_rep[i]++, 1); i = 0; intents(lacking); lacking = false }
   :: atomic { ONE_OF_2(wire[b].big_req) -> wire[b].big_req[i]--; got_request(b);
        ANSWER(wire[b].big_rep[i]++, BIG); i = 0; intents(lacking); lacking = false }
+#ifdef OFFERS  /* the buffer is free when the handler has returned, without a message */
+  :: atomic { offer[b] > 0 -> i = offer[b] - 1; offer[b] = 0; out[b] = false; got_request(b);
+       ANSWER(wire[b].small_rep[i]++, 1); i = 0; intents(lacking); lacking = false }
+#endif
   od
 }
 
@@ -264,7 +321,7 @@ end:
 #ifdef HINTS
        :: ordinary[b] -> ordinary[b] = false;  /* answered at once, perhaps with nothing */
             assert(!waits[b] && !grant[b]);
-            grant[b] = true; grant_n[b] = (first == 2 -> LEAST(wants_n[b], bank) : 0);
+            grant[b] = true; grant_n[b] = (first == 2 -> LEAST(LEAST(wants_n[b], bank), MOST - loan[b]) : 0);
             lend(b, grant_n[b]); grant_e[b] = reached[b]; reached[b] = false;
             if :: grant_n[b] < wants_n[b] -> wants_n[b] = 0; intents(true)
                :: else -> wants_n[b] = 0; intents(false) fi
@@ -311,6 +368,13 @@ end:
 }
 #endif
 
+#ifdef SILENT
+proctype silence() {
+end:
+  atomic { !silent -> silent = true }
+}
+#endif
+
 init {
   atomic {
     run sender(0); run sender(1);
@@ -324,6 +388,9 @@ init {
 #endif
 #ifdef DEATH
     run death();
+#endif
+#ifdef SILENT
+    run silence();
 #endif
     run return_arrives(0); run return_arrives(1)
   }

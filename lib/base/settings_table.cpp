@@ -146,7 +146,9 @@ constexpr setting_row rows[] = {
     {"DYNAMIC_CREDITS", "GASNET_PORTAL_DYNAMIC_CREDITS", &s::dynamic_credits, 0, 0, u::none,
      "yes lets credits move to the peers that send; no keeps the loans made at start.", job},
     {"MAX_CRED_PER_NODE", "GASNET_PORTAL_MAX_CRED_PER_NODE", &s::max_cred_per_node, 4, 65535,
-     u::none, "At most this many credits are lent to one peer, at start and on demand together.",
+     u::none,
+     "At most this many credits are lent to one peer, at start and on demand together (but always "
+     "those of a message of the largest size).",
      job},
     {"CRED_PER_NODE", "GASNET_PORTAL_CRED_PER_NODE", &s::cred_per_node, 4, 65535, u::none,
      "This many credits are lent to each peer at start; 0 takes the number from the table by job "

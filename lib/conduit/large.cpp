@@ -81,11 +81,15 @@ status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noe
   return is_short(s) ? status::not_ready : s;
 }
 
+bool large_mediums::offers(const engine& e, const peer& p, const outgoing& m) noexcept {
+  return m.is_offerable() && p.home->ledger->left_to_offers(p.rank, e.cost_of(p, m)) != 0;
+}
+
 status large_mediums::offer(engine& e, peer& p, const outgoing& m, status why) noexcept {
   if (why == status::not_ready) return offer_meanwhile(e, p, m);
+  if (!offers(e, p, m)) return status::no_credit;
   auto& ledger = *p.home->ledger;
   const std::uint32_t cost = e.cost_of(p, m);
-  if (ledger.left_to_offers(p.rank, cost) == 0) return status::no_credit;
   // Who waits comes here at each poll, and need not copy the payload before there is a credit.
   if (!has_credit(e, p)) return status::no_credit;
   if (e.large_->may_offer()) {

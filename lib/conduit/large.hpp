@@ -11,6 +11,10 @@ struct large_mediums {
   static status request(engine& e, rank_id to, outgoing m) noexcept;
   static status try_request(engine& e, peer& p, outgoing m) noexcept;
   static status reply(engine& e, token_state& t, outgoing m) noexcept;
+  /// True if m, which lacks credits for p, goes by rendezvous once it finds a buffer and one
+  /// credit. offer() and the wait for credits ask this alone: a message that is not offered has to
+  /// ask for credits urgently, else nothing that it waits for would come (claim 22).
+  [[nodiscard]] static bool offers(const engine& e, const peer& p, const outgoing& m) noexcept;
   /// For a request whose Medium is not large, and for which p has too few credits, or no lane yet;
   /// why: which of these (no_credit, not_ready). The Medium goes by rendezvous, for one credit, and
   /// p is asked for more if it lacked any. If no buffer is free, the credits that are left to

@@ -3,6 +3,9 @@
 //                     more offers than there are buffers harm no other rank (5 processes or more);
 //                     messages of all sizes from all to all, by so many threads, every byte checked
 //   offers most       the same with so small a bank that loans cannot grow much
+//   offers bounded THREADS   messages of all sizes from all to all, where loans are hardly larger
+//   than the
+//                     largest message costs: all arrive, and no loan exceeds its bound
 //   offers unneeded   with the largest loans none goes by rendezvous
 #include <atomic>
 #include <cstdio>
@@ -15,6 +18,7 @@
 #include "lib/conduit/engine.hpp"
 #include "penstock/counters.hpp"
 #include "penstock/penstock.hpp"
+#include "test/conduit/credit_access.hpp"
 #include "test/conduit/job_check.hpp"
 
 using namespace penstock;
@@ -139,6 +143,17 @@ void all_to_all(endpoint& ep, party& me, unsigned threads) {
   JOB_CHECK(ep.barrier() == status::ok);
 }
 
+// Loans come to their bound by streams and by urgent WANTs, and never above it. They are looked at
+// between rounds, when all grants have come.
+void bounded(endpoint& ep, party& me, unsigned threads) {
+  const auto& ledger = conduit::test_access::ledger(ep.internals());
+  for (int round = 0; round < 3; ++round) {
+    all_to_all(ep, me, threads);
+    for (rank_id r = 0; r < ep.size(); ++r)
+      JOB_CHECK(ledger.loan(r) <= ledger.settings().max_per_peer);
+  }
+}
+
 // As many as the loan pays for are under way all the time, and none goes by rendezvous.
 void unneeded(endpoint& ep, party& me) {
   constexpr std::uint32_t messages = 3000;
@@ -163,6 +178,8 @@ int main(int argc, char** argv) {
   JOB_CHECK(ep.barrier() == status::ok);
   if (what == "unneeded") {
     unneeded(ep, me);
+  } else if (what == "bounded") {
+    bounded(ep, me, argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1);
   } else {
     to_who_computes(*w, ep, me);
     if (ep.size() >= 5) beside_who_computes(*w, ep, me);

@@ -67,6 +67,21 @@ TEST_CASE("the most that may be lent to a peer bounds the whole loan, at start, 
   CHECK(planned(4, 0, o).max_per_peer == 100);
 }
 
+TEST_CASE("a bound below the cost of the largest message means that cost") {
+  for (const std::int64_t most : {1, 4, 8, 16, 17, 18}) {
+    CAPTURE(most);
+    overrides o;
+    o.max_per_peer = most;
+    for (const std::uint32_t n : {2u, 8u, 100u, 1024u}) {
+      const config c = planned(n, 0, o);
+      CHECK(c.max_per_peer == std::max<std::uint32_t>(static_cast<std::uint32_t>(most), max_cost));
+      CHECK(c.credits_per_peer <= c.max_per_peer);
+    }
+    o.credits_per_peer = 10;
+    CHECK(planned(4, 0, o).max_per_peer >= max_cost);
+  }
+}
+
 TEST_CASE("from 16 processes on there is a bank for demand, and room above the loan at start") {
   for (std::uint32_t n = 16; n <= 1024; ++n) {
     CHECK(planned(n, 0).credits_per_peer <= 128);

@@ -194,6 +194,35 @@ TEST_CASE("an urgent WANT and a RETURN at once: one of the two threads grants it
 }
 
 // Sampled: all interleavings would take too long.
+TEST_CASE(
+    "a loan that leaves no room for a wish shrinks as that peer begins to wait: it is served") {
+  const auto want_and_return = [] {
+    overrides o = small(10, 100);
+    o.max_per_peer = max_cost;
+    auto b = make(3, o);
+    const auto follow = [b] {
+      grant g{};
+      while (b->l.next_grant(g)) b->lent += g.count;
+      std::array<revoke_intent, 4> r;
+      b->asked += b->l.next_revoke(r);
+    };
+    // Peer 1 has been asked for what it has too much.
+    static_cast<void>(b->l.on_want(1, max_wish, true, false));
+    follow();
+    return model::trial{
+        {[=] { follow(); },
+         [=] {
+           static_cast<void>(b->l.on_return(1, 6, false));
+           follow();
+         }},
+        [b] { return none_created(*b); },
+        [b] { return none_lost(*b) && b->lent == max_wish && b->l.waiting() == 0; }};
+  };
+  const model::report r = model::sample(want_and_return, 20261126, 20000);
+  CHECK_MESSAGE(r.ok(), r.text());
+}
+
+// Sampled: all interleavings would take too long.
 TEST_CASE("a peer begins to wait while another thread looks for credits: somebody is asked") {
   const auto begin_and_look = [] {
     auto b = make(3, small(4, 13));                 // only peer 2 has more than the minimum

@@ -102,6 +102,30 @@ TEST_CASE("a peer is lent at most max_per_peer in all") {
   CHECK(l.loan(1) == 100);
 }
 
+TEST_CASE("an urgent WANT lifts no loan over max_per_peer: what is too much is asked back first") {
+  overrides o = small(10, 100);
+  o.max_per_peer = max_cost;
+  seq_ledger l(planned(3, 0, o));
+  CHECK_FALSE(l.on_want(1, max_wish, true, false).send);
+  grant g{};
+  CHECK_FALSE(l.next_grant(g));
+  intents r;
+  REQUIRE(l.next_revoke(r) == 1);  // nobody else is asked: the bank has enough
+  CHECK(r[0].peer == 1);
+  CHECK(r[0].urgent);
+  CHECK(r[0].at_most == 10 + max_wish - max_cost);
+  CHECK(l.next_revoke(r) == 0);  // one is in flight
+  CHECK(l.on_return(1, 2, false) == status::ok);
+  CHECK_FALSE(l.next_grant(g));
+  REQUIRE(l.next_revoke(r) == 1);
+  CHECK(l.on_return(1, r[0].at_most, false) == status::ok);
+  REQUIRE(l.next_grant(g));
+  CHECK(g.count == max_wish);
+  CHECK(l.loan(1) == max_cost);
+  CHECK(l.next_revoke(r) == 0);
+  CHECK(lent_and_banked(l) == l.settings().total_credits());
+}
+
 TEST_CASE("static credits do not move") {
   overrides o = small(20, 100);
   o.dynamic = false;

@@ -29,7 +29,7 @@ const std::vector<special>& specials() {
       {"PKEY", {"0", "0xffff"}},
       {"MTU", {"0", "256", "512", "1024", "2048", "4096"}},
       {"CRED_PER_NODE", {"0", "4", "400"}},
-      {"MAX_CRED_PER_NODE", {"17", "65535"}},  // below 17 a Medium waits for ever: to be mended
+      {"MAX_CRED_PER_NODE", {"4", "65535"}},
       {"MAX_SEGSIZE", {"0", "2M", "1024T"}},
       {"PHYSMEM_MAX", {"0.99", "64M"}},
       {"CREDIT_STATS", {"0", "1"}},

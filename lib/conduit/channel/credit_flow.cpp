@@ -29,11 +29,8 @@ credit::overrides credit_settings(const settings& s, credit::room room) {
   o.bank = s.banked_credits;
   o.receive_bytes = static_cast<std::int64_t>(s.amrecv_space);
   o.max_per_peer = s.max_cred_per_node;
-  // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan; but a
-  // message of the largest size must find enough.
-  if (s.am_oust_pp != 0)
-    o.max_per_peer =
-        std::min(s.max_cred_per_node, std::max(s.am_oust_pp, wire::full_cost(max_eager)));
+  // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan.
+  if (s.am_oust_pp != 0) o.max_per_peer = std::min(s.max_cred_per_node, s.am_oust_pp);
   o.lender_limit = s.lender_limit;
   o.revoke_limit = s.revoke_limit;
   o.epoch_requests = s.epoch_duration;
