@@ -80,7 +80,8 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
                               size.spares, 1, size.full_bytes);
   if (!b) return b.error();
   bulk = std::move(*b);
-  auto rq = chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes);
+  auto rq =
+      chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes, size.peers - size.near);
   if (!rq) return rq.error();
   request_chunks = std::move(*rq);
   auto rp = chunk_pool::open(memory_, size.reply_chunks, size.chunk_bytes);

@@ -152,7 +152,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     }
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
-      const bool offers = large_mediums::offers(*this, p, m) && large_->has_offer();
+      const bool offers = large_mediums::offers(*this, p, m) && large_->has_offer(to);
       stall(p, cost_of(p, m), stalled, offers ? lack::awaits_offer : lack::blocked);
     }
     if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {

@@ -56,7 +56,8 @@ struct places {
 };
 
 // Blocks of buffers whose words others write: of requests, replies and offers.
-constexpr unsigned told_blocks[] = {0, 3, large_buffers::offers / large_buffers::a_block};
+constexpr unsigned told_blocks[] = {0, large_buffers::replies / large_buffers::a_block,
+                                    large_buffers::offers / large_buffers::a_block};
 constexpr auto word_bytes = std::uint32_t{4};
 
 // Writes an odd number over the word of some buffer of rank r. 1 and 2 may be what is next.

@@ -253,3 +253,46 @@ TEST_CASE("queues hold all that can come before they are made longer, meanwhile 
     take(1);
   }
 }
+
+TEST_CASE("ranks that answer nothing leave chunks to others, and the last of them to transfers") {
+  const rig r;
+  queues::chunk_pool& pool = *r.q->request_chunks;
+  std::vector<std::uint32_t> held[5];
+  std::uint32_t left = pool.chunks();
+  const auto fill = [&](std::uint32_t rank) {
+    while (const auto c = pool.take_for(rank)) {
+      pool.lend(*c, rank);
+      held[rank].push_back(*c);
+    }
+    return static_cast<std::uint32_t>(held[rank].size());
+  };
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {  // log2 of 16
+    CAPTURE(rank);
+    const std::uint32_t n = fill(rank);
+    CHECK(n >= 1);
+    CHECK(n <= (left + 1) / 2);
+    left -= n;
+  }
+  CHECK(fill(4) == 0);
+  const auto transfer = pool.take();
+  REQUIRE(transfer);
+  pool.give(*transfer);
+  for (const std::uint32_t c : held[0]) {
+    CHECK(pool.settle(c, 0));
+    pool.give(c);
+  }
+  CHECK(fill(4) >= 1);
+  CHECK(held[4].size() <= pool.chunks() / 2);
+}
+
+TEST_CASE("one rank alone has all chunks but those for transfers") {
+  queues::dimensions d = small();
+  d.peers = 1;
+  const rig r(d);
+  queues::chunk_pool& pool = *r.q->request_chunks;
+  std::uint32_t n = 0;
+  for (; const auto c = pool.take_for(0); ++n) pool.lend(*c, 0);
+  CHECK(n == pool.chunks() - 1);
+  CHECK(pool.take());
+  CHECK_FALSE(pool.take());
+}

@@ -118,10 +118,34 @@ bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
   return true;
 }
 
+// True if rank `with` has fewer of these buffers than are free; in a job of two ranks, if any is
+// free. As long as it has clearly fewer,
+// this process's own words say so; then the targets' words are read, too, since what they have
+// given back is free. Replies have a rule of their own (may_reply).
+bool large_buffers::has_share_left(use u, rank_id with) noexcept {
+  if (u == use::reply) return true;
+  const numbers n = numbers_of(u);
+  const bool alone = c_.size_ <= 2;
+  const auto fewer = [&](auto&& in_use) {
+    unsigned of_rank = 0, free = 0;
+    for (unsigned i = n.first; i < n.end; ++i) {
+      const std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+      if ((s & busy) == 0 || !in_use(i, s))
+        ++free;
+      else if (!alone && rank_of(s) == with)
+        ++of_rank;
+    }
+    return of_rank < free;
+  };
+  return fewer([](unsigned, std::uint64_t) { return true; }) ||
+         (told(u) && fewer([&](unsigned i, std::uint64_t s) { return !is_done(i, s); }));
+}
+
 std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   // B3 made  acquire made_  <- make()
   if (!made_.load(std::memory_order_acquire) && !make()) [[unlikely]]
     return none;
+  if (!has_share_left(u, with)) return none;
   const bool by_word = told(u);
   const numbers n = numbers_of(u);
   for (unsigned i = n.first; i < n.end; ++i) {
@@ -138,16 +162,10 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   return none;
 }
 
-bool large_buffers::has_offer() noexcept {
+bool large_buffers::has_offer(rank_id to) noexcept {
   if (!may_offer()) return false;
   // B3 made  acquire made_  <- make()
-  if (!made_.load(std::memory_order_acquire)) return true;
-  const numbers n = numbers_of(use::offer);
-  for (unsigned i = n.first; i < n.end; ++i)
-    if (const std::uint64_t s = use_[i].load(std::memory_order_relaxed);
-        (s & busy) == 0 || is_done(i, s))
-      return true;
-  return false;
+  return !made_.load(std::memory_order_acquire) || has_share_left(use::offer, to);
 }
 
 void large_buffers::sent(std::uint16_t i, std::uint16_t number) noexcept {

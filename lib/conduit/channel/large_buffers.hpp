@@ -18,9 +18,14 @@
 // the number of the last use that has ended. The target writes it once, after its message has come;
 // where no message was sent, the owner writes it. A word that is neither the number of the use nor
 // the one before it ends the job, with a line that names the rank (B2). A thread that is stalled
-// holds up no other one. When all buffers are in use, take() answers none. When a rank dies, the
+// holds up no other one. When all buffers are in use, or the rank has its share, take() answers
+// none. When a rank dies, the
 // buffers of messages that were sent to it come back as soon as it is known to be gone; those that
 // a thread or a draft still holds are given back by these.
+//
+// A rank has its share of a use's buffers when it has as many as are free: so a rank that does not
+// take its messages leaves half of what it found to the others (claim 24 of credit/DEADLOCK.md).
+// Threads that take at the same moment may each take one more.
 //
 // Replies have most_handlers buffers beyond the most_replies that may be out: a thread takes
 // requests only while fewer than most_replies are out, and then each handler that runs finds a
@@ -57,7 +62,9 @@ class large_buffers {
     offer,
     fetched_offer
   };
-  static constexpr unsigned a_block = 8;  ///< of each of the first three uses; registered at once
+  static constexpr unsigned a_block = 8;                  ///< registered at once
+  static constexpr unsigned most_requests = 2 * a_block;  ///< a stream to one rank has half of them
+  static constexpr unsigned most_fetched = 2 * a_block;   ///< of requests, and of replies
   static constexpr unsigned most_drafts = a_block / 2;
   static constexpr unsigned most_replies = 64, most_replies_to_one = 2;
   static constexpr unsigned most_handlers = 64;  ///< handlers that surely find a buffer
@@ -81,8 +88,8 @@ class large_buffers {
   static void ready_offers(std::byte* base) noexcept;
   /// Writes where all buffers stand for ranks that map them, once they have been made.
   void where(std::uint64_t& base, std::uint32_t& key) const noexcept;
-  /// Takes a buffer for a message to or from rank `with`. none: all are in use, or there is no
-  /// memory, which has been logged.
+  /// Takes a buffer for a message to or from rank `with`. none: all are in use, the rank has its
+  /// share, or there is no memory, which has been logged.
   [[nodiscard]] std::uint16_t take(use u, rank_id with) noexcept;
   /// Says that a message has told of this use of buffer i, which has that number.
   void sent(std::uint16_t i, std::uint16_t number) noexcept;
@@ -114,8 +121,9 @@ class large_buffers {
   [[nodiscard]] bool may_offer() const noexcept {
     return !refused_.load(std::memory_order_relaxed);
   }
-  /// True if an offer would find a buffer. Cost: a look at each of them, where all are in use.
-  [[nodiscard]] bool has_offer() noexcept;
+  /// True if an offer to that rank would find a buffer. Cost: a look at each of them, where all are
+  /// in use.
+  [[nodiscard]] bool has_offer(rank_id to) noexcept;
 
   /// Replies that their targets have not taken, as of the last look.
   [[nodiscard]] std::uint32_t replies_out() const noexcept {
@@ -132,7 +140,8 @@ class large_buffers {
   [[gnu::cold]] void lost(rank_id of) noexcept;
   /// Address space of the pool, which a target maps as a whole.
   [[nodiscard]] static constexpr std::size_t bytes() noexcept { return offset(count); }
-  static constexpr unsigned offers = 3 * a_block + most_replies + most_handlers;  ///< the first one
+  static constexpr unsigned replies = most_requests + 2 * most_fetched;       ///< the first one
+  static constexpr unsigned offers = replies + most_replies + most_handlers;  ///< the first one
   static constexpr unsigned count = offers + credit::most_offers + credit::most_fetched_offers;
   static_assert(offers % a_block == 0 && count % a_block == 0);
   std::atomic<std::uint32_t> drafts{0};  ///< buffers of requests that clients write in place
@@ -142,12 +151,22 @@ class large_buffers {
     unsigned first, end;
   };
   static constexpr numbers numbers_of(use u) noexcept {
-    const auto k = static_cast<unsigned>(u);
     constexpr unsigned fetched = offers + credit::most_offers;
-    return u == use::reply           ? numbers{k * a_block, offers}
-           : u == use::offer         ? numbers{offers, fetched}
-           : u == use::fetched_offer ? numbers{fetched, count}
-                                     : numbers{k * a_block, (k + 1) * a_block};
+    switch (u) {
+      case use::request:
+        return {0, most_requests};
+      case use::fetched_request:
+        return {most_requests, most_requests + most_fetched};
+      case use::fetched_reply:
+        return {most_requests + most_fetched, replies};
+      case use::reply:
+        return {replies, offers};
+      case use::offer:
+        return {offers, fetched};
+      case use::fetched_offer:
+        break;
+    }
+    return {fetched, count};
   }
   /// True if the target of a message tells when the buffer is free again, by its word.
   static constexpr bool told(use u) noexcept {
@@ -164,6 +183,7 @@ class large_buffers {
   [[gnu::cold]] bool make() noexcept;
   [[gnu::cold]] void refuse(const char* what, const failure& why) noexcept;
   bool is_done(unsigned i, std::uint64_t s) noexcept;
+  [[nodiscard]] bool has_share_left(use u, rank_id with) noexcept;
   static constexpr std::uint32_t number_of(std::uint64_t s) noexcept {
     return static_cast<std::uint32_t>(s & 0xffff);
   }

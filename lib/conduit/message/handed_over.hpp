@@ -38,13 +38,15 @@ class handed_over {
       free_one(std::exchange(h, h->next));
   }
 
-  /// Keeps a copy of m. count: the number of requests that are kept, to all peers. False: there are
-  /// 256 already, there is no memory, or m has more than 1 MiB.
+  /// Keeps a copy of m. count: the number of requests that are kept, to all peers. False: this peer
+  /// has as many as are left of 256, there is no memory, or m has more than 1 MiB.
   [[nodiscard]] bool accept(const outgoing& m, std::atomic<std::uint32_t>& count) noexcept {
     // A large Medium's payload is in a buffer already.
     const std::size_t bytes = m.kind == wire::kind::short_ || m.async || m.is_large() ? 0 : m.bytes;
     // relaxed: it is a bound, and a hint to slow_progress(); H1 carries the message
-    if (bytes <= most_bytes && count.fetch_add(1, std::memory_order_relaxed) < most) {
+    if (bytes <= most_bytes &&
+        count.fetch_add(1, std::memory_order_relaxed) + kept_.load(std::memory_order_relaxed) <
+            most) {
       if (void* const at = ::operator new(sizeof(handed_message) + bytes, std::nothrow)) {
         auto* const h = new (at) handed_message{.stalled = {}, .m = m, .args = {}};
         if (m.nargs != 0) std::memcpy(h->args, m.args, m.nargs * sizeof(std::uint32_t));
@@ -55,6 +57,7 @@ class handed_over {
           std::memcpy(h + 1, m.payload, bytes);
           h->m.payload = h + 1;
         }
+        kept_.fetch_add(1, std::memory_order_relaxed);
         pending_.push(*h);
         return true;
       }
@@ -74,6 +77,7 @@ class handed_over {
       handed_message* const next = h->next;
       if (send(*h)) {
         free_one(h);
+        kept_.fetch_sub(1, std::memory_order_relaxed);
         count.fetch_sub(1, std::memory_order_relaxed);
       } else {
         pending_.push(*h);
@@ -88,6 +92,7 @@ class handed_over {
   static void free_one(handed_message* h) noexcept { ::operator delete(h); }
 
   hand_over<handed_message> pending_;
+  std::atomic<std::uint32_t> kept_{0};  // to this peer
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

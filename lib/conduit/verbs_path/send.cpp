@@ -128,7 +128,7 @@ template <class Write, class Before>
                                                               Before&& before) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   const bool take = held.chunk == queues::no_chunk;
-  const std::optional<std::uint32_t> chunk = take ? chunks.take() : held.chunk;
+  const std::optional<std::uint32_t> chunk = take ? chunks.take_for(p.rank) : held.chunk;
   if (!chunk) return status::no_chunk;
   if (const status s = before(*chunk); s != status::ok) [[unlikely]] {
     if (take) chunks.give(*chunk);
@@ -198,7 +198,7 @@ void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most)
   const std::size_t room =
       d.kind == wire::kind::medium ? std::size_t{max_eager} : chunks.chunk_bytes() - at;
   if (least > room || drafts_.load(std::memory_order_relaxed) >= chunks.chunks() / 4) return;
-  const std::optional<std::uint32_t> chunk = chunks.take();
+  const std::optional<std::uint32_t> chunk = chunks.take_spare();
   if (!chunk) return take_chunks_back(*p.home);
   drafts_.fetch_add(1, std::memory_order_relaxed);
   d.chunk = static_cast<std::uint16_t>(*chunk);
