@@ -1,8 +1,11 @@
 #include "lib/conduit/collective/barrier.hpp"
 
 #include <new>
+#include <utility>
 
 #include "lib/base/backoff.hpp"
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
@@ -85,8 +88,29 @@ bool barrier::advance() noexcept {
   passed_ = all;
   relaying_.store(!all && std::visit([](auto& l) { return l.owes(); }, logic_),
                   std::memory_order_relaxed);
+  if (!all && ++looks_ % looks_a_check == 0) check_awaited();
   inside_.leave(tag);
   return all;
+}
+
+// Called now and then while a word is awaited, inside inside_: ends the job where the word's place
+// has been written over, since the word would never be seen. Each slot has one writer, and another
+// process can spoil it (barrier_slot::credible).
+void barrier::check_awaited() noexcept {
+  constexpr std::uint64_t long_enough_ns = 5'000'000'000;  // nobody writes a word for so long
+  const auto [slot, phase] = std::visit(
+      [this](const auto& l) { return std::pair(l.awaited(*slots_), l.phase()); }, logic_);
+  barrier_slot::content now;
+  if (slot == nullptr || slot->credible(phase, now)) {
+    spoilt_since_ns_ = 0;
+    return;
+  }
+  if (spoilt_since_ns_ == 0 || !(now == spoilt_)) {
+    spoilt_ = now;
+    spoilt_since_ns_ = now_ns();
+  } else if (now_ns() - spoilt_since_ns_ >= long_enough_ns) {
+    fatal(1, "a word of a barrier makes no sense: a process has written over it");
+  }
 }
 
 // Names all partners before the first phase, so that they are connected at the same time, by the

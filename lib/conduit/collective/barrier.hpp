@@ -61,7 +61,9 @@ class barrier {
   }
 
  private:
+  static constexpr std::uint32_t looks_a_check = 1024;
   bool advance() noexcept;
+  [[gnu::noinline]] void check_awaited() noexcept;
   [[gnu::noinline]] void expect_partners() noexcept;
   [[gnu::noinline]] bool try_pass_counted(barrier_vote& outcome) noexcept;
   bool send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,
@@ -78,7 +80,10 @@ class barrier {
   owner<build_mode> inside_;  // its holder may touch logic_, partners_ and passed_
   std::atomic<bool> relaying_{false};
   bool passed_ = true;
-  bool expected_ = false;  // the partners have been named to the engine
+  std::uint32_t looks_ = 0;            // (inside_)
+  barrier_slot::content spoilt_;       // (inside_) what check_awaited() found, and since when
+  std::uint64_t spoilt_since_ns_ = 0;  // (inside_)
+  bool expected_ = false;              // the partners have been named to the engine
   std::variant<dissemination, tree, staged> logic_;
   std::optional<counting> count_;  // set after the first barrier, if there is a page of the host
   std::array<barrier_slots*, barrier_steps_max>

@@ -73,6 +73,20 @@ struct alignas(cache_line) barrier_slot {
     w = word.load(std::memory_order_acquire);
     return phase_of(w) == phase && seal.load(std::memory_order_relaxed) == seal_of(w);
   }
+  /// What stands here, one way or the other; to be compared with a later look.
+  struct content {
+    std::uint64_t word = 0, seal = 0;
+    friend bool operator==(const content&, const content&) = default;
+  };
+  /// False if what stands here, as of `now`, cannot be while a word of that phase is awaited: it is
+  /// neither that word nor the one two phases ago, of which 0 is the first. A device may be writing
+  /// the word, so it has been written over only if it stays so.
+  [[nodiscard]] bool credible(std::uint32_t phase, content& now) const noexcept {
+    now = {word.load(std::memory_order_relaxed), seal.load(std::memory_order_relaxed)};
+    if (now.seal != seal_of(now.word)) return false;
+    const std::uint32_t has = phase_of(now.word);
+    return has == phase || has == ((phase - 2) & phase_mask) || (phase <= 2 && now.word == 0);
+  }
 };
 static_assert(sizeof(barrier_slot) == cache_line);
 

@@ -69,6 +69,11 @@ class dissemination {
   }
   /// True while there are words that this process has yet to send, and that others wait for.
   [[nodiscard]] bool owes() const noexcept { return sent_ < steps_; }
+  /// The slot that it looks at next; null: all have been received.
+  [[nodiscard]] const barrier_slot* awaited(const barrier_slots& slots) const noexcept {
+    return received_ < steps_ ? &slots.at[phase_ & 1][received_] : nullptr;
+  }
+  [[nodiscard]] std::uint32_t phase() const noexcept { return phase_; }
   /// The combined vote, after advance() was true.
   [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
 

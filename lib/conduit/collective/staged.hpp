@@ -99,6 +99,15 @@ class staged {
   [[nodiscard]] bool owes() const noexcept {
     return !reported_ || sent_ < steps_ || released_ < children_;
   }
+  /// As dissemination::awaited().
+  [[nodiscard]] const barrier_slot* awaited(const barrier_slots& slots) const noexcept {
+    const unsigned slot = gathered_ < children_ ? first_child + gathered_
+                          : received_ < steps_  ? received_
+                                                : parent_link;
+    const bool all = gathered_ == children_ && received_ == steps_ && told_;
+    return all ? nullptr : &slots.at[phase_ & 1][slot];
+  }
+  [[nodiscard]] std::uint32_t phase() const noexcept { return phase_; }
   [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
 
  private:

@@ -70,6 +70,12 @@ class tree {
     for (unsigned c = 0; c < children_; ++c) f(rank_ * radix_ + 1 + c);
   }
   [[nodiscard]] bool owes() const noexcept { return !reported_ || released_ < children_; }
+  /// As dissemination::awaited().
+  [[nodiscard]] const barrier_slot* awaited(const barrier_slots& slots) const noexcept {
+    const unsigned slot = gathered_ < children_ ? gathered_ : parent_link;
+    return gathered_ < children_ || !told_ ? &slots.at[phase_ & 1][slot] : nullptr;
+  }
+  [[nodiscard]] std::uint32_t phase() const noexcept { return phase_; }
   [[nodiscard]] const barrier_vote& outcome() const noexcept { return known_; }
 
  private:
