@@ -141,6 +141,10 @@ class penrun_job final : public job {
     if (!receive_all(socket_, &answer, sizeof answer)) return broken();
     if (answer.kind == frame_kind::over && !ended_by())
       return failure{"another process has left the job", ECANCELED, ""};
+    if (answer.kind == frame_kind::too_long)
+      return failure{"all processes together exchange more than " +
+                         std::to_string(max_exchange >> 20) + " MiB at once",
+                     EMSGSIZE, "exchange less, or in several calls"};
     std::vector<std::byte> out(answer.bytes);
     if (!receive_all(socket_, out.data(), out.size()) || answer.kind != kind) return broken();
     return out;

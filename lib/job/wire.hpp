@@ -20,6 +20,7 @@ enum class frame_kind : std::uint32_t {
   finalize,      ///< up: exit code (i32)
   abort,         ///< up: abort_word
   over,          ///< down: the collective that is waited for can never complete
+  too_long,      ///< down: all contributions together are longer than max_exchange
 };
 
 /// Precedes every frame's body.
@@ -39,6 +40,9 @@ struct abort_word {
 /// The largest body that either side accepts, and so the most that a process may contribute to an
 /// exchange.
 inline constexpr std::uint32_t max_contribution = 16u << 20;
+
+/// The most that the answer of an exchange may have: lengths and contributions of all processes.
+inline constexpr std::uint32_t max_exchange = 1u << 30;
 
 /// The shared page. One word; 0 until the job is over.
 struct board {

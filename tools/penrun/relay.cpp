@@ -8,13 +8,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/job/wire.hpp"
+
 namespace penrun {
 namespace {
 
 constexpr std::string_view greeting = "\npenrun-agent 1\n";
 // More than this before the greeting is not a remote shell's chatter.
 constexpr std::size_t longest_chatter = 1 << 20;
-constexpr std::uint32_t longest_message = 64u << 20;
+// An exchange's answer with its header, which goes to each rank of another host.
+constexpr std::uint32_t longest_message = penstock::job::max_exchange + 4096;
 
 struct head {
   relay_kind kind;

@@ -101,6 +101,7 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
       m.gone = true;
       return true;
     case frame_kind::over:
+    case frame_kind::too_long:
       return false;
   }
   return false;
@@ -111,20 +112,30 @@ void service::answer_if_complete() {
   for (const auto& m : members_)
     if (!m.waiting_) return;
   const frame_kind kind = *members_[0].waiting_;
-  bytes all;
+  std::uint64_t total = 0;
   for (auto& m : members_) {
     if (*m.waiting_ != kind)
       return give_up();  // the processes call different collectives: none can complete
-    if (kind != frame_kind::exchange) continue;
+    total += sizeof(std::uint32_t) + m.contribution_.size();
+  }
+  if (kind != frame_kind::exchange) return answer(kind, {});
+  if (total > most_) return answer(frame_kind::too_long, {});
+  bytes all;
+  all.reserve(total);
+  for (auto& m : members_) {
     const auto n = static_cast<std::uint32_t>(m.contribution_.size());
     const auto* length = reinterpret_cast<const std::byte*>(&n);
     all.insert(all.end(), length, length + sizeof n);
     all.insert(all.end(), m.contribution_.begin(), m.contribution_.end());
   }
-  const auto frame = std::make_shared<const bytes>(make_frame(kind, all));
+  answer(kind, all);
+}
+
+void service::answer(frame_kind kind, const bytes& body) {
+  const auto frame = std::make_shared<const bytes>(make_frame(kind, body));
   for (auto& m : members_) {
     m.waiting_.reset();
-    m.contribution_.clear();
+    m.contribution_ = {};
     send(m, frame);
   }
 }

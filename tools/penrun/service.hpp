@@ -62,9 +62,10 @@ class member {
 class service {
  public:
   /// processes is their number in the job: a collective is complete when all of them take part,
-  /// however many have been started.
-  service(std::vector<member>& members, std::uint32_t processes)
-      : members_(members), processes_(processes) {}
+  /// however many have been started. most: bytes that the answer of an exchange may have.
+  service(std::vector<member>& members, std::uint32_t processes,
+          std::uint32_t most = penstock::job::max_exchange)
+      : members_(members), processes_(processes), most_(most) {}
 
   /// Reads the messages that `rank` has sent, and acts. False if it sent one that no process of
   /// ours sends.
@@ -86,10 +87,11 @@ class service {
   bool parse(member& m);
   bool handle(member& m, penstock::job::frame_kind kind, bytes body);
   void answer_if_complete();
+  void answer(penstock::job::frame_kind kind, const bytes& body);
   void send(member& m, std::shared_ptr<const bytes> frame);
 
   std::vector<member>& members_;
-  std::uint32_t processes_;
+  std::uint32_t processes_, most_;
 };
 
 }  // namespace penrun
