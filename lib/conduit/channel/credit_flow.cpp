@@ -1,6 +1,7 @@
 // How credits move between the places of credit_places.hpp. credit/ledger.hpp has the rules, and
 // credit/DEADLOCK.md argues why they suffice.
 #include "lib/conduit/channel/credit_flow.hpp"
+#include "lib/base/assert.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/probes.hpp"
 
