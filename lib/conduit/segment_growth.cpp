@@ -18,8 +18,8 @@ void segment_growth::learn(engine& e, std::uint32_t r, const news& n) noexcept {
   for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
     peer& p = e.domains_[i].peers[r];
     if (!e.has_begun(p)) continue;  // it begins with what the table says
-    p.segment_bytes = n.bytes;
-    p.segment_rkey = n.rkey;
+    p.segment_bytes.store(n.bytes, std::memory_order_relaxed);
+    p.segment_rkey.store(n.rkey, std::memory_order_relaxed);
   }
 }
 

@@ -279,7 +279,7 @@ std::span<std::byte> engine::segment_of(rank_id r) const noexcept { return known
 std::byte* engine::segment_here(rank_id r) noexcept {
   if (r >= known_.ranks() || is_forked()) return nullptr;
   peer& p = begun(peers_[r]);
-  if (r == rank_ || !p.maps() || p.segment_bytes == 0)
+  if (r == rank_ || !p.maps() || p.segment_bytes.load(std::memory_order_relaxed) == 0)
     return p.segment_here.load(std::memory_order_relaxed);
   const long_wait named(waits_, wait_for::connection, r);
   for (unsigned empty = 0; !is_ready(p, lane_request);)

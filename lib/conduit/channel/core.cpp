@@ -74,9 +74,9 @@ void core::begin(peer& p) noexcept {
   p.near_address = f.near_address;
   p.datagram_qp = f.datagram_qp;
   p.segment_base = f.segment_base;
-  p.segment_bytes = f.segment_bytes;
+  p.segment_bytes.store(f.segment_bytes, std::memory_order_relaxed);
   p.segment_mapped = f.segment_mapped;
-  p.segment_rkey = f.segment_rkey;
+  p.segment_rkey.store(f.segment_rkey, std::memory_order_relaxed);
   p.map_rkey = f.map_rkey;
   const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
   p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);

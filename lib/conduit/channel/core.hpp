@@ -101,7 +101,8 @@ class core {
   [[nodiscard]] static bool in_segment(const peer& p, const void* at, std::size_t bytes) noexcept {
     const auto offset =
         reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(p.segment_base);
-    return offset <= p.segment_bytes && bytes <= p.segment_bytes - offset;
+    const std::size_t there = p.segment_bytes.load(std::memory_order_relaxed);
+    return offset <= there && bytes <= there - offset;
   }
   // The calling thread's domain, after introduce(), and its channel to r.
   [[nodiscard]] domain& my_domain(std::uint32_t tag) noexcept {

@@ -164,11 +164,14 @@ struct alignas(cache_line) peer {
   nic::address near_address = no_address;  ///< on the near device, if there is one
   std::uint32_t datagram_qp = 0;
   std::byte* segment_base = nullptr;  ///< in the peer's own address space
-  std::size_t segment_bytes = 0;
+  // Both change as the segment grows (segment_growth::learn). relaxed: threads that use memory of
+  // the old part may see the old values or the new ones; the new part is used after all have
+  // learned.
+  std::atomic<std::size_t> segment_bytes{0};
+  std::atomic<std::uint32_t> segment_rkey{0};
   std::size_t segment_mapped = 0;  ///< bytes of it that are or would be mapped: it may grow
-  std::uint32_t segment_rkey = 0;
-  std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
-  std::uint8_t reads = 0;      ///< reads and atomics that the peer takes at a time
+  std::uint32_t map_rkey = 0;      ///< the key by which it is mapped
+  std::uint8_t reads = 0;          ///< reads and atomics that the peer takes at a time
   std::atomic<std::byte*> segment_here{nullptr};  ///< where the peer's segment is mapped, or null
   // By rings, once they are mapped: where the peer's buffers of Mediums by rendezvous are mapped
   // here, and where they lie in the peer's own address space.

@@ -87,7 +87,7 @@ status transfers::put_inline(rank_id to, void* dest, const void* src, std::size_
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_INLINE;
   wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(dest);
-  wr.wr.rdma.rkey = p.segment_rkey;
+  wr.wr.rdma.rkey = p.segment_rkey.load(std::memory_order_relaxed);
   transfer_record r;
   r.counter = &c;
   return push(p, wr, r);
@@ -188,7 +188,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   wr.opcode =
       op == device_atomic::fetch_add ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
   wr.wr.atomic.remote_addr = reinterpret_cast<std::uintptr_t>(dest);
-  wr.wr.atomic.rkey = engine_.peers_[to].segment_rkey;
+  wr.wr.atomic.rkey = engine_.peers_[to].segment_rkey.load(std::memory_order_relaxed);
   wr.wr.atomic.compare_add = a;
   wr.wr.atomic.swap = b;
   count_shared(channel(to).counts.atomics, 1);
@@ -202,7 +202,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
 // flight.
 status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
                        op_counter& c) noexcept {
-  std::uint32_t rkey = p.segment_rkey;
+  std::uint32_t rkey = p.segment_rkey.load(std::memory_order_relaxed);
   if (everything_) [[unlikely]]
     if (const status s = aim(p, opcode, remote, local, rkey); s != status::ok) {
       release(local.hold);

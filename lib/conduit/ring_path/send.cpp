@@ -223,7 +223,8 @@ void ring_path::attached(peer& p) noexcept {
 }
 
 result<void> ring_path::reached(peer& p) noexcept {
-  if (p.segment_bytes != 0 && p.segment_here.load(std::memory_order_relaxed) == nullptr)
+  if (p.segment_bytes.load(std::memory_order_relaxed) != 0 &&
+      p.segment_here.load(std::memory_order_relaxed) == nullptr)
     if (auto r = map_segment(p); !r) return r;
   // If the buffers cannot be mapped now, the first message that needs them tries again.
   if (p.buffers_base != 0 && p.large_here.load(std::memory_order_relaxed) == nullptr)

@@ -70,7 +70,7 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.send_flags = flags;
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(m.dest) + done;
-    wr.wr.rdma.rkey = p.segment_rkey;
+    wr.wr.rdma.rkey = p.segment_rkey.load(std::memory_order_relaxed);
     if (const int e = lane.post(wr, identity(p.rank, l), {queues::no_chunk, held}, signal); e != 0)
       c_.peer_failed(p, std::strerror(e));
     done += n;
