@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/immortal.hpp"
 #include "lib/base/page.hpp"
 
 namespace penstock {
@@ -28,8 +29,8 @@ struct notes {
   std::vector<note> all;
 };
 notes& kept() {
-  static auto* n = new notes;  // outlives every static object that might still give memory back
-  return *n;
+  static immortal<notes> n;  // static objects might still give memory back
+  return n.value;
 }
 
 /// A mapping as the kernel has it. It makes one of private mappings that are neighbours.

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/immortal.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/memory_map.hpp"
 #include "nic/shm/own_threads.hpp"
@@ -127,8 +128,8 @@ struct fork_state {
   int copied[2] = {-1, -1};  // while the process forks: ends when the child has its copies
 };
 fork_state& forks() noexcept {
-  static auto* const s = new fork_state;
-  return *s;
+  static immortal<fork_state> s;
+  return s.value;
 }
 
 void before_fork() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/forked.hpp"
+#include "lib/base/immortal.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/barrier.hpp"
@@ -89,16 +90,10 @@ struct process {
   std::atomic<idle_mode> idle{idle_mode::where_crowded};
 };
 
-/// Keeps the object from being destroyed: when exit() runs destructors, other threads may be in the
-/// middle of a poll.
-union immortal_process {
-  process value;
-  immortal_process() : value() {}
-  ~immortal_process() {}
-};
-extern immortal_process immortal;
+/// When exit() runs destructors, other threads may be in the middle of a poll.
+extern immortal<process> own_process;
 /// This process. Before gasnet_init only its flags may be read.
-inline process& self = immortal.value;
+inline process& self = own_process.value;
 
 /// Registers the handlers of Longs to anywhere and of the exit with the engine. Before start().
 void register_messages(conduit::engine& e);

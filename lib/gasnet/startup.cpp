@@ -16,7 +16,7 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 
-immortal_process immortal;
+immortal<process> own_process;
 
 int report(const failure& f) {
   if (GASNETC_(verbose_errors) != 0) log(log_level::error, "%s", f.message().c_str());

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 
+#include "lib/base/immortal.hpp"
 #include "nic/provider/abi34.hpp"
 #include "nic/provider/redirect.hpp"
 #include "nic/shm/limits.hpp"
@@ -34,8 +35,8 @@ struct descriptors {
   std::map<int, role> roles;
 };
 descriptors& table() {
-  static auto* d = new descriptors;  // outlives everything that is closed at exit
-  return *d;
+  static immortal<descriptors> d;  // much is closed at exit
+  return d.value;
 }
 
 role role_of(int fd) noexcept {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/immortal.hpp"
 #include "lib/base/page.hpp"
 #include "lib/base/shortage.hpp"
 #include "nic/shm/coverage.hpp"
@@ -45,8 +46,8 @@ struct state {
   bool paused = false;  // whether the device's threads are paused
 };
 state& the() noexcept {
-  static auto* s = new state;
-  return *s;
+  static immortal<state> s;
+  return s.value;
 }
 
 bool guarded = false;  // whether forks are watched

@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "lib/base/immortal.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
@@ -28,8 +29,8 @@ struct shared_parts {
   std::map<std::uint64_t, shared_part> by_address;
 };
 shared_parts& parts() {
-  static auto* p = new shared_parts;  // outlives every static object that might still forget memory
-  return *p;
+  static immortal<shared_parts> p;  // static objects might still forget memory
+  return p.value;
 }
 
 }  // namespace

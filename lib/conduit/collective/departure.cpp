@@ -28,7 +28,7 @@ enum class word : std::uint32_t { leaves, gone, some_hear };
 
 }  // namespace
 
-departure::departure(engine& e) noexcept : engine_(e) {
+departure::departure(engine& e) : engine_(e), states_(e.size()) {
   e.add_system_handler(word_index, {&departure::on_word, this, 3, handler_entry::takes::nothing});
 }
 
@@ -69,18 +69,8 @@ std::uint64_t departure::handled() const noexcept {
 
 void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcept {
   if (r >= engine_.size() || r == engine_.rank()) return;
-  // T1 states  acq_rel states_  <-> itself: the table is all zero before a thread reads it
-  auto* table = states_.load(std::memory_order_acquire);
-  if (table == nullptr) {
-    auto* fresh = new std::atomic<std::uint8_t>[engine_.size()]();
-    if (states_.compare_exchange_strong(table, fresh, std::memory_order_acq_rel,
-                                        std::memory_order_acquire))
-      table = fresh;
-    else
-      delete[] fresh;
-  }
-  if (gone || table[r].load(std::memory_order_relaxed) == stays)
-    table[r].store(gone ? is_away : leaves, std::memory_order_relaxed);
+  if (gone || states_[r].load(std::memory_order_relaxed) == stays)
+    states_[r].store(gone ? is_away : leaves, std::memory_order_relaxed);
   const std::uint64_t mine = std::uint64_t{barriers} << 32 | r;
   std::uint64_t now = first_.load(std::memory_order_relaxed);
   while (mine < now && !first_.compare_exchange_weak(now, mine, std::memory_order_relaxed)) {
@@ -95,13 +85,11 @@ void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcep
 }
 
 bool departure::has_left(std::uint32_t r) const noexcept {
-  const auto* table = states_.load(std::memory_order_acquire);  // T1
-  return table != nullptr && table[r].load(std::memory_order_relaxed) != stays;
+  return states_[r].load(std::memory_order_relaxed) != stays;
 }
 
 bool departure::is_gone(std::uint32_t r) const noexcept {
-  const auto* table = states_.load(std::memory_order_acquire);  // T1
-  return table != nullptr && table[r].load(std::memory_order_relaxed) == is_away;
+  return states_[r].load(std::memory_order_relaxed) == is_away;
 }
 
 void departure::note_gone(std::uint32_t r) noexcept {

@@ -30,6 +30,7 @@
 
 #include "lib/base/event_counter.hpp"
 #include "lib/base/status.hpp"
+#include "lib/base/zero_pages.hpp"
 #include "lib/conduit/collective/patience.hpp"
 #include "penstock/mode.hpp"
 
@@ -44,8 +45,7 @@ class engine;
 class departure {
  public:
   /// Registers its handler with e. Before start().
-  explicit departure(engine& e) noexcept;
-  ~departure() { delete[] states_.load(std::memory_order_relaxed); }
+  explicit departure(engine& e);
   departure(const departure&) = delete;
   departure& operator=(const departure&) = delete;
   /// Collective; waits, polling, for limit_ns of watched time as a rule (patience.hpp). After it no
@@ -88,9 +88,9 @@ class departure {
 
   engine& engine_;
   enum state : std::uint8_t { stays = 0, leaves, is_away };
-  // By rank; made when the first rank is known to leave. One thread writes a state and all may read
+  // By rank; its pages take memory once a rank leaves. One thread writes a state and all may read
   // it; relaxed: nothing else is read because of it.
-  std::atomic<std::atomic<std::uint8_t>*> states_{nullptr};
+  zero_array<std::atomic<std::uint8_t>> states_;
   // The fewest barriers that a leaving rank has begun (high half), and that rank; nobody: none
   // leaves.
   static constexpr std::uint64_t nobody = ~0ull;

@@ -4,18 +4,19 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/base/immortal.hpp"
+
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// The list is never destroyed: an endpoint that is a static object may end after static objects
-// here.
+// An endpoint that is a static object may end after static objects here.
 struct list {
   std::mutex lock;
   std::vector<const engine*> engines;  // under lock; null: the number is free
 };
 list& all() {
-  static list* const l = new list;
-  return *l;
+  static immortal<list> l;
+  return l.value;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "lib/base/backoff.hpp"
+#include "lib/base/immortal.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/owner.hpp"
 #include "lib/base/thread_index.hpp"
@@ -30,8 +31,8 @@ struct engine_state {
   std::uint32_t teams_led = 0;
 };
 engine_state& state() {
-  static auto* const s = new engine_state;
-  return *s;
+  static immortal<engine_state> s;
+  return s.value;
 }
 
 // True while this thread is inside, or in a function called from there.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "lib/base/immortal.hpp"
 #include "lib/gasnet/process.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll::shared {
@@ -19,8 +20,8 @@ struct own_area {
   std::vector<team> teams;
 };
 own_area& own() {
-  static auto* const a = new own_area;
-  return *a;
+  static immortal<own_area> a;
+  return a.value;
 }
 
 shared_area* world_area = nullptr;

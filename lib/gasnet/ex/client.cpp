@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/immortal.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/messages.hpp"
@@ -56,19 +57,13 @@ const neighbours& in_neighbourhood() {
   return near;
 }
 
-// Other threads may still use it while exit() runs.
-union immortal_team {
-  gasnetc_tm team;
-  immortal_team() : team() {}
-  ~immortal_team() {}
-};
-immortal_team all;
+immortal<gasnetc_tm> all;  // other threads may still use it while exit() runs
 
 }  // namespace
 
 ex_objects& objects() noexcept {
-  static ex_objects* const all = new ex_objects;  // other threads may still ask while exit() runs
-  return *all;
+  static immortal<ex_objects> all;  // other threads may still ask while exit() runs
+  return all.value;
 }
 
 gasnetc_ep* own_endpoint(std::size_t index) noexcept {
@@ -109,7 +104,7 @@ using namespace penstock::gasnet;
 
 extern "C" {
 
-gex_TM_t const GASNETC_(world) = &all.team;
+gex_TM_t const GASNETC_(world) = &all.value;
 int GASNETC_(verbose_errors) = 1;
 
 int GASNETC_(client_init)(gex_Client_t* client_p, gex_EP_t* ep_p, gex_TM_t* tm_p, const char* name,
