@@ -220,7 +220,7 @@ void free_context(ibv_context* handle) {
   release(theirs_of(ours));
   // Objects that the program did not destroy point to the context; a kernel would have removed
   // them.
-  if (c->live.load(std::memory_order_acquire) == 0) delete c;
+  if (c->live.none()) delete c;
 }
 
 }  // namespace penstock::nic::provider

@@ -211,7 +211,7 @@ ibv_context* open_device_as(ibv_device* device, const pretence& p) {
 
 int close_device(ibv_context* handle) {
   context& c = of(handle);
-  if (c.live.load(std::memory_order_acquire) != 0) return EBUSY;
+  if (!c.live.none()) return EBUSY;
   stop_context(c);
   pthread_mutex_destroy(&handle->mutex);
   delete &c;

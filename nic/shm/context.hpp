@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/base/use_count.hpp"
 #include "lib/base/zero_pages.hpp"
 #include "nic/shm/arena.hpp"
 #include "nic/shm/event_queue.hpp"
@@ -48,7 +49,7 @@ struct context {
   std::atomic<std::uint32_t> event_count{0};
   std::atomic<std::uint32_t> datagrams{0};
   std::atomic<std::uint32_t> unfinished{0};    ///< QPs whose software send queue holds work
-  std::atomic<std::uint32_t> live{0};          ///< PDs, CQs, channels … that exist
+  use_count live;                              ///< PDs, CQs, channels … that exist
   std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< SRQs and MRs that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint64_t> lost_for_receive{0};

@@ -66,7 +66,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* handle) {
   if (const int e = ch->events.open()) return errno = e, nullptr;
   ch->context = handle;
   ch->fd = ch->events.fd();
-  of(handle).live.fetch_add(1, std::memory_order_relaxed);
+  of(handle).live.begin();
   return ch.release();
 }
 
@@ -76,7 +76,7 @@ int destroy_comp_channel(ibv_comp_channel* channel) {
     const std::lock_guard guard(c.objects);
     if (channel->refcnt != 0) return EBUSY;
   }
-  c.live.fetch_sub(1, std::memory_order_release);
+  c.live.end();
   delete static_cast<completion_channel*>(channel);
   return 0;
 }
@@ -122,7 +122,7 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
   pthread_cond_init(&cq->cond, nullptr);
   const std::lock_guard guard(c.objects);
   c.cqs.push_back(cq.get());
-  c.live.fetch_add(1, std::memory_order_relaxed);
+  c.live.begin();
   return cq.release();
 }
 
@@ -152,7 +152,7 @@ int destroy_cq(ibv_cq* handle) {
   context& c = *cq.owner;
   {
     const std::lock_guard guard(c.objects);
-    if (cq.users.load(std::memory_order_acquire) != 0) return EBUSY;
+    if (!cq.users.none()) return EBUSY;
     c.cqs.erase(std::find(c.cqs.begin(), c.cqs.end(), &cq));
     if (cq.counts_channel) --cq.channel->refcnt;
   }
@@ -168,7 +168,7 @@ int destroy_cq(ibv_cq* handle) {
   c.memory.free_entry(table::cq, cq.index);
   pthread_cond_destroy(&cq.cond);
   pthread_mutex_destroy(&cq.mutex);
-  c.live.fetch_sub(1, std::memory_order_release);
+  c.live.end();
   delete &cq;
   return 0;
 }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/use_count.hpp"
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/layout.hpp"
 #include "nic/shm/lock.hpp"
@@ -78,7 +79,7 @@ struct completion_queue : ibv_cq {
   std::uint64_t head = 0;                // under queue_lock
   std::atomic<std::uint32_t> stored{0};  ///< completions in `queue`; written under queue_lock
   bool overrun = false;                  // under queue_lock
-  std::atomic<std::uint32_t> users{0};   ///< QPs that complete here
+  use_count users;                       ///< QPs that complete here
   std::uint32_t events_delivered = 0;    // under the mutex of ibv_cq
   std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
 };

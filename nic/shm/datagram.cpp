@@ -271,14 +271,14 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   ah->pd = pd;
   ah->to = to;
   ah->by_lid = attr->is_global == 0;
-  of(pd).users.fetch_add(1, std::memory_order_relaxed);
-  of(pd->context).live.fetch_add(1, std::memory_order_relaxed);
+  of(pd).users.begin();
+  of(pd->context).live.begin();
   return ah;
 }
 
 int destroy_ah(ibv_ah* ah) {
-  of(ah->pd).users.fetch_sub(1, std::memory_order_release);
-  of(ah->context).live.fetch_sub(1, std::memory_order_release);
+  of(ah->pd).users.end();
+  of(ah->context).live.end();
   delete static_cast<address_handle*>(ah);
   return 0;
 }

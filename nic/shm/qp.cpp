@@ -158,12 +158,12 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   }
   pthread_mutex_init(&qp->mutex, nullptr);
   pthread_cond_init(&qp->cond, nullptr);
-  if (pd != nullptr) of(pd).users.fetch_add(1, std::memory_order_relaxed);
-  if (domain != nullptr) domain->users.fetch_add(1, std::memory_order_relaxed);
-  of(init->send_cq).users.fetch_add(1, std::memory_order_relaxed);
-  of(init->recv_cq).users.fetch_add(1, std::memory_order_relaxed);
-  if (init->srq != nullptr) of(init->srq).users.fetch_add(1, std::memory_order_relaxed);
-  c.live.fetch_add(1, std::memory_order_relaxed);
+  if (pd != nullptr) of(pd).users.begin();
+  if (domain != nullptr) domain->users.begin();
+  of(init->send_cq).users.begin();
+  of(init->recv_cq).users.begin();
+  if (init->srq != nullptr) of(init->srq).users.begin();
+  c.live.begin();
   join(of(init->send_cq), *qp);
   if (init->recv_cq != init->send_cq) join(of(init->recv_cq), *qp);
   if (c.play) c.play->know(*qp);
@@ -193,13 +193,12 @@ int destroy_qp(ibv_qp* handle) {
     pthread_cond_wait(&qp.cond, &qp.mutex);
   pthread_mutex_unlock(&qp.mutex);
   c.memory.free_entry(table::qp, qp.index);
-  if (qp.pd != nullptr) of(qp.pd).users.fetch_sub(1, std::memory_order_release);
-  of(qp.send_cq).users.fetch_sub(1, std::memory_order_release);
-  of(qp.recv_cq).users.fetch_sub(1, std::memory_order_release);
-  if (qp.shared_receives != nullptr)
-    qp.shared_receives->users.fetch_sub(1, std::memory_order_release);
-  if (qp.domain != nullptr) qp.domain->users.fetch_sub(1, std::memory_order_release);
-  c.live.fetch_sub(1, std::memory_order_release);
+  if (qp.pd != nullptr) of(qp.pd).users.end();
+  of(qp.send_cq).users.end();
+  of(qp.recv_cq).users.end();
+  if (qp.shared_receives != nullptr) qp.shared_receives->users.end();
+  if (qp.domain != nullptr) qp.domain->users.end();
+  c.live.end();
   pthread_cond_destroy(&qp.cond);
   pthread_mutex_destroy(&qp.mutex);
   delete &qp;

@@ -90,14 +90,14 @@ ibv_pd* alloc_pd(ibv_context* handle) {
   pd->context = handle;
   pd->number = c.next_pd.fetch_add(1, std::memory_order_relaxed);
   pd->handle = pd->number;
-  c.live.fetch_add(1, std::memory_order_relaxed);
+  c.live.begin();
   return pd;
 }
 
 int dealloc_pd(ibv_pd* p) {
   protection_domain& pd = of(p);
-  if (pd.users.load(std::memory_order_acquire) != 0) return EBUSY;
-  of(pd.context).live.fetch_sub(1, std::memory_order_release);
+  if (!pd.users.none()) return EBUSY;
+  of(pd.context).live.end();
   delete &pd;
   return 0;
 }
@@ -193,9 +193,9 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   // The last generation is kept in the private length, which only the owner of a free entry reads.
   show(c, *mr,
        next_key(mr->handle, c.regions.at(mr->handle).length.load(std::memory_order_relaxed)));
-  pd.users.fetch_add(1, std::memory_order_relaxed);
+  pd.users.begin();
   c.mrs.fetch_add(1, std::memory_order_relaxed);
-  c.live.fetch_add(1, std::memory_order_relaxed);
+  c.live.begin();
   return mr;
 }
 
@@ -237,7 +237,7 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
     return fails(EOPNOTSUPP);
   const auto address = reinterpret_cast<std::uint64_t>(addr);
   if (const int e = check_region(address, bytes, access)) return fails(e);
-  if (mr.windows.load(std::memory_order_acquire) != 0) return fails(EBUSY);
+  if (!mr.windows.none()) return fails(EBUSY);
   const std::uint32_t key = mr.rkey;
   hide(c, mr);
   const moved_memory::hold before = mr.moved;
@@ -250,8 +250,8 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
   if (other_memory || !before.held) mr.moved = move(c, address, bytes, access);
   if (other_memory) moved_memory::let_go(before, last_address, last_bytes);
   if (other_pd) {
-    of(p).users.fetch_add(1, std::memory_order_relaxed);
-    of(mr.pd).users.fetch_sub(1, std::memory_order_release);
+    of(p).users.begin();
+    of(mr.pd).users.end();
     mr.pd = p;
   }
   show(c, mr, key);
@@ -290,15 +290,15 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 int dereg_mr(ibv_mr* handle) {
   auto* mr = static_cast<memory_region*>(handle);
   context& c = of(mr->context);
-  if (mr->windows.load(std::memory_order_acquire) != 0) return errno = EBUSY;
+  if (!mr->windows.none()) return errno = EBUSY;
   hide(c, *mr);
   moved_memory::let_go(mr->moved, reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
   c.regions.at(mr->handle)
       .length.store(region_table::generation_of(mr->rkey), std::memory_order_relaxed);
   c.memory.free_entry(table::mr, mr->handle);
   c.mrs.fetch_sub(1, std::memory_order_relaxed);
-  of(mr->pd).users.fetch_sub(1, std::memory_order_release);
-  c.live.fetch_sub(1, std::memory_order_release);
+  of(mr->pd).users.end();
+  c.live.end();
   delete mr;
   return 0;
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/use_count.hpp"
 #include "nic/shm/arena.hpp"
 #include "nic/shm/moved_memory.hpp"
 
@@ -19,7 +20,7 @@ struct context;
 
 struct protection_domain : ibv_pd {
   std::uint32_t number = 0;
-  std::atomic<std::uint32_t> users{0};
+  use_count users;
 };
 inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protection_domain*>(p); }
 
@@ -28,8 +29,8 @@ inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protectio
 struct memory_region : ibv_mr {
   std::int32_t kind = 0;  ///< 0: ordinary memory
   std::int32_t access = 0;
-  moved_memory::hold moved;               ///< see context::moves_memory
-  std::atomic<std::uint32_t> windows{0};  ///< how many windows are bound to it
+  moved_memory::hold moved;  ///< see context::moves_memory
+  use_count windows;         ///< how many windows are bound to it
 };
 
 /// A part of memory that maps a file, so that peers may map it too.

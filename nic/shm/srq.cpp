@@ -71,8 +71,8 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   init->attr.max_sge = srq->works.sges();
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
-  of(pd).users.fetch_add(1, std::memory_order_relaxed);
-  c.live.fetch_add(1, std::memory_order_relaxed);
+  of(pd).users.begin();
+  c.live.begin();
   return srq.release();
 }
 
@@ -104,7 +104,7 @@ int query_srq(ibv_srq* handle, ibv_srq_attr* attr) {
 int destroy_srq(ibv_srq* handle) {
   shared_receive_queue& srq = of(handle);
   context& c = *srq.owner;
-  if (srq.users.load(std::memory_order_acquire) != 0) return EBUSY;
+  if (!srq.users.none()) return EBUSY;
   if (srq.domain != nullptr) forget_queue(srq);
   c.events.withdraw([&](const async_event& e) { return e.delivered == &srq.async_delivered; });
   pthread_mutex_lock(&srq.mutex);
@@ -113,10 +113,10 @@ int destroy_srq(ibv_srq* handle) {
   pthread_mutex_unlock(&srq.mutex);
   c.memory.free_entry(table::srq, srq.index);
   c.srqs.fetch_sub(1, std::memory_order_relaxed);
-  of(srq.pd).users.fetch_sub(1, std::memory_order_release);
+  of(srq.pd).users.end();
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);
-  c.live.fetch_sub(1, std::memory_order_release);
+  c.live.end();
   delete &srq;
   return 0;
 }

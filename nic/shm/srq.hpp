@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/use_count.hpp"
 #include "nic/shm/layout.hpp"
 #include "nic/shm/receive_queue.hpp"
 
@@ -25,7 +26,7 @@ struct shared_receive_queue : ibv_srq {
   xrc_domain* domain = nullptr;
   completion_queue* cq = nullptr;  ///< where its receives complete
   std::uint32_t pd_number = 0;
-  std::atomic<std::uint32_t> users{0};
+  use_count users;
   std::atomic<std::uint32_t> async_delivered{0};  ///< events handed out; see destroy
 };
 

@@ -24,7 +24,7 @@ bool shut(context& c, memory_window& w) noexcept {
   // The keys go as a region's do (region.cpp, before the fence of onesided.cpp).
   c.regions.at(w.handle).key.store(0, std::memory_order_release);
   c.memory.entry<mr_entry>(table::mr, w.handle).key.store(0, std::memory_order_release);
-  w.region->windows.fetch_sub(1, std::memory_order_release);
+  w.region->windows.end();
   w.region = nullptr;
   return true;
 }
@@ -86,7 +86,7 @@ ibv_wc_status bind_window(queue_pair& qp, const send_work& work) noexcept {
   shut(c, w);  // a window of type 1 may have been bound again before this request's turn came
   if (w.type == IBV_MW_TYPE_2) w.rkey = r.key;
   if (r.bytes == 0) return IBV_WC_SUCCESS;
-  r.region->windows.fetch_add(1, std::memory_order_relaxed);
+  r.region->windows.begin();
   w.region = r.region;
   auto& mine = c.regions.at(w.handle);
   auto& shown = c.memory.entry<mr_entry>(table::mr, w.handle);
@@ -160,8 +160,8 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     const hold guard(c.windows);
     mine.window = w;
   }
-  of(pd).users.fetch_add(1, std::memory_order_relaxed);
-  c.live.fetch_add(1, std::memory_order_relaxed);
+  of(pd).users.begin();
+  c.live.begin();
   return w;
 }
 
@@ -181,8 +181,8 @@ int dealloc_mw(ibv_mw* handle) {
   // As of a region: the last generation lies in the private length.
   mine.length.store(region_table::generation_of(w.rkey), std::memory_order_relaxed);
   c.memory.free_entry(table::mr, w.handle);
-  of(w.pd).users.fetch_sub(1, std::memory_order_release);
-  c.live.fetch_sub(1, std::memory_order_release);
+  of(w.pd).users.end();
+  c.live.end();
   delete &w;
   return 0;
 }

@@ -84,7 +84,7 @@ int close_xrcd(ibv_xrcd* handle) {
   {
     const std::lock_guard guard(c.objects);
     if (d.handles == 1) {
-      if (d.users.load(std::memory_order_acquire) != 0) return EBUSY;
+      if (!d.users.none()) return EBUSY;
       rings = d.rings;
       std::erase_if(c.xrc_domains, [&](const auto& e) { return e.get() == &d; });
     } else {
@@ -119,8 +119,8 @@ ibv_srq* create_srq_ex(ibv_context* handle, ibv_srq_init_attr_ex* init) {
   srq.pd_number = of(init->pd).number;
   srq.shown->pd.store(srq.pd_number, std::memory_order_relaxed);
   srq.shown->domain.store(d.number, std::memory_order_release);
-  d.users.fetch_add(1, std::memory_order_relaxed);
-  srq.cq->users.fetch_add(1, std::memory_order_relaxed);
+  d.users.begin();
+  srq.cq->users.begin();
   {
     const hold guard(d.rings->poll);
     d.rings->selectable.push_back(&srq);
@@ -190,8 +190,8 @@ void forget_queue(shared_receive_queue& srq) noexcept {
     for (queue_pair* q : d.rings->members)
       if (q->selected == &srq) q->selected = nullptr;
   }
-  srq.cq->users.fetch_sub(1, std::memory_order_release);
-  d.users.fetch_sub(1, std::memory_order_release);
+  srq.cq->users.end();
+  d.users.end();
 }
 
 }  // namespace penstock::nic::shm

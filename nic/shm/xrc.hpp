@@ -20,6 +20,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/use_count.hpp"
+
 namespace penstock::nic::shm {
 
 struct completion_queue;
@@ -32,7 +34,7 @@ struct xrc_domain {
   dev_t device = 0;                   ///< of the file that names the domain; both 0: no file does
   ino_t file = 0;
   std::uint32_t handles = 0;                ///< under context::objects
-  std::atomic<std::uint32_t> users{0};      ///< QPs and shared receive queues
+  use_count users;                          ///< QPs and shared receive queues
   std::atomic<std::uint32_t> pd_number{0};  ///< of the queue that was made last
   std::atomic<std::uint32_t> queues{0};  ///< how many completion queues take its receives, at least
 };
