@@ -418,6 +418,7 @@ TEST_CASE("a device is found by its network interface, and takes that one's port
   made_up one = device_called("mlx5_0", {port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET)});
   made_up two = device_called("mlx5_1", {port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET),
                                          port(IBV_PORT_ACTIVE, IBV_LINK_LAYER_ETHERNET)});
+  made_up ib = device_called("mlx4_0", {port(IBV_PORT_ACTIVE), port(IBV_PORT_ACTIVE)});
   one.gids = two.gids = {{0, ipv4(1)}, {3, ipv4(2)}};
   const sysfs_folder a(one), b(two);
   a.write("ports/1/gid_attrs/ndevs/0", "eth0");
@@ -437,7 +438,6 @@ TEST_CASE("a device is found by its network interface, and takes that one's port
   REQUIRE_FALSE(wrong_port);
   CHECK(says(wrong_port.error().message(), "port 1 has no GID"));
   CHECK(says(open_with({&one, &two}, asking("eth7")).error().message(), "there is no device eth7"));
-  made_up ib = device_called("mlx4_0", {port(IBV_PORT_ACTIVE), port(IBV_PORT_ACTIVE)});
   const sysfs_folder c(ib);
   c.behind("0000:05:00.0");
   c.write("device/net/ib1/dev_port", "1");
