@@ -70,8 +70,9 @@ known_as also_known_as(const ibv_device& d, const std::string& name) {
   for (const std::string& port : entries(folder + "/ports")) {
     std::uint32_t number = 0;
     std::from_chars(port.data(), port.data() + port.size(), number);
-    for (const std::string& row : entries(folder + "/ports/" + port + "/gid_attrs/ndevs"))
-      if (first_line(folder + "/ports/" + port + "/gid_attrs/ndevs/" + row) == name)
+    const std::string rows = joined({folder, "/ports/", port, "/gid_attrs/ndevs"});
+    for (const std::string& row : entries(rows))
+      if (first_line(joined({rows, "/", row})) == name)
         found = {.matches = true, .by_gid = true, .port = number};
   }
   if (found.matches) return found;
@@ -79,7 +80,7 @@ known_as also_known_as(const ibv_device& d, const std::string& name) {
   // port.
   for (const std::string& interface : entries(folder + "/device/net"))
     if (interface == name) {
-      const std::string text = first_line(folder + "/device/net/" + name + "/dev_port");
+      const std::string text = first_line(joined({folder, "/device/net/", name, "/dev_port"}));
       std::uint32_t port = 0;
       const bool said =
           std::from_chars(text.data(), text.data() + text.size(), port).ec == std::errc{};

@@ -150,7 +150,7 @@ class pmi_job final : public job {
   result<bool> fence_is_over() override {
     pollfd answer{fd_, POLLIN, 0};
     if (::poll(&answer, 1, 0) == 0) return false;
-    const auto over = speech_->step_fence();
+    auto over = speech_->step_fence();
     if (!over || *over) fence_begun_ = false;
     return over;
   }

@@ -97,7 +97,7 @@ penstock::result<std::string> read_hostfile(const std::string& path) {
                        ""};
       }
     }
-    list += (list.empty() ? "" : ",") + name;
+    list.append(list.empty() ? "" : ",").append(name);
   }
   if (list.empty()) return failure{"--hostfile " + path + " names no host", 0, ""};
   return list;

@@ -68,10 +68,11 @@ bool copy_of(const std::string& of, const std::string& folder) {
   if (::mount("penverbs", folder.c_str(), "tmpfs", MS_NOSUID, "mode=0755") != 0) return false;
   DIR* d = ::opendir(of.c_str());
   if (d == nullptr) return false;
+  const std::string there = of + "/", here = folder + "/";
   while (const dirent* entry = ::readdir(d)) {
     const std::string name = entry->d_name;
     if (name != "." && name != ".." && !name.starts_with("infiniband"))
-      carry_over(of + "/" + name, folder + "/" + name);
+      carry_over(there + name, here + name);
   }
   ::closedir(d);
   return true;

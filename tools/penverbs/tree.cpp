@@ -84,7 +84,7 @@ std::string runtime_folder() {
   const uid_t me = ::geteuid();
   std::string base = "/run/user/" + std::to_string(me);
   if (::access(base.c_str(), W_OK | X_OK) != 0) base = "/tmp";
-  const std::string mine = base + "/penverbs-" + std::to_string(me);
+  std::string mine = base + "/penverbs-" + std::to_string(me);
   if (::mkdir(mine.c_str(), 0700) != 0 && errno != EEXIST) return {};
   // In /tmp any user could have made it.
   struct stat st {};

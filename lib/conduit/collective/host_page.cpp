@@ -62,17 +62,19 @@ host_page::ticket host_page::offer() const noexcept {
 // So everything about the file is checked.
 std::unique_ptr<host_page> host_page::open(const ticket& t) noexcept {
   std::unique_ptr<host_page> p(new (std::nothrow) host_page);
+  if (!p) return nullptr;
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", t.pid, t.fd);
   const int fd = above_stdio(::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (fd < 0) return nullptr;
   struct stat st {};
-  const bool good = p && ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+  const bool good = ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
                     st.st_size == static_cast<off_t>(file_bytes) &&
                     (::fcntl(fd, F_GET_SEALS) & seals) == seals && p->map(fd) &&
                     p->whole_->proof == t.proof;
   ::close(fd);
-  return good ? std::move(p) : nullptr;
+  if (!good) p.reset();
+  return p;
 }
 
 result<std::unique_ptr<host_page>> host_page::share(job::job& j, const ticket& t,

@@ -53,7 +53,7 @@ result<credit::room> verbs_path::room_for(std::uint32_t ranks, bool bell) const 
     if (!planned) return planned.error();
     return room;
   };
-  if (const auto moving = room_if(true)) return moving;
+  if (auto moving = room_if(true)) return moving;
   if (wanted.for_peers(wanted.peers_at_start()).fit(limits, "")) return credit::room{};
   return room_if(false);
 }

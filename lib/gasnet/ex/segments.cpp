@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/segment_growth.hpp"
 #include "lib/gasnet/ex/objects.hpp"
@@ -167,6 +168,7 @@ int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t si
   if (const int rc = spread(tm, std::span(&first, bad ? 0 : 1), bad, "gex_Segment_Attach");
       rc != GASNET_OK)
     return rc;
+  PENSTOCK_ASSERT(bad, ==, false);  // spread() fails for all members if it is bad for one
   made.bound = true;
   o.attached = made;
   o.ep.segment = &o.attached;

@@ -2,6 +2,7 @@
 // members; the client's scratch memory is only kept, and given back.
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/ex/objects.hpp"
@@ -103,6 +104,7 @@ size_t GASNETC_(ex_team_split)(gex_TM_t* new_p, gex_TM_t parent, int color, int 
   gasnetc_tm* const t = make_team(parent, new_p != nullptr, static_cast<std::uint32_t>(color),
                                   in_order(key), "gex_TM_Split");
   if (t == nullptr) return 0;
+  PENSTOCK_ASSERT(new_p != nullptr, ==, true);  // the caller joins
   if ((flags & GEX_FLAG_TM_NO_SCRATCH) == 0) t->scratch = {scratch_addr, scratch_size};
   *new_p = t;
   return 0;
