@@ -29,8 +29,8 @@ inline constexpr std::uint32_t lease_messages = 16;
 }
 
 /// Kinds of messages; `long_` is the two-message Long, `packed_long` the Long with its payload
-/// inside.
-enum class kind : std::uint8_t { short_, medium, long_, packed_long };
+/// inside, `large` the Medium whose payload stands elsewhere. The engine's own kinds cost nothing.
+enum class kind : std::uint8_t { short_ = 0, medium = 1, long_ = 2, packed_long = 3, large = 6 };
 
 /// Credits that a request needs. bytes: header, arguments and payload as they arrive in one receive
 /// buffer (ignored for Short and Long). A two-message Long pays for its header and for the event of
@@ -43,6 +43,7 @@ enum class kind : std::uint8_t { short_, medium, long_, packed_long };
       return 2;
     case kind::medium:
     case kind::packed_long:
+    case kind::large:
       break;
   }
   return bytes <= unit_bytes ? 1 : bytes / unit_bytes + (bytes % unit_bytes != 0 ? 1 : 0);

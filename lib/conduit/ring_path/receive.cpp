@@ -1,6 +1,7 @@
 // Receiving by rings: requests and replies, and the polls that look for them.
 #include <cstring>
 
+#include "lib/conduit/message/cost.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -8,9 +9,7 @@ namespace {
 
 // The credits that the request with header h cost its sender.
 std::uint32_t cost_of_request(const wire::header& h) noexcept {
-  return credit::cost(
-      static_cast<credit::kind>(h.kind()),
-      wire::packed_bytes(wire::fixed_bytes(h.kind(), h.nargs()), wire::carried_bytes(h)));
+  return wire::cost_of_request(h.kind(), h.nargs(), wire::carried_bytes(h));
 }
 
 }  // namespace

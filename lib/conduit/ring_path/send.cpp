@@ -4,13 +4,13 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/conduit/message/cost.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
 std::uint32_t ring_path::cost_of(const outgoing& m) const noexcept {
-  return credit::cost(static_cast<credit::kind>(m.kind),
-                      wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs), m.carried()));
+  return wire::cost_of_request(m.kind, m.nargs, m.carried());
 }
 
 // Lengthens the request ring where it is too short for the loan: the loan has grown, or the ring
