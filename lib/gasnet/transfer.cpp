@@ -107,7 +107,7 @@ bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes
   if (to == nullptr) return false;
   std::memcpy(to, src, bytes);
   draw("put", node, bytes);
-  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
   return true;
 }
 bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
@@ -118,7 +118,7 @@ bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes
   if (from == nullptr) return false;
   std::memcpy(dest, from, bytes);
   draw("get", node, bytes);
-  std::atomic_thread_fence(std::memory_order_acquire);
+  std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
   return true;
 }
 bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
@@ -129,7 +129,7 @@ bool memset_near(gasnet_node_t node, void* dest, int val, std::size_t bytes) {
   if (to == nullptr) return false;
   std::memset(to, val, bytes);
   draw("put", node, bytes);
-  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
   return true;
 }
 

@@ -71,7 +71,7 @@ GASNETC_INLINE int gasnetc_ad_find(gex_AD_t ad, gex_Rank_t tgt, void* tgt_addr, 
       tgt_addr, size, here);
 }
 
-/* ---- what one instruction does, on integers. 0: it is none of these ---- */
+/* ---- what one instruction does, on integers. 0: none of these. Orders: AD_ACQ and AD_REL ---- */
 #define GASNETC_AD_STEP(OP, FETCHING, function)    \
   case OP:                                         \
     (void)function(at, op1, __ATOMIC_ACQ_REL);     \

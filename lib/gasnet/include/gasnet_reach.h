@@ -102,7 +102,7 @@ GASNETC_INLINE int gasnetc_put_here(gasnet_node_t node, void* dest, const void* 
   char* to;
   if_pf(!gasnetc_find(node, dest, nbytes, &to)) return 0;
   gasnetc_copy(to, src, nbytes);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_thread_fence(__ATOMIC_RELEASE); /* release: as said above */
   return 1;
 }
 GASNETC_INLINE int gasnetc_get_here(void* dest, gasnet_node_t node, const void* src,
@@ -110,14 +110,14 @@ GASNETC_INLINE int gasnetc_get_here(void* dest, gasnet_node_t node, const void* 
   char* from;
   if_pf(!gasnetc_find(node, src, nbytes, &from)) return 0;
   gasnetc_copy(dest, from, nbytes);
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* acquire: as said above */
   return 1;
 }
 GASNETC_INLINE int gasnetc_set_here(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   char* to;
   if_pf(!gasnetc_find(node, dest, nbytes, &to)) return 0;
   memset(to, val, nbytes);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_thread_fence(__ATOMIC_RELEASE); /* release: as said above */
   return 1;
 }
 

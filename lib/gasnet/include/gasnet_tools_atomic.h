@@ -14,7 +14,7 @@
 
 #include <gasnet_basic.h>
 
-/* ---- barriers ---- */
+/* ---- barriers. Orders: the tools' contract names them, for the client's own words ---- */
 #define gasnett_compiler_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #define gasnett_local_wmb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define gasnett_local_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
@@ -54,7 +54,7 @@
 #else
 #define GASNETI_RMW_IS_FENCE 0
 #endif
-
+/* Orders: those that the client asks for by flags. */
 GASNETT_INLINE(gasneti_fence_pre) void gasneti_fence_pre(int flags) {
   if (flags & GASNETT_ATOMIC_WMB_PRE)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -110,7 +110,7 @@ typedef int32_t gasnett_atomic_sval_t;
 #define gasnett_atomic32_init(v) gasnett_strongatomic32_init(v)
 #define gasnett_atomic64_init(v) gasnett_strongatomic64_init(v)
 
-/* One family of operations. name: prefix; T: value type. */
+/* One family of operations. name: prefix; T: value type. Orders: RMWs are fences on some. */
 #define GASNETI_STRONG_ATOMICS(name, T)                                                     \
   GASNETT_INLINE(name##_read) T name##_read(name##_t* p, int flags) {                       \
     T v;                                                                                    \

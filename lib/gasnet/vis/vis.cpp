@@ -115,7 +115,7 @@ void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, op_c
     match(dst, src, [to](std::byte* d, const std::byte* s, std::size_t n) {
       std::memcpy(reach(to, d, n), s, n);
     });
-    std::atomic_thread_fence(std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
   } else {
     match(dst, src, far_put(call, to, c));
   }
@@ -131,7 +131,7 @@ void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op
     match(dst, src, [from](std::byte* d, const std::byte* s, std::size_t n) {
       std::memcpy(d, reach(from, s, n), n);
     });
-    std::atomic_thread_fence(std::memory_order_acquire);
+    std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
   } else {
     match(dst, src, far_get(call, from, c));
   }
@@ -223,7 +223,7 @@ void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdi
   const auto* const s = static_cast<const std::byte*>(src);
   if (std::byte* const here = grid_here(call, to, d, g.dst_extent())) {
     g.each_row(here, s, copy_runs);
-    std::atomic_thread_fence(std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
     return;
   }
   far_put out(call, to, c);
@@ -243,7 +243,7 @@ void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides,
   auto* const s = const_cast<std::byte*>(static_cast<const std::byte*>(src));
   if (const std::byte* const here = grid_here(call, from, s, g.src_extent())) {
     g.each_row(d, here, copy_runs);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
     return;
   }
   far_get in(call, from, c);

@@ -117,7 +117,7 @@ constexpr T combine(T old, T v) noexcept {
 template <atomic_ops Op, atomic_type T>
 T apply_here(T* at, T a, [[maybe_unused]] T b) noexcept {
   using bits = word_bits<T>;
-  constexpr auto order = std::memory_order_acq_rel;
+  constexpr auto order = std::memory_order_acq_rel;  // Orders: they publish, as a device does
   // Through integers of the same size, since compare-and-swap compares bits.
   std::atomic_ref<bits> word(*reinterpret_cast<bits*>(at));
   if constexpr (Op == atomic_ops::get) {

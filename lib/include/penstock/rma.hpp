@@ -237,7 +237,7 @@ class remote_memory {
     if (here == nullptr) [[unlikely]]
       return false;
     detail::copy_bytes(here, src.data(), src.size());
-    // These stores become visible before this thread's next store.
+    // release: these stores become visible before this thread's next store.
     std::atomic_thread_fence(std::memory_order_release);
     return true;
   }
@@ -246,7 +246,7 @@ class remote_memory {
     if (here == nullptr) [[unlikely]]
       return false;
     detail::copy_bytes(dest.data(), here, dest.size());
-    std::atomic_thread_fence(std::memory_order_acquire);
+    std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before this thread's next load
     return true;
   }
   status put_slow(rank_id to, void* dest, std::span<const std::byte> src) noexcept;
