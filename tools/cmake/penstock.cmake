@@ -7,7 +7,7 @@ if(PENSTOCK_SANITIZE)
   set(PENSTOCK_MODES seq par)
 endif()
 # With CMAKE_UNITY_BUILD several files of a folder are compiled as one, in half the time; of this size
-# several still keep the cores busy. clang-tidy looks at each alone, so includes stay complete.
+# several still keep the cores busy. Headers are also compiled alone (headers.cmake).
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 # Other compilers warn of other things: a user's build does not fail by them. The presets turn it on.
 option(PENSTOCK_WERROR "Treat warnings as errors" OFF)
