@@ -36,7 +36,6 @@ bool program_heap::registered(chunk& c, std::size_t index) noexcept {
     return false;
   }
   c.keys = *keys;
-  count_.fetch_add(1, std::memory_order_relaxed);
   // H3 program  release there  -> H4
   c.there.store(true, std::memory_order_release);
   return true;

@@ -39,10 +39,6 @@ class program_heap {
     if (bytes > left) bytes = left;
     return &c.keys;
   }
-  /// Chunks registered so far.
-  [[nodiscard]] std::size_t registered_chunks() const noexcept {
-    return count_.load(std::memory_order_relaxed);
-  }
 
  private:
   struct chunk {
@@ -58,7 +54,6 @@ class program_heap {
   std::size_t bytes_ = 0, chunk_bytes_ = 1;
   std::unique_ptr<chunk[]> chunks_;
   std::mutex lock_;
-  std::atomic<std::size_t> count_{0};  // a count, relaxed
 };
 
 }  // namespace penstock::memreg

@@ -18,7 +18,6 @@
 namespace {
 
 // Written by gasnet_init before the client can have started threads; relaxed for that reason.
-std::atomic<penstock::gasnet::environment_lookup> job_environment{nullptr};
 std::atomic<bool> speaks{true};
 
 // True the first time a key is shown: each setting is shown once, however often it is read.
@@ -53,21 +52,13 @@ bool parse_double(const char* text, double& value) {
 
 namespace penstock::gasnet {
 
-void set_job_environment(environment_lookup lookup) noexcept {
-  job_environment.store(lookup, std::memory_order_relaxed);
-}
 void set_speaker(bool s) noexcept { speaks.store(s, std::memory_order_relaxed); }
 
 }  // namespace penstock::gasnet
 
 extern "C" {
 
-char* gasnett_getenv(const char* key) {
-  if (key == nullptr) return nullptr;
-  if (const auto lookup = job_environment.load(std::memory_order_relaxed))
-    if (char* v = lookup(key)) return v;
-  return std::getenv(key);
-}
+char* gasnett_getenv(const char* key) { return key == nullptr ? nullptr : std::getenv(key); }
 
 void gasnett_setenv(const char* key, const char* value) {
   if (::setenv(key, value, 1) != 0) gasnett_fatalerror("cannot set environment variable %s", key);

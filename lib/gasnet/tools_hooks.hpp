@@ -1,15 +1,8 @@
-// The calls by which gasnet_init sets up the tools: how to read the job's environment, whether this
-// process displays settings, and that faults are to be watched. Programs that use the tools alone
-// call none of these.
+// The calls by which gasnet_init sets up the tools: whether this process displays settings, and
+// that faults are to be watched. Programs that use the tools alone call none of these.
 #pragma once
 
 namespace penstock::gasnet {
-
-/// Looks a name up in the environment of the job; null if it is not set there.
-using environment_lookup = char* (*)(const char* key);
-
-/// Makes gasnett_getenv ask lookup first. Once, before threads start.
-void set_job_environment(environment_lookup lookup) noexcept;
 
 /// False silences the display of settings in this process (every rank but 0).
 void set_speaker(bool speaks) noexcept;

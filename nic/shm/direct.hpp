@@ -37,8 +37,6 @@ int direct_bell(ibv_context* context) noexcept;
 /// last saw (one load) and calls get_async_event only then. A peer's death raises
 /// IBV_EVENT_QP_FATAL on every QP connected to it within a second.
 const std::atomic<std::uint32_t>& event_count(ibv_context* context) noexcept;
-/// True once the peer process of a connected QP is known to be dead.
-bool peer_dead(ibv_qp* qp) noexcept;
 /// The number of datagrams that wait on UD QPs of the context may be non-zero (one load): poll
 /// their CQ then.
 const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexcept;

@@ -250,12 +250,6 @@ const std::atomic<std::uint32_t>& event_count(ibv_context* handle) noexcept {
   return of(handle).event_count;
 }
 
-bool peer_dead(ibv_qp* handle) noexcept {
-  queue_pair& qp = of(handle);
-  const hold guard(qp.sending);
-  return qp.remote && qp.remote->dead.load(std::memory_order_acquire);
-}
-
 const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* handle) noexcept {
   return of(handle).datagrams;
 }

@@ -531,8 +531,7 @@ class ring_rx {
   }
 
   [[nodiscard]] bool connected() const noexcept { return m_.slots != nullptr; }
-  [[nodiscard]] std::uint64_t popped() const noexcept { return head_; }
-  /// The same for a thread that is not the consumer: a hint.
+  /// Messages taken out, for a thread that is not the consumer: a hint.
   [[nodiscard]] std::uint64_t popped_hint() noexcept {
     return std::atomic_ref(head_).load(std::memory_order_relaxed);
   }

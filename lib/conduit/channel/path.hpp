@@ -32,10 +32,8 @@ concept path = requires(P w, const P c, peer& p, domain& d, token_state& t, cons
   { w.cancel(p, place) } -> std::same_as<void>;
   // Answers t, whose handler runs on this thread.
   { w.reply(t, m) } -> std::same_as<status>;
-  // Handles messages that have come, and returns their number. tag: the calling thread's.
-  { w.poll_replies(d, tag) } -> std::same_as<unsigned>;
-  { w.poll_requests(d, tag) } -> std::same_as<unsigned>;
-  // The same for p's replies, where the caller looks for credits; it may handle others' as well.
+  // Handles replies of p that have come, where the caller looks for credits, and returns their
+  // number; it may handle others' as well. tag: the calling thread's.
   { w.poll_replies_of(p, tag) } -> std::same_as<unsigned>;
   // True if something of p's waits to be taken that no completion event would tell of.
   { c.has_news(p) } -> std::same_as<bool>;
@@ -43,8 +41,6 @@ concept path = requires(P w, const P c, peer& p, domain& d, token_state& t, cons
   { w.say(p, h) } -> std::same_as<bool>;
   // Sends p the credits that it is owed, as a message of their own; inside request_in.
   { w.give_credits_back(p, tag) } -> std::same_as<void>;
-  // True if a request of p could be taken now, since its reply would find all that it needs.
-  { w.room_for_reply(p, tag) } -> std::same_as<bool>;
   // The connector calls these: see channels::describe_lane(), attached() and reached().
   { w.describe_lane(p, tag, init) } -> std::same_as<void>;
   { w.attached(p) } -> std::same_as<void>;

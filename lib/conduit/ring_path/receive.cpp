@@ -14,13 +14,6 @@ std::uint32_t cost_of_request(const wire::header& h) noexcept {
 
 }  // namespace
 
-bool ring_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
-  if (!p.request_in.try_enter(tag)) return true;  // another thread takes its requests right now
-  const bool room = p.reply_room != 0 || find_reply_room(p);
-  p.request_in.leave(tag);
-  return room;
-}
-
 // Calls the handler of the plain Medium at the front, whose header is t.header, and takes the
 // message out; false: the message is malformed, and no handler was called.
 inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t,
@@ -245,22 +238,6 @@ ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, s
     }
   }
   p.reply_in.leave(tag);
-  return n;
-}
-
-unsigned ring_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
-  unsigned n = 0;
-  const std::uint32_t all = d.rings.count();
-  for (std::uint32_t i = 0; i < all; ++i)
-    if (replies_news(d.rings[i])) n += take_replies(d.rings[i], tag);
-  return n;
-}
-
-unsigned ring_path::poll_requests(domain& d, std::uint32_t tag) noexcept {
-  unsigned n = 0;
-  const std::uint32_t all = d.rings.count();
-  for (std::uint32_t i = 0; i < all; ++i)
-    if (requests_news(d.rings[i])) n += poll_requests_of(d.rings[i], tag);
   return n;
 }
 

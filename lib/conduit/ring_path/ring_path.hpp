@@ -38,11 +38,8 @@ class ring_path {
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
   void cancel(peer&, draft&) noexcept {}
   status reply(token_state& t, const outgoing& m) noexcept;
-  unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
-  unsigned poll_requests(domain& d, std::uint32_t tag) noexcept;
   bool say(peer& p, const wire::header& h) noexcept;
   void give_credits_back(peer& p, std::uint32_t tag) noexcept;
-  bool room_for_reply(peer& p, std::uint32_t tag) noexcept;
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer& p) noexcept;
@@ -110,7 +107,6 @@ class ring_path {
   static status push_reply(token_state& t, Push&& push) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
   status lease(peer& p, const outgoing& m, std::uint32_t cost, std::uint32_t tag) noexcept;
-  void push_credits(peer& p) noexcept;
   bool find_reply_room(peer& p) noexcept;
   // How long the rings to p are; length.cpp.
   void fit_request_ring(peer& p) noexcept;

@@ -294,12 +294,6 @@ unsigned verbs_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
   return fetches_[d.index].waiting() ? n + run_fetched(d, mine, tag, false) : n;
 }
 
-unsigned verbs_path::poll_requests(domain& d, std::uint32_t tag) noexcept {
-  poller& mine = c_.my_poller(tag, d);
-  const unsigned n = take_requests(d, mine, tag);
-  return fetches_[d.index].waiting() ? n + run_fetched(d, mine, tag, true) : n;
-}
-
 unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
   poller& mine = c_.my_poller(tag, d);
   unsigned n = 0;
@@ -325,9 +319,6 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
 
 bool verbs_path::room_for_replies(domain& d, std::uint32_t tag) noexcept {
   return acquire_reply_resources(d, c_.my_poller(tag, d));
-}
-bool verbs_path::room_for_reply(peer& p, std::uint32_t tag) noexcept {
-  return room_for_replies(*p.home, tag);
 }
 
 // Called when no message has come: gives a few peers, in turn, the credits that they are owed.

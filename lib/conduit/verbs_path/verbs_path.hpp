@@ -52,10 +52,8 @@ class verbs_path {
   void cancel(peer& p, draft& d) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
-  unsigned poll_requests(domain& d, std::uint32_t tag) noexcept;
   bool say(peer& p, const wire::header& h) noexcept;
   void give_credits_back(peer& p, std::uint32_t tag) noexcept;
-  bool room_for_reply(peer& p, std::uint32_t tag) noexcept;
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer&) noexcept { return {}; }
