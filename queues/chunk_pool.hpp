@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/build_mode.hpp"
 #include "lib/base/index_pool.hpp"
 #include "lib/base/result.hpp"
@@ -49,6 +50,7 @@ class chunk_pool {
   /// For a holder that can do without: none of those set aside.
   [[nodiscard]] std::optional<std::uint32_t> take_spare() noexcept { return free_.take(); }
   void give(std::uint32_t c) noexcept {
+    PENSTOCK_ASSERT(c, <, chunks_);
     if (c >= aside_) return free_.give(c);
     set_aside_.give(c);
     left_.fetch_add(1, std::memory_order_relaxed);
@@ -72,6 +74,7 @@ class chunk_pool {
   /// Records that `rank` may answer into chunk c; while no request is out, no rank may. Checked
   /// when a reply names the chunk.
   void lend(std::uint32_t c, std::uint32_t rank) noexcept {
+    PENSTOCK_ASSERT(c, <, chunks_);
     // R1 lend  release target_[c]  -> A1: what was built in the chunk comes before its answer
     target_[c].store(rank, std::memory_order_release);
   }

@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/mode.hpp"
 
 namespace penstock::queues {
@@ -66,7 +67,10 @@ class completion_room {
   }
   /// n completions were taken out of the queue, or a ticket was not used.
   void give(std::uint32_t n) noexcept {
-    if (n != 0) free_.fetch_add(static_cast<std::int32_t>(n), std::memory_order_relaxed);
+    if (n == 0) return;
+    const auto back = static_cast<std::int32_t>(n);
+    [[maybe_unused]] const auto before = free_.fetch_add(back, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before + back, <=, static_cast<std::int32_t>(tickets()));  // each was taken
   }
 
   [[nodiscard]] std::uint32_t tickets() const noexcept {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/build_mode.hpp"
 #include "queues/in_order.hpp"
 
@@ -82,6 +83,7 @@ struct lane {
   /// too. Answers 0 or an errno; on an error nothing is held.
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint64_t number = posted() + 1;
+    PENSTOCK_ASSERT(number - completed_.done(), <=, depth_);  // (I6)
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
     const bool holds = h.chunk != no_chunk || h.source != no_source || h.fetch != no_fetch;
     if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
@@ -102,6 +104,8 @@ struct lane {
     const std::uint64_t done = completed_.done();
     const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(done));
     if (ahead <= 0) return;  // a later completion was reported first
+    // Of what was posted, or is this moment, before post() says so.
+    PENSTOCK_ASSERT(done + static_cast<std::uint32_t>(ahead), <=, posted() + 1);
     completed_.report(done + static_cast<std::uint32_t>(ahead),
                       [&](std::uint64_t i) { release(std::exchange(held_[i & mask_], {})); });
   }

@@ -72,7 +72,9 @@ int receive_pool::post(held_back& h) noexcept {
   if (h.count == 0) return 0;
   ibv_sge sge[held_back::most];
   ibv_recv_wr chain[held_back::most];
+  PENSTOCK_ASSERT(h.count, <=, std::size(chain));
   for (std::uint32_t i = 0; i < h.count; ++i) {
+    PENSTOCK_ASSERT(h.buffer[i], <, count_);
     sge[i] = {reinterpret_cast<std::uintptr_t>(at(h.buffer[i])), bytes_,
               part_of(h.buffer[i]).memory.keys.lkey};
     chain[i] = {.wr_id = h.buffer[i],

@@ -20,6 +20,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "credit/credit.hpp"
+#include "lib/base/assert.hpp"
+
 namespace penstock::conduit {
 
 struct credit_places {
@@ -34,6 +37,7 @@ struct credit_places {
   [[nodiscard]] std::uint32_t due() const noexcept { return owed.load(std::memory_order_relaxed); }
   /// The peer is owed `cost` further credits, and is lent `more`; inside request_in.
   void owe(std::uint32_t cost, std::uint32_t more) noexcept {
+    PENSTOCK_ASSERT(due() + cost, <=, credit::counter_max);  // no loan is larger
     owed.store(due() + cost, std::memory_order_relaxed);
     grant += more;
   }
