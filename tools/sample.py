@@ -35,11 +35,11 @@ def sampled(tests):
         if not takes_minutes(labels, seconds):
             kinds.setdefault(kind_of(name), []).append(name)
     taken = set()
-    for tests in kinds.values():
-        count = collections.Counter(word for name in tests for word in words_of(name))
-        missing = set() if "_bad_" in tests[0] else set(count)
+    for alike in kinds.values():
+        count = collections.Counter(word for name in alike for word in words_of(name))
+        missing = set() if "_bad_" in alike[0] else set(count)
         while True:
-            best = max(tests, key=lambda name: (sum(1 + 1 / count[word] for word in words_of(name) & missing),
+            best = max(alike, key=lambda name: (sum(1 + 1 / count[word] for word in words_of(name) & missing),
                                                 not alone(name), -len(name)))
             taken.add(best)
             missing -= words_of(best)

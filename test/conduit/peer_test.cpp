@@ -7,6 +7,7 @@
 #include <iterator>
 #include <new>
 
+#include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/rank_table.hpp"
 
@@ -22,6 +23,10 @@ TEST_CASE("the state of a peer in which all bytes are zero is its default state"
   CHECK(at - memory.begin() == std::ssize(memory));
   p->~peer();
 }
+
+// What there is one of for each peer, each domain and each message that is being handled: whoever
+// makes one larger says in the commit what is got for it.
+static_assert(sizeof(peer) == 1728 && sizeof(domain) == 384 && sizeof(token_state) == 56);
 
 namespace {
 
