@@ -293,9 +293,10 @@ bool heed_exit_news(bool may_return) noexcept {
     tell_client();
     leave(static_cast<int>(static_cast<std::uint32_t>(wished)));
   }
+  if (!ordered()) pass_request_on();
   if (!ordered()) return false;
   const std::uint64_t since = since_order.look(now_ns());
-  if (told_to_spread()) spread_order();
+  spread_order();
   if (since < exit_grace_ns) return false;
   tell_client();
   leave(ordered_code());

@@ -15,14 +15,13 @@ bool ordered() noexcept;
 /// The code of the order; 0 if there is none.
 int ordered_code() noexcept;
 
-/// True if this process has to tell the others, as rank 0 and its helpers have.
-bool told_to_spread() noexcept;
-/// Sends the order to all others; once, not in a handler. Ranks that are connected come first, so
-/// that they need not wait for a rank that has left already and makes no connection any more. For
-/// such ranks there is half of the time that an exit may take.
+/// Passes the request of a process behind this one on, if there is one; not in a handler.
+void pass_request_on() noexcept;
+/// Tells the ranks next to this one in the tree of the order; once, not in a handler. For ranks
+/// that cannot be told at once there is half of the time that an exit may take.
 void spread_order() noexcept;
-/// Asks rank 0 to order the end with that code; not in a handler. Returns when there is an order,
-/// or none can come.
+/// Asks for an order to end the job with that code, and spreads it; not in a handler. Returns when
+/// there is an order, or none can come.
 void ask_for_order(int code) noexcept;
 /// Tells others from a handler that never returns: it may send messages, but not poll, since the
 /// queue that the handler's message came from is just being read.

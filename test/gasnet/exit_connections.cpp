@@ -1,0 +1,38 @@
+// A job whose ranks all leave, or whose rank 0 does: no rank is connected to more others by that
+// than a barrier has partners.
+//   exit_connections all|one
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/gasnet/process.hpp"
+
+using namespace penstock::gasnet;
+
+namespace {
+
+// Runs when this process has agreed with the others, since it was registered before gasnet_init.
+void look(int, void*) {
+  const std::uint32_t size = self.engine->size();
+  const auto connected = self.engine->counters().connections;
+  // In a barrier each rank has a partner to send to and one to hear from in each step.
+  const auto most = 2u * static_cast<unsigned>(std::bit_width(size - 1));
+  if (connected > most)
+    std::fprintf(stderr, "rank %u is connected to %llu ranks, more than %u\n", self.engine->rank(),
+                 static_cast<unsigned long long>(connected), most);
+  else if (self.engine->rank() == 0)
+    std::fprintf(stderr, "rank 0 is connected to %llu ranks\n",
+                 static_cast<unsigned long long>(connected));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (on_exit(&look, nullptr) != 0) return 2;
+  if (gasnet_init(&argc, &argv) != GASNET_OK) return 2;
+  if (gasnet_attach(nullptr, 0, 0, 0) != GASNET_OK) return 2;
+  const bool all = argc > 1 && std::strcmp(argv[1], "all") == 0;
+  if (all || gasnet_mynode() == 0) std::exit(0);
+  GASNET_BLOCKUNTIL(false);
+}
