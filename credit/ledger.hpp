@@ -49,6 +49,13 @@ struct revoke_intent {
   bool urgent;  ///< a peer waits that cannot send at all: statistics do not count
 };
 
+/// What can be done about the loan of a peer that gives credits up.
+enum class reach : std::uint8_t {
+  ask,    ///< a REVOKE goes to it
+  take,   ///< it was never met, and will learn before it can send that it holds the minimum alone
+  leave,  ///< it was never met, and there is no receive space for its loan, which stays unused
+};
+
 /// A RETURN to send. Always sent, also with count 0: it ends the exchange.
 struct revoke_answer {
   std::uint16_t count;
@@ -182,6 +189,11 @@ class ledger {
   /// The GRANT that answers our WANT came; count may be 0. Statuses as on_credits.
   status on_grant(std::uint32_t peer, std::uint32_t count, bool end_epoch) noexcept;
 
+  /// Peer has said, before we sent it anything, that it lends us the minimum alone and not the
+  /// start loan (reach::take). To be called once. What it may have granted since stays. Cost: 1
+  /// RMW.
+  void on_lowered(std::uint32_t peer) noexcept;
+
   /// A REVOKE came. Decides what to give back, which is gone from here when this returns; the
   /// answer must be sent. Rules: credits in use, in use lately (most), or below min_credits stay;
   /// nothing after a recent stall; at most revoke_limit in an epoch. An urgent one overrules all
@@ -246,7 +258,13 @@ class ledger {
   /// asked for more lately. Cost: at most max_visits peers that stay on the list, 2 to 3 RMWs each,
   /// and those that leave it. Claim 9 says that a waiting peer is served; claim 12, that the
   /// exchange ends.
-  [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept;
+  /// how(peer) says what can be done about a peer that the walk comes to. Where it says `take`, the
+  /// loan is the minimum afterwards and the bank has the rest: ask next_grant again.
+  template <class How>
+  [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out, How&& how) noexcept;
+  [[nodiscard]] std::uint32_t next_revoke(std::span<revoke_intent> out) noexcept {
+    return next_revoke(out, [](std::uint32_t) { return reach::ask; });
+  }
 
   /// The RETURN that answers our REVOKE came. bad_rank; bad_arguments when none was asked for, or
   /// for more than is lent: nothing has changed then. Cost: 2 RMWs.
@@ -372,8 +390,10 @@ class ledger {
   [[nodiscard]] bool ask_first(revoke_intent& out) noexcept;
   [[nodiscard]] std::uint32_t pop_listed() noexcept;
   enum class visit : std::uint8_t { ask, keep, drop };
-  [[nodiscard]] std::uint32_t walk(bool urgent, std::span<revoke_intent> out,
-                                   std::uint32_t filled) noexcept;
+  void pass_over(std::uint32_t peer, bool lower) noexcept;
+  template <class How>
+  [[nodiscard]] std::uint32_t walk(bool urgent, std::span<revoke_intent> out, std::uint32_t filled,
+                                   How& how) noexcept;
   [[nodiscard]] visit look_at(std::uint32_t peer, bool urgent, revoke_intent& out) noexcept;
 
   auto scavenge_links() noexcept {

@@ -333,6 +333,14 @@ revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_e
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::on_lowered(std::uint32_t peer) noexcept {
+  if (!is_peer(peer) || cfg_.credits_per_peer <= min_credits) return;
+  auto& w = begun(peer).send;
+  // X1 lower  sub relaxed send: a count; none of them is in use, and no REVOKE has come
+  w.fetch_sub(cfg_.credits_per_peer - min_credits, std::memory_order_relaxed);
+}
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::send_credits(std::uint32_t peer) const noexcept {
   const send_fields f = send_of(peer);
   return std::uint32_t{f.credits} + f.owed;

@@ -317,10 +317,24 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
   return v;
 }
 
+/// Takes a peer that was never met off the list; `lower`: with the minimum left of its loan.
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+void ledger<M, Atomic, Store>::pass_over(std::uint32_t peer, bool lower) noexcept {
+  std::uint32_t back = 0;
+  change_loan(begun(peer), [&](loan_fields& f) {
+    back = lower && f.loan > min_credits ? f.loan - min_credits : 0;
+    f.loan = static_cast<std::uint16_t>(f.loan - back);
+    f.flags = static_cast<std::uint8_t>(f.flags & ~flag_listed);
+    return true;
+  });
+  fill_bank(back);  // between the cas above and here, this thread holds them
+}
+
 /// Looks along the list for peers to ask; those asked are added to out behind the first `filled`.
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
+template <class How>
 std::uint32_t ledger<M, Atomic, Store>::walk(bool urgent, std::span<revoke_intent> out,
-                                             std::uint32_t filled) noexcept {
+                                             std::uint32_t filled, How& how) noexcept {
   std::uint32_t first_kept = no_peer;
   // A peer that leaves the list is not counted as a visit. Else a walk might see only such peers
   // and ask none, and with nothing under way there would be no other walk. Each such peer has
@@ -331,6 +345,11 @@ std::uint32_t ledger<M, Atomic, Store>::walk(bool urgent, std::span<revoke_inten
     if (p == first_kept) {  // the walk has gone once round
       lent_most_.push_front(p, scavenge_links());
       break;
+    }
+    if (const reach r = loan(p) > min_credits ? how(p) : reach::ask; r != reach::ask) {
+      pass_over(p, r == reach::take);
+      if (r == reach::take && (urgent ? bank() >= max_wish : !bank_low())) break;
+      continue;
     }
     const visit v = look_at(p, urgent, out[filled]);
     if (v == visit::drop) continue;
@@ -343,21 +362,23 @@ std::uint32_t ledger<M, Atomic, Store>::walk(bool urgent, std::span<revoke_inten
 }
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
-std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out) noexcept {
+template <class How>
+std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out,
+                                                    How&& how) noexcept {
   out = out.first(std::min<std::size_t>(out.size(), cfg_.num_scavenge));
   std::uint32_t filled = 0;
   if (waiting_count_.load(std::memory_order_relaxed) == 0) {
     if (!demanded()) return 0;
     demand_.store(rare_asks(), std::memory_order_relaxed);  // one more, and it is looked again
     if (!bank_low()) return 0;
-    filled = walk(false, out, 0);
+    filled = walk(false, out, 0, how);
     // R4 waiting  add of 0, acq_rel, waiting count  <-> R3 (on_want): either who began to wait is
     //             seen here, or his thread finds on the list whom this one had in hand.
     if (waiting_count_.fetch_add(0, std::memory_order_acq_rel) == 0) return filled;
   }
   // A peer waits. If the bank has enough for any peer that waits, next_grant finds it, unless what
   // it wishes and its loan together exceed the most that a peer may have.
-  if (bank() < max_wish) return walk(true, out, filled);
+  if (bank() < max_wish) return walk(true, out, filled, how);
   return filled < out.size() && ask_first(out[filled]) ? filled + 1 : filled;
 }
 

@@ -47,6 +47,7 @@ void engine::open_domains() {
     domain& d = domains_[i];
     d.index = i;
     d.peers = &peers_[std::size_t{i} * size_];
+    d.met.open(size_);
     d.rings.at = zero_array<std::atomic<peer*>>(size_);
     d.verbs.at = zero_array<std::atomic<peer*>>(size_);
   }

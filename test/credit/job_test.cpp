@@ -2,6 +2,7 @@
 // in exactly one place, and every message is sent in the end, however few credits there are.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <vector>
@@ -32,8 +33,10 @@ struct process {
 
 class job {
  public:
-  job(std::uint32_t ranks, const overrides& o, std::uint32_t requests, std::uint64_t seed)
-      : random_(seed) {
+  /// unmet: a process knows another one only from the first message between the two on.
+  job(std::uint32_t ranks, const overrides& o, std::uint32_t requests, std::uint64_t seed,
+      bool unmet)
+      : random_(seed), met_(ranks * ranks, !unmet), lowered_(ranks * ranks) {
     for (std::uint32_t me = 0; me < ranks; ++me) {
       processes_.push_back(std::make_unique<process>(planned(ranks, me, o)));
       processes_.back()->left = requests;
@@ -49,7 +52,8 @@ class job {
       const message m = wire_.back();
       wire_.pop_back();
       const auto emit = [this](const message& next) { send(next); };
-      REQUIRE(credit::testing::handle(processes_[m.to]->l, m, emit));
+      const auto how = [this, by = m.to](std::uint32_t peer) { return reached(by, peer); };
+      REQUIRE(credit::testing::handle(processes_[m.to]->l, m, emit, how));
       return true;
     }
     const std::uint32_t r = below(ranks());
@@ -77,7 +81,11 @@ class job {
           if (request || reply) in_flight += m.count;
         }
         const seq_ledger& borrower = processes_[x]->l;
-        if (borrower.send_credits(y) + moving != lender.loan(x)) return false;
+        // A process that was never met is yet to hear that it holds the minimum.
+        const bool unheard = lowered_[y * ranks() + x] && !met_[y * ranks() + x];
+        const std::uint32_t loan = unheard ? lender.settings().credits_per_peer : lender.loan(x);
+        if (unheard && (lender.loan(x) != min_credits || borrower.in_use(y) != 0)) return false;
+        if (borrower.send_credits(y) + moving != loan) return false;
         if (borrower.in_use(y) != in_flight || in_flight > lender.loan(x)) return false;
       }
     }
@@ -85,8 +93,27 @@ class job {
   }
 
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
+  /// Loans that were lowered before their process was met.
+  [[nodiscard]] std::uint64_t lowered() const {
+    return static_cast<std::uint64_t>(std::count(lowered_.begin(), lowered_.end(), true));
+  }
 
  private:
+  /// What `lender` can do about the loan of a peer.
+  reach reached(std::uint32_t lender, std::uint32_t peer) {
+    const std::uint32_t i = lender * ranks() + peer;
+    if (met_[i] || lowered_[i]) return reach::ask;
+    lowered_[i] = true;
+    return reach::take;
+  }
+  /// The first message between the two is about to go: each tells the other of its loan.
+  void meet(std::uint32_t a, std::uint32_t b) {
+    if (met_[a * ranks() + b]) return;
+    met_[a * ranks() + b] = met_[b * ranks() + a] = true;
+    if (lowered_[a * ranks() + b]) processes_[b]->l.on_lowered(a);
+    if (lowered_[b * ranks() + a]) processes_[a]->l.on_lowered(b);
+  }
+
   [[nodiscard]] std::uint32_t ranks() const {
     return static_cast<std::uint32_t>(processes_.size());
   }
@@ -100,6 +127,7 @@ class job {
       // Rank 0 is everybody's favourite; one message in three is full-size.
       p.to = below(2) == 0 ? 0 : below(ranks());
       if (p.to == me) p.to = (me + 1) % ranks();
+      meet(me, p.to);
       p.cost = below(3) == 0 ? max_cost : 1 + below(4);
     }
     if (p.l.try_take(p.to, p.cost) == 0) {
@@ -121,13 +149,15 @@ class job {
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<process>> processes_;
   std::vector<message> wire_;
+  std::vector<bool> met_, lowered_;  // by lender and borrower
   std::uint64_t sent_ = 0;
 };
 
 /// Runs a job to its end; false if it does not end within many times the steps it should need.
-void run(std::uint32_t ranks, overrides o, std::uint64_t seed) {
+/// Answers how many loans were lowered before their process was met.
+std::uint64_t run(std::uint32_t ranks, overrides o, std::uint64_t seed, bool unmet = false) {
   constexpr std::uint32_t requests = 60;
-  job j(ranks, o, requests, seed);
+  job j(ranks, o, requests, seed, unmet);
   const std::uint64_t most_steps = std::uint64_t{ranks} * requests * 400;
   std::uint64_t steps = 0;
   bool going = true, conserved = true;
@@ -140,6 +170,7 @@ void run(std::uint32_t ranks, overrides o, std::uint64_t seed) {
   REQUIRE(conserved);
   REQUIRE_FALSE(going);
   REQUIRE(j.sent() == std::uint64_t{ranks} * requests);
+  return j.lowered();
 }
 
 }  // namespace
@@ -154,6 +185,15 @@ TEST_CASE("with some credits lent at start and little in the bank, too") {
 
 TEST_CASE("with plenty, too") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) run(4, small(40, 100, 64), seed);
+}
+
+TEST_CASE("loans of processes that were never met are lent to others, and no credit is lost") {
+  std::uint64_t lowered = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed)
+    lowered += run(4 + seed % 5, small(9, 5, 16), seed, true);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    lowered += run(6, small(40, 100, 64), seed, true);
+  CHECK(lowered > 20);
 }
 
 TEST_CASE("whichever way statistics fade and whoever counts what was given back") {

@@ -19,22 +19,31 @@ struct message {
   bool end_epoch = false, urgent = false;
 };
 
-/// Sends the system messages that the ledger asks for.
-template <class Ledger, class Send>
-void send_intents(Ledger& l, Send&& send) {
+/// Where all processes have met.
+struct ask_each {
+  reach operator()(std::uint32_t) const { return reach::ask; }
+};
+
+/// Sends the system messages that the ledger asks for. how: as in next_revoke().
+template <class Ledger, class Send, class How = ask_each>
+void send_intents(Ledger& l, Send&& send, How&& how = {}) {
   if (!l.has_intents()) return;
   const std::uint32_t me = l.settings().me;
-  credit::grant g{};
-  while (l.next_grant(g)) send({what::grant, me, g.peer, g.count, 0, g.end_epoch});
+  const auto send_grants = [&] {
+    credit::grant g{};
+    while (l.next_grant(g)) send({what::grant, me, g.peer, g.count, 0, g.end_epoch});
+  };
+  send_grants();
   std::array<revoke_intent, 4> r;
-  const std::uint32_t n = l.next_revoke(r);
+  const std::uint32_t n = l.next_revoke(r, how);
   for (std::uint32_t i = 0; i < n; ++i)
     send({what::revoke, me, r[i].peer, 0, r[i].at_most, r[i].end_epoch, r[i].urgent});
+  send_grants();
 }
 
 /// Handles one message at its target, and sends what follows from it. False if it was refused.
-template <class Ledger, class Send>
-bool handle(Ledger& l, const message& m, Send&& send) {
+template <class Ledger, class Send, class How = ask_each>
+bool handle(Ledger& l, const message& m, Send&& send, How&& how = {}) {
   const std::uint32_t me = m.to;
   status s = status::ok;
   switch (m.type) {
@@ -63,7 +72,7 @@ bool handle(Ledger& l, const message& m, Send&& send) {
       s = l.on_grant(m.from, m.count, m.end_epoch);
       break;
   }
-  send_intents(l, send);
+  send_intents(l, send, how);
   return s == status::ok;
 }
 

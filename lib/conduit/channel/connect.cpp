@@ -29,11 +29,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // Makes those of the wanted lanes that are missing.
 result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
-  if (!p.admitted.load(std::memory_order_relaxed) && !p.maps() && p.rank != rank_) {
-    if (auto r = p.home->queues->admit_peer(); !r) return r;
-    // R11 admitted  release p.admitted  -> A11 (credit_flow.cpp): the loan has buffers
-    p.admitted.store(true, std::memory_order_release);
-  }
+  if (before == 0 && p.rank != rank_)
+    if (auto r = p.home->met.meet(p.rank, room_for_loan(*p.home, p.rank)); !r) return r;
   result<void> made;
   for (unsigned l = 0; l < lane_count; ++l) {
     const auto bit = static_cast<std::uint8_t>(1u << l);
@@ -74,6 +71,7 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
   h.generation = p.generation;
   h.ask = ask_to_say(p);
   h.answer = vote_on(p);
+  h.lowered = p.home->met.was_lowered(p.rank);
   h.please = please;
   if (p.maps()) {
     large_->where(h.buffers_base, h.buffers_rkey);
@@ -97,7 +95,7 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
   if (size != sizeof h) return;
   std::memcpy(&h, bytes, sizeof h);
   if (h.magic != hello_magic || h.job != job_secret_ || h.from >= size_ || h.from == rank_ ||
-      (h.made & ~all_lanes) != 0 || h.domain >= domain_count_)
+      (h.made & ~all_lanes) != 0 || h.domain >= domain_count_ || h.lowered > 1)
     return;
   peer& p = begun(domains_[h.domain].peers[h.from]);
   const auto heard = heard_hello(p, h);
@@ -140,7 +138,11 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
       connections_made_.fetch_add(1, std::memory_order_relaxed);
       p.used_ns = now_ns();
     }
-    if (!std::exchange(p.attached, true)) attached(p);
+    if (!std::exchange(p.attached, true)) {
+      // relaxed: the release of R2 carries it
+      if (h.lowered != 0) p.lowered.store(true, std::memory_order_relaxed);
+      attached(p);
+    }
   }
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if ((ready >> lane_request & 1) != 0)

@@ -2,14 +2,9 @@
 // credit/DEADLOCK.md argues why they suffice.
 #include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/base/assert.hpp"
-#include "lib/base/descriptors.hpp"
 #include "lib/base/probes.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <sstream>
 #include <utility>
 
 #include "lib/base/thread_index.hpp"
@@ -60,6 +55,7 @@ std::string shorter_table(const settings& s, std::uint32_t ranks, credit::room r
 // messages, but not more than `most` unless the one message needs them.
 status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
                                  std::uint32_t most) noexcept {
+  note_lowered(p);
   const std::uint32_t missing = cost - p.credits.lease;
   const std::uint32_t wanted =
       std::min(missing + (credit::lease_messages - 1) * cost, std::max(missing, most));
@@ -90,11 +86,22 @@ void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_side at) noe
     collect_returned(p, tag);
 }
 
+// Tells the ledger once that p lends the minimum and not the start loan; inside request_out, before
+// the first credit is taken, and before an answer to a REVOKE.
+inline void credit_flow::note_lowered(peer& p) noexcept {
+  // relaxed, both: A2 has seen it with the lane, and request_out orders the two threads
+  if (!p.lowered.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  p.lowered.store(false, std::memory_order_relaxed);
+  p.home->ledger->on_lowered(p.rank);
+}
+
 // Hands what is leased and not spent back to the ledger, unless another thread is inside
 // request_out.
 void credit_flow::give_back_lease(peer& p) noexcept {
   const std::uint32_t tag = thread_tag();
   if (!p.request_out.try_enter(tag)) return;
+  note_lowered(p);
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (auto* const tx = p.stream.load(std::memory_order_acquire)) p.credits.lease += tx->recall();
   if (const std::uint32_t left = std::exchange(p.credits.lease, 0); left != 0) {
@@ -122,12 +129,8 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
 void credit_flow::loans_come_back(std::uint32_t r) noexcept {
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     domain& d = domains_[i];
-    // By queue pairs there are no buffers for the loan to r, if r was never connected. Where there
-    // is no memory for them, the loan stays unused.
-    // A11 admitted  acquire p.admitted  <- R11 (connect.cpp): the connector has made room
-    if (way_to(r) == way::verbs && d.queues != nullptr &&
-        !d.peers[r].admitted.load(std::memory_order_acquire) && !d.queues->admit_peer())
-      continue;
+    // Where there is no room for it, the loan to a rank that was never met stays unused.
+    if (!d.met.may_return(r, room_for_loan(d, r))) continue;
     if (const std::uint32_t n = d.ledger->on_gone(r); n != 0) loan_changed(begun(d.peers[r]), 0, n);
   }
   say_intents();
@@ -159,6 +162,7 @@ void credit_flow::ask_early(peer& p, std::uint32_t cost) noexcept {
 // now, or when the WANT that is in flight has been answered, since only one is at a time. If two
 // threads call it just then, the hint may be lost, which costs a round trip later.
 void credit_flow::expect_credits(peer& p, std::uint32_t wanted) noexcept {
+  if (p.lowered.load(std::memory_order_relaxed)) give_back_lease(p);
   p.expected.store(static_cast<std::uint16_t>(wanted), std::memory_order_relaxed);
   const std::uint32_t n = p.home->ledger->hint(p.rank, wanted);
   if (n != 0 || p.home->ledger->send_credits(p.rank) >= wanted)
@@ -224,7 +228,9 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) 
       // Credits that have come back, or are leased and not spent, can be given up, too.
       settle_returned(p, my_tag(), at);
       give_back_lease(p);
-      const auto a = p.home->ledger->on_revoke(p.rank, epoch, urgent, h.length);
+      // Another thread, which is just about to send, is still to note what p lends: nothing now.
+      const std::uint32_t most = p.lowered.load(std::memory_order_relaxed) ? 0 : h.length;
+      const auto a = p.home->ledger->on_revoke(p.rank, epoch, urgent, most);
       send_system(p, wire::system_op::give_back, a.count, a.end_epoch, false);
       return true;
     }
@@ -258,17 +264,30 @@ void credit_flow::follow_intents() noexcept {
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     domain& d = domains_[i];
     if (!d.ledger->has_intents()) continue;
-    credit::grant g;
-    while (d.ledger->next_grant(g)) {
-      peer& p = begun(d.peers[g.peer]);
-      loan_changed(p, g.count, 0);
-      send_system(p, wire::system_op::grant, g.count, g.end_epoch, false);
-    }
+    send_grants(d);
+    std::uint32_t lowered = 0;
     credit::revoke_intent asked[16];
-    const std::uint32_t n = d.ledger->next_revoke(asked);
+    const std::uint32_t n = d.ledger->next_revoke(asked, [&](std::uint32_t r) {
+      const auto how = d.met.reach(r, room_for_loan(d, r));
+      lowered += how == credit::reach::take ? 1 : 0;
+      return how;
+    });
     for (std::uint32_t k = 0; k < n; ++k)
       send_system(begun(d.peers[asked[k].peer]), wire::system_op::revoke, asked[k].at_most,
                   asked[k].end_epoch, asked[k].urgent);
+    if (lowered == 0) continue;
+    const std::uint32_t each = credit_config_.credits_per_peer - credit::min_credits;
+    credits_revoked_.fetch_add(std::uint64_t{lowered} * each, std::memory_order_relaxed);
+    send_grants(d);
+  }
+}
+
+void credit_flow::send_grants(domain& d) noexcept {
+  credit::grant g;
+  while (d.ledger->next_grant(g)) {
+    peer& p = begun(d.peers[g.peer]);
+    loan_changed(p, g.count, 0);
+    send_system(p, wire::system_op::grant, g.count, g.end_epoch, false);
   }
 }
 
@@ -298,31 +317,6 @@ void credit_flow::send_deferred() noexcept {
       else
         d.store(w, std::memory_order_release);
     }
-}
-
-// Writes the files of the setting CREDIT_STATS when the endpoint ends.
-void credit_flow::write_statistics() noexcept {
-  if (settings_.credit_stats == "0") return;
-  for (peer& p : all_begun()) {
-    collect_returned(p, thread_tag());
-    give_back_lease(p);
-  }
-  write_files();
-}
-
-// The first domain's file is named by the rank alone; those of further domains and endpoints of the
-// process also have a number. A program that reads a file while the job runs sees a whole one.
-void credit_flow::write_files() const noexcept {
-  if (settings_.credit_stats == "0") return;
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    std::string path = settings_.credit_stats == "1" ? "penstock_credits" : settings_.credit_stats;
-    path.append(".").append(std::to_string(rank_));
-    if (const unsigned n = first_file_ + i; n != 0) path.append(".").append(std::to_string(n + 1));
-    std::ostringstream text;
-    text << credit::snapshot(*domains_[i].ledger);
-    if (!replace_file(path, text.str()))
-      log(log_level::warning, "PENSTOCK_CREDIT_STATS: cannot write %s", path.c_str());
-  }
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

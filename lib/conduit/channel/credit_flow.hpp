@@ -39,6 +39,7 @@ class credit_flow : public core {
   void ask_early(peer& p, std::uint32_t cost) noexcept;
   static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;
+  void note_lowered(peer& p) noexcept;
   void give_back_lease(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
                       std::uint32_t tag, reply_side at) noexcept;
@@ -65,6 +66,14 @@ class credit_flow : public core {
   bool system_message(peer& p, const wire::header& h, reply_side at) noexcept;
   void settle_returned(peer& p, std::uint32_t tag, reply_side at) noexcept;
   void follow_intents() noexcept;
+  void send_grants(domain& d) noexcept;
+  // Makes the receive buffers for the loan to rank r, for meetings; by rings there are none.
+  [[nodiscard]] auto room_for_loan(domain& d, std::uint32_t r) const noexcept {
+    return [this, &d, r]() -> result<void> {
+      if (d.queues == nullptr || way_to(r) == way::rings) return {};
+      return d.queues->admit_peer();
+    };
+  }
   // R4 intents  release intents_  -> A4 (follow_intents): after the ledger was told
   void say_intents() noexcept { intents_.store(true, std::memory_order_release); }
   void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,

@@ -17,6 +17,7 @@
 #include "credit/credit.hpp"
 #include "lib/base/build_mode.hpp"
 #include "lib/base/zero_pages.hpp"
+#include "lib/conduit/channel/meetings.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "queues/queues.hpp"
 
@@ -46,6 +47,7 @@ struct alignas(cache_line) domain {
   std::uint32_t index = 0;
   peer* peers = nullptr;  ///< by rank; the engine's (core::peers_)
   std::unique_ptr<credit::ledger<build_mode>> ledger;
+  meetings met;                                    ///< the ranks that were met
   std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
   ibv_cq* transfers = nullptr;  ///< completions of puts, gets and atomics; verbs path only
   queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers

@@ -28,7 +28,7 @@ struct hello {
   vote answer{};                 ///< to that ask
   std::uint8_t please = 0;       ///< the sender would like to part, and the receiver leads
   std::uint8_t needed = 0;       ///< lanes that messages have asked for
-  std::uint8_t unused = 0;
+  std::uint8_t lowered = 0;      ///< the sender lends the receiver the minimum alone (meetings.hpp)
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -126,6 +126,8 @@ struct alignas(cache_line) peer {
   event_counter credit_messages;   // (reply_out)
   std::atomic<std::uint64_t> credit_stalls{0};
   std::atomic<std::uint64_t> deferred[wire::system_ops] = {};  // system messages that found no room
+  std::atomic<bool> lowered{
+      false};  // (request_out to clear) it lends the minimum, see meetings.hpp
   std::atomic<std::uint16_t> expected{0};  // credits of a hint for which no WANT has asked yet
   std::atomic<const char*> lost{nullptr};  // how contact to it was lost, until that is judged
   // By queue pairs: the device has said that the reply lane takes no more. relaxed: a shut() that
@@ -199,7 +201,6 @@ struct alignas(cache_line) peer {
 
   // With a limit on connections (parting.hpp).
   std::atomic<parting_state> parting{parting_state::none};
-  std::atomic<bool> admitted{false};  // its loan has buffers, whether it is connected or not
   std::uint64_t flushed[lane_rma]{};  // (in a poll that looks) last work requests that it posted
   std::uint32_t generation = 0;       // (connector) of the queue pairs
   std::uint32_t ask = 0;              // (connector) odd: an ask of the lower rank is under way
