@@ -90,6 +90,7 @@ struct settings {
 
   // credits
   bool flow_control = true;
+  bool overflow_fatal = false;  ///< without flow control
   bool dynamic_credits = true;
   std::uint32_t max_cred_per_node = 400;  ///< most credits lent to one peer
   std::uint32_t cred_per_node = 0;        ///< lent to each peer at start; 0: from the table

@@ -141,8 +141,10 @@ constexpr setting_row rows[] = {
     // credits
     {"FLOW_CONTROL", "GASNET_PORTAL_FLOW_CONTROL", &s::flow_control, 0, 0, u::none,
      "yes lets requests go only with credits. Without them, a receiver that is too slow makes "
-     "senders try again.",
+     "senders try again, and the library says so, once a second at most.",
      job},
+    {"OVERFLOW_FATAL", "", &s::overflow_fatal, 0, 0, u::none,
+     "yes ends the job when a message has found no receive buffer, with FLOW_CONTROL=no."},
     {"DYNAMIC_CREDITS", "GASNET_PORTAL_DYNAMIC_CREDITS", &s::dynamic_credits, 0, 0, u::none,
      "yes lets credits move to the peers that send; no keeps the loans made at start.", job},
     {"MAX_CRED_PER_NODE", "GASNET_PORTAL_MAX_CRED_PER_NODE", &s::max_cred_per_node, 4, 65535,

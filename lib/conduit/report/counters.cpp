@@ -8,6 +8,7 @@
 #include "lib/base/descriptors.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/report/reporter.hpp"
 #include "lib/conduit/report/waiting.hpp"
 #include "nic/shm/counters.hpp"
 
@@ -92,6 +93,14 @@ std::uint64_t engine::polls() const noexcept {
   return n;
 }
 
+std::uint64_t reporter::receiver_not_ready(const nic::device& d) {
+  if (d.shared_memory) return nic::shm::rnr_received(d.context) + nic::shm::rnr_sent(d.context);
+  std::uint64_t n = 0;  // the first two names are soft-RoCE's, the others are mlx5's
+  for (const char* name : {"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err", "out_of_buffer"})
+    n += port_counter(d, name);
+  return n;
+}
+
 endpoint_counters engine::counters() const {
   endpoint_counters c;
   const double ns_a_tick = ns_per_tick();
@@ -118,16 +127,11 @@ endpoint_counters engine::counters() const {
     const firehose::remote_statistics s = there->statistics();
     c.remote_hits = s.hits, c.remote_asks = s.asks;
   }
-  if (device_.shared_memory) {
-    c.receiver_not_ready =
-        nic::shm::rnr_received(device_.context) + nic::shm::rnr_sent(device_.context);
-  } else {
-    // The first name is soft-RoCE's, the others are mlx5's.
+  c.receiver_not_ready = reporter::receiver_not_ready(device_);
+  // The first name is soft-RoCE's, the others are mlx5's.
+  if (!device_.shared_memory)
     for (const char* name : {"completer_retry_err", "local_ack_timeout_err", "packet_seq_err"})
       c.retransmissions += port_counter(device_, name);
-    for (const char* name : {"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err"})
-      c.receiver_not_ready += port_counter(device_, name);
-  }
   for (const std::uint32_t r : ranks_begun())
     if (peer_counters p = counters_of(r, ns_a_tick); !silent(p)) c.peers.push_back(p);
   return c;

@@ -114,8 +114,8 @@ void reporter::write_counters(const engine& e) {
 std::unique_ptr<reporter> reporter::start(engine& e) {
   const settings& s = e.settings_;
   const bool files = s.counters != "0" || s.credit_stats != "0";
-  if (!s.watch && s.wait_warning_ns == 0 && !files) return nullptr;
   std::unique_ptr<reporter> r(new reporter(e));
+  if (!s.watch && s.wait_warning_ns == 0 && !files && !r->watches_overflow()) return nullptr;
   r->nth_ = e.first_file_;
   if (auto opened = r->open(); !opened) {
     log(log_level::info, "counters are not shown: %s", opened.error().message().c_str());
@@ -141,6 +141,10 @@ result<void> reporter::open() {
   }
   if (engine_.settings_.counters != "0" && engine_.settings_.counters_interval_ns != 0)
     next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
+  if (watches_overflow()) {
+    overflows_ = receiver_not_ready(engine_.device());
+    next_overflow_ns_ = now_ns() + overflow_pause_ns;
+  }
   waits_.ring_at(bell_);
   nic::shm::count_own_thread(1);
   if (const int refused = start_quiet_thread(thread_, [this] { run(); })) {
@@ -175,8 +179,9 @@ void reporter::run() noexcept {
   while (!stopping_.load(std::memory_order_relaxed)) {
     pollfd of[] = {{bell_, POLLIN, 0}, {socket_, POLLIN, 0}};
     const std::uint64_t now = now_ns();
-    std::uint64_t due = next_look_ns_;
-    if (next_file_ns_ != 0) due = due == 0 ? next_file_ns_ : std::min(due, next_file_ns_);
+    std::uint64_t due = 0;
+    for (const std::uint64_t next : {next_look_ns_, next_file_ns_, next_overflow_ns_})
+      if (next != 0) due = due == 0 ? next : std::min(due, next);
     const std::uint64_t ms = due <= now ? 0 : (due - now + 999'999) / 1'000'000;
     (void)::poll(of, std::size(of), due == 0 ? -1 : static_cast<int>(ms));
     // Memory that the process gives to a segment is replaced while this thread sleeps.
@@ -192,6 +197,7 @@ void reporter::run() noexcept {
       write_files();
     }
     if (bell || (next_look_ns_ != 0 && now_ns() >= next_look_ns_)) look_at_waits();
+    if (next_overflow_ns_ != 0 && now_ns() >= next_overflow_ns_) look_at_overflow();
   }
 }
 

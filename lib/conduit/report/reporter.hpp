@@ -1,6 +1,7 @@
 // The thread of an endpoint that reports its counters. It answers pentop at a socket; it writes
 // files every PENSTOCK_COUNTERS_INTERVAL, on SIGUSR2 and at the end; and it writes a line to stderr
-// when the library has waited for PENSTOCK_WAIT_WARNING. The engine owns it.
+// when the library has waited for PENSTOCK_WAIT_WARNING, or when messages find no receive buffer
+// without flow control. The engine owns it.
 //
 // It sleeps until it is asked. No poll does anything for it, and while it is not asked it costs
 // nothing but its stack. It reads counters and writes none.
@@ -26,6 +27,10 @@
 #include "lib/conduit/report/text.hpp"
 #include "penstock/mode.hpp"
 
+namespace penstock::nic {
+class device;
+}
+
 namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
@@ -46,6 +51,8 @@ class reporter {
   void somebody_waits() noexcept { ring(); }
   /// Names the process and the endpoint of e's counters.
   [[nodiscard]] static report::identity identify(const engine& e);
+  /// Messages of this process, or of an adapter's port, that have found no receive buffer.
+  [[nodiscard]] static std::uint64_t receiver_not_ready(const nic::device& d);
   /// Writes the file of PENSTOCK_COUNTERS, if the setting names one. One thread at a time may call
   /// it.
   static void write_counters(const engine& e);
@@ -57,6 +64,9 @@ class reporter {
   void run() noexcept;
   void answer() noexcept;
   void write_files() noexcept;
+  // overflow.cpp
+  [[nodiscard]] bool watches_overflow() const noexcept;
+  void look_at_overflow() noexcept;
   // waits.cpp
   void look_at_waits() noexcept;
   bool look_at_requests(std::uint64_t limit) noexcept;
@@ -77,11 +87,15 @@ class reporter {
     std::uint64_t polls = 0, changed_ns = 0;
   };
 
+  static constexpr std::uint64_t overflow_pause_ns = 1'000'000'000;
+
   const engine& engine_;
   long_waits& waits_;
   unsigned nth_ = 0;  ///< this endpoint's number in its process
   int bell_ = -1, socket_ = -1;
   std::uint64_t next_file_ns_ = 0, next_look_ns_ = 0;  ///< 0: nothing is due
+  std::uint64_t next_overflow_ns_ = 0;                 ///< the same
+  std::uint64_t overflows_ = 0;  ///< messages without a receive buffer, at the last look
   std::vector<watched> requests_, others_;
   std::map<std::uint32_t, polls_seen> seen_;
   std::atomic<bool> stopping_{false};

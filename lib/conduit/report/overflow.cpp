@@ -1,0 +1,41 @@
+// The line about messages that find no receive buffer, which happens without flow control alone:
+// the catch basin of seed 001. A device tries such a message again, for ever by default, so the
+// program would only see that it is slow. The reporter's thread looks once a second.
+#include <cinttypes>
+
+#include "lib/base/clock.hpp"
+#include "lib/base/log.hpp"
+#include "lib/conduit/engine.hpp"
+#include "lib/conduit/report/reporter.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+// An adapter counts for all processes of its port, of which one says what it has read.
+bool reporter::watches_overflow() const noexcept {
+  const auto host = engine_.neighbours();
+  const bool mine =
+      engine_.device().shared_memory || host.empty() || host.front() == engine_.rank();
+  return !engine_.settings_.flow_control && engine_.by_verbs_ && mine;
+}
+
+void reporter::look_at_overflow() noexcept {
+  next_overflow_ns_ = now_ns() + overflow_pause_ns;
+  const std::uint64_t before = overflows_, now = receiver_not_ready(engine_.device());
+  overflows_ = now;
+  if (now <= before) return;
+  const char* const whose = engine_.device().shared_memory ? "this rank" : "this host";
+  const std::uint64_t n = now - before;
+  if (engine_.settings_.overflow_fatal)
+    fatal(1,
+          "receive buffers overflow: %" PRIu64
+          " messages to or from %s have found none (PENSTOCK_FLOW_CONTROL=no, "
+          "PENSTOCK_OVERFLOW_FATAL=yes)",
+          n, whose);
+  log(log_level::warning,
+      "receive buffers overflow: %" PRIu64
+      " messages to or from %s have found none in the last second, and are sent again; set "
+      "PENSTOCK_FLOW_CONTROL=yes, or a larger PENSTOCK_AMRECV_SPACE",
+      n, whose);
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

@@ -1,0 +1,39 @@
+// Job program of two ranks: rank 1 sends COUNT Shorts to rank 0, which does not poll for 2.5 s. All
+// of them arrive in the end. Without flow control they find no receive buffer by queue pairs.
+//   overflow COUNT
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "penstock/penstock.hpp"
+#include "test/conduit/job_check.hpp"
+
+using namespace penstock;
+
+namespace {
+
+struct party {
+  unsigned came = 0;
+  void on_short(token&) { ++came; }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto count = static_cast<unsigned>(argc > 1 ? std::atoi(argv[1]) : 4000);
+  auto w = world::join();
+  JOB_CHECK(w);
+  endpoint ep = test::open_endpoint(*w);
+  party me;
+  const auto on_short = ep.add<&party::on_short>(&me);
+  if (auto r = ep.start(); !r) fatal(3, "%s", r.error().message().c_str());
+  JOB_CHECK(ep.barrier() == status::ok);
+  if (ep.rank() == 1) {
+    for (unsigned i = 0; i < count; ++i) JOB_CHECK(ep.request_short(0, on_short) == status::ok);
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    JOB_CHECK(ep.wait_until([&] { return me.came == count; }) == status::ok);
+  }
+  JOB_CHECK(ep.barrier() == status::ok);
+  return 0;
+}
