@@ -32,7 +32,11 @@ struct calls {
   /// In network order. Null: the device knows no partitions.
   int (*query_pkey)(ibv_context*, std::uint8_t port, int index, __be16*);
   ibv_pd* (*alloc_pd)(ibv_context*);
-  int (*dealloc_pd)(ibv_pd*);
+  int (*dealloc_pd)(ibv_pd*);  ///< also of a parent domain
+  /// Null, all three: the device knows no thread domains (thread_domain.hpp).
+  ibv_td* (*alloc_td)(ibv_context*, ibv_td_init_attr*);
+  int (*dealloc_td)(ibv_td*);
+  ibv_pd* (*alloc_parent_domain)(ibv_context*, ibv_parent_domain_init_attr*);
   ibv_mr* (*reg_mr)(ibv_pd*, void* addr, std::size_t bytes, int access);
   int (*dereg_mr)(ibv_mr*);
   ibv_comp_channel* (*create_comp_channel)(ibv_context*);

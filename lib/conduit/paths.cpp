@@ -18,6 +18,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // Opens the device that the settings ask for, in place of the one that was opened before.
 result<void> engine::use_device(const settings& s) {
   registrar_.reset();
+  alone_ = {};
   if (pd_ != nullptr) device_.verbs->dealloc_pd(std::exchange(pd_, nullptr));
   events_ = nullptr;
   device_ = nic::device();
@@ -31,6 +32,7 @@ result<void> engine::use_device(const settings& s) {
   if (device_.shared_memory) events_ = &nic::shm::event_count(device_.context);
   pd_ = device_.verbs->alloc_pd(device_.context);
   if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
+  if (!concurrent(build_mode)) alone_ = nic::thread_domain(device_, pd_);
   registrar_ =
       std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_);
   return {};

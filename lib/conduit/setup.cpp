@@ -271,6 +271,7 @@ engine::~engine() {
   large_.reset();
   near_.reset();
   segment_.reset();
+  alone_ = {};
   if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
 }
 

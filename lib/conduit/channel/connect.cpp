@@ -179,7 +179,8 @@ result<void> channels::make_lane(peer& p, unsigned l) noexcept {
   init.cap.max_send_sge = 1;
   describe_lane(p, l, init);
   nic::device& dev = device_of(p, l);
-  ibv_qp* qp = dev.verbs->create_qp(is_near(p, l) ? near_->pd : pd_, &init);
+  ibv_pd* const pd = is_near(p, l) ? near_->pd : concurrent(build_mode) ? pd_ : alone_.pd();
+  ibv_qp* qp = dev.verbs->create_qp(pd, &init);
   if (qp == nullptr)
     return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + dev.name, errno,
                    "fewer processes a host, or a smaller PENSTOCK_OP_OUST_PP"};

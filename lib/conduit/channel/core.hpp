@@ -32,6 +32,7 @@
 #include "lib/job/job.hpp"
 #include "memreg/memreg.hpp"
 #include "nic/device.hpp"
+#include "nic/thread_domain.hpp"
 #include "penstock/penstock.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -191,6 +192,10 @@ class core {
   credit::config credit_config_;
   credit::room credit_room_;  // the least of all ranks' devices
   ibv_pd* pd_ = nullptr;
+  // In SEQ and PARSYNC: for the queue pairs of lanes, to which the thread inside the library alone
+  // posts. In PAR each lane has an owner, but threads post to two lanes of a domain at a time, and
+  // to those of other domains (poll_elsewhere), while a thread domain's queue pairs share a page.
+  nic::thread_domain alone_;
   std::unique_ptr<near_device> near_;  // null: rings, if there are any, belong to device_
   std::unique_ptr<memreg::registrar> registrar_;
   std::unique_ptr<memreg::segment> segment_;
