@@ -181,8 +181,8 @@ class engine final : public channels {
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
   void note_attendance(std::uint32_t tag) noexcept;
-  status poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept;
-  unsigned poll_queues(domain& d, std::uint32_t tag) noexcept;
+  status poll_verbs(unsigned* got, domain& d, std::uint32_t tag, bool busy) noexcept;
+  unsigned poll_queues(domain& d, std::uint32_t tag, bool busy) noexcept;
 
   // paths.cpp, setup.cpp and introduce.cpp
   result<void> use_device(const settings& s);

@@ -21,16 +21,16 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
       slow_progress();
     n = rings_.poll(d, tag);
   }
-  return by_verbs_ ? n + poll_queues(d, tag) : n;
+  return by_verbs_ ? n + poll_queues(d, tag, n != 0) : n;
 }
 
-// Polls the queue pairs, those of puts and gets among them.
-unsigned engine::poll_queues(domain& d, std::uint32_t tag) noexcept {
+// Polls the queue pairs, those of puts and gets among them. busy: as in verbs_path::poll().
+unsigned engine::poll_queues(domain& d, std::uint32_t tag, bool busy) noexcept {
   const bool everything = transfers_->everything();
   if (everything) transfers_->progress();
   if (!everything || !transfers_->must_settle()) {
     unsigned n = 0;
-    (void)poll_verbs(&n, d, tag);
+    (void)poll_verbs(&n, d, tag, busy);
     return n;
   }
   // Until no peer has a key to changed memory, no request is taken, since its handler might reply.
@@ -39,9 +39,9 @@ unsigned engine::poll_queues(domain& d, std::uint32_t tag) noexcept {
   return verbs_.poll_replies(d, tag) + transfers_->reap();
 }
 
-status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag) noexcept {
+status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag, bool busy) noexcept {
   bool due = false;
-  unsigned n = verbs_.poll(d, tag, due);
+  unsigned n = verbs_.poll(d, tag, busy, due);
   if (due) [[unlikely]] {
     if (attention()) [[unlikely]]
       slow_progress();
@@ -77,7 +77,7 @@ status engine::poll(unsigned* n) noexcept {
     }
   }
   if (quick_verbs_) [[likely]]
-    return poll_verbs(n, my_domain(tag), tag);
+    return poll_verbs(n, my_domain(tag), tag, false);
   if (!started_) [[unlikely]]
     return over();
   return poll_all(n, tag);

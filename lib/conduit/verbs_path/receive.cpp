@@ -122,18 +122,7 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
   return urgent;
 }
 
-// Takes a system message, all of which is in the immediate; false: it is malformed.
-bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
-  wire::header h;
-  h.kind_args = wire::kind_args(wire::kind::system, 0);
-  h.handler = static_cast<std::uint8_t>(imm >> imm_op_shift & imm_op);
-  h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
-  h.length = static_cast<std::uint16_t>(imm & imm_count);
-  h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
-  return c_.system_message(p, h, reply_side::outside);
-}
-
-// Takes what a poll of reply_cq (SAFE_EQ) finds: replies and system messages.
+// Takes what a poll of reply_cq finds: system messages, then replies (SAFE_EQ).
 [[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
                                                                 std::uint32_t tag) noexcept {
   ibv_wc wc[completions_a_poll];
@@ -147,6 +136,10 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
     return 0;
   }
   put_receives_back(d, mine, static_cast<std::uint32_t>(n), mine.holds_reply_resources());
+  std::uint32_t kinds = 0;
+  for (int i = 0; i < n; ++i) kinds |= wc[i].imm_data;
+  if ((kinds & htobe32(imm_system)) != 0) [[unlikely]]
+    take_words(d, wc, n);
   for (int i = 0; i < n; ++i) {
     const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
     if (rank >= c_.size_) [[unlikely]]
@@ -157,11 +150,8 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
       continue;
     }
     const std::uint32_t imm = be32toh(wc[i].imm_data);
-    if ((imm & imm_system) != 0) [[unlikely]] {
-      if (!take_word(p, imm)) [[unlikely]]
-        c_.peer_failed(p, channels::malformed);
+    if ((imm & imm_system) != 0) [[unlikely]]  // taken before
       continue;
-    }
     const std::uint32_t chunk = imm & imm_count;
     // The chunk is settled first: if it was answered twice, or by another rank than its target, the
     // peer's bytes are malformed.
@@ -183,21 +173,6 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
     d.queues->request_chunks->give(chunk);
   }
   return static_cast<unsigned>(n);
-}
-
-// Frees the chunks that a message of credits lists behind its header: all that it frees, but for
-// the one that it was written to. False: the list is malformed.
-bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept {
-  if (bytes < sizeof(wire::header) || bytes > p.home->queues->size.chunk_bytes) return false;
-  const std::uint32_t n = (bytes - std::uint32_t{sizeof(wire::header)}) / 2;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    std::uint16_t c;
-    std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
-    if (!settle(*p.home->queues->request_chunks, p, c)) continue;
-    tsan_hear_peer(p.home->queues->request_chunks->at(c));
-    p.home->queues->request_chunks->give(c);
-  }
-  return true;
 }
 
 // Takes the reply resources that mine lacks (I3, claim 17); false: one of them is short.
@@ -294,10 +269,10 @@ unsigned verbs_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
   return fetches_[d.index].waiting() ? n + run_fetched(d, mine, tag, false) : n;
 }
 
-unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
+unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool busy, bool& due) noexcept {
   poller& mine = c_.my_poller(tag, d);
   unsigned n = 0;
-  const bool both = ++mine.since_look % polls_of_one == 0;
+  const bool both = ++mine.since_look % polls_of_one == 0 || busy;
   // The queue that the caller most likely waits for is polled last, so that the caller goes on at
   // once.
   if (fetches_[d.index].waiting()) [[unlikely]]
@@ -308,7 +283,11 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool& due) noexcept {
     n += take_replies(d, mine, tag);
   } else {
     if (both) n += take_replies(d, mine, tag);
-    n += take_requests(d, mine, tag);
+    const unsigned requests = take_requests(d, mine, tag);
+    // While requests come, nobody waits for the next poll of their queue, and it may find a whole
+    // batch of handlers to run: what is in the other queue comes before it.
+    if (requests != 0 && !both) n += take_replies(d, mine, tag);
+    n += requests;
   }
   // While messages come, a look is put off for polls_a_look further polls.
   due = mine.since_look >= (n == 0 ? polls_a_look : 2 * polls_a_look);

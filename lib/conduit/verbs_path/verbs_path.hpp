@@ -22,8 +22,9 @@
 // reply chunk and a spare in hand, so that its buffer is not missed (queues/receive_pool.hpp).
 //
 // send.cpp: requests and Longs; reply.cpp: replies, credits and system messages; receive.cpp:
-// receiving and polling; fetch.cpp: large Mediums at the target; left.cpp: answers that found the
-// reply lane held; part.cpp: idle connections; setup.cpp: queues and their sizes.
+// receiving and polling; words.cpp: system messages and lists of credits that have come; fetch.cpp:
+// large Mediums at the target; left.cpp: answers that found the reply lane held; part.cpp: idle
+// connections; setup.cpp: queues and their sizes.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -79,9 +80,10 @@ class verbs_path {
   /// messages off the short way.
   void allow_plain(bool may) noexcept { plain_ = may; }
 
-  /// Polls for replies or for requests, or for both, and returns the number of messages. due: it is
-  /// time to look at completions of sends, and at what concerns the job.
-  unsigned poll(domain& d, std::uint32_t tag, bool& due) noexcept;
+  /// Polls for replies or for requests, or for both, and returns the number of messages. busy: this
+  /// poll has run handlers by rings. due: it is time to look at completions of sends, and at what
+  /// concerns the job.
+  unsigned poll(domain& d, std::uint32_t tag, bool busy, bool& due) noexcept;
   /// Handles completions of sends, and returns their number. Any thread may call it at any time; it
   /// runs no handler.
   unsigned reap_sends(domain& d) noexcept;
@@ -134,7 +136,11 @@ class verbs_path {
   static constexpr std::uint16_t idle_looks = 2;
   // To poll an empty completion queue delays messages of the other one. So a thread polls for
   // replies alone during polls_for_replies polls after it has sent a request, else for requests
-  // alone, and for both once in polls_of_one polls.
+  // alone, and for both once in polls_of_one polls and in each that runs handlers of requests. So a
+  // system message (SYS) or reply (SAFE) waits for at most one batch of requests (AM): AM_LIMIT of
+  // them, or those of each ring that the poll looks at. System messages come before the replies of
+  // the same batch; behind a fuller queue they wait for SAFE_LIMIT replies. By rings each peer's
+  // replies and system messages have a ring of their own, which is looked at before its requests.
   static constexpr std::uint16_t polls_for_replies = 256, polls_of_one = 4;
 
   // The chunk that a request has already, and the offset at which the message begins, so that the
@@ -189,16 +195,18 @@ class verbs_path {
   void see_to_ends(peer& p, std::uint32_t tag) noexcept;
   void free_left() noexcept;
 
+  // words.cpp
+  bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
+  [[gnu::noinline]] bool take_word(peer& p, std::uint32_t imm) noexcept;
+  [[gnu::noinline]] void take_words(domain& d, ibv_wc* wc, int n) noexcept;
   // receive.cpp
   bool settle(queues::chunk_pool& chunks, peer& p, std::uint32_t chunk) noexcept;
-  bool free_listed_chunks(peer& p, const std::byte* at, std::uint32_t bytes) noexcept;
   void run_plain(token_state& t, std::byte* at, std::uint32_t n) noexcept;
   void run_other(token_state& t, std::byte* at, std::uint32_t n, std::uint32_t chunk) noexcept;
   [[gnu::noinline]] void take_other_reply(peer& p, const wire::header& h, std::byte* at,
                                           std::uint32_t n, std::uint32_t tag) noexcept;
   [[gnu::noinline]] bool take_other_request(token_state& t, std::byte* at,
                                             std::uint32_t n) noexcept;
-  [[gnu::noinline]] bool take_word(peer& p, std::uint32_t imm) noexcept;
   unsigned take_replies(domain& d, poller& mine, std::uint32_t tag) noexcept;
   unsigned take_requests(domain& d, poller& mine, std::uint32_t tag) noexcept;
   [[noreturn, gnu::cold]] void receives_failed() noexcept;
