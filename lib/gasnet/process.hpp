@@ -64,7 +64,7 @@ struct client_part {
   std::uintptr_t shift = 0;
 };
 
-inline constexpr std::size_t more_endpoints = GASNET_MAXEPS - 1;
+inline constexpr std::size_t more_endpoints = GASNETC_MOST_ENDPOINTS - 1;
 
 struct process {
   settings options;

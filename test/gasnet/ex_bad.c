@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
     if (strcmp(mistake, "pair_message") == 0)
       (void)gex_AM_RequestShort0(gex_TM_Pair(ep, 2), 1, 130, 0);
     if (strcmp(mistake, "pair_endpoint") == 0)
-      (void)gex_RMA_PutBlocking(gex_TM_Pair(ep, GASNET_MAXEPS), 1, area[1], &word, 8, 0);
+      (void)gex_RMA_PutBlocking(gex_TM_Pair(ep, 33), 1, area[1], &word, 8, 0);
     if (strcmp(mistake, "pair") == 0) (void)gex_TM_QueryRank(gex_TM_Pair(ep, 0));
     if (strcmp(mistake, "far") == 0)
       gex_RMA_PutBlocking(tm, 1, area[1] + segment_bytes - 7, &word, 8, 0);

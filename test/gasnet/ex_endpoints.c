@@ -2,6 +2,7 @@
  * segment: each has a segment of its own, in the client's memory or the library's, and gex_TM_Pair
  * names it by its index (specification 0.19). */
 #define _GNU_SOURCE
+#define GASNETC_CONDUIT_AS_IBV 1 /* GASNET_MAXEPS says more than 1 then */
 #include <gasnet_vis.h>
 #include <gasnetex.h>
 #include <sys/mman.h>
@@ -44,7 +45,8 @@ static void create(void) {
   gex_System_SetVerboseErrors(0);
   CHECK(gex_EP_BindSegment(by_library, segment, 0) == GASNET_ERR_BAD_ARG);
   CHECK(gex_EP_Create(&none, client, (gex_EP_Capabilities_t)1 << 30, 0) == GASNET_ERR_BAD_ARG);
-  CHECK(gex_EP_Create(&none, client, GEX_EP_CAPABILITY_AM, 0) == GASNET_ERR_RESOURCE);
+  CHECK(gex_EP_Create(&none, client, GEX_EP_CAPABILITY_AM | GEX_EP_CAPABILITY_RMA, 0) ==
+        GASNET_ERR_RESOURCE);
   CHECK(gex_EP_PublishBoundSegment(tm, &none, 1, 0) == GASNET_ERR_BAD_ARG);
   gex_System_SetVerboseErrors(1);
 }

@@ -275,7 +275,7 @@ static void system_and_errors(char** argv) {
   close(pipes[1]);
 
   CHECK(gasnett_cpu_count() >= 1);
-  CHECK(gasnett_set_affinity(0) == 0);
+  CHECK(GASNETT_SET_AFFINITY_SUPPORT == 1 && gasnett_set_affinity(0) == 0);
   /* Modulo the number of CPUs, and it may move again. */
   CHECK(gasnett_set_affinity(gasnett_cpu_count() + 1) == 0);
   CHECK(strstr(gasnett_exe_name(), "gasnet_tools_") != NULL);

@@ -235,11 +235,12 @@ int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities
       (caps & ~GEX_EP_CAPABILITY_ALL) != 0 || (flags & ~GEX_FLAG_HINT_ACCEL_ALL) != 0)
     return refused(GASNET_ERR_BAD_ARG, "gex_EP_Create: capabilities %#x, flags %#x", caps, flags);
   std::vector<gasnetc_ep*>& more = objects().more;
-  if (caps != GEX_EP_CAPABILITY_RMA || more.size() == more_endpoints || self.everything)
+  if ((caps & ~(GEX_EP_CAPABILITY_RMA | GEX_EP_CAPABILITY_VIS)) != 0 ||
+      more.size() == more_endpoints || self.everything)
     return refused(
         GASNET_ERR_RESOURCE,
         "gex_EP_Create: endpoint %zu, capabilities %#x; beside the first one there are up "
-        "to %zu, with GEX_EP_CAPABILITY_RMA alone%s",
+        "to %zu, for RMA and VIS%s",
         more.size() + 1, caps, more_endpoints,
         self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
   more.push_back(new gasnetc_ep);
@@ -263,7 +264,7 @@ int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t f
   (void)checked_team(tm, "gex_EP_PublishBoundSegment");
   if (self.everything)
     return self.engine->barrier() == status::ok ? GASNET_OK : GASNET_ERR_RESOURCE;
-  bool bad = flags != 0 || (count != 0 && eps == nullptr) || count > GASNET_MAXEPS;
+  bool bad = flags != 0 || (count != 0 && eps == nullptr) || count > more_endpoints + 1;
   std::vector<bound> list;
   for (size_t i = 0; i < count && !bad; ++i) {
     bad = eps[i] == GEX_EP_INVALID || own_endpoint(eps[i]->index) != eps[i];

@@ -63,8 +63,8 @@ gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank, const char* call) {
   if (tm == GEX_TM_INVALID) fatal(1, "%s to rank %u: GEX_TM_INVALID is no team", call, rank);
   if (is_pair(tm)) {
     const endpoint_pair p = pair_of(tm);
-    if (p.remote >= GASNET_MAXEPS)
-      fatal(1, "%s to rank %u: endpoint %u of %d", call, rank, p.remote, GASNET_MAXEPS);
+    if (p.remote >= GASNETC_MOST_ENDPOINTS)
+      fatal(1, "%s to rank %u: endpoint %u of %d", call, rank, p.remote, GASNETC_MOST_ENDPOINTS);
     if ((p.remote | p.local) != 0 && std::strncmp(call, "gex_AM_", 7) == 0)
       fatal(1, "%s to rank %u: by endpoints %u and %u; messages go by those of index 0", call, rank,
             p.local, p.remote);

@@ -112,6 +112,7 @@ extern gasnett_backtrace_type_t gasnett_backtrace_user;
 /* ---- the system ---- */
 extern int gasnett_cpu_count(void);
 /* Pins this thread to one of the CPUs that it may use; 0 if it is. */
+#define GASNETT_SET_AFFINITY_SUPPORT 1
 extern int gasnett_set_affinity(int rank);
 extern const char* gasnett_exe_name(void); /* the program's file; "" if unknown */
 extern uint64_t gasnett_getPhysMemSz(int failure_is_fatal);
