@@ -99,6 +99,19 @@ void command_line::list(const std::string& names, std::vector<std::string>& to,
 }
 
 void command_line::rest(std::vector<std::string>& to) {
+  // The line of usage, which knows nothing of what is left to another program.
+  struct with_program : CLI::Formatter {
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+      std::string text = CLI::Formatter::make_usage(app, std::move(name));
+      const std::string options = "[OPTIONS]";
+      if (const auto at = text.find(options); at != text.npos)
+        text.insert(at + options.size(), " PROGRAM [ARGUMENTS...]");
+      return text;
+    }
+  };
+  const auto formatter = std::make_shared<with_program>();
+  formatter->column_width(parts_->app.get_formatter()->get_column_width());
+  parts_->app.formatter(formatter);
   parts_->app.prefix_command();
   parts_->rest = &to;
 }

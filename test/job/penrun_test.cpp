@@ -132,6 +132,12 @@ TEST_CASE("a wrong command line gives 2") {
   CHECK(run(penrun({"-n", "2", "--hostfile", "/no/such/file", "true"})).code == 2);
 }
 
+TEST_CASE("the line of usage names the program to start") {
+  const auto o = run(penrun({"--help"}));
+  CHECK(o.code == 0);
+  CHECK(o.out.find("Usage: penrun [OPTIONS] PROGRAM [ARGUMENTS...]") != o.out.npos);
+}
+
 TEST_CASE("an option that nobody here knows is refused by its name, and not started") {
   for (const char* option : {"--map-by", "-mca", "--bind-too", "-z", "-nolocal", "--quiet=1"}) {
     CAPTURE(option);
