@@ -24,17 +24,41 @@ void member(std::string& out, const char* name, std::uint64_t value) {
   out.append(",\"").append(name).append("\":").append(std::to_string(value));
 }
 
-void metric_head(std::string& out, const std::string& name, const char* help) {
-  // A gauge is a metric that may shrink; its help begins with "now".
-  const bool gauge = std::string(help).starts_with("now: ");
-  out.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name);
-  out.append(gauge ? " gauge\n" : " counter\n");
-}
+// A counter as Prometheus's conventions have it: what only grows ends in _total, and times are
+// seconds. What may shrink is a gauge; its help begins with "now".
+class metric {
+ public:
+  metric(std::string& out, std::string name, const std::string& help) : out_(out), name_(name) {
+    const bool gauge = help.starts_with("now: ");
+    seconds_ = name_.ends_with("_ns");
+    if (seconds_) name_.replace(name_.size() - 2, 2, "seconds");
+    if (!gauge) name_ += "_total";
+    std::string said = help;
+    constexpr std::string_view in_ns = "nanoseconds";
+    if (const auto at = said.find(in_ns); seconds_ && at != said.npos)
+      said.replace(at, in_ns.size(), "seconds");
+    out_.append("# HELP ").append(name_).append(" ").append(said).append("\n# TYPE ");
+    out_.append(name_).append(gauge ? " gauge\n" : " counter\n");
+  }
+  void add(const std::string& labels, std::uint64_t value) {
+    constexpr std::uint64_t second_ns = 1'000'000'000;
+    out_.append(name_).append("{").append(labels).append("} ");
+    if (!seconds_) {
+      out_.append(std::to_string(value)) += '\n';
+      return;
+    }
+    char text[48];
+    std::snprintf(text, sizeof text, "%llu.%09llu\n",
+                  static_cast<unsigned long long>(value / second_ns),
+                  static_cast<unsigned long long>(value % second_ns));
+    out_ += text;
+  }
 
-void metric(std::string& out, const std::string& name, const std::string& labels,
-            std::uint64_t value) {
-  out.append(name).append("{").append(labels).append("} ").append(std::to_string(value)) += '\n';
-}
+ private:
+  std::string& out_;
+  std::string name_;
+  bool seconds_;
+};
 
 }  // namespace
 
@@ -68,27 +92,23 @@ std::string json(const identity& who, const endpoint_counters& c) {
 
 std::string prometheus(const identity& who, const endpoint_counters& c) {
   std::string out;
+  // Prometheus itself has a label "job".
   const std::string process =
-      "job=" + quoted(who.job) + ",rank=\"" + std::to_string(who.rank) + '"';
-  for (const auto& row : endpoint_counter_rows) {
-    const std::string name = std::string("penstock_") + row.name;
-    metric_head(out, name, row.help);
-    metric(out, name, process, c.*row.field);
-  }
+      "penstock_job=" + quoted(who.job) + ",rank=\"" + std::to_string(who.rank) + '"';
+  for (const auto& row : endpoint_counter_rows)
+    metric(out, std::string("penstock_") + row.name, row.help).add(process, c.*row.field);
   const auto labels = [&](const peer_counters& p) {
     return process + ",peer=\"" + std::to_string(p.rank) + "\",path=" + quoted(p.path);
   };
   for (const auto& row : message_counter_rows) {
-    const std::string name = std::string("penstock_messages_") + row.name;
-    metric_head(out, name, row.help);
+    metric m(out, std::string("penstock_messages_") + row.name, row.help);
     for (const peer_counters& p : c.peers)
       for (const auto& d : direction_rows)
-        metric(out, name, labels(p) + ",direction=" + quoted(d.name), p.*d.field.*row.field);
+        m.add(labels(p) + ",direction=" + quoted(d.name), p.*d.field.*row.field);
   }
   for (const auto& row : peer_counter_rows) {
-    const std::string name = std::string("penstock_peer_") + row.name;
-    metric_head(out, name, row.help);
-    for (const peer_counters& p : c.peers) metric(out, name, labels(p), p.*row.field);
+    metric m(out, std::string("penstock_peer_") + row.name, row.help);
+    for (const peer_counters& p : c.peers) m.add(labels(p), p.*row.field);
   }
   return out;
 }
