@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -13,11 +11,12 @@
 
 #include <cerrno>
 #include <mutex>
-#include <system_error>
 
 #include "firehose/changes.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/quiet_thread.hpp"
+#include "lib/base/shortage.hpp"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -80,18 +79,9 @@ result<std::shared_ptr<kernel_events>> kernel_events::create() {
     return failure{"watching memory by userfaultfd", code, hint};
   }
   std::shared_ptr<kernel_events> e(new kernel_events(fd, stop));
-  // The thread must take no signal meant for the client.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    e->reader_ = std::thread([p = e.get()] { p->run(); });
-  } catch (const std::system_error& why) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return failure{"starting the thread that reads memory events", why.code().value(),
-                   "raise ulimit -u"};
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (const int refused =
+          start_quiet_thread(e->reader_, "penstock-events", [p = e.get()] { p->run(); }))
+    return failure{"starting the thread that reads memory events", refused, what_to_raise(refused)};
   return e;
 }
 
@@ -124,7 +114,6 @@ void kernel_events::unwatch(std::uint64_t start, std::uint64_t bytes) noexcept {
 }
 
 void kernel_events::run() noexcept {
-  pthread_setname_np(pthread_self(), "penstock-events");
   for (;;) {
     pollfd on[] = {{fd_, POLLIN, 0}, {stop_, POLLIN, 0}};
     if (poll(on, 2, -1) < 0 && errno != EINTR) return;

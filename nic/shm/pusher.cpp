@@ -67,7 +67,7 @@ int pusher_thread::start() {
   if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);
   if (e != 0) return e;
   count_own_thread(1);
-  e = start_quiet_thread(thread_, [this] { run(); });
+  e = start_quiet_thread(thread_, "penstock-push", [this] { run(); });
   if (e != 0) count_own_thread(-1);
   return e;
 }

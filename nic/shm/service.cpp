@@ -39,7 +39,7 @@ int service_thread::start() {
   if (e == 0) e = watch_socket(epoll_, stop_, EPOLLIN, about_stop);
   if (e != 0) return e;
   count_own_thread(1);
-  e = start_quiet_thread(thread_, [this] { run(); });
+  e = start_quiet_thread(thread_, "penstock-shm", [this] { run(); });
   if (e != 0) count_own_thread(-1);
   return e;
 }

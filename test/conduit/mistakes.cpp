@@ -1,7 +1,12 @@
 // Job program: mistakes of a program that end its job or are refused with a line
 // (test/conduit/mistaken).
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -15,6 +20,18 @@ namespace {
 unsigned hits;
 void on_hit(token&, unsigned) { ++hits; }
 void on_payload(token&, std::span<std::byte>) {}
+
+// The library's threads have names of their own, so that a report of stacks tells whose they are.
+int nameless_threads() {
+  int nameless = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (task.path().filename() != std::to_string(getpid()) && !name.starts_with("penstock-"))
+      ++nameless, std::fprintf(stderr, "a thread is called %s\n", name.c_str());
+  }
+  return nameless;
+}
 
 // Two threads send without a lock between them, or one that is not the first.
 int threads(endpoint& ep, short_handler<unsigned> hit, bool both) {
@@ -61,6 +78,7 @@ int main(int argc, char** argv) {
       return 3;
     }
     JOB_CHECK(ep.barrier() == status::ok);
+    if (what == "ok" && nameless_threads() != 0) return 4;
     if (what == "two_threads") return threads(ep, hit, true);
     if (what == "another_thread") return threads(ep, hit, false);
     if (what == "refusals") return refusals(ep, hit, payload);

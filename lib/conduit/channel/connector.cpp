@@ -38,11 +38,11 @@ result<std::unique_ptr<connector>> connector::start(channels& e, ibv_comp_channe
   if (!never_waits(channel->fd))
     return failure{std::string("fcntl for ") + what, errno, what_to_raise(errno)};
   nic::shm::count_own_thread(1);
-  if (const int refused = start_quiet_thread(c->thread_, [raw = c.get()] { raw->run(); })) {
+  if (const int refused =
+          start_quiet_thread(c->thread_, "penstock-conn", [raw = c.get()] { raw->run(); })) {
     nic::shm::count_own_thread(-1);
     return failure{what, refused, what_to_raise(refused)};
   }
-  pthread_setname_np(c->thread_.native_handle(), "penstock-conn");
   return c;
 }
 

@@ -73,9 +73,9 @@ result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* c
     return failure{"fcntl for the progress thread", errno, what_to_raise(errno)};
   if (::pthread_getcpuclockid(::pthread_self(), &p->starter_) == 0)
     p->started_ns_ = time_used(p->starter_);
-  if (const int refused = start_quiet_thread(p->thread_, [raw = p.get()] { raw->run(); }))
+  if (const int refused =
+          start_quiet_thread(p->thread_, "penstock-prog", [raw = p.get()] { raw->run(); }))
     return failure{"the progress thread", refused, what_to_raise(refused)};
-  pthread_setname_np(p->thread_.native_handle(), "penstock-prog");
   return p;
 }
 

@@ -147,11 +147,10 @@ result<void> reporter::open() {
   }
   waits_.ring_at(bell_);
   nic::shm::count_own_thread(1);
-  if (const int refused = start_quiet_thread(thread_, [this] { run(); })) {
+  if (const int refused = start_quiet_thread(thread_, "penstock-seen", [this] { run(); })) {
     nic::shm::count_own_thread(-1);
     return failure{"the thread that shows counters", refused, what_to_raise(refused)};
   }
-  pthread_setname_np(thread_.native_handle(), "penstock-seen");
   return {};
 }
 
