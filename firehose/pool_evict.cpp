@@ -97,8 +97,8 @@ bool pool::fits(std::uint64_t bytes) const noexcept {
 std::uint32_t pool::retire(const std::uint32_t* which, std::uint32_t count) {
   for (std::uint32_t n = 0; n < count; ++n) {
     const region& r = table_.at(which[n]);
-    device_.dereg(
-        {r.lkey.load(std::memory_order_relaxed), r.rkey.load(std::memory_order_relaxed), r.handle});
+    device_.dereg({r.lkey.load(std::memory_order_relaxed), r.rkey.load(std::memory_order_relaxed),
+                   r.handle, r.bytes.load(std::memory_order_relaxed)});
   }
   const std::lock_guard guard(changes::lock());
   for (std::uint32_t n = 0; n < count; ++n) forget(which[n]);

@@ -1,6 +1,7 @@
 // Everything memreg offers; the only header of this folder that others include.
 #pragma once
 
+#include "memreg/account.hpp"
 #include "memreg/arena.hpp"
 #include "memreg/host_memory.hpp"
 #include "memreg/lasting_heap.hpp"

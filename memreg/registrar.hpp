@@ -13,7 +13,8 @@ namespace penstock::memreg {
 struct registration {
   std::uint32_t lkey = 0;
   std::uint32_t rkey = 0;
-  void* handle = nullptr;  ///< null: no registration
+  void* handle = nullptr;   ///< null: no registration
+  std::uint64_t bytes = 0;  ///< what an account counts for it (account.hpp)
 };
 
 /// Access bits; numerically IBV_ACCESS_*, so that an implementation passes them through.

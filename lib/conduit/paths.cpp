@@ -17,7 +17,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 // Opens the device that the settings ask for, in place of the one that was opened before.
 result<void> engine::use_device(const settings& s) {
-  registrar_.reset();
+  account_.reset();
   alone_ = {};
   if (pd_ != nullptr) device_.verbs->dealloc_pd(std::exchange(pd_, nullptr));
   events_ = nullptr;
@@ -33,8 +33,10 @@ result<void> engine::use_device(const settings& s) {
   pd_ = device_.verbs->alloc_pd(device_.context);
   if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
   if (!concurrent(build_mode)) alone_ = nic::thread_domain(device_, pd_);
-  registrar_ =
-      std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_);
+  account_ = std::make_unique<memreg::account>(
+      std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_),
+      memreg::probe_pin_budget(settings_.physmem_max, std::max(1u, job_.host_size()),
+                               !device_.shared_memory));
   return {};
 }
 

@@ -8,6 +8,9 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 result<segment_growth::news> segment_growth::extend(engine& e, std::size_t bytes) {
+  const std::size_t before = e.segment_->bytes();
+  if (!e.device_.shared_memory && bytes > before)
+    if (auto r = e.account_->take(bytes - before); !r) return r.error();
   if (auto r = e.segment_->extend(bytes); !r) return r.error();
   return news{e.segment_->bytes(), e.segment_->keys().rkey, 0};
 }

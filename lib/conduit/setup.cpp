@@ -149,8 +149,12 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     auto made = memreg::segment::create(o);
     if (!made) return made.error();
     segment_ = std::make_unique<memreg::segment>(std::move(*made));
-    // Where a registration pins pages, the part that is only reserved is not registered.
-    if (auto r = segment_->attach(*registrar_, memreg::access::all, device_.shared_memory); !r)
+    // Where a registration pins pages, the part that is only reserved is not registered; where it
+    // pins none, a segment takes only what is used of it, and is not counted.
+    if (!device_.shared_memory)
+      if (auto r = account_->take(segment_->bytes()); !r) return r;
+    if (auto r = segment_->attach(account_->device(), memreg::access::all, device_.shared_memory);
+        !r)
       return r;
     if (near_)
       if (auto r = near_->show(*segment_); !r) return r;

@@ -196,8 +196,8 @@ class core {
   // posts. In PAR each lane has an owner, but threads post to two lanes of a domain at a time, and
   // to those of other domains (poll_elsewhere), while a thread domain's queue pairs share a page.
   nic::thread_domain alone_;
-  std::unique_ptr<near_device> near_;  // null: rings, if there are any, belong to device_
-  std::unique_ptr<memreg::registrar> registrar_;
+  std::unique_ptr<near_device> near_;         // null: rings, if there are any, belong to device_
+  std::unique_ptr<memreg::account> account_;  // all registrations but near_'s
   std::unique_ptr<memreg::segment> segment_;
   std::unique_ptr<trace> trace_;  // null: none is written
 

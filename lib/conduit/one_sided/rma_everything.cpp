@@ -18,18 +18,12 @@ namespace {
 // Bytes that all peers together may keep registered here, unless FIREHOSE_M says otherwise.
 constexpr std::uint64_t chosen_m = std::uint64_t{1} << 30;
 
-std::uint64_t memory_for_peers(const settings& s, std::uint32_t on_host, bool device_pins) {
-  if (s.firehose_m != 0) return s.firehose_m;
-  const auto budget = memreg::probe_pin_budget(s.physmem_max, std::max(on_host, 1u), device_pins);
-  return std::min(chosen_m, budget.per_process / 2);
-}
-
 firehose::remote_settings for_peers(const settings& s, std::uint32_t self, std::uint32_t size,
-                                    std::uint32_t on_host, bool device_pins) {
+                                    std::uint64_t left) {
   firehose::remote_settings r;
   r.self = self;
   r.processes = size;
-  r.max_bytes = memory_for_peers(s, on_host, device_pins);
+  r.max_bytes = std::min(s.firehose_m != 0 ? s.firehose_m : chosen_m, left / 2);
   r.max_region_bytes = s.firehose_maxregion_size;
   r.max_regions = s.firehose_r;
   if (r.max_regions == 0)
@@ -43,10 +37,8 @@ firehose::remote_settings for_peers(const settings& s, std::uint32_t self, std::
 
 void transfers::make_room_for_peers(firehose::pool_settings& f) const {
   const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
-                           engine_.job_.host_size(), !engine_.device_.shared_memory);
-  const std::uint64_t own =
-      f.max_bytes != 0 ? f.max_bytes : std::uint64_t{f.max_regions} * f.max_region_bytes;
-  f.max_bytes = own + s.max_bytes;
+                           engine_.account_->left_to_caches());
+  f.max_bytes += s.max_bytes;
   f.max_regions += s.max_regions;
   f.access_bits = memreg::access::all;
 }
@@ -54,7 +46,7 @@ void transfers::make_room_for_peers(firehose::pool_settings& f) const {
 result<void> transfers::open_everything() {
   everywhere_ = std::make_unique<everywhere>(*this, engine_);
   const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
-                           engine_.job_.host_size(), !engine_.device_.shared_memory);
+                           engine_.account_->left_to_caches());
   if (auto r = everywhere_->open(*pool_, s); !r) return r;
   remote_ = &everywhere_->remote();
   return {};

@@ -104,13 +104,14 @@ result<void> transfers::open() {
   memreg::arena_options o;
   o.name = "penstock-slots";
   o.block_bytes = std::size_t{slot_count} * slot_bytes;
-  memory_ = std::make_unique<memreg::arena>(e.registrar_.get(), o);
+  memory_ = std::make_unique<memreg::arena>(&e.account_->messages(), o);
   auto slots = queues::chunk_pool::open(*memory_, slot_count, slot_bytes);
   if (!slots) return slots.error();
   slots_ = std::move(*slots);
 
-  program_heap_ = memreg::program_heap::create(*e.registrar_);
-  temporaries_ = std::make_unique<memreg::temporary_pool>(*e.registrar_, e.settings_.tmpmd_limit);
+  program_heap_ = memreg::program_heap::create(e.account_->caches());
+  temporaries_ =
+      std::make_unique<memreg::temporary_pool>(e.account_->caches(), e.settings_.tmpmd_limit);
   held_ = std::make_unique<held_source[]>(most_held);
   held_free_ = std::make_unique<index_pool<build_mode>>(most_held);
   if (e.settings_.use_firehose) {
@@ -118,13 +119,17 @@ result<void> transfers::open() {
     f.max_bytes = e.settings_.firehose_maxvictim_m;
     f.max_regions = e.settings_.firehose_maxvictim_r;
     f.max_region_bytes = e.settings_.firehose_maxregion_size;
+    if (f.max_bytes == 0) f.max_bytes = std::uint64_t{f.max_regions} * f.max_region_bytes;
+    // A quarter of what is left is for temporaries and heaps.
+    const std::uint64_t left = e.account_->left_to_caches();
+    f.max_bytes = std::min(f.max_bytes, everything_ ? left / 4 : left - left / 4);
     if (everything_) make_room_for_peers(f);
     // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
     if (e.device_.shared_memory)
       f.protect = firehose::protection::none;
     else
       firehose::offer_interposing();
-    auto pool = firehose::pool::create(*e.registrar_, f);
+    auto pool = firehose::pool::create(e.account_->caches(), f);
     if (!pool) return pool.error();
     pool_ = std::move(*pool);
     log(log_level::info, "firehose: %s", pool_->protection_text());

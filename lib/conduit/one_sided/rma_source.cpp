@@ -83,7 +83,7 @@ const std::uint32_t* transfers::own_key(const void* at, std::size_t& bytes) cons
 result<memreg::lasting_heap*> transfers::heap(memreg::heap_maker make) {
   const std::lock_guard guard(heap_lock_);
   if (!heap_) {
-    auto made = make(*engine_.registrar_);
+    auto made = make(engine_.account_->caches());
     if (!made) return made.error();
     heap_ = std::move(*made);
     // H1 heap  release heap_seen_  -> H2

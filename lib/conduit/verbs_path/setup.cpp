@@ -72,7 +72,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
   for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
     domain& d = c_.domains_[i];
     if (c_.settings_.long_depth != 0) d.longs = zero_array<domain::longs_out>(c_.size_);
-    auto q = queues::message_queues::open(c_.device_, c_.pd_, *c_.registrar_, size, bell);
+    auto q = queues::message_queues::open(c_.device_, c_.pd_, c_.account_->messages(), size, bell);
     if (!q) return q.error();
     d.queues = std::move(*q);
   }
