@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -31,6 +32,8 @@ int start_quiet_thread(std::thread& into, const char (&name)[N], Run&& run) {
   } catch (const std::system_error& e) {
     errno = refused = e.code().value();
     (void)asked("clone", -1);
+  } catch (const std::bad_alloc&) {
+    refused = ENOMEM;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return refused;

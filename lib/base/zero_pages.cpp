@@ -5,6 +5,7 @@
 #include <new>
 
 #include "lib/base/mapped_memory.hpp"
+#include "lib/base/no_memory.hpp"
 
 namespace penstock {
 
@@ -12,7 +13,7 @@ void* zero_pages(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
+  if (at == MAP_FAILED) throw no_memory_for(bytes, "tables by rank or queue pair");
   (void)::madvise(at, bytes, MADV_NOHUGEPAGE);  // refused only where there are no huge pages
   note_mapped("tables by rank or queue pair", at, bytes);
   return at;

@@ -1,6 +1,7 @@
 // The C++ interface over the engine: world, endpoint, token. This code only translates calls.
 #include <cstdio>
 
+#include "lib/base/no_memory.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
@@ -39,18 +40,20 @@ world::~world() {
 }
 
 result<world> world::join(const setting_overrides& overrides) {
-  if (penstock_thread_mode != build_mode)
-    return failure{"libraries for different thread modes are in this process", 0,
-                   "link one of penstock-seq, penstock-parsync and penstock-par"};
-  auto i = std::make_unique<impl>();
-  auto s = read_settings(overrides);
-  if (!s) return s.error();
-  i->options = std::move(*s);
-  i->overrides = overrides;
-  auto j = job::job::join(i->options);
-  if (!j) return j.error();
-  i->job = {j->release(), leave};
-  return world(std::move(i));
+  return or_no_memory("joining the job", [&]() -> result<world> {
+    if (penstock_thread_mode != build_mode)
+      return failure{"libraries for different thread modes are in this process", 0,
+                     "link one of penstock-seq, penstock-parsync and penstock-par"};
+    auto i = std::make_unique<impl>();
+    auto s = read_settings(overrides);
+    if (!s) return s.error();
+    i->options = std::move(*s);
+    i->overrides = overrides;
+    auto j = job::job::join(i->options);
+    if (!j) return j.error();
+    i->job = {j->release(), leave};
+    return world(std::move(i));
+  });
 }
 
 rank_id world::rank() const noexcept { return impl_->job->rank(); }
@@ -77,25 +80,29 @@ endpoint::~endpoint() {
 }
 
 result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
-  if (is_forked()) return failure{forked_text, 0, forked_hint};
-  auto& i = w.internals();
-  setting_overrides all = i.overrides;
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  auto s = read_settings(all);
-  if (!s) return s.error();
-  auto e = conduit::engine::open(*i.job, *s);
-  if (!e) return e.error();
-  (*e)->keep_job(i.job);
-  return endpoint(std::move(*e));
+  return or_no_memory("opening an endpoint", [&]() -> result<endpoint> {
+    if (is_forked()) return failure{forked_text, 0, forked_hint};
+    auto& i = w.internals();
+    setting_overrides all = i.overrides;
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    auto s = read_settings(all);
+    if (!s) return s.error();
+    auto e = conduit::engine::open(*i.job, *s);
+    if (!e) return e.error();
+    (*e)->keep_job(i.job);
+    return endpoint(std::move(*e));
+  });
 }
 
 result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
-  if (access == remote_access::everything) engine_->one_sided().allow_everything();
-  const bool again = engine_->has_started();
-  auto r = engine_->start(segment_bytes);
-  if (r) r = engine_->start_progress();
-  if (!again) engine_->membership().note_start(r);
-  return r;
+  return or_no_memory("starting an endpoint", [&]() -> result<void> {
+    if (access == remote_access::everything) engine_->one_sided().allow_everything();
+    const bool again = engine_->has_started();
+    auto r = engine_->start(segment_bytes);
+    if (r) r = engine_->start_progress();
+    if (!again) engine_->membership().note_start(r);
+    return r;
+  });
 }
 rank_id endpoint::rank() const noexcept { return engine_->rank(); }
 rank_id endpoint::size() const noexcept { return engine_->size(); }

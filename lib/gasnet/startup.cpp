@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/base/log.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/statistics.hpp"
@@ -203,7 +204,7 @@ static result<void> try_start(std::uint64_t segment_bytes, std::uint64_t reserve
 }
 
 result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes) {
-  auto r = try_start(segment_bytes, reserve_bytes);
+  auto r = or_no_memory("starting", [=] { return try_start(segment_bytes, reserve_bytes); });
   self.membership->note_start(r);
   return r;
 }

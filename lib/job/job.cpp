@@ -14,6 +14,7 @@
 
 #include "lib/base/forked.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/settings_table.hpp"
 #include "lib/job/launchers.hpp"
 #include "lib/job/wire.hpp"
@@ -74,6 +75,8 @@ result<std::unique_ptr<job>> job::join(const settings& s) {
   if (once.load(std::memory_order_relaxed))
     return failure{"this process has joined its job before", 0,
                    "a process joins once; pass the world on, and open several endpoints of it"};
+  end_by_a_line_without_memory();
+  const doing now("joining the job");
   auto joined = !s.launch.empty() ? join_penrun(s)
                 : !s.pmix.empty() ? join_pmix(s)
                 : s.pmi_fd.empty() && s.pmi_port.empty()

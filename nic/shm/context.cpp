@@ -12,6 +12,7 @@
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/page.hpp"
 #include "lib/base/settings.hpp"
 #include "nic/shm/counters.hpp"
@@ -135,6 +136,8 @@ result<pretence> pretence_of_environment() {
 
 std::unique_ptr<context> make_context(const pretence& p) {
   auto c = std::make_unique<context>();
+  end_by_a_line_without_memory();
+  const doing now("opening shm0");
   c->plays = p.plays;
   if (!p.faults.text.empty()) c->play = std::make_unique<faults>(*c, p.faults);
   c->post = c->play ? played_post : post_held;

@@ -10,6 +10,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "nic/shm/context.hpp"
@@ -134,6 +135,7 @@ int pusher_thread::patience() noexcept {
 }
 
 void pusher_thread::run() noexcept {
+  const doing now("looking after queues of shm0");
   thread_mark = 1;
   ask_for_short_slices();  // sleepers wait for it
   epoll_event events[64];

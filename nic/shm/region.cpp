@@ -10,6 +10,7 @@
 
 #include "lib/base/immortal.hpp"
 #include "lib/base/mapped_memory.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
@@ -38,7 +39,7 @@ shared_parts& parts() {
 region_table::region_table() {
   void* p = ::mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) throw std::bad_alloc();
+  if (p == MAP_FAILED) throw no_memory_for(table_bytes, "the table of regions");
   regions_ = static_cast<region*>(p);  // all zero: no key is valid
   note_mapped("shm0's memory keys", p, table_bytes);
 }

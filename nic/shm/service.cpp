@@ -11,6 +11,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/lock.hpp"
@@ -62,6 +63,7 @@ void service_thread::stop() noexcept {
 
 void service_thread::run() noexcept {
   thread_mark = 1;
+  const doing now("answering peers of shm0");
   epoll_event events[64];
   for (;;) {
     const int n = ::epoll_wait(epoll_, events, 64, -1);

@@ -9,6 +9,7 @@
 
 #include "lib/base/command_line.hpp"
 #include "lib/base/descriptors.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/settings.hpp"
 #include "tools/penrun/agent.hpp"
 #include "tools/penrun/guard.hpp"
@@ -29,6 +30,7 @@ int complain(const penstock::failure& why, int code = 2) {
 
 int main(int argc, char** argv) {
   penstock::open_missing_stdio();
+  penstock::end_by_a_line_without_memory();
   penrun::start_from_a_known_state();
   // Another penrun, on another host, has started this one.
   if (argc == 2 && std::string_view(argv[1]) == "--agent")

@@ -14,6 +14,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
@@ -91,6 +92,7 @@ void connector::wish(peer& p, std::uint8_t bits) noexcept {
 }
 
 void connector::run() noexcept {
+  const doing now("connecting");
   ask_for_short_slices();  // other processes wait for this thread's answers
   while (!stopping_.load(std::memory_order_relaxed)) {
     {

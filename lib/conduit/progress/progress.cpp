@@ -14,6 +14,7 @@
 #include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
@@ -117,6 +118,7 @@ void progress::let_starter_return() noexcept {
 }
 
 void progress::run() noexcept {
+  const doing now("making progress");
   ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   ask_for_short_slices();
   claim_last_thread_index();

@@ -19,6 +19,7 @@
 #include "lib/base/counters_socket.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
@@ -174,6 +175,7 @@ void reporter::ring() noexcept {
 }
 
 void reporter::run() noexcept {
+  const doing reporting("showing counters");
   unsigned heard = signals.load(std::memory_order_relaxed);
   while (!stopping_.load(std::memory_order_relaxed)) {
     pollfd of[] = {{bell_, POLLIN, 0}, {socket_, POLLIN, 0}};
