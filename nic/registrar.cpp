@@ -2,6 +2,7 @@
 #include "nic/registrar.hpp"
 
 #include "lib/base/log.hpp"
+#include "lib/base/shortage.hpp"
 #include "nic/choice.hpp"
 #include "nic/shm/direct.hpp"
 
@@ -13,7 +14,7 @@ result<registered> register_memory(const device& d, ibv_pd* pd, void* addr, std:
       d.verbs->reg_mr(pd, addr, bytes, static_cast<int>(access | d.registration_access));
   if (mr != nullptr) return registered{mr->lkey, mr->rkey, mr};
   const int code = errno;
-  const char* hint = "";
+  std::string hint = what_to_raise(code);
   if (code == ENOMEM) hint = "raise the limit on locked memory (ulimit -l), or register less";
   if (code == EFAULT) hint = "the range is not mapped, or is read-only and was to be written";
   return failure{joined({"registering ", std::to_string(bytes), " bytes on ", d.name}), code, hint};

@@ -31,6 +31,8 @@ std::string what_to_raise(int code) {
       return "raise fs.file-max of the machine";
     case EFBIG:
       return "raise ulimit -f" + now(RLIMIT_FSIZE, 1024);
+    case ENOBUFS:
+      return "free memory: the kernel has no buffers for sockets";
     case EAGAIN:
       return "raise ulimit -u" + now(RLIMIT_NPROC, 1) + " or the container's limit of processes";
     case ENOSPC:

@@ -125,7 +125,8 @@ void start_timer() noexcept {
   act.sa_handler = &time_is_up;
   act.sa_flags = SA_RESTART;
   sigemptyset(&act.sa_mask);
-  ::sigaction(SIGALRM, &act, nullptr);
+  if (::sigaction(SIGALRM, &act, nullptr) != 0)
+    return;  // refused: the signal would end the process
   sigset_t alarm_only;
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);

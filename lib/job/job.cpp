@@ -167,7 +167,7 @@ std::string random_name() {
   std::uint8_t bytes[16];
   // A request of at most 256 bytes is never cut short; only a kernel without the call refuses it.
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
-    fatal(1, "the kernel gives no random bytes: %s", std::strerror(errno));
+    fatal(1, "getrandom: the kernel gives no random bytes: %s", std::strerror(errno));
   static constexpr char digits[] = "0123456789abcdef";
   std::string out;
   for (const auto b : bytes) {

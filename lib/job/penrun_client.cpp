@@ -11,6 +11,8 @@
 #include <numeric>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
+#include "lib/base/shortage.hpp"
 #include "lib/job/launchers.hpp"
 #include "lib/job/stream.hpp"
 #include "lib/job/wire.hpp"
@@ -39,12 +41,14 @@ class penrun_job final : public job {
   result<void> open(const launch_ticket& t) {
     // Programs that this one starts do not belong to the job, and must not inherit its descriptors.
     for (const int fd : {t.socket, t.board, t.bell})
-      if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return failure{"penrun's descriptor " + std::to_string(fd) + " is not open", errno,
-                       "a process can join its job once, and its children not at all"};
+      if (asked("fcntl", ::fcntl(fd, F_SETFD, FD_CLOEXEC)) != 0)
+        return failure{"penrun's descriptor " + std::to_string(fd) + " cannot be used", errno,
+                       errno == EBADF
+                           ? "a process can join its job once, and its children not at all"
+                           : what_to_raise(errno)};
     ::unsetenv("PENSTOCK_LAUNCH");
-    void* page = ::mmap(nullptr, sizeof(board), PROT_READ, MAP_SHARED, t.board, 0);
-    if (page == MAP_FAILED) return failure{"mmap of penrun's page", errno, ""};
+    void* page = asked("mmap", ::mmap(nullptr, sizeof(board), PROT_READ, MAP_SHARED, t.board, 0));
+    if (page == MAP_FAILED) return failure{"mmap of penrun's page", errno, what_to_raise(errno)};
     ::close(t.board);
     page_ = page;
     ended_ = &static_cast<const board*>(page_)->ended;
@@ -90,7 +94,7 @@ class penrun_job final : public job {
     frame_header answer{};
     const auto n = ::recv(socket_, &answer, sizeof answer, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    if (n <= 0) return broken();
+    if (asked("recvfrom", static_cast<int>(n)) <= 0) return broken();
     if (n < static_cast<ssize_t>(sizeof answer)) return false;
     fence_begun_ = false;
     auto reply = hear(frame_kind::fence);
@@ -115,7 +119,7 @@ class penrun_job final : public job {
  private:
   [[nodiscard]] failure broken() const {
     if (const auto d = ended_by()) return failure{"the job is over: " + d->text(), 0, ""};
-    return failure{"penrun does not answer", errno, ""};
+    return failure{"penrun does not answer", errno, what_to_raise(errno)};
   }
 
   template <class Body>

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "lib/base/descriptors.hpp"
+
 namespace penstock::job {
 
 /// Sends all n bytes. False, with errno, if the other end is gone. Async-signal-safe; may wait.
@@ -15,7 +17,7 @@ inline bool send_all(int fd, const void* data, std::size_t n) noexcept {
   while (n > 0) {
     const auto sent = ::send(fd, p, n, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
+    if (sent <= 0) return asked("sendto", static_cast<int>(sent)) > 0;
     p += sent;
     n -= static_cast<std::size_t>(sent);
   }
@@ -29,7 +31,7 @@ inline bool receive_all(int fd, void* data, std::size_t n) noexcept {
   while (n > 0) {
     const auto got = ::recv(fd, p, n, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
+    if (got <= 0) return asked("recvfrom", static_cast<int>(got)) > 0;
     p += got;
     n -= static_cast<std::size_t>(got);
   }

@@ -57,8 +57,7 @@ void service_thread::say_hello(int socket, visitor& v, const request& q) noexcep
   a.barrier = join_barriers() ? 1 : 0;
   a.value = reinterpret_cast<std::uint64_t>(&context_.proof);
   a.proof = context_.proof;
-  [[maybe_unused]] const int e =
-      send_packet(socket, &a, sizeof a, nullptr, 0, context_.memory.fd());
+  say(socket, a, nullptr, 0, context_.memory.fd());
 }
 
 void service_thread::hand_file(int socket, const visitor& v, const request& q) noexcept {
@@ -82,8 +81,7 @@ void service_thread::hand_file(int socket, const visitor& v, const request& q) n
     a.length = length;
     a.proof.high = address;
   }
-  [[maybe_unused]] const int e =
-      send_packet(socket, &a, sizeof a, nullptr, 0, part ? part->fd : -1);
+  say(socket, a, nullptr, 0, part ? part->fd : -1);
 }
 
 void service_thread::help(int socket, const visitor& v, const request& q,
@@ -130,7 +128,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
     }
     serving_.store(0, std::memory_order_release);
   }
-  [[maybe_unused]] const int e = send_packet(socket, &a, sizeof a, payload_.get(), out, -1);
+  say(socket, a, payload_.get(), out, -1);
 }
 
 }  // namespace penstock::nic::shm

@@ -15,6 +15,7 @@
 #include "lib/base/no_memory.hpp"
 #include "lib/base/page.hpp"
 #include "lib/base/settings.hpp"
+#include "lib/base/shortage.hpp"
 #include "nic/shm/counters.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/limits.hpp"
@@ -135,9 +136,9 @@ result<pretence> pretence_of_environment() {
 }
 
 std::unique_ptr<context> make_context(const pretence& p) {
-  auto c = std::make_unique<context>();
   end_by_a_line_without_memory();
   const doing now("opening shm0");
+  auto c = std::make_unique<context>();
   c->plays = p.plays;
   if (!p.faults.text.empty()) c->play = std::make_unique<faults>(*c, p.faults);
   c->post = c->play ? played_post : post_held;
@@ -278,6 +279,15 @@ void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) e
   c.events.push(e);
   // E1 event  store-release event_count  -> whoever compares it before get_async_event
   c.event_count.fetch_add(1, std::memory_order_release);
+}
+
+void give_up(context& c, int code) noexcept {
+  if (c.given_up.exchange(true, std::memory_order_relaxed)) return;
+  const char* const call = refused_call(code);
+  const failure why{std::string("shm0: ") + (call != nullptr ? call : "a system call"), code,
+                    what_to_raise(code)};
+  log(log_level::error, "%s", why.message().c_str());
+  raise(c, IBV_EVENT_DEVICE_FATAL, {}, nullptr);
 }
 
 int get_async_event(ibv_context* handle, ibv_async_event* event) {

@@ -47,6 +47,7 @@ struct context {
   region_table regions;
   event_queue<async_event> events;
   std::atomic<std::uint32_t> event_count{0};
+  std::atomic<bool> given_up{false};
   std::atomic<std::uint32_t> datagrams{0};
   std::atomic<std::uint32_t> unfinished{0};    ///< QPs whose software send queue holds work
   use_count live;                              ///< PDs, CQs, channels … that exist
@@ -179,6 +180,10 @@ inline bool waiting_room_full(const context& c) noexcept {
 /// Raises an asynchronous event on an object; `delivered` may be null (port and device events).
 void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) element,
            std::atomic<std::uint32_t>* delivered);
+
+/// A system call that the device needs is refused for good: says which, once, and raises
+/// IBV_EVENT_DEVICE_FATAL.
+[[gnu::cold]] void give_up(context& c, int code) noexcept;
 
 // The calls of nic::calls that concern the device and its context.
 ibv_device** get_device_list(int* count);

@@ -111,8 +111,8 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   const iovec part{&d, sizeof d.head + w.bytes};
   int e;
   int tries = 0;
-  while ((e = send_to(qp.owner->pusher.datagram_socket(), at, &part, 1)) == EAGAIN ||
-         e == ENOBUFS) {
+  while ((e = send_to(qp.owner->pusher.datagram_socket(), at, &part, 1)) != 0 &&
+         meaning_of(e) == meaning::later) {
     // Many queue pairs that wait would keep the thread that polls for them from all else.
     if (++tries < 10 && qp.owner->unfinished.load(std::memory_order_relaxed) <= 1) {
       ::sched_yield();
@@ -127,6 +127,7 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     if (now < w.deadline) return outcome::wait;
     break;
   }
+  if (e != 0 && meaning_of(e) == meaning::refused) give_up(*qp.owner, e);
   if (e == 0 && qp.owner->unfinished.load(std::memory_order_relaxed) != 0)
     qp.owner->datagram_sent.note(to_context, now_ns());
   return outcome::done;
@@ -219,7 +220,10 @@ void hand_over_in_turn(context& c, const datagram_packet* d) noexcept {
 bool receive_datagram(context& c, int socket) noexcept {
   datagram_packet d;
   ssize_t n;
-  if (!receive_credited(socket, &d, sizeof d, &n)) return false;
+  if (!receive_credited(socket, &d, sizeof d, &n)) {
+    if (meaning_of(errno) == meaning::refused) give_up(c, errno);
+    return false;
+  }
   const bool whole = static_cast<std::size_t>(n) >= sizeof d.head &&
                      d.head.version == arena_version &&
                      d.head.bytes == static_cast<std::size_t>(n) - sizeof d.head;

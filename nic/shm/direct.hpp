@@ -43,9 +43,13 @@ const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexce
 
 /// Maps the peer's registered memory [addr, addr+bytes) of key rkey into this process, where a
 /// memfd is behind it. Otherwise it answers null, with errno ETIMEDOUT if the peer has not answered
-/// in time (it may be stopped), or ESRCH if its process has ended. The mapping lives until the QP
-/// is destroyed. Set-up only.
+/// in time (it may be stopped), ESRCH if its process has ended, 0 if the peer does not show it so,
+/// or why this process cannot map it. A shortage is waited for, two seconds at most. The mapping
+/// lives until the QP is destroyed. Set-up only.
 void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey) noexcept;
+/// Whether an errno of that call, or of modify_qp to RTR, says that the peer's process has ended.
+/// All others are about this process and this machine.
+[[nodiscard]] bool means_gone(int code) noexcept;
 
 /// Copies between memory here and any memory of the peer's process, registered or not, through the
 /// kernel; complete on return. 0, or: EFAULT (no such memory there, or it may not be written; part

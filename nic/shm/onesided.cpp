@@ -117,19 +117,9 @@ int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept
 
 /// IBV_WC_RETRY_EXC_ERR means that the peer cannot be reached (now).
 ibv_wc_status status_of(int e) noexcept {
-  switch (e) {
-    case 0:
-      return IBV_WC_SUCCESS;
-    case EACCES:
-      return IBV_WC_REM_ACCESS_ERR;
-    case ESRCH:
-    case EPIPE:
-    case ECONNRESET:
-    case ETIMEDOUT:
-      return IBV_WC_RETRY_EXC_ERR;
-    default:
-      return IBV_WC_REM_OP_ERR;
-  }
+  if (e == 0) return IBV_WC_SUCCESS;
+  if (e == EACCES) return IBV_WC_REM_ACCESS_ERR;
+  return meaning_of(e) == meaning::refused ? IBV_WC_REM_OP_ERR : IBV_WC_RETRY_EXC_ERR;
 }
 
 ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {

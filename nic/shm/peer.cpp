@@ -15,22 +15,26 @@
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
+#include "lib/base/shortage.hpp"
 #include "nic/shm/context.hpp"
 
 namespace penstock::nic::shm {
 namespace {
 
 constexpr int answer_ms = 10'000;  // a peer that is stopped for longer is unreachable
+constexpr std::uint64_t shortage_ns = 2'000'000'000;  // of descriptors or memory: tried again
 
 /// A connected socket to the context of that name, or -1 with errno.
 int connect_to(const nonce& name) noexcept {
-  const int s = above_stdio(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int s =
+      opened("socket", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (s < 0) return -1;
   const socket_name at = name_of(name, "");
   const sockaddr_un address = address_of(at);
   const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
-  while (::connect(s, reinterpret_cast<const sockaddr*>(&address), at.length) != 0) {
-    if ((errno == EAGAIN || errno == EINTR) && now_ns() < until) {  // its backlog is full: wait
+  while (asked("connect", ::connect(s, reinterpret_cast<const sockaddr*>(&address), at.length)) !=
+         0) {
+    if (meaning_of(errno) == meaning::later && now_ns() < until) {  // its backlog is full: wait
       ::poll(nullptr, 0, 1);
       continue;
     }
@@ -48,7 +52,8 @@ int map_arena(peer& p, int fd) noexcept {
   if (::fstat(fd, &st) != 0 || st.st_size != static_cast<off_t>(arena_bytes) || seals < 0 ||
       (seals & F_SEAL_SHRINK) == 0)
     return EPROTO;
-  void* m = ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* m = asked("mmap", ::mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_NORESERVE, fd, 0));
   if (m == MAP_FAILED) return errno;
   ::madvise(m, arena_bytes, MADV_DONTDUMP);
   p.base = static_cast<std::byte*>(m);
@@ -61,7 +66,7 @@ int greet(peer& p) noexcept {
   p.socket = connect_to(p.name);
   if (p.socket < 0) return errno;
   // Any process can bind an abstract name: only a process of this user is believed.
-  if (!same_user(p.socket, &p.pid)) return EACCES;
+  if (const int e = same_user(p.socket, &p.pid)) return e;
   reply a;
   int fd = -1;
   int e = p.ask(p.make(request_kind::hello, 0, 0), nullptr, 0, a, nullptr, 0, &fd);
@@ -113,7 +118,7 @@ void peer::tell(const request& q) noexcept {
   const int tries = q.kind == request_kind::refused ? 1000 : 1;
   for (int i = 0; i < tries; ++i) {
     const int e = send_to(self.pusher.datagram_socket(), bell, &part, 1);
-    if (e != EAGAIN && e != ENOBUFS) return;
+    if (e == 0 || meaning_of(e) != meaning::later) return;
     if (i + 1 < tries) ::sched_yield();
   }
 }
@@ -125,12 +130,20 @@ int peer::ask(request q, const void* payload, std::size_t bytes, reply& a, void*
   q.serial = ++serial_;
   int e;
   const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
-  while ((e = send_packet(socket, &q, sizeof q, payload, bytes, -1)) == EAGAIN && now_ns() < until)
+  const auto again = [until](int code) {
+    if (code == 0 || meaning_of(code) != meaning::later || now_ns() >= until) return false;
     ::poll(nullptr, 0, 1);
+    return true;
+  };
+  while (again(e = send_packet(socket, &q, sizeof q, payload, bytes, -1))) {
+  }
   if (e != 0) return e == EAGAIN ? ETIMEDOUT : e;
   for (;;) {
-    if (!wait_readable(socket, answer_ms)) return ETIMEDOUT;
-    if (receive_packet(socket, &a, sizeof a, into, room, fd) < 0) return errno;
+    e = wait_readable(socket, answer_ms);
+    if (e == 0 && receive_packet(socket, &a, sizeof a, into, room, fd) < 0) e = errno;
+    // EMFILE: the answer has come, without its descriptor.
+    if (e != ETIMEDOUT && e != EMFILE && again(e)) continue;
+    if (e != 0) return e;
     if (a.serial == q.serial) return 0;
     // The late answer to an earlier question that timed out.
     if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;
@@ -148,23 +161,32 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
     if (auto p = known()) return p;
   }
   // Two threads may both connect; the second one's peer is dropped below.
-  auto p = std::make_shared<peer>(c);
-  p->name = name;
-  p->bell = name_of(name, "-bell");
-  p->direct_bell = name_of(name, "-direct");
-  if (int e = greet(*p)) {
-    if (e == EPIPE || e == ECONNRESET) e = EHOSTUNREACH;  // its process has ended meanwhile
-    if (e == EACCES)
-      log(log_level::warning, "shm0: a peer belongs to another user: it cannot be reached");
-    else if (e != EHOSTUNREACH)
-      log(log_level::warning, "shm0: a peer cannot be reached (errno %d); is it stopped?", e);
+  std::shared_ptr<peer> p;
+  int e;
+  const std::uint64_t until = now_ns() + shortage_ns;
+  do {
+    p = std::make_shared<peer>(c);
+    p->name = name;
+    p->bell = name_of(name, "-bell");
+    p->direct_bell = name_of(name, "-direct");
+    e = greet(*p);
+  } while (e != 0 && e != ETIMEDOUT && meaning_of(e) == meaning::later && now_ns() < until &&
+           ::poll(nullptr, 0, 10) == 0);
+  if (e != 0 && meaning_of(e) == meaning::gone) return errno = EHOSTUNREACH, nullptr;
+  if (e != 0) {
+    const failure why{"shm0: a peer cannot be reached", e,
+                      e == ETIMEDOUT ? "is it stopped?"
+                      : e == EACCES  ? "it belongs to another user"
+                                     : what_to_raise(e)};
+    log(log_level::warning, "%s", why.message().c_str());
     return errno = e, nullptr;
   }
   const std::lock_guard guard(c.objects);
   if (auto other = known()) return other;
   static std::atomic<std::uint64_t> ids{0};
   p->id = ids.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (const int e = c.pusher.add_peer(p)) return errno = e, nullptr;
+  e = c.pusher.add_peer(p);
+  if (e != 0) return errno = e, nullptr;
   c.peers.push_back(p);
   return p;
 }

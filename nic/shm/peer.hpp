@@ -47,7 +47,8 @@ struct peer {
   /// Sends a request that has no answer. It is not sent again when the socket is full: the peer
   /// then has unread requests and will look at its bells anyway.
   void tell(const request& q) noexcept;
-  /// Sends a request and waits for its answer. 0 or an errno (ETIMEDOUT, EPIPE).
+  /// Sends a request and waits for its answer. 0 or an errno; meaning_of() says whether
+  /// the peer has ended. A shortage that passes within seconds is not an error.
   int ask(request q, const void* payload, std::size_t bytes, reply& a, void* into, std::size_t room,
           int* fd) noexcept;
   request make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept;
@@ -79,7 +80,8 @@ struct peer {
 };
 
 /// The peer of that name, connected on first use. Null with errno: EHOSTUNREACH (no such context),
-/// EACCES (another user's), ETIMEDOUT. Waits for the peer's service thread; set-up only.
+/// EACCES (another user's), ETIMEDOUT; or why this process cannot. Waits for the peer's service
+/// thread; set-up only.
 std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept;
 
 }  // namespace penstock::nic::shm

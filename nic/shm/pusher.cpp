@@ -142,7 +142,8 @@ void pusher_thread::run() noexcept {
   int wait = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     if (wait == 0) ::sched_yield();  // while work moves, the thread only gives way to others
-    const int n = ::epoll_wait(epoll_, events, 64, wait);
+    const int n = asked("epoll_wait", ::epoll_wait(epoll_, events, 64, wait));
+    if (n < 0 && errno != EINTR) return give_up(context_, errno);
     const working_time busy = begin_more_work();
     const std::lock_guard guard(working_);
     for (int i = 0; i < n; ++i) {
@@ -190,7 +191,10 @@ void pusher_thread::hear_kicks() noexcept {
   for (int i = 0; i < 256; ++i) {
     request q;
     ssize_t n;
-    if (!receive_credited(bells_, &q, sizeof q, &n)) return;
+    if (!receive_credited(bells_, &q, sizeof q, &n)) {
+      if (meaning_of(errno) == meaning::refused) give_up(context_, errno);
+      return;
+    }
     if (n != sizeof q || q.version != arena_version) continue;
     queue_pair* qp = nullptr;
     {

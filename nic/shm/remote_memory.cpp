@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
@@ -21,18 +22,19 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// Maps the part of a file that the peer named. Null if that is not safe: an unsealed file could be
-/// cut short while we use it.
+/// Maps the part of a file that the peer named. Null with errno 0 if that is not safe: an unsealed
+/// file could be cut short while we use it. Null with another errno: not now.
 std::shared_ptr<peer::mapping> map_file(int fd, const reply& a, std::uint64_t address) noexcept {
   struct stat st {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
+  errno = 0;
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &st) != 0) return nullptr;
   const auto size = static_cast<std::uint64_t>(st.st_size);
   if (a.length == 0 || a.value > size || a.length > size - a.value) return nullptr;
   const std::uint64_t begin = a.value & ~(page_bytes() - 1);
   const std::size_t bytes = a.value + a.length - begin;
-  void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                   static_cast<off_t>(begin));
+  void* p = asked("mmap", ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                                 fd, static_cast<off_t>(begin)));
   if (p == MAP_FAILED) return nullptr;
   ::madvise(p, bytes, MADV_DONTDUMP);
   note_mapped("segments of others, mapped by shm0", p, bytes);
@@ -95,11 +97,14 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
     q.rkey = rkey;
     reply a;
     int fd = -1;
-    const int e = p.ask(q, nullptr, 0, a, nullptr, 0, &fd);
-    if (e == 0 && a.error == 0 && fd >= 0) m = map_file(fd, a, a.proof.high);
+    int e = p.ask(q, nullptr, 0, a, nullptr, 0, &fd);
+    if (e == 0 && a.error == 0 && fd >= 0) {
+      m = map_file(fd, a, a.proof.high);
+      if (!m) e = errno;
+    }
     if (fd >= 0) ::close(fd);
-    // The peer has not refused: it may be stopped, and can be asked again, or it has ended.
-    if (e != 0) return errno = e == ETIMEDOUT ? e : ESRCH, nullptr;
+    // The peer has not refused: it can be asked again, unless it has ended.
+    if (e != 0) return errno = meaning_of(e) == meaning::gone ? ESRCH : e, nullptr;
   }
   // Mappings of regions that are gone are dropped. A thread that still copies holds the mapping
   // itself.
@@ -192,8 +197,13 @@ void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes,
   const hold guard(qp.sending);
   errno = ESRCH;
   if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return nullptr;
-  errno = 0;
-  auto m = map_region(qp, rkey);
+  std::shared_ptr<peer::mapping> m;
+  const std::uint64_t until = now_ns() + 2'000'000'000;
+  do {
+    errno = 0;
+    m = map_region(qp, rkey);
+  } while (!m && errno != ETIMEDOUT && meaning_of(errno) == meaning::later && now_ns() < until &&
+           ::poll(nullptr, 0, 10) == 0);
   if (!m || addr < m->address || bytes > m->bytes || addr - m->address > m->bytes - bytes)
     return nullptr;
   qp.kept.push_back(m);

@@ -13,6 +13,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
+#include "lib/base/shortage.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/lock.hpp"
 #include "nic/shm/own_threads.hpp"
@@ -62,11 +63,12 @@ void service_thread::stop() noexcept {
 }
 
 void service_thread::run() noexcept {
-  thread_mark = 1;
   const doing now("answering peers of shm0");
+  thread_mark = 1;
   epoll_event events[64];
   for (;;) {
-    const int n = ::epoll_wait(epoll_, events, 64, -1);
+    const int n = asked("epoll_wait", ::epoll_wait(epoll_, events, 64, -1));
+    if (n < 0 && errno != EINTR) return give_up(context_, errno);
     const working_time busy = begin_work();
     for (int i = 0; i < n; ++i) {
       const std::uint64_t about = events[i].data.u64;
@@ -87,13 +89,15 @@ void service_thread::run() noexcept {
 
 void service_thread::accept_visitors() noexcept {
   for (;;) {
-    const int s = above_stdio(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int s =
+        opened("accept4", ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (s < 0) {
-      if (errno == EMFILE || errno == ENFILE) note_shortage();
+      if (meaning_of(errno) == meaning::refused) return give_up(context_, errno);
+      if (errno != EAGAIN && errno != EINTR) note_shortage(errno);
       return;
     }
     short_since_ns_ = 0;
-    if (!same_user(s, nullptr) ||
+    if (same_user(s, nullptr) != 0 ||
         watch_socket(epoll_, s, EPOLLIN, about_visitor | static_cast<std::uint32_t>(s)) != 0) {
       ::close(s);
       continue;
@@ -104,12 +108,13 @@ void service_thread::accept_visitors() noexcept {
 
 /// A peer waits that cannot be let in. That may pass; but if it lasts, peers would wait for ever,
 /// so the program is told that its device is of no use.
-void service_thread::note_shortage() noexcept {
+void service_thread::note_shortage(int code) noexcept {
   constexpr std::uint64_t patience_ns = 2'000'000'000;
   const std::uint64_t now = now_ns();
   if (short_since_ns_ == 0) {
     short_since_ns_ = now;
-    log(log_level::error, "shm0: no descriptor left for a peer; raise ulimit -n");
+    const failure why{"shm0: accept4 for a peer", code, what_to_raise(code)};
+    log(log_level::error, "%s", why.message().c_str());
   } else if (!gave_up_ && now - short_since_ns_ > patience_ns) {
     gave_up_ = true;
     raise(context_, IBV_EVENT_DEVICE_FATAL, {}, nullptr);
@@ -117,12 +122,25 @@ void service_thread::note_shortage() noexcept {
   ::poll(nullptr, 0, 1);
 }
 
+/// Sends an answer. A shortage of this machine's that passes is waited for; a peer that does not
+/// read its answers has asked for none.
+void service_thread::say(int socket, const reply& a, const void* payload, std::size_t bytes,
+                         int fd) noexcept {
+  for (int tries = 0; tries < 100; ++tries) {
+    const int e = send_packet(socket, &a, sizeof a, payload, bytes, fd);
+    if (e == 0 || e == EAGAIN || meaning_of(e) == meaning::gone) return;
+    if (meaning_of(e) == meaning::refused) return give_up(context_, e);
+    ::poll(nullptr, 0, 1);
+  }
+}
+
 /// Reads the requests that wait. False: the visitor is gone, or its requests are malformed.
 bool service_thread::serve(int socket, visitor& v) noexcept {
   for (int i = 0; i < 64; ++i) {
     request q;
     const ssize_t n = receive_packet(socket, &q, sizeof q, payload_.get(), wire_payload, nullptr);
-    if (n < 0) return errno == EAGAIN;
+    if (n < 0 && meaning_of(errno) == meaning::refused && errno != EPROTO) give_up(context_, errno);
+    if (n < 0) return meaning_of(errno) == meaning::later;
     if (q.version != arena_version) return false;
     if (q.kind == request_kind::hello)
       say_hello(socket, v, q);

@@ -39,8 +39,9 @@ class service_thread {
   };
   void run() noexcept;
   void accept_visitors() noexcept;
-  void note_shortage() noexcept;
+  void note_shortage(int code) noexcept;
   bool serve(int socket, visitor& v) noexcept;
+  void say(int socket, const reply& a, const void* payload, std::size_t bytes, int fd) noexcept;
   // answers.cpp
   void answer(int socket, const visitor& v, const request& q, std::size_t bytes) noexcept;
   void say_hello(int socket, visitor& v, const request& q) noexcept;

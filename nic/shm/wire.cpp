@@ -1,6 +1,7 @@
 #include "nic/shm/wire.hpp"
 
 #include <poll.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <ctime>
 
 #include "lib/base/descriptors.hpp"
+#include "nic/shm/direct.hpp"
 #include "nic/shm/identity.hpp"
 
 namespace penstock::nic::shm {
@@ -37,6 +39,37 @@ bool is_left(int type, const socket_name& at) noexcept {
 }
 
 }  // namespace
+
+meaning meaning_of(int code) noexcept {
+  switch (code) {
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNREFUSED:  // of a name, which nobody has
+    case ENOENT:        // of a name in a folder
+    case EHOSTUNREACH:
+    case ESRCH:
+      return meaning::gone;
+    case EAGAIN:
+    case EINTR:
+    case ETIMEDOUT:
+    case ENOBUFS:
+    case ENOMEM:
+    case ENOSPC:  // of epoll's watches
+    case EMFILE:
+    case ENFILE:
+    case ETOOMANYREFS:
+      return meaning::later;
+    default:
+      return meaning::refused;
+  }
+}
+
+bool means_gone(int code) noexcept { return meaning_of(code) == meaning::gone; }
+
+uid_t own_user() noexcept {
+  const uid_t told = ::geteuid();  // a refusal comes as a negative errno
+  return told < static_cast<uid_t>(-4095) ? told : static_cast<uid_t>(::getauxval(AT_EUID));
+}
 
 sockaddr_un address_of(const socket_name& at) noexcept {
   sockaddr_un a{};
@@ -81,7 +114,7 @@ int send_packet(int socket, const void* head, std::size_t head_bytes, const void
     std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
   }
   ssize_t n;
-  do n = ::sendmsg(socket, &m, MSG_NOSIGNAL);
+  do n = asked("sendmsg", static_cast<int>(::sendmsg(socket, &m, MSG_NOSIGNAL)));
   while (n < 0 && errno == EINTR);
   return n < 0 ? errno : 0;
 }
@@ -97,7 +130,7 @@ ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* pay
   m.msg_controllen = sizeof control;
   if (fd != nullptr) *fd = -1;
   ssize_t n;
-  do n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+  do n = asked("recvmsg", static_cast<int>(::recvmsg(socket, &m, MSG_CMSG_CLOEXEC)));
   while (n < 0 && errno == EINTR);
   if (n < 0) return -1;
   for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
@@ -122,20 +155,20 @@ ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* pay
   return n - static_cast<ssize_t>(head_bytes);
 }
 
-bool wait_readable(int socket, int timeout_ms) noexcept {
+int wait_readable(int socket, int timeout_ms) noexcept {
   pollfd p{socket, POLLIN, 0};
   int r;
-  do r = ::poll(&p, 1, timeout_ms);
+  do r = asked("poll", ::poll(&p, 1, timeout_ms));
   while (r < 0 && errno == EINTR);
-  return r > 0;
+  return r > 0 ? 0 : r == 0 ? ETIMEDOUT : errno;
 }
 
-bool same_user(int socket, pid_t* pid) noexcept {
+int same_user(int socket, pid_t* pid) noexcept {
   ucred c{};
   socklen_t n = sizeof c;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return false;
+  if (asked("getsockopt", ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &c, &n)) != 0) return errno;
   if (pid != nullptr) *pid = c.pid;
-  return c.uid == ::geteuid();
+  return c.uid == own_user() ? 0 : EACCES;
 }
 
 int bound_socket(int type, const socket_name& at) noexcept {
@@ -168,7 +201,7 @@ int send_to(int socket, const socket_name& at, const iovec* parts, int count) no
   m.msg_iov = const_cast<iovec*>(parts);
   m.msg_iovlen = static_cast<std::size_t>(count);
   ssize_t n;
-  do n = ::sendmsg(socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+  do n = asked("sendmsg", static_cast<int>(::sendmsg(socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT)));
   while (n < 0 && errno == EINTR);
   return n < 0 ? errno : 0;
 }
@@ -182,7 +215,8 @@ bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) no
     m.msg_iovlen = 1;
     m.msg_control = control;
     m.msg_controllen = sizeof control;
-    *bytes = ::recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    *bytes =
+        asked("recvmsg", static_cast<int>(::recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)));
     if (*bytes < 0 && errno == EINTR) continue;
     if (*bytes < 0) return false;
     bool same = false;
@@ -192,7 +226,7 @@ bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) no
       if (h->cmsg_type != SCM_CREDENTIALS) continue;
       ucred who;
       std::memcpy(&who, CMSG_DATA(h), sizeof who);
-      same = who.uid == ::geteuid();
+      same = who.uid == own_user();
     }
     if (same && (m.msg_flags & MSG_TRUNC) == 0) return true;
   }

@@ -14,6 +14,17 @@
 
 namespace penstock::nic::shm {
 
+/// What the errno of a call on a peer's socket, file or process says. Only `gone` is the peer's
+/// end; its pidfd says it as well. README.md has the table.
+enum class meaning {
+  gone,    ///< the other end has hung up, or there is none of that name
+  later,   ///< this machine is short of something, or the peer is slow: worth another try
+  refused  ///< this process may not, or the call does not exist here; or what came makes no sense
+};
+meaning meaning_of(int code) noexcept;
+/// The user of this process; also where a sandbox refuses to tell.
+uid_t own_user() noexcept;
+
 enum class request_kind : std::uint32_t {
   hello = 1,  ///< who I am; answered with the arena's file
   // Over the bell's datagram socket, without an answer: look at your bells, and …
@@ -73,17 +84,18 @@ int send_packet(int socket, const void* head, std::size_t head_bytes, const void
 /// along is stored in *fd (else -1), or closed when fd is null.
 ssize_t receive_packet(int socket, void* head, std::size_t head_bytes, void* payload,
                        std::size_t room, int* fd) noexcept;
-/// Waits until the socket can be read; false after timeout_ms.
-bool wait_readable(int socket, int timeout_ms) noexcept;
-/// True if the other end belongs to this user; *pid is its process id as seen here (0: not
-/// visible).
-bool same_user(int socket, pid_t* pid) noexcept;
+/// Waits until the socket can be read. 0, ETIMEDOUT after timeout_ms, or another errno.
+int wait_readable(int socket, int timeout_ms) noexcept;
+/// 0 if the other end belongs to this user, EACCES if to another one, or why that cannot be told;
+/// *pid is its process id as seen here (0: not visible).
+int same_user(int socket, pid_t* pid) noexcept;
 
 /// A bound, non-blocking socket; -1 with errno.
 int bound_socket(int type, const socket_name& at) noexcept;
 /// Sends one datagram to a named socket, without waiting. 0 or an errno.
 int send_to(int socket, const socket_name& at, const iovec* parts, int count) noexcept;
-/// Takes one datagram sent by a process of this user; others are dropped. False: none waits.
+/// Takes one datagram sent by a process of this user; others are dropped. False, with errno: none
+/// can be taken now (EAGAIN), or at all.
 bool receive_credited(int socket, void* to, std::size_t room, ssize_t* bytes) noexcept;
 /// Adds a descriptor to an epoll set. 0 or an errno.
 int watch_socket(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexcept;

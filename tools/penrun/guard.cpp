@@ -18,6 +18,7 @@
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
 #include "tools/penrun/known_state.hpp"
+#include "tools/penrun/permitted.hpp"
 
 namespace penrun {
 namespace {
@@ -92,6 +93,7 @@ int watch(pid_t keeper, int signals, int stops, terminal input) {
 }  // namespace
 
 int guard(const std::function<int(int)>& keep) {
+  if (const char* const call = refused_call()) return failed(call);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const sigset_t stop_set = stop_only();
   const sigset_t set =
@@ -109,9 +111,7 @@ int guard(const std::function<int(int)>& keep) {
   const int stops = penstock::opened("signalfd", ::signalfd(-1, &stop_set, SFD_CLOEXEC));
   if (signals < 0 || stops < 0) return failed("signalfd");
   const pid_t keeper = ::fork();
-  if (keeper < 0) {
-    return failed("fork");
-  }
+  if (penstock::asked("clone", keeper) < 0) return failed("fork");
   if (keeper == 0) {
     for (const int fd : {life[1], signals, stops}) ::close(fd);
     ::setpgid(0, 0);

@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/shortage.hpp"
 
 namespace penrun {
 namespace {
@@ -62,7 +63,7 @@ bool goes_along(const options& o, std::string_view name) {
 [[noreturn]] void become(const std::vector<std::string>& command, pid_t parent, int in, int out,
                          int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);
+  if (const pid_t now = ::getppid(); now > 0 && parent > 0 && now != parent) ::_exit(1);
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -138,10 +139,11 @@ penstock::result<remote_host> start_remote(const options& o, const host& h,
   if (!opened("pipe2", ::pipe2(down, O_CLOEXEC), down) ||
       !opened("pipe2", ::pipe2(up, O_CLOEXEC), up) ||
       !opened("pipe2", ::pipe2(report, O_CLOEXEC), report))
-    return failure{"pipes to host " + h.name, errno, ""};
+    return failure{"pipes to host " + h.name, errno, penstock::what_to_raise(errno)};
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return failure{"fork", errno, ""};
+  if (penstock::asked("clone", pid) < 0)
+    return failure{"fork", errno, penstock::what_to_raise(errno)};
   if (pid == 0) become(command, parent, down[0], up[1], report[1]);
   for (const int fd : {down[0], up[1], report[1]}) ::close(fd);
   int code = 0;

@@ -24,6 +24,7 @@
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/channel/channels.hpp"
 #include "lib/conduit/channel/hello.hpp"
+#include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 // Makes those of the wanted lanes that are missing.
@@ -105,9 +106,11 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
   // Its process has ended. Where the launcher tells of no death, the peer has left, and this
   // process could not be told, since it was stopped, or did not run, at that time.
   const int e = heard.error().code;
-  if (device_of(p, lane_request).shared_memory &&
-      (e == EHOSTUNREACH || e == EPIPE || e == ECONNRESET) && !ends_soon())
-    return note_gone(p);
+  const bool near = device_of(p, lane_request).shared_memory;
+  if (near && nic::shm::means_gone(e) && !ends_soon()) return note_gone(p);
+  // Refused calls, and shortages that have lasted, are this process's own.
+  if (near && !nic::shm::means_gone(e))
+    fatal(1, "no connection to rank %u: %s", p.rank, heard.error().message().c_str());
   peer_failed(p, heard.error().message().c_str());
 }
 

@@ -7,6 +7,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
+#include "lib/base/shortage.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -28,7 +29,7 @@ result<void> datagrams::set_up(ibv_pd* pd, std::uint32_t buffers, ibv_comp_chann
   const nic::calls& v = *dev_->verbs;
   const auto failed = [this](const char* what, int e) {
     return failure{std::string(what) + " for connection set-up on " + dev_->name, e,
-                   "raise ulimit -l"};
+                   what_to_raise(e)};
   };
   pd_ = pd;
   buffers_ = buffers;
@@ -62,7 +63,7 @@ result<void> datagrams::start() {
   const nic::calls& v = *dev_->verbs;
   const auto failed = [this](const char* what, int e) {
     return failure{std::string(what) + " for connection set-up on " + dev_->name, e,
-                   "raise ulimit -l"};
+                   what_to_raise(e)};
   };
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "lib/base/cross_process.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/shortage.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -37,10 +39,13 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
   wire::large_block where;
   std::memcpy(&where, l.find(const_cast<std::byte*>(m.slot->body), m.data).fixed, sizeof where);
   if (map_large(p, where.base, where.key)) return true;
-  if (errno == ETIMEDOUT) return false;
+  const int e = errno;
+  if (e == ETIMEDOUT) return false;
   // A rank that has left has said so behind this message; others tell of a death.
-  if (errno == ESRCH) return true;
-  c_.peer_failed(p, "its buffers of large messages cannot be mapped");
+  if (nic::shm::means_gone(e)) return true;
+  if (e == 0) c_.peer_failed(p, "it does not show its buffers of large messages");
+  const failure why{"mmap of its buffers of large messages", e, what_to_raise(e)};
+  fatal(1, "no connection to rank %u: %s", p.rank, why.message().c_str());
 }
 
 // Runs the handler of a large message whose parts lie at `at`, if its payload can be read; false:

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/log.hpp"
+#include "lib/base/shortage.hpp"
 #include "lib/conduit/message/cost.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
@@ -241,9 +243,9 @@ result<void> ring_path::map_segment(peer& p) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
       p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_mapped,
       p.map_rkey));
-  if (here == nullptr)  // mostly its process has just died, which the launcher will say
-    return failure{"its segment cannot be mapped", errno,
-                   "is its process alive, is there address space?"};
+  if (here == nullptr)
+    return failure{"the segment of rank " + std::to_string(p.rank) + " cannot be mapped", errno,
+                   nic::shm::means_gone(errno) ? "its process has ended" : what_to_raise(errno)};
   // R8 mapped  release p.segment_here  -> A8 (reply): the pages are there
   p.segment_here.store(here, std::memory_order_release);
   return {};
@@ -253,7 +255,9 @@ std::byte* ring_path::segment_for_reply(peer& p) noexcept {
   for (long_wait named(c_.waits(), wait_for::mapping, p.rank);; named.step()) {
     const auto mapped = map_segment(p);
     if (mapped) return p.segment_here.load(std::memory_order_relaxed);
-    if (mapped.error().code != ETIMEDOUT) c_.peer_failed(p, mapped.error().message().c_str());
+    const failure& why = mapped.error();
+    if (nic::shm::means_gone(why.code)) c_.peer_failed(p, why.message().c_str());
+    if (why.code != ETIMEDOUT) fatal(1, "%s", why.message().c_str());
     c_.slow_progress_in_wait();
   }
 }
