@@ -44,7 +44,7 @@ failure failure_of(const char* what, const std::bad_alloc& e);
 /// Runs f, which returns a result; a lack of memory becomes its failure.
 template <class F>
 auto or_no_memory(const char* what, F&& f) -> decltype(f()) {
-  const doing now(what);
+  const doing now{what};
   try {
     return std::forward<F>(f)();
   } catch (const std::bad_alloc& e) {

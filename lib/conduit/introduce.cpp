@@ -105,6 +105,7 @@ result<void> engine::introduce() {
   mine.wakes = by_rings_ && channel_ != nullptr;
   mine.reads = transfers_->reads_here();
   mine.device_atomics = transfers_->device_atomics();
+  mine.place = nic::shm::here();
   if (rank_ == 0 && counts_barriers()) page_ = host_page::make();
   if (page_) mine.page = page_->offer();
   auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
@@ -138,6 +139,10 @@ result<void> engine::introduce() {
       return disagree("the size of send chunks", mine.chunk_bytes, his.chunk_bytes);
     if (his.domains != mine.domains)
       return disagree("the number of domains (PAR or not)", mine.domains, his.domains);
+    // Beside a NIC, ranks that do not find each other have been told apart before (try_neighbours).
+    if (device_.shared_memory)
+      if (const std::string why = nic::shm::why_apart(mine.place, his.place); !why.empty())
+        return failure{"rank " + std::to_string(r) + " " + why, 0, ""};
     if (his.leader == r) leaders_.push_back(r);
     known_.add(r, {.address = his.address,
                    .near_address = his.near_address,

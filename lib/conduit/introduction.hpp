@@ -10,6 +10,7 @@
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/message/outgoing.hpp"
 #include "nic/device.hpp"
+#include "nic/shm/direct.hpp"
 #include "penstock/penstock.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -47,6 +48,7 @@ struct introduction {
   std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: it has a progress thread, which senders must wake
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
+  nic::shm::whereabouts place;                  ///< of its process, where shm0 is to find it
   host_page::ticket page;                       ///< from rank 0, if barriers are to be counted
 };
 

@@ -124,17 +124,25 @@ result<void> engine::try_neighbours() {
   if (auto r = compare_grounds(*tickets); !r) return r;
   std::memcpy(&his, (*tickets)[neighbours_.front()].data(), sizeof his);
   if (!first && his.page.proof != 0) page = host_page::open(his.page);
-  const std::byte opened{page ? std::uint8_t{1} : std::uint8_t{0}};
-  auto all = job_.exchange(std::span(&opened, 1));
+  struct {
+    nic::shm::whereabouts place = nic::shm::here();
+    std::uint64_t opened = 0;
+  } each, leader;
+  each.opened = page ? 1 : 0;
+  auto all = job_.exchange(std::as_bytes(std::span(&each, 1)));
   if (!all) return all.error();
-  for (const std::uint32_t r : neighbours_)
-    if ((*all)[r].size() != 1 || (*all)[r][0] != std::byte{1}) {
-      if (neighbours_.size() > 1)
-        log(log_level::info, "ranks of this host do not share memory: rank %u cannot open a page",
-            r);
-      neighbours_ = std::span(&rank_, 1);
-      break;
-    }
+  for (const std::uint32_t r : neighbours_) {
+    if ((*all)[r].size() != sizeof each) return failure{"the library differs", 0, ""};
+    std::memcpy(&each, (*all)[r].data(), sizeof each);
+    if (r == neighbours_.front()) leader = each;
+    const std::string apart = nic::shm::why_apart(leader.place, each.place);
+    if (each.opened != 0 && apart.empty()) continue;
+    if (neighbours_.size() > 1)
+      log(log_level::info, "ranks of this host do not share memory: rank %u %s", r,
+          apart.empty() ? "cannot open a page" : apart.c_str());
+    neighbours_ = std::span(&rank_, 1);
+    break;
+  }
   return {};
 }
 

@@ -76,7 +76,7 @@ result<std::unique_ptr<job>> job::join(const settings& s) {
     return failure{"this process has joined its job before", 0,
                    "a process joins once; pass the world on, and open several endpoints of it"};
   end_by_a_line_without_memory();
-  const doing now("joining the job");
+  const doing now{"joining the job"};
   auto joined = !s.launch.empty() ? join_penrun(s)
                 : !s.pmix.empty() ? join_pmix(s)
                 : s.pmi_fd.empty() && s.pmi_port.empty()

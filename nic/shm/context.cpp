@@ -137,7 +137,7 @@ result<pretence> pretence_of_environment() {
 
 std::unique_ptr<context> make_context(const pretence& p) {
   end_by_a_line_without_memory();
-  const doing now("opening shm0");
+  const doing now{"opening shm0"};
   auto c = std::make_unique<context>();
   c->plays = p.plays;
   if (!p.faults.text.empty()) c->play = std::make_unique<faults>(*c, p.faults);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "nic/shm/ring.hpp"
 
@@ -50,6 +51,17 @@ void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_
 /// Whether an errno of that call, or of modify_qp to RTR, says that the peer's process has ended.
 /// All others are about this process and this machine.
 [[nodiscard]] bool means_gone(int code) noexcept;
+
+/// What decides whether two processes of a host find each other; equal structures do.
+struct whereabouts {
+  std::uint64_t network = 0, users = 0;  ///< numbers of the namespaces; 0: not known
+  std::uint32_t user = 0, unused = 0;
+  bool operator==(const whereabouts&) const = default;
+};
+whereabouts here();
+/// Why a process does not find the other one, as the end of a sentence that begins with it; empty
+/// if nothing is known that keeps them apart.
+std::string why_apart(const whereabouts& mine, const whereabouts& his);
 
 /// Copies between memory here and any memory of the peer's process, registered or not, through the
 /// kernel; complete on return. 0, or: EFAULT (no such memory there, or it may not be written; part

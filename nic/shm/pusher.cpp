@@ -135,7 +135,7 @@ int pusher_thread::patience() noexcept {
 }
 
 void pusher_thread::run() noexcept {
-  const doing now("looking after queues of shm0");
+  const doing now{"looking after queues of shm0"};
   thread_mark = 1;
   ask_for_short_slices();  // sleepers wait for it
   epoll_event events[64];

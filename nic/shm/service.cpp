@@ -63,7 +63,7 @@ void service_thread::stop() noexcept {
 }
 
 void service_thread::run() noexcept {
-  const doing now("answering peers of shm0");
+  const doing now{"answering peers of shm0"};
   thread_mark = 1;
   epoll_event events[64];
   for (;;) {

@@ -40,3 +40,19 @@ TEST_CASE(
     CHECK(meaning_of(e) == meaning::refused);
   }
 }
+
+TEST_CASE("two processes of a host find each other unless network namespace or user differ") {
+  const whereabouts mine{.network = 4, .users = 9, .user = 100};
+  CHECK(why_apart(mine, mine).empty());
+  auto his = mine;
+  his.network = 5;
+  CHECK(why_apart(mine, his).find("network namespace") != std::string::npos);
+  his.network = 0;  // its /proc does not tell
+  CHECK(why_apart(mine, his).empty());
+  his = mine;
+  his.user = 101;
+  CHECK(why_apart(mine, his).find("user 101") != std::string::npos);
+  his.users = 8;  // numbers of another namespace of users
+  CHECK(why_apart(mine, his).empty());
+  CHECK(why_apart(here(), here()).empty());
+}

@@ -92,7 +92,7 @@ void connector::wish(peer& p, std::uint8_t bits) noexcept {
 }
 
 void connector::run() noexcept {
-  const doing now("connecting");
+  const doing now{"connecting"};
   ask_for_short_slices();  // other processes wait for this thread's answers
   while (!stopping_.load(std::memory_order_relaxed)) {
     {

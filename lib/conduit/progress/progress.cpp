@@ -118,7 +118,7 @@ void progress::let_starter_return() noexcept {
 }
 
 void progress::run() noexcept {
-  const doing now("making progress");
+  const doing now{"making progress"};
   ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   ask_for_short_slices();
   claim_last_thread_index();

@@ -175,7 +175,7 @@ void reporter::ring() noexcept {
 }
 
 void reporter::run() noexcept {
-  const doing reporting("showing counters");
+  const doing reporting{"showing counters"};
   unsigned heard = signals.load(std::memory_order_relaxed);
   while (!stopping_.load(std::memory_order_relaxed)) {
     pollfd of[] = {{bell_, POLLIN, 0}, {socket_, POLLIN, 0}};
