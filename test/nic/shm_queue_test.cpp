@@ -433,7 +433,9 @@ TEST_CASE("many threads post to one queue pair and poll one completion queue, an
   o.cqe = 4096;
   pair p(o);
   constexpr int threads = 3, each = 3000;
+  constexpr std::size_t places = 512;
   std::atomic<int> sent{0}, received{0}, posted{0};
+  std::atomic<std::size_t> place{0};
   std::atomic<bool> failed{false};
   const auto poll = [&](ibv_cq* cq, std::atomic<int>& count) {
     ibv_wc wc[8];
@@ -453,7 +455,9 @@ TEST_CASE("many threads post to one queue pair and poll one completion queue, an
     team.emplace_back([&] {
       const std::uint64_t until = penstock::now_ns() + 60'000'000'000;
       while (received.load() < threads * each && !failed.load() && penstock::now_ns() < until) {
-        if (posted.load() - received.load() < 400 && p.b.receive(1, 0, 64) == 0)
+        // Each has a place of its own: two threads may poll, and so write, at a time.
+        if (posted.load() - received.load() < 400 &&
+            p.b.receive(1, place.fetch_add(1) % places * 64, 64) == 0)
           posted.fetch_add(1);
         poll(p.b.recv_cq, received);
         ::sched_yield();
