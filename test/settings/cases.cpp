@@ -45,7 +45,8 @@ const std::vector<special>& specials() {
 }
 // Tried at their ends alone, since other settings depend on them or the path is made of them.
 bool ends_alone(const char* name) {
-  for (const char* n : {"DIRECT", "SUPERNODE_MAXSIZE", "LOG", "VERBOSEENV", "MEMORY_REPORT"})
+  for (const char* n : {"DIRECT", "SUPERNODE_MAXSIZE", "LOG", "VERBOSEENV", "MEMORY_REPORT",
+                        "OVERFLOW_FATAL"})  // without FLOW_CONTROL it ends a job that is in order
     if (std::strcmp(name, n) == 0) return true;
   return false;
 }

@@ -37,10 +37,14 @@ std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs
          {"LONG_DEPTH", s.long_depth != d.long_depth},
          {"MAX_CONNECTIONS", s.max_connections != d.max_connections},
          {"GET_BOUNCE_LIMIT", s.get_bounce_limit != d.get_bounce_limit},
-         {"TMPMD_LIMIT", s.tmpmd_limit != d.tmpmd_limit}});
+         {"TMPMD_LIMIT", s.tmpmd_limit != d.tmpmd_limit},
+         {"OVERFLOW_FATAL", !s.flow_control && s.overflow_fatal}});
   if (verbs && everything)
     add(lines, "with segment everything",
         {{"MAX_CONNECTIONS", s.max_connections != d.max_connections}});
+  if (s.flow_control)
+    add(lines, "with PENSTOCK_FLOW_CONTROL: credits keep buffers from running short",
+        {{"OVERFLOW_FATAL", s.overflow_fatal}});
   const bool moves = s.flow_control && s.dynamic_credits;
   if (!moves)
     add(lines,
