@@ -47,7 +47,6 @@ struct alignas(cache_line) domain {
   std::uint32_t index = 0;
   peer* peers = nullptr;  ///< by rank; the engine's (core::peers_)
   std::unique_ptr<credit::ledger<build_mode>> ledger;
-  meetings met;                                    ///< the ranks that were met
   std::unique_ptr<queues::message_queues> queues;  ///< verbs path only
   ibv_cq* transfers = nullptr;  ///< completions of puts, gets and atomics; verbs path only
   queues::completion_room<build_mode> transfer_room;  ///< tickets of transfers
@@ -63,6 +62,7 @@ struct alignas(cache_line) domain {
     std::uint64_t number[64] = {};
   };
   zero_array<longs_out> longs;
+  meetings met;  ///< the ranks that were met
 
   /// Grows while the program's threads poll. It is kept only where there are several domains or a
   /// progress thread.
