@@ -129,7 +129,8 @@ bool large_buffers::has_share_left(use u, rank_id with) noexcept {
   const auto fewer = [&](auto&& in_use) {
     unsigned of_rank = 0, free = 0;
     for (unsigned i = n.first; i < n.end; ++i) {
-      const std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+      // B8 use  acquire use_  <- B7: as in take
+      const std::uint64_t s = use_[i].load(std::memory_order_acquire);
       if ((s & busy) == 0 || !in_use(i, s))
         ++free;
       else if (!alone && rank_of(s) == with)
@@ -149,12 +150,14 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   const bool by_word = told(u);
   const numbers n = numbers_of(u);
   for (unsigned i = n.first; i < n.end; ++i) {
-    // acquire, as in the exchange: the thread that gave it was done with the buffer (give)
+    // B8 use  acquire use_  <- B7, B9: the word that the thread which began the use had seen, so
+    // that is_done sees none that is older; and the thread that gave it was done with the buffer
     std::uint64_t s = use_[i].load(std::memory_order_acquire);
     if ((s & busy) != 0 && !(by_word && is_done(i, s))) continue;
     const bool was_out = (s & busy) != 0;
+    // B7 begin  cas acq_rel use_  -> B8
     if (!use_[i].compare_exchange_strong(s, busy | std::uint64_t{with} << 16 | next(number_of(s)),
-                                         std::memory_order_acquire, std::memory_order_relaxed))
+                                         std::memory_order_acq_rel, std::memory_order_relaxed))
       continue;
     if (u == use::reply && !was_out) replies_out_.fetch_add(1, std::memory_order_relaxed);
     return static_cast<std::uint16_t>(i);
@@ -186,6 +189,7 @@ void large_buffers::give(std::uint16_t i) noexcept {
     // B6 given  release word  -> B2
     word(i).store(number, std::memory_order_release);
   else
+    // B9 give  release use_  -> B8
     use_[i].store(number, std::memory_order_release);
 }
 
@@ -219,7 +223,9 @@ void large_buffers::lost(rank_id of) noexcept {
 bool large_buffers::fewer_replies() noexcept {
   const numbers n = numbers_of(use::reply);
   for (unsigned i = n.first; i < n.end; ++i) {
-    std::uint64_t s = use_[i].load(std::memory_order_relaxed);
+    // B8 use  acquire use_  <- B7
+    std::uint64_t s = use_[i].load(std::memory_order_acquire);
+    // B9 give  cas release use_  -> B8
     if ((s & busy) != 0 && is_done(i, s) &&
         use_[i].compare_exchange_strong(s, number_of(s), std::memory_order_release,
                                         std::memory_order_relaxed))
