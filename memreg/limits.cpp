@@ -39,10 +39,10 @@ std::uint64_t raised_memlock() {
 pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host, bool device_pins) {
   pin_budget b;
   b.physical = probe_host_memory().physical;
-  b.host_limit = std::min(host_limit.of(b.physical), b.physical);
+  const unsigned n = std::max(1u, processes_on_host);
+  b.host_limit = std::min(host_limit.of(b.physical, n), b.physical);
   b.memlock = raised_memlock();
   b.memlock_exempt = may_lock_any();
-  const unsigned n = std::max(1u, processes_on_host);
   const std::uint64_t share = round_down(b.host_limit / n, page_bytes());
   b.by_memlock = device_pins && !b.memlock_exempt && b.memlock < share;
   if (b.by_memlock) {

@@ -140,8 +140,9 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s,
   d.self.lid = d.port.lid;
   d.self.port = number;
   d.self.is_global = global ? 1 : 0;
-  d.self.mtu = static_cast<std::uint8_t>(s.mtu == 0 ? d.port.active_mtu
-                                                    : mtu_code(s.mtu, d.port.active_mtu));
+  d.self.mtu = static_cast<std::uint8_t>(
+      s.mtu <= 0 ? d.port.active_mtu
+                 : mtu_code(static_cast<std::uint32_t>(s.mtu), d.port.active_mtu));
   // Shared memory belongs to no partition.
   if (s.pkey != 0 && !d.shared_memory && !find_pkey(d, number, s, why)) return false;
   d.reason += joined({", ", port, asked ? " as asked" : " is active"});
@@ -309,9 +310,26 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
                  limit.empty() ? "set PENSTOCK_DEVICE to auto or one of these" : limit};
 }
 
+// "a:1,2+b" is the first of a:1, a:2 and b that can be used.
 result<device> open_device(const settings& s) {
   const calls* const libraries[] = {&verbs_calls(), &shm_calls()};
-  return open_device_of(libraries, s);
+  if (s.device.find_first_of("+,") == s.device.npos) return open_device_of(libraries, s);
+  std::string name, all;
+  for (std::size_t at = 0; at <= s.device.size();) {
+    const std::size_t end = std::min(s.device.find_first_of("+,", at), s.device.size());
+    std::string part = s.device.substr(at, end - at);
+    if (at != 0 && s.device[at - 1] == ',')
+      part = joined({name, ":", part});
+    else
+      name = part.substr(0, part.rfind(':'));
+    settings one = s;
+    one.device = part;
+    auto d = open_device_of(libraries, one);
+    if (d) return d;
+    all += joined({all.empty() ? "" : "; ", d.error().what});
+    at = end + 1;
+  }
+  return failure{all, ENODEV, "set PENSTOCK_DEVICE to auto or a device that is there"};
 }
 
 }  // namespace penstock::nic

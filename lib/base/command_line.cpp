@@ -2,9 +2,10 @@
 #include "lib/base/command_line.hpp"
 
 #include <CLI/CLI.hpp>
-#include <cctype>
 #include <cstdlib>
 #include <string_view>
+
+#include "lib/base/sizes.hpp"
 
 namespace penstock {
 
@@ -62,26 +63,13 @@ void command_line::word(const std::string& names, std::string& to,
 void command_line::bytes(const std::string& names, std::uint64_t& to, const std::string& help) {
   option(names, help,
          [&to](const std::string& given) {
-           std::uint64_t value = 0;
-           const char* const end = given.data() + given.size();
-           auto [unit, error] = std::from_chars(given.data(), end, value);
-           std::string wrong = given + " is not a number of bytes, as in 64, 4K or 1M";
-           if (error != std::errc()) return wrong;
-           std::string letters(unit, end);
-           for (char& c : letters)
-             c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-           for (const char* tail : {"IB", "B"})
-             if (letters.ends_with(tail)) letters.resize(letters.size() - std::string(tail).size());
-           constexpr std::string_view units = "KMGT";
-           if (letters.size() > 1) return wrong;
-           if (letters.size() == 1) {
-             const auto at = units.find(letters.front());
-             if (at == units.npos) return wrong;
-             const auto shift = static_cast<unsigned>(10 * (at + 1));
-             if (value > std::numeric_limits<std::uint64_t>::max() >> shift) return wrong;
-             value <<= shift;
-           }
-           return to = value, std::string();
+           std::string_view rest = given;
+           const auto n = take_number(rest);
+           const unsigned shift = take_memory_unit(rest).value_or(0);
+           if (!n || n->fraction > 0 || !rest.empty() ||
+               n->whole > std::numeric_limits<std::uint64_t>::max() >> shift)
+             return given + " is not a number of bytes, as in 64, 4K or 1M";
+           return to = n->whole << shift, std::string();
          },
          {.type = "BYTES"});
 }

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view prefix = "PENSTOCK_";
+constexpr std::string_view prefix = "PENSTOCK_", gasnet_prefix = "GASNET_";
 
 using environment_map = std::map<std::string_view, std::string_view>;
 
@@ -68,14 +68,31 @@ bool somebody_else_warns(const settings& s) {
   return !s.launch.empty() || (!s.launcher_rank.empty() && s.launcher_rank != "0");
 }
 
+bool known_elsewhere(std::string_view name) {
+  const auto& gone = settings_not_applicable();
+  const auto& known = settings_read_elsewhere();
+  return name.starts_with("GASNET_SPAWN") ||
+         std::any_of(gone.begin(), gone.end(), [&](const auto& g) { return name == g.name; }) ||
+         std::any_of(known.begin(), known.end(), [&](const char* k) { return name == k; });
+}
+
 void warn_of_strangers(const environment_map& env) {
   const auto rows = settings_table();
+  std::string others;  // of GASNet, in one line: some may be meant for the client
   for (const auto& entry : env) {
     const std::string_view name = entry.first;
-    if (!name.starts_with(prefix)) continue;
-    if (std::none_of(rows.begin(), rows.end(), [&](const auto& r) { return named(r, name); }))
+    if (!name.starts_with(prefix) && !name.starts_with(gasnet_prefix)) continue;
+    if (std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return named(r, name); }))
+      continue;
+    if (name.starts_with(prefix)) {
       log(log_level::warning, "%s", unknown_text(name).c_str());
+    } else if (!known_elsewhere(name)) {
+      const std::string near = nearest_setting(name);
+      others += (others.empty() ? "" : ", ") + std::string(name);
+      if (!near.empty()) others += " (did you mean " + near + "?)";
+    }
   }
+  if (!others.empty()) log(log_level::warning, "not known, and without effect: %s", others.c_str());
   for (const auto& gone : settings_not_applicable())
     if (env.contains(gone.name))
       log(log_level::warning, "%s has no meaning on verbs; instead: %s", gone.name, gone.instead);
@@ -86,14 +103,22 @@ void warn_of_strangers(const environment_map& env) {
 std::string nearest_setting(std::string_view name) {
   std::string best;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
-  for (const auto& row : settings_table()) {
-    if (row.scope == setting_scope::launcher) continue;
-    const auto d = edit_distance(name, row.name);
+  const auto look_at = [&](std::string_view known) {
+    const auto d = edit_distance(name, known);
     if (d < least) {
       least = d;
-      best = row.name;
+      best = known;
     }
+    return false;
+  };
+  const bool of_gasnet = name.starts_with(gasnet_prefix);
+  if (of_gasnet) least = std::max<std::size_t>(2, (name.size() - gasnet_prefix.size()) / 3) + 1;
+  for (const auto& row : settings_table()) {
+    if (row.has(of_launchers)) continue;
+    of_gasnet ? any_alias(row, look_at) : look_at(row.name);
   }
+  if (of_gasnet)
+    for (const char* known : settings_read_elsewhere()) look_at(known);
   return best;
 }
 
@@ -185,7 +210,7 @@ std::string settings_text(const settings& s) {
   line("NAME", "VALUE", "DEFAULT", "SOURCE");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& row = rows[i];
-    if (row.scope == setting_scope::launcher) continue;
+    if (row.has(of_launchers)) continue;
     line(std::string(prefix) + row.name, format_setting(row, s), format_setting(row, defaults),
          i < s.sources.size() ? s.sources[i] : "default");
     out += indented(std::string(row.help) + " [" + allowed_values(row) + "]");

@@ -18,7 +18,7 @@ namespace penstock {
 enum class wait_mode : std::uint8_t {
   spin,       ///< poll and yield without end; never sleep
   spinblock,  ///< poll `spin_count` times, then sleep in short naps between polls
-  block,      ///< meant to sleep at once; waits treat it as spinblock so far
+  block,      ///< sleep in such naps after a few polls that found nothing
 };
 
 /// Barrier algorithm; automatic takes the fastest known for the job.
@@ -33,12 +33,23 @@ enum class barrier_kind : std::uint8_t {
 /// PCIe ordering asked for when memory is registered.
 enum class memory_ordering : std::uint8_t { strict, relaxed, none };
 
-/// A limit on memory: a share of what the host has, or bytes (share is 0 then).
+/// A limit on memory: a share of what the host has, or bytes (share is 0 then), for each process or
+/// for all processes of the host together.
 struct memory_limit {
   double share = 0;
   std::uint64_t bytes = 0;
-  /// The limit in bytes on a host with `physical` bytes.
-  [[nodiscard]] std::uint64_t of(std::uint64_t physical) const noexcept {
+  bool each = false;
+  /// The limit of all together, on a host with `physical` bytes and that many processes.
+  [[nodiscard]] std::uint64_t of(std::uint64_t physical, unsigned processes) const noexcept {
+    return one(physical) * (each ? processes : 1);
+  }
+  /// That of one process.
+  [[nodiscard]] std::uint64_t of_each(std::uint64_t physical, unsigned processes) const noexcept {
+    return one(physical) / (each ? 1 : processes);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t one(std::uint64_t physical) const noexcept {
     return share > 0 ? static_cast<std::uint64_t>(share * static_cast<double>(physical)) : bytes;
   }
 };
@@ -49,24 +60,25 @@ struct settings {
   // device
   std::string device =
       "auto";  ///< "auto", "shm0", or a verbs device ("mlx5_0", "rxe0"), with optional ":port"
-  std::uint32_t port = 0;              ///< 0: lowest active port
-  std::int32_t gid_index = -1;         ///< -1: best GID of the port
-  std::uint32_t mtu = 0;               ///< path MTU in bytes; 0: the port's active MTU
-  std::uint32_t service_level = 0;     ///< of InfiniBand; the priority of RoCE's frames
-  std::uint32_t traffic_class = 0;     ///< of the global header: 4 * DSCP
-  std::uint32_t hop_limit = 64;        ///< of the global header
-  std::uint32_t flow_label = 0;        ///< of the global header; 0: the device decides
-  bool flow_spread = false;            ///< each connection has a flow label of its own
-  std::uint32_t pkey = 0;              ///< partition; 0: the first row of the port's table
-  std::uint32_t retry_count = 6;       ///< 7 would never notice a dead peer on some devices
-  std::uint32_t rnr_retry = 7;         ///< 7: for ever
-  std::uint32_t rnr_timer = 1;         ///< verbs code of the minimum RNR timer (1: 10 µs)
-  std::uint32_t qp_timeout = 14;       ///< verbs code: 4.096 µs · 2^14 = 67 ms
-  std::uint32_t max_cqe = 0;           ///< entries of a completion queue; 0: what the device allows
-  std::uint32_t inline_limit = 16384;  ///< largest payload handed over inline; capped by the device
-  bool direct = true;                  ///< inline path of the shared-memory device
-  std::uint32_t supernode_size = 0;    ///< processes of a host that share memory; 0: all of them
-  bool any_ptracer = true;             ///< on it, processes of this user may read this one's memory
+  std::uint32_t port = 0;            ///< 0: lowest active port
+  std::int32_t gid_index = -1;       ///< -1: best GID of the port
+  std::int32_t mtu = 0;              ///< path MTU in bytes; 0, -1: the port's active MTU
+  std::uint32_t service_level = 0;   ///< of InfiniBand; the priority of RoCE's frames
+  std::uint32_t traffic_class = 0;   ///< of the global header: 4 * DSCP
+  std::uint32_t hop_limit = 64;      ///< of the global header
+  std::uint32_t flow_label = 0;      ///< of the global header; 0: the device decides
+  bool flow_spread = false;          ///< each connection has a flow label of its own
+  std::uint32_t pkey = 0;            ///< partition; 0: the first row of the port's table
+  std::uint32_t retry_count = 6;     ///< 7 would never notice a dead peer on some devices
+  std::uint32_t rnr_retry = 7;       ///< 7: for ever
+  std::uint32_t rnr_timer = 1;       ///< verbs code of the minimum RNR timer (1: 10 µs)
+  std::uint32_t qp_timeout = 14;     ///< verbs code: 4.096 µs · 2^14 = 67 ms
+  std::uint32_t max_cqe = 0;         ///< entries of a completion queue; 0: what the device allows
+  std::int32_t inline_limit = -1;    ///< largest payload handed over inline; -1: the device's
+  std::uint32_t rd_atom = 0;         ///< reads and atomics in flight to a peer; 0: the device's
+  bool direct = true;                ///< inline path of the shared-memory device
+  std::uint32_t supernode_size = 0;  ///< processes of a host that share memory; 0: all of them
+  bool any_ptracer = true;           ///< on it, processes of this user may read this one's memory
   memory_ordering mem_consistency = memory_ordering::strict;
   std::string shm_personality = "plain";  ///< limits and manners that shm0 pretends to have
   std::string shm_fault = "none";         ///< what is to go wrong on shm0
@@ -75,6 +87,7 @@ struct settings {
   std::uint32_t sb_chunks = 256;    ///< request send chunks (also bounce buffers)
   std::uint32_t rpl_chunks = 128;   ///< reply send chunks
   std::uint64_t amrecv_space = 0;   ///< receive space of requests; 0: from the table
+  std::uint32_t rbuf_count = 0;     ///< the same as a number of largest messages; 0: amrecv_space
   std::uint32_t am_spares = 0;      ///< threads that handle requests at a time; 0: 2, in PAR 4
   std::uint32_t safe_limit = 12;    ///< SAFE events a poll; 0: all
   std::uint32_t am_limit = 8;       ///< AM events a poll; 0: all
@@ -86,6 +99,7 @@ struct settings {
   bool packed_long = true;          ///< short Longs travel in one message
   std::uint32_t packed_long_cutover = 4096;  ///< header and payload of the largest packed Long
   std::uint32_t long_depth = 0;              ///< unpacked Longs in flight to one peer; 0: no limit
+  bool connect_static = false;               ///< connect to all ranks at start
   std::uint32_t max_connections = 0;  ///< by queue pairs, above which idle ones go; 0: no limit
 
   // credits
@@ -122,8 +136,8 @@ struct settings {
   std::uint32_t tmpmd_limit = 1024;  ///< temporary registrations at a time
 
   // memory
-  std::uint64_t max_segment = 0;           ///< largest segment; 0: no limit but physmem_max
-  memory_limit physmem_max{0.8, 0};        ///< what the processes of a host may pin together
+  memory_limit max_segment{.each = true};  ///< largest segment; 0: no limit but physmem_max
+  memory_limit physmem_max{.share = 0.8};  ///< what the processes of a host may pin together
   bool use_firehose = true;                ///< cache registrations of out-of-segment memory
   std::uint64_t firehose_m = 0;            ///< memory for remote firehoses; 0: chosen
   std::uint32_t firehose_r = 0;            ///< regions for remote firehoses; 0: chosen
@@ -131,7 +145,9 @@ struct settings {
   std::uint32_t firehose_maxvictim_r = 1024;
   std::uint64_t firehose_maxregion_size = 128 << 10;
   bool firehose_verbose = false;
-  bool memory_report = false;  ///< say at start-up what is pinned for what
+  memory_limit pinned_regions{.share = 0.8};  ///< of the device's, that a host's processes may have
+  bool huge_pages = true;                     ///< segments take huge pages where they can
+  bool memory_report = false;                 ///< say at start-up what is pinned for what
 
   // threads, waiting, progress
   wait_mode wait = wait_mode::spinblock;
@@ -140,6 +156,8 @@ struct settings {
   std::uint32_t threads_per_domain = 1;
   std::uint32_t poll_mask = 255;  ///< other domains are polled once in mask + 1 polls
   bool progress_thread = false;
+  std::uint32_t max_threads = 1024;  ///< threads that use the library at a time
+  std::uint64_t thread_stack = 0;    ///< bytes of stack of the library's own threads; 0: the usual
   std::uint64_t progress_interval_ns = 0;  ///< least time between two wakes of it; 0: none
 
   // barriers

@@ -11,11 +11,11 @@ namespace {
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
-// Calls f(row) for each row of scope job.
+// Calls f(row) for each row that is job_wide.
 template <class F>
 void each_common(F f) {
   for (const auto& row : settings_table())
-    if (row.scope == setting_scope::job) f(row);
+    if (row.has(job_wide)) f(row);
 }
 
 std::uint64_t value_of(const setting_row& row, const settings& s) {

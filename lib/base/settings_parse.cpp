@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "lib/base/settings_table.hpp"
+#include "lib/base/sizes.hpp"
 
 namespace penstock {
 namespace {
@@ -21,7 +22,7 @@ struct choice {
 constexpr choice wait_choices[] = {{"spin", 0}, {"spinblock", 1}, {"block", 2}};
 constexpr choice barrier_choices[] = {{"auto", 0},      {"dissem", 1},   {"rdmadissem", 2},
                                       {"tree", 3},      {"amdissem", 1}, {"gnidissem", 2},
-                                      {"amcentral", 3}, {"counter", 4}};
+                                      {"amcentral", 3}, {"counter", 4},  {"ibdissem", 2}};
 constexpr choice ordering_choices[] = {{"strict", 0}, {"relaxed", 1}, {"none", 2}};
 constexpr choice log_choices[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}};
 constexpr choice bool_choices[] = {{"yes", 1}, {"no", 0},  {"1", 1},    {"0", 0},
@@ -71,55 +72,61 @@ double bare_factor(setting_unit u) {
   }
 }
 
-// Takes a number off the front of `text`: a decimal one with no sign but a leading '-', or a
-// hexadecimal one behind 0x.
-std::optional<double> take_number(std::string_view& text) {
-  double v = 0;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    std::uint64_t n = 0;
-    const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), n, 16);
-    if (error != std::errc{}) return std::nullopt;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return static_cast<double>(n);
-  }
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc{} || !std::isfinite(v)) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return v;
-}
-
+// A number with the row's units behind it, such as "64K", "40 GB" and "250 ms".
 std::optional<double> read_number(std::string_view text, setting_unit unit) {
-  const auto v = take_number(text);
-  if (!v) return std::nullopt;
-  if (text.empty()) return *v * bare_factor(unit);
-  if (unit == setting_unit::none) return std::nullopt;
-  // "64K", "64KB" and "64KiB" are the same.
-  if (!is_time(unit) && text.size() > 1) {
-    if (lower(text.back()) == 'b') text.remove_suffix(1);
-    if (text.size() > 1 && lower(text.back()) == 'i') text.remove_suffix(1);
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  const auto n = take_number(text);
+  if (!n) return std::nullopt;
+  double v = negative ? -n->value() : n->value();
+  if ((text.starts_with('e') || text.starts_with('E')) && text.size() > 1) {  // 1e6
+    int ten_to = 0;
+    const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), ten_to);
+    if (error != std::errc{} || ten_to < 0 || ten_to > 30) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    v *= std::pow(10, ten_to);
   }
-  const auto all = is_time(unit) ? std::span<const suffix>(time_suffixes)
-                                 : std::span<const suffix>(byte_suffixes);
-  for (const auto& sfx : all)
-    if (same_word(sfx.text, text)) return *v * sfx.factor;
+  if (text.empty()) return v * bare_factor(unit);
+  if (unit == setting_unit::none) return std::nullopt;
+  if (!is_time(unit)) {
+    const auto shift = take_memory_unit(text);
+    if (!shift || !text.empty()) return std::nullopt;
+    return v * static_cast<double>(std::uint64_t{1} << *shift);
+  }
+  skip_space(text);
+  for (const auto& sfx : time_suffixes)
+    if (same_word(sfx.text, text)) return v * sfx.factor;
   return std::nullopt;
 }
 
-// "0.8", "5/8": a share; "16G": bytes.
-std::optional<memory_limit> read_limit(std::string_view text) {
+// "0.8", "5/8": a share of the host's memory; "16G": bytes. Behind either /P makes it each
+// process's, and /H that of all processes of the host together.
+std::optional<memory_limit> read_limit(std::string_view text, bool each) {
+  memory_limit limit{.each = each};
+  for (const bool p : {true, false})
+    if (text.ends_with(p ? "/P" : "/H") || text.ends_with(p ? "/p" : "/h")) {
+      text.remove_suffix(2);
+      limit.each = p;
+      break;
+    }
   std::string_view rest = text;
   const auto first = take_number(rest);
-  if (!first || *first <= 0) return std::nullopt;
+  if (!first) return std::nullopt;
   if (rest.starts_with('/')) {
     rest.remove_prefix(1);
     const auto second = take_number(rest);
-    if (!second || *second <= 0 || !rest.empty() || *first / *second > 1) return std::nullopt;
-    return memory_limit{*first / *second, 0};
+    if (!second || second->value() <= 0) return std::nullopt;
+    limit.share = first->value() / second->value();
+  } else if (rest.empty() && first->value() < 1) {
+    limit.share = first->value();
+  } else {
+    const auto bytes = read_number(text, setting_unit::bytes);
+    if (!bytes || *bytes > 0x1p60) return std::nullopt;
+    limit.bytes = static_cast<std::uint64_t>(*bytes);
+    return limit;
   }
-  if (rest.empty() && *first < 1) return memory_limit{*first, 0};
-  const auto bytes = read_number(text, setting_unit::bytes);
-  if (!bytes || *bytes < 1048576. || *bytes > 0x1p60) return std::nullopt;
-  return memory_limit{0, static_cast<std::uint64_t>(*bytes)};
+  if (!rest.empty() || limit.share > 1) return std::nullopt;
+  return limit;
 }
 
 std::string number_text(double v, setting_unit unit) {
@@ -147,11 +154,15 @@ template <class T>
 bool assign(const setting_row& row, const std::string& text, T& into) {
   if constexpr (std::is_same_v<T, std::string>) {
     into = text;
-    return row.scope == setting_scope::launcher || !text.empty();
+    return row.has(of_launchers) || !text.empty();
   } else if constexpr (std::is_same_v<T, memory_limit>) {
-    const auto v = read_limit(text);
-    if (v) into = *v;
-    return v.has_value();
+    const auto v = read_limit(text, into.each);
+    if (!v) return false;
+    const bool none = v->share <= 0 && v->bytes == 0;
+    if (none ? !row.has(or_zero) : v->share <= 0 && static_cast<double>(v->bytes) < row.min)
+      return false;
+    into = *v;
+    return true;
   } else if constexpr (is_choice<T>) {
     for (const auto& c : choices_of(T{}))
       if (same_word(c.text, text)) {
@@ -161,9 +172,11 @@ bool assign(const setting_row& row, const std::string& text, T& into) {
     return false;
   } else {
     const auto v = read_number(text, row.unit);
-    // A fraction of a byte or nanosecond is dropped; a fraction of a plain count is a mistake.
-    if (!v || ((*v < row.min || *v > row.max) && !(row.or_zero && *v == 0))) return false;
+    // A fraction of a byte or nanosecond is dropped; a fraction of a plain count is a mistake, and
+    // so is a share of memory where a size is meant.
+    if (!v || ((*v < row.min || *v > row.max) && !(row.has(or_zero) && *v == 0))) return false;
     if (row.unit == setting_unit::none && *v != std::floor(*v)) return false;
+    if (*v > 0 && *v < 1) return false;
     into = static_cast<T>(*v);
     return true;
   }
@@ -188,9 +201,11 @@ std::string format_setting(const setting_row& row, const settings& from) {
         if constexpr (std::is_same_v<T, std::string>) {
           return v;
         } else if constexpr (std::is_same_v<T, memory_limit>) {
-          if (v.share <= 0) return number_text(static_cast<double>(v.bytes), setting_unit::bytes);
+          const bool plain = row.unit == setting_unit::none || (v.share <= 0 && v.bytes == 0);
+          const char* const whose = plain ? "" : v.each ? "/P" : "/H";
+          if (v.share <= 0) return number_text(static_cast<double>(v.bytes), row.unit) + whose;
           char out[32];
-          std::snprintf(out, sizeof out, "%g", v.share);
+          std::snprintf(out, sizeof out, "%g%s", v.share, whose);
           return out;
         } else if constexpr (is_choice<T>) {
           for (const auto& c : choices_of(T{}))
@@ -210,7 +225,13 @@ std::string allowed_values(const setting_row& row) {
         if constexpr (std::is_same_v<T, std::string>) {
           return "a word";
         } else if constexpr (std::is_same_v<T, memory_limit>) {
-          return "a share below 1 (0.8, 5/8) or a size of at least 1M with K, M, G or T";
+          if (row.unit == setting_unit::none)
+            return "a share below 1 (0.8, 5/8) or a number of at least " +
+                   number_text(row.min, row.unit);
+          return std::string(row.has(or_zero) ? "0, " : "") +
+                 "a share below 1 (0.8, 5/8) or a size of at least " +
+                 number_text(row.min, row.unit) +
+                 " with K, M, G or T; then /P for each process or /H for all of the host";
         } else if constexpr (std::is_same_v<T, bool>) {
           return "yes or no";
         } else if constexpr (is_choice<T>) {
@@ -220,7 +241,7 @@ std::string allowed_values(const setting_row& row) {
             out += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + std::string(all[i].text);
           return out;
         } else {
-          std::string out = (row.or_zero ? "0, or " : "") + number_text(row.min, row.unit) +
+          std::string out = (row.has(or_zero) ? "0, or " : "") + number_text(row.min, row.unit) +
                             " to " + number_text(row.max, row.unit);
           switch (row.unit) {
             case setting_unit::bytes:

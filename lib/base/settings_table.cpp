@@ -8,7 +8,6 @@ namespace {
 
 using s = settings;
 using u = setting_unit;
-constexpr auto job = setting_scope::job, launcher = setting_scope::launcher;
 
 constexpr double kib = 1024, mib = 1024 * kib, gib = 1024 * mib, tib = 1024 * gib;
 constexpr double ms = 1e6, sec = 1e9, hour = 3600 * sec;
@@ -18,58 +17,75 @@ constexpr double most_chunks = 0xfffe;
 
 constexpr setting_row rows[] = {
     // device
-    {"DEVICE", "GASNET_HCA_ID", &s::device, 0, 0, u::none,
+    {"DEVICE", "GASNET_HCA_ID GASNET_IBV_PORTS", &s::device, 0, 0, u::none,
      "This is the device for ranks that do not share memory (SUPERNODE_MAXSIZE, DIRECT); a job in "
      "which all do uses shm0. It is auto, shm0 (shared memory, this host only), or a verbs device "
      "by its name, the name of its network interface or its PCI address; NAME:PORT names the port "
-     "too. auto takes a verbs device with an active port, and of several the first that is near "
+     "too, and of several, as in mlx5_0:1,2+mlx5_1, the first that can be used is taken. auto "
+     "takes a verbs device with an active port, and of several the first that is near "
      "this process's processors; without one it takes shm0."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "This is the port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
      "This is the row of the port's GID table; -1 takes the best one (RoCE v2 before v1, "
      "IPv4-mapped addresses first)."},
-    {"MTU", "", &s::mtu, 0, 4096, u::bytes,
-     "This is the path MTU: 256, 512, 1024, 2048 or 4096; 0 takes the port's active one."},
+    {"MTU", "GASNET_MAX_MTU", &s::mtu, -1, 4096, u::bytes,
+     "This is the path MTU: 256, 512, 1024, 2048 or 4096; 0 and -1 take the port's active one, "
+     "which caps the others.",
+     queue_pairs},
     {"SERVICE_LEVEL", "", &s::service_level, 0, 15, u::none,
-     "All paths have this service level, which is InfiniBand's, or the frame priority on RoCE."},
+     "All paths have this service level, which is InfiniBand's, or the frame priority on RoCE.",
+     queue_pairs},
     {"TRAFFIC_CLASS", "", &s::traffic_class, 0, 255, u::none,
-     "All paths with a global header, as on RoCE, have this traffic class: the DSCP times 4."},
+     "All paths with a global header, as on RoCE, have this traffic class: the DSCP times 4.",
+     queue_pairs},
     {"HOP_LIMIT", "", &s::hop_limit, 1, 255, u::none,
      "A message with a global header may pass this many routers; on RoCE the kernel takes the "
-     "limit of the route instead."},
+     "limit of the route instead.",
+     queue_pairs},
     {"FLOW_LABEL", "", &s::flow_label, 0, 0xfffff, u::none,
-     "All paths with a global header have this flow label; 0 leaves it to the device."},
+     "All paths with a global header have this flow label; 0 leaves it to the device.",
+     queue_pairs},
     {"FLOW_SPREAD", "", &s::flow_spread, 0, 0, u::none,
      "yes gives each connection a flow label of its own, from which RoCE v2 takes the UDP source "
-     "port, so that routers spread connections over equal paths."},
-    {"PKEY", "", &s::pkey, 0, 0xffff, u::none,
+     "port, so that routers spread connections over equal paths.",
+     queue_pairs},
+    {"PKEY", "GASNET_IBV_PKEY", &s::pkey, 0, 0xffff, u::none,
      "This is the partition key, as in 0x8001, which the port's table must have; 0 takes the first "
-     "of the table."},
-    {"RETRY_COUNT", "", &s::retry_count, 0, 7, u::none,
-     "After this many retransmissions a peer counts as dead. Some devices never give up with 7."},
+     "of the table.",
+     queue_pairs},
+    {"RETRY_COUNT", "GASNET_QP_RETRY_COUNT", &s::retry_count, 0, 7, u::none,
+     "After this many retransmissions a peer counts as dead. Some devices never give up with 7.",
+     queue_pairs},
     {"QP_TIMEOUT", "GASNET_QP_TIMEOUT", &s::qp_timeout, 1, 31, u::none,
-     "An acknowledgement is waited for 4.096 us * 2^N; with N = 14 that is 67 ms."},
+     "An acknowledgement is waited for 4.096 us * 2^N; with N = 14 that is 67 ms.", queue_pairs},
     {"RNR_RETRY", "", &s::rnr_retry, 0, 7, u::none,
      "A sender tries this often again when the receiver has no buffer; 7 is for ever. Credits make "
-     "it rare."},
+     "it rare.",
+     queue_pairs},
     {"RNR_TIMER", "", &s::rnr_timer, 0, 31, u::none,
-     "This is the verbs code of the wait between such retries; 1 is 10 us."},
+     "This is the verbs code of the wait between such retries; 1 is 10 us.", queue_pairs},
     {"MAX_CQE", "", &s::max_cqe, 0, 1 << 30, u::none,
      "A completion queue has at most this many entries, even if the device allows more; 0 leaves "
      "it to the device."},
-    {"INLINE_LIMIT", "GASNET_GNI_PUT_FMA_RDMA_CUTOVER", &s::inline_limit, 0, 16384, u::bytes,
+    {"INLINE_LIMIT", "GASNET_GNI_PUT_FMA_RDMA_CUTOVER GASNET_INLINESEND_LIMIT", &s::inline_limit,
+     -1, 16384, u::bytes,
      "Up to this size the processor writes the payload into the send queue itself; the device's "
-     "limit caps it."},
+     "limit caps it, and -1 is that limit.",
+     queue_pairs},
+    {"RD_ATOM", "GASNET_QP_RD_ATOM", &s::rd_atom, 0, 16, u::none,
+     "This many reads and atomics may be in flight to a peer, and from it; the devices' limits cap "
+     "it, and 0 is those limits, up to 16.",
+     queue_pairs},
     {"DIRECT", "", &s::direct, 0, 0, u::none,
      "yes lets ranks that share memory send messages through rings there, and copy to and from "
      "each other's segments; no takes the device and its verbs calls for them, too.",
-     job},
+     job_wide},
     {"SUPERNODE_MAXSIZE", "GASNET_SUPERNODE_MAXSIZE", &s::supernode_size, 0, 1 << 24, u::none,
      "At most this many processes of a host share memory with each other. The further ones form "
      "groups of their own, and groups speak through the device as hosts do; 0 makes one group of "
      "each host.",
-     job},
+     job_wide},
     {"ANY_PTRACER", "", &s::any_ptracer, 0, 0, u::none,
      "yes lets all processes of this user read and write this one's memory, as debuggers do "
      "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; through "
@@ -77,8 +93,9 @@ constexpr setting_row rows[] = {
      "in pieces through messages or the other process's thread."},
     {"MEM_CONSISTENCY", "GASNET_GNI_MEM_CONSISTENCY", &s::mem_consistency, 0, 0, u::none,
      "This is the PCIe ordering of registered memory. relaxed can be faster, but a program that "
-     "polls memory written by puts may then see later bytes first; strict and none keep the "
-     "device's default."},
+     "polls memory written by puts may then see later bytes first, so barriers go by messages; "
+     "strict and none keep the device's default.",
+     job_wide | queue_pairs},
     {"SHM_PERSONALITY", "", &s::shm_personality, 0, 0, u::none,
      "shm0 takes the limits and manners of another adapter, for tests. They are named by words "
      "such as small, no_inline, no_srq, one_sge, overrun, rxe and entries_16383, and by limits "
@@ -90,18 +107,26 @@ constexpr setting_row rows[] = {
      "them."},
 
     // buffers and queues
-    {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS", &s::sb_chunks, 8, most_chunks, u::none,
+    {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS GASNET_BBUF_COUNT", &s::sb_chunks, 8, most_chunks,
+     u::none,
      "This many send chunks are for requests, each of which holds one until its reply has come. "
-     "They serve as bounce buffers, too."},
+     "They serve as bounce buffers, too.",
+     queue_pairs},
     {"RPL_CHUNKS", "GASNET_PORTAL_RPL_CHUNKS", &s::rpl_chunks, 8, most_chunks, u::none,
-     "This many send chunks are for replies, each of which holds one until it has left."},
+     "This many send chunks are for replies, each of which holds one until it has left.",
+     queue_pairs},
     {"AMRECV_SPACE", "GASNET_PORTAL_AMRECV_SPACE", &s::amrecv_space, 0, tib, u::bytes,
      "This is the receive space for requests, of which a credit is 256 bytes; 0 takes it from the "
      "table by job size.",
-     job},
+     job_wide},
+    {"RBUF_COUNT", "GASNET_RBUF_COUNT", &s::rbuf_count, 0, 1 << 20, u::none,
+     "This is the receive space for requests as a number of messages of the largest size, where "
+     "AMRECV_SPACE is 0; 0 leaves it to that setting.",
+     job_wide},
     {"AM_SPARES", "GASNET_AM_SPARES", &s::am_spares, 0, 65536, u::none,
      "This many threads may handle requests at a time, each with spare buffers; 0 is 2, and 4 in "
-     "PAR."},
+     "PAR.",
+     queue_pairs},
     {"SAFE_LIMIT", "GASNET_PORTAL_SAFE_LIMIT", &s::safe_limit, 0, 65536, u::none,
      "A poll handles at most this many SAFE events (replies, completions); 0 is all."},
     {"AM_LIMIT", "GASNET_PORTAL_AM_LIMIT GASNET_GNI_AMPOLL_BURST", &s::am_limit, 0, 65536, u::none,
@@ -113,70 +138,81 @@ constexpr setting_row rows[] = {
      32, most_chunks, u::none,
      "This process has at most this many messages in flight to all others, requests, replies and "
      "transfers each. A message through rings is at its target when it has been sent, and does not "
-     "count."},
-    {"OP_OUST_PP", "GASNET_OP_OUST_PP", &s::op_oust_pp, 4, 32768, u::none,
+     "count.",
+     queue_pairs},
+    {"OP_OUST_PP", "GASNET_OP_OUST_PP GASNET_NETWORKDEPTH_PP", &s::op_oust_pp, 4, 32768, u::none,
      "At most this many messages are in flight to one peer: it is the depth of the send queue to "
-     "it."},
-    {"AM_OUST_PP", "GASNET_AM_OUST_PP GASNET_NETWORKDEPTH", &s::am_oust_pp, 0, 32768, u::none,
+     "it.",
+     queue_pairs},
+    {"AM_OUST_PP", "GASNET_AM_OUST_PP GASNET_NETWORKDEPTH GASNET_AM_CREDITS_PP", &s::am_oust_pp, 0,
+     32768, u::none,
      "At most this many requests are in flight to one peer, since no more credits are lent (but "
      "always those of a message of the largest size); 0 leaves it to MAX_CRED_PER_NODE.",
-     job},
-    {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL", &s::am_oust_limit, 0,
-     most_chunks, u::none,
+     job_wide},
+    {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL GASNET_AM_CREDITS_TOTAL",
+     &s::am_oust_limit, 0, most_chunks, u::none,
      "This process has at most this many requests in flight to all others; 0 is MSG_LIMIT. A "
-     "request through rings is at its target when it has been sent, and does not count."},
+     "request through rings is at its target when it has been sent, and does not count.",
+     queue_pairs},
     {"PACKED_LONG", "GASNET_PORTAL_PACKED_LONG", &s::packed_long, 0, 0, u::none,
-     "yes sends short Longs together with their payload in one message."},
+     "yes sends short Longs together with their payload in one message.", queue_pairs},
     {"PACKED_LONG_CUTOVER", "GASNET_GNI_PACKEDLONG_CUTOVER", &s::packed_long_cutover, 0, 65536,
      u::bytes,
      "Up to this size, header and payload together, a Long is packed; a value larger than a chunk "
-     "means a chunk."},
+     "means a chunk.",
+     queue_pairs},
     {"LONG_DEPTH", "GASNET_LONG_DEPTH", &s::long_depth, 0, 64, u::none,
-     "At most this many unpacked Long requests are in flight to one peer; 0 is no limit."},
+     "At most this many unpacked Long requests are in flight to one peer; 0 is no limit.",
+     queue_pairs},
+    {"CONNECT_STATIC", "GASNET_CONNECT_STATIC", &s::connect_static, 0, 0, u::none,
+     "yes connects each process to all others at start; no makes a connection when the first "
+     "message needs it."},
     {"MAX_CONNECTIONS", "", &s::max_connections, 0, 1'000'000, u::none,
      "With more connections by queue pairs than this, those that were idle longest are taken down, "
      "and made again when they are needed. Connections in use stay, so the limit may be passed; 0 "
-     "is no limit."},
+     "is no limit.",
+     queue_pairs},
 
     // credits
     {"FLOW_CONTROL", "GASNET_PORTAL_FLOW_CONTROL", &s::flow_control, 0, 0, u::none,
      "yes lets requests go only with credits. Without them, a receiver that is too slow makes "
      "senders try again, and the library says so, once a second at most.",
-     job},
+     job_wide},
     {"OVERFLOW_FATAL", "", &s::overflow_fatal, 0, 0, u::none,
      "yes ends the job when a message has found no receive buffer, with FLOW_CONTROL=no."},
     {"DYNAMIC_CREDITS", "GASNET_PORTAL_DYNAMIC_CREDITS", &s::dynamic_credits, 0, 0, u::none,
-     "yes lets credits move to the peers that send; no keeps the loans made at start.", job},
+     "yes lets credits move to the peers that send; no keeps the loans made at start.", job_wide},
     {"MAX_CRED_PER_NODE", "GASNET_PORTAL_MAX_CRED_PER_NODE", &s::max_cred_per_node, 4, 65535,
      u::none,
      "At most this many credits are lent to one peer, at start and on demand together (but always "
      "those of a message of the largest size).",
-     job},
+     job_wide},
     {"CRED_PER_NODE", "GASNET_PORTAL_CRED_PER_NODE", &s::cred_per_node, 4, 65535, u::none,
      "This many credits are lent to each peer at start; 0 takes the number from the table by job "
      "size.",
-     job, true},
+     job_wide | or_zero},
     {"BANKED_CREDITS", "GASNET_PORTAL_BANKED_CREDITS", &s::banked_credits, 0, 1 << 24, u::none,
      "The bank keeps this many credits at start; 0 takes the number from the table by job size.",
-     job},
+     job_wide},
     {"LENDER_LIMIT", "", &s::lender_limit, 1, 65535, u::none,
-     "At most this many credits are lent to one peer within an epoch.", job},
+     "At most this many credits are lent to one peer within an epoch.", job_wide},
     {"REVOKE_LIMIT", "", &s::revoke_limit, 1, 65535, u::none,
-     "At most this many credits are given back to one lender within an epoch.", job},
+     "At most this many credits are given back to one lender within an epoch.", job_wide},
     {"NUM_SCAVENGE", "", &s::num_scavenge, 0, 65535, u::none,
      "This many peers are asked to give credits back when the bank runs low; 0 takes the number "
      "from the table by job size.",
-     job},
+     job_wide},
     {"EPOCH_DURATION", "GASNET_PORTAL_EPOCH_DURATION", &s::epoch_duration, 1, 1 << 30, u::none,
-     "An epoch, at whose end the credit statistics decay, has this many received requests.", job},
+     "An epoch, at whose end the credit statistics decay, has this many received requests.",
+     job_wide},
     {"DECAY_LAST_CURR", "", &s::decay_last_curr, 0, 0, u::none,
      "yes keeps an epoch's last and current value of the credit statistics apart when they decay; "
      "no divides one value by four.",
-     job},
+     job_wide},
     {"LENDER_COUNTS_REVOKED", "", &s::lender_counts_revoked, 0, 0, u::none,
      "yes lets the lender count what a peer gave back in an epoch, and not ask beyond "
      "REVOKE_LIMIT; no leaves the count, and the answer 0, to the peer.",
-     job},
+     job_wide},
     {"CREDIT_STATS", "GASNET_PORTAL_CREDIT_STATS", &s::credit_stats, 0, 0, u::none,
      "Each process writes credit statistics for pencredit, at the end and on SIGUSR2: 0 writes "
      "none, 1 writes penstock_credits.RANK, and a path is written with .RANK behind it."},
@@ -227,65 +263,87 @@ constexpr setting_row rows[] = {
     // put and get
     {"PUT_BOUNCE_LIMIT",
      "GASNET_PORTAL_PUT_BOUNCE_LIMIT GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER "
-     "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT",
-     &s::put_bounce_limit, 0, 32 * kib, u::bytes,
+     "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT GASNET_NONBULKPUT_BOUNCE_LIMIT",
+     &s::put_bounce_limit, 0, mib, u::bytes,
      "A put from outside the segment is copied through a chunk up to this size; the size of a "
-     "chunk caps it."},
+     "chunk caps it.",
+     queue_pairs},
     {"GET_BOUNCE_LIMIT",
      "GASNET_PORTAL_GET_BOUNCE_LIMIT GASNET_GNI_GET_BOUNCE_REGISTER_CUTOVER "
      "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT",
-     &s::get_bounce_limit, 0, 32 * kib, u::bytes,
+     &s::get_bounce_limit, 0, mib, u::bytes,
      "A get to outside the segment is copied through a chunk up to this size; the size of a chunk "
-     "caps it."},
+     "caps it.",
+     queue_pairs},
     {"TMPMD_LIMIT", "GASNET_PORTAL_NUM_TMPMD GASNET_GNI_MEMREG", &s::tmpmd_limit, 1, 1 << 20,
-     u::none, "At most this many temporary memory registrations exist at a time."},
+     u::none, "At most this many temporary memory registrations exist at a time.", queue_pairs},
 
     // memory
-    {"MAX_SEGSIZE", "GASNET_MAX_SEGSIZE", &s::max_segment, 0, 1024 * tib, u::bytes,
-     "A process's segment has at most this size; 0 leaves it to PHYSMEM_MAX."},
-    {"PHYSMEM_MAX", "GASNET_PHYSMEM_MAX GASNET_PHYSMEM_PINNABLE_RATIO", &s::physmem_max, 0, 0,
+    {"MAX_SEGSIZE", "GASNET_MAX_SEGSIZE", &s::max_segment, 4 * kib, 0, u::bytes,
+     "A process's segment has at most this size: a share of the host's memory (0.85/H) or a size "
+     "(16 GB), which is each process's (/P) unless /H says that the processes of the host share "
+     "it; 0 leaves it to PHYSMEM_MAX.",
+     or_zero},
+    {"PHYSMEM_MAX", "GASNET_PHYSMEM_MAX GASNET_PHYSMEM_PINNABLE_RATIO", &s::physmem_max, mib, 0,
      u::bytes,
      "The processes of a host may pin this much memory together: a share of the host's memory "
-     "(0.8, 5/8) or a size (16G)."},
+     "(0.8, 5/8) or a size (16 GB); /P behind it makes it each process's."},
+    {"PINNED_REGIONS_MAX", "GASNET_PINNED_REGIONS_MAX", &s::pinned_regions, 16, 0, u::none,
+     "The processes of a host may keep this many regions registered in the firehose together: a "
+     "share of the regions that the device allows, or a number.",
+     queue_pairs},
+    {"HUGEPAGES", "GASNET_USE_HUGEPAGES", &s::huge_pages, 0, 0, u::none,
+     "yes lets segments take huge pages where enough are free, and else asks the kernel for "
+     "transparent ones."},
     {"USE_FIREHOSE", "GASNET_USE_FIREHOSE GASNET_USE_UDREG", &s::use_firehose, 0, 0, u::none,
-     "yes keeps registrations of memory outside the segment in a cache.", job},
+     "yes keeps registrations of memory outside the segment in a cache.", job_wide | queue_pairs},
     {"FIREHOSE_M", "GASNET_FIREHOSE_M", &s::firehose_m, 0, 1024 * tib, u::megabytes,
      "Peers may keep this much memory registered here (segment everything); 0 is a share of "
      "PHYSMEM_MAX.",
-     job},
+     job_wide | queue_pairs},
     {"FIREHOSE_R", "GASNET_FIREHOSE_R", &s::firehose_r, 0, 1 << 24, u::none,
      "Peers may keep this many regions registered here; 0 is FIREHOSE_M / "
      "FIREHOSE_MAXREGION_SIZE.",
-     job},
+     job_wide | queue_pairs},
     {"FIREHOSE_MAXVICTIM_M", "GASNET_FIREHOSE_MAXVICTIM_M", &s::firehose_maxvictim_m, 0, 1024 * tib,
      u::megabytes,
      "This much unused memory stays registered; 0 is FIREHOSE_MAXVICTIM_R * "
-     "FIREHOSE_MAXREGION_SIZE."},
+     "FIREHOSE_MAXREGION_SIZE.",
+     queue_pairs},
     {"FIREHOSE_MAXVICTIM_R", "GASNET_FIREHOSE_MAXVICTIM_R", &s::firehose_maxvictim_r, 1, 1 << 24,
-     u::none, "This many unused regions stay registered."},
+     u::none, "This many unused regions stay registered.", queue_pairs},
     {"FIREHOSE_MAXREGION_SIZE", "GASNET_FIREHOSE_MAXREGION_SIZE", &s::firehose_maxregion_size,
      4 * kib, gib, u::megabytes,
      "A region that is registered at once has at most this size, a multiple of the page size.",
-     job},
+     job_wide | queue_pairs},
     {"FIREHOSE_VERBOSE", "GASNET_FIREHOSE_VERBOSE", &s::firehose_verbose, 0, 0, u::none,
-     "yes tells what the registration cache does."},
+     "yes tells what the registration cache does.", queue_pairs},
     {"MEMORY_REPORT", "GASNET_GNI_AM_MEMORY_REPORT", &s::memory_report, 0, 0, u::none,
      "yes lets rank 0 print at start what memory is pinned for what."},
 
     // threads, waiting, progress
     {"WAIT_MODE", "", &s::wait, 0, 0, u::none,
-     "This is how a call waits: spin polls; spinblock and block poll SPIN_COUNT times, then "
-     "sleep."},
+     "This is how a call waits: spin polls; spinblock polls SPIN_COUNT times, then sleeps in short "
+     "naps; block takes such a nap after a few polls that found nothing."},
     {"SPIN_COUNT", "", &s::spin_count, 0, 1 << 30, u::none,
      "After this many polls that found nothing spinblock sleeps, and at once where another program "
      "keeps the core at each yield."},
     {"DOMAIN_COUNT", "GASNET_DOMAIN_COUNT", &s::domain_count, 1, 64, u::none,
-     "The threads of a process are spread over this many sets of queues and credits (PAR).", job},
+     "The threads of a process are spread over this many sets of queues and credits (PAR). Each "
+     "has "
+     "chunks, loans, a bank and receive space of its own, of the sizes that the settings say; "
+     "MSG_LIMIT and AM_OUST_LIMIT are the process's, and each domain gets an equal part.",
+     job_wide},
     {"THREADS_PER_DOMAIN", "GASNET_GNI_PTHREADS_PER_DOMAIN", &s::threads_per_domain, 1, 65536,
      u::none, "A domain gets this many threads before the next one gets its first."},
     {"POLL_MASK", "GASNET_AM_DOMAIN_POLL_MASK", &s::poll_mask, 0, 65535, u::none,
      "A thread polls other domains, whose own threads may not poll, once in this number + 1 of its "
      "polls."},
+    {"MAX_THREADS", "GASNET_MAX_THREADS", &s::max_threads, 1, 65536, u::none,
+     "At most this many threads of a process may use the library at a time (PAR); values above "
+     "1,024 mean 1,024."},
+    {"THREAD_STACK", "GASNET_THREAD_STACK_MIN", &s::thread_stack, 0, gib, u::bytes,
+     "The library's own threads have a stack of at least this size; 0 is the system's usual one."},
     {"PROGRESS_THREAD", "GASNET_RCV_THREAD", &s::progress_thread, 0, 0, u::none,
      "yes starts a thread that sleeps until messages come, and handles them while the program "
      "computes."},
@@ -298,26 +356,26 @@ constexpr setting_row rows[] = {
      "one host and outnumber its cores. In a job of several hosts with several processes each, "
      "auto lets gasnet.h's barrier go in stages, on each host and between them. Elsewhere it takes "
      "dissemination.",
-     job},
+     job_wide},
     {"BARRIER_RADIX", "GASNET_GNI_CE_RADIX", &s::barrier_radix, 1, 64, u::none,
-     "A node of the tree barrier has this many children.", job},
-    {"BARRIER_SHM", "GASNET_USE_CE_PSHM", &s::barrier_shm, 0, 0, u::none,
-     "yes lets the processes of a host meet in shared memory first.", job},
+     "A node of the tree barrier has this many children.", job_wide},
+    {"BARRIER_SHM", "GASNET_USE_CE_PSHM GASNET_PSHM_BARRIER_HIER", &s::barrier_shm, 0, 0, u::none,
+     "yes lets the processes of a host meet in shared memory first.", job_wide},
 
     // collectives and many pieces
     {"COLL_SHARED", "", &s::coll_shared, 0, 0, u::none,
      "yes lets team barriers, and broadcasts, gathers and reductions of up to 48 bytes, go through "
      "shared memory where the team has up to 32 processes and all are on one host.",
-     job},
+     job_wide},
     {"COLL_SMALL", "", &s::coll_small, 0, mib, u::bytes,
      "Up to this many bytes in all, collectives that gather or reduce to all do it in few "
      "messages; above, they do it with few copies.",
-     job},
+     job_wide},
     {"COLL_LARGE", "", &s::coll_large, 0, gib, u::bytes,
      "Below this size broadcasts go along a tree; from it on they go straight from the root on one "
      "host, and in pieces between hosts. Reductions of this size or more are done in pieces, one "
      "by each process.",
-     job},
+     job_wide},
     {"VIS_PACK_LIMIT", "", &s::vis_pack_limit, 0, mib, u::bytes,
      "A put or get of many pieces packs pieces that are shorter than this into messages; 0 is 512, "
      "or half of the largest eager Medium on a kernel's device."},
@@ -350,56 +408,41 @@ constexpr setting_row rows[] = {
     {"VERBOSEENV", "GASNET_VERBOSEENV", &s::verbose_env, 0, 0, u::none,
      "yes lets rank 0 print the settings at start."},
     {"LAUNCH", "", &s::launch, 0, 0, u::none,
-     "By this penrun tells a process its place in the job.", launcher},
+     "By this penrun tells a process its place in the job.", of_launchers},
     {"PMI_VERSION", "", &s::pmi_version, 0, 2, u::none,
      "This version of PMI is spoken with launchers that speak it (hydra, srun --mpi=pmi2); 0 tries "
      "1, then 2."},
     {"PMIX", "PMIX_NAMESPACE", &s::pmix, 0, 0, u::none, "A PMIx launcher gives the job this name.",
-     launcher},
+     of_launchers},
     {"PMI_FD", "PMI_FD", &s::pmi_fd, 0, 0, u::none,
-     "This is the descriptor of the socket to a PMI launcher.", launcher},
+     "This is the descriptor of the socket to a PMI launcher.", of_launchers},
     {"PMI_PORT", "PMI_PORT", &s::pmi_port, 0, 0, u::none,
-     "A PMI launcher listens at this HOST:PORT.", launcher},
+     "A PMI launcher listens at this HOST:PORT.", of_launchers},
     {"PMI_ID", "PMI_ID", &s::pmi_id, 0, 0, u::none,
-     "By this number a process tells the launcher at that port which one it is.", launcher},
+     "By this number a process tells the launcher at that port which one it is.", of_launchers},
     {"PMI_JOBID", "PMI_JOBID", &s::pmi_jobid, 0, 0, u::none,
-     "A PMI launcher gives the job this name.", launcher},
+     "A PMI launcher gives the job this name.", of_launchers},
     {"PMI_RANK", "PMI_RANK", &s::pmi_rank, 0, 0, u::none,
-     "A PMI launcher gives the process this rank.", launcher},
+     "A PMI launcher gives the process this rank.", of_launchers},
     {"PMI_SIZE", "PMI_SIZE", &s::pmi_size, 0, 0, u::none,
-     "A PMI launcher says that the job has this size.", launcher},
+     "A PMI launcher says that the job has this size.", of_launchers},
     {"LAUNCHER_SIZE",
      "SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE PALS_SIZE FLUX_JOB_SIZE "
      "MV2_COMM_WORLD_SIZE MPI_LOCALNRANKS",
-     &s::launcher_size, 0, 0, u::none, "Some launcher has started this many processes.", launcher},
+     &s::launcher_size, 0, 0, u::none, "Some launcher has started this many processes.",
+     of_launchers},
     {"LAUNCHER_RANK",
      "SLURM_PROCID OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK PALS_RANKID FLUX_TASK_RANK "
      "MV2_COMM_WORLD_RANK MPI_LOCALRANKID",
      &s::launcher_rank, 0, 0, u::none,
-     "This process is that one of the processes that a launcher has started.", launcher},
+     "This process is that one of the processes that a launcher has started.", of_launchers},
 };
 
-static_assert(std::ranges::count(rows, job, &setting_row::scope) == settings_in_common);
-
-const setting_not_applicable gone[] = {
-    {"GASNET_PORTAL_ACCEL", "the device does the work always; see PENSTOCK_DIRECT for shm0"},
-    {"GASNET_GNI_AM_RVOUS_CUTOVER",
-     "the largest eager Medium is fixed when the library is built (4,032 bytes by default)"},
-    {"GASNET_GNI_AM_RVOUS_BUFFERS", "the number of buffers of large Mediums is fixed; no setting"},
-    {"GASNET_NETWORKDEPTH_SPACE", "PENSTOCK_MAX_CRED_PER_NODE, 256 bytes a credit"},
-    {"GASNET_GNI_GET_FMA_RDMA_CUTOVER", "verbs reads have one engine; no setting"},
-    {"GASNET_GNI_BOUNCE_SIZE", "bounce buffers are send chunks: PENSTOCK_SB_CHUNKS"},
-    {"GASNET_GNI_FMA_SHARING", "threads have queues of their own: PENSTOCK_DOMAIN_COUNT"},
-    {"GASNET_GNI_MDD_SHARING", "verbs memory keys need no sharing; no setting"},
-    {"GASNET_GNI_BTE_MULTI_CHANNEL", "the device schedules its engines; no setting"},
-    {"GASNET_USE_CE", "PENSTOCK_BARRIER"},
-    {"PMIRUN_CMD",
-     "srun, mpirun or prterun start programs as they are; penrun --host, PENSTOCK_RSH"},
-};
+static_assert(std::ranges::count_if(rows, [](const setting_row& r) { return r.has(job_wide); }) ==
+              settings_in_common);
 
 }  // namespace
 
 std::span<const setting_row> settings_table() noexcept { return rows; }
-std::span<const setting_not_applicable> settings_not_applicable() noexcept { return gone; }
 
 }  // namespace penstock

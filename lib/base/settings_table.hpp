@@ -29,11 +29,12 @@ using setting_field =
                  wait_mode settings::*, barrier_kind settings::*, memory_ordering settings::*,
                  log_level settings::*>;
 
-/// Whose a setting is.
-enum class setting_scope : std::uint8_t {
-  process,   ///< each process may have a value of its own
-  job,       ///< all processes must have the same value, which is compared when they start
-  launcher,  ///< written by launchers, not by people; not printed
+/// What else is to be known of a setting; bits.
+enum setting_trait : unsigned {
+  job_wide = 1,      ///< all processes must have the same value, which is compared at start
+  of_launchers = 2,  ///< written by launchers, not by people; not printed
+  or_zero = 4,       ///< 0 is allowed below `min`
+  queue_pairs = 8,   ///< has no effect in a job all of whose messages go through rings
 };
 
 /// One setting. The default is the member's in a default-constructed `settings`.
@@ -45,8 +46,8 @@ struct setting_row {
   double min, max;  ///< of numbers, in the unit stored (bytes, nanoseconds); 0, 0: no numbers
   setting_unit unit;
   const char* help;
-  setting_scope scope = setting_scope::process;
-  bool or_zero = false;  ///< 0 is allowed below `min`
+  unsigned traits = 0;  ///< setting_trait
+  [[nodiscard]] constexpr bool has(setting_trait t) const noexcept { return (traits & t) != 0; }
 };
 
 /// A setting of the seeds that has no meaning on verbs, and what replaces it.
@@ -57,9 +58,11 @@ struct setting_not_applicable {
 
 std::span<const setting_row> settings_table() noexcept;
 std::span<const setting_not_applicable> settings_not_applicable() noexcept;
+/// Names that begin with GASNET_ and are no settings of the library, but known.
+std::span<const char* const> settings_read_elsewhere() noexcept;
 
-/// The values of all rows of scope `job`, in the table's order.
-inline constexpr std::size_t settings_in_common = 26;
+/// The values of all rows with job_wide, in the table's order.
+inline constexpr std::size_t settings_in_common = 28;
 using common_settings = std::array<std::uint64_t, settings_in_common>;
 common_settings common_settings_of(const settings& s);
 /// The lines that name each setting whose value is not the same at all ranks, which ranks have
@@ -74,7 +77,8 @@ std::string format_setting(const setting_row& row, const settings& from);
 /// The allowed values as text: "1 to 255", "yes or no", "spin, spinblock or block".
 std::string allowed_values(const setting_row& row);
 
-/// Known PENSTOCK_ name (without prefix) closest to `name`, or empty if none is close.
+/// Known PENSTOCK_ name (without prefix) closest to `name`, or empty if none is close. For a name
+/// that begins with GASNET_: the closest one that is known, whole.
 std::string nearest_setting(std::string_view name);
 
 /// The whole table as aligned text of many lines: name, value, default, source, help.

@@ -1,5 +1,6 @@
 #include "lib/base/thread_index.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 
@@ -12,6 +13,12 @@ thread_local constinit std::uint32_t thread_tag_ = 0;
 namespace {
 
 std::atomic<std::uint64_t> taken[max_threads / 64];  // bit set: the number is in use
+std::atomic<std::uint32_t> limit{max_threads};
+
+[[noreturn]] void too_many() {
+  fatal(1, "more than %u threads use the library at once (PENSTOCK_MAX_THREADS, up to %u)",
+        limit.load(std::memory_order_relaxed), max_threads);
+}
 
 // Gives the number back when its thread ends.
 struct holder {
@@ -27,18 +34,23 @@ thread_local holder mine;
 
 }  // namespace
 
+void limit_threads(std::uint32_t n) noexcept {
+  limit.store(std::min(n, max_threads), std::memory_order_relaxed);  // relaxed: a number alone
+}
+
 std::uint32_t claim_thread_index() noexcept {
   for (std::uint32_t w = 0; w < max_threads / 64; ++w) {
     std::uint64_t bits = taken[w].load(std::memory_order_relaxed);
     while (bits != ~0ull) {
       const auto bit = static_cast<std::uint32_t>(std::countr_one(bits));
+      if (w * 64 + bit >= limit.load(std::memory_order_relaxed)) too_many();
       // A1 claim  acquire  taken  <- R1
       if (taken[w].compare_exchange_weak(bits, bits | (1ull << bit), std::memory_order_acquire,
                                          std::memory_order_relaxed))
         return mine.index = w * 64 + bit;
     }
   }
-  fatal(1, "more than %u threads use the library at once", max_threads);
+  too_many();
 }
 
 std::uint32_t client_threads() noexcept {
@@ -62,7 +74,7 @@ void claim_last_thread_index() noexcept {
     thread_tag_ = i + 1;
     return;
   }
-  fatal(1, "more than %u threads use the library at once", max_threads);
+  too_many();
 }
 
 }  // namespace penstock

@@ -8,7 +8,11 @@ namespace penstock {
 
 inline constexpr std::uint32_t max_threads = 1024;
 
-/// Takes a free number; fatal when more than max_threads threads are alive.
+/// From now on at most n threads may have a number at a time, and max_threads where n is more
+/// (the setting MAX_THREADS).
+void limit_threads(std::uint32_t n) noexcept;
+
+/// Takes a free number; fatal when more threads are alive than may have one.
 std::uint32_t claim_thread_index() noexcept;
 
 /// Takes the highest free number, for a thread of the library's own, so that the client's threads

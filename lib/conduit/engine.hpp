@@ -31,9 +31,8 @@ class quiescence;
 class engine final : public channels {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
-  /// The largest segment that each process of a job on this host may have (per_process), and the
-  /// limit that decides it; callable before there is an engine. It is the process's share of the
-  /// memory that the device can register, less an eighth for queues.
+  /// The largest segment of each process of a job on this host (per_process), and the limit that
+  /// decides it: the process's share of what the device can register, less an eighth for queues.
   static memreg::pin_budget segment_budget(const settings& s, unsigned processes_on_host);
   ~engine();
 
@@ -194,6 +193,7 @@ class engine final : public channels {
   result<void> open_device();
   result<void> open_queues();
   result<void> introduce();
+  void connect_to_all() noexcept;
   [[nodiscard]] bool counts_barriers() const noexcept;
   void set_quick(bool started) noexcept;
   // The status of calls where the endpoint is closed, not yet started, or the parent process's.

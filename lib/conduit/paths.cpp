@@ -146,4 +146,18 @@ result<void> engine::try_neighbours() {
   return {};
 }
 
+// Asks for all connections first, so that they are made side by side.
+void engine::connect_to_all() noexcept {
+  for (const bool wait : {false, true})
+    for (std::size_t i = 0; i < std::size_t{domain_count_} * size_; ++i) {
+      if (i % size_ == rank_) continue;
+      peer& p = begun(peers_[i]);
+      const long_wait named(waits_, wait_for::connection, p.rank);
+      for (unsigned empty = 0; !is_ready(p, lane_request);) {
+        if (is_failure(connect(p, lane_request))) return;
+        if (!wait || is_failure(wait_step(empty))) break;
+      }
+    }
+}
+
 }  // namespace penstock::conduit::PENSTOCK_ABI

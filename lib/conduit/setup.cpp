@@ -10,7 +10,9 @@
 
 #include "lib/base/backoff.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/base/quiet_thread.hpp"
 #include "lib/base/shortage.hpp"
+#include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/collective/host_page.hpp"
@@ -48,6 +50,8 @@ engine::engine(job::job& j, const settings& s) : channels(*this, j, s) {
 
 result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
   log_threshold(s.log);
+  limit_threads(s.max_threads);
+  quiet_stack_bytes.store(s.thread_stack, std::memory_order_relaxed);  // relaxed: no thread yet
   std::unique_ptr<engine> e(new engine(j, s));
   if (auto r = e->open_device(); !r) return r.error();
   return e;
@@ -60,8 +64,10 @@ memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_
     if (const auto d = nic::open_device(s); d && d->shared_memory)
       budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host, false);
   budget.per_process -= budget.per_process / 8;
-  if (s.max_segment != 0 && s.max_segment < budget.per_process) {
-    budget.per_process = s.max_segment;
+  const std::uint64_t most =
+      s.max_segment.of_each(budget.physical, std::max(1u, processes_on_host));
+  if (most != 0 && most < budget.per_process) {
+    budget.per_process = most;
     budget.binding = "PENSTOCK_MAX_SEGSIZE";
     budget.hint = "raise it";
   }
@@ -146,6 +152,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     memreg::segment_options o;
     o.bytes = segment_bytes;
     o.reserve = reserve_bytes;
+    o.huge_pages = settings_.huge_pages;
     auto made = memreg::segment::create(o);
     if (!made) return made.error();
     segment_ = std::make_unique<memreg::segment>(std::move(*made));
@@ -186,6 +193,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   reporter_ = reporter::start(*this);
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
+  if (settings_.connect_static) connect_to_all();
   if (rank_ == 0 && size_ > 1)
     for (const std::string& line :
          report::idle_settings(settings_, by_rings_, by_verbs_, transfers_->everything()))
@@ -294,6 +302,7 @@ std::byte* engine::segment_here(rank_id r) noexcept {
 
 void engine::write_credit_statistics() noexcept {
   reporter::write_counters(*this);
+  transfers_->report();
   if (trace_ != nullptr) trace_->flush();
   write_statistics();
 }

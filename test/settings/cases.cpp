@@ -30,8 +30,9 @@ const std::vector<special>& specials() {
       {"MTU", {"0", "256", "512", "1024", "2048", "4096"}},
       {"CRED_PER_NODE", {"0", "4", "400"}},
       {"MAX_CRED_PER_NODE", {"4", "65535"}},
-      {"MAX_SEGSIZE", {"0", "2M", "1024T"}},
+      {"MAX_SEGSIZE", {"0", "2M", "0.5/H"}},
       {"PHYSMEM_MAX", {"0.99", "64M"}},
+      {"PINNED_REGIONS_MAX", {"0.99", "16"}},
       {"CREDIT_STATS", {"0", "1"}},
       {"COUNTERS", {"0", "1"}},
       {"TRACE", {"0", "1"}},
@@ -75,7 +76,7 @@ void set_path(job_case& c, path p) {
 }  // namespace
 
 std::vector<std::string> ends_of(const setting_row& row) {
-  if (row.scope == penstock::setting_scope::launcher) return {};
+  if (row.has(penstock::of_launchers)) return {};
   for (const special& s : specials())
     if (std::strcmp(s.name, row.name) == 0) return s.values;
   return std::visit(
@@ -146,7 +147,7 @@ job_case random_case(std::uint64_t seed) {
 std::vector<job_case> each_different() {
   std::vector<job_case> all;
   for (const auto& row : penstock::settings_table()) {
-    if (row.scope != penstock::setting_scope::job) continue;
+    if (!row.has(penstock::job_wide)) continue;
     const std::string usual = format_setting(row, penstock::settings());
     // Another value that this process's own checks do not refuse.
     std::vector<std::string> others = ends_of(row);

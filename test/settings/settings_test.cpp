@@ -81,7 +81,7 @@ TEST_CASE("sizes take suffixes, and firehose sizes without one are megabytes") {
   const auto s = read({"PENSTOCK_MAX_SEGSIZE=1.5G", "PENSTOCK_AMRECV_SPACE=64KiB",
                        "GASNET_FIREHOSE_MAXVICTIM_M=3", "GASNET_FIREHOSE_MAXREGION_SIZE=256k"});
   REQUIRE(s);
-  CHECK(s->max_segment == 3ull << 29);
+  CHECK(s->max_segment.bytes == 3ull << 29);
   CHECK(s->amrecv_space == 65536);
   CHECK(s->firehose_maxvictim_m == 3 << 20);
   CHECK(s->firehose_maxregion_size == 256 << 10);
@@ -107,13 +107,78 @@ TEST_CASE("durations take suffixes and have a unit of their own without") {
 TEST_CASE("the limit of pinned memory is a share, a fraction or a size") {
   auto s = read({"GASNET_PHYSMEM_MAX=5/8"});
   REQUIRE(s);
-  CHECK(s->physmem_max.of(800) == 500);
+  CHECK(s->physmem_max.of(800, 1) == 500);
   s = read({"GASNET_PHYSMEM_PINNABLE_RATIO=0.5"});
   REQUIRE(s);
-  CHECK(s->physmem_max.of(800) == 400);
+  CHECK(s->physmem_max.of(800, 1) == 400);
   s = read({"GASNET_PHYSMEM_MAX=2G"});
   REQUIRE(s);
-  CHECK(s->physmem_max.of(800) == 2ull << 30);
+  CHECK(s->physmem_max.of(800, 1) == 2ull << 30);
+}
+
+TEST_CASE("sizes are read as the users of GASNet write them") {
+  // from published job scripts
+  auto s = read({"GASNET_MAX_SEGSIZE=0.45/H", "GASNET_PHYSMEM_MAX=40 GB"});
+  REQUIRE(s);
+  CHECK(s->max_segment.of_each(1000, 2) == 225);
+  CHECK(s->physmem_max.of(1, 28) == 40ull << 30);
+  s = read({"GASNET_MAX_SEGSIZE=1000MB/P", "GASNET_PHYSMEM_MAX=1/2"});
+  REQUIRE(s);
+  CHECK(s->max_segment.of_each(1, 28) == 1000ull << 20);
+  CHECK(s->physmem_max.of_each(1000, 4) == 125);
+  s = read({"GASNET_MAX_SEGSIZE=0.25", "GASNET_PHYSMEM_MAX=8 gib/p"});
+  REQUIRE(s);
+  CHECK(s->max_segment.of_each(1000, 2) == 250);  // and not "no limit"
+  CHECK(s->physmem_max.of(1, 3) == 24ull << 30);
+  s = read({"GASNET_MAX_SEGSIZE=0MB/P", "PENSTOCK_AMRECV_SPACE=16 MB"});
+  REQUIRE(s);
+  CHECK(s->max_segment.of_each(1000, 2) == 0);
+  CHECK(s->amrecv_space == 16 << 20);
+  for (const char* bad :
+       {"GASNET_MAX_SEGSIZE=1/0", "GASNET_MAX_SEGSIZE=3/2", "GASNET_MAX_SEGSIZE=4G/Q",
+        "GASNET_MAX_SEGSIZE=16", "GASNET_MAX_SEGSIZE=0.5G/2", "GASNET_PHYSMEM_MAX=0/H",
+        "GASNET_PHYSMEM_MAX=-1G", "PENSTOCK_AMRECV_SPACE=0.25",
+        "PENSTOCK_COUNTERS_INTERVAL=1e-12"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(read({bad}));
+  }
+}
+
+TEST_CASE("each name of another conduit sets what it means there") {
+  const auto s =
+      read({"GASNET_QP_RETRY_COUNT=3", "GASNET_QP_RD_ATOM=4", "GASNET_MAX_MTU=-1",
+            "GASNET_IBV_PKEY=0x8001", "GASNET_INLINESEND_LIMIT=-1", "GASNET_NETWORKDEPTH_PP=24",
+            "GASNET_AM_CREDITS_PP=12", "GASNET_AM_CREDITS_TOTAL=256", "GASNET_RBUF_COUNT=1024",
+            "GASNET_BBUF_COUNT=1024", "GASNET_NONBULKPUT_BOUNCE_LIMIT=64K",
+            "GASNET_CONNECT_STATIC=1", "GASNET_PINNED_REGIONS_MAX=0.95", "GASNET_USE_HUGEPAGES=0",
+            "GASNET_MAX_THREADS=256", "GASNET_THREAD_STACK_MIN=4M", "GASNET_PSHM_BARRIER_HIER=0"});
+  REQUIRE(s);
+  CHECK(s->retry_count == 3);
+  CHECK(s->rd_atom == 4);
+  CHECK(s->mtu == -1);
+  CHECK(s->pkey == 0x8001);
+  CHECK(s->inline_limit == -1);
+  CHECK(s->op_oust_pp == 24);
+  CHECK(s->am_oust_pp == 12);
+  CHECK(s->am_oust_limit == 256);
+  CHECK(s->rbuf_count == 1024);
+  CHECK(s->sb_chunks == 1024);
+  CHECK(s->put_bounce_limit == 65536);
+  CHECK(s->connect_static);
+  CHECK(s->pinned_regions.of_each(1000, 1) == 950);
+  CHECK_FALSE(s->huge_pages);
+  CHECK(s->max_threads == 256);
+  CHECK(s->thread_stack == 4 << 20);
+  CHECK_FALSE(s->barrier_shm);
+  CHECK(read({"GASNET_PINNED_REGIONS_MAX=497830"})->pinned_regions.of_each(1, 1) == 497830);
+  CHECK(read({"GASNET_BARRIER=IBDISSEM"})->barrier == barrier_kind::put_dissemination);
+}
+
+TEST_CASE("a name of GASNet that is nearly right finds the right one") {
+  CHECK(nearest_setting("GASNET_PHYSMEM_MX") == "GASNET_PHYSMEM_MAX");
+  CHECK(nearest_setting("GASNET_PORTAL_EPOCH_DURATON") == "GASNET_PORTAL_EPOCH_DURATION");
+  CHECK(nearest_setting("GASNET_BACKTRAC") == "GASNET_BACKTRACE");
+  CHECK(nearest_setting("GASNET_SOMETHING_ELSE") == "");
 }
 
 TEST_CASE("yes and no have many spellings, and choices do not mind capitals") {
@@ -141,7 +206,8 @@ TEST_CASE("a value that is not valid is refused in one line with name, value and
   CHECK(contains(message({"PENSTOCK_DIRECT=maybe"}), "yes or no"));
   CHECK(contains(message({"GASNET_PHYSMEM_MAX=9/8"}), "share below 1"));
   CHECK(contains(message({"GASNET_PHYSMEM_MAX=0"}), "share below 1"));
-  CHECK(contains(message({"PENSTOCK_MAX_SEGSIZE=1X"}), "bytes"));
+  CHECK(contains(message({"PENSTOCK_MAX_SEGSIZE=1X"}), "K, M, G or T"));
+  CHECK(contains(message({"PENSTOCK_AMRECV_SPACE=1X"}), "bytes"));
 }
 
 TEST_CASE("where 0 means the table's number, the range says so") {
@@ -180,7 +246,7 @@ TEST_CASE("every row prints its default and reads it back") {
   for (const auto& row : settings_table()) {
     CAPTURE(row.name);
     const std::string text = format_setting(row, s);
-    if (row.scope == setting_scope::launcher) continue;
+    if (row.has(of_launchers)) continue;
     settings back;
     CHECK(parse_setting(row, row.name, text, back));
     CHECK(format_setting(row, back) == text);
@@ -202,77 +268,56 @@ TEST_CASE("every row has help in whole sentences, and no uniform name occurs twi
   }
 }
 
-TEST_CASE("every setting of the seeds is in the table or in the list of those without meaning") {
-  const char* seeds[] = {"GASNET_AM_DOMAIN_POLL_MASK",
-                         "GASNET_AM_OUST_LIMIT",
-                         "GASNET_AM_OUST_PP",
-                         "GASNET_AM_SPARES",
-                         "GASNET_BARRIER",
-                         "GASNET_DOMAIN_COUNT",
-                         "GASNET_EXITTIMEOUT",
-                         "GASNET_EXITTIMEOUT_FACTOR",
-                         "GASNET_EXITTIMEOUT_MAX",
-                         "GASNET_EXITTIMEOUT_MIN",
-                         "GASNET_FIREHOSE_M",
-                         "GASNET_FIREHOSE_MAXREGION_SIZE",
-                         "GASNET_FIREHOSE_MAXVICTIM_M",
-                         "GASNET_FIREHOSE_MAXVICTIM_R",
-                         "GASNET_FIREHOSE_R",
-                         "GASNET_FIREHOSE_VERBOSE",
-                         "GASNET_GNI_AMPOLL_BURST",
-                         "GASNET_GNI_AM_MEMORY_REPORT",
-                         "GASNET_GNI_AM_RVOUS_BUFFERS",
-                         "GASNET_GNI_AM_RVOUS_CUTOVER",
-                         "GASNET_GNI_BOUNCE_SIZE",
-                         "GASNET_GNI_BTE_MULTI_CHANNEL",
-                         "GASNET_GNI_CE_RADIX",
-                         "GASNET_GNI_FMA_SHARING",
-                         "GASNET_GNI_GET_BOUNCE_REGISTER_CUTOVER",
-                         "GASNET_GNI_GET_FMA_RDMA_CUTOVER",
-                         "GASNET_GNI_MDD_SHARING",
-                         "GASNET_GNI_MEMREG",
-                         "GASNET_GNI_MEM_CONSISTENCY",
-                         "GASNET_GNI_NUM_PD",
-                         "GASNET_GNI_PACKEDLONG_CUTOVER",
-                         "GASNET_GNI_PTHREADS_PER_DOMAIN",
-                         "GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER",
-                         "GASNET_GNI_PUT_FMA_RDMA_CUTOVER",
-                         "GASNET_HCA_ID",
-                         "GASNET_LONG_DEPTH",
-                         "GASNET_MAX_SEGSIZE",
-                         "GASNET_NETWORKDEPTH",
-                         "GASNET_NETWORKDEPTH_SPACE",
-                         "GASNET_NETWORKDEPTH_TOTAL",
-                         "GASNET_OP_OUST_LIMIT",
-                         "GASNET_OP_OUST_PP",
-                         "GASNET_PHYSMEM_MAX",
-                         "GASNET_PHYSMEM_PINNABLE_RATIO",
-                         "GASNET_PORTAL_ACCEL",
-                         "GASNET_PORTAL_AMRECV_SPACE",
-                         "GASNET_PORTAL_AM_LIMIT",
-                         "GASNET_PORTAL_BANKED_CREDITS",
-                         "GASNET_PORTAL_CREDIT_STATS",
-                         "GASNET_PORTAL_CRED_PER_NODE",
-                         "GASNET_PORTAL_DYNAMIC_CREDITS",
-                         "GASNET_PORTAL_EPOCH_DURATION",
-                         "GASNET_PORTAL_FLOW_CONTROL",
-                         "GASNET_PORTAL_GET_BOUNCE_LIMIT",
-                         "GASNET_PORTAL_MAX_CRED_PER_NODE",
-                         "GASNET_PORTAL_MSG_LIMIT",
-                         "GASNET_PORTAL_NUM_TMPMD",
-                         "GASNET_PORTAL_PACKED_LONG",
-                         "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT",
-                         "GASNET_PORTAL_PUT_BOUNCE_LIMIT",
-                         "GASNET_PORTAL_RPL_CHUNKS",
-                         "GASNET_PORTAL_SAFE_LIMIT",
-                         "GASNET_PORTAL_SB_CHUNKS",
-                         "GASNET_PORTAL_SYS_LIMIT",
-                         "GASNET_PORT_NUM",
-                         "GASNET_USE_CE",
-                         "GASNET_USE_CE_PSHM",
-                         "GASNET_USE_FIREHOSE",
-                         "GASNET_USE_UDREG",
-                         "PMIRUN_CMD"};
+TEST_CASE(
+    "every setting of other conduits is in the table or in the list of those without meaning") {
+  const char* seeds[] = {
+      "GASNET_AM_DOMAIN_POLL_MASK", "GASNET_AM_OUST_LIMIT", "GASNET_AM_OUST_PP", "GASNET_AM_SPARES",
+      "GASNET_BARRIER", "GASNET_DOMAIN_COUNT", "GASNET_EXITTIMEOUT", "GASNET_EXITTIMEOUT_FACTOR",
+      "GASNET_EXITTIMEOUT_MAX", "GASNET_EXITTIMEOUT_MIN", "GASNET_FIREHOSE_M",
+      "GASNET_FIREHOSE_MAXREGION_SIZE", "GASNET_FIREHOSE_MAXVICTIM_M",
+      "GASNET_FIREHOSE_MAXVICTIM_R", "GASNET_FIREHOSE_R", "GASNET_FIREHOSE_VERBOSE",
+      "GASNET_GNI_AMPOLL_BURST", "GASNET_GNI_AM_MEMORY_REPORT", "GASNET_GNI_AM_RVOUS_BUFFERS",
+      "GASNET_GNI_AM_RVOUS_CUTOVER", "GASNET_GNI_BOUNCE_SIZE", "GASNET_GNI_BTE_MULTI_CHANNEL",
+      "GASNET_GNI_CE_RADIX", "GASNET_GNI_FMA_SHARING", "GASNET_GNI_GET_BOUNCE_REGISTER_CUTOVER",
+      "GASNET_GNI_GET_FMA_RDMA_CUTOVER", "GASNET_GNI_MDD_SHARING", "GASNET_GNI_MEMREG",
+      "GASNET_GNI_MEM_CONSISTENCY", "GASNET_GNI_NUM_PD", "GASNET_GNI_PACKEDLONG_CUTOVER",
+      "GASNET_GNI_PTHREADS_PER_DOMAIN", "GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER",
+      "GASNET_GNI_PUT_FMA_RDMA_CUTOVER", "GASNET_HCA_ID", "GASNET_LONG_DEPTH", "GASNET_MAX_SEGSIZE",
+      "GASNET_NETWORKDEPTH", "GASNET_NETWORKDEPTH_SPACE", "GASNET_NETWORKDEPTH_TOTAL",
+      "GASNET_OP_OUST_LIMIT", "GASNET_OP_OUST_PP", "GASNET_PHYSMEM_MAX",
+      "GASNET_PHYSMEM_PINNABLE_RATIO", "GASNET_PORTAL_ACCEL", "GASNET_PORTAL_AMRECV_SPACE",
+      "GASNET_PORTAL_AM_LIMIT", "GASNET_PORTAL_BANKED_CREDITS", "GASNET_PORTAL_CREDIT_STATS",
+      "GASNET_PORTAL_CRED_PER_NODE", "GASNET_PORTAL_DYNAMIC_CREDITS",
+      "GASNET_PORTAL_EPOCH_DURATION", "GASNET_PORTAL_FLOW_CONTROL",
+      "GASNET_PORTAL_GET_BOUNCE_LIMIT", "GASNET_PORTAL_MAX_CRED_PER_NODE",
+      "GASNET_PORTAL_MSG_LIMIT", "GASNET_PORTAL_NUM_TMPMD", "GASNET_PORTAL_PACKED_LONG",
+      "GASNET_PORTAL_PUTGET_BOUNCE_LIMIT", "GASNET_PORTAL_PUT_BOUNCE_LIMIT",
+      "GASNET_PORTAL_RPL_CHUNKS", "GASNET_PORTAL_SAFE_LIMIT", "GASNET_PORTAL_SB_CHUNKS",
+      "GASNET_PORTAL_SYS_LIMIT", "GASNET_PORT_NUM", "GASNET_USE_CE", "GASNET_USE_CE_PSHM",
+      "GASNET_USE_FIREHOSE", "GASNET_USE_UDREG", "PMIRUN_CMD",
+      // what the conduits on verbs, and all others, take
+      "GASNET_AMRDMA_CYCLE", "GASNET_AMRDMA_DEPTH", "GASNET_AMRDMA_LIMIT",
+      "GASNET_AMRDMA_MAX_PEERS", "GASNET_AM_CREDITS_PP", "GASNET_AM_CREDITS_SLACK",
+      "GASNET_AM_CREDITS_TOTAL", "GASNET_AM_GATHER_MIN", "GASNET_BBUF_COUNT", "GASNET_CATCH_EXIT",
+      "GASNET_COLL_ENABLE_SEARCH", "GASNET_COLL_SCRATCH_SIZE", "GASNET_COLL_TUNING_FILE",
+      "GASNET_CONNECTFILE_BASE", "GASNET_CONNECTFILE_IN", "GASNET_CONNECTFILE_OUT",
+      "GASNET_CONNECT_DYNAMIC", "GASNET_CONNECT_RCVS", "GASNET_CONNECT_RETRANS_MAX",
+      "GASNET_CONNECT_RETRANS_MIN", "GASNET_CONNECT_SNDS", "GASNET_CONNECT_STATIC",
+      "GASNET_DISABLE_MUNMAP", "GASNET_FS_SYNC", "GASNET_HOST_DETECT", "GASNET_IBV_PKEY",
+      "GASNET_IBV_PORTS", "GASNET_IBV_PORTS_TYPE", "GASNET_IBV_PORTS_VERBOSE", "GASNET_IBV_SPAWNER",
+      "GASNET_INLINESEND_LIMIT", "GASNET_MAX_MTU", "GASNET_MAX_THREADS", "GASNET_NETWORKDEPTH_PP",
+      "GASNET_NODEMAP_EXACT", "GASNET_NONBULKPUT_BOUNCE_LIMIT", "GASNET_NO_CATCH_SIGNAL",
+      "GASNET_NUM_QPS", "GASNET_ODP_VERBOSE", "GASNET_PACKEDLONG_LIMIT", "GASNET_PHYSMEM_PROBE",
+      "GASNET_PHYSMEM_WARN", "GASNET_PINNED_REGIONS_MAX", "GASNET_PIN_MAXSZ",
+      "GASNET_PSHM_BARRIER_HIER", "GASNET_PSHM_BARRIER_RADIX", "GASNET_PSHM_NETWORK_DEPTH",
+      "GASNET_PUTINMOVE_LIMIT", "GASNET_QP_RD_ATOM", "GASNET_QP_RETRY_COUNT", "GASNET_QP_TIMEOUT",
+      "GASNET_RBUF_COUNT", "GASNET_RCV_THREAD", "GASNET_RCV_THREAD_POLL_MODE",
+      "GASNET_RCV_THREAD_RATE", "GASNET_SND_THREAD", "GASNET_SPAWN_VERBOSE", "GASNET_STATSFILE",
+      "GASNET_STATSMASK", "GASNET_SUPERNODE_MAXSIZE", "GASNET_THREAD_STACK_MIN",
+      "GASNET_THREAD_STACK_PAD", "GASNET_TMPDIR", "GASNET_TRACEFILE", "GASNET_TRACEMASK",
+      "GASNET_USE_FENCED_PUTS", "GASNET_USE_HUGEPAGES", "GASNET_USE_ODP",
+      "GASNET_USE_PSHM_SINGLETON", "GASNET_USE_SRQ", "GASNET_USE_XRC", "GASNET_VERBOSEENV",
+      "GASNET_VIS_AMPIPE", "GASNET_VIS_MAXCHUNK", "GASNET_VIS_REMOTECONTIG"};
   std::set<std::string> known;
   for (const auto& row : settings_table()) {
     std::string_view rest = row.aliases;

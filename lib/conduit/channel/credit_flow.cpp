@@ -23,7 +23,10 @@ credit::overrides credit_settings(const settings& s, credit::room room) {
   o.room = room;
   o.credits_per_peer = s.cred_per_node;
   o.bank = s.banked_credits;
-  o.receive_bytes = static_cast<std::int64_t>(s.amrecv_space);
+  o.receive_bytes = static_cast<std::int64_t>(
+      s.amrecv_space != 0 || s.rbuf_count == 0
+          ? s.amrecv_space
+          : std::uint64_t{s.rbuf_count} * wire::full_cost(max_eager) * wire::credit_bytes);
   o.max_per_peer = s.max_cred_per_node;
   // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan.
   if (s.am_oust_pp != 0) o.max_per_peer = std::min(s.max_cred_per_node, s.am_oust_pp);

@@ -32,6 +32,10 @@ barrier::~barrier() {
 void barrier::use_segment() noexcept {
   const barrier_kind kind = engine_.options().barrier;
   if (kind == barrier_kind::am_dissemination) return;
+  // A word that is polled in memory may be seen before what was put ahead of it (MEM_CONSISTENCY).
+  if (engine_.options().mem_consistency == memory_ordering::relaxed &&
+      engine_.neighbours().size() != engine_.size())
+    return;
   if (!engine_.options().barrier_shm && kind != barrier_kind::put_dissemination) return;
   by_put_ = kind != barrier_kind::tree;
   // Fresh pages of a segment are zero, which is what unwritten slots are.

@@ -15,7 +15,7 @@ constexpr std::uint32_t slot_count = 512;
 // Most registrations that Longs under way hold; the payloads of further Longs are copied.
 constexpr std::uint32_t most_held = 256;
 // Most reads in flight on one queue pair; more would only cost the target's device memory.
-constexpr int most_reads = 16;
+constexpr std::uint32_t most_reads = 16;
 
 }  // namespace
 
@@ -49,7 +49,6 @@ void transfers::forget_mapped() noexcept {
 }
 
 void transfers::close() noexcept {
-  report();
   // Transfers that were in flight when the job ended give their leases back first.
   for (peer& p : engine_.all_begun()) p.transfers.reset();
   remote_ = nullptr;
@@ -71,8 +70,11 @@ void transfers::close() noexcept {
 result<void> transfers::open() {
   const engine& e = engine_;
   const ibv_device_attr& limits = e.device_.limits;
+  const auto asked = static_cast<int>(e.settings_.rd_atom != 0 ? e.settings_.rd_atom : most_reads);
   engine_.reads_ = reads_ = static_cast<std::uint8_t>(
-      std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, most_reads));
+      std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, asked));
+  if (e.rank_ == 0)
+    log(log_level::info, "up to %u reads and atomics are in flight to a peer", reads_);
   // Words outside segments have no key that lasts: their atomics travel as messages.
   device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE && !everything_;
   max_inline_ = e.verbs_.max_inline();
@@ -83,12 +85,11 @@ result<void> transfers::open() {
 
   // A domain has one completion queue. Where that has fewer entries than all its queue pairs
   // together, the queue pairs share the entries as tickets.
-  depth_ = std::min({e.settings_.op_oust_pp, e.settings_.msg_limit,
-                     static_cast<std::uint32_t>(limits.max_qp_wr)});
+  const std::uint32_t limit = std::max(e.settings_.msg_limit / e.domain_count_, 1u);
+  depth_ = std::min({e.settings_.op_oust_pp, limit, static_cast<std::uint32_t>(limits.max_qp_wr)});
   const std::uint64_t together = std::uint64_t{depth_} * e.size_;
-  const auto entries = static_cast<std::uint32_t>(
-      std::min({together, std::uint64_t{e.settings_.msg_limit},
-                std::uint64_t{static_cast<std::uint32_t>(limits.max_cqe)}}));
+  const auto entries = static_cast<std::uint32_t>(std::min(
+      {together, std::uint64_t{limit}, std::uint64_t{static_cast<std::uint32_t>(limits.max_cqe)}}));
   shares_tickets_ = together > entries;
   for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
     ibv_cq*& cq = engine_.domains_[i].transfers;
@@ -124,6 +125,11 @@ result<void> transfers::open() {
     const std::uint64_t left = e.account_->left_to_caches();
     f.max_bytes = std::min(f.max_bytes, everything_ ? left / 4 : left - left / 4);
     if (everything_) make_room_for_peers(f);
+    constexpr std::uint64_t least_regions = 16;
+    const std::uint64_t most_regions = e.settings_.pinned_regions.of_each(
+        static_cast<std::uint64_t>(limits.max_mr), std::max(e.job_.host_size(), 1u));
+    f.max_regions = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(f.max_regions, std::max(most_regions, least_regions)));
     // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
     if (e.device_.shared_memory)
       f.protect = firehose::protection::none;

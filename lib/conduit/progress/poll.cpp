@@ -172,8 +172,9 @@ status engine::wait_step(unsigned& empty) noexcept {
     return status::ok;
   constexpr unsigned steps_a_probe = 1024;
   if (by_verbs_ && empty % steps_a_probe == 0) verbs_.probe_peers();
+  const std::uint64_t spins = settings_.wait == wait_mode::block ? 0 : settings_.spin_count;
   if (settings_.wait == wait_mode::spin ||
-      (empty <= spins_before_yield_ + settings_.spin_count && !process_naps.is_due())) {
+      (empty <= spins_before_yield_ + spins && !process_naps.is_due())) {
     give_core_away();
     return status::ok;
   }

@@ -1,6 +1,6 @@
 #include "lib/conduit/report/idle_settings.hpp"
 
-#include <initializer_list>
+#include "lib/base/settings_table.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI::report {
 namespace {
@@ -10,7 +10,7 @@ struct item {
   bool set;
 };
 
-void add(std::vector<std::string>& lines, const char* why, std::initializer_list<item> items) {
+void add(std::vector<std::string>& lines, const char* why, const std::vector<item>& items) {
   std::string names;
   for (const item& i : items)
     if (i.set) names.append(names.empty() ? "PENSTOCK_" : ", PENSTOCK_").append(i.name);
@@ -24,21 +24,13 @@ void add(std::vector<std::string>& lines, const char* why, std::initializer_list
 std::vector<std::string> idle_settings(const settings& s, bool rings, bool verbs, bool everything) {
   const settings d;
   std::vector<std::string> lines;
-  if (rings && !verbs)
-    add(lines, "in this job, all of whose messages go through rings",
-        {{"SB_CHUNKS", s.sb_chunks != d.sb_chunks},
-         {"RPL_CHUNKS", s.rpl_chunks != d.rpl_chunks},
-         {"MSG_LIMIT", s.msg_limit != d.msg_limit},
-         {"AM_OUST_LIMIT", s.am_oust_limit != d.am_oust_limit},
-         {"OP_OUST_PP", s.op_oust_pp != d.op_oust_pp},
-         {"AM_SPARES", s.am_spares != d.am_spares},
-         {"PACKED_LONG", s.packed_long != d.packed_long},
-         {"PACKED_LONG_CUTOVER", s.packed_long_cutover != d.packed_long_cutover},
-         {"LONG_DEPTH", s.long_depth != d.long_depth},
-         {"MAX_CONNECTIONS", s.max_connections != d.max_connections},
-         {"GET_BOUNCE_LIMIT", s.get_bounce_limit != d.get_bounce_limit},
-         {"TMPMD_LIMIT", s.tmpmd_limit != d.tmpmd_limit},
-         {"OVERFLOW_FATAL", !s.flow_control && s.overflow_fatal}});
+  if (rings && !verbs) {
+    std::vector<item> items{{"OVERFLOW_FATAL", !s.flow_control && s.overflow_fatal}};
+    for (const auto& row : settings_table())
+      if (row.has(queue_pairs))
+        items.push_back({row.name, format_setting(row, s) != format_setting(row, d)});
+    add(lines, "in this job, all of whose messages go through rings", items);
+  }
   if (verbs && everything)
     add(lines, "with segment everything",
         {{"MAX_CONNECTIONS", s.max_connections != d.max_connections}});

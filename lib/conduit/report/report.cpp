@@ -75,6 +75,10 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     const auto here = verbs_.room_for(ranks, channel_ != nullptr);
     room = here ? *here : credit::room{};
   }
+  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
+  if (!shares)
+    return "a job of " + std::to_string(ranks) +
+           " processes is refused: " + shares.error().message() + "\n";
   const queues::dimensions all = verbs_.dimensions_for(ranks, channel_ != nullptr, room);
   const queues::dimensions d = all.for_peers(all.peers_at_start());
   std::string out;
@@ -104,8 +108,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                   static_cast<double>(d.receive_bytes()) / d.credits);
     out += line;
   }
-  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
-  if (ranks > 1 && (by_verbs_ || (shares && shares->start_may_grow())))
+  if (ranks > 1 && (by_verbs_ || shares->start_may_grow()))
     row("first buffers of Mediums by rendezvous", large_buffers::prepared(by_verbs_));
   if (room != credit::room{}) out += "  " + shorter_table(settings_, ranks, room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
@@ -116,7 +119,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     out += line;
   }
   if (for_ranks == 0) row("segment", segment().size());
-  if (by_rings_ && shares) {
+  if (by_rings_) {
     const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
                              nic::shm::ring_length::all().memory();
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",

@@ -122,11 +122,11 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
   return urgent;
 }
 
-// Takes what a poll of reply_cq finds: system messages, then replies (SAFE_EQ).
-[[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
-                                                                std::uint32_t tag) noexcept {
+// Takes up to limit of what a poll of reply_cq finds: system messages, then replies (SAFE_EQ).
+[[gnu::always_inline]] inline unsigned verbs_path::take_some_replies(domain& d, poller& mine,
+                                                                     std::uint32_t tag,
+                                                                     unsigned limit) noexcept {
   ibv_wc wc[completions_a_poll];
-  const unsigned limit = std::min(c_.safe_limit_, completions_a_poll);
   const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) {
     if (n < 0) [[unlikely]]
@@ -175,6 +175,18 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
   return static_cast<unsigned>(n);
 }
 
+// Takes at most safe_limit of them.
+[[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
+                                                                std::uint32_t tag) noexcept {
+  const unsigned batch = std::min(c_.safe_limit_, completions_a_poll);
+  unsigned all = take_some_replies(d, mine, tag, batch), n = all;
+  while (n == completions_a_poll && all < c_.safe_limit_) [[unlikely]] {
+      n = take_some_replies(d, mine, tag, std::min(c_.safe_limit_ - all, batch));
+      all += n;
+    }
+  return all;
+}
+
 // Takes the reply resources that mine lacks (I3, claim 17); false: one of them is short.
 bool verbs_path::acquire_reply_resources(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
@@ -210,7 +222,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
                                                                  std::uint32_t tag) noexcept {
   if (!c_.large_->may_reply()) [[unlikely]]  // (claim 21)
     return 0;
-  const unsigned limit = std::min(c_.am_limit_, completions_a_poll);
+  const unsigned limit = c_.am_limit_;
   ibv_wc wc;
   unsigned n = 0;
   int got = 0;

@@ -24,15 +24,17 @@ queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell,
   d.full_cost = shares.highest_cost;
   d.chunk_bytes = wire::full_bytes(max_eager);
   if (!shares.dynamic) d.words = 0;
-  // A request holds a chunk until it is answered, and a reply until it has been sent.
-  d.request_chunks = std::min(s.sb_chunks, s.msg_limit);
-  if (s.am_oust_limit != 0) d.request_chunks = std::min(d.request_chunks, s.am_oust_limit);
-  d.reply_chunks = std::min(s.rpl_chunks, s.msg_limit);
+  // A request holds a chunk until it is answered, and a reply until it has been sent. The limits
+  // are the process's, which its domains share.
+  const auto of_each = [&](std::uint32_t limit) { return std::max(limit / c_.domain_count_, 1u); };
+  d.request_chunks = std::min(s.sb_chunks, of_each(s.msg_limit));
+  if (s.am_oust_limit != 0) d.request_chunks = std::min(d.request_chunks, of_each(s.am_oust_limit));
+  d.reply_chunks = std::min(s.rpl_chunks, of_each(s.msg_limit));
   if (!room.moves) d = d.lean(s.am_spares != 0 ? s.am_spares : 1);
   // The progress thread has a reply chunk and a spare buffer of its own.
   if (bell) ++d.spares, ++d.reply_chunks;
   d.depth = s.op_oust_pp;
-  d.max_inline = std::min(c_.device_.max_inline, s.inline_limit);
+  d.max_inline = std::min(c_.device_.max_inline, static_cast<std::uint32_t>(s.inline_limit));
   return d.bounded(c_.device_.limits);
 }
 
@@ -59,7 +61,13 @@ result<credit::room> verbs_path::room_for(std::uint32_t ranks, bool bell) const 
 }
 
 result<void> verbs_path::open(ibv_comp_channel* bell) {
-  max_inline_ = std::min(c_.device_.max_inline, c_.settings_.inline_limit);
+  if (const std::uint32_t most = c_.settings_.am_oust_limit; most != 0 && most < c_.domain_count_)
+    return failure{"PENSTOCK_AM_OUST_LIMIT=" + std::to_string(most) +
+                       " is below PENSTOCK_DOMAIN_COUNT=" + std::to_string(c_.domain_count_) +
+                       ", and each domain sends requests",
+                   0, "raise the first or lower the second"};
+  max_inline_ =
+      std::min(c_.device_.max_inline, static_cast<std::uint32_t>(c_.settings_.inline_limit));
   short_inline_ = std::min(max_inline_, wire::credit_bytes);
   const queues::dimensions size = dimensions_for(c_.size_, bell != nullptr, c_.credit_room_);
   const std::uint32_t most = size.most_peers(c_.device_.limits);

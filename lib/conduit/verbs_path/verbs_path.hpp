@@ -208,6 +208,7 @@ class verbs_path {
   [[gnu::noinline]] bool take_other_request(token_state& t, std::byte* at,
                                             std::uint32_t n) noexcept;
   unsigned take_replies(domain& d, poller& mine, std::uint32_t tag) noexcept;
+  unsigned take_some_replies(domain& d, poller& mine, std::uint32_t tag, unsigned limit) noexcept;
   unsigned take_requests(domain& d, poller& mine, std::uint32_t tag) noexcept;
   [[noreturn, gnu::cold]] void receives_failed() noexcept;
   void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;

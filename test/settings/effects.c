@@ -1,0 +1,233 @@
+/* What settings change, as a program sees it; `effects` (the script) sets them and compares.
+ *   effects connections     connections of rank 0 after start
+ *   effects credits         credits that a process lends or keeps
+ *   effects segment         the largest segment, in MiB
+ *   effects huge            1: the kernel may take huge pages for the segment
+ *   effects polls           most requests, then most replies, that one poll handles while 64 wait
+ *   effects outstanding     1: two requests of one thread are not under way at a time
+ *   effects barriers        1: barriers send messages
+ *   effects regions         puts from 100 blocks of memory of their own
+ *   effects sleep           CPU time of a wait of a second, in percent
+ *   effects threads N       N threads use the library at a time (PAR) */
+#include <gasnetex.h>
+#include <penstock/counters.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/gasnet/ex_job.h"
+
+enum { waiting = 64, blocks = 100, block_bytes = 128 * 1024 };
+enum { on_one = 200, on_asked, on_answer, on_go };
+
+static volatile int ones = 0, gone = 0;
+static void one_came(gex_Token_t t) {
+  (void)t;
+  ones = ones + 1;
+}
+static void asked(gex_Token_t t) { MUST(gex_AM_ReplyShort0(t, on_answer, 0)); }
+static void answered(gex_Token_t t) {
+  (void)t;
+  answers = answers + 1;
+}
+static void go(gex_Token_t t) {
+  (void)t;
+  gone = 1;
+}
+static gex_AM_Entry_t handlers[] = {
+    {on_one, HANDLER(&one_came), GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "one"},
+    {on_asked, HANDLER(&asked), GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "asked"},
+    {on_answer, HANDLER(&answered), GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0, NULL, "answer"},
+    {on_go, HANDLER(&go), GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "go"},
+};
+
+static uint64_t counter(const char* name) {
+  uint64_t value = 0;
+  struct penstock_counters* const c = penstock_counters_take(0);
+  CHECK(c != NULL && penstock_counters_get(c, name, &value) == 0);
+  penstock_counters_free(c);
+  return value;
+}
+
+static uint64_t messages_to(gex_Rank_t rank) {
+  uint64_t sum = 0, value;
+  unsigned p;
+  struct penstock_counters* const c = penstock_counters_take(0);
+  CHECK(c != NULL);
+  for (p = 0; p < penstock_counters_peers(c); ++p)
+    if (penstock_counters_rank(c, p) == rank &&
+        penstock_counters_get_peer(c, p, "requests_sent.own", &value) == 0)
+      sum += value;
+  penstock_counters_free(c);
+  return sum;
+}
+
+static void say(const char* what, unsigned long value) {
+  if (me == 0) printf("%s %lu\n", what, value);
+  ++check_count;
+}
+
+static int may_be_huge(const void* at) {
+  char line[512];
+  unsigned long from, to;
+  int here = 0, huge = 0;
+  FILE* const f = fopen("/proc/self/smaps", "r");
+  CHECK(f != NULL);
+  while (fgets(line, sizeof line, f) != NULL) {
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+      here = (uintptr_t)at >= from && (uintptr_t)at < to;
+    else if (here && strncmp(line, "VmFlags:", 8) == 0)
+      huge = strstr(line, " hg") != NULL || strstr(line, " ht") != NULL;
+  }
+  fclose(f);
+  return huge;
+}
+
+static double seconds(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Rank 1 sends what rank 0 then finds; rank 0 does not poll meanwhile. */
+static void polls(void) {
+  int i, before, most_ones = 0, most_answers = 0;
+  const struct timespec enough = {1, 0};
+  if (me == 0) { /* connects */
+    MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
+    GASNET_BLOCKUNTIL(answers == 1);
+    answers = 0;
+  }
+  meet();
+  if (me == 1) {
+    for (i = 0; i < waiting; ++i) MUST(gex_AM_RequestShort0(tm, 0, on_one, 0));
+  } else if (me == 0) {
+    nanosleep(&enough, NULL);
+    while (ones < waiting) {
+      before = ones;
+      gasnet_AMPoll();
+      if (ones - before > most_ones) most_ones = ones - before;
+    }
+  }
+  meet();
+  if (me == 0) {
+    for (i = 0; i < waiting; ++i) MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
+    nanosleep(&enough, NULL);
+    while (answers < waiting) {
+      before = answers;
+      gasnet_AMPoll();
+      if (answers - before > most_answers) most_answers = answers - before;
+    }
+    MUST(gex_AM_RequestShort0(tm, 1, on_go, 0));
+  } else if (me == 1) {
+    GASNET_BLOCKUNTIL(gone);
+  }
+  say("requests", (unsigned long)most_ones);
+  say("replies", (unsigned long)most_answers);
+  meet();
+}
+
+static void sleeps(void) {
+  const struct timespec second = {1, 0};
+  double before;
+  meet();
+  if (me == 1) {
+    nanosleep(&second, NULL);
+    MUST(gex_AM_RequestShort0(tm, 0, on_go, 0));
+  } else if (me == 0) {
+    before = seconds(CLOCK_THREAD_CPUTIME_ID);
+    GASNET_BLOCKUNTIL(gone);
+    say("percent", (unsigned long)((seconds(CLOCK_THREAD_CPUTIME_ID) - before) * 100));
+  }
+  meet();
+}
+
+/* Rank 1 does not poll for a second and a half while rank 0 sends two requests. */
+static void outstanding(void) {
+  const struct timespec pause = {0, 300000000}, busy = {1, 500000000};
+  double begin;
+  if (me == 0) { /* connects */
+    MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
+    GASNET_BLOCKUNTIL(answers == 1);
+  }
+  meet();
+  if (me == 1) {
+    nanosleep(&busy, NULL);
+  } else if (me == 0) {
+    nanosleep(&pause, NULL);
+    begin = seconds(CLOCK_MONOTONIC);
+    MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
+    MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
+    say("waited", seconds(CLOCK_MONOTONIC) - begin > 0.5);
+    GASNET_BLOCKUNTIL(answers == 3);
+  }
+  meet();
+}
+
+static void regions(void) {
+  int i;
+  char* block[blocks];
+  for (i = 0; i < blocks; ++i) {
+    block[i] = (char*)malloc(block_bytes);
+    CHECK(block[i] != NULL);
+    memset(block[i], i, block_bytes);
+    MUST(gex_RMA_PutBlocking(tm, next_rank, area[next_rank], block[i], block_bytes, 0));
+  }
+  meet();
+}
+
+#if GASNET_PAR
+static pthread_barrier_t all_there;
+static void* poll_once(void* unused) {
+  gasnet_AMPoll();
+  pthread_barrier_wait(&all_there);
+  return unused;
+}
+static void use_threads(unsigned n) {
+  pthread_t threads[64];
+  unsigned i;
+  pthread_barrier_init(&all_there, NULL, n);
+  for (i = 0; i + 1 < n; ++i) pthread_create(&threads[i], NULL, &poll_once, NULL);
+  poll_once(NULL);
+  for (i = 0; i + 1 < n; ++i) pthread_join(threads[i], NULL);
+  say("threads", n);
+}
+#else
+static void use_threads(unsigned n) { say("threads", n); }
+#endif
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
+  uint64_t before;
+  join_job("effects", 0);
+  if (strcmp(what, "segment") == 0) {
+    say("MiB", (unsigned long)(gasnet_getMaxLocalSegmentSize() >> 20));
+    gasnet_exit(0);
+  }
+  MUST(gex_EP_RegisterHandlers(ep, handlers, sizeof handlers / sizeof *handlers));
+  make_segments();
+  if (strcmp(what, "connections") == 0) {
+    say("connections", (unsigned long)counter("connections"));
+  } else if (strcmp(what, "credits") == 0) {
+    say("credits", (unsigned long)counter("credits"));
+  } else if (strcmp(what, "huge") == 0) {
+    say("huge", (unsigned long)may_be_huge(area[me]));
+  } else if (strcmp(what, "polls") == 0) {
+    polls();
+  } else if (strcmp(what, "barriers") == 0) {
+    meet();
+    before = messages_to(next_rank);
+    meet();
+    say("messages", messages_to(next_rank) != before);
+  } else if (strcmp(what, "outstanding") == 0) {
+    outstanding();
+  } else if (strcmp(what, "regions") == 0) {
+    regions();
+  } else if (strcmp(what, "sleep") == 0) {
+    sleeps();
+  } else if (strcmp(what, "threads") == 0 && argc > 2) {
+    use_threads((unsigned)atoi(argv[2]));
+  }
+  finish();
+  return 0;
+}
