@@ -284,7 +284,7 @@ bool heed_exit_news(bool may_return) noexcept {
   if (leaving.load(std::memory_order_relaxed)) {
     const bool after = i_leave && now_at == stage::done;
     // Polls after the end do nothing, but a loop of them would never end.
-    constexpr unsigned most_polls = 10'000;
+    constexpr unsigned most_polls = 200;
     static unsigned polls = 0;  // of the thread that leaves
     if (after && (!may_return || ++polls > most_polls)) called_after_the_end();
     if (may_return) return true;
