@@ -32,6 +32,10 @@ int main(int argc, char** argv) {
   if (on_exit(&look, nullptr) != 0) return 2;
   if (gasnet_init(&argc, &argv) != GASNET_OK) return 2;
   if (gasnet_attach(nullptr, 0, 0, 0) != GASNET_OK) return 2;
+  // Its partners are connected from here on: on a busy host that may take longer than an exit waits
+  // before it tells further ranks.
+  gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+  if (gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) != GASNET_OK) return 2;
   const bool all = argc > 1 && std::strcmp(argv[1], "all") == 0;
   if (all || gasnet_mynode() == 0) std::exit(0);
   GASNET_BLOCKUNTIL(false);
