@@ -34,7 +34,7 @@ struct party {
 
 int main(int argc, char** argv) {
   const unsigned senders = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 4;
-  constexpr unsigned bursts = 20, burst = 300, mediums = 20;
+  constexpr unsigned bursts = 10, burst = 300, mediums = 20;
   auto w = world::join();
   JOB_CHECK(w);
   endpoint ep = test::open_endpoint(*w);
