@@ -65,7 +65,7 @@ result<void> engine::plan_credits(credit::room room) {
   if (!room.moves && by_rings_)
     return failure{"a device of this job has room for " + std::to_string(room.credits) +
                        " credits, too few for messages by rings beside it",
-                   0, "set PENSTOCK_DIRECT=0, or use another device"};
+                   0, "lower PENSTOCK_AM_SPARES, set PENSTOCK_DIRECT=0, or use another device"};
   auto c = credit::plan(size_, rank_, credit_settings(settings_, room));
   if (!c) return c.error();
   credit_config_ = *c;
