@@ -65,6 +65,8 @@ void memory::read(unsigned t, const place& p, const message& m, std::memory_orde
   thread& me = state_[t];
   me.now.see(p.number, m.at);
   (acquires(o) ? me.now : me.pending).join(m.released);
+  // A later such load reads nothing older: it would come before this one in their one order.
+  if (o == std::memory_order_seq_cst) sc_.see(p.number, m.at);
   last_value_ = m.value;
 }
 
