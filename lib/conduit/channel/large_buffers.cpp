@@ -12,7 +12,7 @@ large_buffers::large_buffers(core& c) noexcept : c_(c) {}
 
 large_buffers::~large_buffers() {
   for (auto& b : blocks_)
-    if (b.known.load(std::memory_order_relaxed)) c_.account_->messages().dereg(b.keys);
+    if (b.known.load(std::memory_order_relaxed)) c_.registrar_->dereg(b.keys);
   if (mapped_ != nullptr) nic::deregister_memory(c_.ring_device(), static_cast<ibv_mr*>(mapped_));
   if (memory_.base() != nullptr) nic::shm::forget_shared(memory_.base());
 }
@@ -85,8 +85,8 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
   const std::lock_guard hold(making_);
   if (b.known.load(std::memory_order_relaxed)) return &b.keys;
   const std::size_t first = block * a_block;
-  auto r = c_.account_->messages().reg(
-      memory_.base() + offset(first), offset(first + a_block) - offset(first), memreg::access::all);
+  auto r = c_.registrar_->reg(memory_.base() + offset(first),
+                              offset(first + a_block) - offset(first), memreg::access::all);
   if (!r) {
     refuse("registering", r.error());
     return nullptr;
@@ -99,22 +99,17 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
 
 // True if the use that s describes has ended: the target has said so, or its process has ended.
 bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
-  // B2 done  acquire word  <- B1 (ring_path/large.cpp), B6, the device's write: all has been read
-  std::uint32_t said = word(i).load(std::memory_order_acquire);
-  if (said == number_of(s)) {
+  const buffer_use::end e = use_[i].look(s, word(i));
+  if (e.what == buffer_use::end::told) {
     tsan_hear_peer(at(static_cast<std::uint16_t>(i)));  // <- describe (large.cpp)
     return true;
   }
-  if (next(said) != number_of(s)) [[unlikely]] {
-    // Another thread may have found meanwhile that the use has ended, and have begun the next one.
-    if (use_[i].load(std::memory_order_relaxed) != s) return false;
-    c_.peer_failed(c_.begun(c_.peers_[rank_of(s)]), core::malformed);
-  }
+  const rank_id rank = buffer_use::rank_of(s);
+  if (e.what == buffer_use::end::wrong) [[unlikely]]
+    c_.peer_failed(c_.begun(c_.peers_[rank]), core::malformed);
   // What no message has told of is still its holder's, who gives it back.
-  if ((s & was_sent) == 0 || !c_.is_gone(rank_of(s))) return false;
-  // By compare-and-swap: another thread may have begun the next use meanwhile, whose word must
-  // stay.
-  (void)word(i).compare_exchange_strong(said, number_of(s), std::memory_order_relaxed);
+  if (!buffer_use::was_sent(s) || !c_.is_gone(rank)) return false;
+  buffer_use::tell_for_target(s, e.word, word(i));
   return true;
 }
 
@@ -129,11 +124,10 @@ bool large_buffers::has_share_left(use u, rank_id with) noexcept {
   const auto fewer = [&](auto&& in_use) {
     unsigned of_rank = 0, free = 0;
     for (unsigned i = n.first; i < n.end; ++i) {
-      // B8 use  acquire use_  <- B7: as in take
-      const std::uint64_t s = use_[i].load(std::memory_order_acquire);
-      if ((s & busy) == 0 || !in_use(i, s))
+      const std::uint64_t s = use_[i].state();
+      if (!buffer_use::is_out(s) || !in_use(i, s))
         ++free;
-      else if (!alone && rank_of(s) == with)
+      else if (!alone && buffer_use::rank_of(s) == with)
         ++of_rank;
     }
     return of_rank < free;
@@ -150,15 +144,9 @@ std::uint16_t large_buffers::take(use u, rank_id with) noexcept {
   const bool by_word = told(u);
   const numbers n = numbers_of(u);
   for (unsigned i = n.first; i < n.end; ++i) {
-    // B8 use  acquire use_  <- B7, B9: the word that the thread which began the use had seen, so
-    // that is_done sees none that is older; and the thread that gave it was done with the buffer
-    std::uint64_t s = use_[i].load(std::memory_order_acquire);
-    if ((s & busy) != 0 && !(by_word && is_done(i, s))) continue;
-    const bool was_out = (s & busy) != 0;
-    // B7 begin  cas acq_rel use_  -> B8
-    if (!use_[i].compare_exchange_strong(s, busy | std::uint64_t{with} << 16 | next(number_of(s)),
-                                         std::memory_order_acq_rel, std::memory_order_relaxed))
-      continue;
+    const std::uint64_t s = use_[i].state();
+    const bool was_out = buffer_use::is_out(s);
+    if ((was_out && !(by_word && is_done(i, s))) || !use_[i].try_begin(s, with)) continue;
     if (u == use::reply && !was_out) replies_out_.fetch_add(1, std::memory_order_relaxed);
     return static_cast<std::uint16_t>(i);
   }
@@ -171,30 +159,18 @@ bool large_buffers::has_offer(rank_id to) noexcept {
   return !made_.load(std::memory_order_acquire) || has_share_left(use::offer, to);
 }
 
-void large_buffers::sent(std::uint16_t i, std::uint16_t number) noexcept {
-  std::uint64_t s = use_[i].load(std::memory_order_relaxed);
-  // Its target may have freed it already, and another thread may have taken it. No other thread
-  // changes a use that goes on.
-  if ((s & busy) != 0 && number_of(s) == number)
-    (void)use_[i].compare_exchange_strong(s, s | was_sent, std::memory_order_relaxed);
-}
+void large_buffers::sent(std::uint16_t i, std::uint16_t number) noexcept { use_[i].sent(number); }
 
-// A buffer of requests or replies, whose end a target tells of, is given back as the target would:
-// by its word. A thread that finds the word makes the buffer its own by compare-and-swap, so a
-// store to use_ might overwrite the next use.
 void large_buffers::give(std::uint16_t i) noexcept {
-  const std::uint32_t number = number_of(use_[i].load(std::memory_order_relaxed));
   const auto is = [i](use u) { return i >= numbers_of(u).first && i < numbers_of(u).end; };
   if (is(use::request) || is(use::reply) || is(use::offer))
-    // B6 given  release word  -> B2
-    word(i).store(number, std::memory_order_release);
+    use_[i].give(word(i));
   else
-    // B9 give  release use_  -> B8
-    use_[i].store(number, std::memory_order_release);
+    use_[i].give();
 }
 
 bool large_buffers::name(std::uint16_t i, bool mapped, wire::large_block& out) noexcept {
-  out.number = static_cast<std::uint16_t>(use_[i].load(std::memory_order_relaxed));
+  out.number = static_cast<std::uint16_t>(buffer_use::number_of(use_[i].state_hint()));
   out.buffer = i;
   if (mapped) {
     out.base = reinterpret_cast<std::uintptr_t>(memory_.base());
@@ -223,12 +199,8 @@ void large_buffers::lost(rank_id of) noexcept {
 bool large_buffers::fewer_replies() noexcept {
   const numbers n = numbers_of(use::reply);
   for (unsigned i = n.first; i < n.end; ++i) {
-    // B8 use  acquire use_  <- B7
-    std::uint64_t s = use_[i].load(std::memory_order_acquire);
-    // B9 give  cas release use_  -> B8
-    if ((s & busy) != 0 && is_done(i, s) &&
-        use_[i].compare_exchange_strong(s, number_of(s), std::memory_order_release,
-                                        std::memory_order_relaxed))
+    const std::uint64_t s = use_[i].state();
+    if (buffer_use::is_out(s) && is_done(i, s) && use_[i].try_end(s))
       replies_out_.fetch_sub(1, std::memory_order_relaxed);
   }
   return replies_out() < most_replies;
@@ -242,8 +214,8 @@ bool large_buffers::may_reply(rank_id to) noexcept {
   const numbers n = numbers_of(use::reply);
   unsigned out = 0;
   for (unsigned i = n.first; i < n.end; ++i) {
-    const std::uint64_t s = use_[i].load(std::memory_order_relaxed);
-    out += (s & busy) != 0 && rank_of(s) == to;
+    const std::uint64_t s = use_[i].state_hint();
+    out += buffer_use::is_out(s) && buffer_use::rank_of(s) == to;
   }
   return out < most_replies_to_one;
 }

@@ -11,7 +11,7 @@
 //
 //   buffer:  done word, 64 bytes | payload: 64 KB, or of an offer the largest eager Medium; all in
 //            address space, which takes pages when it is used, but for the first offers
-//   use_[i]: busy | sent | rank that has it | number of the use  in this process alone
+//   use_[i]: who has the buffer (buffer_use.hpp)                 in this process alone
 //
 // Who with whom: any threads. take() makes a buffer its caller's by compare-and-swap, and so does
 // the look for uses that have ended; only the thread that took a buffer calls give(). The word has
@@ -42,6 +42,7 @@
 
 #include "credit/credit.hpp"
 #include "lib/base/limits.hpp"
+#include "lib/conduit/channel/buffer_use.hpp"
 #include "lib/conduit/message/wire.hpp"
 #include "memreg/memreg.hpp"
 #include "penstock/penstock.hpp"
@@ -172,11 +173,6 @@ class large_buffers {
   static constexpr bool told(use u) noexcept {
     return u == use::request || u == use::reply || u == use::offer;
   }
-  static constexpr std::uint64_t busy = std::uint64_t{1} << 63;
-  static constexpr std::uint64_t was_sent = std::uint64_t{1} << 62;  // a message has told of it
-  static constexpr rank_id rank_of(std::uint64_t s) noexcept {
-    return static_cast<rank_id>(s >> 16);
-  }
   [[nodiscard]] std::atomic_ref<std::uint32_t> word(unsigned i) const noexcept {
     return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(line(static_cast<std::uint16_t>(i))));
   }
@@ -184,21 +180,14 @@ class large_buffers {
   [[gnu::cold]] void refuse(const char* what, const failure& why) noexcept;
   bool is_done(unsigned i, std::uint64_t s) noexcept;
   [[nodiscard]] bool has_share_left(use u, rank_id with) noexcept;
-  static constexpr std::uint32_t number_of(std::uint64_t s) noexcept {
-    return static_cast<std::uint32_t>(s & 0xffff);
-  }
-  // The number of a buffer's next use; 0 is the number of no use.
-  static constexpr std::uint32_t next(std::uint32_t number) noexcept {
-    return number == 0xffff ? 1 : number + 1;
-  }
   bool fewer_replies() noexcept;
   const memreg::registration* keys_of(unsigned block) noexcept;
 
   core& c_;
   std::atomic<bool> made_{false}, refused_{false};
   std::atomic<std::uint32_t> replies_out_{0};
-  std::array<std::atomic<std::uint64_t>, count> use_{};  // drawn above
-  std::atomic<std::uint32_t> lost_of_{~0u};              // the last rank that lost() has logged
+  std::array<buffer_use, count> use_{};
+  std::atomic<std::uint32_t> lost_of_{~0u};  // the last rank that lost() has logged
   std::mutex making_;
   memreg::segment memory_;
   std::uint32_t map_key_ = 0;

@@ -61,8 +61,9 @@ class counting {
         next = pack(1, own);
       else
         return false;
-      // E1 arrive  acq_rel word  -> E2: what all that have arrived did before is visible
-    } while (!word.compare_exchange_weak(now, next, std::memory_order_acq_rel,
+      // E1 arrive  release word  -> E2: what all that have arrived did before is visible, as each
+      // compare-and-swap goes on with what the one before it has released
+    } while (!word.compare_exchange_weak(now, next, std::memory_order_release,
                                          std::memory_order_relaxed));
     if (fresh_ != 0) --fresh_;
     // E3 came  release came  -> E4: it is counted (C2)
