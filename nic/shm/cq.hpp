@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/raised_flag.hpp"
 #include "lib/base/use_count.hpp"
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/layout.hpp"
@@ -70,7 +71,7 @@ struct completion_queue : ibv_cq {
 
   std::atomic<std::uint32_t> datagram_qps{0};  ///< UD QPs that receive here
   std::atomic<std::uint32_t> unfinished{0};    ///< QPs sending here that have work waiting
-  std::atomic<bool> attention{false};   ///< a QP has entered the error state and must be flushed
+  raised_flag attention;                ///< a QP has entered the error state and must be flushed
   std::atomic<bool> polled{false};      ///< the program has polled: the pusher need not help
   std::atomic<std::uint32_t> armed{0};  ///< 0: no, 1: for solicited completions, 2: for any
 

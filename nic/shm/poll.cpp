@@ -39,8 +39,7 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
 /// Continues waiting sends and flushes QPs that broke. Under poll.
 bool attend_held(completion_queue& cq) noexcept {
   bool moved = false;
-  const bool broken = cq.attention.load(std::memory_order_relaxed) &&
-                      cq.attention.exchange(false, std::memory_order_acq_rel);
+  const bool broken = cq.attention.take_down();
   for (queue_pair* q : cq.members) {
     const bool sends_here = q->send_cq == &cq;
     const bool in_error = broken && state_of(*q) == IBV_QPS_ERR;
@@ -162,9 +161,7 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   if (!cq.polled.load(std::memory_order_relaxed)) cq.polled.store(true, std::memory_order_relaxed);
   // Another thread is looking at the rings; stored completions may be taken all the same.
   if (!cq.poll.try_lock()) return drain(cq, n, wc);
-  if (cq.attention.load(std::memory_order_relaxed) ||
-      cq.unfinished.load(std::memory_order_relaxed) != 0)
-    attend_held(cq);
+  if (cq.attention.is_up() || cq.unfinished.load(std::memory_order_relaxed) != 0) attend_held(cq);
   if (!cq.domains.empty()) [[unlikely]]
     gather(cq);
   int got = drain(cq, n, wc);
@@ -195,8 +192,7 @@ bool attend(completion_queue& cq) noexcept {
 bool absorb(completion_queue& cq) noexcept {
   const hold guard(cq.poll);
   bool moved = false;
-  if (cq.attention.load(std::memory_order_relaxed) ||
-      cq.unfinished.load(std::memory_order_relaxed) != 0)
+  if (cq.attention.is_up() || cq.unfinished.load(std::memory_order_relaxed) != 0)
     moved = attend_held(cq);
   return absorb_rings(cq) || moved;
 }

@@ -245,10 +245,9 @@ bool pusher_thread::look_after_queues() noexcept {
   const bool timed = context_.timed_bells.load(std::memory_order_relaxed);
   for (completion_queue* cq : round_) {
     const bool rung = cq->bell->bell.load(std::memory_order_relaxed) == bell_rung || timed;
-    const bool work = cq->attention.load(std::memory_order_relaxed) ||
-                      cq->unfinished.load(std::memory_order_relaxed) != 0;
+    const bool work = cq->attention.is_up() || cq->unfinished.load(std::memory_order_relaxed) != 0;
     if (work && !looked_after(*cq)) moved |= attend(*cq);
-    owed |= cq->attention.load(std::memory_order_relaxed);
+    owed |= cq->attention.is_up();
     if (cq->armed.load(std::memory_order_relaxed) != 0 && rung) answer_bell(*cq);
   }
   if (owed) watch();  // work is left to the program, if it goes on polling: look again soon

@@ -217,8 +217,7 @@ void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
                                          std::memory_order_acquire));
   qp.shown->nak.store(nak, std::memory_order_relaxed);
   publish_life(qp, qp_public::error);
-  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq})
-    of(cq).attention.store(true, std::memory_order_release);
+  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq}) of(cq).attention.raise();
   qp.owner->pusher.kick();  // it flushes the queues that no thread polls
 }
 

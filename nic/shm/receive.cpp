@@ -255,7 +255,7 @@ int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     qp.shown->posted.store(qp.receives.posted(), std::memory_order_release);
   }
   if (state_of(qp) == IBV_QPS_ERR) {  // flushed like those before
-    of(qp.recv_cq).attention.store(true, std::memory_order_release);
+    of(qp.recv_cq).attention.raise();
     if (of(qp.recv_cq).armed.load(std::memory_order_relaxed) != 0) qp.owner->pusher.kick();
   }
   return e;

@@ -134,7 +134,7 @@ void core::share_core(std::uint32_t messages) noexcept {
 bool core::attention_to_kernel() noexcept {
   if (job_.ended()) [[unlikely]]
     return true;
-  if (intents_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed) != 0 ||
+  if (intents_.is_up() || deferred_.load(std::memory_order_relaxed) != 0 ||
       handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return true;
   const std::uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;

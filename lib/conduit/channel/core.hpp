@@ -14,6 +14,7 @@
 
 #include "credit/credit.hpp"
 #include "lib/base/build_mode.hpp"
+#include "lib/base/raised_flag.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/base/trace.hpp"
@@ -240,7 +241,7 @@ class core {
   std::atomic<std::uint32_t> deferred_{0};
   std::atomic<std::uint32_t> handed_{0};  // requests that found a sending end held (PAR)
   std::atomic<std::uint32_t> handed_looks_{0};
-  std::atomic<bool> intents_{false};  // the ledger may have something to say
+  raised_flag intents_;  // the ledger may have something to say
   std::atomic<bool> closing_{false};
   std::atomic<bool> some_gone_{false};  // is_gone() is true of some rank; relaxed: a hint
   long_waits waits_;

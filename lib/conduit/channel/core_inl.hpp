@@ -61,8 +61,7 @@ inline bool core::attention() noexcept {
 /// attention() on the shared-memory device. Every poll calls it, so it has one branch.
 inline bool core::attention_to_device() const noexcept {
   const auto news =
-      static_cast<unsigned>(job_.ended()) |
-      static_cast<unsigned>(intents_.load(std::memory_order_relaxed)) |
+      static_cast<unsigned>(job_.ended()) | static_cast<unsigned>(intents_.is_up()) |
       deferred_.load(std::memory_order_relaxed) | handed_.load(std::memory_order_relaxed) |
       (events_->load(std::memory_order_relaxed) ^ events_seen_.load(std::memory_order_relaxed));
   return news != 0;

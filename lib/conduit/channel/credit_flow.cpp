@@ -262,8 +262,7 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) 
 
 // Sends what the ledgers want sent: REVOKEs while the bank is low, and GRANTs to peers that wait.
 void credit_flow::follow_intents() noexcept {
-  // A4 intents  acquire intents_  <- R4: what the ledger was told is visible
-  if (!intents_.exchange(false, std::memory_order_acquire)) return;
+  if (!intents_.take_down()) return;
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     domain& d = domains_[i];
     if (!d.ledger->has_intents()) continue;

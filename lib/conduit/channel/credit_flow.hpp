@@ -74,8 +74,8 @@ class credit_flow : public core {
       return d.queues->admit_peer();
     };
   }
-  // R4 intents  release intents_  -> A4 (follow_intents): after the ledger was told
-  void say_intents() noexcept { intents_.store(true, std::memory_order_release); }
+  // To be called after the ledger was told.
+  void say_intents() noexcept { intents_.raise(); }
   void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
                    bool urgent) noexcept;
   void send_deferred() noexcept;
