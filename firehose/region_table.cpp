@@ -31,8 +31,8 @@ void region_table::link(std::uint32_t i) noexcept {
   auto& head = heads_[slot(r.space.load(std::memory_order_relaxed),
                            window_of(r.start.load(std::memory_order_relaxed)))];
   r.next.store(head.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  // L1 publish  store-release head  -> H1
-  head.store(i, std::memory_order_release);
+  // relaxed: a lookup that finds it early checks its state (V1)
+  head.store(i, std::memory_order_relaxed);
 }
 
 void region_table::unlink(std::uint32_t i) noexcept {
@@ -43,8 +43,7 @@ void region_table::unlink(std::uint32_t i) noexcept {
     PENSTOCK_ASSERT(at->load(std::memory_order_relaxed), !=, 0u);
     at = &regions_[at->load(std::memory_order_relaxed)].next;
   }
-  // The successor was published by its own L1; release hands that on to readers of this link.
-  at->store(r.next.load(std::memory_order_relaxed), std::memory_order_release);
+  at->store(r.next.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 void region_table::free(std::uint32_t i) noexcept {

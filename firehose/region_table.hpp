@@ -196,8 +196,9 @@ void region_table::overlapping(std::uint32_t space, std::uint64_t start, std::ui
 
 inline bool region_table::hit(std::uint32_t space, std::uint64_t addr, std::size_t len, purpose use,
                               lease& out) noexcept {
-  // H1 find  load-acquire head, next  <- L1   the region's range was written before it was linked
-  std::uint32_t i = heads_[slot(space, addr >> shift_)].load(std::memory_order_acquire);
+  // relaxed, as is `next` below: what is read of a region counts only when it is read again
+  // behind U2
+  std::uint32_t i = heads_[slot(space, addr >> shift_)].load(std::memory_order_relaxed);
   for (int walk = 0; i != 0 && walk < max_walk; ++walk) {
     region& r = regions_[i];
     if (addr - r.start.load(std::memory_order_relaxed) < r.bytes.load(std::memory_order_relaxed) &&
@@ -226,7 +227,7 @@ inline bool region_table::hit(std::uint32_t space, std::uint64_t addr, std::size
       }
       use_counts::untake(mine, i);
     }
-    i = r.next.load(std::memory_order_acquire);  // H1
+    i = r.next.load(std::memory_order_relaxed);
   }
   return false;
 }

@@ -72,7 +72,7 @@ class use_counts {
   /// U1. The caller then runs light_barrier() and checks the region's state.
   static void take(block* b, std::uint32_t region) noexcept { add(b, region, one); }
   /// Takes back a take() whose check failed.
-  static void untake(block* b, std::uint32_t region) noexcept { add(b, region, 0 - one); }
+  static void untake(block* b, std::uint32_t region) noexcept { add_release(b, region, 0 - one); }
   /// Returns a lease; any thread.
   void give(std::uint32_t region) noexcept {
     if (block* b = mine(); b != nullptr) [[likely]]
@@ -99,7 +99,7 @@ class use_counts {
     w.store(w.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
   // G1 give  store-release own word  -> R2 (use_counts.cpp): what was done under the lease is done
-  // before the region goes.
+  // before the region goes. Who takes back has perhaps given before: R2 reads the later store.
   static void add_release(block* b, std::uint32_t region, std::uint64_t n) noexcept {
     auto& w = b->use(region);
     w.store(w.load(std::memory_order_relaxed) + n, std::memory_order_release);

@@ -44,13 +44,14 @@ class in_order {
     std::uint64_t seen = seen_.load(std::memory_order_relaxed);
     do {
       if (number <= seen) return;
-      // S1 seen  seq_cst seen_, then busy_  <-> S2, A2: its holder sees the number, or we see it
-      // gone
-    } while (!seen_.compare_exchange_weak(seen, number, std::memory_order_seq_cst,
+      // R2 seen  release seen_  -> A2
+    } while (!seen_.compare_exchange_weak(seen, number, std::memory_order_release,
                                           std::memory_order_relaxed));
+    // S1 seen  seq_cst seen_ read as it was just written, then busy_  <-> S2: its holder sees the
+    // number, or we see it gone
     while (done_.load(std::memory_order_relaxed) != seen_.load(std::memory_order_seq_cst)) {
       if (busy_.exchange(1, std::memory_order_seq_cst) != 0) return;
-      // A2 seen  acquire seen_  <-> S1: what its reporter knew of the work is visible
+      // A2 seen  acquire seen_  <- R2: what its reporter knew of the work is visible
       finish_up_to(seen_.load(std::memory_order_acquire), finish);
       // S2 gone  seq_cst busy_, then seen_  <-> S1
       busy_.store(0, std::memory_order_seq_cst);

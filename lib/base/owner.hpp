@@ -118,7 +118,7 @@ class owner {
     if constexpr (!concurrent(M)) return true;
     // O3 ask  exchange asked_, fence everywhere, load lock_ and busy_  <-> O4
     // R2 left  release asked_  -> A3: what was left behind is visible
-    if (asked_.exchange(1, std::memory_order_acq_rel) != 0) return false;
+    if (asked_.exchange(1, std::memory_order_release) != 0) return false;
     if (!FenceAll())
       while (!try_enter(tag)) std::this_thread::yield();
     else if (!try_enter(tag))
@@ -135,7 +135,7 @@ class owner {
   /// To be called before the caller takes what was left. Any thread.
   void heard() noexcept {
     // A3 heard  acquire asked_  <- R2
-    asked_.exchange(0, std::memory_order_acq_rel);
+    asked_.exchange(0, std::memory_order_acquire);
   }
 
  private:

@@ -69,7 +69,8 @@ class relief {
     // L2 lent  acquire lent_  <- L1
     if (!FenceAll() || lent_.load(std::memory_order_acquire) != end) return false;
     before();
-    return claim_.compare_exchange_strong(seen, seen - asked + taken, std::memory_order_acq_rel,
+    // relaxed, as in back_slow: it settles who is inside (L-a), and carries nothing
+    return claim_.compare_exchange_strong(seen, seen - asked + taken, std::memory_order_relaxed,
                                           std::memory_order_relaxed);
   }
 
@@ -78,8 +79,8 @@ class relief {
   [[gnu::cold, gnu::noinline]] bool back_slow() noexcept {
     std::uint32_t seen = claim_.load(std::memory_order_relaxed);
     if (seen % next == asked &&
-        claim_.compare_exchange_strong(seen, seen - asked + next, std::memory_order_acq_rel,
-                                       std::memory_order_acquire))
+        claim_.compare_exchange_strong(seen, seen - asked + next, std::memory_order_relaxed,
+                                       std::memory_order_relaxed))
       return true;
     return false;
   }

@@ -81,7 +81,7 @@ TEST_CASE("what is left for a thread that is inside is seen to once, when it lea
                             [s] { return s->inside <= 1; },
                             [s] { return s->each_once(); }};
       },
-      1, 100'000);
+      1, 30'000);
   CHECK_MESSAGE(r.ok(), r.text());
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("what two threads leave while a third comes and goes is seen to once")
                             [s] { return s->inside <= 1; },
                             [s] { return s->each_once(); }};
       },
-      1, 200'000);
+      1, 60'000);
   CHECK_MESSAGE(r.ok(), r.text());
 }
 
@@ -112,6 +112,6 @@ TEST_CASE("what is put off is seen to by polls, and not twice") {
                               return s->each_once();
                             }};
       },
-      1, 200'000);
+      1, 60'000);
   CHECK_MESSAGE(r.ok(), r.text());
 }

@@ -59,7 +59,7 @@ TEST_CASE("a thread that was biased long ago disturbs nobody who is biased now")
                             [s] { return s->inside <= 1; },
                             [s] { return s->inside == 0; }};
       },
-      1, 80'000);
+      1, 30'000);
   CHECK_MESSAGE(r.ok(), r.text());
 }
 
@@ -147,6 +147,6 @@ TEST_CASE("what two threads leave for a third is seen to, whichever of them look
                             [s] { return s->inside <= 1; },
                             [s] { return s->seen == 2; }};
       },
-      1, 300'000);
+      1, 60'000);
   CHECK_MESSAGE(r.ok(), r.text());
 }

@@ -98,16 +98,16 @@ model::trial three_threads(int messages, bool biased) {
 
 TEST_CASE("a thread that takes another's place inside is alone there, and so is who comes later") {
   for (const bool biased : {true, false}) {
-    const auto r = model::sample([&] { return two_threads<4>(3, biased); }, 1, 100'000);
+    const auto r = model::sample([&] { return two_threads<4>(3, biased); }, 1, 30'000);
     CHECK_MESSAGE(r.ok(), r.text());
   }
 }
 
 TEST_CASE("places are taken from threads that have taken them, whichever way the first came in") {
   for (const bool biased : {true, false}) {
-    const auto often = model::sample([&] { return three_threads<1>(5, biased); }, 1, 100'000);
+    const auto often = model::sample([&] { return three_threads<1>(5, biased); }, 1, 30'000);
     CHECK_MESSAGE(often.ok(), often.text());
-    const auto seldom = model::sample([&] { return three_threads<4>(5, biased); }, 1, 100'000);
+    const auto seldom = model::sample([&] { return three_threads<4>(5, biased); }, 1, 30'000);
     CHECK_MESSAGE(seldom.ok(), seldom.text());
   }
 }
