@@ -66,7 +66,7 @@ int failed(const char* call) {
 int watch(pid_t keeper, int signals, int stops, terminal input) {
   for (;;) {
     pollfd fds[] = {{signals, POLLIN, 0}, {input.fd(), POLLIN, 0}, {stops, POLLIN, 0}};
-    if (::poll(fds, 3, -1) < 0 && errno != EINTR) return 1;
+    if (::poll(fds, 3, -1) < 0 && errno != EINTR) return failed("poll");
     if (fds[1].revents != 0) input.pump();
     if (fds[2].revents != 0) stop(keeper);
     if (fds[0].revents == 0) continue;
