@@ -141,16 +141,18 @@ struct trial {
 };
 
 void check(trial& j, trial::kind k, steady_clock::duration before, rank_id to) {
-  // Other programs run on these cores: what was held up once is measured anew.
+  // Other programs run on these cores: what was held up once is measured anew, and a time slice
+  // of theirs is no fault. What waits for the silent rank waits for seconds.
+  constexpr auto slices = 20ms;
   steady_clock::duration after{};
   for (int tries = 0; tries < 8; ++tries) {
     after = j.usual(k, to);
-    if (after <= 2 * before + 500us) break;
+    if (after <= 2 * before + slices) break;
   }
   std::printf("kind %d: %.1f us, %.1f beside the silent rank\n", static_cast<int>(k),
               std::chrono::duration<double, std::micro>(before).count(),
               std::chrono::duration<double, std::micro>(after).count());
-  JOB_CHECK(after <= 2 * before + 500us);
+  JOB_CHECK(after <= 2 * before + slices);
 }
 
 void requests(trial& j) {

@@ -31,7 +31,7 @@ std::byte* arena_of(const ibv_gid& gid) {
   request q;
   q.kind = request_kind::hello;
   REQUIRE(send_packet(s, &q, sizeof q, nullptr, 0, -1) == 0);
-  REQUIRE(wait_readable(s, 5000));
+  REQUIRE(wait_readable(s, 5000) == 0);
   reply a;
   int fd = -1;
   REQUIRE(receive_packet(s, &a, sizeof a, nullptr, 0, &fd) == 0);

@@ -12,7 +12,7 @@ large_buffers::large_buffers(core& c) noexcept : c_(c) {}
 
 large_buffers::~large_buffers() {
   for (auto& b : blocks_)
-    if (b.known.load(std::memory_order_relaxed)) c_.registrar_->dereg(b.keys);
+    if (b.known.load(std::memory_order_relaxed)) c_.account_->messages().dereg(b.keys);
   if (mapped_ != nullptr) nic::deregister_memory(c_.ring_device(), static_cast<ibv_mr*>(mapped_));
   if (memory_.base() != nullptr) nic::shm::forget_shared(memory_.base());
 }
@@ -85,8 +85,8 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
   const std::lock_guard hold(making_);
   if (b.known.load(std::memory_order_relaxed)) return &b.keys;
   const std::size_t first = block * a_block;
-  auto r = c_.registrar_->reg(memory_.base() + offset(first),
-                              offset(first + a_block) - offset(first), memreg::access::all);
+  auto r = c_.account_->messages().reg(
+      memory_.base() + offset(first), offset(first + a_block) - offset(first), memreg::access::all);
   if (!r) {
     refuse("registering", r.error());
     return nullptr;
