@@ -1,6 +1,8 @@
 // Job program: the memory report's rows of what is in memory now add up to what the kernel counts.
 // All ranks talk to all, use their segments, put into those of others, and compare the growth of
 // the process since before the endpoint (Rss of smaps, but for files on disk) with the sum.
+#include <malloc.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +23,7 @@ void on_medium(token&, std::span<std::byte>) { ++handled; }
 
 // Bytes in memory of all mappings but those of files on disk (the program and its libraries).
 std::size_t in_memory() {
+  ::malloc_trim(0);  // what the exchange at start has used and given back
   std::ifstream file("/proc/self/smaps");
   std::string line;
   std::size_t kb = 0, sum = 0;

@@ -36,7 +36,7 @@ refused_under(small.credits 2 small
 refused_under(small.rings 3 small "room for 15 credits, too few for messages by rings[^\n]*set PENSTOCK_DIRECT=0"
               -x PENSTOCK_DIRECT=1 -x PENSTOCK_SUPERNODE_MAXSIZE=2)
 refused_under(no_srq 3 no_srq "shm0 allows 0 shared receive queues, and messages by verbs take 3")
-refused_under(qp=4 3 qp=4 "no connection to rank [0-9]: ibv_create_qp [^\n]* on shm0: Cannot allocate memory")
+refused_under(qp=4 3 qp=4 "no (connection to|queue pair for) rank [0-9]: ibv_create_qp [^\n]* on shm0: Cannot allocate memory")
 refused_under(huge 3 huge "PENSTOCK_SHM_PERSONALITY: there is no \"huge\"[^\n]*entries_16383")
 
 # A shorter table is told once, and by the memory report.

@@ -77,7 +77,6 @@ std::size_t grown_by(std::uint32_t ranks) {
   if (child == 0) {
     auto s = read_settings();
     JOB_CHECK(s);
-    s->physmem_max = {.bytes = std::uint64_t{1} << 50};  // no host has so many ranks
     const std::size_t before = pss_bytes();
     computed_job j(ranks);
     auto e = engine::open(j, *s);
