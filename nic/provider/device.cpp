@@ -144,7 +144,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   if (admit == nullptr || std::strcmp(admit, "no") != 0) shm::admit_peers();
   refuse_connection_manager();
   c->polls_datagrams = true;
-  c->moves_memory = true;
+  c->moves_memory = shm::moved_memory::make_file();
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
   // The requests that verbs_init_context makes of the kernel are answered, too, so its descriptor
   // must be known.

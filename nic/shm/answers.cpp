@@ -43,6 +43,11 @@ void service_thread::answer(int socket, const visitor& v, const request& q,
     }
     case request_kind::memory_file:
       return hand_file(socket, v, q);
+    case request_kind::moved_file: {
+      reply a;
+      a.serial = q.serial;
+      return say(socket, a, nullptr, 0, context_.moves_memory ? moved_memory::file() : -1);
+    }
     default:
       return help(socket, v, q, bytes);
   }

@@ -102,10 +102,15 @@ struct cq_entry {
 };
 enum bell_state : std::uint32_t { bell_off = 0, bell_armed = 1, bell_rung = 2 };
 
+/// How a peer maps a region: not at all, from a file that it asks for, or from the file of moved
+/// memory, which it was given when it was connected.
+enum class way_to_map : std::uint32_t { none = 0, ask = 1, moved = 2 };
+
 struct mr_entry {
   /// The rkey when the entry is valid, else 0. Written last (M1) and read before and after (-> M2).
   alignas(cache_line) std::atomic<std::uint32_t> key;
-  std::atomic<std::uint32_t> pd, access, mappable;
+  std::atomic<std::uint32_t> pd, access;
+  std::atomic<way_to_map> mappable;
   std::atomic<std::uint64_t> address, length;
   std::atomic<std::uint32_t> qpn;  ///< the only QP of the owner that may use it; 0: any QP may
   /// Counts how often the entry was made valid: a mapping belongs to one epoch.

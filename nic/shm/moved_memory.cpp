@@ -362,6 +362,12 @@ void moved_memory::let_go(const hold& h, std::uint64_t address, std::uint64_t by
   }
 }
 
+bool moved_memory::make_file() noexcept {
+  state& s = the();
+  const std::lock_guard guard(s.lock);
+  return open_file(s);
+}
+
 int moved_memory::file() noexcept { return the().fd.load(std::memory_order_acquire); }
 
 }  // namespace penstock::nic::shm

@@ -31,6 +31,9 @@ class moved_memory {
   /// The file; a page's offset in it is its address. Any thread. -1: nothing was moved in this
   /// process.
   static int file() noexcept;
+  /// Makes the file, which take() does otherwise: then peers get it when they connect. False: it
+  /// cannot be made. Not for the device's threads: take() waits for them.
+  static bool make_file() noexcept;
 };
 
 }  // namespace penstock::nic::shm

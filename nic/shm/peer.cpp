@@ -79,6 +79,10 @@ int greet(peer& p) noexcept {
     p.process = above_stdio(static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0)));
   p.proof_address = a.value;
   p.proof = a.proof;
+  // So a first access to its memory needs no answer: it may be stopped by then.
+  reply moved;
+  if (e == 0 && p.self.moves_memory)
+    e = p.ask(p.make(request_kind::moved_file, 0, 0), nullptr, 0, moved, nullptr, 0, &p.moved_fd);
   if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
   return e;
 }
@@ -94,6 +98,7 @@ peer::~peer() {
   forget_mapped(base);
   if (base != nullptr) ::munmap(base, arena_bytes);
   if (memory_fd >= 0) ::close(memory_fd);
+  if (moved_fd >= 0) ::close(moved_fd);
   if (socket >= 0) ::close(socket);
   if (process >= 0) ::close(process);
 }

@@ -68,6 +68,7 @@ struct peer {
   std::mutex ways;
   bool tried_file = false;
   int memory_fd = -1;  ///< /proc/PID/mem, or -1: the peer's service thread copies
+  int moved_fd = -1;   ///< the file of its moved memory, or -1; fixed when it was greeted
   struct answered_mapping {
     std::shared_ptr<mapping> at;  ///< null: it cannot be mapped
     std::uint32_t epoch = 0;      ///< the region's epoch when the peer was asked

@@ -64,7 +64,7 @@ int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexce
   }
   try {
     std::uint64_t next = first;
-    for (const mapped_piece& p : pieces_of(first, last + page_bytes())) {
+    for (const mapped_piece& p : pieces_of(address, address + bytes)) {
       if (!p.readable || (writable && !p.writable) || (!told && p.begin > next)) return EFAULT;
       next = p.end;
     }
@@ -158,7 +158,9 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
   shown.address.store(address, std::memory_order_relaxed);
   shown.length.store(mr.length, std::memory_order_relaxed);
   mine.moved.store(mr.moved.moved, std::memory_order_relaxed);
-  shown.mappable.store(mr.moved.moved || find_shared(address, mr.length) ? 1 : 0,
+  shown.mappable.store(mr.moved.moved                    ? way_to_map::moved
+                       : find_shared(address, mr.length) ? way_to_map::ask
+                                                         : way_to_map::none,
                        std::memory_order_relaxed);
   mine.qpn.store(0, std::memory_order_relaxed);
   shown.qpn.store(0, std::memory_order_relaxed);

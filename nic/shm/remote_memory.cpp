@@ -92,7 +92,16 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
     p.mappings.erase(known);
   }
   std::shared_ptr<peer::mapping> m;
-  if (shown != nullptr && shown->mappable.load(std::memory_order_relaxed) != 0) {
+  const way_to_map way =
+      shown != nullptr ? shown->mappable.load(std::memory_order_relaxed) : way_to_map::none;
+  if (way == way_to_map::moved && p.moved_fd >= 0) {
+    // A page's offset in that file is its address.
+    reply a;
+    a.value = shown->address.load(std::memory_order_relaxed);
+    a.length = shown->length.load(std::memory_order_relaxed);
+    m = map_file(p.moved_fd, a, a.value);
+    if (!m && errno != 0) return nullptr;
+  } else if (way != way_to_map::none) {
     request q = p.make(request_kind::memory_file, peer_qpn(qp), qp.qp_num);
     q.rkey = rkey;
     reply a;

@@ -33,6 +33,7 @@ enum class request_kind : std::uint32_t {
   take_in,  ///< … take in what lies in your QP's ring: I cannot go on
   // Over the connection again.
   memory_file,   ///< the file behind rkey; answered with it
+  moved_file,    ///< the file of moved memory; answered with it, if there is one
   access_error,  ///< your QP (qpn), connected to mine, was misused by me; no answer
   copy_in,       ///< payload → your memory; answered
   copy_out,      ///< your memory → answer

@@ -49,6 +49,13 @@ struct options {
                IBV_ACCESS_REMOTE_ATOMIC;
 };
 
+/// The registered memory is moved to where peers can map it, as the provider's is.
+inline options moving() {
+  options o;
+  o.opened = [](ibv_context* c) { penstock::nic::shm::of(c).moves_memory = true; };
+  return o;
+}
+
 /// One end. Everything is destroyed in order, unless the test has done so (and nulled it).
 struct side {
   const penstock::nic::calls& v = shm_calls();

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "nic/shm/moved_memory.hpp"
 #include "test/nic/child.hpp"
 
 namespace rig {
@@ -53,6 +54,15 @@ int victim() {
   for (;;) ::pause();
 }
 
+/// The same, with memory from malloc that peers map.
+int mapped_victim() {
+  penstock::nic::shm::moved_memory::make_file();
+  side s(moving());
+  card theirs;
+  if (const int e = join(s, &theirs)) return e;
+  for (;;) ::pause();
+}
+
 /// The same, with a child of its own that inherits every descriptor and outlives it for a while.
 int parent_of_heir() {
   side s;
@@ -94,9 +104,13 @@ int closed_memory() {
 }  // namespace
 
 int play(const std::string& role) {
-  static const std::map<std::string, int (*)()> roles = {
-      {"echo", echo},       {"victim", victim}, {"parent_of_heir", parent_of_heir},
-      {"flooder", flooder}, {"memory", memory}, {"closed_memory", closed_memory}};
+  static const std::map<std::string, int (*)()> roles = {{"echo", echo},
+                                                         {"victim", victim},
+                                                         {"mapped_victim", mapped_victim},
+                                                         {"parent_of_heir", parent_of_heir},
+                                                         {"flooder", flooder},
+                                                         {"memory", memory},
+                                                         {"closed_memory", closed_memory}};
   const auto r = roles.find(role);
   return r == roles.end() ? 126 : r->second();
 }

@@ -19,6 +19,7 @@
 #include "nic/shm/memory_map.hpp"
 #include "nic/shm/moved_memory.hpp"
 #include "nic/shm/own_threads.hpp"
+#include "test/nic/child.hpp"
 #include "test/nic/rig.hpp"
 
 namespace shm = penstock::nic::shm;
@@ -36,12 +37,6 @@ constexpr bool can_move = true;
 
 constexpr int all_rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-
-rig::options moving() {
-  rig::options o;
-  o.opened = [](ibv_context* c) { shm::of(c).moves_memory = true; };
-  return o;
-}
 
 std::uint64_t at(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
 
@@ -90,7 +85,7 @@ void on_tick(int /*signal*/) {
 }  // namespace
 
 TEST_CASE("memory from malloc is mapped by peers while it is registered, and private afterwards") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   REQUIRE(moved(p.b.memory.data(), p.b.memory.size()) == can_move);
   for (std::size_t n : {1u, 8u, 4096u, 100'000u}) {
     std::memset(p.a.memory.data(), static_cast<int>(n % 251), n);
@@ -109,7 +104,7 @@ TEST_CASE("memory from malloc is mapped by peers while it is registered, and pri
 }
 
 TEST_CASE("registrations that overlap share moved pages until the last of them ends") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   pages m(64 * 4096);
   for (std::size_t i = 0; i < m.bytes; ++i) m.base[i] = static_cast<std::byte>(i * 7 % 253);
   const std::vector<std::byte> before(m.base, m.base + m.bytes);
@@ -136,7 +131,7 @@ TEST_CASE("registrations that overlap share moved pages until the last of them e
 }
 
 TEST_CASE("a stack stays where it is, and is written all the same") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   // Not an array: AddressSanitizer keeps those elsewhere, to find their use after return.
   constexpr std::size_t bytes = 256;
   auto* here = static_cast<std::byte*>(__builtin_alloca(bytes));
@@ -151,7 +146,7 @@ TEST_CASE("a stack stays where it is, and is written all the same") {
 }
 
 TEST_CASE("nothing is moved, either way, while the program has a second thread") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   pages first(16 * 4096), second(16 * 4096);
   ibv_mr* a = p.b.v.reg_mr(p.b.pd, first.base, first.bytes, all_rights);
   CHECK(moved(first.base, first.bytes) == can_move);
@@ -171,7 +166,7 @@ TEST_CASE("nothing is moved, either way, while the program has a second thread")
 }
 
 TEST_CASE("memory that the program has unmapped leaves nothing in the file") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   if (shm::moved_memory::file() < 0) return;
   const std::int64_t before = held();
   auto m = std::make_unique<pages>(64 * 4096);
@@ -193,7 +188,7 @@ TEST_CASE("memory that the program has unmapped leaves nothing in the file") {
 }
 
 TEST_CASE("pages that were never touched cost nothing when they are registered") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   pages m(std::size_t{1} << 30);
   m.base[123 * 4096] = std::byte{5};
   ibv_mr* mr = p.b.v.reg_mr(p.b.pd, m.base, m.bytes, all_rights);
@@ -205,6 +200,32 @@ TEST_CASE("pages that were never touched cost nothing when they are registered")
   CHECK(m.base[123 * 4096] == std::byte{5});
 }
 
+TEST_CASE("the first access to a stopped peer's memory waits for nobody") {
+  rig::child c("mapped_victim");
+  rig::side s(rig::moving());
+  const rig::card theirs = rig::exchange(c.socket, rig::card_of(s));
+  rig::connect(s, theirs);
+  rig::meet(c.socket);
+  REQUIRE(::kill(c.pid, SIGSTOP) == 0);
+  const auto done_soon = [&](ibv_wr_opcode opcode) {
+    const std::uint64_t begin = penstock::now_ns();
+    REQUIRE(s.post(1, opcode, 0, 8, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+      if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        wr.wr.atomic = {theirs.address + 4096, 1, 0, theirs.rkey};
+      else
+        wr.wr.rdma = {theirs.address + 4096, theirs.rkey};
+    }) == 0);
+    CHECK(s.sent().status == IBV_WC_SUCCESS);
+    return penstock::now_ns() - begin < 5'000'000'000;
+  };
+  // Where nothing can be moved the peer is asked, and answers when it goes on.
+  if (can_move)
+    for (const auto opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD})
+      CHECK(done_soon(opcode));
+  REQUIRE(::kill(c.pid, SIGCONT) == 0);
+  CHECK(done_soon(IBV_WR_RDMA_WRITE));
+}
+
 TEST_CASE("a registration costs the same however many others lie elsewhere") {
   utsname kernel{};
   REQUIRE(::uname(&kernel) == 0);
@@ -212,7 +233,7 @@ TEST_CASE("a registration costs the same however many others lie elsewhere") {
   REQUIRE(std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2);
   // Older kernels do not say where one address lies; there the text of all mappings is read.
   const std::size_t each = major > 6 || (major == 6 && minor >= 11) ? 4'000 : 200;
-  rig::side b(moving());
+  rig::side b(rig::moving());
   pages m(3 * each * 8192);
   std::vector<ibv_mr*> all;
   const auto add = [&](std::size_t first) {
@@ -232,7 +253,7 @@ TEST_CASE("a registration costs the same however many others lie elsewhere") {
 }
 
 TEST_CASE("a child of fork has a copy, whatever its parent writes later") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   auto* word = reinterpret_cast<std::uint64_t*>(p.b.memory.data() + 8192);
   *word = 41;
   int go[2];
@@ -260,7 +281,7 @@ TEST_CASE("a child of fork has a copy, whatever its parent writes later") {
 
 TEST_CASE("a child of fork has moved memory of one moment, though the device writes to it") {
   if (!can_move) return;
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   // Two words, on pages of which one is moved: the device's threads write both in one turn.
   pages all(64 * 4096);
   auto* first = reinterpret_cast<std::atomic<std::uint64_t>*>(all.base);
@@ -295,7 +316,7 @@ TEST_CASE("a child of fork has moved memory of one moment, though the device wri
 }
 
 TEST_CASE("the program's allocator goes on working around registered pieces of its heap") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   std::vector<std::unique_ptr<char[]>> blocks;
   std::vector<ibv_mr*> keys;
   for (int i = 0; i < 200; ++i) {
@@ -318,7 +339,7 @@ TEST_CASE("the program's allocator goes on working around registered pieces of i
 }
 
 TEST_CASE("what a signal's handler writes while memory is moved is kept") {
-  rig::pair p(moving());
+  rig::pair p(rig::moving());
   const pages memory(std::size_t{16} << 20);
   std::memset(memory.base, 1, memory.bytes);
   counted = reinterpret_cast<std::uint64_t*>(memory.base + 4096);
