@@ -362,20 +362,27 @@ TEST_CASE("queries say what the device is, and what it lacks is refused") {
   REQUIRE(ibv_query_port(s.context, 1, &port) == 0);
   CHECK(port.state == IBV_PORT_ACTIVE);
   CHECK(ibv_query_port(s.context, 2, &port) != 0);
-  ibv_gid_entry entries[4];
-  REQUIRE(ibv_query_gid_table(s.context, entries, 4, 0) == 1);
-  CHECK(entries[0].gid_type == IBV_GID_TYPE_ROCE_V2);
-  CHECK(std::memcmp(&entries[0].gid, &s.gid, 16) == 0);
+  ibv_gid_entry entries[8];
+  CHECK(ibv_query_gid_table(s.context, entries, 3, 0) < 0);  // there are more
+  REQUIRE(ibv_query_gid_table(s.context, entries, 8, 0) == 4);
+  for (std::uint32_t row = 0; row < 4; ++row) {
+    ibv_gid gid;
+    REQUIRE(ibv_query_gid(s.context, 1, static_cast<int>(row), &gid) == 0);
+    CHECK(std::memcmp(&entries[row].gid, &gid, sizeof gid) == 0);
+    CHECK(entries[row].gid_index == row);
+    CHECK(entries[row].gid_type == (row % 2 == 0 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2));
+  }
   // The rest of its table of GIDs is empty, as an adapter's is, and behind the table there is
   // nothing.
   REQUIRE(ibv_query_port(s.context, 1, &port) == 0);
-  REQUIRE(port.gid_tbl_len == 2);
+  REQUIRE(port.gid_tbl_len == 8);
   ibv_gid_entry one;
-  CHECK(ibv_query_gid_ex(s.context, 1, 1, &one, 0) == ENODATA);
-  CHECK(ibv_query_gid_ex(s.context, 1, 2, &one, 0) == EINVAL);
+  CHECK(ibv_query_gid_ex(s.context, 1, 3, &one, 0) == 0);
+  CHECK(ibv_query_gid_ex(s.context, 1, 4, &one, 0) == ENODATA);
+  CHECK(ibv_query_gid_ex(s.context, 1, 8, &one, 0) == EINVAL);
   ibv_gid none;
   std::memset(&none, 1, sizeof none);
-  CHECK(ibv_query_gid(s.context, 1, 1, &none) == 0);
+  CHECK(ibv_query_gid(s.context, 1, 4, &none) == 0);
   CHECK(none.global.interface_id == 0);
   std::uint16_t key = 0;
   CHECK(ibv_query_pkey(s.context, 1, 0, &key) == 0);
