@@ -58,7 +58,8 @@ result<void> dimensions::fit(const ibv_device_attr& device, const std::string& n
     bool by_user = false;  // the limit is the setting MAX_CQE
   };
   constexpr auto fewer_credits =
-      "lower PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS, PENSTOCK_AMRECV_SPACE or "
+      "lower PENSTOCK_CRED_PER_NODE, PENSTOCK_BANKED_CREDITS, PENSTOCK_AMRECV_SPACE, "
+      "PENSTOCK_RBUF_COUNT or "
       "PENSTOCK_AM_SPARES";
   constexpr auto fewer_replies =
       "lower PENSTOCK_SB_CHUNKS or PENSTOCK_AM_SPARES, or start fewer ranks";

@@ -60,8 +60,8 @@ constexpr setting_row rows[] = {
     {"QP_TIMEOUT", "GASNET_QP_TIMEOUT", &s::qp_timeout, 1, 31, u::none,
      "An acknowledgement is waited for 4.096 us * 2^N; with N = 14 that is 67 ms.", queue_pairs},
     {"RNR_RETRY", "", &s::rnr_retry, 0, 7, u::none,
-     "A sender tries this often again when the receiver has no buffer; 7 is for ever. Credits make "
-     "it rare.",
+     "A sender tries this often again when the receiver has no buffer; 7 is for ever, as always "
+     "without FLOW_CONTROL. Credits make it rare.",
      queue_pairs},
     {"RNR_TIMER", "", &s::rnr_timer, 0, 31, u::none,
      "This is the verbs code of the wait between such retries; 1 is 10 us.", queue_pairs},

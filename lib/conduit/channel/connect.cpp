@@ -225,7 +225,9 @@ result<void> channels::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
   a.sq_psn = p.lanes[l].first_psn;
   a.timeout = static_cast<std::uint8_t>(settings_.qp_timeout);
   a.retry_cnt = static_cast<std::uint8_t>(settings_.retry_count);
-  a.rnr_retry = static_cast<std::uint8_t>(settings_.rnr_retry);
+  // Without credits a receiver is not ready whenever it does not poll: that is no fault of its.
+  constexpr std::uint8_t for_ever = 7;
+  a.rnr_retry = settings_.flow_control ? static_cast<std::uint8_t>(settings_.rnr_retry) : for_ever;
   a.max_rd_atomic = std::min(reads_, p.reads);
   if (const int e =
           dev.verbs->modify_qp(p.lanes[l].qp, &a,
