@@ -44,8 +44,13 @@ std::string what_to_raise(int code) {
     case ENOSYS:
       return "a sandbox (seccomp, the container's profile) or an old kernel refuses a system call";
     case EACCES:
-    case EPERM:
+    case EPERM: {
+      // With this limit at nothing the kernel says that pinning is not permitted.
+      rlimit locked{};
+      if (::getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur == 0)
+        return "raise ulimit -l" + now(RLIMIT_MEMLOCK, 1024);
       return "this user may not; see the permissions of /dev/infiniband, or the container's rules";
+    }
     default:
       return "";
   }
