@@ -55,7 +55,7 @@ static void constants(void) {
 static int supernode_size(void) {
   const char* const told = getenv("PENSTOCK_SUPERNODE_MAXSIZE");
   const char* const direct = getenv("PENSTOCK_DIRECT");
-  if (direct != NULL && strcmp(direct, "0") == 0) return 1;
+  if (direct != NULL && (strcmp(direct, "0") == 0 || strcmp(direct, "no") == 0)) return 1;
   return told != NULL ? atoi(told) : most_nodes;
 }
 
