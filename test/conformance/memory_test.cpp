@@ -75,7 +75,8 @@ TEST_CASE("a page without the rights, anywhere inside, cannot be registered") {
         held<ibv_mr>(n.v.reg_mr(n.pd, p, pages * page, static_cast<int>(access)), n.v.dereg_mr));
   };
   REQUIRE(::mprotect(middle, page, PROT_NONE) == 0);
-  CHECK_FALSE(registered(0));
+  // The kernel reads such pages of the program's own all the same, so nothing is said of access 0.
+  CHECK_FALSE(registered(IBV_ACCESS_LOCAL_WRITE));
   CHECK(errno == EFAULT);
   REQUIRE(::mprotect(middle, page, PROT_READ) == 0);
   CHECK_FALSE(registered(IBV_ACCESS_LOCAL_WRITE));
