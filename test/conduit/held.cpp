@@ -40,7 +40,7 @@ namespace {
 constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr std::uint64_t goes_on_ns = 20 * second_ns;  // only a thread that waits takes so long
 constexpr std::uint64_t waits_ns = second_ns / 2;     // where it may wait
-constexpr std::uint32_t knocks = 8;                   // of rank 1, on their way at a time
+constexpr std::uint32_t knocks = 32;                  // of rank 1, on their way at a time
 
 // ---- the thread that is held ----
 
