@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/engine.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

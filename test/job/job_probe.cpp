@@ -145,7 +145,10 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
   }
   if (what == "leave-and-die") {  // the others still have something to do
     j.finalize(0);
-    if (me) raise(code != 0 ? code : SIGKILL);
+    if (me) {
+      std::signal(code, SIG_DFL);  // a sanitizer has its own handler
+      raise(code != 0 ? code : SIGKILL);
+    }
     usleep(300'000);
     std::printf("ended: %d\n", j.ended());
     return 0;

@@ -295,7 +295,7 @@ class in_turn : public chooser {
         c.sleeping = c.alive & ~(1U << last_);
       const std::uint32_t open = c.alive & ~c.sleeping;
       if (open == 0) return -1;
-      c.chosen = (open >> last_ & 1) != 0 && last_ >= 0 ? last_ : lowest(open);
+      c.chosen = last_ >= 0 && (open >> last_ & 1) != 0 ? last_ : lowest(open);
       for (std::size_t i = 0; i < r.threads(); ++i) c.next.push_back(r.next(static_cast<int>(i)));
       path_.push_back(std::move(c));
     }
