@@ -90,6 +90,30 @@ struct client_handler {
   }
 };
 client_handler clients[conduit::user_handlers];
+// Those of the endpoints of index 1 to 7 that have messages; never freed, as a message may come
+// while exit() runs.
+std::atomic<client_handler*> more_clients[message_endpoints - 1];
+
+// The handler of that index of the endpoint to which t's message went; first: that of the first
+// endpoint. Ends the job where there is no such endpoint.
+client_handler& handler_for(const token_state& t, client_handler& first) {
+  const unsigned endpoint = endpoints_of(t).to;
+  if (endpoint == 0) [[likely]]
+    return first;
+  // H2 look  acquire more_clients  <- H1: the table's own words are seen
+  client_handler* const table = more_clients[endpoint - 1].load(std::memory_order_acquire);
+  if (table == nullptr)
+    fatal(1,
+          "a message from rank %u came for endpoint %u, which was not created here, or without "
+          "GEX_EP_CAPABILITY_AM",
+          t.source(), endpoint);
+  return table[&first - clients];
+}
+client_handler& handler_of(std::uint8_t index, unsigned endpoint) noexcept {
+  // H3 look  acquire more_clients  <- H1: the same
+  return endpoint == 0 ? clients[index]
+                       : more_clients[endpoint - 1].load(std::memory_order_acquire)[index];
+}
 // The index of the client's handler that one of the library's own handlers runs.
 thread_local constinit unsigned standing_in = 0;
 
@@ -99,8 +123,8 @@ const char* name_of(kind k) noexcept {
 
 // Ends the job for a message that h does not take, unless it is the first one for a handler of
 // gasnet.h's.
-void admit(client_handler& h, kind k, bool request, unsigned nargs, unsigned source) {
-  const auto index = static_cast<unsigned>(&h - clients);
+void admit(client_handler& h, unsigned index, kind k, bool request, unsigned nargs,
+           unsigned source) {
   if (h.call == nullptr)
     fatal(1, "a message from rank %u came for AM handler %u, which is not registered here", source,
           index);
@@ -132,9 +156,9 @@ void run_unasked_reply(void*, token&, const std::uint32_t* args, std::byte* payl
   const std::uint32_t index = args[0];
   if (index >= conduit::user_handlers)
     fatal(1, "a put's message from rank %u makes no sense", t.source());
-  client_handler& entry = clients[index];
+  client_handler& entry = handler_for(t, clients[index]);
   if (!entry.takes(kind::medium, false, 0)) [[unlikely]]
-    admit(entry, kind::medium, false, 0, t.source());
+    admit(entry, index, kind::medium, false, 0, t.source());
   standing_in = index;
   // The handler sees a reply, which it cannot answer; the request is answered after it.
   t.request = false;
@@ -151,22 +175,23 @@ void run_long_of_client(token_state& t, unsigned index, void* place, std::size_t
                         const std::uint32_t* args, unsigned nargs) {
   client_handler& h = clients[index];
   if (!h.takes(kind::long_, t.request, nargs)) [[unlikely]]
-    admit(h, kind::long_, t.request, nargs, t.source());
+    admit(h, index, kind::long_, t.request, nargs, t.source());
   standing_in = index;
   payload_callers[nargs](h.call, handle_of(t), place, bytes, args);
   standing_in = 0;
 }
 
-status send_unasked_reply(std::uint32_t dest, gex_AM_Index_t handler, const void* payload,
-                          std::size_t bytes) {
+status send_unasked_reply(std::uint32_t dest, between endpoints, gex_AM_Index_t handler,
+                          const void* payload, std::size_t bytes) {
   const std::uint32_t index = handler;
-  return self.engine->request(dest, {.kind = kind::medium,
-                                     .handler = on_peer_completion,
-                                     .flags = conduit::wire::flag_system,
-                                     .nargs = 1,
-                                     .args = &index,
-                                     .payload = payload,
-                                     .bytes = bytes});
+  return self.engine->request(
+      dest, {.kind = kind::medium,
+             .handler = on_peer_completion,
+             .flags = static_cast<std::uint8_t>(conduit::wire::flag_system | endpoints.flags()),
+             .nargs = 1,
+             .args = &index,
+             .payload = payload,
+             .bytes = bytes});
 }
 
 bool running_long(const token_state& t) noexcept {
@@ -176,7 +201,8 @@ bool running_long(const token_state& t) noexcept {
 }
 
 const gex_AM_Entry_t* running_entry(const token_state& t) noexcept {
-  return &clients[t.header.system() ? standing_in : t.header.handler].entry;
+  const unsigned index = t.header.system() ? standing_in : t.header.handler;
+  return &handler_of(static_cast<std::uint8_t>(index), endpoints_of(t).to).entry;
 }
 
 const char* describe_kinds(gex_Flags_t flags) noexcept {
@@ -189,9 +215,9 @@ const char* describe_kinds(gex_Flags_t flags) noexcept {
 void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
                         std::size_t bytes) {
   token_state& t = *running;
-  auto& entry = *static_cast<client_handler*>(context);
+  client_handler& entry = handler_for(t, *static_cast<client_handler*>(context));
   if (!entry.takes(t.header.kind(), t.request, t.nargs())) [[unlikely]]
-    admit(entry, t.header.kind(), t.request, t.nargs(), t.source());
+    admit(entry, t.header.handler, t.header.kind(), t.request, t.nargs(), t.source());
   const client_function f = entry.call;
   // Shorts with few arguments are the most frequent, and have the least work behind which to hide a
   // call through a table.
@@ -226,8 +252,14 @@ void register_client_handlers(conduit::engine& e) {
                                             .payload = conduit::handler_entry::takes::payload});
 }
 
-bool set_client_handler(const gex_AM_Entry_t& e) {
-  client_handler& h = clients[e.gex_index];
+void make_handlers(unsigned endpoint) {
+  // H1 publish  release more_clients  -> H2, H3
+  more_clients[endpoint - 1].store(new client_handler[conduit::user_handlers],
+                                   std::memory_order_release);
+}
+
+bool set_client_handler(const gex_AM_Entry_t& e, unsigned endpoint) {
+  client_handler& h = handler_of(e.gex_index, endpoint);
   if (h.call != nullptr) return false;
   h.entry = e;
   h.counts = e.gex_nargs <= max_args ? 1u << e.gex_nargs : ~0u;
@@ -251,6 +283,8 @@ bool set_client_handler(std::uint8_t index, void (*f)()) {
        .gex_cdata = nullptr,
        .gex_name = nullptr});
 }
-bool client_handler_free(std::uint8_t index) noexcept { return clients[index].call == nullptr; }
+bool client_handler_free(std::uint8_t index, unsigned endpoint) noexcept {
+  return handler_of(index, endpoint).call == nullptr;
+}
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

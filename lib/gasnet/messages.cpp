@@ -70,7 +70,7 @@ outgoing anywhere_message(const outgoing& m, long_anywhere& room) {
   if (m.nargs != 0) std::memcpy(room.args, m.args, m.nargs * sizeof *m.args);
   return {.kind = kind::medium,
           .handler = on_long_anywhere,
-          .flags = conduit::wire::flag_system,
+          .flags = static_cast<std::uint8_t>(conduit::wire::flag_system | m.flags),
           .payload = &room,
           .bytes = sizeof room};
 }
@@ -212,12 +212,31 @@ status send_request(std::uint32_t dest, outgoing& m, bool immediate) {
 
 status send_reply(gasnet_token_t token, outgoing& m) {
   token_state& t = state_of(token);
+  const between asked = endpoints_of(t);
+  m.flags = between{asked.to, asked.from}.flags();
   if (m.kind == kind::long_) m.dest = engine_address(t.source(), m.dest);
   if (m.kind != kind::long_ || !self.everything) [[likely]]
     return self.engine->reply(t, m);
   if (m.nargs > max_args) return status::bad_arguments;
   const auto go = [&](const outgoing& to_send) { return self.engine->reply(t, to_send); };
   return m.bytes <= most_eager ? send_eager(m, go) : send_copied(m, go);
+}
+
+status send_reply_short(token_state& t, gasnet_handler_t handler, unsigned n,
+                        const gasnet_handlerarg_t* args) {
+  if (t.header.flags == 0) [[likely]]
+    return conduit::engine::reply_short(t, handler, reinterpret_cast<const std::uint32_t*>(args),
+                                        n);
+  auto m = message(kind::short_, handler, n, args);
+  return send_reply(handle_of(t), m);
+}
+status send_reply_medium(token_state& t, gasnet_handler_t handler, unsigned n,
+                         const gasnet_handlerarg_t* args, const void* payload, std::size_t bytes) {
+  if (t.header.flags == 0) [[likely]]
+    return conduit::engine::reply_medium(t, handler, reinterpret_cast<const std::uint32_t*>(args),
+                                         n, payload, bytes);
+  auto m = message(kind::medium, handler, n, args, payload, bytes);
+  return send_reply(handle_of(t), m);
 }
 
 void register_messages(conduit::engine& e) {
@@ -266,14 +285,11 @@ int GASNETC_(request_long)(gasnet_node_t dest, gasnet_handler_t handler, const v
 }
 int GASNETC_(reply_short)(gasnet_token_t token, gasnet_handler_t handler, unsigned n,
                           const gasnet_handlerarg_t* args) {
-  const status s = conduit::engine::reply_short(state_of(token), handler,
-                                                reinterpret_cast<const std::uint32_t*>(args), n);
-  return answer(s, "gasnet_AMReplyShort");
+  return answer(send_reply_short(state_of(token), handler, n, args), "gasnet_AMReplyShort");
 }
 int GASNETC_(reply_medium)(gasnet_token_t token, gasnet_handler_t handler, const void* source,
                            size_t nbytes, unsigned n, const gasnet_handlerarg_t* args) {
-  const status s = conduit::engine::reply_medium(
-      state_of(token), handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+  const status s = send_reply_medium(state_of(token), handler, n, args, source, nbytes);
   return answer(s, "gasnet_AMReplyMedium", {nbytes, conduit::max_medium});
 }
 int GASNETC_(reply_long)(gasnet_token_t token, gasnet_handler_t handler, const void* source,

@@ -119,8 +119,10 @@ inline std::span<std::byte> client_segment(std::uint32_t rank) noexcept {
 /// Sets that part, when it becomes known. A process's puts and gets to its own part are copies from
 /// here on.
 void know_segment(std::uint32_t rank, const client_part& part) noexcept;
-/// Sets the part of another endpoint.
+/// Sets the part of another endpoint, and forgets it. Parts over the same memory that lay elsewhere
+/// in the engine's are those of segments that are no more; they are forgotten, too.
 void know_more(std::uint32_t rank, std::size_t index, const client_part& part);
+void forget_more(std::uint32_t rank, std::size_t index) noexcept;
 /// The part of an endpoint of index 1 or more that has those bytes, or null.
 const client_part* more_part_with(std::uint32_t rank, const void* addr, std::size_t bytes) noexcept;
 inline bool has(const client_part& p, const void* addr, std::size_t bytes) noexcept {

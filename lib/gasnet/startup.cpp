@@ -158,7 +158,14 @@ void know_segment(std::uint32_t rank, const client_part& part) noexcept {
 
 void know_more(std::uint32_t rank, std::size_t index, const client_part& part) {
   self.more_parts.resize(self.nodes.size() * more_endpoints);
-  self.more_parts[rank * more_endpoints + index - 1] = part;
+  const std::span all(&self.more_parts[rank * more_endpoints], more_endpoints);
+  for (client_part& p : all)
+    if (p.shift != part.shift && p.base < part.base + part.bytes && part.base < p.base + p.bytes)
+      p = {};
+  all[index - 1] = part;
+}
+void forget_more(std::uint32_t rank, std::size_t index) noexcept {
+  if (!self.more_parts.empty()) self.more_parts[rank * more_endpoints + index - 1] = {};
 }
 
 const client_part* more_part_with(std::uint32_t rank, const void* addr,

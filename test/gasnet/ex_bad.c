@@ -43,7 +43,12 @@ static void sent_wrongly(const char* mistake) {
 static void passed_nothing(const char* mistake) {
   const size_t count[1] = {2};
   gex_EP_Location_t members[2] = {{0, 0}, {7, 0}};
+  gex_EP_Location_t same[2] = {{0, 0}, {0, 1}}, unmade[2] = {{0, 5}, {1, 0}};
   gex_TM_t made = GEX_TM_INVALID;
+  if (strcmp(mistake, "member_twice") == 0)
+    (void)gex_TM_Create(&made, 1, tm, same, 2, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+  if (strcmp(mistake, "member_unmade") == 0)
+    (void)gex_TM_Create(&made, 1, tm, unmade, 2, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
   if (strcmp(mistake, "segment") == 0) (void)gex_Segment_QueryAddr(GEX_SEGMENT_INVALID);
   if (strcmp(mistake, "endpoint") == 0) (void)gex_EP_QuerySegment(GEX_EP_INVALID);
   if (strcmp(mistake, "client") == 0) (void)gex_Client_QueryName(GEX_CLIENT_INVALID);
@@ -132,6 +137,13 @@ int main(int argc, char** argv) {
     if (strcmp(mistake, "team") == 0) (void)gex_TM_QuerySize(GEX_TM_INVALID);
     if (strcmp(mistake, "pair_message") == 0)
       (void)gex_AM_RequestShort0(gex_TM_Pair(ep, 2), 1, 130, 0);
+    if (strcmp(mistake, "pair_beyond") == 0)
+      (void)gex_AM_RequestShort0(gex_TM_Pair(ep, 8), 1, 130, 0);
+    if (strcmp(mistake, "pair_incapable") == 0) {
+      gex_EP_t other;
+      MUST(gex_EP_Create(&other, client, GEX_EP_CAPABILITY_RMA, 0));
+      (void)gex_AM_RequestShort0(gex_TM_Pair(other, 0), 1, 130, 0);
+    }
     if (strcmp(mistake, "pair_endpoint") == 0)
       (void)gex_RMA_PutBlocking(gex_TM_Pair(ep, 33), 1, area[1], &word, 8, 0);
     if (strcmp(mistake, "pair") == 0) (void)gex_TM_QueryRank(gex_TM_Pair(ep, 0));

@@ -38,6 +38,9 @@ inline constexpr unsigned system_ops = 4;
 
 inline constexpr std::uint8_t flag_system = 1;  ///< the handler is one of the engine's own
 inline constexpr std::uint8_t flag_urgent = 2;  ///< of a revoke or want: a request waits for it
+/// The six bits from here on are those of the client: its handler finds them in the header. A
+/// message without them takes the shortest ways.
+inline constexpr unsigned client_flags_shift = 2;
 
 struct header {
   std::uint8_t handler = 0;

@@ -69,7 +69,7 @@ ex_objects& objects() noexcept {
 gasnetc_ep* own_endpoint(std::size_t index) noexcept {
   ex_objects& o = objects();
   if (index == 0) return &o.ep;
-  return index <= o.more.size() ? o.more[index - 1] : nullptr;
+  return index <= o.more.size() ? o.more[index - 1] : nullptr;  // null: not made yet
 }
 
 void describe_objects(const char* name, gex_Flags_t flags) {
@@ -82,7 +82,6 @@ void describe_objects(const char* name, gex_Flags_t flags) {
   const auto part = client_segment(GASNETC_(mynode));
   if (part.empty()) return;
   o.attached = own_segment(part.data(), part.size(), part.size());
-  o.attached.bound = true;
   o.ep.segment = &o.attached;
 }
 

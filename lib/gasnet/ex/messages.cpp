@@ -18,6 +18,18 @@ int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call)
   fatal(1, "%s to rank %u: %s", call, dest, describe(s));
 }
 
+addressee addressee_slow(gex_TM_t tm, gex_Rank_t rank, const char* call) {
+  const gex_Rank_t to = jobrank_of(tm, rank, call);
+  const between e{local_endpoint(tm).index, endpoint_index(tm, rank)};
+  if (((local_endpoint(tm).capabilities & GEX_EP_CAPABILITY_AM) == 0))
+    fatal(1, "%s to rank %u: endpoint %u was created here without GEX_EP_CAPABILITY_AM", call, to,
+          e.from);
+  if (e.to >= message_endpoints)
+    fatal(1, "%s to rank %u: endpoint %u there has no messages; those of index 0 to %u may have",
+          call, to, e.to, message_endpoints - 1);
+  return {to, e.flags()};
+}
+
 int ex_replied_slow(status s, gex_Token_t token, const char* call) {
   fatal(1, "%s to rank %u: %s", call, state_of(token).source(), describe(s));
 }
@@ -47,28 +59,28 @@ extern "C" {
 
 int GASNETC_(ex_request_short)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
                                gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
-  const gex_Rank_t dest = jobrank_of(tm, rank, "gex_AM_RequestShort");
-  if (flags == 0 && self.attached) [[likely]] {
-    const status s =
-        self.engine->request_short(dest, handler, reinterpret_cast<const std::uint32_t*>(args), n);
-    return ex_sent(s, dest, 0, "gex_AM_RequestShort");
+  const addressee to = addressee_of(tm, rank, "gex_AM_RequestShort");
+  if ((flags | to.flags) == 0 && self.attached) [[likely]] {
+    const status s = self.engine->request_short(to.rank, handler,
+                                                reinterpret_cast<const std::uint32_t*>(args), n);
+    return ex_sent(s, to.rank, 0, "gex_AM_RequestShort");
   }
   auto m = message(kind::short_, handler, n, args);
-  return ex_send(dest, m, flags, "gex_AM_RequestShort");
+  return ex_send(to, m, flags, "gex_AM_RequestShort");
 }
 
 int GASNETC_(ex_request_medium)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
                                 const void* source, size_t nbytes, gex_Event_t* lc_opt,
                                 gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
-  const gex_Rank_t dest = jobrank_of(tm, rank, "gex_AM_RequestMedium");
+  const addressee to = addressee_of(tm, rank, "gex_AM_RequestMedium");
   complete_locally(lc_opt, "gex_AM_RequestMedium", rank, true);
-  if (flags == 0 && self.attached) [[likely]] {
+  if ((flags | to.flags) == 0 && self.attached) [[likely]] {
     const status s = self.engine->request_medium(
-        dest, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
-    return ex_sent(s, dest, 0, "gex_AM_RequestMedium");
+        to.rank, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+    return ex_sent(s, to.rank, 0, "gex_AM_RequestMedium");
   }
   auto m = message(kind::medium, handler, n, args, source, nbytes);
-  return ex_send(dest, m, flags, "gex_AM_RequestMedium");
+  return ex_send(to, m, flags, "gex_AM_RequestMedium");
 }
 
 int GASNETC_(ex_request_long)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handler,
@@ -77,13 +89,12 @@ int GASNETC_(ex_request_long)(gex_TM_t tm, gex_Rank_t rank, gex_AM_Index_t handl
                               const gex_AM_Arg_t* args) {
   auto m = message(kind::long_, handler, n, args, source, nbytes, dest_addr);
   complete_locally(lc_opt, "gex_AM_RequestLong", rank, true);
-  return ex_send(jobrank_of(tm, rank, "gex_AM_RequestLong"), m, flags, "gex_AM_RequestLong");
+  return ex_send(addressee_of(tm, rank, "gex_AM_RequestLong"), m, flags, "gex_AM_RequestLong");
 }
 
 int GASNETC_(ex_reply_short)(gex_Token_t token, gex_AM_Index_t handler, gex_Flags_t, unsigned n,
                              const gex_AM_Arg_t* args) {
-  const status s = conduit::engine::reply_short(token_of(token, "gex_AM_ReplyShort"), handler,
-                                                reinterpret_cast<const std::uint32_t*>(args), n);
+  const status s = send_reply_short(token_of(token, "gex_AM_ReplyShort"), handler, n, args);
   return ex_replied(s, token, "gex_AM_ReplyShort");
 }
 
@@ -92,8 +103,7 @@ int GASNETC_(ex_reply_medium)(gex_Token_t token, gex_AM_Index_t handler, const v
                               const gex_AM_Arg_t* args) {
   conduit::token_state& t = token_of(token, "gex_AM_ReplyMedium");
   complete_locally(lc_opt, "gex_AM_ReplyMedium", t.source(), false);
-  const status s = conduit::engine::reply_medium(
-      t, handler, reinterpret_cast<const std::uint32_t*>(args), n, source, nbytes);
+  const status s = send_reply_medium(t, handler, n, args, source, nbytes);
   return ex_replied(s, token, "gex_AM_ReplyMedium");
 }
 

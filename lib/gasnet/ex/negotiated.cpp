@@ -23,6 +23,7 @@ struct descriptor : gasnetc_srcdesc {
   int kind = 0;
   unsigned numargs = 0;
   gex_Rank_t dest = 0;
+  std::uint8_t endpoints = 0;  ///< of a request: addressee::flags
   gex_Token_t token = nullptr;
   void* dest_addr = nullptr;
   conduit::draft* written = nullptr;  ///< of a request that is written in place
@@ -112,7 +113,9 @@ gex_AM_SrcDesc_t GASNETC_(prepare_request)(gex_TM_t tm, gex_Rank_t rank, int is_
   if (d.in_use)
     fatal(1, "%s to rank %u: what was prepared before is not committed", prepare_names[is_long],
           rank);
-  d.dest = jobrank_of(tm, rank, prepare_names[is_long]);
+  const addressee to = addressee_of(tm, rank, prepare_names[is_long]);
+  d.dest = to.rank;
+  d.endpoints = to.flags;
   if (d.dest >= GASNETC_(nodes))
     fatal(1, "%s: rank %u of %u", prepare_names[is_long], d.dest, GASNETC_(nodes));
   return prepare(d, is_long, {client_buf, least, most, dest_addr, lc_opt, numargs});
@@ -144,13 +147,14 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
   auto m = message(sort_of(kind), handler, n, args, d.gasnetc_addr, nbytes, dest_addr);
   if (d.written != nullptr) {
     m.dest = engine_address(d.dest, m.dest);
+    m.flags = d.endpoints;
     const bool wait = (flags & GEX_FLAG_IMMEDIATE) == 0;
     const status s = self.engine->commit(*d.written, m, wait);
     if (s == status::ok) d.written = nullptr, d.in_use = false;
     return ex_sent(s, d.dest, flags, call);
   }
   const int rc = (d.kind & reply_kind) != 0 ? ex_replied(send_reply(d.token, m), d.token, call)
-                                            : ex_send(d.dest, m, flags, call);
+                                            : ex_send({d.dest, d.endpoints}, m, flags, call);
   d.in_use = rc != 0;
   return rc;
 }

@@ -5,6 +5,7 @@
 
 #include <gasnetex.h>
 
+#include <array>
 #include <cstdarg>
 #include <cstdint>
 #include <string>
@@ -28,20 +29,23 @@ struct gasnetc_segment {
   std::byte* part = nullptr;      ///< the pages of the reserve that it takes
   std::uintptr_t taken = 0;
   bool of_client = false;  ///< the client's own memory
-  bool bound = false;
   const void* data = nullptr;
 };
 
 struct gasnetc_ep {
   gex_EP_Index_t index = 0;
+  gex_EP_Capabilities_t capabilities = GEX_EP_CAPABILITY_ALL;
   gasnetc_segment* segment = nullptr;
+  bool was_bound = false;  ///< to a segment that was destroyed
   const void* data = nullptr;
 };
 
-/// A team's members by job rank; the team of all has no list.
+/// A team's members by job rank, and by the index of their endpoints. The team of all has no lists,
+/// and where all members are first endpoints there is no list of indexes.
 struct gasnetc_tm {
   penstock::gasnet::coll::team* collective = nullptr;
   std::vector<gex_Rank_t> members;
+  std::vector<gex_EP_Index_t> endpoints;
   gex_Rank_t rank = 0, size = 0;
   gex_Flags_t flags = 0;
   gex_Memvec_t scratch{};
@@ -53,8 +57,11 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 /// This process's client and endpoints: never destroyed, like the team of all (GASNETC_(world)).
 struct ex_objects {
   gasnetc_client client;
-  gasnetc_ep ep;                  // the first one
-  std::vector<gasnetc_ep*> more;  // the others, by index - 1
+  gasnetc_ep ep;  // the first one
+  // The others, by index - 1. Each is written before its endpoint may have messages, so that their
+  // handlers may read it.
+  std::array<gasnetc_ep*, more_endpoints> more{};
+  std::size_t more_made = 0;
   gasnetc_segment attached;
 };
 ex_objects& objects() noexcept;
@@ -98,6 +105,10 @@ inline endpoint_pair pair_of(gex_TM_t tm) noexcept {
 }
 /// The endpoint of that index of this process, or null.
 gasnetc_ep* own_endpoint(std::size_t index) noexcept;
+/// This process's endpoint in tm, and the index of the endpoint that (tm, rank) names. tm is valid,
+/// and has that rank.
+gasnetc_ep& local_endpoint(gex_TM_t tm) noexcept;
+gex_EP_Index_t endpoint_index(gex_TM_t tm, gex_Rank_t rank) noexcept;
 /// The job rank of a team's member.
 inline gex_Rank_t jobrank_of(gex_TM_t tm, gex_Rank_t rank, const char* call) noexcept {
   return gasnetc_jobrank(tm, rank, call);

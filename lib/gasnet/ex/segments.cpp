@@ -15,6 +15,7 @@
 #include "lib/conduit/segment_growth.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/ex/room.hpp"
+#include "lib/gasnet/messages.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
 namespace {
@@ -169,7 +170,6 @@ int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t si
       rc != GASNET_OK)
     return rc;
   PENSTOCK_ASSERT(bad, ==, false);  // spread() fails for all members if it is bad for one
-  made.bound = true;
   o.attached = made;
   o.ep.segment = &o.attached;
   *segment_p = &o.attached;
@@ -203,7 +203,17 @@ int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client, gex_
 
 void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t) {
   if (segment == GEX_SEGMENT_INVALID) fatal(1, "gex_Segment_Destroy: GEX_SEGMENT_INVALID");
-  if (segment->bound) fatal(1, "gex_Segment_Destroy: the segment is bound to an endpoint");
+  ex_objects& o = objects();
+  if (segment == &o.attached)
+    fatal(1, "gex_Segment_Destroy: the segment of gex_Segment_Attach stays");
+  if (segment == o.ep.segment && segment->of_client)
+    fatal(1, "gex_Segment_Destroy: the first endpoint is bound to this memory of the client's");
+  for (std::size_t i = 0; i <= o.more_made; ++i)
+    if (gasnetc_ep& ep = *own_endpoint(i); ep.segment == segment) {
+      ep.segment = nullptr;
+      ep.was_bound = true;
+      if (i != 0) forget_more(GASNETC_(mynode), i);
+    }
   if (segment->of_client)
     if (auto r =
             segment_growth::give_back(*self.engine, segment->base, segment->bytes, segment->part);
@@ -234,18 +244,18 @@ int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities
   if (ep_p == nullptr || client == GEX_CLIENT_INVALID || caps == 0 ||
       (caps & ~GEX_EP_CAPABILITY_ALL) != 0 || (flags & ~GEX_FLAG_HINT_ACCEL_ALL) != 0)
     return refused(GASNET_ERR_BAD_ARG, "gex_EP_Create: capabilities %#x, flags %#x", caps, flags);
-  std::vector<gasnetc_ep*>& more = objects().more;
-  if ((caps & ~(GEX_EP_CAPABILITY_RMA | GEX_EP_CAPABILITY_VIS)) != 0 ||
-      more.size() == more_endpoints || self.everything)
-    return refused(
-        GASNET_ERR_RESOURCE,
-        "gex_EP_Create: endpoint %zu, capabilities %#x; beside the first one there are up "
-        "to %zu, for RMA and VIS%s",
-        more.size() + 1, caps, more_endpoints,
-        self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
-  more.push_back(new gasnetc_ep);
-  *ep_p = more.back();
-  (*ep_p)->index = static_cast<gex_EP_Index_t>(more.size());
+  ex_objects& o = objects();
+  const std::size_t index = o.more_made + 1;
+  const bool messages = (caps & GEX_EP_CAPABILITY_AM) != 0;
+  if (index > more_endpoints || self.everything || (messages && index >= message_endpoints))
+    return refused(GASNET_ERR_RESOURCE,
+                   "gex_EP_Create: endpoint %zu, capabilities %#x; beside the first one there are "
+                   "up to %zu, of which the first %u may have messages%s",
+                   index, caps, more_endpoints, message_endpoints - 1,
+                   self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
+  *ep_p = o.more[o.more_made++] =
+      new gasnetc_ep{.index = static_cast<gex_EP_Index_t>(index), .capabilities = caps};
+  if (messages) make_handlers(static_cast<unsigned>(index));
   return GASNET_OK;
 }
 
@@ -253,10 +263,9 @@ int GASNETC_(ep_bind)(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags) {
   if (ep == GEX_EP_INVALID || segment == GEX_SEGMENT_INVALID || flags != 0)
     return refused(GASNET_ERR_BAD_ARG,
                    "gex_EP_BindSegment: it takes an endpoint, a segment, and no flags");
-  if (ep->segment != nullptr)
+  if (ep->segment != nullptr || ep->was_bound)
     return refused(GASNET_ERR_BAD_ARG, "gex_EP_BindSegment: this endpoint has a segment");
   ep->segment = segment;
-  segment->bound = true;
   return GASNET_OK;
 }
 
@@ -283,7 +292,7 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
   const gex_Rank_t node = jobrank_of(tm, rank, "gex_EP_QueryBoundSegmentNB");
   if (node >= GASNETC_(nodes))
     fatal(1, "gex_EP_QueryBoundSegmentNB: rank %u of %u", node, GASNETC_(nodes));
-  const std::size_t index = is_pair(tm) ? pair_of(tm).remote : 0;
+  const std::size_t index = endpoint_index(tm, rank);
   // This process's own segment is known as soon as it is bound.
   const gasnetc_ep* const ep = node == GASNETC_(mynode) ? own_endpoint(index) : nullptr;
   auto part = client_segment(node);

@@ -36,8 +36,23 @@ inline int ex_replied(status s, gex_Token_t token, const char* call) {
     return 0;
   ex_replied_slow(s, token, call);
 }
+/// Where a message goes: the job rank, and the flags that name its endpoints.
+struct addressee {
+  gex_Rank_t rank;
+  std::uint8_t flags;
+};
+/// Ends the job for endpoints that have no messages.
+addressee addressee_slow(gex_TM_t tm, gex_Rank_t rank, const char* call);
+inline addressee addressee_of(gex_TM_t tm, gex_Rank_t rank, const char* call) {
+  if (tm == GASNETC_(world)) [[likely]]
+    return {rank, 0};
+  return addressee_slow(tm, rank, call);
+}
+
 /// Sends m, which may be changed.
-inline int ex_send(gex_Rank_t dest, conduit::outgoing& m, gex_Flags_t flags, const char* call) {
+inline int ex_send(addressee to, conduit::outgoing& m, gex_Flags_t flags, const char* call) {
+  const gex_Rank_t dest = to.rank;
+  m.flags = to.flags;
   if (!self.attached) [[unlikely]]
     return ex_sent_slow(status::not_ready, dest, 0, call);
   const void* const at = m.dest;

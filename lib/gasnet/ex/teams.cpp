@@ -1,6 +1,6 @@
 // Teams of gasnetex.h, and the calls that tell about ranks. coll/ does all communication between
 // members; the client's scratch memory is only kept, and given back.
-#include <cstring>
+#include <algorithm>
 
 #include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
@@ -22,6 +22,15 @@ coll::team& collective_of(gex_TM_t tm, const char* call) {
   if (!self.attached) fatal(1, "%s: gasnet_attach has not been called", call);
   if (t.collective == nullptr) t.collective = &coll::world();
   return *t.collective;
+}
+
+gasnetc_ep& local_endpoint(gex_TM_t tm) noexcept {
+  if (is_pair(tm)) return *own_endpoint(pair_of(tm).local);
+  return *own_endpoint(tm->endpoints.empty() ? 0 : tm->endpoints[tm->rank]);
+}
+gex_EP_Index_t endpoint_index(gex_TM_t tm, gex_Rank_t rank) noexcept {
+  if (is_pair(tm)) return pair_of(tm).remote;
+  return tm->endpoints.empty() ? gex_EP_Index_t{0} : tm->endpoints[rank];
 }
 
 namespace {
@@ -65,9 +74,6 @@ gex_Rank_t GASNETC_(jobrank)(gex_TM_t tm, gex_Rank_t rank, const char* call) {
     const endpoint_pair p = pair_of(tm);
     if (p.remote >= GASNETC_MOST_ENDPOINTS)
       fatal(1, "%s to rank %u: endpoint %u of %d", call, rank, p.remote, GASNETC_MOST_ENDPOINTS);
-    if ((p.remote | p.local) != 0 && std::strncmp(call, "gex_AM_", 7) == 0)
-      fatal(1, "%s to rank %u: by endpoints %u and %u; messages go by those of index 0", call, rank,
-            p.local, p.remote);
     if (rank >= GASNETC_(nodes)) fatal(1, "%s: rank %u of %u", call, rank, GASNETC_(nodes));
     return rank;
   }
@@ -88,7 +94,10 @@ gex_Rank_t GASNETC_(ex_team_rank)(gex_TM_t tm) { return checked_team(tm, "gex_TM
 gex_Rank_t GASNETC_(ex_team_size)(gex_TM_t tm) { return checked_team(tm, "gex_TM_QuerySize").size; }
 gex_EP_t GASNETC_(ep_of_team)(gex_TM_t tm) {
   (void)checked_team(tm, "gex_TM_QueryEP");
-  return &objects().ep;
+  return &local_endpoint(tm);
+}
+gex_EP_Index_t GASNETC_(ep_index_of_rank)(gex_TM_t tm, gex_Rank_t rank) {
+  return endpoint_index(tm, rank);
 }
 gex_Flags_t GASNETC_(ex_team_flags)(gex_TM_t tm) {
   return checked_team(tm, "gex_TM_QueryFlags").flags;
@@ -106,6 +115,9 @@ size_t GASNETC_(ex_team_split)(gex_TM_t* new_p, gex_TM_t parent, int color, int 
   if (t == nullptr) return 0;
   PENSTOCK_ASSERT(new_p != nullptr, ==, true);  // the caller joins
   if ((flags & GEX_FLAG_TM_NO_SCRATCH) == 0) t->scratch = {scratch_addr, scratch_size};
+  if (!parent->endpoints.empty())
+    for (const gex_Rank_t member : t->members)
+      t->endpoints.push_back(parent->endpoints[GASNETC_(rank_of_jobrank)(parent, member)]);
   *new_p = t;
   return 0;
 }
@@ -118,9 +130,9 @@ size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t pa
   if ((flags & size_query) != 0) return member_count != 0 ? scratch_wanted : 0;
   const bool by_job = (flags & GEX_FLAG_RANK_IS_JOBRANK) != 0;
   const auto rank_of = [&](size_t i) {
-    if (members[i].gex_ep_index != 0)
-      fatal(1, "gex_TM_Create: member %zu is endpoint %u, and processes have one, of index 0", i,
-            members[i].gex_ep_index);
+    if (members[i].gex_ep_index >= GASNETC_MOST_ENDPOINTS)
+      fatal(1, "gex_TM_Create: member %zu is endpoint %u of %d", i, members[i].gex_ep_index,
+            GASNETC_MOST_ENDPOINTS);
     const gex_Rank_t most = by_job ? GASNETC_(nodes) : checked_team(parent, "gex_TM_Create").size;
     if (members[i].gex_rank >= most)
       fatal(1, "gex_TM_Create: member %zu is rank %u of %u", i, members[i].gex_rank, most);
@@ -129,8 +141,16 @@ size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t pa
   if (member_count != 0 && members == nullptr)
     fatal(1, "gex_TM_Create: %zu members without a list", member_count);
   size_t own = member_count;
-  for (size_t i = 0; i < member_count; ++i)
-    if (rank_of(i) == GASNETC_(mynode)) own = i;
+  for (size_t i = 0; i < member_count; ++i) {
+    if (rank_of(i) != GASNETC_(mynode)) continue;
+    if (own != member_count)
+      fatal(1, "gex_TM_Create: members %zu and %zu are endpoints of rank %u; a process has one",
+            own, i, GASNETC_(mynode));
+    if (own_endpoint(members[i].gex_ep_index) == nullptr)
+      fatal(1, "gex_TM_Create: member %zu is endpoint %u of this process, which has not made it", i,
+            members[i].gex_ep_index);
+    own = i;
+  }
   if (member_count != 0 && (own == member_count || new_count != 1 || new_tms == nullptr))
     fatal(1, "gex_TM_Create: the caller is one member, and makes %zu teams of %zu members",
           new_count, member_count);
@@ -141,6 +161,9 @@ size_t GASNETC_(ex_team_create)(gex_TM_t* new_tms, size_t new_count, gex_TM_t pa
     fatal(1, "gex_TM_Create: %zu members were named, and %u called", member_count, t->size);
   if ((flags & GEX_FLAG_TM_NO_SCRATCH) == 0 && scratch != nullptr)
     t->scratch = {scratch[(flags & GEX_FLAG_TM_GLOBAL_SCRATCH) != 0 ? own : 0], scratch_size};
+  const auto first_one = [](const gex_EP_Location_t& m) { return m.gex_ep_index == 0; };
+  if (!std::all_of(members, members + member_count, first_one))
+    for (size_t i = 0; i < member_count; ++i) t->endpoints.push_back(members[i].gex_ep_index);
   *new_tms = t;
   return 0;
 }

@@ -38,6 +38,7 @@ extern gex_Client_t GASNETC_(client_of_ep)(gex_EP_t ep);
 extern gex_EP_Index_t GASNETC_(ep_index)(gex_EP_t ep);
 extern gex_Segment_t GASNETC_(segment_of_ep)(gex_EP_t ep);
 extern gex_EP_t GASNETC_(ep_of_team)(gex_TM_t tm);
+extern gex_EP_Index_t GASNETC_(ep_index_of_rank)(gex_TM_t tm, gex_Rank_t rank);
 extern gex_Flags_t GASNETC_(ex_team_flags)(gex_TM_t tm);
 
 /* Where the client's own word on each object lies (SetCData, QueryCData). */
@@ -206,7 +207,8 @@ GASNETC_INLINE gex_EP_Location_t gex_TM_TranslateRankToEP(gex_TM_t tm, gex_Rank_
   gex_EP_Location_t at;
   (void)flags;
   at.gex_rank = gasnetc_checked_jobrank(tm, rank, "gex_TM_TranslateRankToEP");
-  at.gex_ep_index = 0;
+  at.gex_ep_index =
+      tm == GASNETC_(world) ? (gex_EP_Index_t)0 : GASNETC_(ep_index_of_rank)(tm, rank);
   return at;
 }
 GASNETC_INLINE gex_TM_t gex_TM_Pair(gex_EP_t local, gex_EP_Index_t remote_index) {

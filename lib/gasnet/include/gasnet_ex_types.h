@@ -53,14 +53,13 @@ typedef gasnet_hsl_t gex_HSL_t;
 #define gex_HSL_Unlock(hsl) gasnet_hsl_unlock(hsl)
 #define gex_HSL_Trylock(hsl) gasnet_hsl_trylock(hsl)
 
-/* The first endpoint of a process, and 32 more, which have memory of their own (RMA and VIS).
- * Clients that know no conduit of this name, as GASNet's testtmpair does, would ask for endpoints
- * with every capability, so they see one; gex_EP_Create makes the others for all. */
+/* The first endpoint of a process, and 32 more, which have memory of their own; the first 7 of
+ * these may have messages. */
 #define GASNETC_MOST_ENDPOINTS 33
-#if defined(GASNET_CONDUIT_IBV) || defined(GASNET_CONDUIT_OFI) || defined(GASNET_CONDUIT_UCX)
-#define GASNET_MAXEPS GASNETC_MOST_ENDPOINTS
-#else
+#ifdef GASNET_SEGMENT_EVERYTHING
 #define GASNET_MAXEPS 1
+#else
+#define GASNET_MAXEPS GASNETC_MOST_ENDPOINTS
 #endif
 
 /* ---- what is known of a token ---- */
