@@ -2,9 +2,8 @@
 // (endpoint.cpp) and lib/gasnet use it; message/wire.hpp has the messages between two engines. It
 // owns all parts, and asks a peer for the path that its messages take.
 //
-// Its own code: requests.cpp, reserve.cpp, large.cpp and handed.cpp (messages); setup.cpp,
-// paths.cpp and introduce.cpp (open, start, close); report/; progress/poll.cpp and
-// progress/events.cpp.
+// Its own code: requests.cpp, reserve.cpp, large.cpp, handed.cpp (messages); setup.cpp, paths.cpp,
+// introduce.cpp (open, start, close); report/; progress/poll.cpp and progress/events.cpp.
 #pragma once
 
 #include <atomic>
@@ -47,11 +46,9 @@ class engine final : public channels {
   result<void> start(std::size_t segment_bytes, std::size_t reserve_bytes = 0);
   /// After start(): starts the progress thread, if the settings ask for one; it runs handlers, too.
   result<void> start_progress();
-  /// Writes the files of the setting CREDIT_STATS. close() does so; a process that leaves without
-  /// it calls this once, when it sends nothing more.
+  /// Writes the files of CREDIT_STATS, once, when nothing more is sent; close() does so.
   void write_credit_statistics() noexcept;
-  /// Collective; waits for all others, polling, within the exit limit. Later calls answer
-  /// shut_down.
+  /// Collective; waits for all, polling, within the exit limit. Later calls answer shut_down.
   void close() noexcept;
   /// Ends the progress thread, if there is one, and waits for a handler that it runs, for limit_ns
   /// at most. False: the handler still runs. From a handler on that thread it does not wait, and
@@ -87,7 +84,6 @@ class engine final : public channels {
                  status& why) noexcept;
   status commit(draft& d, outgoing m, bool wait) noexcept;
   void cancel(draft& d) noexcept;
-
   /// Polls all queues once; adds the number of messages handled to *n, unless n is null.
   status poll(unsigned* n = nullptr) noexcept;
   /// The same, but it looks at every peer; for a thread that is about to yield.
@@ -95,8 +91,8 @@ class engine final : public channels {
   /// One step of a wait: polls, and yields the core when no message has come for a while. empty
   /// counts the fruitless polls; the caller sets it to 0 at first.
   status wait_step(unsigned& empty) noexcept;
-  /// Sets a function that every step of a wait calls first while news is not 0. The waiting thread
-  /// holds nothing then, and heed() need not return. Before start().
+  /// Every step of a wait calls heed first while news is not 0. The waiting thread holds nothing
+  /// then, and heed need not return. Before start().
   void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept;
   /// Other ranks' ends are no errors from here on: for a process that leaves, and still polls.
   void expect_ends() noexcept;
@@ -148,6 +144,7 @@ class engine final : public channels {
   // requests.cpp
   status request_self(const outgoing& m) noexcept;
   friend struct large_mediums;
+  friend struct reply_place;
   friend struct segment_growth;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
@@ -224,7 +221,6 @@ class engine final : public channels {
   bool by_rings_ = false, by_verbs_ = false;  // whether there are peers of either path
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
-
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
   ring_path rings_{*this};

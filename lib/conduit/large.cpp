@@ -139,7 +139,8 @@ status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u
 // handlers run at once than large_buffers::most_handlers.
 status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   peer& p = *t.from;
-  m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
+  const bool own = m.buffer == large_buffers::none;  // else its payload is written there
+  if (own) m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
   if (m.buffer == large_buffers::none) [[unlikely]] {
     long_wait named(e.waits_, wait_for::large_reply, p.rank);
     for (backoff b(64); m.buffer == large_buffers::none; named.step()) {
@@ -148,14 +149,14 @@ status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
       m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
     }
   }
-  std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
+  if (own) std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
   wire::large_block where{};
   if (!describe(e, p, m, where)) [[unlikely]]
     no_memory(m);
   const status s = engine::by_path(e, p, [&](auto& path) { return path.reply(t, m); });
   if (s == status::ok)
     e.large_->sent(m.buffer, where.number);
-  else
+  else if (own)
     e.large_->give(m.buffer);
   return s;
 }
@@ -179,5 +180,11 @@ void large_mediums::end(engine& e, draft& d, bool unused) noexcept {
   const std::uint16_t buffer = std::exchange(d.buffer, large_buffers::none);
   if (unused) e.large_->give(buffer);
 }
+
+void large_mediums::reserve(engine& e, token_state& t, reply_place& at) noexcept {
+  at.buffer = e.large_->take(large_buffers::use::reply, t.from->rank);
+  if (at.buffer != large_buffers::none) at.payload = e.large_->at(at.buffer);
+}
+void large_mediums::end(engine& e, reply_place& at) noexcept { e.large_->give(at.buffer); }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -24,6 +24,9 @@ struct large_mediums {
   /// unused: no message took the buffer.
   static void reserve(engine& e, draft& d, std::size_t most) noexcept;
   static void end(engine& e, draft& d, bool unused) noexcept;
+  /// The same for the place of an answer to t, which no message has taken at its end.
+  static void reserve(engine& e, token_state& t, reply_place& at) noexcept;
+  static void end(engine& e, reply_place& at) noexcept;
 
  private:
   [[nodiscard]] static bool has_credit(engine& e, peer& p) noexcept;

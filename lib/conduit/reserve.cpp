@@ -2,6 +2,7 @@
 // C++ interface (penstock/reserve.hpp). Each path has its own reserve() and cancel(), which these
 // call.
 #include "penstock/reserve.hpp"
+#include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/large.hpp"
 #include "lib/conduit/message/draft.hpp"
@@ -111,6 +112,28 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
     draft::let_go(d);
   }
   return s;
+}
+
+reply_place reply_place::find(token_state& t, const outgoing& m, std::size_t most) noexcept {
+  reply_place at;
+  // A process answers itself from the client's memory; reply() names what is wrong.
+  if (!t.request || t.replied || running != &t || t.from == nullptr) return at;
+  engine& e = *t.engine;
+  if (m.kind == wire::kind::medium && most > max_eager)
+    large_mediums::reserve(e, t, at);
+  else
+    engine::by_path(e, *t.from, [&](auto& path) { path.reserve(t, m, at, most); });
+  // A client may store any type there.
+  if (reinterpret_cast<std::uintptr_t>(at.payload) % alignof(std::max_align_t) != 0)
+    at.payload = nullptr;
+  PENSTOCK_ASSERT(at.buffer == large_buffers::none || at.payload != nullptr, ==, true);
+  at.most = most;
+  return at;
+}
+
+void reply_place::drop(engine& e, bool taken) noexcept {
+  if (buffer != large_buffers::none && !taken) large_mediums::end(e, *this);
+  *this = {};
 }
 
 void engine::cancel(draft& d) noexcept {

@@ -23,8 +23,11 @@ enum way {
 };
 enum { ask_medium = 140, ask_long, back_medium, back_long, most = 60000 };
 
-static char* place_of_requests(gex_Rank_t r) { return area[r]; }
-static char* place_of_replies(gex_Rank_t r) { return area[r] + segment_bytes / 2; }
+/* The library's own buffers are aligned for any type, wherever a Long is to go. */
+static volatile enum way reply_way = fixed_now;
+static size_t odd(void) { return reply_way == own_immediate ? 1 : 0; }
+static char* place_of_requests(gex_Rank_t r) { return area[r] + odd(); }
+static char* place_of_replies(gex_Rank_t r) { return area[r] + segment_bytes / 2 + odd(); }
 static unsigned char byte_at(gex_AM_Arg_t seed, size_t i) {
   return (unsigned char)(seed * 31 + i * 7);
 }
@@ -119,7 +122,6 @@ static int pending_replies(gex_Event_t lc) {
   return 1;
 }
 
-static volatile enum way reply_way = fixed_now;
 static unsigned char reply_sources[2][most];
 
 static void reply_medium(gex_Token_t token, size_t bytes, gex_AM_Arg_t seed) {

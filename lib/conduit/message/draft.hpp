@@ -57,4 +57,21 @@ struct draft {
   alignas(64) std::byte block[max_eager];
 };
 
+class engine;
+struct token_state;
+
+/// Where a handler writes the payload of its reply in place. The place is aligned for any type. It
+/// belongs to the handler that runs, which may answer by it, or drops it.
+struct reply_place {
+  std::byte* payload = nullptr;   ///< null: the path has no such place
+  std::size_t most = 0;           ///< bytes that may be written there
+  std::uint16_t buffer = 0xffff;  ///< of a large Medium: the buffer that holds it
+
+  /// The place of an answer to t, of m's kind, number of words and destination, with up to `most`
+  /// bytes. It never waits. (reserve.cpp)
+  static reply_place find(token_state& t, const outgoing& m, std::size_t most) noexcept;
+  /// Gives the place back, unless a large Medium has taken it.
+  void drop(engine& e, bool taken) noexcept;
+};
+
 }  // namespace penstock::conduit::PENSTOCK_ABI

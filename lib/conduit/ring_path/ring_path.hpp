@@ -36,6 +36,7 @@ class ring_path {
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
   status try_request(peer& p, const outgoing& m) noexcept;
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
+  void reserve(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
   void cancel(peer&, draft&) noexcept {}
   status reply(token_state& t, const outgoing& m) noexcept;
   bool say(peer& p, const wire::header& h) noexcept;

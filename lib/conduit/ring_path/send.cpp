@@ -122,8 +122,21 @@ void ring_path::reserve(peer& p, draft& d, std::size_t, std::size_t most) noexce
   // A8 mapped  acquire p.segment_here  <- R8
   std::byte* const base = p.segment_here.load(std::memory_order_acquire);
   if (base == nullptr) return;
-  d.payload = base + (static_cast<std::byte*>(d.dest) - p.segment_base);
+  std::byte* const there = base + (static_cast<std::byte*>(d.dest) - p.segment_base);
+  if (reinterpret_cast<std::uintptr_t>(there) % alignof(std::max_align_t) != 0) return;
+  d.payload = there;
   d.most = most;
+}
+
+// A Long's payload is written to its destination; that of a Medium lies in the ring, whose end no
+// handler may hold.
+void ring_path::reserve(token_state& t, const outgoing& m, reply_place& at,
+                        std::size_t most) noexcept {
+  peer& p = *t.from;
+  if (m.kind != wire::kind::long_ || m.dest == nullptr || !c_.in_segment(p, m.dest, most)) return;
+  // A8 mapped  acquire p.segment_here  <- R8
+  std::byte* const base = p.segment_here.load(std::memory_order_acquire);
+  if (base != nullptr) at.payload = base + (static_cast<std::byte*>(m.dest) - p.segment_base);
 }
 
 status ring_path::reply(token_state& t, const outgoing& m) noexcept {
@@ -135,7 +148,8 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
     std::byte* base = p.segment_here.load(std::memory_order_acquire);
     if (base == nullptr) [[unlikely]]
       base = segment_for_reply(p);
-    std::memcpy(base + (static_cast<std::byte*>(m.dest) - p.segment_base), m.payload, m.bytes);
+    std::byte* const to = base + (static_cast<std::byte*>(m.dest) - p.segment_base);
+    if (to != m.payload) std::memcpy(to, m.payload, m.bytes);
   }
   tsan_tell_peer(&p);
   thread_place& place = places[my_tag()];

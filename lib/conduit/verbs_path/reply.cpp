@@ -88,6 +88,17 @@ bool verbs_path::reply_medium(token_state& t, std::uint8_t handler, const std::u
   return reply_plain(t, medium_of(handler, args, nargs, payload, bytes));
 }
 
+// The payload is written where the reply is built.
+void verbs_path::reserve(token_state& t, const outgoing& m, reply_place& at,
+                         std::size_t most) noexcept {
+  outgoing filled = m;
+  filled.bytes = most;
+  if (t.reply_chunk == queues::no_chunk || (m.kind == wire::kind::long_ && !packs(filled))) return;
+  const wire::kind k = m.kind == wire::kind::long_ ? wire::kind::packed_long : m.kind;
+  at.payload = t.from->home->queues->reply_chunks->at(t.reply_chunk) +
+               codec::packed::payload_at(wire::fixed_bytes(k, m.nargs));
+}
+
 status verbs_path::reply(token_state& t, const outgoing& original) noexcept {
   tsan_tell_peer(t.from);
   peer& p = *t.from;

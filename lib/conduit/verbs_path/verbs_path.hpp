@@ -50,6 +50,7 @@ class verbs_path {
   [[gnu::cold]] status ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept;
   [[gnu::noinline]] void expect_bulk(peer& p) noexcept;
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
+  void reserve(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
   void cancel(peer& p, draft& d) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;

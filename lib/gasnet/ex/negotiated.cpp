@@ -1,7 +1,7 @@
 // gasnetex.h's active messages with negotiated payload. A thread makes no other call that
 // communicates between Prepare and Commit or Cancel, so it has two descriptors only: one for
-// requests, and one for the replies of handlers that run while a Commit waits. Requests without a
-// buffer of the client's are written in place (message/draft.hpp).
+// requests, and one for the replies of handlers that run while a Commit waits. Without a buffer of
+// the client's both are written in place (message/draft.hpp).
 #include <memory>
 #include <utility>
 
@@ -27,6 +27,7 @@ struct descriptor : gasnetc_srcdesc {
   gex_Token_t token = nullptr;
   void* dest_addr = nullptr;
   conduit::draft* written = nullptr;  ///< of a request that is written in place
+  conduit::reply_place place;         ///< of a reply that is written in place
   struct block {
     alignas(16) std::byte bytes[largest_own_buffer];
   };
@@ -72,16 +73,22 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
                                              engine_address(d.dest, w.dest_addr)),
                                      w.least, std::min(w.most, limit), why);
     if (d.written == nullptr) fatal(1, "%s to rank %u: %s", call, d.dest, describe(why));
-  } else if (own && d.own == nullptr) {
-    d.own.reset(new descriptor::block);
+  } else if (own && self.attached && ((kind & long_kind) == 0 || !self.everything)) {
+    d.place = conduit::reply_place::find(state_of(d.token),
+                                         message(sort_of(kind), 0, w.numargs, nullptr, nullptr, 0,
+                                                 engine_address(d.dest, w.dest_addr)),
+                                         std::min(w.most, limit));
   }
+  if (own && !in_place && d.place.payload == nullptr && d.own == nullptr)
+    d.own.reset(new descriptor::block);
   d.in_use = true;
   d.kind = kind;
   d.numargs = w.numargs;
   d.dest_addr = w.dest_addr;
-  d.gasnetc_addr = in_place ? d.written->payload
-                   : own    ? d.own->bytes
-                            : const_cast<void*>(w.client_buf);
+  d.gasnetc_addr = in_place                     ? d.written->payload
+                   : d.place.payload != nullptr ? d.place.payload
+                   : own                        ? d.own->bytes
+                                                : const_cast<void*>(w.client_buf);
   d.gasnetc_size = in_place ? d.written->most : std::min(w.most, limit);
   // Commit copies the payload, before the client may look at the event.
   gasnetc_locally_complete(w.lc_opt);
@@ -127,6 +134,7 @@ gex_AM_SrcDesc_t GASNETC_(prepare_reply)(gex_Token_t token, int is_long, const v
   descriptor& d = mine(reply_kind);
   // A handler that has ended without a Commit has given up what it had prepared.
   d.in_use = false;
+  d.place.drop(*self.engine, false);
   if (token == nullptr) fatal(1, "%s: no token", prepare_names[reply_kind | is_long]);
   d.token = token;
   d.dest = state_of(token).source();
@@ -153,15 +161,18 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
     if (s == status::ok) d.written = nullptr, d.in_use = false;
     return ex_sent(s, d.dest, flags, call);
   }
+  m.buffer = m.is_large() ? d.place.buffer : m.buffer;
   const int rc = (d.kind & reply_kind) != 0 ? ex_replied(send_reply(d.token, m), d.token, call)
                                             : ex_send({d.dest, d.endpoints}, m, flags, call);
   d.in_use = rc != 0;
+  if (!d.in_use) d.place.drop(*self.engine, m.is_large());
   return rc;
 }
 
 int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int kind, gex_Flags_t) {
   descriptor& d = prepared(sd, kind, "gex_AM_Cancel");
   if (d.written != nullptr) self.engine->cancel(*std::exchange(d.written, nullptr));
+  d.place.drop(*self.engine, false);
   d.in_use = false;
   return 0;
 }
