@@ -44,6 +44,9 @@ class engine final : public channels {
   /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:
   /// the size up to which the segment may grow (segment_growth.hpp).
   result<void> start(std::size_t segment_bytes, std::size_t reserve_bytes = 0);
+  /// The progress thread's step after its polls (progress.hpp). Before start_progress().
+  void step_in_progress(bool (*step)() noexcept) noexcept { progress_step_ = step; }
+  void wake_progress() noexcept;  ///< if there is such a thread, it steps soon
   /// After start(): starts the progress thread, if the settings ask for one; it runs handlers, too.
   result<void> start_progress();
   /// Writes the files of CREDIT_STATS, once, when nothing more is sent; close() does so.
@@ -221,6 +224,7 @@ class engine final : public channels {
   bool by_rings_ = false, by_verbs_ = false;  // whether there are peers of either path
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
+  bool (*progress_step_)() noexcept = nullptr;
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
   ring_path rings_{*this};

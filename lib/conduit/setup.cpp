@@ -215,6 +215,10 @@ result<void> engine::start_progress() {
   return {};
 }
 
+void engine::wake_progress() noexcept {
+  if (progress_) progress_->wake();
+}
+
 void engine::heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept {
   wait_news_ = &news;
   heed_in_wait_ = heed;

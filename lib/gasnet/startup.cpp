@@ -207,6 +207,7 @@ static result<void> try_start(std::uint64_t segment_bytes, std::uint64_t reserve
   // polls.
   if (auto met = self.membership->fence(); !met) return met;
   static const fork_notice in_child(&turn_off_in_child, nullptr);
+  self.engine->step_in_progress(&coll::advance_in_progress);
   return self.engine->start_progress();
 }
 

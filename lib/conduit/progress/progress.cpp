@@ -35,6 +35,8 @@ constexpr unsigned stretch = 4096;
 // Longest sleep where connections are limited: nothing else wakes the thread to say that one is
 // idle.
 constexpr std::uint64_t parting_look_ns = 200'000'000;
+// The same where the engine's user waits for what no message tells of, such as the end of a get.
+constexpr std::uint64_t busy_look_ns = 50'000;
 // How often the queues are armed again at once, when a message came meanwhile.
 constexpr unsigned most_rearms = 8;
 
@@ -89,11 +91,15 @@ progress::~progress() {
     if (fd >= 0) ::close(fd);
 }
 
+void progress::wake() noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
+}
+
 bool progress::stop(std::uint64_t limit_ns) noexcept {
   // R1 stop  release stopping_  -> A1
   stopping_.store(true, std::memory_order_release);
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
+  wake();
   if (thread_.get_id() == std::this_thread::get_id()) return true;
   const std::uint64_t until = now_ns() + limit_ns;
   // A2 stopped  acquire stopped_  <- R2: what its handlers wrote is visible
@@ -146,7 +152,8 @@ void progress::run() noexcept {
       found = handle();
       if (found != 0 && attended() == seen) give_back();
     } while (found != 0 && interval == 0 && ++more < most_rearms);
-    if (found == 0 && !waiting()) sleep(true, engine_.parts_ ? parting_look_ns : 0);
+    if (found == 0 && !waiting())
+      sleep(true, busy_ ? busy_look_ns : engine_.parts_ ? parting_look_ns : 0);
   }
   // R2 stopped  release stopped_  -> A2
   stopped_.store(true, std::memory_order_release);
@@ -160,6 +167,7 @@ unsigned progress::handle() noexcept {
     unsigned n = 0;
     if (is_failure(engine_.poll(&n))) break;
     if (engine_.domain_count_ != 1) n += engine_.poll_elsewhere(my_tag(), true);
+    if (engine_.progress_step_ != nullptr) busy_ = engine_.progress_step_();
     empty = n == 0 ? empty + 1 : 0;
     all += n;
   }
@@ -222,6 +230,8 @@ void progress::arm() noexcept {
 // Takes all events. They only say which queues are no longer armed: after any of them the thread
 // polls all queues.
 void progress::forget_events() noexcept {
+  std::uint64_t rung;
+  [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
   for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
     queues_[bell].armed = false;
   forget_events_of(*engine_.device_.verbs, channel_);

@@ -17,6 +17,11 @@
 // A program that polls needs no help, and its peers should not pay for waking a thread that comes
 // too late. So when the thread is woken and sees that the program has polled meanwhile, it naps
 // with the queues not armed, longer each time.
+//
+// After its polls it calls the step of the engine's user, who advances there what messages have
+// brought (collectives). The step runs outside handlers, holds nothing of the engine's, and may
+// send, and so wait. It answers whether it has work of which no message would tell; then the thread
+// looks again soon. Such work that the program begins is told by wake().
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -49,6 +54,8 @@ class progress {
   /// Ends the thread and waits until it has ended, for limit_ns at most. Called by the thread
   /// itself, in a handler, it does not wait. True: the thread handles nothing any more.
   bool stop(std::uint64_t limit_ns) noexcept;
+  /// Has the thread look, if it sleeps. Any thread; costs a system call.
+  void wake() noexcept;
 
  private:
   progress(engine& e, ibv_comp_channel* channel);
@@ -72,9 +79,10 @@ class progress {
 
   engine& engine_;
   ibv_comp_channel* channel_;
+  bool busy_ = false;    // the engine's user has work of which no message tells
   clockid_t starter_{};  // the processor time of the thread that started this one
   std::uint64_t started_ns_ = 0;
-  int bell_ = -1;      // an eventfd, written when the thread shall stop
+  int bell_ = -1;      // an eventfd, written when the thread shall stop or look
   int messages_ = -1;  // a socket to which senders by rings write
   std::vector<armable> queues_;
   std::atomic<bool> stopping_{false}, stopped_{false};

@@ -154,6 +154,12 @@ void advance() noexcept {
   if (const visit v; v) go_on(state());
 }
 
+bool advance_in_progress() noexcept {
+  kick();
+  // relaxed: a hint; the thread looks again soon, or after the next message
+  return in_flight.load(std::memory_order_relaxed) != 0;
+}
+
 void wait(const op_counter& done) noexcept {
   // These looks take about as long as a poll; a message under way may come before a poll would end.
   // Where processes outnumber cores, the process that is missing may need this core.
@@ -201,10 +207,13 @@ void call(team& t, team::lane l, std::uint32_t image, const request& r, op_count
       o.begin(at_once);
     else
       o.begin();
-    if (o.advance())
-      finish(o);
-    else
-      e.active.push_back(&o);
+    if (o.advance()) return finish(o);
+    e.active.push_back(&o);
+    if (!concurrent(build_mode) || !self.options.progress_thread) return;
+    // The caller may not poll for long, and the progress thread has had the messages that came
+    // before.
+    go_on(e);
+    if (!o.complete && o.fetches()) self.engine->wake_progress();
   });
 }
 

@@ -90,6 +90,8 @@ inline void kick() noexcept {
   if (in_flight.load(std::memory_order_relaxed) != 0) [[unlikely]]
     advance();
 }
+/// The progress thread's step: advances operations while the program computes. True: some are left.
+bool advance_in_progress() noexcept;
 /// Waits, polling, until done is zero.
 void wait(const op_counter& done) noexcept;
 

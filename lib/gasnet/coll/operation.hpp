@@ -90,6 +90,10 @@ class operation {
   void deliver(std::unique_ptr<arrival> a);
   /// Advances the operation as far as it can. True: it is complete, and all images have been told.
   bool advance();
+  /// True while bytes are fetched: no message tells of their arrival.
+  [[nodiscard]] bool fetches() const noexcept {
+    return fetching.load(std::memory_order_relaxed) != 0;
+  }
 
   /// Notes that it has not come further. After a second it asks the processes that it waits for
   /// whether they are in the same call: where neither sends first, nobody would notice.
