@@ -4,10 +4,12 @@
 //   broadcast       binomial tree; all from the root where that is a copy; large ones over several
 //                   hosts in pieces: each process gets one from the root, then all from all
 //   scatter, gather, exchange   straight between the two, all at once
-//   gather_all      dissemination (each step doubles what one has) while it is small, else straight
+//   gather_all      dissemination (each step doubles what one has) while it is small, or while many
+//                   processes have little each; else straight
 //   reduce          binomial tree; from rank 0 up in order where the order matters
 //   reduce_all      recursive doubling while it is small; then a reduce and a broadcast
-//   both, large     in pieces: each process puts one piece together, which the root, or all, get
+//   both, large     in pieces: each process puts one piece together, which the root, or all, get;
+//                   by the tree where so many processes would have pieces too small
 //
 // Tags name the purpose of a message: in an operation, two processes never exchange two messages of
 // one tag.
@@ -195,7 +197,7 @@ struct planner {
     p.next_round();
     (void)pack(dst + place_of(me));
     p.next_round();
-    if (n > 2 && n == images() && bytes * n <= self.options.coll_small)
+    if (n > 2 && n == images() && (bytes * n <= self.options.coll_small || is_small_of_many()))
       gather_doubling(dst);
     else
       for (std::uint32_t k = 1; k < n; ++k) {
@@ -205,6 +207,13 @@ struct planner {
     p.next_round();
     for (const auto& i : mine) p.copy(i.dst, dst, bytes * images());
     p.next_round();
+  }
+  // Straight, each of many processes would send, and be connected, to all others: the ranks of a
+  // split, say, have 24 bytes each. Then steps in log n are better, though each copies more.
+  [[nodiscard]] bool is_small_of_many() const noexcept {
+    constexpr std::uint32_t many = 32;
+    constexpr std::size_t small = 256;
+    return n >= many && bytes <= small;
   }
   // Gathers by doubling: with each step a process has twice as many blocks, its own first.
   void gather_doubling(std::byte* dst) {
@@ -295,7 +304,8 @@ struct planner {
   // True for large reductions, in which each process reduces the piece of its rank, from all
   // processes' elements in order.
   [[nodiscard]] bool in_pieces() const noexcept {
-    return n > 1 && bytes >= self.options.coll_large && elements() >= n;
+    constexpr std::size_t least_piece = 512;  // less costs as much as a message of that size
+    return n > 1 && bytes >= self.options.coll_large && elements() >= n && bytes / n >= least_piece;
   }
   [[nodiscard]] std::size_t elements() const noexcept { return bytes / o.how().element_bytes; }
   [[nodiscard]] std::size_t piece_begin(std::uint32_t r) const noexcept {
