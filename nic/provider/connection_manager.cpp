@@ -1,5 +1,6 @@
-// librdmacm asks the kernel through /dev/infiniband/rdma_cm and has no plug-in interface. A program
-// that begins to use it gets a line that says so, instead of "no such file".
+// rdma-core's librdmacm asks the kernel through /dev/infiniband/rdma_cm and has no plug-in
+// interface. A program that has it in spite of nic/cm gets a line that says so, instead of "no such
+// file".
 #include <fcntl.h>
 #include <link.h>
 
@@ -20,9 +21,9 @@ int open_in_place(const char* path, int flags, ...) {
     static std::atomic<bool> said{false};
     if (!said.exchange(true, std::memory_order_relaxed))
       log(log_level::error,
-          "shm0 has no connection manager: rdma_create_event_channel and what builds on it "
-          "(librdmacm) fail here; let the program exchange queue pair numbers and GIDs over a "
-          "socket of its own, as perftest does without -R");
+          "this program has a librdmacm that asks the kernel, which knows nothing of shm0; the one "
+          "that does is in penverbs's library folder, which LD_LIBRARY_PATH names first: is the "
+          "variable cleared, or librdmacm linked statically or by an RPATH?");
     return errno = EOPNOTSUPP, -1;
   }
   if ((flags & (O_CREAT | __O_TMPFILE)) == 0) return ::open(path, flags);

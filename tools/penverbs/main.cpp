@@ -41,9 +41,10 @@ bool kernel_has_rdma() {
 
 void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
-void preload(const std::string& library) {
-  const char* before = std::getenv("LD_PRELOAD");
-  set("LD_PRELOAD", before != nullptr && *before != '\0' ? library + ":" + before : library);
+/// Puts an entry in front of a list that colons part.
+void put_first(const char* name, const std::string& entry) {
+  const char* before = std::getenv(name);
+  set(name, before != nullptr && *before != '\0' ? entry + ":" + before : entry);
 }
 
 void prepare_environment(const way& w, const std::string& libraries, bool has_rdma) {
@@ -51,7 +52,8 @@ void prepare_environment(const way& w, const std::string& libraries, bool has_rd
   set("IBV_DRIVERS", libraries + "/libpenstock");
   ::unsetenv("RDMAV_DRIVERS");  // libibverbs would ask these first
   if (w.by_name) set("PENVERBS_DEVICE_NAME", device_prefix);
-  if (w.by_name || has_rdma) preload(libraries + "/libpenstock-verbs-preload.so");
+  if (w.by_name || has_rdma) put_first("LD_PRELOAD", libraries + "/libpenstock-verbs-preload.so");
+  put_first("LD_LIBRARY_PATH", libraries + "/rdmacm");  // a librdmacm for these devices
 }
 
 pid_t child = 0;
