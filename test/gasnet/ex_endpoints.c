@@ -2,6 +2,7 @@
  * segment: each has a segment of its own, in the client's memory or the library's, and gex_TM_Pair
  * names it by its index (specification 0.19). */
 #define _GNU_SOURCE
+#define GASNETC_CONDUIT_AS_IBV 1 /* GASNET_MAXEPS says more than 1 then */
 #include <gasnet_vis.h>
 #include <gasnetex.h>
 #include <sys/mman.h>

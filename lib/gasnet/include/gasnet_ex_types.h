@@ -54,9 +54,12 @@ typedef gasnet_hsl_t gex_HSL_t;
 #define gex_HSL_Trylock(hsl) gasnet_hsl_trylock(hsl)
 
 /* The first endpoint of a process, and 32 more, which have memory of their own; the first 7 of
- * these may have messages. */
+ * these may have messages. GASNet's testtmpair, which knows no conduit of this name, sends messages
+ * to as many endpoints as GASNET_MAXEPS allows, and registers its handlers with the first one
+ * alone. So clients that know none see one; gex_EP_Create makes the others for all. */
 #define GASNETC_MOST_ENDPOINTS 33
-#ifdef GASNET_SEGMENT_EVERYTHING
+#if defined(GASNET_SEGMENT_EVERYTHING) || \
+    !(defined(GASNET_CONDUIT_IBV) || defined(GASNET_CONDUIT_OFI) || defined(GASNET_CONDUIT_UCX))
 #define GASNET_MAXEPS 1
 #else
 #define GASNET_MAXEPS GASNETC_MOST_ENDPOINTS
