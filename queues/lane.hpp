@@ -84,10 +84,12 @@ struct lane {
   int post(ibv_send_wr& wr, std::uint32_t identity, holding h, bool signal = false) noexcept {
     const std::uint64_t number = posted() + 1;
     PENSTOCK_ASSERT(number - completed_.done(), <=, depth_);  // (I6)
-    wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | static_cast<std::uint32_t>(number);
     const bool holds = h.chunk != no_chunk || h.source != no_source || h.fetch != no_fetch;
     if (holds) held_[number & mask_] = h;  // else it was emptied when its last holding went
     if (signal || holds || (number & signal_mask_) == 0) wr.send_flags |= IBV_SEND_SIGNALED;
+    const bool has_ticket = (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+    wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | std::uint64_t{has_ticket} << 31 |
+               (number & number_mask);
     ibv_send_wr* bad = nullptr;
     const int e = ibv_post_send(qp, &wr, &bad);
     if (e == 0)
@@ -97,12 +99,20 @@ struct lane {
     return e;
   }
 
-  /// A completion came of the work request whose number has this low half: calls release(holding)
+  /// Whether a completion gives a ticket back. Those of an error come also for work requests that
+  /// were not signalled, and took none.
+  [[nodiscard]] static bool had_ticket(std::uint64_t wr_id) noexcept {
+    return (wr_id >> 31 & 1) != 0;
+  }
+
+  /// A completion came of the work request with this low half of its wr_id: calls release(holding)
   /// for all that the completion covers. Any thread; each holding is released once, in order.
   template <class Release>
   void complete(std::uint32_t low, Release&& release) noexcept {
     const std::uint64_t done = completed_.done();
-    const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(done));
+    // Of numbers of 31 bits: shifted up, their difference has its sign.
+    const auto ahead =
+        static_cast<std::int32_t>((low - static_cast<std::uint32_t>(done)) << 1) >> 1;
     if (ahead <= 0) return;  // a later completion was reported first
     // Of what was posted, or is this moment, before post() says so.
     PENSTOCK_ASSERT(done + static_cast<std::uint32_t>(ahead), <=, posted() + 1);
@@ -111,6 +121,8 @@ struct lane {
   }
 
  private:
+  static constexpr std::uint32_t number_mask = 0x7fff'ffff;
+
   std::uint32_t depth_ = 0, mask_ = 0;
   std::uint32_t signal_mask_ = 0;         // one number in signal_mask_ + 1 is signalled
   std::atomic<std::uint64_t> posted_{0};  // written by the poster

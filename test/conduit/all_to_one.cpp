@@ -49,8 +49,8 @@ int main(int argc, char** argv) {
   const std::string_view how = argc > 2 ? argv[2] : "";
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   target here;
+  endpoint ep = test::open_endpoint(*w);
   const auto on_short = ep.add<&target::on_short>(&here);
   const auto on_medium = ep.add<&target::on_medium>(&here);
   if (auto r = ep.start(); !r) fatal(3, "%s", r.error().message().c_str());

@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
   auto w = world::join();
   if (!w) fatal(3, "%s", w.error().message().c_str());
   JOB_CHECK(w->size() == 2);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   me.request = ep.add<&party::on_request>(&me);
   me.large = ep.add<&party::on_large>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

@@ -50,8 +50,8 @@ int main(int argc, char** argv) {
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
   if (!w) fatal(3, "%s", w.error().message().c_str());
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   me.from = std::vector<std::atomic<std::uint64_t>>(ep.size());
   const auto s = ep.add<&party::on_short>(&me);
   const auto m = ep.add<&party::on_medium>(&me);

@@ -189,9 +189,9 @@ int main(int argc, char** argv) {
   auto w = world::join();
   JOB_CHECK(w);
   auto& settled = shared_word(*w);
+  rank_state here;
   endpoint ep = test::open_endpoint(*w);
   const rank_id n = ep.size();
-  rank_state here;
   for (auto* of : {&here.sent, &here.came, &here.answered, &here.due})
     *of = std::vector<counted>(n);
   here.answer = ep.add<&rank_state::on_answered>(&here);

@@ -127,8 +127,8 @@ int main(int argc, char** argv) {
   const auto each = static_cast<std::uint32_t>(argc > 1 ? std::atoll(argv[1]) : 1000);
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   side here;
+  endpoint ep = test::open_endpoint(*w);
   here.ep = &ep;
   here.with.resize(ep.size());
   here.payload.resize(limits::max_medium);

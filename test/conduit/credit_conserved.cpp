@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
   const unsigned threads = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto on_short = ep.add<&party::on_request>(&me);
   const auto on_medium = ep.add<&party::on_medium>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

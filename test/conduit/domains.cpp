@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
   const auto messages = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 2000);
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto on_short = ep.add<&party::on_request>(&me);
   const auto on_medium = ep.add<&party::on_medium>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

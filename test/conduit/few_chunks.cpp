@@ -38,8 +38,8 @@ int main(int argc, char** argv) {
   const auto threads = static_cast<unsigned>(std::atoi(argv[1]));
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   side here;
+  endpoint ep = test::open_endpoint(*w);
   here.expected = static_cast<unsigned>(std::atoi(argv[2]));
   const auto stand = ep.add<&side::on_stand>(&here);
   const auto visit = ep.add<&side::on_visit>(&here);

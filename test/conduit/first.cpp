@@ -93,8 +93,8 @@ int main(int argc, char** argv) {
   bool rings = false;
   // A fault may have another cause now and then, so the best of several counts.
   for (int i = 0; i < 8; ++i) {
-    endpoint ep = test::open_endpoint(*w);
     party me;
+    endpoint ep = test::open_endpoint(*w);
     me.ping = ep.add<&party::on_ping>(&me);
     me.back = ep.add<&party::on_back>(&me);
     me.in = ep.add<&party::on_in>(&me);

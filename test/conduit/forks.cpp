@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "penstock/rma.hpp"
+#include "test/child.h"
 #include "test/conduit/job_check.hpp"
 
 using namespace penstock;
@@ -47,6 +48,7 @@ int main() {
   for (int round = 0; round < 3; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
+      in_child = 1;
       const int code = try_calls(*w, ep, rma, note);
       if (round == 1) return code;  // with destructors
       if (round == 2) w->exit(code);

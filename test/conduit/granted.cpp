@@ -36,8 +36,8 @@ struct account {
 int main() {
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   me.plain = ep.add<&party::on_plain>(&me);
   me.call = ep.add<&party::on_call>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

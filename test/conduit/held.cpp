@@ -242,8 +242,8 @@ class scene {
 int main(int argc, char** argv) {
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto visit = ep.add<&party::on_visit>(&me);
   const auto call = ep.add<&party::on_call>(&me);
   const auto knock = ep.add<&party::on_knock>(&me);

@@ -127,8 +127,8 @@ void send_odd(conduit::engine& e, rank_id r, std::uint8_t handler, std::mt19937_
 int main(int argc, char** argv) {
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto request = ep.add<&party::on_request>(&me);
   me.answer = ep.add<&party::on_answer>(&me);
   if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());

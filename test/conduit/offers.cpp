@@ -171,8 +171,8 @@ int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "1";
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   me.request = ep.add<&party::on_request>(&me);
   me.answer = ep.add<&party::on_answer>(&me);
   if (auto r = ep.start(); !r) fatal(3, "%s", r.error().message().c_str());

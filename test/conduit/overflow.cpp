@@ -23,8 +23,8 @@ int main(int argc, char** argv) {
   const auto count = static_cast<unsigned>(argc > 1 ? std::atoi(argv[1]) : 4000);
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto on_short = ep.add<&party::on_short>(&me);
   if (auto r = ep.start(); !r) fatal(3, "%s", r.error().message().c_str());
   JOB_CHECK(ep.barrier() == status::ok);

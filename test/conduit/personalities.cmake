@@ -3,9 +3,14 @@
 # under(NAME PERSONALITY FAULTS): a compact set of jobs, SEQ and PAR, which must end well.
 function(under name personality faults)
   foreach(mode seq par)
+    set(programs gasnet_barrier_${mode}_c gasnet_vis_${mode}_c gasnet_leave_seq gasnet_leave_par leave_seq leave_par)
+    foreach(program am_kinds am_flood connect rma_transfers rma_atomics rma_everything)
+      list(APPEND programs ${program}_${mode})
+    endforeach()
+    list(TRANSFORM programs REPLACE "(.+)" "$<TARGET_FILE:\\1>")
     add_test(NAME conduit.under.${name}.${mode}
              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/under "${personality}" "${faults}" $<TARGET_FILE:penrun> ${mode}
-                     ${PROJECT_BINARY_DIR})
+                     ${PROJECT_BINARY_DIR} ${programs})
     set_tests_properties(conduit.under.${name}.${mode} PROPERTIES TIMEOUT 300 LABELS "job;personality" PROCESSORS 2)
     label_mode(conduit.under.${name}.${mode} ${mode})
     list(APPEND personality_tests conduit.under.${name}.${mode})

@@ -88,8 +88,8 @@ void scribble(nic::shm::ring_memory m, std::mt19937_64& random) {
 int main(int argc, char** argv) {
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto s = ep.add<&party::on_short>(&me);
   const auto m = ep.add<&party::on_medium>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

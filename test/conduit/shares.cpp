@@ -231,8 +231,8 @@ int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "requests";
   auto w = world::join();
   JOB_CHECK(w);
+  party me;  // lives longer than the endpoint, whose end may still run handlers
   endpoint ep = test::open_endpoint(*w);
-  party me;
   me.ask = ep.add<&party::on_ask>(&me);
   me.knock = ep.add<&party::on_knock>(&me);
   me.end = ep.add<&party::on_end>(&me);

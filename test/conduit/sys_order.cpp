@@ -35,9 +35,9 @@ struct party {
 int main() {
   auto w = world::join();
   JOB_CHECK(w);
+  party me;
   endpoint ep = test::open_endpoint(*w);
   JOB_CHECK(ep.size() == 3);
-  party me;
   const auto on_short = ep.add<&party::on_short>(&me);
   const auto on_call = ep.add<&party::on_call>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

@@ -37,8 +37,8 @@ int main(int argc, char** argv) {
   constexpr unsigned bursts = 10, burst = 300, mediums = 20;
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   party me;
+  endpoint ep = test::open_endpoint(*w);
   const auto on_short = ep.add<&party::on_short>(&me);
   const auto on_medium = ep.add<&party::on_medium>(&me);
   me.answer = ep.add<&party::on_answer>(&me);

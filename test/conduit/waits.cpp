@@ -26,8 +26,8 @@ int main(int argc, char** argv) {
   const auto long_s = static_cast<unsigned>(std::atoi(argv[2]));
   auto w = world::join();
   JOB_CHECK(w);
-  endpoint ep = test::open_endpoint(*w);
   side here;
+  endpoint ep = test::open_endpoint(*w);
   const auto on_word = ep.add<&side::on_word>(&here);
   if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());
   JOB_CHECK(ep.barrier() == status::ok);

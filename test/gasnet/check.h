@@ -1,5 +1,6 @@
 /* The smallest test frame that C99 and C++ share: CHECK counts and names failures; a program
- * ends with check_result(). Output lines carry the rank where there is one. */
+ * ends with check_result(). Any thread may check. Output lines carry the rank where there is one.
+ */
 #ifndef PENSTOCK_TEST_GASNET_CHECK_H
 #define PENSTOCK_TEST_GASNET_CHECK_H
 
@@ -10,9 +11,9 @@ static int check_count = 0;
 
 #define CHECK(what)                                                      \
   do {                                                                   \
-    ++check_count;                                                       \
+    __atomic_fetch_add(&check_count, 1, __ATOMIC_RELAXED);               \
     if (!(what)) {                                                       \
-      ++check_failures;                                                  \
+      __atomic_fetch_add(&check_failures, 1, __ATOMIC_RELAXED);          \
       fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #what); \
     }                                                                    \
   } while (0)

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../child.h"
 #include "job.h"
 
 enum { note_index = 128 };
@@ -64,6 +65,7 @@ static void try_way(size_t i) {
   fflush(NULL);
   child = fork();
   if (child == 0) {
+    in_child = 1;
     if (dup2(pipe_ends[1], 1) < 0 || dup2(pipe_ends[1], 2) < 0) abort();
     close(pipe_ends[0]);
     close(pipe_ends[1]);

@@ -24,8 +24,8 @@ int main(int argc, char** argv) {
   constexpr std::size_t most = 5 << 20;  // more than a chunk of that heap
   auto w = world::join();
   if (!w) fatal(3, "%s", w.error().message().c_str());
-  endpoint ep = test::open_endpoint(*w);
   mailbox box;
+  endpoint ep = test::open_endpoint(*w);
   const auto arrived = ep.add<&mailbox::on_long>(&box);
   if (auto r = ep.start(2 * most); !r) fatal(3, "%s", r.error().message().c_str());
   test::job j{std::move(*w), std::move(ep)};

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/counters_socket.hpp"
 #include "lib/base/output_path.hpp"
@@ -28,7 +29,7 @@ void member(std::string& out, const char* name, std::uint64_t value) {
 // seconds. What may shrink is a gauge; its help begins with "now".
 class metric {
  public:
-  metric(std::string& out, std::string name, const std::string& help) : out_(out), name_(name) {
+  metric(std::string& out, std::string name, const std::string& help) : out_(out), name_(std::move(name)) {
     const bool gauge = help.starts_with("now: ");
     seconds_ = name_.ends_with("_ns");
     if (seconds_) name_.replace(name_.size() - 2, 2, "seconds");

@@ -36,12 +36,13 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
   const int n = ibv_poll_cq(d.queues->send_cq, completions_a_poll, wc);
   if (n < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of the send queue failed on %s", c_.device_.name.c_str());
-  d.queues->send_room.give(static_cast<std::uint32_t>(n));
+  auto tickets = static_cast<std::uint32_t>(n);
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
     peer& p = d.peers[rank_of(id)];
     auto payload = fetch::state::here;
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      if (!queues::lane::had_ticket(wc[i].wr_id)) --tickets;
       if (c_.closing_) continue;
       c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
       payload = fetch::state::failed;
@@ -56,6 +57,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
                                       fetches_[d.index].note_end(h.fetch, payload);
                                   });
   }
+  d.queues->send_room.give(tickets);
   if (n == 0) c_.slow_progress_in_wait();
   return static_cast<unsigned>(n);
 }

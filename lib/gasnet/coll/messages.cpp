@@ -5,6 +5,7 @@
 #include <new>
 
 #include "lib/base/hand_over.hpp"
+#include "lib/base/immortal.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/token_table.hpp"
 #include "lib/gasnet/reach.hpp"
@@ -30,8 +31,8 @@ struct names {
   token_table<wanted_bytes> places;
 };
 names& named() noexcept {
-  static auto* const all = new names;
-  return *all;
+  static immortal<names> all;
+  return all.value;
 }
 std::uint64_t must_name(std::uint64_t token) {
   if (token == 0) fatal(1, "out of memory for the messages of collectives");

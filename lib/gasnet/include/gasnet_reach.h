@@ -85,13 +85,13 @@ GASNETC_INLINE char* gasnetc_reach(gasnet_node_t node, const void* addr, size_t 
 /* memcpy that makes no call for the sizes of single values, also where the compiler does not know
  * them. */
 GASNETC_INLINE void gasnetc_copy(void* to, const void* from, size_t nbytes) {
-  if (__builtin_constant_p(nbytes))
+  if (__builtin_constant_p(nbytes) && nbytes != 0)
     memcpy(to, from, nbytes);
   else if (nbytes == 8)
     memcpy(to, from, 8);
   else if (nbytes == 4)
     memcpy(to, from, 4);
-  else
+  else if (nbytes != 0) /* addresses of no bytes may be null, and memcpy takes no such */
     memcpy(to, from, nbytes);
 }
 
