@@ -65,9 +65,9 @@ set_tests_properties(conduit.short_table.large PROPERTIES TIMEOUT 30 LABELS "qui
 function(devices_differ name first second)
   foreach(mode seq par)
     add_test(NAME conduit.devices_differ.${name}.${mode}
-             COMMAND penrun -n 4 --timeout 20 ${by_verbs} sh -c
+             COMMAND penrun -n 4 --timeout 80 ${by_verbs} sh -c
                      "case $PENRUN_RANK in 0) set ${first};; 1) set ${second};; *) set plain;; esac; PENSTOCK_SHM_PERSONALITY=$1 exec $<TARGET_FILE:am_kinds_${mode}>")
-    set_tests_properties(conduit.devices_differ.${name}.${mode} PROPERTIES TIMEOUT 30
+    set_tests_properties(conduit.devices_differ.${name}.${mode} PROPERTIES TIMEOUT 90
                          LABELS "job;quick;personality" PROCESSORS 2)
     label_mode(conduit.devices_differ.${name}.${mode} ${mode})
   endforeach()

@@ -29,7 +29,8 @@ void member(std::string& out, const char* name, std::uint64_t value) {
 // seconds. What may shrink is a gauge; its help begins with "now".
 class metric {
  public:
-  metric(std::string& out, std::string name, const std::string& help) : out_(out), name_(std::move(name)) {
+  metric(std::string& out, std::string name, const std::string& help)
+      : out_(out), name_(std::move(name)) {
     const bool gauge = help.starts_with("now: ");
     seconds_ = name_.ends_with("_ns");
     if (seconds_) name_.replace(name_.size() - 2, 2, "seconds");
