@@ -24,6 +24,8 @@ const char* describe(status s) noexcept {
       return "the connection is being made";
     case status::busy:
       return "another thread is inside the queue";
+    case status::timed_out:
+      return "the time limit is over";
     case status::bad_rank:
       return "no such rank in the job";
     case status::bad_handler:

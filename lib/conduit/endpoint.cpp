@@ -1,4 +1,5 @@
 // The C++ interface over the engine: world, endpoint, token. This code only translates calls.
+#include <algorithm>
 #include <cstdio>
 
 #include "lib/base/no_memory.hpp"
@@ -116,7 +117,11 @@ status endpoint::expect(rank_id to, std::uint32_t messages, std::size_t bytes) n
   return engine_->expect(to, messages, bytes);
 }
 status endpoint::poll() noexcept { return engine_->poll(); }
-status endpoint::poll_once(unsigned& empty) noexcept { return engine_->wait_step(empty); }
+status endpoint::poll_once(unsigned& empty) noexcept { return engine_->limited_step(empty, true); }
+result<int> endpoint::event_fd() {
+  return or_no_memory("a descriptor to sleep on", [&] { return engine_->event_fd(); });
+}
+status endpoint::arm() noexcept { return engine_->arm(); }
 status endpoint::barrier() noexcept { return engine_->barrier(); }
 status endpoint::quiet() noexcept { return engine_->quiet(); }
 endpoint_statistics endpoint::statistics() const noexcept { return engine_->statistics(); }
@@ -158,6 +163,16 @@ status endpoint::request_long_raw(rank_id to, std::uint8_t h, const std::uint32_
                                .dest = dest,
                                .async = async});
 }
+
+time_limit::time_limit(std::chrono::steady_clock::time_point until) noexcept
+    : outer_ns_(conduit::wait_limit_ns) {
+  const auto ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
+  const std::uint64_t mine = ns < 1 ? 1 : static_cast<std::uint64_t>(ns);
+  conduit::wait_limit_ns = outer_ns_ == 0 ? mine : std::min(mine, outer_ns_);
+}
+time_limit::time_limit(std::chrono::nanoseconds from_now) noexcept
+    : time_limit(std::chrono::steady_clock::now() + from_now) {}
+time_limit::~time_limit() { conduit::wait_limit_ns = outer_ns_; }
 
 rank_id token::source() const noexcept { return s_->source(); }
 bool token::is_request() const noexcept { return s_->request; }

@@ -22,6 +22,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class event_descriptor;
 class host_page;
 class meeting;
 class open_engine;
@@ -39,7 +40,6 @@ class engine final : public channels {
   /// Registers a user's handler at `index`. Before start(). False: the index is taken.
   bool add_handler(std::uint8_t index, const handler_entry& h) noexcept;
   std::uint8_t next_handler() const noexcept;
-  /// Registers a handler of the engine's own, for barriers and the like. Before start().
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:
   /// the size up to which the segment may grow (segment_growth.hpp).
@@ -49,33 +49,32 @@ class engine final : public channels {
   void wake_progress() noexcept;  ///< if there is such a thread, it steps soon
   /// After start(): starts the progress thread, if the settings ask for one; it runs handlers, too.
   result<void> start_progress();
+  result<int> event_fd();  ///< see endpoint
+  status arm() noexcept;   ///< see endpoint
   /// Writes the files of CREDIT_STATS, once, when nothing more is sent; close() does so.
   void write_credit_statistics() noexcept;
   /// Collective; waits for all, polling, within the exit limit. Later calls answer shut_down.
   void close() noexcept;
-  /// Ends the progress thread, if there is one, and waits for a handler that it runs, for limit_ns
-  /// at most. False: the handler still runs. From a handler on that thread it does not wait, and
-  /// the thread polls no more. Other ranks' ends are no errors from here on.
+  /// Ends the progress thread, if there is one. It waits for its handler for limit_ns at most
+  /// (false: it still runs), and not in that handler. Other ranks' ends are no errors from here on.
   bool stop_progress(std::uint64_t limit_ns) noexcept;
-  /// Ends the progress thread, and waits for a handler that it runs.
-  void end_progress() noexcept;
+  void end_progress() noexcept;  ///< and waits for a handler that it runs
 
   // Messages. Requests wait by polling (see endpoint); replies do not.
   status request(rank_id to, const outgoing& m) noexcept;
   status reply(token_state& t, const outgoing& m) noexcept;
-  /// reply() with a Short to a user's handler, by the shortest way. args as in request_short().
+  /// The same with a Short or a Medium to a user's handler, by the shortest way. args as in
+  /// request_short().
   static status reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs) noexcept;
-  /// reply() with a Medium to a user's handler. args as in request_short().
   static status reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs, const void* payload, std::size_t bytes) noexcept;
   /// A hint: `messages` Mediums of `bytes` each will be under way to r at a time. Never waits.
   status expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept;
-  /// request() of a Short to a user's handler, by the shortest way. args is read in pairs, so it
-  /// must have room for an even number of words.
+  /// request() to a user's handler, by the shortest way. args is read in pairs, so it must have
+  /// room for an even number of words.
   status request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                        unsigned nargs) noexcept;
-  /// request() of a Medium to a user's handler. args as in request_short().
   status request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
                         const void* payload, std::size_t bytes) noexcept;
   /// As request(), but it answers what is short (is_short()) instead of waiting.
@@ -94,25 +93,23 @@ class engine final : public channels {
   /// One step of a wait: polls, and yields the core when no message has come for a while. empty
   /// counts the fruitless polls; the caller sets it to 0 at first.
   status wait_step(unsigned& empty) noexcept;
+  /// The same where a time_limit of this thread ends the wait (timed_out), not before it has polled
+  /// and looked once. told: a message or completion brings what is waited for.
+  status limited_step(unsigned& empty, bool told) noexcept;
   /// Every step of a wait calls heed first while news is not 0. The waiting thread holds nothing
   /// then, and heed need not return. Before start().
   void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept;
-  /// Other ranks' ends are no errors from here on: for a process that leaves, and still polls.
-  void expect_ends() noexcept;
+  void expect_ends() noexcept;  ///< other ranks' ends are no errors: for one that leaves, and polls
 
-  /// Puts, gets and atomics (rma.hpp).
   [[nodiscard]] transfers& one_sided() noexcept { return *transfers_; }
   [[nodiscard]] const transfers& one_sided() const noexcept { return *transfers_; }
 
   /// Blocking barrier over all processes; handlers run meanwhile. One thread at a time.
   status barrier() noexcept;
   [[nodiscard]] std::uint32_t barriers_begun() const noexcept;
-  /// The page in which barriers count, or null; after start().
-  [[nodiscard]] host_page* page() const noexcept { return page_.get(); }
-  /// Waits until the others have handled all requests of this process. Any thread.
-  status quiet() noexcept;
-  /// Knows the ranks that have left early; barriers and waits ask it.
-  [[nodiscard]] departure& who_left() noexcept { return *departure_; }
+  [[nodiscard]] host_page* page() const noexcept { return page_.get(); }  ///< of barriers, or null
+  status quiet() noexcept;                                                ///< see endpoint
+  [[nodiscard]] departure& who_left() noexcept { return *departure_; }    ///< early; waits ask it
 
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
   /// True if r's segment is, or can be, mapped in this process.
@@ -122,7 +119,7 @@ class engine final : public channels {
   }
   /// True if the processes that may share memory (SUPERNODE_MAXSIZE) do; the same in the whole job.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
-  /// Where r's segment is mapped here (its own for itself), or null; connects when needed.
+  /// Where r's segment is mapped here, or null; connects when needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
   /// For report/. Any thread; the counts of messages under way may be a moment old.
@@ -139,6 +136,7 @@ class engine final : public channels {
   friend class transfers;
   friend class everywhere;
   friend class progress;
+  friend class armed_queues;
   friend class departure;
   friend class quiescence;
   friend class reporter;
@@ -195,6 +193,7 @@ class engine final : public channels {
   result<void> introduce();
   void connect_to_all() noexcept;
   [[nodiscard]] bool counts_barriers() const noexcept;
+  [[nodiscard]] bool may_sleep() const noexcept;  // until messages come, which need a channel then
   void set_quick(bool started) noexcept;
   // The status of calls where the endpoint is closed, not yet started, or the parent process's.
   [[gnu::cold, gnu::noinline]] static status over() noexcept;
@@ -236,8 +235,9 @@ class engine final : public channels {
   std::unique_ptr<quiescence> quiescence_;
   std::unique_ptr<transfers> transfers_;
   std::unique_ptr<progress> progress_;
+  std::unique_ptr<event_descriptor> events_fd_;  // null: nobody asked for it
   endpoint* endpoint_ = nullptr;
-  ibv_comp_channel* channel_ = nullptr;        // with a progress thread only
+  ibv_comp_channel* channel_ = nullptr;        // where somebody sleeps until messages come
   ibv_comp_channel* hello_channel_ = nullptr;  // tells the connector of datagrams
   std::unique_ptr<reporter> reporter_;         // reads all members above
   std::unique_ptr<open_engine> listed_;

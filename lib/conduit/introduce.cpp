@@ -103,6 +103,7 @@ result<void> engine::introduce() {
   if (by_verbs_) mine.chunk_bytes = verbs_.sizes().chunk_bytes;
   mine.domains = domain_count_;
   mine.wakes = by_rings_ && channel_ != nullptr;
+  mine.sleeps = events_fd_ != nullptr;
   mine.reads = transfers_->reads_here();
   mine.device_atomics = transfers_->device_atomics();
   mine.place = nic::shm::here();
@@ -123,6 +124,7 @@ result<void> engine::introduce() {
     return introduce();
   }
   host_page::ticket page;
+  bool sleep = false;
   known_.open(size_, neighbours_);
   for (std::uint32_t r = 0; r < size_; ++r) {
     const introduction& his = known[r];
@@ -131,6 +133,7 @@ result<void> engine::introduce() {
                        std::to_string(there) + " at rank " + std::to_string(r));
     };
     if (r == 0) page = his.page;
+    sleep = sleep || his.sleeps != 0;
     if (his.handlers != mine.handlers)
       return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
     if (his.credits != mine.credits)
@@ -167,7 +170,8 @@ result<void> engine::introduce() {
     if (segment_) self.segment_here.store(segment_->base(), std::memory_order_relaxed);
   }
   transfers_->know_segments();
-  if (page.proof == 0) return {};
+  if (sleep) page_.reset();  // a count in a page wakes nobody: all barriers go by messages
+  if (page.proof == 0 || sleep) return {};
   auto shared = host_page::share(job_, page, std::move(page_));
   if (!shared) return shared.error();
   page_ = std::move(*shared);

@@ -31,7 +31,7 @@ status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
          m.buffer = e.large_->take(large_buffers::use::request, to)) {
       wait.step(status::no_chunk);
       if (e.departure_->news() && e.departure_->is_gone(to)) return status::peer_dead;
-      if (const status w = e.wait_step(empty); is_failure(w)) return w;
+      if (const status w = e.limited_step(empty, false); w != status::ok) return w;
     }
   }
   std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);

@@ -99,7 +99,7 @@ result<void> engine::agree_on_paths() {
     }
   }
   if (by_rings_ && by_verbs_) {
-    auto near = near_device::open(settings_, settings_.progress_thread && concurrent(build_mode));
+    auto near = near_device::open(settings_, may_sleep());
     if (!near) return near.error();
     near_ = std::move(*near);
   }

@@ -159,7 +159,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
       s = status::peer_dead;
       break;
     }
-    if (const status w = wait_step(empty); is_failure(w)) {
+    if (const status w = limited_step(empty, false); w != status::ok) {
       s = w;
       break;
     }

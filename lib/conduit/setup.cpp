@@ -20,6 +20,7 @@
 #include "lib/conduit/collective/quiescence.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/progress/event_descriptor.hpp"
 #include "lib/conduit/progress/progress.hpp"
 #include "lib/conduit/report/idle_settings.hpp"
 #include "lib/conduit/report/open_engines.hpp"
@@ -100,7 +101,7 @@ result<void> engine::open_device() {
 }
 
 result<void> engine::open_queues() {
-  if (settings_.progress_thread && concurrent(build_mode)) {
+  if (may_sleep()) {
     channel_ = device_.verbs->create_comp_channel(device_.context);
     if (channel_ == nullptr)
       return failure{"ibv_create_comp_channel on " + device_.name, errno, what_to_raise(errno)};
@@ -189,7 +190,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   auto c = connector::start(*this, hello_channel_);
   if (!c) return c.error();
   connector_ = std::move(*c);
-  attendance_ = domain_count_ != 1 || channel_ != nullptr;
+  attendance_ = domain_count_ != 1 || (may_sleep() && !events_fd_);
   reporter_ = reporter::start(*this);
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
@@ -206,6 +207,11 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
 
 result<void> engine::start_progress() {
   if (channel_ == nullptr) return {};
+  if (events_fd_) {
+    auto r = events_fd_->attach(*this, channel_, job_.ended_fd());
+    if (!r) stop_calls();
+    return r;
+  }
   auto p = progress::start(*this, channel_);
   if (!p) {
     stop_calls();  // there is nothing to close
@@ -213,10 +219,6 @@ result<void> engine::start_progress() {
   }
   progress_ = std::move(*p);
   return {};
-}
-
-void engine::wake_progress() noexcept {
-  if (progress_) progress_->wake();
 }
 
 void engine::heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept {
@@ -235,6 +237,7 @@ void engine::close() noexcept {
   // The connector ends after leave(): until then other processes may need it to finish.
   connector_.reset();
   progress_.reset();
+  if (events_fd_) events_fd_->detach();
   reporter_.reset();
   write_credit_statistics();
   stop_calls();

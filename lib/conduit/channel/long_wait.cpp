@@ -10,6 +10,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // find the address.
 thread_local constinit long_wait* innermost_wait __attribute__((tls_model("initial-exec"))) =
     nullptr;
+thread_local constinit std::uint64_t wait_limit_ns __attribute__((tls_model("initial-exec"))) = 0;
 
 std::vector<long_waits::entry> long_waits::read() const {
   std::vector<entry> all;

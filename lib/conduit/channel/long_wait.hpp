@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lib/conduit/channel/waits.hpp"
@@ -19,6 +20,22 @@ class long_wait;
 
 /// The innermost wait of this thread, or null.
 extern thread_local constinit long_wait* innermost_wait __attribute__((tls_model("initial-exec")));
+
+/// When waits of this thread that heed it end (time_limit), in now_ns(); 0: never.
+extern thread_local constinit std::uint64_t wait_limit_ns
+    __attribute__((tls_model("initial-exec")));
+
+/// While it lives, no limit ends this thread's waits.
+class no_limit {
+ public:
+  no_limit() noexcept : outer_(std::exchange(wait_limit_ns, 0)) {}
+  ~no_limit() { wait_limit_ns = outer_; }
+  no_limit(const no_limit&) = delete;
+  no_limit& operator=(const no_limit&) = delete;
+
+ private:
+  const std::uint64_t outer_;
+};
 
 /// The waits of an engine that have taken long. Any thread.
 class long_waits {

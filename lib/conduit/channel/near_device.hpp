@@ -28,7 +28,7 @@ struct near_device {
   ibv_pd* pd = nullptr;
   const std::atomic<std::uint32_t>* events = nullptr;  ///< raised by the device
   std::atomic<std::uint32_t> events_seen{0};
-  ibv_comp_channel* channel = nullptr;  ///< with a progress thread only
+  ibv_comp_channel* channel = nullptr;  ///< where somebody sleeps until messages come
   std::byte* segment = nullptr;         ///< this process's segment, after show()
   ibv_mr* registration = nullptr;       ///< of the segment
 

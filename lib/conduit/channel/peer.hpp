@@ -98,7 +98,7 @@ struct alignas(cache_line) peer {
   std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
   way path{};                               // how messages travel; set when it begins
   std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
-  bool wakes = false;  // by rings: the peer has a progress thread, which sleeps until it is woken
+  bool wakes = false;              // by rings: a thread of the peer sleeps until it is woken
   std::atomic<bool> begun{false};  // rank, home, path, and all that the rank table says, are there
   std::uint32_t rank = 0;
   domain* home = nullptr;

@@ -47,7 +47,7 @@ struct rank_facts {
   std::size_t segment_mapped = 0;  ///< bytes of it that are or would be mapped: it may grow
   std::uint32_t segment_rkey = 0;
   std::uint32_t map_rkey = 0;  ///< the key by which it is mapped
-  bool wakes = false;          ///< it has a progress thread, which sleeps until it is woken
+  bool wakes = false;          ///< a thread of it sleeps until it is woken
   std::uint8_t reads = 1;      ///< reads and atomics that it takes at a time
 };
 

@@ -24,33 +24,42 @@ void meeting::on_arrival(void* self, token&, const std::uint32_t* args, std::byt
 
 status meeting::run() noexcept {
   if (running != nullptr) return status::in_handler;
-  const std::uint32_t generation = ++generation_;
-  if (count_) return run_counted(generation);
-  if (generation == 1) expect_partners();
-  for (std::uint32_t k = 0, step = 1; step < engine_.size(); ++k, step *= 2) {
-    const std::uint32_t round = k;
+  if (!inside_) {
+    inside_ = true, told_ = false, round_ = 0;
+    if (++generation_ == 1 && !count_) expect_partners();
+  }
+  const status s = count_ ? run_counted() : run_rounds();
+  if (s != status::timed_out) inside_ = false;
+  return s;
+}
+
+status meeting::run_rounds() noexcept {
+  const rank_id size = engine_.size();
+  for (; (std::uint64_t{1} << round_) < size; ++round_, told_ = false) {
+    const std::uint32_t round = round_, step = 1u << round;
     const outgoing m{.kind = wire::kind::short_,
                      .handler = handler_index,
                      .flags = wire::flag_system,
                      .nargs = 1,
                      .args = &round};
-    if (const status s = engine_.request((engine_.rank() + step) % engine_.size(), m);
-        s != status::ok)
-      return s;
-    const rank_id from = (engine_.rank() + engine_.size() - step % engine_.size()) % engine_.size();
+    if (!told_)
+      if (const status s = engine_.request((engine_.rank() + step) % size, m); s != status::ok)
+        return s;
+    told_ = true;
+    const rank_id from = (engine_.rank() + size - step % size) % size;
     const long_wait named(engine_.waits(), wait_for::barrier, from);
     unsigned empty = 0;
     // A1 met  acquire arrived_  <- R1
-    while (static_cast<std::int32_t>(arrived_[k].load(std::memory_order_acquire) - generation) <
-           0) {
+    while (static_cast<std::int32_t>(arrived_[round].load(std::memory_order_acquire) -
+                                     generation_) < 0) {
       if (engine_.who_left().news())
-        if (const status s = engine_.who_left().check_barrier(generation); s != status::ok)
+        if (const status s = engine_.who_left().check_barrier(generation_); s != status::ok)
           return s;
-      if (const status s = engine_.wait_step(empty); s != status::ok) return s;
+      if (const status s = engine_.limited_step(empty, true); s != status::ok) return s;
     }
   }
   if (host_page* const page = engine_.page())
-    count_.emplace(page->meeting(), engine_.rank(), engine_.size(), generation);
+    count_.emplace(page->meeting(), engine_.rank(), size, generation_);
   return status::ok;
 }
 
@@ -61,19 +70,20 @@ void meeting::expect_partners() noexcept {
     (void)engine_.expect((engine_.rank() + step) % engine_.size(), 2, 0);
 }
 
-status meeting::run_counted(std::uint32_t generation) noexcept {
-  bool credible = count_->arrive({});
+status meeting::run_counted() noexcept {
+  bool credible = told_ || count_->arrive({});
+  told_ = true;
   barrier_vote all;
   const long_wait named(engine_.waits(), wait_for::barrier);
   for (unsigned empty = 0; credible;) {
     // The last process to arrive polls, too: one that does nothing but barriers must handle
     // messages.
-    if (const status s = engine_.wait_step(empty); s != status::ok) return s;
+    if (const status s = engine_.limited_step(empty, false); s != status::ok) return s;
     const counting::look seen = count_->see(all);
     if (seen == counting::look::complete) return status::ok;
     credible = seen == counting::look::waiting;
     if (engine_.who_left().news())
-      if (const status s = engine_.who_left().check_barrier(generation); s != status::ok) return s;
+      if (const status s = engine_.who_left().check_barrier(generation_); s != status::ok) return s;
   }
   host_page::broken();
 }

@@ -26,17 +26,25 @@ class meeting {
   explicit meeting(engine& e) noexcept;
   /// Collective; polls while it waits. One thread at a time may call it, and no handler. peer_dead:
   /// a process has left (departure.hpp), so neither this barrier nor a later one can complete.
+  /// timed_out: the next call goes on with the same barrier.
   status run() noexcept;
-  /// The number of barriers that this process has begun.
-  [[nodiscard]] std::uint32_t begun() const noexcept { return generation_; }
+  /// The number of barriers that this process has begun, and has not left half way.
+  [[nodiscard]] std::uint32_t begun() const noexcept {
+    return generation_ - (inside_ && !count_ ? 1 : 0);
+  }
 
  private:
   static void on_arrival(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
   void expect_partners() noexcept;
-  status run_counted(std::uint32_t generation) noexcept;
+  status run_rounds() noexcept;
+  status run_counted() noexcept;
   static constexpr unsigned max_rounds = 32;
   engine& engine_;
   std::uint32_t generation_ = 0;
+  // Of the barrier that a call has begun and not ended, if inside_: the round, and whether this
+  // process has told its partner of it, or has arrived in the page.
+  bool inside_ = false, told_ = false;
+  std::uint32_t round_ = 0;
   std::optional<counting> count_;  // set after the first barrier, if there is a page of the host
   std::atomic<std::uint32_t> arrived_[max_rounds] =
       {};  // generations whose message of round k came

@@ -1,6 +1,7 @@
 #include "lib/conduit/collective/quiescence.hpp"
 
 #include <utility>
+#include <vector>
 
 #include "lib/base/log.hpp"
 #include "lib/conduit/collective/departure.hpp"
@@ -26,6 +27,7 @@ quiescence::quiescence(engine& e) noexcept : engine_(e) {
 }
 
 quiescence::~quiescence() {
+  delete paused_.load(std::memory_order_relaxed);
   for (questions* q = abandoned_.load(std::memory_order_relaxed); q != nullptr;)
     delete std::exchange(q, q->next);
 }
@@ -73,17 +75,21 @@ status quiescence::ask(question& q) noexcept {
   const std::uint64_t name = asked_.name(q);
   if (name == 0) fatal(1, "out of memory for the questions of quiet()");
   const std::uint32_t words[2] = {low(name), high(name)};
-  return engine_.request(
+  const status s = engine_.request(
       q.rank, {.handler = question_index, .flags = wire::flag_system, .nargs = 2, .args = words});
+  q.asked = s == status::ok;
+  if (!q.asked) (void)asked_.take(name);
+  return s;
 }
 
 status quiescence::ask_until_handled(questions& all) noexcept {
-  while (all.count != 0) {
-    for (std::uint32_t i = 0; i < all.count; ++i)
-      if (const status s = ask(all.of[i]); s != status::ok) return s;
-    std::uint32_t left = 0;
-    for (std::uint32_t i = 0; i < all.count; ++i) {
-      question& q = all.of[i];
+  for (bool handled_all = false; !handled_all;) {
+    for (question& q : all.of)
+      if (!q.asked && !q.done)
+        if (const status s = ask(q); s != status::ok) return s;
+    handled_all = true;
+    for (question& q : all.of) {
+      if (q.done) continue;
       std::uint64_t handled = 0;
       const long_wait named(engine_.waits(), wait_for::quiet, q.rank);
       // A1 answered  acquire answer  <- R1
@@ -91,33 +97,49 @@ status quiescence::ask_until_handled(questions& all) noexcept {
            (handled = q.answer.load(std::memory_order_acquire)) == question::none;) {
         if (engine_.who_left().news() && engine_.who_left().is_gone(q.rank))
           return status::peer_dead;
-        if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+        if (const status s = engine_.limited_step(empty, true); s != status::ok) return s;
       }
+      q.asked = false;
       // Requests that other threads sent meanwhile may have been handled before those that this
       // call waits for. So the numbers count only if nothing but the question was sent meanwhile.
-      if (handled < q.sent || sent_to(q.rank) != q.sent + 1) all.of[left++].rank = q.rank;
+      q.done = handled >= q.sent && sent_to(q.rank) == q.sent + 1;
+      handled_all = handled_all && q.done;
     }
-    all.count = left;
     unsigned empty = 0;
-    if (left != 0)
-      if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+    if (!handled_all)
+      if (const status s = engine_.wait_step(empty); s != status::ok) return s;
   }
   return status::ok;
+}
+
+// Adds a question to each rank that a request was sent to and that is not asked yet, or to which
+// requests were sent since it answered.
+void quiescence::complete(questions& all) const {
+  std::vector<bool> known(engine_.size());
+  known[engine_.rank()] = true;
+  for (question& q : all.of) {
+    known[q.rank] = true;
+    q.done = q.done && sent_to(q.rank) == q.sent + 1;
+  }
+  for (const std::uint32_t r : engine_.ranks_begun())
+    if (!known[r] && sent_to(r) != 0) all.of.emplace_back().rank = r;
 }
 
 status quiescence::wait() noexcept {
   if (running != nullptr) return status::in_handler;
   for (unsigned empty = 0;
        engine_.handed_.load(std::memory_order_relaxed) != 0;)  // they are not counted as sent yet
-    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
-  auto all = std::make_unique<questions>();
-  const std::vector<std::uint32_t> ranks = engine_.ranks_begun();
-  all->of = std::make_unique<question[]>(ranks.size());
-  for (const std::uint32_t r : ranks)
-    if (r != engine_.rank() && sent_to(r) != 0) all->of[all->count++].rank = r;
+    if (const status s = engine_.limited_step(empty, false); s != status::ok) return s;
+  // P1 go on  exchange acquire paused_  <- P2: the questions of a call that timed out
+  std::unique_ptr<questions> all(paused_.exchange(nullptr, std::memory_order_acquire));
+  if (!all) all = std::make_unique<questions>();
+  complete(*all);
   const status s = ask_until_handled(*all);
-  if (s != status::ok) {
-    questions* const kept = all.release();
+  questions* kept = s == status::ok ? nullptr : all.release();
+  if (s == status::timed_out)
+    // P2 pause  exchange acq_rel paused_  -> P1: and those of another call that this one replaces
+    kept = paused_.exchange(kept, std::memory_order_acq_rel);
+  if (kept != nullptr) {
     kept->next = abandoned_.load(std::memory_order_relaxed);
     // Q1 keep  cas relaxed  abandoned_: read by the destructor only, when all threads have come
     // back

@@ -149,6 +149,11 @@ status operation::sync(bool wait) noexcept {
   return result_;
 }
 
+void operation::finish() noexcept {
+  const conduit::no_limit waits_on;
+  (void)sync(true);
+}
+
 status wait_all(std::span<operation> ops) noexcept {
   status first = status::ok;
   for (operation& o : ops)
@@ -187,7 +192,9 @@ status wait_some(std::span<operation> ops) noexcept {
   for (unsigned empty = 0; s == status::pending; s = try_some(ops))
     for (const operation& o : ops)
       if (o.op_ != nullptr) {
-        if (const status w = o.engine_->wait_step(empty); is_failure(w)) return w;
+        if (const status w = o.engine_->limited_step(empty, !o.engine_->one_sided().everything());
+            w != status::ok)
+          return w;
         break;
       }
   return s;

@@ -104,7 +104,8 @@ class transfers final : public long_sources {
   /// still wait. It looks for completions that make room, and runs no handler.
   status room_for_one(rank_id to) noexcept;
 
-  /// Waits, polling, until c is zero. Fetched bytes are visible then.
+  /// Waits, polling, until c is zero, or until a time_limit of this thread is over. Fetched bytes
+  /// are visible when c is zero.
   status wait(const op_counter& c) noexcept;
   /// As wait(), for a counter whose lifetime is about to end: it returns only when c is zero.
   void settle(const op_counter& c) noexcept;

@@ -115,13 +115,14 @@ status transfers::wait(const op_counter& c) noexcept {
   for (unsigned empty = 0, looks = 0; !done(c);) {
     // Mostly the completion comes next, so the other queues are polled more seldom.
     if (reap() != 0 || ++looks % looks_a_step != 0) continue;
-    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+    if (const status s = engine_.limited_step(empty, !everything_); s != status::ok) return s;
   }
   return status::ok;
 }
 
 // As wait(), but it returns only when c is zero: a failed wait is repeated.
 void transfers::settle(const op_counter& c) noexcept {
+  const no_limit waits_on;
   while (wait(c) != status::ok && !done(c)) {
   }
 }

@@ -93,8 +93,8 @@ result<void> transfers::open() {
   shares_tickets_ = together > entries;
   for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
     ibv_cq*& cq = engine_.domains_[i].transfers;
-    cq = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(entries), nullptr, nullptr,
-                                    0);
+    cq = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(entries), nullptr,
+                                    e.channel_, 0);
     engine_.domains_[i].transfer_room.open(entries);
     if (cq == nullptr)
       return failure{

@@ -8,6 +8,7 @@
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/progress/event_descriptor.hpp"
 #include "lib/conduit/progress/naps.hpp"
 #include "lib/conduit/ring_path/ring_path_inl.hpp"
 
@@ -185,6 +186,18 @@ status engine::wait_step(unsigned& empty) noexcept {
   nanosleep(&nap, nullptr);
   process_naps.napped(now_ns() - begin);
   return status::ok;
+}
+
+status engine::limited_step(unsigned& empty, bool told) noexcept {
+  if (empty != 0 && wait_limit_ns != 0 && now_ns() >= wait_limit_ns) [[unlikely]] {
+    if (!told && events_fd_) events_fd_->look_soon();
+    return status::timed_out;
+  }
+  const status s = wait_step(empty);
+  // Where messages keep coming, the clock is read all the same.
+  if (empty == 0 && wait_limit_ns != 0) [[unlikely]]
+    empty = 1;
+  return s;
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

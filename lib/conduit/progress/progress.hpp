@@ -8,11 +8,8 @@
 //     +---- no message left <---- handle messages, give owed credits back <---------------+
 //                                 … or nap, when the program's own threads poll
 //
-// It sleeps in poll(2) on descriptors only: the channel of the completion queues, the bell of the
-// rings, the devices' own events, the job's end, and its own bell. By rings, a sender that has
-// pushed a message looks whether the receiver's queue is armed, which is one load of a line that
-// seldom changes. It does so only for peers that have said they have such a thread; others cost
-// nothing.
+// It sleeps in poll(2) on descriptors only: those that armed_queues.hpp names, the job's end, and
+// its own bell.
 //
 // A program that polls needs no help, and its peers should not pay for waking a thread that comes
 // too late. So when the thread is woken and sees that the program has polled meanwhile, it naps
@@ -25,6 +22,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <poll.h>
 
 #include <atomic>
 #include <cstdint>
@@ -35,7 +33,7 @@
 
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
-#include "nic/device.hpp"
+#include "lib/conduit/progress/armed_queues.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -63,28 +61,16 @@ class progress {
   void let_starter_return() noexcept;
   unsigned handle() noexcept;
   [[nodiscard]] std::uint32_t attended() const noexcept;
-  [[nodiscard]] bool waiting() noexcept;
-  void give_back() noexcept;
-  template <class F>
-  void for_each_peer(F&& f) const noexcept;
-  void arm() noexcept;
-  void forget_events() noexcept;
-  void forget_events_of(const nic::calls& verbs, ibv_comp_channel* channel) noexcept;
+  void forget_bell() noexcept;
   void sleep(bool armed, std::uint64_t ns) noexcept;
 
-  struct armable {
-    ibv_cq* cq = nullptr;
-    bool armed = false;
-  };
-
   engine& engine_;
-  ibv_comp_channel* channel_;
-  bool busy_ = false;    // the engine's user has work of which no message tells
-  clockid_t starter_{};  // the processor time of the thread that started this one
+  armed_queues queues_;
+  std::vector<pollfd> sleep_on_[2];  // by whether the queues are armed; the job's end is the second
+  bool busy_ = false;                // the engine's user has work of which no message tells
+  clockid_t starter_{};              // the processor time of the thread that started this one
   std::uint64_t started_ns_ = 0;
-  int bell_ = -1;      // an eventfd, written when the thread shall stop or look
-  int messages_ = -1;  // a socket to which senders by rings write
-  std::vector<armable> queues_;
+  int bell_ = -1;  // an eventfd, written when the thread shall stop or look
   std::atomic<bool> stopping_{false}, stopped_{false};
   std::thread thread_;
 };

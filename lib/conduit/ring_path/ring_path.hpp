@@ -91,7 +91,7 @@ class ring_path {
     return answers_left_.load(std::memory_order_acquire) != 0;
   }
 
-  /// The completion queue whose event wakes a sleeping progress thread when a message comes; null:
+  /// The completion queue whose event wakes a sleeping thread when a message comes; null:
   /// no peer is by rings.
   [[nodiscard]] ibv_cq* bell_queue() const noexcept { return cq_; }
   /// Maps p's segment, for a reply that must be written now, and returns its address here. It waits

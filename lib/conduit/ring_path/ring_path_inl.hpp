@@ -136,7 +136,7 @@ template <class Push>
   });
 }
 
-// Called after a push: wakes p's progress thread if it has one that sleeps. Either lane's queue
+// Called after a push: wakes a thread of p that sleeps, if it has one. Either lane's queue
 // pair would do, since both have the same completion queue at p.
 inline void ring_path::wake(peer& p) noexcept {
   if (p.wakes) [[unlikely]]

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -278,6 +279,32 @@ enum class remote_access : std::uint8_t {
   everything,  ///< any memory: on a network device by registrations made on demand at the other end
 };
 
+/// Ends this thread's waits at a moment, while it lives: a call that still waits then returns
+/// timed_out. Nothing is lost: a request was not sent, and a barrier, quiet() or the wait for an
+/// operation goes on when it is called again. A call always polls once, and looks once more for
+/// what it waits for, before it times out: a limit of 0 makes it a test. Of two limits, one inside
+/// the other, the earlier one counts.
+///
+/// It is heeded by requests, commit(), wait_until(), quiet(), barrier(), operation::wait(),
+/// wait_all(), wait_some(), wait_puts(), wait_gets() and wait_implicit(). A blocking put, get or
+/// atomic, which the device may have begun, waits to its end; one with a handle and a wait() has a
+/// limit. The destructors of endpoints and operations wait, too. A local variable only. Cost: two
+/// writes, and a read of the clock (25 ns) for each step of a wait.
+///
+///   const time_limit limit(std::chrono::milliseconds(50));
+///   if (ep.barrier() == status::timed_out) …
+class [[nodiscard]] time_limit {
+ public:
+  explicit time_limit(std::chrono::steady_clock::time_point until) noexcept;
+  explicit time_limit(std::chrono::nanoseconds from_now) noexcept;
+  ~time_limit();
+  time_limit(const time_limit&) = delete;
+  time_limit& operator=(const time_limit&) = delete;
+
+ private:
+  const std::uint64_t outer_ns_;
+};
+
 /// A process's place in the exchange of active messages. A process may open several. Endpoints are
 /// move only.
 ///
@@ -402,9 +429,33 @@ class endpoint {
   template <class Done>
   status wait_until(Done&& done) {
     for (unsigned empty = 0; !done();)
-      if (const status s = poll_once(empty); is_failure(s)) return s;
+      if (const status s = poll_once(empty); s != status::ok) return s;
     return status::ok;
   }
+  /// A descriptor that is readable when there may be something to do: for poll(2), epoll, asio and
+  /// the like, so that a program can sleep. The first call has to come before start(); each rank
+  /// decides for itself. The endpoint owns the descriptor, which is valid until the endpoint is
+  /// destroyed, and is never read or written by the program. It says nothing before arm() is
+  /// called, and stays readable until the next arm(). A failure names what the kernel refused, or
+  /// says that there is a progress thread (PENSTOCK_PROGRESS_THREAD), beside which nobody has to
+  /// sleep.
+  ///
+  ///   for (;;) {
+  ///     while ((s = ep.arm()) == status::pending) {}   // handles what has come, look for your own
+  ///     …                                              // sleep in epoll_wait if s is ok
+  ///   }
+  ///
+  /// Cost: a message to a rank that sleeps takes its sender a system call; one to a rank that has
+  /// called this, and is awake, a load. Ranks that have not called it pay nothing.
+  result<int> event_fd();
+  /// Gets ready to sleep on event_fd(): gives credits back that are owed, asks to be told of each
+  /// message and completion from here on, and then polls, which runs handlers. ok: nothing has
+  /// come, so the program may sleep. pending: something has been handled, or is under way; see
+  /// whether what you wait for is there, and call it again. Otherwise as poll(), or unsupported
+  /// without event_fd(). One thread at a time may call it, and no handler. Requests that return
+  /// timed_out for want of room make the descriptor readable within half a millisecond, and need to
+  /// be called again then. Cost: some microseconds; a fence on all processors with shm0.
+  status arm() noexcept;
   /// Returns when the handlers of all requests that this process sent before have run at their
   /// targets, whether they reply or not. It does not wait for the handlers of replies, but does
   /// wait for requests that other threads of this process send meanwhile. It polls; the targets

@@ -78,7 +78,7 @@ class [[nodiscard]] operation {
   }
   ~operation() {
     if (op_ != nullptr) [[unlikely]]
-      (void)sync(true);
+      finish();
   }
 
   /// Waits until the operation is complete, and polls meanwhile, which runs handlers. Returns ok,
@@ -98,6 +98,7 @@ class [[nodiscard]] operation {
             status s) noexcept
       : op_(&op), engine_(&e), generation_(generation), result_(s) {}
   status sync(bool wait) noexcept;
+  void finish() noexcept;
   friend status wait_some(std::span<operation> ops) noexcept;
 
   conduit::transfer_op* op_ = nullptr;

@@ -12,13 +12,14 @@ enum class [[nodiscard]] status : std::uint8_t{
     ok = 0,
     // in progress
     pending,  ///< begun, not complete; poll and ask again
-    // short of something: nothing was done, poll and call again
+    // short of something, or of time: poll and call again
     no_credit,  ///< the target has lent too few credits
     no_ticket,  ///< too many messages are in flight
     no_chunk,   ///< no registered send buffer is free
     no_space,   ///< the send queue or ring is full
     not_ready,  ///< the connection is being made
     busy,       ///< another thread is inside the queue
+    timed_out,  ///< the time_limit is over; nothing is lost, and a wait goes on where it was
     // failed: calling again cannot help
     bad_rank,        ///< the job has no such process
     bad_handler,     ///< the handler's index is not registered, or is one of another kind
@@ -36,7 +37,9 @@ enum class [[nodiscard]] status : std::uint8_t{
 };
 
 /// True for the family "short of something": poll, then try again.
-constexpr bool is_short(status s) noexcept { return s >= status::no_credit && s <= status::busy; }
+constexpr bool is_short(status s) noexcept {
+  return s >= status::no_credit && s <= status::timed_out;
+}
 
 /// True for the family "failed".
 constexpr bool is_failure(status s) noexcept { return s >= status::bad_rank; }

@@ -1,0 +1,132 @@
+#include "lib/conduit/progress/armed_queues.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/base/shortage.hpp"
+#include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/engine.hpp"
+#include "nic/shm/direct.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// Polls without a message after which the thread takes it that no more is under way.
+constexpr unsigned quiet_polls = 16;
+// Most polls at a stretch, before the thread looks whether the program polls itself.
+constexpr unsigned stretch = 4096;
+// The index in queues_ of the rings' completion queue, if there are rings.
+constexpr unsigned bell = 0;
+
+}  // namespace
+
+armed_queues::armed_queues(engine& e, ibv_comp_channel* channel, bool transfers)
+    : engine_(e), channel_(channel) {
+  if (e.by_rings_) queues_.push_back({e.rings_.bell_queue()});  // at index `bell`
+  for (std::uint32_t i = 0; i < e.domain_count_ && e.by_verbs_; ++i) {
+    domain& d = e.domains_[i];
+    queues_.push_back({d.queues->am_cq});
+    queues_.push_back({d.queues->reply_cq});
+    if (transfers) queues_.push_back({d.transfers});
+  }
+}
+
+result<void> armed_queues::open() {
+  if (engine_.by_rings_ && (messages_ = nic::shm::direct_bell(engine_.ring_device().context)) < 0)
+    return failure{"a socket that rings wake", errno, what_to_raise(errno)};
+  // The channel is only read after poll(2) has said that it holds an event.
+  if (!never_waits(channel_->fd))
+    return failure{"fcntl on the completion channel", errno, what_to_raise(errno)};
+  return {};
+}
+
+armed_queues::~armed_queues() {
+  if (messages_ >= 0) ::close(messages_);
+}
+
+std::vector<armed_queues::source> armed_queues::sources() const {
+  std::vector<source> all = {{engine_.device_.context->async_fd, false}, {channel_->fd, true}};
+  if (messages_ >= 0) all.push_back({messages_, true});
+  if (const near_device* const near = engine_.near_.get()) {
+    all.push_back({near->device.context->async_fd, false});
+    all.push_back({near->channel->fd, true});
+  }
+  return all;
+}
+
+status armed_queues::handle(unsigned& all, bool (*step)() noexcept, bool* stepped) noexcept {
+  for (unsigned polls = 0, empty = 0; empty < quiet_polls && polls < stretch; ++polls) {
+    unsigned n = 0;
+    const bool last = empty == quiet_polls - 1;
+    if (const status s = last ? engine_.poll_widely(&n) : engine_.poll(&n); is_failure(s)) return s;
+    if (engine_.domain_count_ != 1) n += engine_.poll_elsewhere(my_tag(), true);
+    if (last && n == 0 && engine_.by_verbs_) n += engine_.transfers_->reap();
+    if (step != nullptr) *stepped = step();
+    empty = n == 0 ? empty + 1 : 0;
+    all += n;
+  }
+  return status::ok;
+}
+
+// Calls f for each connected peer of all domains.
+template <class F>
+void armed_queues::for_each_peer(F&& f) const noexcept {
+  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
+    const domain& d = engine_.domains_[i];
+    for (const peer_order* of : {&d.rings, &d.verbs})
+      for (std::uint32_t k = 0, all = of->count(); k < all; ++k) f((*of)[k]);
+  }
+}
+
+bool armed_queues::waiting() noexcept {
+  bool more = engine_.attention();
+  for (std::uint32_t i = 0; i < engine_.domain_count_ && engine_.by_verbs_; ++i)
+    more |= !engine_.verbs_.room_for_replies(engine_.domains_[i], my_tag()) ||
+            engine_.verbs_.keeps_requests(engine_.domains_[i]);
+  for_each_peer([&](peer& p) {
+    more |= engine::by_path(engine_, p, [&](const auto& path) { return path.has_news(p); });
+  });
+  return more;
+}
+
+void armed_queues::give_back() noexcept {
+  const std::uint32_t tag = my_tag();
+  for_each_peer([&](peer& p) {
+    if (p.credits.due() == 0 || !p.request_in.try_enter(tag)) return;
+    engine::by_path(engine_, p, [&](auto& path) { path.give_credits_back(p, tag); });
+    p.request_in.leave(tag);
+  });
+}
+
+void armed_queues::arm() noexcept {
+  engine_.slow_progress();
+  forget_events();
+  for (armable& q : queues_)
+    if (!q.armed) {
+      (void)ibv_req_notify_cq(q.cq, 0);
+      q.armed = true;
+    }
+}
+
+// Takes all events. They only say which queues are no longer armed: after any of them the thread
+// polls all queues.
+void armed_queues::forget_events() noexcept {
+  for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
+    queues_[bell].armed = false;
+  forget_events_of(*engine_.device_.verbs, channel_);
+  if (engine_.near_) forget_events_of(*engine_.near_->device.verbs, engine_.near_->channel);
+}
+
+void armed_queues::forget_events_of(const nic::calls& verbs, ibv_comp_channel* channel) noexcept {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (verbs.get_cq_event(channel, &cq, &context) == 0) {
+    for (armable& q : queues_)
+      if (q.cq == cq) q.armed = false;
+    verbs.ack_cq_events(cq, 1);
+  }
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI

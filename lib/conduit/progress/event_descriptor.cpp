@@ -1,0 +1,92 @@
+#include "lib/conduit/progress/event_descriptor.hpp"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lib/base/descriptors.hpp"
+#include "lib/base/shortage.hpp"
+#include "lib/conduit/engine.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+result<std::unique_ptr<event_descriptor>> event_descriptor::make() {
+  std::unique_ptr<event_descriptor> d(new event_descriptor);
+  d->epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
+  d->timer_ =
+      opened("timerfd_create", ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (d->epoll_ < 0 || d->timer_ < 0 || !d->add(d->timer_))
+    return failure{"a descriptor to sleep on", errno, what_to_raise(errno)};
+  return d;
+}
+
+event_descriptor::~event_descriptor() {
+  for (const int fd : {epoll_, timer_})
+    if (fd >= 0) ::close(fd);
+}
+
+bool event_descriptor::add(int fd) const noexcept {
+  epoll_event e{};
+  e.events = EPOLLIN;
+  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+result<void> event_descriptor::attach(engine& e, ibv_comp_channel* channel, int job_ended) {
+  queues_ = std::make_unique<armed_queues>(e, channel, true);
+  if (auto r = queues_->open(); !r) return r;
+  bool added = job_ended < 0 || add(job_ended);
+  for (const armed_queues::source& from : queues_->sources()) added = added && add(from.fd);
+  if (!added) return failure{"epoll_ctl for a descriptor to sleep on", errno, what_to_raise(errno)};
+  return {};
+}
+
+status event_descriptor::arm() noexcept {
+  if (running != nullptr) return status::in_handler;
+  if (timed_) set_timer(0);
+  queues_->give_back();
+  queues_->arm();
+  unsigned n = 0;
+  if (const status s = queues_->handle(n); is_failure(s)) return s;
+  if (n != 0 || queues_->waiting()) return status::pending;
+  if (soon_.exchange(false, std::memory_order_relaxed)) set_timer(look_ns);
+  return status::ok;
+}
+
+// Makes the descriptor readable after ns; 0: takes that back.
+void event_descriptor::set_timer(long ns) noexcept {
+  itimerspec t{};
+  t.it_value.tv_nsec = ns;
+  (void)::timerfd_settime(timer_, 0, &t, nullptr);
+  timed_ = ns != 0;
+}
+
+// ---- the engine's calls ----
+
+bool engine::may_sleep() const noexcept {
+  return events_fd_ != nullptr || (settings_.progress_thread && concurrent(build_mode));
+}
+
+result<int> engine::event_fd() {
+  if (settings_.progress_thread && concurrent(build_mode))
+    return failure{"a program does not sleep beside a progress thread, which handles messages", 0,
+                   "set PENSTOCK_PROGRESS_THREAD=0"};
+  if (!events_fd_) {
+    if (started_)
+      return failure{"the endpoint has started, and others will not wake this process", 0,
+                     "call event_fd() before start()"};
+    auto made = event_descriptor::make();
+    if (!made) return made.error();
+    events_fd_ = std::move(*made);
+  }
+  return events_fd_->fd();
+}
+
+status engine::arm() noexcept {
+  if (!started_) return over();
+  callers_.look();
+  return events_fd_ ? events_fd_->arm() : status::unsupported;
+}
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
