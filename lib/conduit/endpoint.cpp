@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "lib/base/no_memory.hpp"
+#include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 
@@ -90,7 +91,7 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
     if (!s) return s.error();
     auto e = conduit::engine::open(*i.job, *s);
     if (!e) return e.error();
-    (*e)->keep_job(i.job);
+    (*e)->keep(i.job);
     return endpoint(std::move(*e));
   });
 }
@@ -121,6 +122,11 @@ status endpoint::poll_once(unsigned& empty) noexcept { return engine_->limited_s
 result<int> endpoint::event_fd() {
   return or_no_memory("a descriptor to sleep on", [&] { return engine_->event_fd(); });
 }
+bool endpoint::has_gone(rank_id r) const noexcept {
+  conduit::departure& left = engine_->who_left();
+  return left.news() && r < engine_->size() && left.is_gone(r);
+}
+void endpoint::keep(std::shared_ptr<void> object) { engine_->keep(std::move(object)); }
 status endpoint::arm() noexcept { return engine_->arm(); }
 status endpoint::barrier() noexcept { return engine_->barrier(); }
 status endpoint::quiet() noexcept { return engine_->quiet(); }

@@ -80,8 +80,8 @@ class core {
   [[nodiscard]] trace* drawn() const noexcept { return trace_.get(); }
   /// The list in which every wait of the library names itself.
   [[nodiscard]] long_waits& waits() noexcept { return waits_; }
-  /// The job lives as long as the engine.
-  void keep_job(std::shared_ptr<void> j) noexcept { keeps_job_ = std::move(j); }
+  /// The object lives as long as the engine, as the job does.
+  void keep(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
   /// Any thread may make calls from here on, also in SEQ: the process leaves.
   void let_any_thread_call() noexcept { callers_.end(); }
 
@@ -186,7 +186,7 @@ class core {
   static constexpr const char* overdrawn = "sent a request of more credits than it was lent";
 
   engine& self_;
-  std::shared_ptr<void> keeps_job_;  // null: the caller of open() does
+  std::vector<std::shared_ptr<void>> kept_;  // null: the caller of open() does
   job::job& job_;
   settings settings_;
   nic::device device_;

@@ -15,7 +15,6 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +31,7 @@
 #include "penstock/mode.hpp"
 #include "penstock/result.hpp"
 #include "penstock/status.hpp"
+#include "penstock/time_limit.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 class engine;
@@ -279,32 +279,6 @@ enum class remote_access : std::uint8_t {
   everything,  ///< any memory: on a network device by registrations made on demand at the other end
 };
 
-/// Ends this thread's waits at a moment, while it lives: a call that still waits then returns
-/// timed_out. Nothing is lost: a request was not sent, and a barrier, quiet() or the wait for an
-/// operation goes on when it is called again. A call always polls once, and looks once more for
-/// what it waits for, before it times out: a limit of 0 makes it a test. Of two limits, one inside
-/// the other, the earlier one counts.
-///
-/// It is heeded by requests, commit(), wait_until(), quiet(), barrier(), operation::wait(),
-/// wait_all(), wait_some(), wait_puts(), wait_gets() and wait_implicit(). A blocking put, get or
-/// atomic, which the device may have begun, waits to its end; one with a handle and a wait() has a
-/// limit. The destructors of endpoints and operations wait, too. A local variable only. Cost: two
-/// writes, and a read of the clock (25 ns) for each step of a wait.
-///
-///   const time_limit limit(std::chrono::milliseconds(50));
-///   if (ep.barrier() == status::timed_out) …
-class [[nodiscard]] time_limit {
- public:
-  explicit time_limit(std::chrono::steady_clock::time_point until) noexcept;
-  explicit time_limit(std::chrono::nanoseconds from_now) noexcept;
-  ~time_limit();
-  time_limit(const time_limit&) = delete;
-  time_limit& operator=(const time_limit&) = delete;
-
- private:
-  const std::uint64_t outer_ns_;
-};
-
 /// A process's place in the exchange of active messages. A process may open several. Endpoints are
 /// move only.
 ///
@@ -432,6 +406,12 @@ class endpoint {
       if (const status s = poll_once(empty); s != status::ok) return s;
     return status::ok;
   }
+  /// True if rank r has left the job early, so that nothing reaches it any more, as far as this
+  /// rank knows. Any thread may call it. Cost: a load, as long as no rank has.
+  [[nodiscard]] bool has_gone(rank_id r) const noexcept;
+  /// Keeps an object as long as the endpoint's handlers may run, which its destructor does, too.
+  /// For one that registers its own member functions as handlers. Before start().
+  void keep(std::shared_ptr<void> object);
   /// A descriptor that is readable when there may be something to do: for poll(2), epoll, asio and
   /// the like, so that a program can sleep. The first call has to come before start(); each rank
   /// decides for itself. The endpoint owns the descriptor, which is valid until the endpoint is

@@ -13,4 +13,4 @@ extern "C" void types(status, failure&, result<void>&, world&, endpoint&, token&
                       detail::raw_handler, remote_memory&, operation&, registered_heap&,
                       source_reuse, detail::window&, atomic_ops, atomic_path,
                       atomic_domain<std::uint64_t>&, atomic_domain<float>&, detail::atomic_call&,
-                      reservation<int>&) {}
+                      reservation<int>&, time_limit&) {}
