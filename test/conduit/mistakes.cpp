@@ -81,6 +81,13 @@ int main(int argc, char** argv) {
     if (what == "ok" && nameless_threads() != 0) return 4;
     if (what == "two_threads") return threads(ep, hit, true);
     if (what == "another_thread") return threads(ep, hit, false);
+    if (what == "polling_thread") {  // it finds nothing, and never takes a longer way
+      std::thread other([&] {
+        for (int i = 0; i < 2000; ++i) (void)ep.poll();
+      });
+      other.join();
+      return is_failure(ep.barrier());
+    }
     if (what == "refusals") return refusals(ep, hit, payload);
     if (what == "moved_from") {
       const endpoint now = std::move(ep);

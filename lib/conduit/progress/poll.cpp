@@ -59,6 +59,10 @@ status engine::poll(unsigned* n) noexcept {
     return status::in_handler;
   const std::uint32_t tag = my_tag();
   poll_counts_[tag - 1].polls.add(1);
+  constexpr std::uint64_t polls_a_look = 1024;  // at the thread that calls, which costs a branch
+  if (!concurrent(build_mode) && poll_counts_[tag - 1].polls.read() % polls_a_look == 0)
+      [[unlikely]]
+    callers_.look();
   // Most polls find nothing: the code for these stands here, and makes no call.
   if (quick_polls_) [[likely]] {
     domain& d = my_domain(tag);
