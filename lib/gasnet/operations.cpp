@@ -118,15 +118,18 @@ conduit::wait_for kind_of(gex_Event_t e) {
 void wait_events(gex_Event_t* events, std::size_t count, bool some, const char* call) {
   const conduit::long_wait named(self.engine->waits(),
                                  count != 0 ? kind_of(events[0]) : conduit::wait_for::transfers);
-  for (unsigned empty = 0; !scan(events, count, call).enough(some);) gasnet::wait_step(empty);
+  wait_for_transfers([&] { return scan(events, count, call).enough(some); });
 }
 
 void wait_event(gex_Event_t e, const char* call) {
   operation& op = checked(e, call);
   const leaf part = leaf_of(e);
   const conduit::long_wait named(self.engine->waits(), kind_of(e));
-  for (unsigned empty = 0; part == leaf::all ? !op.done() : !leaf_done(op, part);)
-    gasnet::wait_step(empty);
+  const auto done = [&] { return part == leaf::all ? op.done() : leaf_done(op, part); };
+  if (!op.collective)
+    wait_for_transfers(done);
+  else
+    for (unsigned empty = 0; !done();) gasnet::wait_step(empty);
   if (part == leaf::all) let_go(op);
 }
 
@@ -283,7 +286,7 @@ void GASNETC_(nbi_wait)(gex_EC_t mask) {
   const thread_operations& mine = my_operations();
   const penstock::conduit::long_wait named(penstock::gasnet::self.engine->waits(),
                                            penstock::conduit::wait_for::transfers);
-  for (unsigned empty = 0; !mine.done(mask);) penstock::gasnet::wait_step(empty);
+  wait_for_transfers([&] { return mine.done(mask); });
 }
 void GASNETC_(ex_begin_region)(void) { my_operations().begin_region("gex_NBI_BeginAccessRegion"); }
 gex_Event_t GASNETC_(ex_end_region)(void) {

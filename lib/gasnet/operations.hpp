@@ -151,11 +151,17 @@ void let_go(operation& op) noexcept;
 /// complete. Ends the job where it sees that e has been synchronized before.
 bool reap(gex_Event_t& e, const char* call);
 
+/// Waits, polling, until done() is true, which completions of transfers make so, or messages.
+template <class Done>
+void wait_for_transfers(Done&& done) noexcept {
+  for (unsigned empty = 0; !done();)
+    if (!self.engine->one_sided().look()) wait_step(empty);
+}
 /// Waits, polling, until op has nothing in flight.
 inline void wait_for(const operation& op) noexcept {
   if (op.done()) return;
   const conduit::long_wait named(self.engine->waits(), conduit::wait_for::transfers);
-  for (unsigned empty = 0; !op.done();) wait_step(empty);
+  wait_for_transfers([&op] { return op.done(); });
 }
 
 /// The event of an operation that has begun. An operation that is complete already is given back,

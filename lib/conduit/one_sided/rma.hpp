@@ -116,6 +116,9 @@ class transfers final : public long_sources {
   /// Looks for completions, and returns their number. Any thread may call it at any time; it runs
   /// no handler.
   unsigned reap() noexcept;
+  /// For waits, before each poll of all queues: looks a few times, as mostly the completion comes
+  /// next, and where processes outnumber cores that poll may give the core away. True: some came.
+  bool look() noexcept;
 
   /// Before the engine starts, on all ranks alike: puts and gets may go to any memory of a rank.
   void allow_everything() noexcept { everything_ = true; }

@@ -10,8 +10,6 @@ namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
 constexpr unsigned batch = 16;
-// In waits for an operation: looks for completions for each poll of all queues.
-constexpr unsigned looks_a_step = 8;
 
 }  // namespace
 
@@ -68,6 +66,13 @@ status transfers::room_for_one(rank_id to) noexcept {
 
 unsigned transfers::reap() noexcept { return reap(home()); }
 
+bool transfers::look() noexcept {
+  constexpr unsigned looks = 8;
+  for (unsigned i = 0; i < looks; ++i)
+    if (reap() != 0) return true;
+  return false;
+}
+
 unsigned transfers::reap(domain& d) noexcept {
   if (d.transfers == nullptr) return 0;
   const std::uint32_t tag = thread_tag();
@@ -112,10 +117,16 @@ void transfers::release(transfer_record& r) noexcept {
 status transfers::wait(const op_counter& c) noexcept {
   if (done(c)) return status::ok;
   const long_wait named(engine_.waits(), wait_for::transfers);
+<<<<<<< Updated upstream
   for (unsigned empty = 0, looks = 0; !done(c);) {
     // Mostly the completion comes next, so the other queues are polled more seldom.
     if (reap() != 0 || ++looks % looks_a_step != 0) continue;
     if (const status s = engine_.limited_step(empty, !everything_); s != status::ok) return s;
+=======
+  for (unsigned empty = 0; !done(c);) {
+    if (look()) continue;
+    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
+>>>>>>> Stashed changes
   }
   return status::ok;
 }

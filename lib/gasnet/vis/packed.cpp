@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/log.hpp"
 #include "lib/gasnet/reach.hpp"
@@ -79,15 +80,19 @@ void handle_put_done(void*, token&, const std::uint32_t* args, std::byte*, std::
 // args: what awaits it, rows.
 void handle_get(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   if (std::size_t{args[2]} * sizeof(row) > bytes) makes_no_sense("get");
-  alignas(8) std::byte data[conduit::max_eager];
+  conduit::outgoing answer = conduit::medium_of(on_pieces_got, args, 2, nullptr, 0);
+  const auto place = conduit::reply_place::find(*running, answer, conduit::max_eager);
+  alignas(8) std::byte own_place[conduit::max_eager];
+  std::byte* const data = place.payload != nullptr ? place.payload : own_place;
   std::size_t used = 0;
   each_row(payload, args[2], [&](const row& r) {
-    if (total(r) > sizeof data - used || !own(r)) makes_no_sense("get");
+    if (total(r) > conduit::max_eager - used || !own(r)) makes_no_sense("get");
     copy_runs({data + used, r.bytes, begin_of(r), r.stride, r.bytes, r.count});
     used += total(r);
   });
-  began("the answer to a get of pieces",
-        conduit::engine::reply_medium(*running, on_pieces_got, args, 2, data, used));
+  answer.payload = data;
+  answer.bytes = used;
+  began("the answer to a get of pieces", self.engine->reply(*running, answer));
 }
 void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, std::size_t bytes) {
   const std::unique_ptr<awaited> here(pointer_in<awaited>(args));
@@ -102,26 +107,40 @@ void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, st
 
 }  // namespace
 
+put_packer::~put_packer() {
+  if (draft_ != nullptr) self.engine->cancel(*draft_);
+}
+
+std::byte* put_packer::data() {
+  if (draft_ == nullptr) {
+    status why = status::ok;
+    draft_ = self.engine->reserve(to_, {.kind = conduit::wire::kind::medium, .nargs = 3}, room,
+                                  room, why);
+    if (draft_ == nullptr) failed(call_, why);
+  }
+  return draft_->payload;
+}
+
 void put_packer::add(std::byte* remote, const std::byte* local, std::size_t bytes) {
   // There must be room for the run, for padding, and for one more row.
-  if (used_ + bytes + 8 + where_.bytes() + sizeof(row) > sizeof data_) flush();
+  if (used_ + bytes + 8 + where_.bytes() + sizeof(row) > room) flush();
   (void)where_.add(remote, bytes);
-  std::memcpy(data_ + used_, local, bytes);
+  std::memcpy(data() + used_, local, bytes);
   used_ += bytes;
 }
 
 void put_packer::add(runs r) {
   while (r.count != 0) {
     const std::size_t taken = used_ + 8 + where_.bytes() + sizeof(row);
-    const std::size_t room = taken < sizeof data_ ? (sizeof data_ - taken) / r.bytes : 0;
-    if (room == 0) {
+    const std::size_t fit = taken < room ? (room - taken) / r.bytes : 0;
+    if (fit == 0) {
       flush();
       continue;
     }
     runs some = r;
-    some.count = std::min(r.count, room);
+    some.count = std::min(r.count, fit);
     (void)where_.add(r.to, r.to_stride, r.bytes, some.count);
-    some.to = data_ + used_;
+    some.to = data() + used_;
     some.to_stride = static_cast<std::ptrdiff_t>(r.bytes);
     copy_runs(some);
     used_ += r.bytes * some.count;
@@ -133,14 +152,14 @@ void put_packer::flush() {
   if (where_.empty()) return;
   if (where_.one_piece()) {
     began(call_,
-          engine_put(to_, where_.begin(), data_, used_, conduit::reuse::on_return, counter_));
+          engine_put(to_, where_.begin(), data(), used_, conduit::reuse::on_return, counter_));
   } else {
-    std::memcpy(data_ + used_, where_.data(), where_.bytes());
+    std::memcpy(data() + used_, where_.data(), where_.bytes());
     words args(&counter_);
     args.at[2] = where_.count();
     count_up(counter_);
-    began(call_,
-          self.engine->request_medium(to_, on_pieces, args.at, 3, data_, used_ + where_.bytes()));
+    const auto m = conduit::medium_of(on_pieces, args.at, 3, nullptr, used_ + where_.bytes());
+    began(call_, self.engine->commit(*std::exchange(draft_, nullptr), m, true));
   }
   where_.clear();
   used_ = 0;

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/message/draft.hpp"
 #include "lib/conduit/message/outgoing.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/vis/runs.hpp"
@@ -94,13 +95,15 @@ class rows {
 /// A run must be shorter than this to be packed.
 inline constexpr std::size_t longest_packed = conduit::max_eager / 2;
 
-/// Collects the runs of a put. The object is large, and lies on the stack of one call.
+/// Collects the runs of a put, where the Medium is sent from. The object is large, and lies on the
+/// stack of one call.
 class put_packer {
  public:
   put_packer(const char* call, gasnet_node_t to, op_counter& c) noexcept
       : call_(call), to_(to), counter_(c) {}
   put_packer(const put_packer&) = delete;
   put_packer& operator=(const put_packer&) = delete;
+  ~put_packer();
 
   void add(std::byte* remote, const std::byte* local, std::size_t bytes);
   /// Adds runs from this process to the remote one.
@@ -109,12 +112,16 @@ class put_packer {
   void flush();
 
  private:
+  static constexpr std::size_t room = conduit::max_eager;
+  /// Where the runs are collected.
+  std::byte* data();
+
   const char* const call_;
   const gasnet_node_t to_;
   op_counter& counter_;
   rows where_;
   std::size_t used_ = 0;
-  alignas(8) std::byte data_[conduit::max_eager];
+  conduit::draft* draft_ = nullptr;
 };
 
 /// A part of a get that is in flight, with the places for its bytes. Its reply ends it.
