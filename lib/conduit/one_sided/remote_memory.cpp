@@ -192,14 +192,10 @@ status wait_some(std::span<operation> ops) noexcept {
   for (unsigned empty = 0; s == status::pending; s = try_some(ops))
     for (const operation& o : ops)
       if (o.op_ != nullptr) {
-<<<<<<< Updated upstream
+        if (o.engine_->one_sided().look()) break;
         if (const status w = o.engine_->limited_step(empty, !o.engine_->one_sided().everything());
             w != status::ok)
           return w;
-=======
-        if (!o.engine_->one_sided().look())
-          if (const status w = o.engine_->wait_step(empty); is_failure(w)) return w;
->>>>>>> Stashed changes
         break;
       }
   return s;

@@ -117,16 +117,9 @@ void transfers::release(transfer_record& r) noexcept {
 status transfers::wait(const op_counter& c) noexcept {
   if (done(c)) return status::ok;
   const long_wait named(engine_.waits(), wait_for::transfers);
-<<<<<<< Updated upstream
-  for (unsigned empty = 0, looks = 0; !done(c);) {
-    // Mostly the completion comes next, so the other queues are polled more seldom.
-    if (reap() != 0 || ++looks % looks_a_step != 0) continue;
-    if (const status s = engine_.limited_step(empty, !everything_); s != status::ok) return s;
-=======
   for (unsigned empty = 0; !done(c);) {
     if (look()) continue;
-    if (const status s = engine_.wait_step(empty); is_failure(s)) return s;
->>>>>>> Stashed changes
+    if (const status s = engine_.limited_step(empty, !everything_); s != status::ok) return s;
   }
   return status::ok;
 }
