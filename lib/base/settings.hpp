@@ -84,8 +84,8 @@ struct settings {
   std::string shm_fault = "none";         ///< what is to go wrong on shm0
 
   // buffers and queues
-  std::uint32_t sb_chunks = 256;    ///< request send chunks (also bounce buffers)
-  std::uint32_t rpl_chunks = 128;   ///< reply send chunks
+  std::uint32_t sb_chunks = 0;      ///< request send chunks (also bounce buffers); 0: 256 a domain
+  std::uint32_t rpl_chunks = 0;     ///< reply send chunks; 0: 128 a domain
   std::uint64_t amrecv_space = 0;   ///< receive space of requests; 0: from the table
   std::uint32_t rbuf_count = 0;     ///< the same as a number of largest messages; 0: amrecv_space
   std::uint32_t am_spares = 0;      ///< threads that handle requests at a time; 0: 2, in PAR 4
@@ -106,7 +106,7 @@ struct settings {
   bool flow_control = true;
   bool overflow_fatal = false;  ///< without flow control
   bool dynamic_credits = true;
-  std::uint32_t max_cred_per_node = 400;  ///< most credits lent to one peer
+  std::uint32_t max_cred_per_node = 0;    ///< most credits lent to one peer; 0: 400 by a domain
   std::uint32_t cred_per_node = 0;        ///< lent to each peer at start; 0: from the table
   std::uint32_t banked_credits = 0;       ///< kept in the bank at start; 0: from the table
   std::uint32_t lender_limit = 400;       ///< most credits lent to one peer in an epoch

@@ -109,23 +109,24 @@ constexpr setting_row rows[] = {
     // buffers and queues
     {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS GASNET_BBUF_COUNT", &s::sb_chunks, 8, most_chunks,
      u::none,
-     "This many send chunks are for requests, each of which holds one until its reply has come. "
-     "They serve as bounce buffers, too.",
-     queue_pairs},
+     "This many send chunks of this process are for requests, each of which holds one until its "
+     "reply has come. They serve as bounce buffers, too; 0 is 256 for each domain.",
+     queue_pairs | or_zero},
     {"RPL_CHUNKS", "GASNET_PORTAL_RPL_CHUNKS", &s::rpl_chunks, 8, most_chunks, u::none,
-     "This many send chunks are for replies, each of which holds one until it has left.",
-     queue_pairs},
+     "This many send chunks of this process are for replies, each of which holds one until it has "
+     "left; 0 is 128 for each domain.",
+     queue_pairs | or_zero},
     {"AMRECV_SPACE", "GASNET_PORTAL_AMRECV_SPACE", &s::amrecv_space, 0, tib, u::bytes,
-     "This is the receive space for requests, of which a credit is 256 bytes; 0 takes it from the "
-     "table by job size.",
+     "This is the receive space of this process for requests, of which a credit is 256 bytes; 0 "
+     "takes it from the table by job size, for each domain.",
      job_wide},
     {"RBUF_COUNT", "GASNET_RBUF_COUNT", &s::rbuf_count, 0, 1 << 20, u::none,
      "This is the receive space for requests as a number of messages of the largest size, where "
      "AMRECV_SPACE is 0; 0 leaves it to that setting.",
      job_wide},
     {"AM_SPARES", "GASNET_AM_SPARES", &s::am_spares, 0, 65536, u::none,
-     "This many threads may handle requests at a time, each with spare buffers; 0 is 2, and 4 in "
-     "PAR.",
+     "This many threads may handle requests at a time, each with spare buffers; 0 is 2 in each "
+     "domain, and 4 in PAR.",
      queue_pairs},
     {"SAFE_LIMIT", "GASNET_PORTAL_SAFE_LIMIT", &s::safe_limit, 0, 65536, u::none,
      "A poll handles at most this many SAFE events (replies, completions); 0 is all."},
@@ -141,13 +142,14 @@ constexpr setting_row rows[] = {
      "count.",
      queue_pairs},
     {"OP_OUST_PP", "GASNET_OP_OUST_PP GASNET_NETWORKDEPTH_PP", &s::op_oust_pp, 4, 32768, u::none,
-     "At most this many messages are in flight to one peer: it is the depth of the send queue to "
-     "it.",
+     "At most this many messages of a kind (requests, replies, transfers) are in flight from a "
+     "domain to one peer: it is the depth of each send queue to it.",
      queue_pairs},
     {"AM_OUST_PP", "GASNET_AM_OUST_PP GASNET_NETWORKDEPTH GASNET_AM_CREDITS_PP", &s::am_oust_pp, 0,
      32768, u::none,
      "At most this many requests are in flight to one peer, since no more credits are lent (but "
-     "always those of a message of the largest size); 0 leaves it to MAX_CRED_PER_NODE.",
+     "by each domain always those of a message of the largest size); 0 leaves it to "
+     "MAX_CRED_PER_NODE.",
      job_wide},
     {"AM_OUST_LIMIT", "GASNET_AM_OUST_LIMIT GASNET_NETWORKDEPTH_TOTAL GASNET_AM_CREDITS_TOTAL",
      &s::am_oust_limit, 0, most_chunks, u::none,
@@ -184,15 +186,16 @@ constexpr setting_row rows[] = {
      "yes lets credits move to the peers that send; no keeps the loans made at start.", job_wide},
     {"MAX_CRED_PER_NODE", "GASNET_PORTAL_MAX_CRED_PER_NODE", &s::max_cred_per_node, 4, 65535,
      u::none,
-     "At most this many credits are lent to one peer, at start and on demand together (but always "
-     "those of a message of the largest size).",
-     job_wide},
+     "At most this many credits are lent to one peer, at start and on demand together (but by each "
+     "domain always those of a message of the largest size); 0 is 400 by each domain.",
+     job_wide | or_zero},
     {"CRED_PER_NODE", "GASNET_PORTAL_CRED_PER_NODE", &s::cred_per_node, 4, 65535, u::none,
      "This many credits are lent to each peer at start; 0 takes the number from the table by job "
-     "size.",
+     "size, for each domain.",
      job_wide | or_zero},
     {"BANKED_CREDITS", "GASNET_PORTAL_BANKED_CREDITS", &s::banked_credits, 0, 1 << 24, u::none,
-     "The bank keeps this many credits at start; 0 takes the number from the table by job size.",
+     "The bank keeps this many credits at start; 0 takes the number from the table by job size, "
+     "for each domain.",
      job_wide},
     {"LENDER_LIMIT", "", &s::lender_limit, 1, 65535, u::none,
      "At most this many credits are lent to one peer within an epoch.", job_wide},
@@ -329,10 +332,9 @@ constexpr setting_row rows[] = {
      "After this many polls that found nothing spinblock sleeps, and at once where another program "
      "keeps the core at each yield."},
     {"DOMAIN_COUNT", "GASNET_DOMAIN_COUNT", &s::domain_count, 1, 64, u::none,
-     "The threads of a process are spread over this many sets of queues and credits (PAR). Each "
-     "has "
-     "chunks, loans, a bank and receive space of its own, of the sizes that the settings say; "
-     "MSG_LIMIT and AM_OUST_LIMIT are the process's, and each domain gets an equal part.",
+     "The threads of a process are spread over this many sets of queues and credits (PAR). What is "
+     "set of chunks, credits, receive space and messages in flight is the process's, and each "
+     "domain gets an equal part. Epochs, with the credits that move in one, are a domain's.",
      job_wide},
     {"THREADS_PER_DOMAIN", "GASNET_GNI_PTHREADS_PER_DOMAIN", &s::threads_per_domain, 1, 65536,
      u::none, "A domain gets this many threads before the next one gets its first."},

@@ -66,8 +66,14 @@ result<void> engine::plan_credits(credit::room room) {
     return failure{"a device of this job has room for " + std::to_string(room.credits) +
                        " credits, too few for messages by rings beside it",
                    0, "lower PENSTOCK_AM_SPARES, set PENSTOCK_DIRECT=0, or use another device"};
-  auto c = credit::plan(size_, rank_, credit_settings(settings_, room));
-  if (!c) return c.error();
+  auto c = credit::plan(size_, rank_, credit_settings(settings_, domain_count_, room));
+  if (!c) {
+    failure f = c.error();
+    if (domain_count_ > 1)
+      f.what += " (in each of " + std::to_string(domain_count_) +
+                " domains, which share what the settings say)";
+    return f;
+  }
   credit_config_ = *c;
   credit_room_ = room;
   for (std::uint32_t i = 0; i < domain_count_; ++i)

@@ -200,7 +200,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
          report::idle_settings(settings_, by_rings_, by_verbs_, transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
   if (rank_ == 0 && credit_room_ != credit::room{})
-    log(log_level::info, "%s", shorter_table(settings_, size_, credit_room_).c_str());
+    log(log_level::info, "%s", shorter_table(settings_, size_, domain_count_, credit_room_).c_str());
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
 }

@@ -8,6 +8,8 @@
  *   effects barriers        1: barriers send messages
  *   effects regions         puts from 100 blocks of memory of their own
  *   effects sleep           CPU time of a wait of a second, in percent
+ *   effects sent N          Shorts that N threads can send to a rank that does not poll (PAR: each
+ *                           in a domain of its own)
  *   effects threads N       N threads use the library at a time (PAR) */
 #include <gasnetex.h>
 #include <penstock/counters.h>
@@ -18,7 +20,7 @@
 #include "test/gasnet/ex_job.h"
 
 enum { waiting = 64, blocks = 100, block_bytes = 128 * 1024 };
-enum { on_one = 200, on_asked, on_answer, on_go };
+enum { on_one = 200, on_asked, on_answer, on_go, on_hello, on_welcome };
 
 static volatile int ones = 0, gone = 0;
 static void one_came(gex_Token_t t) {
@@ -30,6 +32,14 @@ static void answered(gex_Token_t t) {
   (void)t;
   answers = answers + 1;
 }
+static volatile int welcomed[64];
+static void welcome(gex_Token_t t, gex_AM_Arg_t thread) {
+  (void)t;
+  welcomed[thread] = 1;
+}
+static void hello(gex_Token_t t, gex_AM_Arg_t thread) {
+  MUST(gex_AM_ReplyShort1(t, on_welcome, 0, thread));
+}
 static void go(gex_Token_t t) {
   (void)t;
   gone = 1;
@@ -39,6 +49,8 @@ static gex_AM_Entry_t handlers[] = {
     {on_asked, HANDLER(&asked), GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "asked"},
     {on_answer, HANDLER(&answered), GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0, NULL, "answer"},
     {on_go, HANDLER(&go), GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "go"},
+    {on_hello, HANDLER(&hello), GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1, NULL, "hello"},
+    {on_welcome, HANDLER(&welcome), GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1, NULL, "welcome"},
 };
 
 static uint64_t counter(const char* name) {
@@ -183,18 +195,71 @@ static void* poll_once(void* unused) {
   pthread_barrier_wait(&all_there);
   return unused;
 }
-static void use_threads(unsigned n) {
+static void run_threads(unsigned n, void* (*what)(void*)) {
   pthread_t threads[64];
-  unsigned i;
+  int i;
   pthread_barrier_init(&all_there, NULL, n);
-  for (i = 0; i + 1 < n; ++i) pthread_create(&threads[i], NULL, &poll_once, NULL);
-  poll_once(NULL);
-  for (i = 0; i + 1 < n; ++i) pthread_join(threads[i], NULL);
+  for (i = 1; i < (int)n; ++i) pthread_create(&threads[i], NULL, what, (void*)(intptr_t)i);
+  what(NULL);
+  for (i = 1; i < (int)n; ++i) pthread_join(threads[i], NULL);
+}
+static void use_threads(unsigned n) {
+  run_threads(n, &poll_once);
   say("threads", n);
 }
+static void all_at(void) { pthread_barrier_wait(&all_there); }
 #else
+static void run_threads(unsigned n, void* (*what)(void*)) {
+  if (n == 1) what(NULL);
+}
 static void use_threads(unsigned n) { say("threads", n); }
+static void all_at(void) {}
 #endif
+
+/* Each thread is connected, then rank 1 stops polling, then all send. */
+static unsigned long sent_by[64];
+static void* send_all(void* which) {
+  const int thread = (int)(intptr_t)which;
+  int misses;
+  MUST(gex_AM_RequestShort1(tm, 1, on_hello, 0, thread));
+  GASNET_BLOCKUNTIL(welcomed[thread]);
+  all_at();
+  if (thread == 0) {
+    int silent = 0;
+    meet();
+    while (!silent)
+      MUST(gex_RMA_GetBlocking(tm, &silent, 1, (int*)area[1] + 1, sizeof silent, 0));
+  }
+  all_at();
+  for (misses = 0; misses < 1000;)
+    if (gex_AM_RequestShort0(tm, 1, on_one, GEX_FLAG_IMMEDIATE) == 0) {
+      ++sent_by[thread];
+      misses = 0;
+    } else {
+      ++misses;
+      gasnet_AMPoll();
+    }
+  return NULL;
+}
+
+static void send_to_silent(unsigned threads) {
+  unsigned long sum = 0;
+  unsigned i;
+  int done = 1;
+  volatile int* const told = (volatile int*)area[me];
+  const struct timespec pause = {0, 1000000};
+  if (me == 1) {
+    meet();
+    told[1] = 1;
+    while (!*told) nanosleep(&pause, NULL);
+  } else {
+    run_threads(threads, &send_all);
+    for (i = 0; i < threads; ++i) sum += sent_by[i];
+    say("sent", sum);
+    MUST(gex_RMA_PutBlocking(tm, 1, area[1], &done, sizeof done, 0));
+  }
+  meet();
+}
 
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "";
@@ -227,6 +292,8 @@ int main(int argc, char** argv) {
     sleeps();
   } else if (strcmp(what, "threads") == 0 && argc > 2) {
     use_threads((unsigned)atoi(argv[2]));
+  } else if (strcmp(what, "sent") == 0 && argc > 2) {
+    send_to_silent((unsigned)atoi(argv[2]));
   }
   finish();
   return 0;

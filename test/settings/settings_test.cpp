@@ -43,7 +43,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(s->safe_limit == 12);
   CHECK(s->am_limit == 8);
   CHECK(s->sys_limit == 0);
-  CHECK(s->max_cred_per_node == 400);
+  CHECK(s->max_cred_per_node == 0);
   CHECK(s->epoch_duration == 1024);
   CHECK(s->op_oust_pp == 64);
   CHECK(s->poll_mask == 255);

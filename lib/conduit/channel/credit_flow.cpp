@@ -18,18 +18,22 @@ constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
 }  // namespace
 
-credit::overrides credit_settings(const settings& s, credit::room room) {
+credit::overrides credit_settings(const settings& s, std::uint32_t domains, credit::room room) {
+  const auto part = [domains](std::uint64_t of) {
+    return static_cast<std::int64_t>(of == 0 ? 0 : std::max<std::uint64_t>(of / domains, 1));
+  };
   credit::overrides o;
   o.room = room;
-  o.credits_per_peer = s.cred_per_node;
-  o.bank = s.banked_credits;
-  o.receive_bytes = static_cast<std::int64_t>(
-      s.amrecv_space != 0 || s.rbuf_count == 0
-          ? s.amrecv_space
-          : std::uint64_t{s.rbuf_count} * wire::full_cost(max_eager) * wire::credit_bytes);
-  o.max_per_peer = s.max_cred_per_node;
+  o.credits_per_peer = part(s.cred_per_node);
+  o.bank = s.banked_credits / domains;
+  o.empty_bank = s.banked_credits != 0 && o.bank == 0;
+  o.receive_bytes =
+      part(s.amrecv_space != 0 || s.rbuf_count == 0
+               ? s.amrecv_space
+               : std::uint64_t{s.rbuf_count} * wire::full_cost(max_eager) * wire::credit_bytes);
+  if (s.max_cred_per_node != 0) o.max_per_peer = part(s.max_cred_per_node);
   // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan.
-  if (s.am_oust_pp != 0) o.max_per_peer = std::min(s.max_cred_per_node, s.am_oust_pp);
+  if (s.am_oust_pp != 0) o.max_per_peer = std::min(o.max_per_peer, part(s.am_oust_pp));
   o.lender_limit = s.lender_limit;
   o.revoke_limit = s.revoke_limit;
   o.epoch_requests = s.epoch_duration;
@@ -41,9 +45,10 @@ credit::overrides credit_settings(const settings& s, credit::room room) {
   return o;
 }
 
-std::string shorter_table(const settings& s, std::uint32_t ranks, credit::room room) {
-  const auto table = credit::plan(ranks, 0, credit_settings(s));
-  const auto now = credit::plan(ranks, 0, credit_settings(s, room));
+std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t domains,
+                          credit::room room) {
+  const auto table = credit::plan(ranks, 0, credit_settings(s, domains));
+  const auto now = credit::plan(ranks, 0, credit_settings(s, domains, room));
   if (!table || !now) return "";
   const auto shares = [](const credit::config& c) {
     return std::to_string(c.credits_per_peer) + " credits for each other rank and " +

@@ -75,7 +75,7 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     const auto here = verbs_.room_for(ranks, channel_ != nullptr);
     room = here ? *here : credit::room{};
   }
-  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, room));
+  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, domain_count_, room));
   if (!shares)
     return "a job of " + std::to_string(ranks) +
            " processes is refused: " + shares.error().message() + "\n";
@@ -95,14 +95,15 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   out += line;
   if (started_ && !computed) out += paths_report();
   const std::size_t by_rings = by_verbs_ ? neighbours_.size() - 1 : ranks - 1;
+  const std::size_t domains = domain_count_;
   if (by_rings_)
     row("rings, if all peers are connected and idle (shared)",
-        by_rings * 2 * length_for(0).memory());
+        domains * by_rings * 2 * length_for(0).memory());
   if (by_verbs_) {
-    row("ReqRB, small lane", std::size_t{d.small_receives()} * d.small_bytes);
-    row("ReqRB, bulk lane", std::size_t{d.bulk_receives()} * d.full_bytes);
-    row("ReqSB", std::size_t{d.request_chunks} * d.chunk_bytes);
-    row("RplSB", std::size_t{d.reply_chunks} * d.chunk_bytes);
+    row("ReqRB, small lane", domains * d.small_receives() * d.small_bytes);
+    row("ReqRB, bulk lane", domains * d.bulk_receives() * d.full_bytes);
+    row("ReqSB", domains * d.request_chunks * d.chunk_bytes);
+    row("RplSB", domains * d.reply_chunks * d.chunk_bytes);
     std::snprintf(line, sizeof line, "  %-52s %12.1f bytes\n",
                   "receive space per credit (spares included)",
                   static_cast<double>(d.receive_bytes()) / d.credits);
@@ -110,12 +111,13 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   }
   if (ranks > 1 && (by_verbs_ || shares->start_may_grow()))
     row("first buffers of Mediums by rendezvous", large_buffers::prepared(by_verbs_));
-  if (room != credit::room{}) out += "  " + shorter_table(settings_, ranks, room) + "\n";
+  if (room != credit::room{})
+    out += "  " + shorter_table(settings_, ranks, domain_count_, room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
   if (by_verbs_ && all.peers > d.peers) {
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
                   "more of ReqRB once all ranks have been connected",
-                  all.receive_bytes() - d.receive_bytes());
+                  domains * (all.receive_bytes() - d.receive_bytes()));
     out += line;
   }
   if (for_ranks == 0) row("segment", segment().size());

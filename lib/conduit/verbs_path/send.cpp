@@ -106,14 +106,13 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
 bool verbs_path::long_may_go(const peer& p, unsigned l) const noexcept {
   if (p.home->longs.empty()) return true;
   const domain::longs_out& o = p.home->longs[p.rank];
-  return o.count < c_.settings_.long_depth ||
-         p.lanes[l].completed(o.number[o.count % c_.settings_.long_depth]);
+  return o.count < long_depth_ || p.lanes[l].completed(o.number[o.count % long_depth_]);
 }
 
 void verbs_path::long_went(const peer& p, std::uint64_t number) noexcept {
   if (p.home->longs.empty()) return;
   domain::longs_out& o = p.home->longs[p.rank];
-  o.number[o.count++ % c_.settings_.long_depth] = number;
+  o.number[o.count++ % long_depth_] = number;
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased

@@ -1,6 +1,7 @@
 // The queues of this path: their number and sizes, how they are opened and connected, and how the
 // code finds out that one is empty or its peer unreachable.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
@@ -12,25 +13,27 @@ queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell,
   const settings& s = c_.settings_;
   queues::dimensions d;
   d.peers = ranks - 1;
-  const auto planned = credit::plan(ranks, 0, credit_settings(s, room));
+  const auto planned = credit::plan(ranks, 0, credit_settings(s, c_.domain_count_, room));
   if (c_.shares_memory_)
     d.near =
         std::min<std::uint32_t>(static_cast<std::uint32_t>(c_.neighbours_.size()) - 1, ranks - 1);
   const credit::config& shares = planned ? *planned : c_.credit_config_;
   if (planned) d.loan = shares.credits_per_peer;
   d.credits = std::max(shares.total_credits(), 1u);
-  d.spares = s.am_spares != 0 ? s.am_spares : concurrent(build_mode) ? 4 : 2;
   d.full_bytes = wire::full_bytes(max_eager);
   d.full_cost = shares.highest_cost;
   d.chunk_bytes = wire::full_bytes(max_eager);
   if (!shares.dynamic) d.words = 0;
   // A request holds a chunk until it is answered, and a reply until it has been sent. The limits
   // are the process's, which its domains share.
-  const auto of_each = [&](std::uint32_t limit) { return std::max(limit / c_.domain_count_, 1u); };
-  d.request_chunks = std::min(s.sb_chunks, of_each(s.msg_limit));
-  if (s.am_oust_limit != 0) d.request_chunks = std::min(d.request_chunks, of_each(s.am_oust_limit));
-  d.reply_chunks = std::min(s.rpl_chunks, of_each(s.msg_limit));
-  if (!room.moves) d = d.lean(s.am_spares != 0 ? s.am_spares : 1);
+  const auto part = [&](std::uint32_t of, std::uint32_t otherwise) {
+    return of == 0 ? otherwise : std::max(of / c_.domain_count_, 1u);
+  };
+  const std::uint32_t most = part(s.msg_limit, 1);
+  d.spares = part(s.am_spares, concurrent(build_mode) ? 4 : 2);
+  d.request_chunks = std::min({part(s.sb_chunks, 256), part(s.am_oust_limit, most), most});
+  d.reply_chunks = std::min(part(s.rpl_chunks, 128), most);
+  if (!room.moves) d = d.lean(part(s.am_spares, 1));
   // The progress thread has a reply chunk and a spare buffer of its own.
   if (bell) ++d.spares, ++d.reply_chunks;
   d.depth = s.op_oust_pp;
@@ -44,14 +47,16 @@ queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell,
 result<credit::room> verbs_path::room_for(std::uint32_t ranks, bool bell) const {
   const ibv_device_attr& limits = c_.device_.limits;
   const queues::dimensions wanted = dimensions_for(ranks, bell, {});
-  if (!credit_settings(c_.settings_).by_table() || wanted.fit(limits, "")) return credit::room{};
+  if (!credit_settings(c_.settings_, c_.domain_count_).by_table() || wanted.fit(limits, ""))
+    return credit::room{};
   const auto room_if = [&](bool moves) -> result<credit::room> {
     queues::dimensions d = dimensions_for(ranks, bell, {moves});
     const credit::room room{moves, d.most_credits(limits)};
     d.credits = 1;
     if (const auto others = d.fit(limits, c_.device_.name, c_.device_.cqe_set); !others)
       return others.error();
-    const auto planned = credit::plan(ranks, 0, credit_settings(c_.settings_, room));
+    const auto planned =
+        credit::plan(ranks, 0, credit_settings(c_.settings_, c_.domain_count_, room));
     if (!planned) return planned.error();
     return room;
   };
@@ -61,11 +66,17 @@ result<credit::room> verbs_path::room_for(std::uint32_t ranks, bool bell) const 
 }
 
 result<void> verbs_path::open(ibv_comp_channel* bell) {
-  if (const std::uint32_t most = c_.settings_.am_oust_limit; most != 0 && most < c_.domain_count_)
-    return failure{"PENSTOCK_AM_OUST_LIMIT=" + std::to_string(most) +
-                       " is below PENSTOCK_DOMAIN_COUNT=" + std::to_string(c_.domain_count_) +
-                       ", and each domain sends requests",
-                   0, "raise the first or lower the second"};
+  const settings& s = c_.settings_;
+  for (const auto& [name, most] :
+       {std::pair("MSG_LIMIT", s.msg_limit), std::pair("AM_OUST_LIMIT", s.am_oust_limit),
+        std::pair("SB_CHUNKS", s.sb_chunks), std::pair("RPL_CHUNKS", s.rpl_chunks),
+        std::pair("LONG_DEPTH", s.long_depth), std::pair("AM_SPARES", s.am_spares)})
+    if (most != 0 && most < c_.domain_count_)
+      return failure{std::string("PENSTOCK_") + name + "=" + std::to_string(most) +
+                         " is below PENSTOCK_DOMAIN_COUNT=" + std::to_string(c_.domain_count_) +
+                         ", and each domain sends messages",
+                     0, "raise the first or lower the second"};
+  long_depth_ = s.long_depth / c_.domain_count_;
   max_inline_ =
       std::min(c_.device_.max_inline, static_cast<std::uint32_t>(c_.settings_.inline_limit));
   short_inline_ = std::min(max_inline_, wire::credit_bytes);
@@ -79,9 +90,14 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
   fetches_ = std::make_unique<fetches[]>(c_.domain_count_);
   for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
     domain& d = c_.domains_[i];
-    if (c_.settings_.long_depth != 0) d.longs = zero_array<domain::longs_out>(c_.size_);
+    if (long_depth_ != 0) d.longs = zero_array<domain::longs_out>(c_.size_);
     auto q = queues::message_queues::open(c_.device_, c_.pd_, c_.account_->messages(), size, bell);
-    if (!q) return q.error();
+    if (!q) {
+      failure f = q.error();
+      if (f.code == ENOMEM)
+        f.hint += ", or lower PENSTOCK_AM_SPARES, the chunks or the credits of queues";
+      return f;
+    }
     d.queues = std::move(*q);
   }
   unanswered_limit_ = std::clamp(size.request_chunks / 4, 1u, max_unanswered);

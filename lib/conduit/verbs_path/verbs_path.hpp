@@ -233,6 +233,7 @@ class verbs_path {
 
   channels& c_;
   bool plain_ = false;
+  std::uint32_t long_depth_ = 0;          // LONG_DEPTH's part of a domain; 0: no limit
   std::uint32_t max_inline_ = 0;          // bytes that queue pairs take inline
   std::uint32_t short_inline_ = 0;        // the same, of messages that cost one credit
   std::uint32_t unanswered_limit_ = 1;    // requests without reply that one message answers
