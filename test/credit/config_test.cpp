@@ -126,6 +126,12 @@ TEST_CASE("what is left of the last buffer goes to the bank") {
   CHECK(c.bank == 109);
 }
 
+TEST_CASE("a refusal of shares that come from a receive space names that") {
+  overrides o;
+  o.receive_bytes = 17 * 256;
+  CHECK(names(refusal(3, o), "AMRECV_SPACE=4352", "RBUF_COUNT"));
+}
+
 TEST_CASE("a receive space that was set is shared: loans first, the rest banked") {
   overrides o;
   o.receive_bytes = 1000 * 256;
