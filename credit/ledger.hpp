@@ -412,6 +412,7 @@ class ledger {
   word<M, std::uint32_t, Atomic> epoch_{0};
   word<M, std::uint32_t, Atomic> demand_{0};         // asks in this epoch that left the bank low
   word<M, std::uint32_t, Atomic> waiting_count_{0};  // peers on the waiting list
+  word<M, std::uint32_t, Atomic> returns_{0};        // RETURNs handled, modulo 2^32
   // 1: a request stalled by a small loan, and early_want has not asked since. Only a guess, so its
   // order with the rest does not matter and is not explored (test/credit/interleave_test.cpp).
   std::atomic<std::uint32_t> small_stall_{0};

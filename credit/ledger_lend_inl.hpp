@@ -378,7 +378,14 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
   }
   // A peer waits. If the bank has enough for any peer that waits, next_grant finds it, unless what
   // it wishes and its loan together exceed the most that a peer may have.
-  if (bank() < max_wish) return walk(true, out, filled, how);
+  while (bank() < max_wish) {
+    // R6 returned  load acquire returns  <- R5 (on_return): whose RETURN was counted is asked below
+    const std::uint32_t seen = returns_.load(std::memory_order_acquire);
+    const std::uint32_t n = walk(true, out, filled, how);
+    // R7 returned  add of 0, acq_rel, returns  <-> R5: either a RETURN of a peer that this thread
+    //              had in hand, and took for asked, is seen here, or its thread finds that peer.
+    if (n != 0 || returns_.fetch_add(0, std::memory_order_acq_rel) == seen) return n;
+  }
   return filled < out.size() && ask_first(out[filled]) ? filled + 1 : filled;
 }
 
@@ -417,6 +424,8 @@ status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t cou
   if (!accepted) return known ? status::ok : status::bad_arguments;
   if (cfg_.revoked == revoked_at::lender)
     change_lent(s, [count](lent_fields& f) { f.revoked = saturated(f.revoked + count); });
+  // R5 returned  add acq_rel returns  -> R6, <-> R7 (next_revoke)
+  returns_.fetch_add(1, std::memory_order_acq_rel);
   fill_bank(count);  // between the cas above and here, this thread holds them
   return status::ok;
 }

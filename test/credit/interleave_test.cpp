@@ -243,6 +243,35 @@ TEST_CASE("a peer begins to wait while another thread looks for credits: somebod
   CHECK_MESSAGE(r.ok(), r.text());
 }
 
+TEST_CASE("a RETURN of too little while another thread has its peer in hand: it is asked again") {
+  for (const std::uint32_t returned : {0U, 1U}) {
+    const auto look_and_return = [returned] {
+      auto b = make(3, small(4, 13));
+      static_cast<void>(b->l.on_need(2, 13, false));
+      static_cast<void>(b->l.on_want(1, 13, true, false));
+      std::array<revoke_intent, 4> asked;
+      static_cast<void>(b->l.next_revoke(asked));
+      const auto look = [b] {
+        std::array<revoke_intent, 4> r;
+        static_cast<void>(b->l.next_revoke(r));
+      };
+      return model::trial{
+          {look,
+           [=] {
+             static_cast<void>(b->l.on_return(2, returned, false));
+             grant g{};
+             while (b->l.next_grant(g)) b->lent += g.count;
+             look();
+           }},
+          nullptr,
+          // Without another message: nothing else may be under way.
+          [b] { return none_lost(*b) && b->lent == 0 && b->l.figures(2).sys_in_flight; }};
+    };
+    const model::report r = model::sample(look_and_return, 20261127, 20000);
+    CHECK_MESSAGE(r.ok(), r.text());
+  }
+}
+
 TEST_CASE("an epoch ends once, and its mark goes out with one message") {
   check_all([] {
     auto b = make(2, small(4, 20, 4));
