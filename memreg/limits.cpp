@@ -1,11 +1,14 @@
 // Probing for limits.hpp.
 #include "memreg/limits.hpp"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "lib/base/descriptors.hpp"
 
@@ -36,11 +39,15 @@ std::uint64_t raised_memlock() {
 
 }  // namespace
 
-pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host, bool device_pins) {
+pin_budget probe_pin_budget(const settings& s, unsigned processes_on_host, bool device_pins) {
   pin_budget b;
   b.physical = probe_host_memory().physical;
   const unsigned n = std::max(1u, processes_on_host);
-  b.host_limit = std::min(host_limit.of(b.physical, n), b.physical);
+  b.host_limit = std::min(s.pinnable(b.physical, n), b.physical);
+  const std::uint64_t can = s.pinnable_ratio.of(b.physical, n);
+  const std::string name = can != 0 && can == s.pinnable(b.physical, n)
+                               ? "GASNET_PHYSMEM_PINNABLE_RATIO"
+                               : "GASNET_PHYSMEM_MAX";
   b.memlock = raised_memlock();
   b.memlock_exempt = may_lock_any();
   const std::uint64_t share = round_down(b.host_limit / n, page_bytes());
@@ -53,10 +60,45 @@ pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host,
         "service)";
   } else {
     b.per_process = share;
-    b.binding = "GASNET_PHYSMEM_MAX (" + human_bytes(b.host_limit) + " of " +
-                human_bytes(b.physical) + ", shared by " + std::to_string(n) +
-                (n == 1 ? " process)" : " processes)");
-    b.hint = "raise GASNET_PHYSMEM_MAX, or run fewer processes on this host";
+    b.binding = name + " (" + human_bytes(b.host_limit) + " of " + human_bytes(b.physical) +
+                ", shared by " + std::to_string(n) + (n == 1 ? " process)" : " processes)");
+    b.hint = "raise " + name + ", or run fewer processes on this host";
+  }
+  return b;
+}
+
+pin_budget tried(pin_budget b, registrar& with) {
+  constexpr std::uint64_t least = 1 << 20;
+  struct pinned {
+    void* at;
+    std::size_t bytes;
+    registration keys;
+  };
+  std::vector<pinned> held;
+  std::uint64_t sum = 0;
+  for (std::uint64_t bytes = round_down(b.per_process, page_bytes()); bytes >= page_bytes();) {
+    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at != MAP_FAILED) {
+      if (auto keys = with.reg(at, bytes, access::all)) {
+        held.push_back({at, bytes, *keys});
+        sum += bytes;
+        bytes = std::min(bytes, b.per_process - sum);
+        continue;
+      }
+      ::munmap(at, bytes);
+    }
+    if (bytes <= least) break;
+    bytes = round_down(bytes / 2, page_bytes());
+  }
+  for (const pinned& p : held) {
+    with.dereg(p.keys);
+    ::munmap(p.at, p.bytes);
+  }
+  if (sum < round_down(b.per_process, page_bytes())) {
+    b.per_process = sum;
+    b.binding = "a trial, in which no more than " + human_bytes(sum) + " could be pinned";
+    b.hint = "raise ulimit -l, lower GASNET_PHYSMEM_MAX, or free memory on this host";
   }
   return b;
 }

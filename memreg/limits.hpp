@@ -7,6 +7,7 @@
 
 #include "lib/base/settings.hpp"
 #include "memreg/host_memory.hpp"
+#include "memreg/registrar.hpp"
 
 namespace penstock::memreg {
 
@@ -22,10 +23,15 @@ struct pin_budget {
   std::string hint;     ///< what the user can raise
 };
 
-/// Reads the limits; raises the soft RLIMIT_MEMLOCK to the hard one. `host_limit` is the setting
-/// PHYSMEM_MAX, for all of the job's `processes_on_host` (> 0) together. device_pins: the device in
+/// Reads the limits; raises the soft RLIMIT_MEMLOCK to the hard one. The settings' limit is that of
+/// all of the job's `processes_on_host` (> 0) together, and each has an equal part of it: nobody
+/// has to ask another one, and when one dies, its part is unused. device_pins: the device in
 /// use pins what is registered; with one that does not, RLIMIT_MEMLOCK limits nothing. Set-up only.
-pin_budget probe_pin_budget(memory_limit host_limit, unsigned processes_on_host,
-                            bool device_pins = true);
+pin_budget probe_pin_budget(const settings& s, unsigned processes_on_host, bool device_pins = true);
+
+/// The budget with no more than could be registered in a trial (PHYSMEM_PROBE): memory of this
+/// process's is registered piece by piece, and given back. It comes within 1 MiB of what the device
+/// refuses. Cost: the kernel clears and pins up to per_process bytes.
+pin_budget tried(pin_budget b, registrar& with);
 
 }  // namespace penstock::memreg

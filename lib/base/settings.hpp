@@ -30,6 +30,10 @@ enum class barrier_kind : std::uint8_t {
   counter
 };
 
+/// By what ranks of one host are told: the launcher's word, and with the others only those of them
+/// that have the same name or number of a host.
+enum class host_sign : std::uint8_t { launcher, hostname, hostid };
+
 /// PCIe ordering asked for when memory is registered.
 enum class memory_ordering : std::uint8_t { strict, relaxed, none };
 
@@ -78,7 +82,8 @@ struct settings {
   std::uint32_t rd_atom = 0;         ///< reads and atomics in flight to a peer; 0: the device's
   bool direct = true;                ///< inline path of the shared-memory device
   std::uint32_t supernode_size = 0;  ///< processes of a host that share memory; 0: all of them
-  bool any_ptracer = true;           ///< on it, processes of this user may read this one's memory
+  host_sign host_detect = host_sign::launcher;
+  bool any_ptracer = true;  ///< on it, processes of this user may read this one's memory
   memory_ordering mem_consistency = memory_ordering::strict;
   std::string shm_personality = "plain";  ///< limits and manners that shm0 pretends to have
   std::string shm_fault = "none";         ///< what is to go wrong on shm0
@@ -100,21 +105,23 @@ struct settings {
   std::uint32_t packed_long_cutover = 4096;  ///< header and payload of the largest packed Long
   std::uint32_t long_depth = 0;              ///< unpacked Longs in flight to one peer; 0: no limit
   bool connect_static = false;               ///< connect to all ranks at start
+  std::string connectfile_in = "0", connectfile_out = "0";  ///< files of whom a run connects
   std::uint32_t max_connections = 0;  ///< by queue pairs, above which idle ones go; 0: no limit
 
   // credits
   bool flow_control = true;
   bool overflow_fatal = false;  ///< without flow control
   bool dynamic_credits = true;
-  std::uint32_t max_cred_per_node = 0;    ///< most credits lent to one peer; 0: 400 by a domain
-  std::uint32_t cred_per_node = 0;        ///< lent to each peer at start; 0: from the table
-  std::uint32_t banked_credits = 0;       ///< kept in the bank at start; 0: from the table
-  std::uint32_t lender_limit = 400;       ///< most credits lent to one peer in an epoch
-  std::uint32_t revoke_limit = 64;        ///< most credits given back to one lender in an epoch
-  std::uint32_t num_scavenge = 0;         ///< peers asked for credits at a time; 0: from the table
-  std::uint32_t epoch_duration = 1024;    ///< requests received per epoch
-  bool decay_last_curr = false;           ///< statistics fade from two states instead of by >> 2
-  bool lender_counts_revoked = false;     ///< a peer that has given back enough is not asked again
+  std::uint32_t max_cred_per_node = 0;  ///< most credits lent to one peer; 0: 400 by a domain
+  std::uint32_t cred_per_node = 0;      ///< lent to each peer at start; 0: from the table
+  std::uint32_t banked_credits = 0;     ///< kept in the bank at start; 0: from the table
+  std::int32_t am_credits_slack = -1;   ///< credits kept back for a later message; -1: by the loan
+  std::uint32_t lender_limit = 400;     ///< most credits lent to one peer in an epoch
+  std::uint32_t revoke_limit = 64;      ///< most credits given back to one lender in an epoch
+  std::uint32_t num_scavenge = 0;       ///< peers asked for credits at a time; 0: from the table
+  std::uint32_t epoch_duration = 1024;  ///< requests received per epoch
+  bool decay_last_curr = false;         ///< statistics fade from two states instead of by >> 2
+  bool lender_counts_revoked = false;   ///< a peer that has given back enough is not asked again
   std::string credit_stats = "0";  ///< "0": none, "1": penstock_credits.RANK, else a path prefix
 
   // what is reported
@@ -137,10 +144,12 @@ struct settings {
 
   // memory
   memory_limit max_segment{.each = true};  ///< largest segment; 0: no limit but physmem_max
-  memory_limit physmem_max{.share = 0.8};  ///< what the processes of a host may pin together
-  bool use_firehose = true;                ///< cache registrations of out-of-segment memory
-  std::uint64_t firehose_m = 0;            ///< memory for remote firehoses; 0: chosen
-  std::uint32_t firehose_r = 0;            ///< regions for remote firehoses; 0: chosen
+  memory_limit physmem_max;      ///< what the processes of a host may pin together; 0: as below
+  memory_limit pinnable_ratio;   ///< what can be pinned of the host's memory; 0: see pinnable()
+  bool physmem_probe = false;    ///< each process tries how much of its share it can pin
+  bool use_firehose = true;      ///< cache registrations of out-of-segment memory
+  std::uint64_t firehose_m = 0;  ///< memory for remote firehoses; 0: chosen
+  std::uint32_t firehose_r = 0;  ///< regions for remote firehoses; 0: chosen
   std::uint64_t firehose_maxvictim_m = 0;  ///< memory of the victim pool; 0: R · region size
   std::uint32_t firehose_maxvictim_r = 1024;
   std::uint64_t firehose_maxregion_size = 128 << 10;
@@ -195,6 +204,14 @@ struct settings {
   /// the environment name.
   std::vector<std::string> sources;
 
+  /// What so many processes of a host with `physical` bytes may pin together: PHYSMEM_MAX, but no
+  /// more than PINNABLE_RATIO; 0.8 of the memory if neither is set.
+  [[nodiscard]] std::uint64_t pinnable(std::uint64_t physical, unsigned processes) const noexcept {
+    const std::uint64_t may = physmem_max.of(physical, processes);
+    const std::uint64_t can = pinnable_ratio.of(physical, processes);
+    if (may == 0 && can == 0) return memory_limit{.share = 0.8}.of(physical, processes);
+    return may == 0 || (can != 0 && can < may) ? can : may;
+  }
   /// exit_timeout_ns, or what the three others make of it in a job of `processes`.
   [[nodiscard]] std::uint64_t exit_limit_ns(std::uint32_t processes) const noexcept {
     if (exit_timeout_ns != 0) return exit_timeout_ns;

@@ -23,6 +23,7 @@ constexpr choice wait_choices[] = {{"spin", 0}, {"spinblock", 1}, {"block", 2}};
 constexpr choice barrier_choices[] = {{"auto", 0},      {"dissem", 1},   {"rdmadissem", 2},
                                       {"tree", 3},      {"amdissem", 1}, {"gnidissem", 2},
                                       {"amcentral", 3}, {"counter", 4},  {"ibdissem", 2}};
+constexpr choice host_choices[] = {{"conduit", 0}, {"hostname", 1}, {"gethostid", 2}};
 constexpr choice ordering_choices[] = {{"strict", 0}, {"relaxed", 1}, {"none", 2}};
 constexpr choice log_choices[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}};
 constexpr choice bool_choices[] = {{"yes", 1}, {"no", 0},  {"1", 1},    {"0", 0},
@@ -32,6 +33,7 @@ constexpr choice bool_choices[] = {{"yes", 1}, {"no", 0},  {"1", 1},    {"0", 0}
 std::span<const choice> choices_of(bool) { return bool_choices; }
 std::span<const choice> choices_of(wait_mode) { return wait_choices; }
 std::span<const choice> choices_of(barrier_kind) { return barrier_choices; }
+std::span<const choice> choices_of(host_sign) { return host_choices; }
 std::span<const choice> choices_of(memory_ordering) { return ordering_choices; }
 std::span<const choice> choices_of(log_level) { return log_choices; }
 

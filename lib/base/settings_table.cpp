@@ -86,6 +86,13 @@ constexpr setting_row rows[] = {
      "groups of their own, and groups speak through the device as hosts do; 0 makes one group of "
      "each host.",
      job_wide},
+    {"HOST_DETECT", "GASNET_HOST_DETECT", &s::host_detect, 0, 0, u::none,
+     "This is how ranks that share memory are told: conduit takes the launcher's word for which "
+     "ranks "
+     "are on a host; hostname and gethostid take only those of them that have the same name or "
+     "number of a host, as in containers that are to be hosts of their own. All ranks must have "
+     "the "
+     "same value."},
     {"ANY_PTRACER", "", &s::any_ptracer, 0, 0, u::none,
      "yes lets all processes of this user read and write this one's memory, as debuggers do "
      "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; through "
@@ -169,6 +176,13 @@ constexpr setting_row rows[] = {
     {"CONNECT_STATIC", "GASNET_CONNECT_STATIC", &s::connect_static, 0, 0, u::none,
      "yes connects each process to all others at start; no makes a connection when the first "
      "message needs it."},
+    {"CONNECTFILE_IN", "GASNET_CONNECTFILE_IN", &s::connectfile_in, 0, 0, u::none,
+     "Each process is connected at start to the ranks that this file names for it, as an earlier "
+     "run's CONNECTFILE_OUT has written it; a % in the name stands for the rank. 0 is no file."},
+    {"CONNECTFILE_OUT", "GASNET_CONNECTFILE_OUT", &s::connectfile_out, 0, 0, u::none,
+     "At its end each process writes to this file which ranks it was connected to; a % in the name "
+     "stands for the rank, and without one all ranks write to one file, which all must reach. 0 "
+     "writes none."},
     {"MAX_CONNECTIONS", "", &s::max_connections, 0, 1'000'000, u::none,
      "With more connections by queue pairs than this, those that were idle longest are taken down, "
      "and made again when they are needed. Connections in use stay, so the limit may be passed; 0 "
@@ -197,6 +211,12 @@ constexpr setting_row rows[] = {
      "The bank keeps this many credits at start; 0 takes the number from the table by job size, "
      "for each domain.",
      job_wide},
+    {"AM_CREDITS_SLACK", "GASNET_AM_CREDITS_SLACK", &s::am_credits_slack, -1, 65535, u::none,
+     "At most this many credits of requests without a reply wait at the receiver for a message "
+     "that "
+     "goes back anyway, or for a pause, before a message is sent for them alone; -1 is a quarter "
+     "of "
+     "the loan, and 63 at most."},
     {"LENDER_LIMIT", "", &s::lender_limit, 1, 65535, u::none,
      "At most this many credits are lent to one peer within an epoch.", job_wide},
     {"REVOKE_LIMIT", "", &s::revoke_limit, 1, 65535, u::none,
@@ -287,10 +307,19 @@ constexpr setting_row rows[] = {
      "(16 GB), which is each process's (/P) unless /H says that the processes of the host share "
      "it; 0 leaves it to PHYSMEM_MAX.",
      or_zero},
-    {"PHYSMEM_MAX", "GASNET_PHYSMEM_MAX GASNET_PHYSMEM_PINNABLE_RATIO", &s::physmem_max, mib, 0,
-     u::bytes,
-     "The processes of a host may pin this much memory together: a share of the host's memory "
-     "(0.8, 5/8) or a size (16 GB); /P behind it makes it each process's."},
+    {"PHYSMEM_MAX", "GASNET_PHYSMEM_MAX", &s::physmem_max, mib, 0, u::bytes,
+     "The processes of a host may pin this much memory together, of which each has an equal part: "
+     "a share of the host's memory (0.8, 5/8) or a size (16 GB); /P behind it makes it each "
+     "process's. 0 leaves it to PINNABLE_RATIO.",
+     or_zero},
+    {"PINNABLE_RATIO", "GASNET_PHYSMEM_PINNABLE_RATIO", &s::pinnable_ratio, mib, 0, u::bytes,
+     "This share of the host's memory can be pinned at all: it bounds PHYSMEM_MAX. 0 is 0.8, or "
+     "no bound where PHYSMEM_MAX is set.",
+     or_zero},
+    {"PHYSMEM_PROBE", "GASNET_PHYSMEM_PROBE", &s::physmem_probe, 0, 0, u::none,
+     "yes lets each process try at start how much of its part of that it can pin, and pin no more; "
+     "no believes the limits that the system names.",
+     queue_pairs},
     {"PINNED_REGIONS_MAX", "GASNET_PINNED_REGIONS_MAX", &s::pinned_regions, 16, 0, u::none,
      "The processes of a host may keep this many regions registered in the firehose together: a "
      "share of the regions that the device allows, or a number.",

@@ -26,8 +26,8 @@ enum class setting_unit : std::uint8_t {
 using setting_field =
     std::variant<bool settings::*, std::uint32_t settings::*, std::int32_t settings::*,
                  std::uint64_t settings::*, std::string settings::*, memory_limit settings::*,
-                 wait_mode settings::*, barrier_kind settings::*, memory_ordering settings::*,
-                 log_level settings::*>;
+                 wait_mode settings::*, barrier_kind settings::*, host_sign settings::*,
+                 memory_ordering settings::*, log_level settings::*>;
 
 /// What else is to be known of a setting; bits.
 enum setting_trait : unsigned {

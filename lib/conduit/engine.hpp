@@ -53,6 +53,7 @@ class engine final : public channels {
   status arm() noexcept;   ///< see endpoint
   /// Writes the files of CREDIT_STATS, once, when nothing more is sent; close() does so.
   void write_credit_statistics() noexcept;
+  void write_connections() noexcept;  ///< the line of CONNECTFILE_OUT, before close() or leaving
   /// Collective; waits for all, polling, within the exit limit. Later calls answer shut_down.
   void close() noexcept;
   /// Ends the progress thread, if there is one. It waits for its handler for limit_ns at most
@@ -124,8 +125,7 @@ class engine final : public channels {
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
   /// For report/. Any thread; the counts of messages under way may be a moment old.
   [[nodiscard]] endpoint_counters counters() const;
-  /// The number of polls of all threads. Any thread.
-  [[nodiscard]] std::uint64_t polls() const noexcept;
+  [[nodiscard]] std::uint64_t polls() const noexcept;  ///< of all threads; any thread may ask
   [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
   /// The C++ interface's object over this engine, which tokens name.
   void set_owner(endpoint* e) noexcept { endpoint_ = e; }
@@ -191,7 +191,7 @@ class engine final : public channels {
   result<void> open_device();
   result<void> open_queues();
   result<void> introduce();
-  void connect_to_all() noexcept;
+  result<void> connect_at_start();
   [[nodiscard]] bool counts_barriers() const noexcept;
   [[nodiscard]] bool may_sleep() const noexcept;  // until messages come, which need a channel then
   void set_quick(bool started) noexcept;

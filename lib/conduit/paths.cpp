@@ -1,8 +1,11 @@
 // Chooses the device, and the path of each peer. The launcher says which ranks share memory with
 // this one, and a trial shows whether they can. These are reached by rings, all others by the
 // device's queue pairs. Set-up only.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "lib/conduit/channel/core_inl.hpp"
@@ -14,6 +17,62 @@
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+// Those of `near` that have the same sign of a host as this process.
+result<std::vector<std::uint32_t>> with_same_sign(job::job& j, host_sign kind,
+                                                  std::span<const std::uint32_t> near) {
+  struct sign {
+    host_sign kind;
+    char text[256];
+  } mine{kind, {}}, his;
+  if (kind == host_sign::hostid)
+    std::snprintf(mine.text, sizeof mine.text, "%lx", ::gethostid());
+  else if (::gethostname(mine.text, sizeof mine.text - 1) != 0)
+    return failure{"gethostname", errno, ""};
+  auto all = j.exchange(std::as_bytes(std::span(&mine, 1)));
+  if (!all) return all.error();
+  std::vector<std::uint32_t> same;
+  for (std::uint32_t r = 0; r < all->size(); ++r) {
+    const auto& said = (*all)[r];
+    if (said.size() == sizeof his) std::memcpy(&his, said.data(), sizeof his);
+    if (said.size() != sizeof his || his.kind != kind)
+      return failure{"PENSTOCK_HOST_DETECT differs at rank " + std::to_string(r), 0,
+                     "set it to the same at all ranks"};
+    if (std::strncmp(his.text, mine.text, sizeof mine.text) == 0 &&
+        std::find(near.begin(), near.end(), r) != near.end())
+      same.push_back(r);
+  }
+  return same;
+}
+
+using registrar_of_device = nic::registrar_as<memreg::registrar, memreg::registration>;
+
+}  // namespace
+
+memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_on_host) {
+  auto budget = memreg::probe_pin_budget(s, processes_on_host);
+  // Only where ulimit -l is short, or a trial is asked for, is it worth an opened device.
+  if (budget.by_memlock || s.physmem_probe) {
+    const auto d = nic::open_device(s);
+    if (d && d->shared_memory)
+      budget = memreg::probe_pin_budget(s, processes_on_host, false);
+    else if (ibv_pd* const pd = d && s.physmem_probe ? d->verbs->alloc_pd(d->context) : nullptr) {
+      registrar_of_device to(*d, pd);
+      budget = memreg::tried(std::move(budget), to);
+      d->verbs->dealloc_pd(pd);
+    }
+  }
+  budget.per_process -= budget.per_process / 8;
+  const std::uint64_t most =
+      s.max_segment.of_each(budget.physical, std::max(1u, processes_on_host));
+  if (most != 0 && most < budget.per_process) {
+    budget.per_process = most;
+    budget.binding = "PENSTOCK_MAX_SEGSIZE";
+    budget.hint = "raise it";
+  }
+  return budget;
+}
 
 // Opens the device that the settings ask for, in place of the one that was opened before.
 result<void> engine::use_device(const settings& s) {
@@ -33,10 +92,12 @@ result<void> engine::use_device(const settings& s) {
   pd_ = device_.verbs->alloc_pd(device_.context);
   if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
   if (!concurrent(build_mode)) alone_ = nic::thread_domain(device_, pd_);
-  account_ = std::make_unique<memreg::account>(
-      std::make_unique<nic::registrar_as<memreg::registrar, memreg::registration>>(device_, pd_),
-      memreg::probe_pin_budget(settings_.physmem_max, std::max(1u, job_.host_size()),
-                               !device_.shared_memory));
+  auto to = std::make_unique<registrar_of_device>(device_, pd_);
+  auto budget =
+      memreg::probe_pin_budget(settings_, std::max(1u, job_.host_size()), !device_.shared_memory);
+  if (settings_.physmem_probe && !device_.shared_memory)
+    budget = memreg::tried(std::move(budget), *to);
+  account_ = std::make_unique<memreg::account>(std::move(to), std::move(budget));
   return {};
 }
 
@@ -95,6 +156,11 @@ void engine::choose_paths(bool may) noexcept {
 // Called when all processes are about to start: the paths are only known then. Where all ranks
 // share memory, shm0 replaces the device; where some do, shm0 is opened beside it.
 result<void> engine::agree_on_paths() {
+  if (settings_.host_detect != host_sign::launcher) {
+    auto left = with_same_sign(job_, settings_.host_detect, neighbours_);
+    if (!left) return left.error();
+    neighbours_ = detected_ = std::move(*left);
+  }
   choose_paths(true);
   if (!shares_memory_) return {};
   if (!device_.shared_memory) {
@@ -150,20 +216,6 @@ result<void> engine::try_neighbours() {
     break;
   }
   return {};
-}
-
-// Asks for all connections first, so that they are made side by side.
-void engine::connect_to_all() noexcept {
-  for (const bool wait : {false, true})
-    for (std::size_t i = 0; i < std::size_t{domain_count_} * size_; ++i) {
-      if (i % size_ == rank_) continue;
-      peer& p = begun(peers_[i]);
-      const long_wait named(waits_, wait_for::connection, p.rank);
-      for (unsigned empty = 0; !is_ready(p, lane_request);) {
-        if (is_failure(connect(p, lane_request))) return;
-        if (!wait || is_failure(wait_step(empty))) break;
-      }
-    }
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

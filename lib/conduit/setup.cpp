@@ -58,23 +58,6 @@ result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
   return e;
 }
 
-memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_on_host) {
-  auto budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host);
-  // Only where ulimit -l is short is it worth an opened device to learn whether that matters.
-  if (budget.by_memlock)
-    if (const auto d = nic::open_device(s); d && d->shared_memory)
-      budget = memreg::probe_pin_budget(s.physmem_max, processes_on_host, false);
-  budget.per_process -= budget.per_process / 8;
-  const std::uint64_t most =
-      s.max_segment.of_each(budget.physical, std::max(1u, processes_on_host));
-  if (most != 0 && most < budget.per_process) {
-    budget.per_process = most;
-    budget.binding = "PENSTOCK_MAX_SEGSIZE";
-    budget.hint = "raise it";
-  }
-  return budget;
-}
-
 result<void> engine::open_device() {
   if (auto r = use_device(settings_); !r) return r;
   if (device_.shared_memory && job_.host_size() != size_)
@@ -194,13 +177,14 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   reporter_ = reporter::start(*this);
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
-  if (settings_.connect_static) connect_to_all();
+  if (auto made = connect_at_start(); !made) return made;
   if (rank_ == 0 && size_ > 1)
     for (const std::string& line :
          report::idle_settings(settings_, by_rings_, by_verbs_, transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
   if (rank_ == 0 && credit_room_ != credit::room{})
-    log(log_level::info, "%s", shorter_table(settings_, size_, domain_count_, credit_room_).c_str());
+    log(log_level::info, "%s",
+        shorter_table(settings_, size_, domain_count_, credit_room_).c_str());
   if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
   return {};
 }
@@ -233,6 +217,7 @@ void engine::expect_ends() noexcept {
 
 void engine::close() noexcept {
   if (!started_) return;
+  write_connections();
   if (size_ > 1 && !job_.ended()) departure_->leave(settings_.exit_limit_ns(size_));
   // The connector ends after leave(): until then other processes may need it to finish.
   connector_.reset();

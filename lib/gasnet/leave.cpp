@@ -157,7 +157,10 @@ void finish(int code) noexcept {
 // Does all but the last step, and returns the job's exit code.
 int take_down(int code) noexcept {
   last_code.store(code, std::memory_order_relaxed);
-  if (self.engine) self.engine->let_any_thread_call();
+  if (self.engine) {
+    self.engine->let_any_thread_call();
+    self.engine->write_connections();
+  }
   start_timer();
   std::fflush(nullptr);
   if (self.attached && self.engine->size() > 1) {

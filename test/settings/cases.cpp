@@ -32,6 +32,7 @@ const std::vector<special>& specials() {
       {"MAX_CRED_PER_NODE", {"4", "65535"}},
       {"MAX_SEGSIZE", {"0", "2M", "0.5/H"}},
       {"PHYSMEM_MAX", {"0.99", "64M"}},
+      {"PINNABLE_RATIO", {"0.99", "64M"}},
       {"PINNED_REGIONS_MAX", {"0.99", "16"}},
       {"CREDIT_STATS", {"0", "1"}},
       {"COUNTERS", {"0", "1"}},

@@ -2,6 +2,8 @@
  *   effects connections     connections of rank 0 after start
  *   effects credits         credits that a process lends or keeps
  *   effects segment         the largest segment, in MiB
+ *   effects owed            messages of credits that answer 64 Shorts
+ *   effects ask             each rank asks the third one behind it
  *   effects huge            1: the kernel may take huge pages for the segment
  *   effects polls           most requests, then most replies, that one poll handles while 64 wait
  *   effects outstanding     1: two requests of one thread are not under way at a time
@@ -14,6 +16,7 @@
 #include <gasnetex.h>
 #include <penstock/counters.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,14 +64,13 @@ static uint64_t counter(const char* name) {
   return value;
 }
 
-static uint64_t messages_to(gex_Rank_t rank) {
+static uint64_t count_of(gex_Rank_t rank, const char* name) {
   uint64_t sum = 0, value;
   unsigned p;
   struct penstock_counters* const c = penstock_counters_take(0);
   CHECK(c != NULL);
   for (p = 0; p < penstock_counters_peers(c); ++p)
-    if (penstock_counters_rank(c, p) == rank &&
-        penstock_counters_get_peer(c, p, "requests_sent.own", &value) == 0)
+    if (penstock_counters_rank(c, p) == rank && penstock_counters_get_peer(c, p, name, &value) == 0)
       sum += value;
   penstock_counters_free(c);
   return sum;
@@ -136,6 +138,32 @@ static void polls(void) {
   }
   say("requests", (unsigned long)most_ones);
   say("replies", (unsigned long)most_answers);
+  meet();
+}
+
+/* Rank 0 polls when rank 1 has sent all. */
+static void owed(void) {
+  int i;
+  const int sent = 1;
+  uint64_t before;
+  meet();
+  before = count_of(1, "credit_messages");
+  if (me == 1) {
+    for (i = 0; i < waiting; ++i) MUST(gex_AM_RequestShort0(tm, 0, on_one, 0));
+    MUST(gex_RMA_PutBlocking(tm, 0, area[0], (void*)&sent, sizeof sent, 0));
+  } else {
+    while (*(volatile int*)area[0] == 0) sched_yield();
+    while (ones < waiting) gasnet_AMPoll();
+  }
+  say("messages", (unsigned long)(count_of(1, "credit_messages") - before));
+  meet();
+}
+
+/* Each rank is connected to the third one behind it. */
+static void ask_one(void) {
+  answers = 0;
+  MUST(gex_AM_RequestShort0(tm, (me + 3) % nodes, on_asked, 0));
+  GASNET_BLOCKUNTIL(answers == 1);
   meet();
 }
 
@@ -227,8 +255,7 @@ static void* send_all(void* which) {
   if (thread == 0) {
     int silent = 0;
     meet();
-    while (!silent)
-      MUST(gex_RMA_GetBlocking(tm, &silent, 1, (int*)area[1] + 1, sizeof silent, 0));
+    while (!silent) MUST(gex_RMA_GetBlocking(tm, &silent, 1, (int*)area[1] + 1, sizeof silent, 0));
   }
   all_at();
   for (misses = 0; misses < 1000;)
@@ -275,15 +302,19 @@ int main(int argc, char** argv) {
     say("connections", (unsigned long)counter("connections"));
   } else if (strcmp(what, "credits") == 0) {
     say("credits", (unsigned long)counter("credits"));
+  } else if (strcmp(what, "owed") == 0) {
+    owed();
+  } else if (strcmp(what, "ask") == 0) {
+    ask_one();
   } else if (strcmp(what, "huge") == 0) {
     say("huge", (unsigned long)may_be_huge(area[me]));
   } else if (strcmp(what, "polls") == 0) {
     polls();
   } else if (strcmp(what, "barriers") == 0) {
     meet();
-    before = messages_to(next_rank);
+    before = count_of(next_rank, "requests_sent.own");
     meet();
-    say("messages", messages_to(next_rank) != before);
+    say("messages", count_of(next_rank, "requests_sent.own") != before);
   } else if (strcmp(what, "outstanding") == 0) {
     outstanding();
   } else if (strcmp(what, "regions") == 0) {

@@ -108,9 +108,17 @@ TEST_CASE("the limit of pinned memory is a share, a fraction or a size") {
   auto s = read({"GASNET_PHYSMEM_MAX=5/8"});
   REQUIRE(s);
   CHECK(s->physmem_max.of(800, 1) == 500);
+  CHECK(s->pinnable(800, 1) == 500);
   s = read({"GASNET_PHYSMEM_PINNABLE_RATIO=0.5"});
   REQUIRE(s);
-  CHECK(s->physmem_max.of(800, 1) == 400);
+  CHECK(s->pinnable(800, 1) == 400);
+  s = read({"GASNET_PHYSMEM_PINNABLE_RATIO=0.5", "GASNET_PHYSMEM_MAX=5/8"});
+  REQUIRE(s);
+  CHECK(s->pinnable(800, 1) == 400);
+  s = read({"GASNET_PHYSMEM_PINNABLE_RATIO=0.9", "GASNET_PHYSMEM_MAX=5/8"});
+  REQUIRE(s);
+  CHECK(s->pinnable(800, 1) == 500);
+  CHECK(settings().pinnable(1000, 1) == 800);
   s = read({"GASNET_PHYSMEM_MAX=2G"});
   REQUIRE(s);
   CHECK(s->physmem_max.of(800, 1) == 2ull << 30);
@@ -136,7 +144,7 @@ TEST_CASE("sizes are read as the users of GASNet write them") {
   CHECK(s->amrecv_space == 16 << 20);
   for (const char* bad :
        {"GASNET_MAX_SEGSIZE=1/0", "GASNET_MAX_SEGSIZE=3/2", "GASNET_MAX_SEGSIZE=4G/Q",
-        "GASNET_MAX_SEGSIZE=16", "GASNET_MAX_SEGSIZE=0.5G/2", "GASNET_PHYSMEM_MAX=0/H",
+        "GASNET_MAX_SEGSIZE=16", "GASNET_MAX_SEGSIZE=0.5G/2", "GASNET_PHYSMEM_MAX=5/0",
         "GASNET_PHYSMEM_MAX=-1G", "PENSTOCK_AMRECV_SPACE=0.25",
         "PENSTOCK_COUNTERS_INTERVAL=1e-12"}) {
     CAPTURE(bad);
@@ -205,7 +213,6 @@ TEST_CASE("a value that is not valid is refused in one line with name, value and
   CHECK(contains(message({"GASNET_BARRIER=quick"}), "auto, dissem, rdmadissem"));
   CHECK(contains(message({"PENSTOCK_DIRECT=maybe"}), "yes or no"));
   CHECK(contains(message({"GASNET_PHYSMEM_MAX=9/8"}), "share below 1"));
-  CHECK(contains(message({"GASNET_PHYSMEM_MAX=0"}), "share below 1"));
   CHECK(contains(message({"PENSTOCK_MAX_SEGSIZE=1X"}), "K, M, G or T"));
   CHECK(contains(message({"PENSTOCK_AMRECV_SPACE=1X"}), "bytes"));
 }

@@ -36,7 +36,7 @@ std::string limits_text() {
   }
   const auto s = penstock::read_settings();
   if (!s) return out;
-  const auto b = penstock::memreg::probe_pin_budget(s->physmem_max, 1);
+  const auto b = penstock::memreg::probe_pin_budget(*s, 1);
   out += fmt::format("  {:<22} {:>20}  by {} (shm0 pins nothing)\n", "memory to pin",
                      penstock::memreg::human_bytes(b.per_process), b.binding);
   return out;

@@ -78,14 +78,21 @@ void core::begin(peer& p) noexcept {
   p.segment_mapped = f.segment_mapped;
   p.segment_rkey.store(f.segment_rkey, std::memory_order_relaxed);
   p.map_rkey = f.map_rkey;
-  const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
-  p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
+  p.credits.return_batch.store(return_batch(p), std::memory_order_relaxed);
   // relaxed: each is written inside beginning_
   p.next_begun = last_begun_.load(std::memory_order_relaxed);
   // R9 begun  release p.begun  -> A9 (core.hpp)
   p.begun.store(true, std::memory_order_release);
   // R10 last  release last_begun_  -> A10 (core.hpp)
   last_begun_.store(&p, std::memory_order_release);
+}
+
+// The credits owed to p at which a message is sent for them alone.
+std::uint16_t core::return_batch(const peer& p) const noexcept {
+  const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
+  const std::int32_t slack = settings_.am_credits_slack;
+  return static_cast<std::uint16_t>(
+      slack < 0 ? batch : std::min(batch, static_cast<std::uint32_t>(slack) + 1));
 }
 
 std::vector<std::uint32_t> core::ranks_begun() const {

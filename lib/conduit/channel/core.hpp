@@ -126,6 +126,7 @@ class core {
     return p;
   }
   [[gnu::cold, gnu::noinline]] void begin(peer& p) noexcept;
+  [[nodiscard]] std::uint16_t return_batch(const peer& p) const noexcept;
   // All peers that have begun, of all domains; and their ranks, in ascending order.
   [[nodiscard]] begun_peers all_begun() const noexcept {
     // A10 last  acquire last_begun_  <- R10 (core.cpp): each peer is there, and the next one
@@ -226,6 +227,7 @@ class core {
 
   // See neighbours(); the memory is the job's. shares_memory_: they are reached by rings.
   std::span<const std::uint32_t> neighbours_;
+  std::vector<std::uint32_t> detected_;  // those that HOST_DETECT leaves of the launcher's
   bool shares_memory_ = false;
   rank_table known_;
   std::mutex beginning_;  // held while a peer begins, and while known_ changes after start

@@ -122,8 +122,7 @@ void credit_flow::give_back_lease(peer& p) noexcept {
 
 // Called when the loan to p has grown by `lent`, or p has given back `revoked` credits of it.
 void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
-  const std::uint32_t batch = credit::return_batch(p.home->ledger->loan(p.rank));
-  p.credits.return_batch.store(static_cast<std::uint16_t>(batch), std::memory_order_relaxed);
+  p.credits.return_batch.store(return_batch(p), std::memory_order_relaxed);
   count_shared(p.counts.credits_lent, lent);
   count_shared(p.counts.credits_revoked, revoked);
   if (lent != 0) PENSTOCK_PROBE(loan, p.rank, lent);

@@ -12,8 +12,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 /// The settings that concern credits, as credit/ takes them, where the device has that room.
-credit::overrides credit_settings(const settings& s, std::uint32_t domains,
-                                  credit::room room = {});
+credit::overrides credit_settings(const settings& s, std::uint32_t domains, credit::room room = {});
 
 /// A sentence that says what that room leaves of the table.
 std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t domains,
