@@ -1,8 +1,7 @@
-// A job whose ranks all leave, or whose rank 0 does: no rank is connected to more others by that
-// than a barrier has partners. A job whose ranks split their team: no rank is connected to more
-// than the steps of two operations in log n have partners.
+// A job whose ranks all leave, or whose rank 0 does: no rank is connected to more others, by its
+// start, a barrier and that, than a barrier has partners. A job whose ranks split their team: no
+// rank is connected to more than the steps of two operations in log n have partners.
 //   exit_connections all|one|split
-#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -14,8 +13,6 @@
 using namespace penstock::gasnet;
 
 namespace {
-
-std::uint64_t before_exit = 0;  // connections: at start all ranks of a host may have met
 
 // In a barrier each rank has a partner to send to and one to hear from in each step.
 unsigned partners() { return 2u * static_cast<unsigned>(std::bit_width(self.engine->size() - 1)); }
@@ -33,13 +30,13 @@ bool is_connected_to(std::uint64_t most) {
 }
 
 // Runs when this process has agreed with the others, since it was registered before gasnet_init.
-void look(int, void*) { (void)is_connected_to(std::max<std::uint64_t>(before_exit, partners())); }
+void look(int, void*) { (void)is_connected_to(partners()); }
 
 // Returns the job's code.
 int split() {
   coll::team* const half =
       coll::split(coll::world(), true, self.engine->rank() % 2, self.engine->rank());
-  const bool few = is_connected_to(std::max<std::uint64_t>(before_exit, 2 * partners()));
+  const bool few = is_connected_to(2 * partners());
   if (coll::size(*half) != (self.engine->size() + 1 - self.engine->rank() % 2) / 2) return 3;
   return few ? 0 : 4;
 }
@@ -55,7 +52,6 @@ int main(int argc, char** argv) {
   // before it tells further ranks.
   gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
   if (gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) != GASNET_OK) return 2;
-  before_exit = self.engine->counters().connections;
   if (splits) gasnet_exit(split());
   const bool all = argc > 1 && std::strcmp(argv[1], "all") == 0;
   if (all || gasnet_mynode() == 0) std::exit(0);

@@ -24,7 +24,7 @@ own_area& own() {
   return a.value;
 }
 
-shared_area* world_area = nullptr;
+bool world_shares = false;
 
 constexpr std::uint32_t bits(std::uint32_t first, std::uint32_t count) noexcept {
   return ((1u << count) - 1) << first;
@@ -59,18 +59,23 @@ bool prepare() noexcept {
   if (!allowed() || size > most_sharing) return false;
   for (const gasnet_nodeinfo_t& n : self.nodes)
     if (n.host != self.nodes.front().host) return false;
-  world_area = area_of(0);
-  return world_area != nullptr;
+  return self.engine->rank() == 0 || self.engine->maps(0);
 }
 
 void use(bool all) noexcept {
-  if (!all) world_area = nullptr;
+  world_shares = all;
   if (all && self.engine->rank() == 0) own().free &= ~bits(0, units_for(self.engine->size()));
 }
 
 std::unique_ptr<shared_hold> for_world() {
-  if (world_area == nullptr) return nullptr;
-  return std::make_unique<shared_hold>(shared_room{}, *world_area, self.engine->size(),
+  if (!world_shares) return nullptr;
+  // All have agreed on these lines, so there is no other way from here on.
+  shared_area* const there = area_of(0);
+  if (there == nullptr) {
+    if (self.membership->ended()) return nullptr;
+    fatal(1, "the lines of collectives, in rank 0's segment, cannot be mapped");
+  }
+  return std::make_unique<shared_hold>(shared_room{}, *there, self.engine->size(),
                                        self.engine->rank());
 }
 

@@ -63,12 +63,12 @@ class shared_hold {
 
 namespace shared {
 
-/// Called before the first barrier of all processes: true if this process can reach the lines of
-/// the team of all.
+/// Called before the first barrier of all processes: true if this process shares memory with rank
+/// 0, whose segment has the lines of the team of all. It is not connected for that yet.
 bool prepare() noexcept;
 /// Says whether all processes can.
 void use(bool all) noexcept;
-/// The lines of the team of all; null: it has none.
+/// The lines of the team of all, which connects to rank 0; null: it has none.
 std::unique_ptr<shared_hold> for_world();
 
 // To be called inside the engine of collectives, by the owner of an area.
