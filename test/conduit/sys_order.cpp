@@ -2,7 +2,8 @@
 // requests (SYS, SAFE, AM). Requests of rank 1, or its answers, wait at rank 0, when a WANT of rank
 // 2 comes behind them: rank 0 handles at most AM_LIMIT requests before it lends, in whichever of
 // its polls that is. By queue pairs, where all of that has one queue, it handles no answer of the
-// same batch before.
+// same batch before. By rings it handles no request before; a ring keeps its own order of answers
+// and system messages, and none of it waits for a handler's end but its own.
 #include <functional>
 
 #include "penstock/penstock.hpp"
@@ -19,8 +20,10 @@ struct party {
   short_handler<> answer;
   unsigned handled = 0, called = 0, answered = 0;
   const std::function<std::uint32_t()>* loan = nullptr;
-  std::uint32_t at_first_answer = 0;
-  void on_short(token&) { ++handled; }
+  std::uint32_t at_first_answer = 0, at_first_request = 0;
+  void on_short(token&) {
+    if (handled++ % waiting == 0) at_first_request = (*loan)();
+  }
   void on_call(token& t) {
     ++called;
     JOB_CHECK(t.reply_short(answer) == status::ok);
@@ -82,6 +85,9 @@ int main() {
       const unsigned handled = me.handled;
       while (loan() == before && me.handled - handled < waiting) (void)ep.poll();
       JOB_CHECK(me.handled - handled <= am_limit);
+      // By rings each poll looks for system messages of all ranks before it takes a request.
+      if (conduit::test_access::by_rings(engine, 1) && conduit::test_access::by_rings(engine, 2))
+        JOB_CHECK(me.handled == handled || me.at_first_request > before);
       polled_until([&] { return me.handled - handled == waiting; });
     }
     if (ep.rank() == 2) hear();

@@ -71,7 +71,8 @@ status engine::poll(unsigned* n) noexcept {
       for (std::uint32_t i = 0; i < all; ++i)
         if (peer& p = d.rings[i]; ring_path::replies_news(p))
           return rings_.poll_replies_news(n, p, i);
-        else if (ring_path::requests_news(p))
+      for (std::uint32_t i = 0; i < all; ++i)
+        if (peer& p = d.rings[i]; ring_path::requests_news(p))
           return rings_.poll_requests_news(n, p, i);
       if (!attention_to_device()) [[likely]]
         return status::ok;

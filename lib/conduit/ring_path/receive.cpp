@@ -256,10 +256,14 @@ unsigned ring_path::poll_replies_of(peer& p, std::uint32_t tag) noexcept {
   return n;
 }
 
+// The reply rings, which have system messages, too, before the first request.
 unsigned ring_path::poll_from(domain& d, std::uint32_t tag, std::uint32_t first,
                               std::uint32_t all) noexcept {
   unsigned n = 0;
-  for (std::uint32_t i = first; i < all; ++i) n += poll_peer(d.rings[i], tag);
+  for (std::uint32_t i = first; i < all; ++i)
+    if (peer& p = d.rings[i]; replies_news(p)) n += poll_replies_of(p, tag);
+  for (std::uint32_t i = first; i < all; ++i)
+    if (peer& p = d.rings[i]; requests_news(p)) n += poll_requests_of(p, tag);
   return n;
 }
 
@@ -274,11 +278,14 @@ unsigned ring_path::poll(domain& d, std::uint32_t tag) noexcept {
 unsigned ring_path::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept {
   unsigned n = 0;
   poller& mine = c_.my_poller(tag, d);
+  const auto look = [&](std::uint32_t i, unsigned got) {
+    n += got;
+    if (got != 0) mine.sent_lately |= 1u << i;
+  };
   for (std::uint32_t i = 0; i < mine.hot_count; ++i)
-    if (const unsigned got = poll_peer(*mine.hot[i], tag); got != 0) {
-      n += got;
-      mine.sent_lately |= 1u << i;
-    }
+    if (peer& p = *mine.hot[i]; replies_news(p)) look(i, poll_replies_of(p, tag));
+  for (std::uint32_t i = 0; i < mine.hot_count; ++i)
+    if (peer& p = *mine.hot[i]; requests_news(p)) look(i, poll_requests_of(p, tag));
   for (std::uint32_t i = 0; i < poller::cold_a_poll; ++i) {
     mine.cursor = mine.cursor + 1 < all ? mine.cursor + 1 : 0;
     peer& p = d.rings[mine.cursor];
@@ -299,21 +306,22 @@ unsigned ring_path::poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all
 status ring_path::poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
   const std::uint32_t tag = my_tag();
   unsigned got = take_replies(p, tag);
-  if (requests_news(p)) [[unlikely]]
-    got += poll_requests_of(p, tag);
+  domain& d = *p.home;
+  const std::uint32_t all = d.rings.count();
+  for (std::uint32_t i = first + 1; i < all; ++i)
+    if (peer& q = d.rings[i]; replies_news(q)) got += poll_replies_of(q, tag);
+  for (std::uint32_t i = 0; i < all; ++i)
+    if (peer& q = d.rings[i]; requests_news(q)) [[unlikely]]
+      got += poll_requests_of(q, tag);
   // A caller that waits for a reply goes on at once, so this poll leaves slow_progress() out. If
   // each of its polls finds a reply, the caller's requests see to slow_progress().
-  return poll_behind(n, p, first, got);
+  if (n != nullptr) *n += got;
+  return status::ok;
 }
 status ring_path::poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept {
-  const unsigned got = take_requests(p, my_tag());
+  unsigned got = take_requests(p, my_tag());
   if (c_.attention_to_device()) [[unlikely]]
     c_.slow_progress();
-  return poll_behind(n, p, first, got);
-}
-[[gnu::always_inline]] inline status ring_path::poll_behind(unsigned* n, peer& p,
-                                                            std::uint32_t first,
-                                                            unsigned got) noexcept {
   domain& d = *p.home;
   const std::uint32_t all = d.rings.count();
   if (first + 1 < all) got += poll_from(d, my_tag(), first + 1, all);

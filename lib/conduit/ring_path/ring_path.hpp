@@ -150,7 +150,6 @@ class ring_path {
   unsigned take_replies(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_requests_of(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_peer(peer& p, std::uint32_t tag) noexcept;
-  status poll_behind(unsigned* n, peer& p, std::uint32_t first, unsigned got) noexcept;
 
   channels& c_;
   ibv_cq* cq_ = nullptr;  // of queue pairs whose rings are used directly; see bell_queue()
