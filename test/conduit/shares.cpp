@@ -4,6 +4,10 @@
 //                     Mediums as it can, and reserves places; then each kind of message and
 //                     transfer to rank 1 takes at most twice its usual time
 //   shares replies    rank 2 asks for large replies, which it does not take; then rank 1 asks
+// What is compared is the time that one message of ten does not exceed, of rounds of 100 messages
+// or transfers, each answered or done before the next begins. A message that waits for the silent
+// rank waits in all of them; other programs on these cores hold up some. So the bar is twice the
+// usual time and 2 us, which is what the cores on which two processes happen to run make of it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -114,17 +118,17 @@ struct trial {
     wait_for(me.answers, before + 1);
   }
 
-  // The median of its times.
+  // The time that one in ten does not exceed.
   steady_clock::duration usual(kind k, rank_id to) {
-    constexpr unsigned rounds = 15;  // each may take a time slice of a busy machine
+    constexpr unsigned rounds = 100;
     std::vector<steady_clock::duration> took;
     for (unsigned i = 0; i < rounds; ++i) {
       const auto from = steady_clock::now();
       once(k, to);
       took.push_back(steady_clock::now() - from);
     }
-    std::nth_element(took.begin(), took.begin() + rounds / 2, took.end());
-    return took[rounds / 2];
+    std::nth_element(took.begin(), took.begin() + rounds / 10, took.end());
+    return took[rounds / 10];
   }
 
   // Sends to `to`, without waiting for it, until nothing goes any more. Returns how many went.
@@ -141,18 +145,16 @@ struct trial {
 };
 
 void check(trial& j, trial::kind k, steady_clock::duration before, rank_id to) {
-  // Other programs run on these cores: what was held up once is measured anew, and a time slice
-  // of theirs is no fault. What waits for the silent rank waits for seconds.
-  constexpr auto slices = 20ms;
+  // Where another program has kept a core all the time, it is measured anew, within 5 s.
+  constexpr auto placement = 2us;
+  const auto until = steady_clock::now() + 5s;
   steady_clock::duration after{};
-  for (int tries = 0; tries < 8; ++tries) {
-    after = j.usual(k, to);
-    if (after <= 2 * before + slices) break;
-  }
+  do after = j.usual(k, to);
+  while (after > 2 * before + placement && steady_clock::now() < until);
   std::printf("kind %d: %.1f us, %.1f beside the silent rank\n", static_cast<int>(k),
               std::chrono::duration<double, std::micro>(before).count(),
               std::chrono::duration<double, std::micro>(after).count());
-  JOB_CHECK(after <= 2 * before + slices);
+  JOB_CHECK(after <= 2 * before + placement);
 }
 
 void requests(trial& j) {
