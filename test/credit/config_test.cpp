@@ -1,15 +1,8 @@
 // Start-up: the table of shares, the settings that are refused and the line that says so, costs and
 // the credit byte.
-#include <doctest/doctest.h>
-
 #include <string>
 
-#include "test/credit/two_ledgers.hpp"
-
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::planned;
-using credit::testing::small;
+#include "test/credit/names.hpp"
 
 namespace {
 

@@ -1,19 +1,11 @@
 // Every interleaving of small cases: threads that send, receive replies, lend, revoke and wait at
 // once create and lose no credit. See test/model/model.hpp for what "every" means.
-#include <doctest/doctest.h>
-
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "test/credit/two_ledgers.hpp"
+#include "test/credit/names.hpp"
 #include "test/model/model.hpp"
-
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::lent_and_banked;
-using credit::testing::planned;
-using credit::testing::small;
 
 namespace {
 

@@ -1,26 +1,17 @@
 // Whole jobs of ledgers over a network that delivers in any order: after every step each credit is
 // in exactly one place, and every message is sent in the end, however few credits there are.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "test/credit/names.hpp"
 #include "test/credit/protocol.hpp"
-#include "test/credit/two_ledgers.hpp"
 
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::lent_and_banked;
 using credit::testing::message;
-using credit::testing::planned;
-using credit::testing::small;
 using credit::testing::what;
 
 namespace {
-
-using seq_ledger = ledger<thread_mode::seq>;
 
 /// A process: its ledger, and the one request it is trying to send.
 struct process {

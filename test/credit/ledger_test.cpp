@@ -1,20 +1,11 @@
 // The ledger's rules, one at a time: taking and returning, loans, epochs, revoking, waiting,
 // invalid input.
-#include <doctest/doctest.h>
-
 #include <array>
 
-#include "test/credit/two_ledgers.hpp"
-
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::lent_and_banked;
-using credit::testing::planned;
-using credit::testing::small;
+#include "test/credit/names.hpp"
 
 namespace {
 
-using seq_ledger = ledger<thread_mode::seq>;
 using intents = std::array<revoke_intent, 8>;
 
 /// Ends the lender's epoch.

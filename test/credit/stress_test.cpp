@@ -1,27 +1,18 @@
 // Real threads in every ledger at once, with high revoke rates: at the end each credit is in its
 // place. Meant for TSan above all; interleave_test.cpp has all interleavings of small cases.
-#include <doctest/doctest.h>
-
 #include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "test/credit/names.hpp"
 #include "test/credit/protocol.hpp"
-#include "test/credit/two_ledgers.hpp"
 
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::lent_and_banked;
 using credit::testing::message;
-using credit::testing::planned;
-using credit::testing::small;
 using credit::testing::what;
 
 namespace {
-
-using par_ledger = ledger<thread_mode::par>;
 
 /// Messages under way; whoever asks gets any of them.
 class wire {

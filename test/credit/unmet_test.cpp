@@ -1,21 +1,11 @@
 // Loans of peers that were never met: the bank takes what it needs without a REVOKE, and the peer
 // hears of it before it can send.
-#include <doctest/doctest.h>
-
 #include <array>
 #include <vector>
 
-#include "test/credit/two_ledgers.hpp"
-
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::lent_and_banked;
-using credit::testing::planned;
-using credit::testing::small;
+#include "test/credit/names.hpp"
 
 namespace {
-
-using seq_ledger = ledger<thread_mode::seq>;
 
 /// Has lent all that is banked to rank 1, which asks for more.
 struct unmet_lender {

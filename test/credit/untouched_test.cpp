@@ -1,22 +1,12 @@
 // Records that nobody has touched: they are all zero, and every function of the ledger finds the
 // start loan there.
-#include <doctest/doctest.h>
-
 #include <array>
 #include <functional>
 #include <utility>
 
-#include "test/credit/two_ledgers.hpp"
-
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::lent_and_banked;
-using credit::testing::planned;
-using credit::testing::small;
+#include "test/credit/names.hpp"
 
 namespace {
-
-using seq_ledger = ledger<thread_mode::seq>;
 
 /// Has lent all that is banked to rank 1, in a job of that many ranks, and asks for credits back.
 struct lender {
