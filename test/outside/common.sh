@@ -24,7 +24,7 @@ exports() {  # MODE [SYMBOL;...]: a version script of what libpenstock-MODE offe
   cat <<MAP
 PENSTOCK_0.1 {
   global: extern "C++" { penstock::$1::*; penstock::describe*; penstock::failure::message*; }; gasnetc_$1_*; gasnet_*;
-          gasneti_*; gasnett_*; penstock_counter*; penstock_peer_counter*; penstock_thread_mode;
+          gasneti_*; gasnett_*; penstock_*;
   local: ${2:-} *;
 };
 MAP

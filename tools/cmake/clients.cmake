@@ -1,5 +1,5 @@
 # The targets that clients in the same build link, with the names that find_package gives those of an installed tree:
-# penstock::seq, ::parsync, ::par, penstock::gasnet_seq and so on, penstock::heap. They pass on to a client's sources what
+# penstock::seq, ::parsync, ::par, penstock::gasnet_seq, penstock::c_seq and so on, penstock::heap. They pass on to a client's sources what
 # these need, the public headers and the thread mode, and none of the house's own options.
 function(penstock_client name library)
   add_library(penstock_client_${name} INTERFACE)
@@ -13,6 +13,7 @@ foreach(mode ${PENSTOCK_MODES})
   penstock_client(${mode} penstock_conduit_${mode})
   target_compile_definitions(penstock_client_${mode} INTERFACE PENSTOCK_MODE=${mode})
   target_compile_features(penstock_client_${mode} INTERFACE cxx_std_20)
+  penstock_client(c_${mode} penstock_c_${mode})
   penstock_client(gasnet_${mode} penstock_gasnet_${mode} ${PROJECT_SOURCE_DIR}/lib/gasnet/include)
   target_compile_definitions(penstock_client_gasnet_${mode} INTERFACE GASNET_${MODE}=1)
 endforeach()

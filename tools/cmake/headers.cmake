@@ -22,7 +22,7 @@ file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/lib/gasnet/incl
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnetex.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_fwd.h
      ${PROJECT_SOURCE_DIR}/lib/gasnet/include/gasnet_mk.h)
-list(APPEND found penstock/counters.h)
+list(APPEND found penstock.h penstock/counters.h)
 foreach(header ${found})
   string(MAKE_C_IDENTIFIER ${header} name)
   foreach(language c cpp)

@@ -1,7 +1,7 @@
-# What is installed: for each thread mode a shared library libpenstock-MODE with the C++ interface and
-# gasnet.h, and two static archives, penstock-MODE and gasnet-penstock-MODE; the registered heap; the
+# What is installed: for each thread mode a shared library libpenstock-MODE with the C++ interface, penstock.h
+# and gasnet.h, and two static archives, penstock-MODE and gasnet-penstock-MODE; the registered heap; the
 # public headers; the programs; and how others find all that: find_package(penstock) with targets
-# penstock::seq, penstock::gasnet_seq and so on, pkg-config penstock-seq, gasnet-penstock-seq, and for the
+# penstock::seq, penstock::c_seq, penstock::gasnet_seq and so on, pkg-config penstock-seq, gasnet-penstock-seq, and for the
 # build systems of GASNet's clients include/penstock-conduit/penstock-seq.mak.
 #
 # PENSTOCK_CONDUIT_NAMES="ibv;smp" installs the same under the names of GASNet's own conduits, for clients that choose
@@ -117,7 +117,7 @@ set(heap_folders heap)
 foreach(mode ${PENSTOCK_MODES})
   string(TOUPPER ${mode} MODE)
   set(defined PENSTOCK_MODE=${mode})
-  set(folders conduit_${mode} queues_${mode} credit firehose interpose memreg nic job base)
+  set(folders c_${mode} conduit_${mode} queues_${mode} credit firehose interpose memreg nic job base)
   penstock_objects(objects ${folders})
   penstock_objects(gasnet_objects gasnet_${mode} gasnet_tools)
   if(with_shared)
@@ -139,7 +139,7 @@ foreach(mode ${PENSTOCK_MODES})
   if(NOT with_shared)
     set(pc_public " -libverbs -lurcu-memb -lurcu-cds ${pc_flags}")
   endif()
-  penstock_pc(penstock-${mode} "Penstock's C++20 interface, thread mode ${MODE}" "-DPENSTOCK_MODE=${mode}"
+  penstock_pc(penstock-${mode} "Penstock's C++20 and C interfaces, thread mode ${MODE}" "-DPENSTOCK_MODE=${mode}"
               "-lpenstock-${mode}${pc_public}" "${pc_flags}" "${pc_packages}")
   penstock_conduit_files(penstock development "")
   foreach(name ${PENSTOCK_CONDUIT_NAMES})
@@ -169,6 +169,7 @@ endif()
 penstock_pc(penstock-heap "Penstock's registered heap, beside penstock-seq, -parsync or -par" ""
             "${pc_public}" "" "jemalloc")
 
+install(FILES lib/include/penstock.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(DIRECTORY lib/include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN *.hpp PATTERN *.h)
 install(DIRECTORY lib/gasnet/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development

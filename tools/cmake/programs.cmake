@@ -58,7 +58,7 @@ install(FILES lib/SEMANTICS.md lib/PROBES.md DESTINATION ${doc_dir}/lib COMPONEN
 install(FILES perf/tutorial/README.md perf/tutorial/message.cpp perf/tutorial/one_sided.cpp perf/tutorial/threads.cpp
         DESTINATION ${doc_dir}/perf/tutorial COMPONENT programs)
 install(FILES perf/hello/hello.cpp test/outside/project/CMakeLists.txt test/outside/project/greet.cpp
-              test/outside/project_c/gasnet_greet.c
+              test/outside/project_c/gasnet_greet.c test/outside/project_c/c_greet.c
         DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libpenstock-dev/examples COMPONENT development)
 
 set(CPACK_GENERATOR DEB)

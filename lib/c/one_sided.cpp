@@ -1,0 +1,153 @@
+// penstock.h: put, get and atomics.
+#include <new>
+#include <variant>
+
+#include "lib/c/c.hpp"
+
+namespace {
+
+using namespace penstock;
+
+using domain = std::variant<atomic_domain<std::int32_t>, atomic_domain<std::uint32_t>,
+                            atomic_domain<std::int64_t>, atomic_domain<std::uint64_t>,
+                            atomic_domain<float>, atomic_domain<double>>;
+
+std::span<const std::byte> bytes_at(const void* p, size_t n) {
+  return {static_cast<const std::byte*>(p), n};
+}
+std::span<std::byte> bytes_at(void* p, size_t n) { return {static_cast<std::byte*>(p), n}; }
+
+// An operation lives in the caller's structure. One that is complete needs no destructor.
+static_assert(sizeof(operation) <= sizeof(penstock_operation) &&
+              alignof(operation) <= alignof(penstock_operation));
+penstock_status keep(operation&& started, penstock_operation* op) {
+  auto* const kept = new (op->inside) operation(std::move(started));
+  return c::in_c(kept->in_flight() ? status::pending : kept->wait());
+}
+operation& kept_in(penstock_operation* op) {
+  return *std::launder(reinterpret_cast<operation*>(op->inside));
+}
+
+// Runs f on the endpoint's memory, which is there once it has been started.
+template <class F>
+penstock_status with_memory(penstock_endpoint* ep, F&& f) {
+  return ep->memory ? f(*ep->memory) : PENSTOCK_SHUT_DOWN;
+}
+
+constexpr std::uint32_t bit_ops = PENSTOCK_AND | PENSTOCK_OR | PENSTOCK_XOR;
+constexpr std::uint32_t all_ops = PENSTOCK_XOR * 2 - 1;
+
+// Calls f.template operator()<Op>() for the operation of that number.
+template <unsigned Bit = 0, class F>
+penstock_status of_op(std::uint32_t op, F&& f) {
+  if constexpr ((1u << Bit) > all_ops) {
+    return PENSTOCK_UNSUPPORTED;
+  } else {
+    if (op == 1u << Bit) return f.template operator()<static_cast<atomic_ops>(1u << Bit)>();
+    return of_op<Bit + 1>(op, f);
+  }
+}
+
+}  // namespace
+
+struct penstock_atomics {
+  domain words;
+};
+
+extern "C" {
+
+penstock_status penstock_put(penstock_endpoint* ep, uint32_t to, void* dest, const void* src,
+                             size_t bytes) {
+  return with_memory(ep, [&](auto& m) { return c::in_c(m.put(to, dest, bytes_at(src, bytes))); });
+}
+penstock_status penstock_get(penstock_endpoint* ep, void* dest, uint32_t from, const void* src,
+                             size_t bytes) {
+  return with_memory(ep, [&](auto& m) { return c::in_c(m.get(bytes_at(dest, bytes), from, src)); });
+}
+penstock_status penstock_set(penstock_endpoint* ep, uint32_t to, void* dest, int value,
+                             size_t bytes) {
+  return with_memory(
+      ep, [&](auto& m) { return c::in_c(m.set(to, dest, static_cast<std::byte>(value), bytes)); });
+}
+
+penstock_status penstock_put_nb(penstock_endpoint* ep, uint32_t to, void* dest, const void* src,
+                                size_t bytes, penstock_operation* op) {
+  return with_memory(ep,
+                     [&](auto& m) { return keep(m.put_nb(to, dest, bytes_at(src, bytes)), op); });
+}
+penstock_status penstock_get_nb(penstock_endpoint* ep, void* dest, uint32_t from, const void* src,
+                                size_t bytes, penstock_operation* op) {
+  return with_memory(ep,
+                     [&](auto& m) { return keep(m.get_nb(bytes_at(dest, bytes), from, src), op); });
+}
+penstock_status penstock_finish(penstock_operation* op) { return c::in_c(kept_in(op).wait()); }
+penstock_status penstock_try_finish(penstock_operation* op) {
+  return c::in_c(kept_in(op).try_wait());
+}
+
+penstock_status penstock_put_nbi(penstock_endpoint* ep, uint32_t to, void* dest, const void* src,
+                                 size_t bytes) {
+  return with_memory(ep,
+                     [&](auto& m) { return c::in_c(m.put_nbi(to, dest, bytes_at(src, bytes))); });
+}
+penstock_status penstock_get_nbi(penstock_endpoint* ep, void* dest, uint32_t from, const void* src,
+                                 size_t bytes) {
+  return with_memory(ep,
+                     [&](auto& m) { return c::in_c(m.get_nbi(bytes_at(dest, bytes), from, src)); });
+}
+penstock_status penstock_finish_all(penstock_endpoint* ep) {
+  return with_memory(ep, [&](auto& m) { return c::in_c(m.wait_implicit()); });
+}
+
+penstock_atomics* penstock_atomics_make(penstock_endpoint* ep, penstock_type type, uint32_t ops,
+                                        penstock_atomic_path path) {
+  penstock_atomics* made = nullptr;
+  c::set_up("making a set of atomics", [&]() -> result<void> {
+    if (!ep->memory)
+      return failure{"the endpoint has not been started", 0, "call penstock_start() first"};
+    const bool integers = type >= PENSTOCK_INT32 && type <= PENSTOCK_UINT64;
+    if (!integers && type != PENSTOCK_FLOAT && type != PENSTOCK_DOUBLE)
+      return failure{"atomics of a type that there is not", 0, "take one of enum penstock_type"};
+    if ((ops & ~all_ops) != 0 || (!integers && (ops & bit_ops) != 0))
+      return failure{"atomics that there are not for that type", 0,
+                     "PENSTOCK_AND, _OR and _XOR are for integers"};
+    const auto by = path == PENSTOCK_PROCESSOR ? atomic_path::processor : atomic_path::automatic;
+    const auto of = [&]<class T>() {
+      return new penstock_atomics{
+          domain(std::in_place_type<atomic_domain<T>>, *ep->memory, atomic_ops{ops}, by)};
+    };
+    made = type == PENSTOCK_INT32    ? of.operator()<std::int32_t>()
+           : type == PENSTOCK_UINT32 ? of.operator()<std::uint32_t>()
+           : type == PENSTOCK_INT64  ? of.operator()<std::int64_t>()
+           : type == PENSTOCK_UINT64 ? of.operator()<std::uint64_t>()
+           : type == PENSTOCK_FLOAT  ? of.operator()<float>()
+                                     : of.operator()<double>();
+    return {};
+  });
+  return made;
+}
+void penstock_atomics_free(penstock_atomics* a) { delete a; }
+int penstock_atomics_by_device(const penstock_atomics* a) {
+  return std::visit([](const auto& d) { return d.by_device() ? 1 : 0; }, a->words);
+}
+
+penstock_status penstock_atomic(penstock_atomics* set, uint32_t r, void* word,
+                                penstock_atomic_op op, const void* a, const void* b, void* old) {
+  const bool no_operand = op == PENSTOCK_GET || op == PENSTOCK_INC || op == PENSTOCK_DEC;
+  if ((!no_operand && a == nullptr) || (op == PENSTOCK_CAS && b == nullptr))
+    return PENSTOCK_BAD_ARGUMENTS;
+  return std::visit(
+      [&]<class T>(atomic_domain<T>& d) {
+        T first{}, second{};
+        if (!no_operand) std::memcpy(&first, a, sizeof first);
+        if (op == PENSTOCK_CAS) std::memcpy(&second, b, sizeof second);
+        return of_op(op, [&]<atomic_ops Op>() {
+          return c::in_c(
+              d.template start<Op>(r, static_cast<T*>(word), first, second, static_cast<T*>(old))
+                  .wait());
+        });
+      },
+      set->words);
+}
+
+}  // extern "C"
