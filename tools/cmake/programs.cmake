@@ -43,6 +43,15 @@ if(PENSTOCK_DOXYGEN)
   add_custom_target(reference COMMAND ${PENSTOCK_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile VERBATIM)
 endif()
 
+# The Python package as a wheel: cmake --build build --target wheel
+if(TARGET installed_shared_par)
+  add_custom_target(wheel
+    COMMAND ${PROJECT_SOURCE_DIR}/lib/python/wheel ${PROJECT_BINARY_DIR}/wheel ${PROJECT_VERSION}
+            $<TARGET_FILE:installed_shared_seq> $<TARGET_FILE:installed_shared_parsync> $<TARGET_FILE:installed_shared_par>
+            $<TARGET_FILE:penrun>
+    DEPENDS installed_shared_seq installed_shared_parsync installed_shared_par penrun VERBATIM)
+endif()
+
 # Debian wants each package's licence in the package's own folder.
 set(package_of_libraries libpenstock${PROJECT_VERSION_MAJOR})
 set(package_of_development libpenstock-dev)
