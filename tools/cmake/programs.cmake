@@ -36,11 +36,14 @@ add_custom_command(OUTPUT ${settings_page}
 add_custom_target(settings_page ALL DEPENDS ${settings_page})
 install(FILES ${settings_page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT programs)
 
-# The reference of the public headers: cmake --build build --target reference
+# The site, with the reference of the public headers: cmake --build build --target reference
 find_program(PENSTOCK_DOXYGEN doxygen)
 if(PENSTOCK_DOXYGEN)
   configure_file(tools/cmake/Doxyfile.in Doxyfile @ONLY)
-  add_custom_target(reference COMMAND ${PENSTOCK_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile VERBATIM)
+  add_custom_target(reference
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/site/gather ${PROJECT_BINARY_DIR}/site
+    COMMAND ${PENSTOCK_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/site/whole ${PROJECT_BINARY_DIR} VERBATIM)
 endif()
 
 # The Python package as a wheel: cmake --build build --target wheel
