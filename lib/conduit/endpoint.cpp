@@ -19,6 +19,17 @@ namespace penstock::PENSTOCK_ABI {
 
 namespace {
 
+[[noreturn, gnu::cold]] void refuse_moved_from() {
+  fatal(1, "a call on an endpoint that was moved from");
+}
+
+// The engine that a call goes to.
+const std::unique_ptr<conduit::engine>& called(const std::unique_ptr<conduit::engine>& e) noexcept {
+  if (e == nullptr) [[unlikely]]
+    refuse_moved_from();
+  return e;
+}
+
 // The launcher is told that this process leaves when the world and its endpoints have gone.
 void leave(job::job* j) {
   if (is_forked()) return;  // it is the parent's: the launcher must not be told of an end
@@ -98,50 +109,52 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
 
 result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
   return or_no_memory("starting an endpoint", [&]() -> result<void> {
+    const bool again = called(engine_)->has_started();
     if (access == remote_access::everything) engine_->one_sided().allow_everything();
-    const bool again = engine_->has_started();
     auto r = engine_->start(segment_bytes);
     if (r) r = engine_->start_progress();
     if (!again) engine_->membership().note_start(r);
     return r;
   });
 }
-rank_id endpoint::rank() const noexcept { return engine_->rank(); }
-rank_id endpoint::size() const noexcept { return engine_->size(); }
-std::span<std::byte> endpoint::segment() const noexcept { return engine_->segment(); }
+rank_id endpoint::rank() const noexcept { return called(engine_)->rank(); }
+rank_id endpoint::size() const noexcept { return called(engine_)->size(); }
+std::span<std::byte> endpoint::segment() const noexcept { return called(engine_)->segment(); }
 std::span<std::byte> endpoint::segment_of(rank_id r) const noexcept {
-  return engine_->segment_of(r);
+  return called(engine_)->segment_of(r);
 }
 std::size_t endpoint::max_medium() const noexcept { return conduit::max_medium; }
 std::size_t endpoint::max_long() const noexcept { return conduit::max_long; }
 status endpoint::expect(rank_id to, std::uint32_t messages, std::size_t bytes) noexcept {
-  return engine_->expect(to, messages, bytes);
+  return called(engine_)->expect(to, messages, bytes);
 }
-status endpoint::poll() noexcept { return engine_->poll(); }
-status endpoint::poll_once(unsigned& empty) noexcept { return engine_->limited_step(empty, true); }
+status endpoint::poll() noexcept { return called(engine_)->poll(); }
+status endpoint::poll_once(unsigned& empty) noexcept {
+  return called(engine_)->limited_step(empty, true);
+}
 result<int> endpoint::event_fd() {
-  return or_no_memory("a descriptor to sleep on", [&] { return engine_->event_fd(); });
+  return or_no_memory("a descriptor to sleep on", [&] { return called(engine_)->event_fd(); });
 }
 bool endpoint::has_gone(rank_id r) const noexcept {
-  conduit::departure& left = engine_->who_left();
+  conduit::departure& left = called(engine_)->who_left();
   return left.news() && r < engine_->size() && left.is_gone(r);
 }
-void endpoint::keep(std::shared_ptr<void> object) { engine_->keep(std::move(object)); }
-status endpoint::arm() noexcept { return engine_->arm(); }
-status endpoint::barrier() noexcept { return engine_->barrier(); }
-status endpoint::quiet() noexcept { return engine_->quiet(); }
-endpoint_statistics endpoint::statistics() const noexcept { return engine_->statistics(); }
-endpoint_counters endpoint::counters() const { return engine_->counters(); }
+void endpoint::keep(std::shared_ptr<void> object) { called(engine_)->keep(std::move(object)); }
+status endpoint::arm() noexcept { return called(engine_)->arm(); }
+status endpoint::barrier() noexcept { return called(engine_)->barrier(); }
+status endpoint::quiet() noexcept { return called(engine_)->quiet(); }
+endpoint_statistics endpoint::statistics() const noexcept { return called(engine_)->statistics(); }
+endpoint_counters endpoint::counters() const { return called(engine_)->counters(); }
 std::string endpoint::memory_report(std::size_t for_ranks) const {
-  return engine_->memory_report(for_ranks);
+  return called(engine_)->memory_report(for_ranks);
 }
 std::string endpoint::device() const {
-  return engine_->device().name + ": " + engine_->device().reason;
+  return called(engine_)->device().name + ": " + engine_->device().reason;
 }
 
 std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payload, unsigned words) {
   using conduit::handler_entry;
-  const std::uint8_t index = engine_->next_handler();
+  const std::uint8_t index = called(engine_)->next_handler();
   const handler_entry h{f, context, static_cast<std::uint8_t>(words),
                         payload ? handler_entry::takes::payload : handler_entry::takes::nothing};
   if (index == 0 || !engine_->add_handler(index, h))
@@ -151,23 +164,23 @@ std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payloa
 
 status endpoint::request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                                    unsigned n) noexcept {
-  return engine_->request_short(to, h, args, n);
+  return called(engine_)->request_short(to, h, args, n);
 }
 status endpoint::request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                                     unsigned n, const void* payload, std::size_t bytes) noexcept {
-  return engine_->request_medium(to, h, args, n, payload, bytes);
+  return called(engine_)->request_medium(to, h, args, n, payload, bytes);
 }
 status endpoint::request_long_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,
                                   const void* payload, std::size_t bytes, void* dest,
                                   bool async) noexcept {
-  return engine_->request(to, {.kind = conduit::wire::kind::long_,
-                               .handler = h,
-                               .nargs = n,
-                               .args = args,
-                               .payload = payload,
-                               .bytes = bytes,
-                               .dest = dest,
-                               .async = async});
+  return called(engine_)->request(to, {.kind = conduit::wire::kind::long_,
+                                       .handler = h,
+                                       .nargs = n,
+                                       .args = args,
+                                       .payload = payload,
+                                       .bytes = bytes,
+                                       .dest = dest,
+                                       .async = async});
 }
 
 time_limit::time_limit(std::chrono::steady_clock::time_point until) noexcept
