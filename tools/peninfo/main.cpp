@@ -5,6 +5,7 @@
 #include "lib/base/command_line.hpp"
 #include "lib/base/settings_table.hpp"
 #include "tools/peninfo/devices.hpp"
+#include "tools/peninfo/in_json.hpp"
 #include "tools/peninfo/limits.hpp"
 
 namespace {
@@ -33,6 +34,17 @@ int print_choice() {
   }
   std::printf("\nA program started now would use %s: %s.\nInline sends up to %u bytes.\n",
               chosen->name.c_str(), chosen->reason.c_str(), chosen->max_inline);
+  return 0;
+}
+
+int print_json() {
+  const auto s = penstock::read_settings();
+  if (!s) {
+    std::fprintf(stderr, "peninfo: %s\n", s.error().message().c_str());
+    return 1;
+  }
+  const auto devices = penstock::nic::list_devices();
+  std::fputs(peninfo::in_json(devices, penstock::nic::open_device(*s), *s).c_str(), stdout);
   return 0;
 }
 
@@ -77,7 +89,7 @@ int print_memory(std::uint32_t processes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool settings = false, memory = false;
+  bool settings = false, memory = false, json = false;
   std::uint32_t processes = 0;
   penstock::command_line line(
       "peninfo", "Lists devices, ports, addresses and limits, and says what a program would use.");
@@ -89,7 +101,10 @@ int main(int argc, char** argv) {
               10'000'000);
   line.flag("--settings", settings,
             "Prints name, value, default, source and help of every setting");
+  line.flag("--json", json,
+            "Prints devices, the choice of one, and every setting as one JSON object, for scripts");
   line.parse(argc, argv);
+  if (json) return print_json();
   if (settings) return print_settings();
   if (memory || processes != 0) return print_memory(processes);
   std::fputs(peninfo::devices_text(penstock::nic::list_devices()).c_str(), stdout);
