@@ -82,31 +82,74 @@ struct heat_map {
 };
 
 struct line_chart {
-  std::string title, across;
+  std::string title, across;  ///< across names what runs from left to right
+  std::string up;   ///< what all lines count, on one scale; empty: each has a scale of its own
+  double last = 0;  ///< where the axis of `across` ends; 0: it has no numbers
   std::vector<std::pair<std::string, std::vector<double>>> lines;  ///< name and values
 
-  /// The picture; each line is scaled to its own largest value, which its legend names.
+  /// The picture. A line with a scale of its own goes up to its largest value, which its legend
+  /// names. Legends stand below the axes, as many in a row as fit.
   [[nodiscard]] std::string draw() const {
-    static const char* const colours[] = {"#c0392b", "#2471a3", "#1e8449", "#7d3c98"};
-    std::string out = begin(860, 400, title);
-    out += "<rect x=\"60\" y=\"40\" width=\"760\" height=\"300\" fill=\"none\" stroke=\"#999\"/>\n";
-    for (std::size_t k = 0; k < lines.size(); ++k) {
-      const auto& [name, values] = lines[k];
-      const char* const colour = colours[k % std::size(colours)];
+    static const char* const colours[] = {"#c0392b", "#2471a3", "#1e8449", "#7d3c98",
+                                          "#b7950b", "#117a65", "#5d6d7e", "#ca6f1e"};
+    const auto top = [](const std::vector<double>& values) {
       double most = 0;
       for (const double v : values) most = std::max(most, v);
+      return most;
+    };
+    double top_of_all = 0;
+    for (const auto& line : lines) top_of_all = std::max(top_of_all, top(line.second));
+    std::string body = axes(up.empty() ? 0 : top_of_all), legends;
+    double x = 70, y = 395;
+    for (std::size_t k = 0; k < lines.size(); ++k) {
+      const auto& [name, values] = lines[k];
+      const std::string colour = colours[k % std::size(colours)];
+      const double most = up.empty() ? top(values) : top_of_all;
       std::string points;
       for (std::size_t i = 0; i < values.size(); ++i) {
         const double steps = std::max<double>(1, static_cast<double>(values.size()) - 1);
         points += number(60 + 760 * static_cast<double>(i) / steps) + "," +
                   number(340 - 290 * (most > 0 ? values[i] / most : 0)) + " ";
       }
-      out += "<polyline fill=\"none\" stroke=\"" + std::string(colour) + "\" points=\"" + points +
-             "\"/>\n<g fill=\"" + colour + "\">" +
-             text_at(70 + 250 * static_cast<double>(k), 360, name + ", top " + number(most)) +
-             "</g>\n";
+      // More lines than colours are told apart by dashes.
+      const std::string dashes = k < std::size(colours) ? "" : " stroke-dasharray=\"6 3\"";
+      body += "<polyline fill=\"none\" stroke=\"" + colour + "\"" + dashes + " points=\"" + points +
+              "\"/>\n";
+      const std::string legend = name + ", top " + number(top(values));
+      const double width = text_width(legend) + 30;
+      if (x > 70 && x + width > 820) x = 70, y += 16;
+      legends += "<line x1=\"" + number(x) + "\" y1=\"" + number(y - 4) + "\" x2=\"" +
+                 number(x + 16) + "\" y2=\"" + number(y - 4) + "\" stroke=\"" + colour + "\"" +
+                 dashes + "/>\n" + text_at(x + 20, y, legend);
+      x += width;
     }
-    return out + text_at(60, 385, across) + "</svg>\n";
+    return begin(860, y + 15, title) + body + legends + "</svg>\n";
+  }
+
+  /// At least the width of a text of this size of letters.
+  static double text_width(const std::string& s) { return 6.6 * static_cast<double>(s.size()); }
+
+ private:
+  // The frame, and at both axes what they count; with numbers where they are known.
+  [[nodiscard]] std::string axes(double top_of_all) const {
+    std::string out =
+        "<rect x=\"60\" y=\"40\" width=\"760\" height=\"300\" fill=\"none\" stroke=\"#999\"/>\n";
+    const auto tick = [&out](double x1, double y1, double x2, double y2) {
+      out += "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
+             "\" y2=\"" + number(y2) + "\" stroke=\"#999\"/>\n";
+    };
+    for (const int quarter : {0, 1, 2, 3, 4}) {
+      const double x = 60 + 190.0 * quarter, y = 340 - 72.5 * quarter;
+      tick(x, 340, x, 345);
+      tick(55, y, 60, y);
+      if (last > 0) out += text_at(x, 356, number(last * quarter / 4), "middle");
+      out += text_at(
+          52, y + 4,
+          top_of_all > 0 ? number(top_of_all * quarter / 4) : std::to_string(25 * quarter) + " %",
+          "end");
+    }
+    return out + text_at(440, 374, across, "middle") +
+           text_at(60, 34, top_of_all > 0 ? up : "of each line's top");
   }
 };
 

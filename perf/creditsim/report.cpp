@@ -20,7 +20,9 @@ bool draw_rivals(const options& o, const outcome& ours, const std::vector<rival>
   std::uint64_t longest = ours.steps;
   for (const rival& r : rivals) longest = std::max(longest, r.what.steps);
   chart.title = fmt::format("{}, {} nodes: messages by rule", o.work.pattern, o.work.nodes);
-  chart.across = fmt::format("time, from left to right: {} steps", longest);
+  chart.across = "time in steps";
+  chart.up = "messages";
+  chart.last = static_cast<double>(longest);
   constexpr std::uint64_t parts = 100;
   std::vector<double> line;
   for (std::uint64_t k = 1; k <= parts; ++k) {
@@ -112,7 +114,8 @@ bool write_pictures(const options& o, const outcome& r, const std::vector<rival>
   }
   svg::line_chart chart;
   chart.title = fmt::format("{}, {} nodes: how credits settle", o.work.pattern, o.work.nodes);
-  chart.across = "time, from left to right";
+  chart.across = "time in steps";
+  chart.last = static_cast<double>(r.steps);
   chart.lines = {{"credits moved", {}}, {"messages stalled", {}}, {"bank", {}}};
   for (const moment& m : r.moments) {
     chart.lines[0].second.push_back(static_cast<double>(m.moved));

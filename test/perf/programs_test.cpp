@@ -272,11 +272,11 @@ TEST_CASE("penperf -a measures every size in one table, and draws it") {
   CAPTURE(o.err);
   REQUIRE(o.code == 0);
   CHECK(lines_with(o.out, "bench,kind,") == 1);
-  CHECK(lines_with(o.out, "am_lat,medium,shm0,") == 13);  // 1 to 4096
+  CHECK(lines_with(o.out, "am_lat,medium,shm0,") == 17);  // 1 to 65536
   CHECK(lines_with(o.out, "am_lat,medium,shm0,seq,2,1,2048,20,") == 1);
   std::ifstream picture(file);
   const std::string svg((std::istreambuf_iterator<char>(picture)), {});
-  CHECK(lines_with(svg, "<circle") == 39);  // three curves
+  CHECK(lines_with(svg, "<circle") == 51);  // three curves
   CHECK(svg.ends_with("</svg>\n"));
   std::filesystem::remove(file);
 }
@@ -299,9 +299,9 @@ TEST_CASE("penperf draws rates by size and the spread of samples, and counts the
   CAPTURE(sizes.err);
   REQUIRE(sizes.code == 0);
   const std::string rates = taken(file("rate"));
-  CHECK(lines_with(rates, "<circle") == 26);  // ours and the twin, 13 sizes
+  CHECK(lines_with(rates, "<circle") == 34);  // ours and the twin, 17 sizes
   CHECK(lines_with(rates, ">operations a second</text>") == 1);
-  CHECK(lines_with(taken(file("all")), "<polyline") == 13);  // a curve a size
+  CHECK(lines_with(taken(file("all")), "<polyline") == 17);  // a curve a size
   const outcome one = run({PENPERF, "am_lat", "-n", "500", "--rounds", "1", "--histogram", "--json",
                            "--svg-cdf", file("one")});
   CAPTURE(one.err);
