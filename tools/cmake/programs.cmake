@@ -93,7 +93,23 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_RECOMMENDS libpmix2)  # opened at run time, by jobs that Slurm starts
 set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "${PROJECT_DESCRIPTION}: shared libraries")
-set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/package/triggers)
+# And since which version it has each symbol that the client uses.
+set(symbols_file ${PROJECT_BINARY_DIR}/package/symbols)
+set(with_symbols "")
+if(with_shared)
+  set(libraries_of_package ${PENSTOCK_MODES} heap)
+  list(TRANSFORM libraries_of_package PREPEND installed_shared_)
+  set(library_files ${libraries_of_package})
+  list(TRANSFORM library_files REPLACE "(.+)" "$<TARGET_FILE:\\1>")
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
+  add_custom_command(OUTPUT ${symbols_file}
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/package/symbols ${package_of_libraries} ${PROJECT_VERSION} ${package_of_development}
+            ${library_files} > ${symbols_file}
+    DEPENDS ${libraries_of_package} ${PROJECT_SOURCE_DIR}/tools/package/symbols VERBATIM)
+  add_custom_target(symbols_of_package ALL DEPENDS ${symbols_file})
+  set(with_symbols ${symbols_file})
+endif()
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/package/triggers ${with_symbols})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME ${package_of_development})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
