@@ -98,7 +98,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
     const std::lock_guard guard(context_.objects);
     serving_.store(q.rkey, std::memory_order_relaxed);
     light_fence();  // T1, as a peer's touching: a thread that closes a window waits for this
-    const queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
+    queue_pair* qp = connected_qp(context_, v.from, q.qpn, q.src_qpn);
     const bool read = q.kind == request_kind::copy_out, write = q.kind == request_kind::copy_in;
     const std::uint32_t need = read    ? IBV_ACCESS_REMOTE_READ
                                : write ? IBV_ACCESS_REMOTE_WRITE
@@ -110,6 +110,9 @@ void service_thread::help(int socket, const visitor& v, const request& q,
     if (!known || length > wire_payload || (write && bytes != length) ||
         (!read && !write && q.address % 8 != 0)) {
       a.error = EINVAL;
+    } else if (!read && !write && qp != nullptr && q.atomic != 0 &&
+               qp->last_atomic.number == q.atomic && qp->last_atomic.from == v.from) {
+      a.value = qp->last_atomic.old;  // its answer came too late, and the peer asks again
     } else if (qp == nullptr ||
                !context_.regions.allows(q.rkey, reached_pd(*qp), q.address, length, need) ||
                !open_to(context_, q.rkey, *qp)) {
@@ -130,6 +133,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
       else
         word.compare_exchange_strong(a.value, q.swap, std::memory_order_acq_rel,
                                      std::memory_order_acquire);
+      qp->last_atomic = {v.from, q.atomic, a.value};
     }
     serving_.store(0, std::memory_order_release);
   }

@@ -54,6 +54,7 @@ struct context {
   std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< SRQs and MRs that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint64_t> lost_for_receive{0};
+  std::atomic<std::uint64_t> atomics_asked{0};  ///< numbers given out (request::atomic)
   std::atomic<std::uint32_t> next_pd{1};
   spin_lock windows;  ///< which window is bound to which region (window.hpp); taken last
   // Datagrams. The context may let each thread that polls read the socket itself. Every look then

@@ -17,7 +17,7 @@
 namespace penstock::nic::shm {
 
 inline constexpr std::uint32_t arena_magic = 0x70656e73;  // "pens"
-inline constexpr std::uint32_t arena_version = 1;
+inline constexpr std::uint32_t arena_version = 2;
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{4} << 30;
 
 inline constexpr std::uint32_t max_cqs = 16384;

@@ -91,8 +91,9 @@ std::byte* here(queue_pair& qp, const send_work& w) noexcept {
 }
 
 /// Uses the processor's atomics, so that the target's own program may take part. For memory that is
-/// not mapped, the target's service thread uses the same instructions.
-int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept {
+/// not mapped, the target's service thread uses the same instructions. It answers a second question
+/// about the same atomic from memory, so one that is asked again is done once.
+int change_word(queue_pair& qp, send_work& w, std::uint64_t* old) noexcept {
   const bool add = w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   if (std::byte* target = here(qp, w)) {
     std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target));
@@ -109,6 +110,9 @@ int change_word(queue_pair& qp, const send_work& w, std::uint64_t* old) noexcept
   q.length = 8;
   q.operand = w.operand;
   q.swap = w.swap;
+  if (w.position == 0)
+    w.position = qp.owner->atomics_asked.fetch_add(1, std::memory_order_relaxed) + 1;
+  q.atomic = w.position;
   reply a;
   if (const int e = qp.remote->ask(q, nullptr, 0, a, nullptr, 0, nullptr)) return e;
   *old = a.value;
@@ -122,7 +126,7 @@ ibv_wc_status status_of(int e) noexcept {
   return meaning_of(e) == meaning::refused ? IBV_WC_REM_OP_ERR : IBV_WC_RETRY_EXC_ERR;
 }
 
-ibv_wc_status perform(queue_pair& qp, const send_work& w) noexcept {
+ibv_wc_status perform(queue_pair& qp, send_work& w) noexcept {
   if (is_atomic(w)) {
     std::uint64_t old = 0;
     if (const int e = change_word(qp, w, &old)) return status_of(e);

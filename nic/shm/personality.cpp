@@ -37,15 +37,17 @@ constexpr number_row number_rows[] = {
 
 struct choice_row {
   const char *name, *value;
-  bool personality::*member;
-  bool chosen;
+  void (*put_on)(personality&);
 };
 
 constexpr choice_row choice_rows[] = {
-    {"link", "ib", &personality::has_lids, true},
-    {"link", "ethernet", &personality::has_lids, false},
-    {"atomic", "hca", &personality::adapter_atomics, true},
-    {"atomic", "glob", &personality::adapter_atomics, false},
+    {"link", "ib", [](personality& p) { p.has_lids = true; }},
+    {"link", "ethernet", [](personality& p) { p.has_lids = false; }},
+    {"atomic", "hca", [](personality& p) { p.adapter_atomics = true; }},
+    {"atomic", "glob", [](personality& p) { p.adapter_atomics = false; }},
+    {"armed", "left", [](personality& p) { p.armed = arming::left; }},
+    {"armed", "held", [](personality& p) { p.armed = arming::held; }},
+    {"armed", "later", [](personality& p) { p.armed = arming::later; }},
 };
 
 struct preset {
@@ -84,11 +86,16 @@ constexpr preset presets[] = {
     {"overrun", [](personality& p) { p.overruns = true; }},
 };
 
+std::string choices() {
+  std::string all;
+  for (const choice_row& r : choice_rows) all += std::string(", ") + r.name + "=" + r.value;
+  return all;
+}
+
 failure no_such_personality(std::string_view name) {
   return {"PENSTOCK_SHM_PERSONALITY: there is no \"" + std::string(name) + "\"", 0,
-          "there are " + names_of(presets) + ", link=ib, link=ethernet, atomic=hca, atomic=glob, " +
-              names_of(number_rows) + " as in part=4115, and the limits " + names_of(limit_rows) +
-              " as in qp=64"};
+          "there are " + names_of(presets) + choices() + ", " + names_of(number_rows) +
+              " as in part=4115, and the limits " + names_of(limit_rows) + " as in qp=64"};
 }
 
 /// The value of a word, if it is a number within these bounds.
@@ -117,7 +124,7 @@ result<personality> parse_personality(std::string_view text) {
     const auto* choice = std::ranges::find_if(
         choice_rows, [&](const choice_row& r) { return r.name == w.name && r.value == w.value; });
     if (choice != std::end(choice_rows)) {
-      p.*choice->member = choice->chosen;
+      choice->put_on(p);
       continue;
     }
     const auto* at = std::ranges::find(limit_rows, w.name, &limit_row::name);

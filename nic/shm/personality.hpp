@@ -27,6 +27,14 @@ struct device_limits {
   std::uint32_t reads = max_reads;
 };
 
+/// When an armed completion queue gives its event for completions that it already holds.
+enum class arming : std::uint8_t {
+  left,   ///< when a poll leaves some; not at the arming
+  held,   ///< at the arming, too, as mlx5 does
+  later,  ///< never: only a completion that comes after the arming gives it, as the specification
+          ///< says
+};
+
 struct personality {
   device_limits limits;
   /// A message enters the completion queue whether or not it has room, as on an adapter. Without
@@ -37,8 +45,9 @@ struct personality {
   std::uint32_t receive_wait_ms = 1000;
   bool has_lids = false;         ///< an InfiniBand port, in contexts of the provider
   bool adapter_atomics = false;  ///< atomics are said to be the adapter's (IBV_ATOMIC_HCA)
-  std::uint32_t part = 1;        ///< the adapter's number; programs go by it where makes differ
-  std::string text;              ///< as the setting gave it; empty: the device itself
+  arming armed = arming::left;
+  std::uint32_t part = 1;  ///< the adapter's number; programs go by it where makes differ
+  std::string text;        ///< as the setting gave it; empty: the device itself
 };
 
 /// Reads names and LIMIT=NUMBER, separated by commas; later ones prevail. The failure lists the

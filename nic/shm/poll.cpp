@@ -1,4 +1,6 @@
 // Polling a completion queue, arming it, and looking at its rings on behalf of a sleeper.
+#include <sched.h>
+
 #include <algorithm>
 
 #include "nic/shm/context.hpp"
@@ -13,10 +15,16 @@ namespace {
 constexpr std::size_t scan_all = 16;  // up to this number of rings, each poll looks at all
 constexpr std::size_t window = 16;    // above it, at this number in turn, beside the hot ones
 constexpr std::size_t hot_rings = 8;
+/// From this number of polls without a completion on (about 40 us), every so many of them give the
+/// core away.
+constexpr std::uint32_t patient_polls = 4096, polls_a_turn = 64;
+/// A thread's polls, of any queue, since the last one that found something.
+thread_local constinit std::uint32_t fruitless __attribute__((tls_model("initial-exec"))) = 0;
 constexpr int burst = 16;  // completions taken from one ring before the next one's turn
 
-/// Hands out stored completions, oldest first. Those that an armed queue keeps give its event: the
-/// program may sleep before it polls again, and no later completion may come.
+/// Hands out stored completions, oldest first. Those that an armed queue keeps give its event,
+/// unless the personality says otherwise: the program may sleep before it polls again, and no later
+/// completion may come.
 int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   // C2 look  acquire stored  <- C1
   if (cq.stored.load(std::memory_order_acquire) == 0) return 0;
@@ -32,7 +40,7 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   }
   const std::uint32_t kept = n - static_cast<std::uint32_t>(got);
   cq.stored.store(kept, std::memory_order_release);
-  if (kept != 0) wake(cq, false);
+  if (kept != 0 && cq.owner->plays.armed != arming::later) wake(cq, false);
   return got;
 }
 
@@ -151,11 +159,15 @@ bool absorb_rings(completion_queue& cq) noexcept {
   return moved;
 }
 
-}  // namespace
+/// Called after a poll that found nothing. The program of an adapter may poll as long as it likes,
+/// since nobody else needs its core for the message to come. Here the sender does, where there are
+/// more threads than cores.
+void give_way() noexcept {
+  if (++fruitless >= patient_polls && fruitless % polls_a_turn == 0) ::sched_yield();
+}
 
-int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
-  completion_queue& cq = of(handle);
-  if (n <= 0) return 0;
+/// poll_cq() for n > 0.
+int look(completion_queue& cq, int n, ibv_wc* wc) noexcept {
   if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0)
     poll_datagrams(cq);
   if (!cq.polled.load(std::memory_order_relaxed)) cq.polled.store(true, std::memory_order_relaxed);
@@ -181,6 +193,19 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
       return got < n;
     });
   cq.poll.unlock();
+  return got;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
+  completion_queue& cq = of(handle);
+  if (n <= 0) return 0;
+  const int got = look(cq, n, wc);
+  if (got == 0)
+    give_way();
+  else
+    fruitless = 0;
   return got;
 }
 
@@ -220,12 +245,15 @@ void answer_bell(completion_queue& cq) noexcept {
 
 int req_notify_cq(ibv_cq* handle, int solicited_only) {
   completion_queue& cq = of(handle);
+  const arming plays = cq.owner->plays.armed;
+  if (plays == arming::later) absorb(cq);  // what has come has come before the arming
   {
     const hold guard(cq.queue_lock);
     const std::uint32_t wanted = solicited_only != 0 ? 1 : 2;
     if (cq.armed.load(std::memory_order_relaxed) < wanted)
       cq.armed.store(wanted, std::memory_order_relaxed);
     cq.bell->bell.store(bell_armed, std::memory_order_relaxed);
+    if (plays == arming::held && cq.stored.load(std::memory_order_relaxed) != 0) wake(cq, false);
   }
   arm_domains(cq);
   heavy_fence();  // F1

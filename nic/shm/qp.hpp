@@ -100,6 +100,11 @@ struct queue_pair : ibv_qp {
   bool last_wqe = false;  ///< LAST_WQE_REACHED was raised
   std::atomic<bool> direct{false};  ///< the user pops messages from the ring directly
   std::atomic<std::uint32_t> qkey{0};
+  /// The last atomic that the service thread did for the peer; under context::objects.
+  struct {
+    nonce from;
+    std::uint64_t number = 0, old = 0;
+  } last_atomic;
   datagram_line arrived;  ///< of UD: those that wait for a receive; under context::datagram_lock
 };
 

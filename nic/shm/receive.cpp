@@ -249,6 +249,8 @@ int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       if ((e = qp.receives.post(*wr)) != 0) {
         *bad = wr;
         break;
+      } else if (!may_fill(qp.owner->regions, qp.pd_number, *wr)) [[unlikely]] {
+        qp.receives.doubt();
       }
     qp.shown->floor.store(qp.receives.floor(), std::memory_order_relaxed);
     // P1 posted  store-release posted  -> P2: the sender that claims one sees a floor that holds

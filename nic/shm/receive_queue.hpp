@@ -96,6 +96,13 @@ class receive_queue {
   /// Takes the oldest receive, which is there; answers its wr_id.
   std::uint64_t drop() noexcept { return works_[head_++ & mask_].wr_id; }
   void clear() noexcept { head_ = tail_; }
+  /// Whether a posted receive names that key.
+  [[nodiscard]] bool names(std::uint32_t lkey) const noexcept {
+    for (std::uint64_t i = head_; i != tail_; ++i)
+      for (std::uint32_t k = 0; k < works_[i & mask_].count; ++k)
+        if (lists_[(i & mask_) * sges_ + k].lkey == lkey) return true;
+    return false;
+  }
   /// Makes floor() 0, since posted receives may no longer be valid: no message is certain to fit.
   void doubt() noexcept { floor_ = 0; }
 

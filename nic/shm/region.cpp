@@ -215,20 +215,25 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
 
 namespace {
 
-/// Posted receives may name memory that is no longer theirs, so it is uncertain whether a message
-/// fits one. A sender therefore waits until its message has been placed.
-void doubt_receives(context& c) noexcept {
+/// Posted receives that name that key may name memory that is no longer theirs, so it is
+/// uncertain whether a message fits one. A sender therefore waits until its message has been
+/// placed.
+void doubt_receives(context& c, std::uint32_t lkey) noexcept {
   const std::lock_guard guard(c.objects);
-  const auto doubt = [](auto& queue, auto& shown) {
+  const auto doubt = [lkey](auto& queue, auto& shown) {
     const hold lock(queue.lock);
+    if (!queue.names(lkey)) return;
     queue.doubt();
     shown.floor.store(0, std::memory_order_release);
   };
+  const shared_receive_queue* last = nullptr;  // most queue pairs have the same one
   for (queue_pair* q : c.qps) {
-    if (q->shared_receives != nullptr)
-      doubt(q->shared_receives->works, *q->shared_receives->shown);
-    else
+    shared_receive_queue* shared = q->shared_receives;
+    if (shared == nullptr)
       doubt(q->receives, *q->shown);
+    else if (shared != last)
+      doubt(shared->works, *shared->shown);
+    last = shared;
   }
 }
 
@@ -269,7 +274,7 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
     mr.pd = p;
   }
   show(c, mr, key);
-  if (other_memory || other_pd) doubt_receives(c);
+  if (other_memory || other_pd) doubt_receives(c, key);
   return 0;
 }
 
@@ -305,7 +310,9 @@ int dereg_mr(ibv_mr* handle) {
   auto* mr = static_cast<memory_region*>(handle);
   context& c = of(mr->context);
   if (!mr->windows.none()) return errno = EBUSY;
+  const bool receives = (mr->access & IBV_ACCESS_LOCAL_WRITE) != 0;
   hide(c, *mr);
+  if (receives) doubt_receives(c, mr->lkey);
   moved_memory::let_go(mr->moved, reinterpret_cast<std::uint64_t>(mr->addr), mr->length);
   c.regions.at(mr->handle)
       .length.store(region_table::generation_of(mr->rkey), std::memory_order_relaxed);

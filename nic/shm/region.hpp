@@ -100,6 +100,17 @@ std::optional<shared_part> find_shared(std::uint64_t address, std::uint64_t byte
 /// or an errno.
 int check_mapped(std::uint64_t address, std::size_t bytes, bool writable) noexcept;
 
+/// Whether a message may fill all of a receive's list. If not, it is not certain that a message
+/// fits it (receive_queue::doubt).
+inline bool may_fill(const region_table& regions, std::uint32_t pd,
+                     const ibv_recv_wr& wr) noexcept {
+  for (int i = 0; i < wr.num_sge; ++i)
+    if (const ibv_sge& s = wr.sg_list[i];
+        s.length != 0 && !regions.allows(s.lkey, pd, s.addr, s.length, IBV_ACCESS_LOCAL_WRITE))
+      return false;
+  return true;
+}
+
 /// Waits until no peer is in the middle of an access by rkey, whose table entry is invalid already.
 void wait_untouched(context& c, std::uint32_t rkey) noexcept;
 

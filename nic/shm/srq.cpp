@@ -29,10 +29,13 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   const hold guard(srq.works.lock);
   std::int64_t added = 0;
   int e = 0;
+  const std::uint32_t pd = of(srq.pd).number;
   for (; wr != nullptr; wr = wr->next, ++added)
     if ((e = srq.works.post(*wr)) != 0) {
       *bad = wr;
       break;
+    } else if (!may_fill(srq.owner->regions, pd, *wr)) [[unlikely]] {
+      srq.works.doubt();
     }
   srq.shown->floor.store(srq.works.floor(), std::memory_order_relaxed);
   srq.shown->posted.store(srq.works.posted(), std::memory_order_relaxed);

@@ -51,6 +51,9 @@ struct request {
   std::uint32_t length = 0;
   std::uint64_t serial = 0;  ///< comes back in the answer
   std::uint64_t address = 0, operand = 0, swap = 0;
+  /// Of an atomic: its number among the sender's, from 1 on. Asked again under the same number,
+  /// it is not done again.
+  std::uint64_t atomic = 0;
 };
 
 struct reply {

@@ -1,8 +1,11 @@
 // The effects of PENSTOCK_SHM_PERSONALITY.
+#include <poll.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <string>
 
+#include "nic/shm/cq.hpp"
 #include "nic/shm/fault_plan.hpp"
 #include "nic/shm/personality.hpp"
 #include "test/nic/pretence.hpp"
@@ -181,6 +184,46 @@ TEST_CASE("queues keep their length where the device cannot resize them") {
     const int expected = resizes ? 0 : EOPNOTSUPP;
     CHECK(p.b.v.modify_srq(p.b.srq, &longer, IBV_SRQ_MAX_WR) == expected);
     CHECK(p.b.v.resize_cq(p.b.recv_cq, 100) == expected);
+  }
+}
+
+TEST_CASE("an armed queue gives its event for what it holds as the personality says") {
+  struct {
+    const char* words;
+    bool at_arming, at_poll;
+  } const rows[] = {{"", false, true},
+                    {"armed=held", true, false},
+                    {"armed=later", false, false},
+                    {"armed=later,armed=left", false, true}};
+  for (const auto& row : rows) {
+    CAPTURE(row.words);
+    const pretending as(row.words, "");
+    options o;
+    o.channel = true;
+    pair p(o);
+    const auto event = [&](int ms) {
+      pollfd f{p.b.channel->fd, POLLIN, 0};
+      if (::poll(&f, 1, ms) != 1) return false;
+      ibv_cq* cq;
+      void* context;
+      REQUIRE(p.b.v.get_cq_event(p.b.channel, &cq, &context) == 0);
+      p.b.v.ack_cq_events(cq, 1);
+      return true;
+    };
+    // All four have come, and have their completions, before the queue is armed.
+    for (std::uint64_t i = 0; i < 6; ++i) REQUIRE(p.b.receive(i, 0, 8) == 0);
+    for (int i = 0; i < 4; ++i) REQUIRE(p.a.send(1, 0, 8) == 0);
+    penstock::nic::shm::absorb(penstock::nic::shm::of(p.b.recv_cq));
+    REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
+    CHECK(event(row.at_arming ? 2000 : 20) == row.at_arming);
+    CHECK(p.b.received().status == IBV_WC_SUCCESS);
+    CHECK(event(row.at_poll ? 2000 : 20) == row.at_poll);
+    for (int i = 0; i < 3; ++i) CHECK(p.b.received().status == IBV_WC_SUCCESS);
+    // One that comes later gives the event in all of them.
+    REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
+    REQUIRE(p.a.send(1, 0, 8) == 0);
+    CHECK(event(2000));
+    CHECK(p.b.received().status == IBV_WC_SUCCESS);
   }
 }
 

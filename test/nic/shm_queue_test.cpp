@@ -322,14 +322,11 @@ TEST_CASE("a new queue pair in a former one's place has none of its receives") {
 
 TEST_CASE("a message refused after it was reported sent breaks its sender, who hears of it") {
   pair p;
-  ibv_sge s = p.b.piece(0, 64);
-  s.lkey ^= 1;  // a receive into memory that is not registered
-  ibv_recv_wr wr{}, *bad = nullptr;
-  wr.sg_list = &s;
-  wr.num_sge = 1;
-  REQUIRE(ibv_post_recv(p.b.qp, &wr, &bad) == 0);
+  REQUIRE(p.b.receive(1, 0, 64) == 0);
   REQUIRE(p.a.send(1, 0, 8) == 0);
   CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  REQUIRE(p.b.v.dereg_mr(p.b.mr) == 0);  // under a message that has arrived
+  p.b.mr = nullptr;
   CHECK(p.b.received().status == IBV_WC_LOC_PROT_ERR);
   REQUIRE(rig::wait_for([&] { return shm::event_count(p.a.context).load() != 0; }));
   ibv_async_event e;
@@ -338,6 +335,29 @@ TEST_CASE("a message refused after it was reported sent breaks its sender, who h
   CHECK(e.element.qp == p.a.qp);
   p.a.v.ack_async_event(&e);
   CHECK(p.a.state() == IBV_QPS_ERR);
+}
+
+TEST_CASE("a receive whose key is not good ends its message in a remote operation error") {
+  for (const bool shared : {false, true})
+    for (const bool gone : {false, true}) {  // the key was good when the receive was posted
+      CAPTURE(shared);
+      CAPTURE(gone);
+      rig::options o;
+      o.srq_wr = shared ? 4 : 0;
+      pair p({}, o);
+      if (!gone) p.b.mr->lkey ^= 1;
+      REQUIRE(p.b.receive(1, 0, 64) == 0);
+      if (!gone) p.b.mr->lkey ^= 1;
+      if (gone) {
+        REQUIRE(p.b.v.dereg_mr(p.b.mr) == 0);
+        p.b.mr = nullptr;
+      }
+      REQUIRE(p.a.send(1, 0, 8) == 0);
+      CHECK(p.b.received().status == IBV_WC_LOC_PROT_ERR);
+      CHECK(p.a.sent().status == IBV_WC_REM_OP_ERR);
+      CHECK(p.b.state() == IBV_QPS_ERR);
+      CHECK(p.a.state() == IBV_QPS_ERR);
+    }
 }
 
 TEST_CASE("scatter and gather lists move bytes across their borders") {

@@ -86,6 +86,45 @@ TEST_CASE("rubbish on a context's sockets is dropped") {
   CHECK(works(p));
 }
 
+TEST_CASE("an atomic that is asked for again, since its answer did not come, is done once") {
+  pair p;
+  std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(p.b.memory.data()));
+  const int s = connect_to(p.b.gid);
+  request q;
+  q.kind = request_kind::hello;
+  q.from = nonce::of(p.a.gid);
+  const auto ask = [&] {
+    reply a;
+    int fd = -1;
+    REQUIRE(send_packet(s, &q, sizeof q, nullptr, 0, -1) == 0);
+    REQUIRE(wait_readable(s, 5000) == 0);
+    REQUIRE(receive_packet(s, &a, sizeof a, nullptr, 0, &fd) == 0);
+    if (fd >= 0) ::close(fd);
+    REQUIRE(a.error == 0);
+    return a.value;
+  };
+  ask();
+  q.kind = request_kind::fetch_add;
+  q.qpn = p.b.qp->qp_num;
+  q.src_qpn = p.a.qp->qp_num;
+  q.rkey = p.b.mr->rkey;
+  q.address = reinterpret_cast<std::uint64_t>(p.b.memory.data());
+  q.length = 8;
+  q.operand = 5;
+  for (const std::uint64_t number : {1, 1, 1, 2, 2}) {
+    q.atomic = number;
+    CHECK(ask() == 5 * (number - 1));
+    CHECK(word.load() == 5 * number);
+  }
+  q.kind = request_kind::compare_swap;
+  q.operand = 10;
+  q.swap = 77;
+  q.atomic = 3;
+  for (int i = 0; i < 2; ++i) CHECK(ask() == 10);
+  CHECK(word.load() == 77);
+  ::close(s);
+}
+
 TEST_CASE("rubbish in a ring breaks its queue pair and nothing else") {
   std::mt19937_64 random(6);
   for (int round = 0; round < 100; ++round) {
