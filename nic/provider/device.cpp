@@ -16,6 +16,7 @@
 #include "nic/provider/operations.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
+#include "nic/shm/page_guard.hpp"
 
 namespace penstock::nic::provider {
 namespace {
@@ -143,6 +144,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   const char* admit = std::getenv("PENVERBS_ANY_PTRACER");
   if (admit == nullptr || std::strcmp(admit, "no") != 0) shm::admit_peers();
   refuse_connection_manager();
+  shm::install_page_guard();
   c->polls_datagrams = true;
   c->moves_memory = shm::moved_memory::make_file();
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network

@@ -8,6 +8,7 @@
 
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
+#include "nic/shm/page_guard.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/service.hpp"
@@ -48,6 +49,8 @@ void service_thread::answer(int socket, const visitor& v, const request& q,
       a.serial = q.serial;
       return say(socket, a, nullptr, 0, context_.moves_memory ? moved_memory::file() : -1);
     }
+    case request_kind::overflow:
+      return;  // its file is all that it has to say
     default:
       return help(socket, v, q, bytes);
   }
@@ -89,6 +92,20 @@ void service_thread::hand_file(int socket, const visitor& v, const request& q) n
   say(socket, a, nullptr, 0, part ? part->fd : -1);
 }
 
+void service_thread::take_overflow(const visitor& v, const request& q, int fd) noexcept {
+  auto file = overflow::of(fd);
+  const std::lock_guard guard(context_.objects);
+  queue_pair* qp = file ? connected_qp(context_, v.from, q.qpn, q.src_qpn) : nullptr;
+  if (qp == nullptr) return;
+  // A sender gives the next file when this one has been emptied, so no earlier one is lost.
+  // acq_rel: with the file goes what is behind the pointer
+  delete qp->aside_given.exchange(file.release(), std::memory_order_acq_rel);
+  // V1 given  release has_aside  -> V2: also what the peer had pushed into the ring before
+  qp->has_aside.store(true, std::memory_order_release);
+  of(qp->recv_cq).attention.raise();
+  context_.pusher.kick();
+}
+
 void service_thread::help(int socket, const visitor& v, const request& q,
                           std::size_t bytes) noexcept {
   reply a;
@@ -120,20 +137,26 @@ void service_thread::help(int socket, const visitor& v, const request& q,
     } else if (context_.regions.allows(q.rkey, reached_pd(*qp), q.address, length,
                                        IBV_ACCESS_ON_DEMAND) &&
                check_mapped(q.address, length, !read) != 0) {
-      a.error = EFAULT;
+      a.error = EIO;  // EFAULT would be about the memory of the peer that asks
     } else if (read) {
-      std::memcpy(payload_.get(), at, out = length);
+      out = length;
+      if (!guarded([&] { std::memcpy(payload_.get(), at, length); })) a.error = EIO, out = 0;
     } else if (write) {
-      std::memcpy(at, payload_.get(), length);
+      if (!guarded([&] { std::memcpy(at, payload_.get(), length); })) a.error = EIO;
     } else {
       std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(at));
       a.value = q.operand;
-      if (q.kind == request_kind::fetch_add)
-        a.value = word.fetch_add(q.operand, std::memory_order_acq_rel);
+      const bool there = guarded([&] {
+        if (q.kind == request_kind::fetch_add)
+          a.value = word.fetch_add(q.operand, std::memory_order_acq_rel);
+        else
+          word.compare_exchange_strong(a.value, q.swap, std::memory_order_acq_rel,
+                                       std::memory_order_acquire);
+      });
+      if (there)
+        qp->last_atomic = {v.from, q.atomic, a.value};
       else
-        word.compare_exchange_strong(a.value, q.swap, std::memory_order_acq_rel,
-                                     std::memory_order_acquire);
-      qp->last_atomic = {v.from, q.atomic, a.value};
+        a.error = EIO;
     }
     serving_.store(0, std::memory_order_release);
   }

@@ -11,6 +11,7 @@
 
 #include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/page_guard.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
 
@@ -103,9 +104,15 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   d.head.from = nonce::of(gid_of(c, 0));
   d.head.without_grh = w.datagram_by_lid ? 1 : 0;
   if (c.device != nullptr && c.plays.has_lids) d.head.from_lid = c.device->lid;
-  std::byte* to = d.body;
-  for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
-    std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
+  const bool there = guarded([&] {
+    std::byte* to = d.body;
+    for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
+      std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
+  });
+  if (!there) [[unlikely]] {
+    *why = IBV_WC_LOC_PROT_ERR;
+    return outcome::failed;
+  }
   const nonce to_context = c.context_at(w.datagram_to, w.datagram_qpn);
   const socket_name at = name_of(to_context, "-ud");
   const iovec part{&d, sizeof d.head + w.bytes};

@@ -63,6 +63,13 @@ void return_claims(queue_pair& qp, qp_entry* writer) noexcept {
     }
     qp.rx.pop(in);
   }
+  while (lost != 0 && waits_aside(qp)) {
+    const ring_rx::message in = qp.aside->front();
+    if (in.op == 255) break;
+    if (!inside) free_one();
+    inside = (in.op & flag_more) != 0;
+    qp.aside->pop(in);
+  }
   if (writes && lost == 1) free_one();  // claimed, and never pushed
 }
 
@@ -192,6 +199,11 @@ void disconnect(queue_pair& qp) noexcept {
   }
   constexpr ring_geometry geometry;
   const std::lock_guard guard(c.objects);
+  // Under objects: the service thread gives none to a queue pair that has no peer any more.
+  qp.aside.reset();
+  // acq_rel: as in answers.cpp
+  delete qp.aside_given.exchange(nullptr, std::memory_order_acq_rel);
+  qp.has_aside.store(false, std::memory_order_relaxed);
   if (ring != 0) {
     const bool written = qp.shown->written.exchange(0, std::memory_order_acq_rel) != 0;
     if (!written)

@@ -26,6 +26,8 @@
 #include "nic/shm/layout.hpp"
 #include "nic/shm/memory_map.hpp"
 #include "nic/shm/own_threads.hpp"
+#include "nic/shm/page_guard.hpp"
+#include "nic/shm/page_ranges.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -33,15 +35,20 @@ namespace {
 constexpr std::uint64_t file_bytes = std::uint64_t{1} << 48;  // every address of a program
 constexpr std::uint64_t piece_bytes = 4u << 20;  // this much memory exists twice while it is moved
 
+/// The kernel's usual limit of mappings is lower.
+constexpr std::uint32_t most_moved = 1u << 16;
+
 struct state {
   std::mutex lock;
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> inode{0};
-  std::uint32_t life = 1;  // changes in a child of fork
-  coverage users;          // of all registrations that took memory, moved or not
-  coverage left;           // still moved although unused: it could not be moved back
+  std::uint32_t life = 1;         // changes in a child of fork
+  coverage users;                 // of all registrations that took memory, moved or not
+  coverage left;                  // still moved although unused: it could not be moved back
+  page_ranges moved{most_moved};  // what is in the file, also if the program has unmapped it since
+  pid_t owner = 0;                // the process that has made the file
+  bool children_lack_it = false;  // the program has asked libibverbs for that
   // Set while the process forks.
-  std::vector<mapped_piece> at_fork;
   int ready[2] = {-1, -1};
   bool paused = false;  // whether the device's threads are paused
 };
@@ -50,7 +57,7 @@ state& the() noexcept {
   return s.value;
 }
 
-bool guarded = false;  // whether forks are watched
+bool forks_watched = false;
 
 off_t place(std::uint64_t address) noexcept { return static_cast<off_t>(address); }
 void* pointer(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
@@ -120,6 +127,8 @@ bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
   void* p = ::mmap(pointer(first), last - first, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, place(first));
   if (p == MAP_FAILED) return false;
+  // A child would share them; children get copies instead.
+  ::madvise(p, last - first, MADV_DONTFORK);
   // The program's next access finds the pages present, as before.
   return each_written(fd, first, last, [](std::uint64_t a, std::uint64_t b) {
     ::madvise(pointer(a), b - a, MADV_POPULATE_WRITE);
@@ -150,12 +159,39 @@ bool by_pieces(std::uint64_t first, std::uint64_t last, Move move) noexcept {
   return true;
 }
 
-/// A program that forks may have asked libibverbs to keep registered memory from its children
-/// (MADV_DONTFORK); the kernel had noted that for the replaced pages, so it is said again for the
-/// new ones.
-void keep_from_children(std::uint64_t first, std::uint64_t last) noexcept {
-  if (ibv_is_fork_initialized() == IBV_FORK_ENABLED)
-    ::madvise(pointer(first), last - first, MADV_DONTFORK);
+/// In a child: private pages with the file's contents, where nothing is mapped. Not from the heap,
+/// which may be part of them.
+bool copy_piece(int fd, std::uint64_t first, std::uint64_t last) noexcept {
+  void* fresh = ::mmap(pointer(first), last - first, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (fresh == pointer(first))
+    return each_written(fd, first, last, [fd](std::uint64_t a, std::uint64_t b) {
+      return read_all(fd, static_cast<std::byte*>(pointer(a)), a, b);
+    });
+  if (fresh != MAP_FAILED) ::munmap(fresh, last - first);  // a kernel that does not know the flag
+  if (fresh != MAP_FAILED || errno != EEXIST) return false;
+  // The program had put something else there.
+  if (last - first == page_bytes()) return true;
+  const std::uint64_t middle = first + ((last - first) / page_bytes() + 1) / 2 * page_bytes();
+  return copy_piece(fd, first, middle) && copy_piece(fd, middle, last);
+}
+
+/// In a child: the copies, in place of its parent's file.
+void become_child(state& s) noexcept {
+  const int fd = s.fd.exchange(-1, std::memory_order_relaxed);
+  if (fd < 0) return;  // there is none, or the C library's part of the fork has touched it before
+  if (!s.children_lack_it)
+    for (const page_ranges::range& r : s.moved)
+      if (!copy_piece(fd, r.first, r.end)) ::_exit(127);  // as a fork for which there is no memory
+  ::close(fd);
+  s.inode.store(0, std::memory_order_relaxed);
+  ++s.life;
+}
+
+/// Memory that libibverbs was asked to keep from children is not there on adapters either. It takes
+/// memory from the heap to answer, so a child cannot ask.
+void ask_libibverbs(state& s) noexcept {
+  s.children_lack_it = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
 }
 
 // Around fork. A child would share moved pages, so it copies them before its fork returns, and its
@@ -165,11 +201,8 @@ void keep_from_children(std::uint64_t first, std::uint64_t last) noexcept {
 void before_fork() {
   state& s = the();
   s.lock.lock();
-  s.at_fork.clear();
-  if (s.fd.load(std::memory_order_relaxed) < 0) return;
-  for (const mapped_piece& p : pieces_of(0, file_bytes))
-    if (in_file(s, p)) s.at_fork.push_back(p);
-  if (s.at_fork.empty()) return;
+  if (s.fd.load(std::memory_order_relaxed) < 0 || s.moved.begin() == s.moved.end()) return;
+  ask_libibverbs(s);
   (void)opened("pipe2", ::pipe2(s.ready, O_CLOEXEC), s.ready);
   s.paused = pause_own_threads();
 }
@@ -190,22 +223,12 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   state& s = the();
-  const int fd = s.fd.exchange(-1, std::memory_order_relaxed);
-  unsigned char there;
-  for (const mapped_piece& p : s.at_fork) {
-    if (::mincore(pointer(p.begin), 1, &there) != 0) continue;  // MADV_DONTFORK
-    if (!by_pieces(p.begin, p.end,
-                   [fd](std::uint64_t a, std::uint64_t b) { return restore_piece(fd, a, b); }))
-      ::_exit(127);  // memory that is shared by accident is worse than no child
-  }
-  if (fd >= 0) ::close(fd);
+  become_child(s);
   for (int* end : {&s.ready[0], &s.ready[1]}) {
     if (*end >= 0) ::close(*end);
     *end = -1;
   }
-  s.inode.store(0, std::memory_order_relaxed);
   s.paused = false;
-  ++s.life;
   forget_own_threads();
   new (&s.lock) std::mutex;
 }
@@ -213,14 +236,14 @@ void after_fork_in_child() {
 // Registered before the handlers of the program and the library. So these run in the child after it
 // has its copies, and in the parent before the child is made.
 [[gnu::constructor(101)]] void watch_forks() noexcept {
-  guarded = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  forks_watched = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
 /// Makes the file when it is first needed. False: it cannot be made.
 bool open_file(state& s) noexcept {
   if (s.fd.load(std::memory_order_relaxed) >= 0) return true;
   if (!file_may_have(file_bytes)) return false;
-  if (!guarded) return false;
+  if (!forks_watched) return false;
   const int fd = above_stdio(::memfd_create("penstock-moved", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd < 0) return false;
   struct stat st {};
@@ -232,6 +255,10 @@ bool open_file(state& s) noexcept {
   }
   s.users.clear();
   s.left.clear();
+  s.moved.clear();
+  s.owner = ::getpid();
+  ask_libibverbs(s);
+  install_page_guard();
   s.inode.store(st.st_ino, std::memory_order_relaxed);
   s.fd.store(fd, std::memory_order_release);
   return true;
@@ -259,10 +286,12 @@ bool move(state& s, std::uint64_t first, std::uint64_t last) {
   if (!nobody) return false;
   for (const mapped_piece& p : todo) {
     punch(s, p.begin, p.end);  // what an earlier registration left there
+    // Before it is: a part of it may be moved, and the rest not.
+    s.moved.remove(p.begin, p.end);
+    if (!s.moved.add(p.begin, p.end)) return false;
     if (!by_pieces(p.begin, p.end,
                    [&](std::uint64_t a, std::uint64_t b) { return move_piece(s, pages, a, b); }))
       return false;
-    keep_from_children(p.begin, p.end);
   }
   return true;
 }
@@ -276,6 +305,10 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
   if (unused.empty()) return;
   const std::vector<mapped_piece> pieces = pieces_of(first, last);
   const still nobody;
+  const auto forget = [&s](std::uint64_t from, std::uint64_t to) {
+    punch(s, from, to);
+    s.moved.remove(from, to);
+  };
   for (const auto& [a, b] : unused) {
     std::uint64_t at = a;  // everything before `at` is done
     for (const mapped_piece& p : pieces) {
@@ -285,18 +318,18 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
       part.offset += begin - p.begin;
       part.begin = begin;
       if (!in_file(s, part)) continue;
-      punch(s, at, begin);  // the program has unmapped it
+      forget(at, begin);  // the program has unmapped it
       at = end;
       const int fd = s.fd.load(std::memory_order_relaxed);
       const bool back = nobody && by_pieces(begin, end, [fd](std::uint64_t x, std::uint64_t y) {
                           return restore_piece(fd, x, y);
                         });
       if (back)
-        punch(s, begin, end);
+        forget(begin, end);
       else
         s.left.add(begin, end);
     }
-    punch(s, at, b);
+    forget(at, b);
   }
 }
 
@@ -366,6 +399,15 @@ bool moved_memory::make_file() noexcept {
   state& s = the();
   const std::lock_guard guard(s.lock);
   return open_file(s);
+}
+
+bool moved_memory::copy_for_child(std::uint64_t address) noexcept {
+  state& s = the();
+  if (s.fd.load(std::memory_order_relaxed) < 0 || s.owner == ::getpid() || s.children_lack_it ||
+      !s.moved.has(address))
+    return false;
+  become_child(s);
+  return true;
 }
 
 int moved_memory::file() noexcept { return the().fd.load(std::memory_order_acquire); }

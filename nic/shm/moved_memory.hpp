@@ -7,8 +7,10 @@
 // have no threads but the device's own, since another thread could write to a page between its
 // copying and its replacement. All other memory stays where it is and is reached in slower ways. A
 // child of fork gets copies of moved pages, as of private memory, and the parent waits until they
-// are made. Memory that is MADV_DONTFORK is not copied. A child of a bare clone(2) shares moved
-// pages with its parent until it calls exec.
+// are made; if the program has asked libibverbs to keep registered memory from its children, they
+// get none. A child of a bare clone(2) gets its copies of all of them when it first touches one, by
+// a handler of SIGSEGV (page_guard.hpp): what the parent has written by then is in them. Before
+// that a system call on such memory ends with EFAULT there.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,10 @@ class moved_memory {
   /// Makes the file, which take() does otherwise: then peers get it when they connect. False: it
   /// cannot be made. Not for the device's threads: take() waits for them.
   static bool make_file() noexcept;
+  /// Called where a process touches memory that it has not. True: it is a child of a bare clone(2),
+  /// the memory was moved in its parent, and the child has a copy now. Takes no lock and no memory
+  /// from the heap.
+  static bool copy_for_child(std::uint64_t address) noexcept;
 };
 
 }  // namespace penstock::nic::shm

@@ -15,6 +15,7 @@
 #include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
+#include "nic/shm/page_guard.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/remote_memory.hpp"
@@ -123,6 +124,7 @@ int change_word(queue_pair& qp, send_work& w, std::uint64_t* old) noexcept {
 ibv_wc_status status_of(int e) noexcept {
   if (e == 0) return IBV_WC_SUCCESS;
   if (e == EACCES) return IBV_WC_REM_ACCESS_ERR;
+  if (e == EFAULT) return IBV_WC_LOC_PROT_ERR;  // own memory; the target's would be EIO
   return meaning_of(e) == meaning::refused ? IBV_WC_REM_OP_ERR : IBV_WC_RETRY_EXC_ERR;
 }
 
@@ -138,20 +140,21 @@ ibv_wc_status perform(queue_pair& qp, send_work& w) noexcept {
 }
 
 /// Puts a WRITE's bytes into mapped memory of the target. Its program may poll a word there that
-/// tells of what was written before: such a word arrives whole, and last.
-inline void put_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+/// tells of what was written before: such a word arrives whole, and last. False: this process has
+/// unmapped some of the bytes.
+[[nodiscard]] inline bool put_bytes(std::byte* to, const std::byte* from,
+                                    std::size_t bytes) noexcept {
   const auto put_word = [&]<class Word>(Word v) {
-    std::memcpy(&v, from, sizeof v);
+    if (!guarded([&] { std::memcpy(&v, from, sizeof v); })) [[unlikely]]
+      return false;
     // PW1 word  release the target's word, behind the WRITEs before; its program acquires it
     std::atomic_ref(*reinterpret_cast<Word*>(to)).store(v, std::memory_order_release);
+    return true;
   };
   const auto at = reinterpret_cast<std::uintptr_t>(to);
-  if (bytes == 8 && at % 8 == 0)
-    put_word(std::uint64_t{});
-  else if (bytes == 4 && at % 4 == 0)
-    put_word(std::uint32_t{});
-  else
-    std::memcpy(to, from, bytes);
+  if (bytes == 8 && at % 8 == 0) return put_word(std::uint64_t{});
+  if (bytes == 4 && at % 4 == 0) return put_word(std::uint32_t{});
+  return guarded([&] { std::memcpy(to, from, bytes); });
 }
 
 /// The target's QP breaks, too, and its program gets an event.
@@ -171,12 +174,12 @@ int move_bytes(queue_pair& qp, const send_work& w) noexcept {
     if (s.length == 0) continue;
     if (w.opcode == IBV_WR_RDMA_READ) {
       if (target != nullptr)
-        std::memcpy(own, target + offset, s.length);
+        e = guarded([&] { std::memcpy(own, target + offset, s.length); }) ? 0 : EFAULT;
       else
         e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
     } else {
       if (target != nullptr)
-        put_bytes(target + offset, own, s.length);
+        e = put_bytes(target + offset, own, s.length) ? 0 : EFAULT;
       else
         e = copy_to(qp, w.rkey, w.remote + offset, own, s.length);
     }
@@ -206,10 +209,11 @@ outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   // T2 valid?  load key  <-> T3
   std::byte* target =
       check_region(qp, to, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS ? here(qp, to) : nullptr;
-  if (target != nullptr) put_bytes(target, reinterpret_cast<const std::byte*>(s.addr), s.length);
+  const bool put =
+      target != nullptr && put_bytes(target, reinterpret_cast<const std::byte*>(s.addr), s.length);
   // T5 let go  store-release touching  -> T4: the bytes are written
   qp.shown->touching.store(0, std::memory_order_release);
-  return target != nullptr ? outcome::done : outcome::failed;
+  return put ? outcome::done : outcome::failed;
 }
 
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
@@ -227,7 +231,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     qp.shown->touching.store(0, std::memory_order_release);
     if (*why == IBV_WC_RETRY_EXC_ERR) return unreachable(qp, w, why);
     if (*why != IBV_WC_SUCCESS) {
-      if (unanswered(qp)) return outcome::done;
+      if (unanswered(qp) && *why != IBV_WC_LOC_PROT_ERR) return outcome::done;
       if (*why == IBV_WC_REM_ACCESS_ERR || *why == IBV_WC_REM_INV_REQ_ERR) report_misuse(qp);
       return outcome::failed;
     }

@@ -44,6 +44,21 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   return got;
 }
 
+/// Stores the completions of messages that the peer has put aside, and of those before them. What
+/// finds no room waits. Under poll.
+[[gnu::cold]] bool absorb_aside(completion_queue& cq, queue_pair& qp) noexcept {
+  completion c;
+  c.qp = &qp;
+  bool moved = false, solicited = false;
+  while ((cq.owner->plays.overruns || !full(cq)) && receive_one(qp, c.wc, &solicited)) {
+    store(cq, c, solicited);
+    moved = true;
+  }
+  // Looked at again, unless nothing more will be taken.
+  if (state_of(qp) != IBV_QPS_ERR && waits_aside(qp)) cq.attention.raise();
+  return moved;
+}
+
 /// Continues waiting sends and flushes QPs that broke. Under poll.
 bool attend_held(completion_queue& cq) noexcept {
   bool moved = false;
@@ -61,6 +76,8 @@ bool attend_held(completion_queue& cq) noexcept {
       }
     }
     if (in_error && q->recv_cq == &cq) flush_receives(*q), moved = true;
+    if (broken && q->recv_cq == &cq && q->has_aside.load(std::memory_order_relaxed)) [[unlikely]]
+      moved |= absorb_aside(cq, *q);
   }
   return moved;
 }
@@ -202,10 +219,10 @@ int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   completion_queue& cq = of(handle);
   if (n <= 0) return 0;
   const int got = look(cq, n, wc);
-  if (got == 0)
-    give_way();
-  else
+  if (got != 0)
     fruitless = 0;
+  else if (cq.owner->device != nullptr)  // the engine has its own ways to wait
+    give_way();
   return got;
 }
 

@@ -205,6 +205,8 @@ void pusher_thread::hear_kicks() noexcept {
     if (q.kind == request_kind::refused) notice_refusal(*qp);
     // The sender is stuck on a full ring: an adapter would take messages in whether or not the
     // program polls.
+    if (q.kind == request_kind::take_in && qp->has_aside.load(std::memory_order_relaxed))
+      of(qp->recv_cq).attention.raise();
     if (q.kind == request_kind::take_in && !looked_after(of(qp->recv_cq))) absorb(of(qp->recv_cq));
   }
 }

@@ -13,6 +13,7 @@
 #include "nic/shm/datagram.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/lock.hpp"
+#include "nic/shm/overflow.hpp"
 #include "nic/shm/patience.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/receive_queue.hpp"
@@ -29,6 +30,8 @@ struct link {
   qp_entry* remote = nullptr;
   std::uint32_t ready = 0;  ///< remote->life while the connection lives; 0: no connection
   srq_entry* srq = nullptr;
+  std::unique_ptr<overflow> aside;  ///< messages that went there; null: all go into the ring
+  std::uint64_t stuck_at = 0, stuck_since = 0;  ///< the ring's position, and the time; 0: not stuck
   cq_entry* bell = nullptr;
   std::uint64_t posted = 0, claimed = 0;  ///< receives of the peer's own queue
   std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
@@ -98,6 +101,9 @@ struct queue_pair : ibv_qp {
   std::uint64_t srq_taken = 0;
   bool closed = false;    ///< broken, and all earlier messages were delivered: the ring is dead
   bool last_wqe = false;  ///< LAST_WQE_REACHED was raised
+  std::atomic<bool> has_aside{false};           ///< the peer has put messages aside, or had
+  std::atomic<overflow*> aside_given{nullptr};  ///< what it gave last, until a poll takes it over
+  std::unique_ptr<overflow> aside;
   std::atomic<bool> direct{false};  ///< the user pops messages from the ring directly
   std::atomic<std::uint32_t> qkey{0};
   /// The last atomic that the service thread did for the peer; under context::objects.
@@ -162,6 +168,8 @@ void disconnect(queue_pair& qp) noexcept;
 void announce_drained(queue_pair& qp, bool wanted) noexcept;
 
 // send.cpp: the sending side, under `sending`.
+/// Copies n bytes at an offset of the request's gather list.
+void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept;
 enum class outcome : std::uint8_t { done, wait, failed };
 /// Tries to do a request, or more of it. failed: *why is the status with which it failed.
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
@@ -211,6 +219,9 @@ bool receive_short(queue_pair& qp, ibv_wc& out) noexcept;
 /// The completion queue of the receive that receive_one() has just completed; XRC has one for each
 /// SRQ.
 completion_queue& destination(queue_pair& qp) noexcept;
+/// Whether the next message is one that the peer has put aside (overflow.hpp). Under poll of the
+/// receive CQ.
+bool waits_aside(queue_pair& qp) noexcept;
 /// In the error state: delivers the messages that have arrived, then flushes every posted receive.
 void flush_receives(queue_pair& qp) noexcept;
 /// Copies n bytes into a scatter list at an offset; the keys must be of domain pd. Answers

@@ -9,6 +9,7 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/message.hpp"
+#include "nic/shm/page_guard.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
@@ -76,7 +77,8 @@ ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* lis
     // What no message fills is not looked at, as on adapters: perftest posts such lists.
     if (!qp.owner->regions.allows(s.lkey, pd, s.addr + offset, now, IBV_ACCESS_LOCAL_WRITE))
       return IBV_WC_LOC_PROT_ERR;
-    std::memcpy(reinterpret_cast<std::byte*>(s.addr) + offset, from, now);
+    if (!guarded([&] { std::memcpy(reinterpret_cast<std::byte*>(s.addr) + offset, from, now); }))
+      return IBV_WC_LOC_PROT_ERR;
     from += now;
     n -= now;
     offset = 0;
@@ -104,10 +106,14 @@ bool receive_short(queue_pair& qp, ibv_wc& wc) noexcept {
          !qp.owner->regions.allows(s->lkey, qp.pd_number, s->addr, bytes, IBV_ACCESS_LOCAL_WRITE)))
       return false;
     auto* to = reinterpret_cast<std::byte*>(s->addr);
-    if (bytes == 8)
-      std::memcpy(to, slot->body, 8);
-    else
-      std::memcpy(to, slot->body, bytes);
+    const bool there = guarded([&] {
+      if (bytes == 8)
+        std::memcpy(to, slot->body, 8);
+      else
+        std::memcpy(to, slot->body, bytes);
+    });
+    if (!there) [[unlikely]]
+      return false;  // receive_one() finds the same
     wc = {};
     wc.wr_id = qp.receives.drop();
   }
@@ -121,10 +127,22 @@ bool receive_short(queue_pair& qp, ibv_wc& wc) noexcept {
   return true;
 }
 
+bool waits_aside(queue_pair& qp) noexcept {
+  // V2 given?  acquire has_aside  <- V1 (answers.cpp)
+  if (!qp.has_aside.load(std::memory_order_acquire) || qp.rx.ready()) return false;
+  if (qp.aside == nullptr || qp.aside->empty())
+    // acq_rel: as in answers.cpp
+    if (overflow* given = qp.aside_given.exchange(nullptr, std::memory_order_acq_rel))
+      qp.aside.reset(given);
+  return qp.aside != nullptr && !qp.aside->empty();
+}
+
 bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
   assembly& m = qp.message;
   for (;;) {
-    const ring_rx::message in = qp.rx.front();
+    const bool aside = waits_aside(qp);
+    const ring_rx::message in = aside ? qp.aside->front() : qp.rx.front();
+    const auto pop = [&] { aside ? qp.aside->pop(in) : qp.rx.pop(in); };
     if (!in || qp.closed) return false;
     const std::uint8_t kind = in.op & kind_mask;
     const auto total = static_cast<std::uint32_t>(in.slot->header);
@@ -136,7 +154,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
           enter_error(qp, IBV_WC_REM_INV_REQ_ERR);
           return false;
         }
-        qp.rx.pop(in);
+        pop();
         continue;
       }
       // A broken message, or one of the direct path before the user has taken over the ring.
@@ -170,7 +188,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       m.offset += piece;
       const bool tell = (in.op & flag_tell) != 0;
       const bool with_imm = (in.op & flag_imm) != 0;
-      qp.rx.pop(in);
+      pop();
       if (tell) qp.rx.publish();
       if (more) continue;
       fill(qp, wc, IBV_WC_SUCCESS);
@@ -183,7 +201,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
         wc.invalidated_rkey = imm;
       }
     } else {
-      qp.rx.pop(in);
+      pop();
       fill(qp, wc, IBV_WC_SUCCESS);
       wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
       wc.wc_flags = IBV_WC_WITH_IMM;
@@ -206,7 +224,7 @@ void flush_receives(queue_pair& qp) noexcept {
   // late to be seen here is not reported as sent.
   heavy_fence();
   if (connected(qp) && !qp.direct.load(std::memory_order_relaxed) && !qp.closed) {
-    for (std::uint32_t i = 0; i < qp.rx.memory().geometry.slots; ++i) {
+    for (std::uint32_t i = 0; i < qp.rx.memory().geometry.slots || waits_aside(qp); ++i) {
       if (!receive_one(qp, c.wc, &solicited)) break;
       store(destination(qp), c, solicited);
     }

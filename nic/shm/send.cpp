@@ -11,7 +11,8 @@
 // the ring are delivered before its receives are flushed (flush_receives), and (d) keeps a message
 // that came too late from being reported. Where (b) is not certain (longer than the smallest
 // receive posted), the request waits until the receiver has taken the message, and gets its
-// refusal.
+// refusal. A message that finds no room, since its receiver does not run, goes another way
+// (overflow.hpp), and (c) holds for that.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/message.hpp"
+#include "nic/shm/page_guard.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/srq.hpp"
@@ -28,6 +30,9 @@
 
 namespace penstock::nic::shm {
 namespace {
+
+/// A position that no receiver says it has passed: of a message that is not in the ring.
+constexpr std::uint64_t never_passed = ~std::uint64_t{0};
 
 /// How many attempts to claim a receive lie between two looks at the peer's count of posted
 /// receives.
@@ -40,23 +45,6 @@ std::uint64_t rnr_timer_ns(std::uint32_t code) noexcept {
       48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
   return std::uint64_t{hundredths_ms[code & 31]} * 10'000;
-}
-
-/// Copies n bytes at an offset of the request's gather list.
-void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept {
-  for (std::uint32_t i = 0; n != 0; ++i) {
-    const ibv_sge& s = w.list[i];
-    if (offset >= s.length) {
-      offset -= s.length;
-      continue;
-    }
-    const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
-    std::memcpy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now);
-    tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
-    to += now;
-    n -= now;
-    offset = 0;
-  }
 }
 
 outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
@@ -187,6 +175,15 @@ outcome stuck(queue_pair& qp, send_work& w) noexcept {
   return outcome::wait;
 }
 
+/// Whether nothing has been taken from a full ring for so long that its receiver seems not to run.
+[[gnu::cold]] bool overflows(queue_pair& qp) noexcept {
+  link& l = qp.to;
+  if (qp.qp_type != IBV_QPT_RC) return false;
+  const std::uint64_t now = now_ns(), at = qp.tx.position();
+  if (l.stuck_since == 0 || l.stuck_at != at) l.stuck_at = at, l.stuck_since = now;
+  return now - l.stuck_since >= overflow_after_ns;
+}
+
 /// Wakes the receiver if it sleeps.
 void ring_bell(queue_pair& qp) noexcept {
   light_fence();  // F2: after the push
@@ -210,13 +207,40 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
   return true;
 }
 
+/// Whether what a message will be gathered from is mapped.
+bool mapped(const send_work& w) noexcept {
+  if ((w.flags & IBV_SEND_INLINE) != 0) return true;
+  for (std::uint32_t i = 0; i < w.count; ++i)
+    if (!readable(reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length)) return false;
+  return true;
+}
+
 }  // namespace
+
+void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; n != 0; ++i) {
+    const ibv_sge& s = w.list[i];
+    if (offset >= s.length) {
+      offset -= s.length;
+      continue;
+    }
+    const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
+    // mapped() has read it. Between the two only another thread can have unmapped it, and
+    // the receiver then gets zeros.
+    (void)guarded(
+        [&] { std::memcpy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now); });
+    tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
+    to += now;
+    n -= now;
+    offset = 0;
+  }
+}
 
 outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   link& l = qp.to;
   if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) || wr.num_sge != 1 ||
       qp.qp_type != IBV_QPT_RC || l.ready == 0 || l.claimed == l.posted || l.srq != nullptr ||
-      state_of(qp) != IBV_QPS_RTS)
+      l.aside != nullptr || state_of(qp) != IBV_QPS_RTS)
     return outcome::failed;
   const ibv_sge& s = wr.sg_list[0];
   const bool in_line = (wr.send_flags & IBV_SEND_INLINE) != 0;
@@ -229,12 +253,18 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   if (l.remote->life.load(std::memory_order_acquire) != l.ready || !qp.tx.has_room(1, 0))
     return outcome::failed;
+  // No more than a slot's body: on one page or two.
+  const auto* from = reinterpret_cast<const std::byte*>(s.addr);
+  if (!in_line && s.length != 0 && !guarded([&] {
+        std::byte ends[] = {from[0], from[s.length - 1]};
+        __asm__("" : : "r"(ends[0]), "r"(ends[1]));  // they are read
+      })) [[unlikely]]
+    return outcome::failed;
   ++l.claimed;
   std::uint8_t op = kind_send;
   if (wr.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
   if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
-  qp.tx.push(op, message_header(s.length, wr.imm_data), 0, [&s](std::byte* body, std::byte*) {
-    const auto* from = reinterpret_cast<const std::byte*>(s.addr);
+  qp.tx.push(op, message_header(s.length, wr.imm_data), 0, [&](std::byte* body, std::byte*) {
     if (s.length == 8)
       std::memcpy(body, from, 8);
     else
@@ -264,6 +294,10 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
   if (w.at < stage::claimed) {
     if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
       return stuck(qp, w);
+    if (w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && !mapped(w)) [[unlikely]] {
+      *why = IBV_WC_LOC_PROT_ERR;
+      return outcome::failed;
+    }
     if (!claim(qp, w.deadline != 0))
       return unanswered(qp) ? without_receive(qp, w) : not_ready(qp, w, why);
     w.at = stage::claimed;
@@ -278,15 +312,20 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     if (w.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
     if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
     if (!fits) op |= flag_tell;
-    bool all;
-    if (!no_bytes)
-      all = push(qp, w, op);
-    else
-      all = qp.tx.try_push(op, message_header(w.bytes, w.imm), 0, [](std::byte*, std::byte*) {});
+    // Behind what was put aside: there, too, or only when all of that has been taken.
+    const bool follows = qp.to.aside != nullptr && follows_aside(qp);
+    if (follows && (!fits || !put_aside(qp, w, op))) [[unlikely]]
+      return stuck(qp, w);
+    bool all = follows;
+    if (!follows)
+      all = no_bytes ? qp.tx.try_push(op, message_header(w.bytes, w.imm), 0,
+                                      [](std::byte*, std::byte*) {})
+                     : push(qp, w, op);
     ring_bell(qp);
-    if (!all) return stuck(qp, w);
+    const bool aside = !all && fits && overflows(qp) && put_aside(qp, w, op);
+    if (!all && !aside) return stuck(qp, w);
     w.at = stage::pushed;
-    w.position = qp.tx.position();
+    w.position = follows || aside ? never_passed : qp.tx.position();
     if (fits) {
       // (d) after the push (F2): still alive?
       if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready || unanswered(qp))

@@ -138,7 +138,10 @@ void service_thread::say(int socket, const reply& a, const void* payload, std::s
 bool service_thread::serve(int socket, visitor& v) noexcept {
   for (int i = 0; i < 64; ++i) {
     request q;
-    const ssize_t n = receive_packet(socket, &q, sizeof q, payload_.get(), wire_payload, nullptr);
+    int fd = -1;
+    const ssize_t n = receive_packet(socket, &q, sizeof q, payload_.get(), wire_payload, &fd);
+    if (fd >= 0 && n >= 0 && v.greeted && q.kind == request_kind::overflow) take_overflow(v, q, fd);
+    if (fd >= 0) ::close(fd);
     if (n < 0 && meaning_of(errno) == meaning::refused && errno != EPROTO) give_up(context_, errno);
     if (n < 0) return meaning_of(errno) == meaning::later;
     if (q.version != arena_version) return false;

@@ -46,6 +46,7 @@ class service_thread {
   void answer(int socket, const visitor& v, const request& q, std::size_t bytes) noexcept;
   void say_hello(int socket, visitor& v, const request& q) noexcept;
   void hand_file(int socket, const visitor& v, const request& q) noexcept;
+  void take_overflow(const visitor& v, const request& q, int fd) noexcept;
   void help(int socket, const visitor& v, const request& q, std::size_t bytes) noexcept;
 
   context& context_;

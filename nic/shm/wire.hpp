@@ -39,6 +39,7 @@ enum class request_kind : std::uint32_t {
   copy_out,      ///< your memory → answer
   fetch_add,     ///< atomic on your memory; answered with the old value
   compare_swap,
+  overflow,  ///< a file with further messages to your QP comes along; no answer
 };
 
 struct request {

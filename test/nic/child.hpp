@@ -20,6 +20,11 @@ struct card {
   ibv_gid gid{};
   std::uint32_t qpn = 0, rkey = 0;
   std::uint64_t address = 0;
+
+  // Messages to a receiver that does not run: short and long ones, more than a ring holds.
+  static constexpr std::uint64_t many = 200;
+  static constexpr std::size_t most = 40'000;
+  static constexpr std::size_t size_of(std::uint64_t i) { return i % 8 == 3 ? most : 16 + i % 60; }
 };
 
 inline card card_of(const side& s) {

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -277,6 +278,36 @@ TEST_CASE("a child of fork has a copy, whatever its parent writes later") {
   *reinterpret_cast<std::uint64_t*>(p.a.memory.data()) = 77;
   CHECK(write_to(p.a, 0, 8, word, p.b.mr->rkey) == IBV_WC_SUCCESS);
   CHECK(*word == 77);
+}
+
+TEST_CASE(
+    "a child of a bare clone(2) has a copy from its first touch on, and its parent none of it") {
+  if (!can_move) return;
+  rig::pair p(rig::moving());
+  auto* words = reinterpret_cast<std::uint64_t*>(p.b.memory.data() + 8192);
+  words[0] = 41, words[1] = 51;
+  int go[2], back[2];
+  REQUIRE(::pipe(go) == 0);
+  REQUIRE(::pipe(back) == 0);
+  const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) {
+    words[0] = 43;
+    char c = 'x';
+    if (::write(back[1], &c, 1) != 1 || ::read(go[0], &c, 1) != 1) ::_exit(2);
+    ::_exit(words[0] == 43 && words[1] == 51 && p.b.memory[100'000] == std::byte{0} ? 0 : 1);
+  }
+  char c;
+  REQUIRE(::read(back[0], &c, 1) == 1);
+  CHECK(words[0] == 41);
+  *reinterpret_cast<std::uint64_t*>(p.a.memory.data()) = 77;
+  CHECK(write_to(p.a, 0, 8, words, p.b.mr->rkey) == IBV_WC_SUCCESS);
+  words[1] = 52;
+  REQUIRE(::write(go[1], "x", 1) == 1);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(words[0] == 77);
+  for (const int fd : {go[0], go[1], back[0], back[1]}) ::close(fd);
 }
 
 TEST_CASE("a child of fork has moved memory of one moment, though the device writes to it") {

@@ -138,6 +138,47 @@ TEST_CASE("a stopped peer is waited for, and goes on when it continues") {
   CHECK(s.received().status == IBV_WC_SUCCESS);
 }
 
+TEST_CASE("a receiver that does not run gets all that is sent into its receives, once it runs") {
+  child c("taker");
+  rig::options o;
+  o.send_wr = 256;
+  o.cqe = 512;
+  o.memory = rig::card::many * rig::card::most;
+  side s(o);
+  join(s, c);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::kill(c.pid, SIGSTOP);
+  int status = 0;
+  REQUIRE(::waitpid(c.pid, &status, WUNTRACED) == c.pid);
+  std::uint64_t done = 0;
+  const auto sent = [&](std::uint64_t until) {
+    for (; done < until; ++done) {
+      const ibv_wc wc = s.sent();
+      REQUIRE(wc.status == IBV_WC_SUCCESS);
+      REQUIRE(wc.wr_id == done);
+    }
+  };
+  for (std::uint64_t i = 0; i < rig::card::many; ++i) {
+    std::byte* at = s.memory.data() + i * rig::card::most;
+    const std::size_t bytes = rig::card::size_of(i);
+    std::memcpy(at, &i, sizeof i);
+    std::memcpy(at + bytes - sizeof i, &i, sizeof i);
+    REQUIRE(s.send(i, i * rig::card::most, bytes) == 0);
+    if (i >= 100 && i < 150) sent(i + 1);  // one by one; the others many at a time
+  }
+  sent(rig::card::many);
+  CHECK(s.state() == IBV_QPS_RTS);
+  ::kill(c.pid, SIGCONT);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    REQUIRE(s.receive(i, 0, 64) == 0);
+    REQUIRE(s.received().status == IBV_WC_SUCCESS);
+    REQUIRE(s.send(i, 0, rig::card::size_of(i)) == 0);
+    REQUIRE(s.sent().status == IBV_WC_SUCCESS);
+  }
+  ::shutdown(c.socket, SHUT_WR);
+  CHECK(c.wait() == 0);
+}
+
 TEST_CASE("another process's memory is written, read and counted in") {
   for (const char* role : {"memory", "closed_memory"}) {
     CAPTURE(role);
