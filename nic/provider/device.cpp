@@ -85,10 +85,10 @@ bool fits(const verbs_context& v, const abi::operation_table& table, abi::releas
 }
 
 /// Gives the context our functions, if this libibverbs is as we know it; else null.
-exposed* install(verbs_context* theirs, bool played) noexcept {
+exposed* install(verbs_context* theirs, const shm::context& c) noexcept {
   const abi::layout* l = layout_of(theirs);
   if (l == nullptr) return nullptr;
-  const abi::operation_table table = operations(l->since, played);
+  const abi::operation_table table = operations(l->since, c);
   abi::verbs_set_ops(theirs, &table);
   exposed* ours = ours_of(theirs, l->context_bytes);
   return fits(ours->verbs, table, l->since) ? ours : nullptr;
@@ -133,7 +133,11 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
     ::close(command_fd);
     return errno = e, nullptr;
   }
-  pretence->device = &shm::device_identity(number_of(device->name));
+  const unsigned number = number_of(device->name);
+  pretence->device = &shm::device_identity(number);
+  const char* told = std::getenv("PENVERBS_DEVICES");
+  if (const auto all = shm::parse_devices(told != nullptr ? told : ""); all && number < all->size())
+    pretence->rate = (*all)[number].rate;
   auto c = shm::make_context(*pretence);
   if (!c) {
     const int e = errno;
@@ -148,6 +152,13 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   c->polls_datagrams = true;
   c->moves_memory = shm::moved_memory::make_file();
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
+  c->watched = shm::observer::of_environment(*c);
+  if (!c->watched && errno != 0) {
+    const int e = errno;
+    log(log_level::error, "shm0: the file of penverbs --stats or --trace: %s", std::strerror(e));
+    ::close(command_fd);
+    return errno = e, nullptr;
+  }
   // The requests that verbs_init_context makes of the kernel are answered, too, so its descriptor
   // must be known.
   const int async_fd = above_stdio(::dup(c->events.fd()));
@@ -168,7 +179,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
     return nullptr;
   }
   auto* theirs = reinterpret_cast<verbs_context*>(block + room);
-  exposed* ours = install(theirs, shm::played(*c));
+  exposed* ours = install(theirs, *c);
   if (ours == nullptr) {
     log(log_level::error, "shm0: this libibverbs is not one of private ABI %d as known here",
         private_number);

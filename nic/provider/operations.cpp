@@ -47,9 +47,9 @@ ibv_cq* create_cq(ibv_context* c, int cqe, ibv_comp_channel* channel, int vector
 
 }  // namespace
 
-abi::operation_table operations(abi::release r, bool played) noexcept {
+abi::operation_table operations(abi::release r, const shm::context& c) noexcept {
   ibv_context_ops data_path{};
-  shm::fill_operations(data_path, played);
+  shm::fill_operations(data_path, c);
   abi::operation_table t{};
   const auto put = [&](abi::operation o, auto* function) {
     t.at[abi::place(o, r)] = reinterpret_cast<abi::any_function>(function);

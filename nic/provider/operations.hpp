@@ -4,11 +4,12 @@
 #include <infiniband/verbs.h>
 
 #include "nic/provider/layouts.hpp"
+#include "nic/shm/context.hpp"
 
 namespace penstock::nic::provider {
 
-/// The table for verbs_set_ops, as a release has it; played: for contexts that heed faults.
-abi::operation_table operations(abi::release r, bool played) noexcept;
+/// The table for verbs_set_ops of that context, as a release has it.
+abi::operation_table operations(abi::release r, const shm::context& c) noexcept;
 
 /// private_number.cpp: of the private ABI that this library is for.
 extern const int private_number;

@@ -15,11 +15,12 @@
 namespace penstock::nic {
 namespace shm {
 
-void fill_operations(ibv_context_ops& ops, bool played) noexcept {
-  ops.poll_cq = played ? played_poll_cq : poll_cq;
+void fill_operations(ibv_context_ops& ops, const context& c) noexcept {
+  const bool played = shm::played(c), watched = c.watched != nullptr;
+  ops.poll_cq = watched ? observed_poll_cq : played ? played_poll_cq : poll_cq;
   ops.req_notify_cq = played ? played_req_notify_cq : req_notify_cq;
   ops.post_srq_recv = played ? played_post_srq_recv : post_srq_recv;
-  ops.post_send = played ? played_post_send : post_send;
+  ops.post_send = watched ? observed_post_send : played ? played_post_send : post_send;
   ops.post_recv = played ? played_post_recv : post_recv;
   ops.alloc_mw = alloc_mw;
   ops.bind_mw = bind_mw;

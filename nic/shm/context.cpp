@@ -94,8 +94,8 @@ ibv_port_attr port_attributes(const context& c) noexcept {
   a.max_msg_sz = max_message_bytes;
   a.pkey_tbl_len = 1;
   a.max_vl_num = 1;
-  a.active_width = 2;
-  a.active_speed = 32;
+  a.active_width = c.rate != nullptr ? c.rate->width : 2;
+  a.active_speed = c.rate != nullptr ? c.rate->speed : 32;
   a.phys_state = up ? 5 : 3;
   a.link_layer = lids ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
   if (lids)
@@ -140,6 +140,7 @@ std::unique_ptr<context> make_context(const pretence& p) {
   const doing now{"opening shm0"};
   auto c = std::make_unique<context>();
   c->plays = p.plays;
+  c->rate = p.rate;
   if (!p.faults.text.empty()) c->play = std::make_unique<faults>(*c, p.faults);
   c->post = c->play ? played_post : post_held;
   c->attempt = c->play ? played_attempt : attempt;
@@ -209,7 +210,7 @@ ibv_context* open_device_as(ibv_device* device, const pretence& p) {
   v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   v.context.ops._compat_query_port = compat_query_port;
   pthread_mutex_init(&v.context.mutex, nullptr);
-  fill_operations(v.context.ops, played(*c));
+  fill_operations(v.context.ops, *c);
   return &c.release()->handle.verbs.context;
 }
 

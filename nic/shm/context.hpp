@@ -15,11 +15,13 @@
 #include "nic/shm/faults.hpp"
 #include "nic/shm/identity.hpp"
 #include "nic/shm/lock.hpp"
+#include "nic/shm/observer.hpp"
 #include "nic/shm/patience.hpp"
 #include "nic/shm/personality.hpp"
 #include "nic/shm/pusher.hpp"
 #include "nic/shm/region.hpp"
 #include "nic/shm/service.hpp"
+#include "nic/shm/traits.hpp"
 #include "nic/shm/xrc.hpp"
 
 namespace penstock::nic::shm {
@@ -42,6 +44,7 @@ struct context {
   nonce name;
   /// The device whose addresses the context shows; null: it shows its name (identity.hpp).
   const identity* device = nullptr;
+  const link_rate* rate = nullptr;  ///< of the device; null: 100 Gbit/s
   nonce proof;  ///< peers read it from our memory, to be sure which process a pid names
   arena memory;
   region_table regions;
@@ -80,6 +83,7 @@ struct context {
   // and the three functions are the device's ordinary ones.
   personality plays;
   std::unique_ptr<faults> play;
+  std::unique_ptr<observer> watched;  ///< null: nobody watches
   int (*post)(queue_pair&, ibv_send_wr*, ibv_send_wr** bad) noexcept;
   outcome (*attempt)(queue_pair&, send_work&, ibv_wc_status* why) noexcept;
   int (*move)(queue_pair&, const send_work&) noexcept;
@@ -144,6 +148,7 @@ struct pretence {
   personality plays;
   fault_plan faults;
   const identity* device = nullptr;  ///< whose contexts are told apart by QP numbers
+  const link_rate* rate = nullptr;   ///< of that device
 };
 /// Reads the texts of the two settings.
 result<pretence> parse_pretence(std::string_view personality, std::string_view faults);
@@ -198,8 +203,9 @@ int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*);
 int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*);
 int get_async_event(ibv_context*, ibv_async_event*);
 void ack_async_event(ibv_async_event*);
-/// Fills in the data path's inline calls (calls.cpp); `played`: those that heed faults.
-void fill_operations(ibv_context_ops& ops, bool played) noexcept;
+/// Fills in the data path's inline calls (calls.cpp): of a context that heeds faults, or that is
+/// watched, others than the ordinary ones.
+void fill_operations(ibv_context_ops& ops, const context& c) noexcept;
 /// Whether a context needs the calls that heed faults.
 inline bool played(const context& c) noexcept { return c.play != nullptr || c.plays.overruns; }
 

@@ -189,7 +189,11 @@ void announce_drained(queue_pair& qp, bool wanted) noexcept {
   push_on(qp);
 }
 
-int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+namespace {
+
+/// post_held(), where no request takes the quick way unless `quick`.
+template <bool quick_way>
+int post_all(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   const ibv_qp_state state = state_of(qp);
   if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
     *bad = wr;
@@ -200,7 +204,8 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
     const bool full = qp.works.full();
     outcome quick = outcome::failed;
     const bool write = wr->opcode == IBV_WR_RDMA_WRITE;
-    if (!full && qp.works.idle()) quick = write ? write_at_once(qp, *wr) : send_short(qp, *wr);
+    if (quick_way && !full && qp.works.idle())
+      quick = write ? write_at_once(qp, *wr) : send_short(qp, *wr);
     if (quick == outcome::done) [[likely]] {
       finish_at_once(qp, *wr, write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND);
       continue;
@@ -217,7 +222,7 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
     }
     if (qp.works.idle() && state_of(qp) == IBV_QPS_RTS) [[likely]] {
       ibv_wc_status why = IBV_WC_SUCCESS;
-      const outcome o = attempt(qp, w, &why);
+      const outcome o = quick_way ? attempt(qp, w, &why) : qp.owner->attempt(qp, w, &why);
       if (o != outcome::wait) [[likely]] {
         finish(qp, w, qp.works.pass(), o == outcome::done ? IBV_WC_SUCCESS : why);
         if (o == outcome::failed) fail_sends(qp);
@@ -231,6 +236,16 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
       push_on(qp);  // flushed
   }
   return 0;
+}
+
+}  // namespace
+
+int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  return post_all<true>(qp, wr, bad);
+}
+
+int observed_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  return post_all<false>(qp, wr, bad);
 }
 
 int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {

@@ -167,6 +167,7 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   join(of(init->send_cq), *qp);
   if (init->recv_cq != init->send_cq) join(of(init->recv_cq), *qp);
   if (c.play) c.play->know(*qp);
+  if (c.watched) c.watched->know(*qp);
   const std::lock_guard guard(c.objects);
   c.qps.push_back(qp.get());
   return qp.release();
@@ -192,6 +193,7 @@ int destroy_qp(ibv_qp* handle) {
   while (qp.events_completed != qp.async_delivered.load(std::memory_order_relaxed))
     pthread_cond_wait(&qp.cond, &qp.mutex);
   pthread_mutex_unlock(&qp.mutex);
+  if (c.watched) c.watched->forget(qp);
   c.memory.free_entry(table::qp, qp.index);
   if (qp.pd != nullptr) of(qp.pd).users.end();
   of(qp.send_cq).users.end();

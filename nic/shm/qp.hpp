@@ -24,6 +24,7 @@ namespace penstock::nic::shm {
 
 struct context;
 struct shared_receive_queue;
+struct qp_traffic;
 
 /// What the sending side knows of the peer's QP.
 struct link {
@@ -112,6 +113,11 @@ struct queue_pair : ibv_qp {
     std::uint64_t number = 0, old = 0;
   } last_atomic;
   datagram_line arrived;  ///< of UD: those that wait for a receive; under context::datagram_lock
+
+  // Of a context that is watched (observer.hpp); under sending.
+  qp_traffic* traffic = nullptr;  ///< its counts; null: nobody counts
+  bool psn_known = false;
+  std::uint32_t psn = 0, message_number = 0;  ///< of the trace's next packet, and last message
 };
 
 inline queue_pair& of(ibv_qp* q) noexcept { return *static_cast<queue_pair*>(q); }

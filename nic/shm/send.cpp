@@ -65,6 +65,7 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
     *why = IBV_WC_RNR_RETRY_EXC_ERR;
     return outcome::failed;
   }
+  if (qp.traffic != nullptr) qp.traffic->rnr.fetch_add(1, std::memory_order_relaxed);
   ++w.tries;
   w.unreachable = false;
   w.deadline = now + timer;
@@ -282,6 +283,7 @@ outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (unanswered(qp)) return outcome::done;
   const std::uint64_t now = now_ns();
   if (w.deadline == 0 || !w.unreachable) {
+    if (qp.traffic != nullptr) qp.traffic->retries.fetch_add(1, std::memory_order_relaxed);
     w.unreachable = true;
     w.deadline = now + qp.transport_ns;
   }

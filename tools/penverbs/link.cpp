@@ -50,7 +50,7 @@ bool is_ours(const std::string& name) {
 
 bool link_devices() {
   if (::mkdir("/dev/infiniband", 0755) != 0 && errno != EEXIST) return false;
-  for (unsigned i = 0; i < shown.count; ++i) {
+  for (unsigned i = 0; i < shown.all.size(); ++i) {
     if (::symlink("/dev/null", device_name(i).c_str()) == 0) continue;
     if (errno != EEXIST || !is_ours(device_name(i))) return false;
   }

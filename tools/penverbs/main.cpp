@@ -1,5 +1,6 @@
 // penverbs COMMAND…: runs a program with shm0 as a device of the stock libibverbs.
 #include <linux/netlink.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -15,10 +16,13 @@
 
 #include "lib/base/command_line.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/observer.hpp"
 #include "tools/penverbs/probe.hpp"
+#include "tools/penverbs/stats.hpp"
 #include "tools/penverbs/ways.hpp"
 
 namespace penverbs {
+namespace shm = penstock::nic::shm;
 namespace {
 
 /// Where the provider's libraries lie, beside this program, in the build tree or installed.
@@ -73,8 +77,9 @@ int become(const std::vector<std::string>& command) {
   return e == ENOENT ? 127 : 126;
 }
 
-/// Runs the command and waits for it; its exit code, 128 + signal for a death.
-int run(const std::vector<std::string>& command) {
+/// Runs the command and waits for it; its exit code, 128 + signal for a death. Meanwhile it keeps
+/// the counters up to date, if there are some.
+int run(const std::vector<std::string>& command, stats* counts) {
   child = ::fork();
   if (child < 0) return std::perror("penverbs: fork"), 1;
   if (child == 0) std::_Exit(become(command));
@@ -82,14 +87,19 @@ int run(const std::vector<std::string>& command) {
   for (const int s : {SIGINT, SIGQUIT}) ::signal(s, SIG_IGN);
   for (const int s : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(s, forward);
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  constexpr int refresh_ms = 50;
+  while (counts != nullptr && ::waitpid(child, &status, WNOHANG) == 0) {
+    counts->refresh();
+    ::poll(nullptr, 0, refresh_ms);
+  }
+  while (counts == nullptr && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 struct options {
-  bool check = false;
-  std::string way = "auto", personality, fault, fabric;
+  bool check = false, stats = false;
+  std::string way = "auto", personality, fault, fabric, devices, trace;
   std::vector<std::string> command;
 };
 
@@ -117,7 +127,6 @@ std::string choose(const options& o, way& w) {
 /// Sets what the contexts of the command read, and what the tree shows. False: a value is not
 /// valid.
 bool prepare_devices(const options& o) {
-  namespace shm = penstock::nic::shm;
   if (!o.personality.empty()) set("PENSTOCK_SHM_PERSONALITY", o.personality);
   if (!o.fault.empty()) set("PENSTOCK_SHM_FAULT", o.fault);
   const auto words = [](const char* name) {
@@ -131,6 +140,13 @@ bool prepare_devices(const options& o) {
     return false;
   }
   shown.lids = p->plays.has_lids;
+  auto devices = shm::parse_devices(o.devices.empty() ? words("PENVERBS_DEVICES") : o.devices);
+  if (!devices) {
+    std::fprintf(stderr, "penverbs: %s\n", devices.error().message().c_str());
+    return false;
+  }
+  shown.all = *std::move(devices);
+  if (!o.devices.empty()) set("PENVERBS_DEVICES", o.devices);
   const std::string fabric = o.fabric.empty() ? words("PENVERBS_FABRIC") : o.fabric;
   if (fabric.empty()) return true;
   std::error_code failed;
@@ -144,13 +160,26 @@ bool prepare_devices(const options& o) {
   return true;
 }
 
+/// Makes the file of the trace, if there is to be one. False: it cannot be made.
+bool prepare_trace(const options& o) {
+  if (o.trace.empty()) return true;
+  std::error_code failed;
+  const std::string file = std::filesystem::absolute(o.trace, failed);
+  if (const int e = failed ? failed.value() : shm::packet_trace::make(file.c_str())) {
+    std::fprintf(stderr, "penverbs: the trace %s: %s\n", o.trace.c_str(), std::strerror(e));
+    return false;
+  }
+  set("PENVERBS_TRACE", file);
+  return true;
+}
+
 int go(const options& o) {
   const std::string libraries = library_folder();
   if (libraries.empty()) {
     std::fprintf(stderr, "penverbs: the folder lib/penstock is not beside this program\n");
     return 1;
   }
-  if (!prepare_devices(o)) return 2;
+  if (!prepare_devices(o) || !prepare_trace(o)) return 2;
   const bool has_rdma = kernel_has_rdma();
   way w;
   const std::string chosen = choose(o, w);
@@ -159,6 +188,9 @@ int go(const options& o) {
     return 1;
   }
   prepare_environment(w, libraries, has_rdma);
+  stats counts;
+  if (o.stats && !counts.begin(w.tree)) return std::perror("penverbs: --stats"), 1;
+  if (o.stats) set("PENVERBS_STATS", counts.file());
   if (o.check) {
     std::printf("kernel     %s\n",
                 has_rdma ? "has RDMA: its devices are hidden from the command" : "has no RDMA");
@@ -167,11 +199,13 @@ int go(const options& o) {
       if (const char* text = std::getenv(name); text != nullptr && *text != '\0')
         std::printf("pretends   %s=%s\n", name, text);
     std::fflush(stdout);
-  } else if (!w.leaves_something) {
+  } else if (!w.leaves_something && !o.stats) {
     return become(o.command);
   }
   // The probe is a new program: what is preloaded concerns it, too.
-  const int code = run(o.check ? std::vector<std::string>{"/proc/self/exe", "--probe"} : o.command);
+  const int code = run(o.check ? std::vector<std::string>{"/proc/self/exe", "--probe"} : o.command,
+                       o.stats ? &counts : nullptr);
+  if (o.stats) counts.print();
   if (chosen == "link") remove_link();
   if (chosen == "preload") remove_tree(w);
   return code;
@@ -192,8 +226,10 @@ int main(int argc, char** argv) {
             "Says what is found here, and which of the ways --way would take; runs nothing");
   line.word("--way", o.way, {"auto", "namespace", "link", "preload"},
             "How the device is shown to libibverbs; auto tries the others in this order");
-  line.number("--devices", penverbs::shown.count, "How many devices there are, from shm0 on", 1,
-              penstock::nic::shm::most_devices);
+  line.text(
+      "--devices", o.devices,
+      "How many devices there are, from shm0 on; or their NUMA nodes and rates in Gbit/s, as in "
+      "numa=0:rate=200,numa=1:rate=400");
   line.text(
       "--fabric", o.fabric,
       "A folder: commands that name the same one reach each other from any network namespace or "
@@ -201,6 +237,10 @@ int main(int argc, char** argv) {
   line.text("--personality", o.personality,
             "What the devices pretend to be: PENSTOCK_SHM_PERSONALITY");
   line.text("--fault", o.fault, "What goes wrong: PENSTOCK_SHM_FAULT");
+  line.flag("--stats", o.stats,
+            "Counts what each queue pair carries: a table at the end, and counters in the tree");
+  line.text("--trace", o.trace,
+            "A file for the messages, as packets of InfiniBand that Wireshark reads (pcap)");
   line.rest(o.command);
   line.footer(
       "Example, in two terminals:\n"

@@ -86,19 +86,19 @@ bool put_over(const std::string& folder, const char* at) {
 bool furnish(const std::string& folder) {
   const std::string ours = folder + "/infiniband", tree = ours + "/sys";
   if (!copy_of("/dev", folder) || ::mkdir(ours.c_str(), 0755) != 0) return false;
-  for (unsigned i = 0; i < shown.count; ++i) {
+  for (unsigned i = 0; i < shown.all.size(); ++i) {
     const std::string device = ours + device_name(i).substr(std::strlen("/dev/infiniband"));
     if (!touch(device) || !show("/dev/null", device)) return false;
   }
   return ::mkdir(tree.c_str(), 0755) == 0 && write_tree(tree) && put_over(folder, "/dev");
 }
 
-/// /sys/class with the tree's two classes in it: many programs do not ask libibverbs. Where that
+/// /sys/class with the tree's classes in it: many programs do not ask libibverbs. Where that
 /// cannot be done, /sys stays as it is.
 void furnish_sys(const std::string& folder) {
   const std::string tree = "/dev/infiniband/sys/class/";
   bool done = copy_of("/sys/class", folder);
-  for (const std::string name : {"infiniband", "infiniband_verbs"})
+  for (const std::string name : {"infiniband", "infiniband_verbs", "infiniband_mad"})
     done = done && ::mkdir((folder + "/" + name).c_str(), 0755) == 0 &&
            show(tree + name, folder + "/" + name);
   if (!done || !put_over(folder, "/sys/class")) ::umount2(folder.c_str(), MNT_DETACH);

@@ -23,9 +23,19 @@ namespace {
 
 using files = std::vector<std::pair<std::string, std::string>>;
 
+/// The processors of that node, as /sys writes them; all of them where it has no such node.
+std::string cpus_near(int node) {
+  const std::string nodes = "/sys/devices/system/node/node" + std::to_string(node) + "/cpulist";
+  std::string list;
+  for (const std::string& file : {nodes, std::string("/sys/devices/system/cpu/online")})
+    if (std::ifstream in(file); std::getline(in, list)) return list;
+  return list;
+}
+
 /// What the kernel shows of an adapter, as far as programs have been seen to read it.
 void describe(files& all, unsigned number) {
   namespace shm = penstock::nic::shm;
+  const shm::device_traits& traits = shown.all[number];
   const shm::identity& d = shm::device_identity(number);
   const std::string name = "shm" + std::to_string(number), guid = shm::guid_text(d);
   const std::string verbs = "class/infiniband_verbs/uverbs" + std::to_string(number) + "/";
@@ -43,12 +53,13 @@ void describe(files& all, unsigned number) {
                          {device + "hw_rev", "1"},
                          {device + "hca_type", "PENSTOCK"},
                          {device + "board_id", "PENSTOCK"},
-                         {device + "device/numa_node", "-1"},
+                         {device + "device/numa_node", std::to_string(traits.numa_node)},
+                         {device + "device/local_cpulist", cpus_near(traits.numa_node)},
                          {device + "device/vendor", "0x70656e"},
                          {port + "link_layer", shown.lids ? "InfiniBand" : "Ethernet"},
                          {port + "state", "4: ACTIVE"},
                          {port + "phys_state", "5: LinkUp"},
-                         {port + "rate", "100 Gb/sec (4X EDR)"},
+                         {port + "rate", traits.rate->text},
                          {port + "lid", lid},
                          {port + "sm_lid", lid},
                          {port + "lid_mask_count", "0"},
@@ -66,8 +77,10 @@ void describe(files& all, unsigned number) {
 }  // namespace
 
 bool write_tree(const std::string& folder) {
-  files all = {{"class/infiniband_verbs/abi_version", "6"}};
-  for (unsigned i = 0; i < shown.count; ++i) describe(all, i);
+  // ibstat asks for the second; it sends no management datagram.
+  files all = {{"class/infiniband_verbs/abi_version", "6"},
+               {"class/infiniband_mad/abi_version", "5"}};
+  for (unsigned i = 0; i < shown.all.size(); ++i) describe(all, i);
   std::error_code e;
   for (const auto& [name, text] : all) {
     const fs::path file = fs::path(folder) / name;

@@ -4,6 +4,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "nic/shm/traits.hpp"
 
 namespace penverbs {
 
@@ -20,7 +23,7 @@ inline std::string device_name(unsigned number) { return device_prefix + std::to
 
 /// What the tree shows.
 struct shown_devices {
-  unsigned count = 1;
+  std::vector<penstock::nic::shm::device_traits> all;
   bool lids = false;  ///< ports of InfiniBand, else of RoCE
 };
 /// Fixed before any way is tried.
