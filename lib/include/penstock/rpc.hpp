@@ -93,7 +93,7 @@ class rpc {
   status begin(rpc_call& c, rank_id to, rpc_method m, rpc_value v, std::size_t room = 0) {
     if (!c.done()) return status::busy;
     release(c);
-    thread_local std::vector<std::byte> gathered;
+    std::vector<std::byte> gathered;  // allocates for gather lists alone
     const std::span<const std::byte> bytes = v.in_a_row(gathered);
     detail::rpc_return back{.method = m, .origin = ep_.rank()};
     const bool large = bytes.size() > ep_.max_medium();
@@ -119,7 +119,10 @@ class rpc {
   /// way, and may be waited for again, or cancelled. Otherwise the failure of the wait. peer_dead:
   /// the rank has left the job. Not in a handler.
   status wait(rpc_call& c) {
-    const status s = serve_until([&] { return c.done() || ep_.has_gone(c.to_); });
+    constexpr unsigned polls_a_look = 64;
+    unsigned polls = 0;
+    const status s = serve_until(
+        [&] { return c.done() || (++polls % polls_a_look == 0 && ep_.has_gone(c.to_)); });
     if (s != status::ok) return s;
     if (!c.done()) {
       const std::lock_guard hold(lock_);
@@ -445,7 +448,7 @@ class rpc {
   short_handler<std::uint32_t, std::uint32_t, std::uint64_t> ask_, room_;
   std::vector<function> functions_;
   detail::rpc_lock lock_;  // in PAR, over all that follows
-  std::deque<place> slots_;
+  std::vector<place> slots_;
   std::uint32_t free_ = none;
   segment_blocks blocks_;
   std::deque<queued_message> queue_;

@@ -40,11 +40,11 @@ class rpc_value {
     for (const auto& p : parts_) n += p.size();
     return n;
   }
-  /// All parts in a row; they are copied to `room` if there are several.
+  /// All parts in a row; they are copied to `room`, which is empty, if there are several.
   [[nodiscard]] std::span<const std::byte> in_a_row(std::vector<std::byte>& room) const {
     if (parts_.empty()) return one_;
     if (parts_.size() == 1) return parts_[0];
-    room.clear();
+    room.reserve(bytes());
     for (const auto& p : parts_) room.insert(room.end(), p.begin(), p.end());
     return room;
   }

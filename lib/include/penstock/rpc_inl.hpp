@@ -16,7 +16,7 @@ inline rpc_call::~rpc_call() {
 
 inline status rpc_request::answer(rpc_value v, std::uint32_t code) {
   if (t_ == nullptr) return status::replied_twice;
-  thread_local std::vector<std::byte> gathered;
+  std::vector<std::byte> gathered;
   return of_.respond(std::exchange(t_, nullptr), to_, status::ok, v.in_a_row(gathered), code,
                      false);
 }
