@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -45,14 +47,13 @@ namespace penstock::c {
 /// What penstock_why() returns in this thread.
 inline thread_local std::string why;
 
-/// The numbers of penstock.h stay as they are; those of the C++ interface are the same but for the
-/// failures, which may lie some numbers nearer.
-inline constexpr int failures_off = PENSTOCK_BAD_RANK - static_cast<int>(status::bad_rank);
-constexpr penstock_status in_c(status s) noexcept {
-  return static_cast<penstock_status>(static_cast<int>(s) + (is_failure(s) ? failures_off : 0));
-}
-constexpr status in_cpp(penstock_status s) noexcept {
-  return static_cast<status>(s >= PENSTOCK_BAD_RANK ? s - failures_off : s);
+/// The numbers are those of the C++ interface.
+constexpr penstock_status in_c(status s) noexcept { return static_cast<penstock_status>(s); }
+
+/// A time of any length for a time_limit, which counts to 292 years.
+constexpr std::chrono::nanoseconds time(std::uint64_t ns) noexcept {
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max() / 4;
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, most)));
 }
 
 /// Runs f, which returns a result; sets why, and answers whether it succeeded.

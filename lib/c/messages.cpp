@@ -1,5 +1,4 @@
 // penstock.h: requests, replies, and calls that poll.
-#include "lib/base/clock.hpp"
 #include "lib/c/c.hpp"
 
 namespace {
@@ -94,16 +93,30 @@ penstock_status penstock_wait_until(penstock_endpoint* ep, int (*done)(void*), v
 }
 penstock_status penstock_wait_for(penstock_endpoint* ep, int (*done)(void*), void* context,
                                   uint64_t timeout_ns) {
-  const std::uint64_t from = now_ns();
-  bool over = false;
-  const status s = ep->ep.wait_until([&] {
-    if (done(context) != 0) return true;
-    over = now_ns() - from >= timeout_ns;
-    return over;
-  });
-  return s == status::ok && over ? PENSTOCK_TIMED_OUT : c::in_c(s);
+  const time_limit limit(c::time(timeout_ns));
+  return penstock_wait_until(ep, done, context);
 }
 penstock_status penstock_barrier(penstock_endpoint* ep) { return c::in_c(ep->ep.barrier()); }
 penstock_status penstock_quiet(penstock_endpoint* ep) { return c::in_c(ep->ep.quiet()); }
+penstock_status penstock_barrier_for(penstock_endpoint* ep, uint64_t timeout_ns) {
+  const time_limit limit(c::time(timeout_ns));
+  return penstock_barrier(ep);
+}
+penstock_status penstock_quiet_for(penstock_endpoint* ep, uint64_t timeout_ns) {
+  const time_limit limit(c::time(timeout_ns));
+  return penstock_quiet(ep);
+}
+
+int penstock_event_fd(penstock_endpoint* ep) {
+  int fd = -1;
+  c::set_up("a descriptor to sleep on", [&]() -> result<void> {
+    const auto made = ep->ep.event_fd();
+    if (!made) return made.error();
+    fd = *made;
+    return {};
+  });
+  return fd;
+}
+penstock_status penstock_arm(penstock_endpoint* ep) { return c::in_c(ep->ep.arm()); }
 
 }  // extern "C"

@@ -81,6 +81,10 @@ penstock_status penstock_get_nb(penstock_endpoint* ep, void* dest, uint32_t from
                      [&](auto& m) { return keep(m.get_nb(bytes_at(dest, bytes), from, src), op); });
 }
 penstock_status penstock_finish(penstock_operation* op) { return c::in_c(kept_in(op).wait()); }
+penstock_status penstock_finish_for(penstock_operation* op, uint64_t timeout_ns) {
+  const time_limit limit(c::time(timeout_ns));
+  return penstock_finish(op);
+}
 penstock_status penstock_try_finish(penstock_operation* op) {
   return c::in_c(kept_in(op).try_wait());
 }

@@ -10,7 +10,7 @@ using namespace penstock;
 
 // The last one shows that none is missing.
 static_assert(c::in_c(status::pending) == PENSTOCK_PENDING);
-static_assert(c::in_c(status::busy) == PENSTOCK_BUSY);
+static_assert(c::in_c(status::timed_out) == PENSTOCK_TIMED_OUT);
 static_assert(c::in_c(status::bad_rank) == PENSTOCK_BAD_RANK);
 static_assert(c::in_c(status::misaligned) == PENSTOCK_MISALIGNED);
 
@@ -69,9 +69,7 @@ int add(penstock_endpoint* ep, penstock_endpoint::handler h, unsigned nargs) {
 extern "C" {
 
 int penstock_is_failure(penstock_status s) { return s >= PENSTOCK_BAD_RANK ? 1 : 0; }
-const char* penstock_describe(penstock_status s) {
-  return s == PENSTOCK_TIMED_OUT ? "the time of the wait is over" : describe(c::in_cpp(s));
-}
+const char* penstock_describe(penstock_status s) { return describe(static_cast<status>(s)); }
 const char* penstock_why(void) { return c::why.c_str(); }
 
 penstock_world* penstock_join(const penstock_setting* settings, size_t count) {

@@ -211,6 +211,23 @@ enum penstock_status penstock_barrier(struct penstock_endpoint* ep);
  * targets have to poll, too. */
 enum penstock_status penstock_quiet(struct penstock_endpoint* ep);
 
+/* The same for timeout_ns nanoseconds at most: TIMED_OUT when they are over. Nothing is lost: the
+ * wait goes on when either form is called again. A time of 0 makes it a test. */
+enum penstock_status penstock_barrier_for(struct penstock_endpoint* ep, uint64_t timeout_ns);
+enum penstock_status penstock_quiet_for(struct penstock_endpoint* ep, uint64_t timeout_ns);
+
+/* ---- sleeping ---- */
+
+/* A descriptor that is readable when there may be something to do, for poll(2), epoll and the like.
+ * The first call has to come before penstock_start(). The endpoint owns it, and the program does
+ * not read it. It says nothing before penstock_arm(), and stays readable until the next one. -1 on
+ * failure. A message to a rank that sleeps takes its sender a system call. */
+int penstock_event_fd(struct penstock_endpoint* ep);
+/* Gets ready to sleep on that descriptor, and polls. OK: nothing has come, so the program may
+ * sleep. PENDING: something has been handled, or is under way; see whether what you wait for is
+ * there, and call it again. One thread at a time, and no handler. */
+enum penstock_status penstock_arm(struct penstock_endpoint* ep);
+
 /* ---- put and get ---- */
 
 /* Copy `bytes` bytes between this process's memory and a rank's segment (with PENSTOCK_EVERYTHING:
@@ -240,6 +257,8 @@ enum penstock_status penstock_get_nb(struct penstock_endpoint* ep, void* dest, u
                                      const void* src, size_t bytes, struct penstock_operation* op);
 /* Waits until the operation is complete. OK, or why it failed. */
 enum penstock_status penstock_finish(struct penstock_operation* op);
+/* The same for timeout_ns nanoseconds at most: TIMED_OUT when they are over. */
+enum penstock_status penstock_finish_for(struct penstock_operation* op, uint64_t timeout_ns);
 /* Polls once. PENDING if the operation is still in flight, else as penstock_finish(). */
 enum penstock_status penstock_try_finish(struct penstock_operation* op);
 /* Start the same without a handle; penstock_finish_all() waits for all of this thread's. OK or a

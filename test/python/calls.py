@@ -1,4 +1,5 @@
 """Job program: every call of the package, between neighbours."""
+import select
 import sys
 import threading
 
@@ -56,6 +57,7 @@ with penstock.World({"PENSTOCK_WAIT_WARNING": 0}, mode=mode) as world:
         def bad(token):
             raise KeyError("mine")
 
+        fd = ep.event_fd()
         ep.start(1 << 16)
         assert (ep.rank, ep.size) == (world.rank, world.size) and ep.device
         right = (ep.rank + 1) % ep.size
@@ -70,6 +72,16 @@ with penstock.World({"PENSTOCK_WAIT_WARNING": 0}, mode=mode) as world:
         assert ep.wait_until(lambda: seen[-1] == b"\xfflong", timeout=60)
         assert bytes(ep.segment[8192:8197]) == b"\xfflong"
         ep.barrier()
+
+        # Asleep until the answer is there. The first rank's time is over before the others have come.
+        before = len(seen)
+        ep.request_short(right, words, *range(16))
+        while len(seen) == before:
+            if ep.arm() and len(seen) == before:
+                select.select([fd], [], [], 10)
+        if ep.rank == 0 and ep.size > 1:
+            assert ep.barrier(timeout=0) is False
+        assert ep.barrier(timeout=60) and ep.quiet(timeout=60)
 
         # What handlers do wrong is raised where they ran.
         try:

@@ -385,13 +385,41 @@ class Endpoint:
         self._done(status)
         return True
 
-    def barrier(self):
-        """Returns when every rank has called it; that says nothing of messages."""
-        self._done(self._lib.barrier(self._handle))
+    def barrier(self, timeout=None):
+        """Returns when every rank has called it; that says nothing of messages. True, or False when `timeout` seconds are
+        over; the wait goes on when it is called again."""
+        return self._within(timeout, self._lib.barrier, self._lib.barrier_for)
 
-    def quiet(self):
-        """Returns when the handlers of all requests that this process sent before have run."""
-        self._done(self._lib.quiet(self._handle))
+    def quiet(self, timeout=None):
+        """Returns when the handlers of all requests that this process sent before have run; timeout as in barrier()."""
+        return self._within(timeout, self._lib.quiet, self._lib.quiet_for)
+
+    def _within(self, timeout, wait, wait_for):
+        status = wait(self._handle) if timeout is None else wait_for(self._handle, max(int(timeout * 1e9), 0))
+        if status == Status.TIMED_OUT:
+            self._raise()
+            return False
+        self._done(status)
+        return True
+
+    # Sleeping.
+    def event_fd(self):
+        """A descriptor for select, selectors or asyncio that is readable when there may be something to do; the first
+        call comes before start(). See penstock_event_fd in penstock.h."""
+        fd = self._lib.event_fd(self._handle)
+        if fd < 0:
+            self._world._failed()
+        return fd
+
+    def arm(self):
+        """Gets ready to sleep on event_fd(), and polls. True: nothing has come, so the program may sleep. False: look
+        whether what you wait for is there, and call it again."""
+        status = self._lib.arm(self._handle)
+        if status == Status.PENDING:
+            self._raise()
+            return False
+        self._done(status)
+        return True
 
     # One-sided operations.
     def put(self, to, offset, data):
