@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lib/base/limits.hpp"
+#include "lib/base/message_kind.hpp"
 
 namespace penstock::credit {
 
@@ -28,19 +29,21 @@ inline constexpr std::uint32_t lease_messages = 16;
   return loan < 4 ? 1 : loan / 4 < 64 ? loan / 4 : 64;
 }
 
-/// Kinds of messages; `long_` is the two-message Long, `packed_long` the Long with its payload
-/// inside, `large` the Medium whose payload stands elsewhere. The engine's own kinds cost nothing.
-enum class kind : std::uint8_t { short_ = 0, medium = 1, long_ = 2, packed_long = 3, large = 6 };
+using kind = message_kind;
 
 /// Credits that a request needs. bytes: header, arguments and payload as they arrive in one receive
 /// buffer (ignored for Short and Long). A two-message Long pays for its header and for the event of
-/// its payload. Replies cost none. Source: credit note, "Short is 1 credit …".
+/// its payload. Replies and the engine's own kinds cost none. Source: credit note, "Short is 1
+/// credit …".
 [[nodiscard]] constexpr std::uint32_t cost(kind k, std::uint32_t bytes) noexcept {
   switch (k) {
     case kind::short_:
       return 1;
     case kind::long_:
       return 2;
+    case kind::credits:
+    case kind::system:
+      return 0;
     case kind::medium:
     case kind::packed_long:
     case kind::large:

@@ -117,10 +117,6 @@ client_handler& handler_of(std::uint8_t index, unsigned endpoint) noexcept {
 // The index of the client's handler that one of the library's own handlers runs.
 thread_local constinit unsigned standing_in = 0;
 
-const char* name_of(kind k) noexcept {
-  return k == kind::short_ ? "Short" : k == kind::medium ? "Medium" : "Long";
-}
-
 // Ends the job for a message that h does not take, unless it is the first one for a handler of
 // gasnet.h's.
 void admit(client_handler& h, unsigned index, kind k, bool request, unsigned nargs,

@@ -24,9 +24,6 @@ core::core(engine& self, job::job& j, const settings& s)
 
 status core::refused(rank_id to, const outgoing& m, status s) const noexcept {
   if (!settings_.checks || !is_failure(s)) return s;
-  const char* const kind = m.kind == wire::kind::short_   ? "Short"
-                           : m.kind == wire::kind::medium ? "Medium"
-                                                          : "Long";
   char more[160] = "";
   if (s == status::out_of_segment && to < size_) {
     const auto there = known_.segment_of(to);
@@ -43,7 +40,7 @@ status core::refused(rank_id to, const outgoing& m, status s) const noexcept {
   log(log_level::warning,
       "a %s to rank %u, for handler %u, with %u words of arguments and %zu bytes, is not sent: "
       "%s%s",
-      kind, to, m.handler, m.nargs, m.bytes, describe(s), more);
+      name_of(m.kind), to, m.handler, m.nargs, m.bytes, describe(s), more);
   return s;
 }
 
@@ -173,12 +170,6 @@ void core::peer_failed(const peer& p, const char* how) noexcept {
 namespace {
 
 thread_local std::uint64_t sending_since = 0;
-
-const char* name_of(wire::kind k) noexcept {
-  return k == wire::kind::short_                             ? "Short"
-         : k == wire::kind::medium || k == wire::kind::large ? "Medium"
-                                                             : "Long";
-}
 
 }  // namespace
 

@@ -147,6 +147,7 @@ class core {
                    Counts&& counts) noexcept;
   bool run_handler(token_state& t, codec::parts at, std::uint32_t chunk = 0,
                    std::size_t large = 0) noexcept;
+  bool find_long(const token_state& t, codec::parts& at, std::size_t& bytes) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;

@@ -60,15 +60,22 @@ struct kind_counts {
  private:
   template <class Add>
   void note_by(Add&& add, wire::kind k, std::size_t bytes, bool of_engine) noexcept {
-    if (of_engine) {
-      add(own, 1);
-    } else if (k == wire::kind::medium || k == wire::kind::large) {
-      add(mediums, 1);
-      add(medium_bytes, bytes);
-      if (k == wire::kind::large) add(large, 1);
-    } else if (k == wire::kind::long_ || k == wire::kind::packed_long) {
-      add(longs, 1);
-      add(long_bytes, bytes);
+    if (of_engine) return add(own, 1);
+    switch (k) {
+      case wire::kind::large:
+        add(large, 1);
+        [[fallthrough]];
+      case wire::kind::medium:
+        add(mediums, 1);
+        return add(medium_bytes, bytes);
+      case wire::kind::long_:
+      case wire::kind::packed_long:
+        add(longs, 1);
+        return add(long_bytes, bytes);
+      case wire::kind::short_:
+      case wire::kind::credits:
+      case wire::kind::system:
+        return;
     }
   }
 };

@@ -52,13 +52,23 @@ enum class words : std::uint8_t { exact, pairs };
 template <words W>
 [[gnu::always_inline]] inline void write_parts(const outgoing& m, std::byte* fixed,
                                                std::byte* payload) noexcept {
-  if (m.kind == wire::kind::long_ || m.kind == wire::kind::packed_long) {
-    const wire::long_block lb{reinterpret_cast<std::uintptr_t>(m.dest), m.bytes};
-    std::memcpy(fixed, &lb, sizeof lb);
-    fixed += sizeof lb;
-  } else if (m.kind == wire::kind::large) {
-    std::memcpy(fixed, m.where, sizeof *m.where);
-    fixed += sizeof *m.where;
+  switch (m.kind) {
+    case wire::kind::long_:
+    case wire::kind::packed_long: {
+      const wire::long_block lb{reinterpret_cast<std::uintptr_t>(m.dest), m.bytes};
+      std::memcpy(fixed, &lb, sizeof lb);
+      fixed += sizeof lb;
+      break;
+    }
+    case wire::kind::large:
+      std::memcpy(fixed, m.where, sizeof *m.where);
+      fixed += sizeof *m.where;
+      break;
+    case wire::kind::short_:
+    case wire::kind::medium:
+    case wire::kind::credits:
+    case wire::kind::system:
+      break;
   }
   if constexpr (W == words::pairs)
     nic::shm::copy_words(fixed, m.args, m.nargs);

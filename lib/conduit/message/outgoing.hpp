@@ -39,9 +39,7 @@ struct outgoing {
 
   /// Bytes of payload that travel with the header; those of a Long go ahead of it.
   [[nodiscard]] constexpr std::uint32_t carried() const noexcept {
-    return kind == wire::kind::medium || kind == wire::kind::packed_long
-               ? static_cast<std::uint32_t>(bytes)
-               : 0;
+    return carries_payload(kind) ? static_cast<std::uint32_t>(bytes) : 0;
   }
   /// True for a Medium that does not travel with its header.
   [[nodiscard]] constexpr bool is_large() const noexcept {

@@ -12,20 +12,11 @@
 #include <cstdint>
 
 #include "lib/base/limits.hpp"
+#include "lib/base/message_kind.hpp"
 
 namespace penstock::conduit::wire {
 
-/// The kind of a message; three bits on the wire.
-enum class kind : std::uint8_t {
-  short_ = 0,
-  medium = 1,
-  long_ = 2,        ///< the payload was written into the segment beforehand
-  packed_long = 3,  ///< the payload travels along and is copied to its place by the target
-  /// Reply lane: carries credits alone; length holds their number, chunk what is lent on top.
-  credits = 4,
-  system = 5,  ///< reply lane: one of system_op, in the handler field; length holds a count
-  large = 6,   ///< a Medium whose payload stands elsewhere; length: its bytes, less one
-};
+using kind = message_kind;
 
 /// System messages of the credit system; at most one of each to a peer at a time.
 enum class system_op : std::uint8_t {
@@ -85,13 +76,27 @@ static_assert(sizeof(large_block) == sizeof(long_block));
 
 /// Bytes of the fixed part of a message.
 constexpr std::uint32_t fixed_bytes(kind k, unsigned nargs) noexcept {
-  const bool block = k == kind::long_ || k == kind::packed_long || k == kind::large;
-  return (block ? std::uint32_t{sizeof(long_block)} : 0u) + nargs * 4u;
+  std::uint32_t block = 0;
+  switch (k) {
+    case kind::long_:
+    case kind::packed_long:
+      block = sizeof(long_block);
+      break;
+    case kind::large:
+      block = sizeof(large_block);
+      break;
+    case kind::short_:
+    case kind::medium:
+    case kind::credits:
+    case kind::system:
+      break;
+  }
+  return block + nargs * 4u;
 }
 
 /// Bytes of payload that travel with the header.
 constexpr std::uint32_t carried_bytes(const header& h) noexcept {
-  return h.kind() == kind::medium || h.kind() == kind::packed_long ? h.length : 0u;
+  return carries_payload(h.kind()) ? h.length : 0u;
 }
 
 /// Bytes of a packed message whose fixed part has `fixed` bytes and whose payload has `payload`.
