@@ -15,8 +15,7 @@
 #include "lib/base/forked.hpp"
 #include "lib/conduit/channel/channels.hpp"
 #include "lib/conduit/message/codec.hpp"
-#include "lib/conduit/ring_path/ring_path.hpp"
-#include "lib/conduit/verbs_path/verbs_path.hpp"
+#include "lib/conduit/ways/ways.hpp"
 #include "penstock/counters.hpp"
 #include "penstock/penstock.hpp"
 
@@ -116,7 +115,7 @@ class engine final : public channels {
   /// True if r's segment is, or can be, mapped in this process.
   [[nodiscard]] bool maps(rank_id r) const noexcept {
     const peer& p = peers_[r];
-    return has_begun(p) ? p.maps() : way_to(r) == way::rings;
+    return maps_memory(has_begun(p) ? p.path : way_to(r));
   }
   /// True if the processes that may share memory (SUPERNODE_MAXSIZE) do; the same in the whole job.
   [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
@@ -150,36 +149,29 @@ class engine final : public channels {
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
   status try_at_once(rank_id to, const outgoing& m) noexcept;
-  // What these four do when the short way cannot be taken.
-  [[gnu::noinline]] status request_short_slow(rank_id to, std::uint8_t handler,
-                                              const std::uint32_t* args, unsigned nargs) noexcept;
-  [[gnu::noinline]] status request_medium_slow(rank_id to, std::uint8_t handler,
-                                               const std::uint32_t* args, unsigned nargs,
-                                               const void* payload, std::size_t bytes) noexcept;
-  [[gnu::noinline]] static status reply_short_slow(token_state& t, std::uint8_t handler,
-                                                   const std::uint32_t* args,
-                                                   unsigned nargs) noexcept;
-  [[gnu::noinline]] static status reply_medium_slow(token_state& t, std::uint8_t handler,
-                                                    const std::uint32_t* args, unsigned nargs,
-                                                    const void* payload,
-                                                    std::size_t bytes) noexcept;
+  // A user's Short (handler, words) or Medium (and payload) by the shortest way, and what is done
+  // when that cannot be taken.
+  template <class... What>
+  status request_user(rank_id to, What... what) noexcept;
+  template <class... What>
+  [[gnu::noinline]] status request_user_slow(rank_id to, What... what) noexcept;
+  template <class... What>
+  static status reply_user(token_state& t, What... what) noexcept;
+  template <class... What>
+  [[gnu::noinline]] static status reply_user_slow(token_state& t, What... what) noexcept;
   // handed.cpp: for requests that find another thread inside request_out, which stays there (PAR)
   bool hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept;
   [[gnu::cold, gnu::noinline]] status send_handed(peer& p) noexcept;
   void send_all_handed() noexcept;
-  // Calls f with the path of p.
-  template <class F>
-  static decltype(auto) by_path(auto& self, const peer& p, F&& f) {
-    return p.maps() ? f(self.rings_) : f(self.verbs_);
-  }
 
   // progress/poll.cpp
+  [[gnu::noinline]] status poll_posted(unsigned* n, std::uint32_t tag) noexcept;
   [[gnu::noinline]] status poll_all(unsigned* n, std::uint32_t tag) noexcept;
   unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
   void note_attendance(std::uint32_t tag) noexcept;
-  status poll_verbs(unsigned* got, domain& d, std::uint32_t tag, bool busy) noexcept;
-  unsigned poll_queues(domain& d, std::uint32_t tag, bool busy) noexcept;
+  template <class Path>
+  unsigned poll_path(Path& path, domain& d, std::uint32_t tag, bool busy) noexcept;
 
   // paths.cpp, setup.cpp and introduce.cpp
   result<void> use_device(const settings& s);
@@ -220,14 +212,12 @@ class engine final : public channels {
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
   bool quick_verbs_ = false;  // started, and a poll has queue pairs alone to look at
   bool attendance_ = false;   // polls are noted, for other domains or the progress thread
-  bool by_rings_ = false, by_verbs_ = false;  // whether there are peers of either path
   const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
   bool (*progress_step_)() noexcept = nullptr;
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
-  ring_path rings_{*this};
-  verbs_path verbs_{*this};
+  ways ways_{*this};
   std::unique_ptr<host_page> page_;
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;

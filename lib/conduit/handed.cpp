@@ -16,7 +16,7 @@ bool engine::hand_over(rank_id to, const outgoing& m, unsigned found_held) noexc
   if (found_held <= polls_of_patience && !p.request_out.asked()) return false;
   if (transfers_->must_settle() || !p.handed.accept(m, handed_)) return false;
   if (m.written != nullptr && m.written->chunk != draft::no_chunk)
-    by_path(*this, p, [&](auto& path) { path.cancel(p, *m.written); });
+    ways_.of(p, [&](auto& path) { path.cancel(p, *m.written); });
   if (p.request_out.try_enter_or_ask(my_tag())) {
     p.request_out.leave(my_tag());
     (void)send_handed(p);
@@ -35,9 +35,9 @@ status engine::send_handed(peer& p) noexcept {
       if (held || transfers_->must_settle()) return false;
       if (trace_ != nullptr) [[unlikely]]
         trace_sending();
-      const status s =
-          h.m.is_large() ? large_mediums::try_request(*this, p, h.m)
-                         : by_path(*this, p, [&](auto& path) { return path.try_request(p, h.m); });
+      const status s = h.m.is_large()
+                           ? large_mediums::try_request(*this, p, h.m)
+                           : ways_.of(p, [&](auto& path) { return path.try_request(p, h.m); });
       held = s == status::busy;
       if (s == status::no_credit) stall(p, cost_of(p, h.m), h.stalled);
       if (is_short(s) && !(departure_->news() && departure_->is_gone(p.rank))) return false;

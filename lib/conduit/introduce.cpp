@@ -76,8 +76,8 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
 bool engine::counts_barriers() const noexcept {
   if (size_ != neighbours_.size() || size_ > counting_words::most_ranks) return false;
   return settings_.barrier == barrier_kind::counter ||
-         (settings_.barrier == barrier_kind::automatic && settings_.barrier_shm && by_rings_ &&
-          spins_before_yield_ == 1 && size_ > 1);
+         (settings_.barrier == barrier_kind::automatic && settings_.barrier_shm &&
+          ways_.uses(way::rings) && spins_before_yield_ == 1 && size_ > 1);
 }
 
 // Exchanges the introductions. The exchange ends when every process has posted the receives that
@@ -100,9 +100,9 @@ result<void> engine::introduce() {
     mine.segment_rkey = mine.map_rkey = segment_->keys().rkey;
     if (near_) mine.map_rkey = near_->registration->rkey;
   }
-  if (by_verbs_) mine.chunk_bytes = verbs_.sizes().chunk_bytes;
+  if (ways_.uses(way::verbs)) mine.chunk_bytes = queue_sizes().chunk_bytes;
   mine.domains = domain_count_;
-  mine.wakes = by_rings_ && channel_ != nullptr;
+  mine.wakes = ways_.uses(way::rings) && channel_ != nullptr;
   mine.sleeps = events_fd_ != nullptr;
   mine.reads = transfers_->reads_here();
   mine.device_atomics = transfers_->device_atomics();
@@ -118,9 +118,10 @@ result<void> engine::introduce() {
   all->clear();
   if (const auto room = least_room(known)) {
     // All ranks see this, make their queues again for the least room, and tell each other so.
-    verbs_.close();
+    const auto queues = [&](auto&& f) { return ways_.at(way::verbs, f); };
+    queues([](auto& path) { path.close(); });
     if (auto r = plan_credits(*room); !r) return r;
-    if (auto r = verbs_.open(channel_); !r) return r;
+    if (auto r = queues([&](auto& path) { return path.open(channel_); }); !r) return r;
     return introduce();
   }
   host_page::ticket page;

@@ -72,7 +72,8 @@ bool large_mediums::has_credit(engine& e, peer& p) noexcept {
 
 // Offers m while the lane that it would take is being connected: the lane of Shorts is there.
 status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept {
-  if (p.maps() || !engine::is_ready(p, lane_request) || !e.large_->may_offer() || !has_credit(e, p))
+  if (!p.posts() || !engine::is_ready(p, lane_request) || !e.large_->may_offer() ||
+      !has_credit(e, p))
     return status::not_ready;
   outgoing offered = m;
   const status s = send(e, p, offered, large_buffers::use::offer);
@@ -127,7 +128,7 @@ status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u
   m.written = nullptr;
   if (e.trace_ != nullptr) [[unlikely]]
     engine::trace_sending();
-  const status s = engine::by_path(e, p, [&](auto& path) { return path.try_request(p, m); });
+  const status s = e.ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   if (s == status::ok)
     e.large_->sent(m.buffer, where.number);
   else if (own)
@@ -153,7 +154,7 @@ status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   wire::large_block where{};
   if (!describe(e, p, m, where)) [[unlikely]]
     no_memory(m);
-  const status s = engine::by_path(e, p, [&](auto& path) { return path.reply(t, m); });
+  const status s = e.ways_.of(p, [&](auto& path) { return path.reply(t, m); });
   if (s == status::ok)
     e.large_->sent(m.buffer, where.number);
   else if (own)

@@ -123,7 +123,7 @@ void engine::open_domains() {
 // Plans the credits for that room, before any has been lent. A message by rings costs as much as
 // its bytes, so there the loans have to grow.
 result<void> engine::plan_credits(credit::room room) {
-  if (!room.moves && by_rings_)
+  if (!room.moves && ways_.uses(way::rings))
     return failure{"a device of this job has room for " + std::to_string(room.credits) +
                        " credits, too few for messages by rings beside it",
                    0, "lower PENSTOCK_AM_SPARES, set PENSTOCK_DIRECT=0, or use another device"};
@@ -149,8 +149,8 @@ void engine::choose_paths(bool may) noexcept {
   // With segment everything, remote firehoses do not see messages by rings, which may tell of
   // changed memory (R-a).
   shares_memory_ = may && settings_.direct && (all_near || !transfers_->everything());
-  by_rings_ = shares_memory_ && (all_near || neighbours_.size() > 1);
-  by_verbs_ = !shares_memory_ || !all_near;
+  ways_.use(way::rings, shares_memory_ && (all_near || neighbours_.size() > 1));
+  ways_.use(way::verbs, !shares_memory_ || !all_near);
 }
 
 // Called when all processes are about to start: the paths are only known then. Where all ranks
@@ -166,11 +166,11 @@ result<void> engine::agree_on_paths() {
   if (!device_.shared_memory) {
     if (auto r = try_neighbours(); !r) return r;
     choose_paths(true);
-    if (!by_verbs_) {
+    if (!ways_.uses(way::verbs)) {
       if (auto r = use_device(shm0_beside(settings_)); !r) return r;
     }
   }
-  if (by_rings_ && by_verbs_) {
+  if (ways_.uses(way::rings) && ways_.uses(way::verbs)) {
     auto near = near_device::open(settings_, may_sleep());
     if (!near) return near.error();
     near_ = std::move(*near);

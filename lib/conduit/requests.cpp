@@ -9,7 +9,7 @@
 #include "lib/conduit/large.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/report/waiting.hpp"
-#include "lib/conduit/ring_path/ring_path_inl.hpp"
+#include "lib/conduit/ways/ways.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -19,72 +19,44 @@ thread_local constinit token_state* running __attribute__((tls_model("initial-ex
 
 std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
   if (m.is_large()) return 1;
-  return by_path(*this, p, [&](const auto& path) { return path.cost_of(m); });
+  return ways_.of(p, [&](const auto& path) { return path.cost_of(m); });
 }
 
 // Sends a user's Short or Medium, if all that it needs is at hand; any other goes the long way.
-status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
-                             unsigned nargs) noexcept {
+template <class... What>
+[[gnu::always_inline]] inline status engine::request_user(rank_id to, What... what) noexcept {
   if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
       [[likely]]
-    if (peer& p = channel(to, tag);
-        ring_path::push_short<true>(handlers_, p, tag, short_of(handler, args, nargs))) [[likely]]
+    if (peer& p = channel(to, tag); ways::request_at_once(handlers_, p, tag, of_user(what...)))
+        [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
-  return request_short_slow(to, handler, args, nargs);
+  return request_user_slow(to, what...);
 }
 
 // Sends a message that did not go at once. In a stream the sender comes here once a lease. Its
 // stores queue up behind those of the stream, so this code makes few: the description of the
 // message stays in registers unless it goes the long way.
-status engine::request_short_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
-                                  unsigned nargs) noexcept {
+template <class... What>
+status engine::request_user_slow(rank_id to, What... what) noexcept {
   callers_.look();
   if (to < size_ && running == nullptr) [[likely]] {
     const std::uint32_t tag = my_tag();
     peer& p = channel(to, tag);
-    const auto push = [&]() __attribute__((always_inline)) {
-      return ring_path::push_short<false>(handlers_, p, tag, short_of(handler, args, nargs));
-    };
-    const bool sent = has_begun(p) &&  // else the long way begins it
-                      (p.maps() ? (concurrent(build_mode) && push()) ||
-                                      (quick_polls_ && rings_.renew(p, tag) && push())
-                                : verbs_.request_short(p, tag, handler, args, nargs));
-    if (sent) [[likely]]
+    if (has_begun(p) &&  // else the long way begins it
+        ways_.of(p, [&](auto& path) { return path.request_quick(p, tag, what...); })) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   }
-  return request(to, short_of(handler, args, nargs));
+  return request(to, of_user(what...));
+}
+
+status engine::request_short(rank_id to, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs) noexcept {
+  return request_user(to, handler, args, nargs);
 }
 
 status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint32_t* args,
                               unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
-      [[likely]]
-    if (peer& p = channel(to, tag); ring_path::push_medium<true>(
-            handlers_, p, tag, medium_of(handler, args, nargs, payload, bytes))) [[likely]]
-      return p.request_out.asked() ? send_handed(p) : status::ok;
-  return request_medium_slow(to, handler, args, nargs, payload, bytes);
-}
-
-status engine::request_medium_slow(rank_id to, std::uint8_t handler, const std::uint32_t* args,
-                                   unsigned nargs, const void* payload,
-                                   std::size_t bytes) noexcept {
-  callers_.look();
-  if (to < size_ && running == nullptr) [[likely]] {
-    const std::uint32_t tag = my_tag();
-    peer& p = channel(to, tag);
-    const auto push = [&]() __attribute__((always_inline)) {
-      return ring_path::push_medium<false>(handlers_, p, tag,
-                                           medium_of(handler, args, nargs, payload, bytes));
-    };
-    const bool sent =
-        has_begun(p) &&  // else the long way begins it
-        (p.maps() ? (concurrent(build_mode) && push()) ||
-                        (quick_polls_ && rings_.renew(p, tag) && push())
-                  : verbs_.request_medium(p, tag, handler, args, nargs, payload, bytes));
-    if (sent) [[likely]]
-      return p.request_out.asked() ? send_handed(p) : status::ok;
-  }
-  return request(to, medium_of(handler, args, nargs, payload, bytes));
+  return request_user(to, handler, args, nargs, payload, bytes);
 }
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
@@ -104,10 +76,10 @@ status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
     return over();
   if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
     return s;
-  if (to == rank_) [[unlikely]]
+  if (to == rank_ && !ways::to_oneself) [[unlikely]]
     return request_self(m);
   peer& p = begun(channel(to, my_tag()));
-  if (m.is_large()) [[unlikely]] {
+  if (m.is_large() && to != rank_) [[unlikely]] {
     const status s = large_mediums::try_request(*this, p, m);
     if (p.request_out.asked()) (void)send_handed(p);
     return s;
@@ -118,7 +90,7 @@ status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
     return status::busy;
   if (trace_ != nullptr) [[unlikely]]
     trace_sending();
-  const status s = by_path(*this, p, [&](auto& path) { return path.try_request(p, m); });
+  const status s = ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   if (p.request_out.asked()) [[unlikely]]
     (void)send_handed(p);
   return s;
@@ -171,7 +143,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
 // Takes replies out of p's queue, since credits may have come back with them. It does not wait.
 void engine::look_for_credits(peer& p) noexcept {
   if (is_ready(p, lane_reply))
-    by_path(*this, p, [&](auto& path) { (void)path.poll_replies_of(p, my_tag()); });
+    ways_.of(p, [&](auto& path) { (void)path.poll_replies_of(p, my_tag()); });
 }
 
 status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept {
@@ -184,7 +156,7 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
   for (const unsigned l : {lane_request, lane_reply})
     if (!is_ready(p, l)) (void)connect(p, l);
-  if (each > 1 && !p.maps() && !is_ready(p, lane_bulk)) foresee_bulk(p);
+  if (each > 1 && p.posts() && !is_ready(p, lane_bulk)) foresee_bulk(p);
   // With those that messages leave to offers, so that none of these messages is offered.
   const std::uint64_t wanted = std::min<std::uint64_t>(
       std::uint64_t{messages} * each + (each > 1 ? credit::offer_reserve : 0), 65535);
@@ -240,35 +212,30 @@ status engine::request_self(const outgoing& m) noexcept {
   return status::ok;
 }
 
-// The short way of replies: t.lane is set where a plain one may be written to a ring at once.
-status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                           unsigned nargs) noexcept {
-  if (t.lane == nullptr || running != &t ||
-      !t.engine->handlers_.takes(wire::kind::short_, handler, nargs) || !ring_path::has_end())
-      [[unlikely]]
-    return reply_short_slow(t, handler, args, nargs);
-  return ring_path::reply_short(t, short_of(handler, args, nargs));
+template <class... What>
+[[gnu::always_inline]] inline status engine::reply_user(token_state& t, What... what) noexcept {
+  if (ways::reply_at_once(t.engine->handlers_, t, of_user(what...))) [[likely]]
+    return status::ok;
+  return reply_user_slow(t, what...);
 }
 
-status engine::reply_short_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                                unsigned nargs) noexcept {
-  if (t.engine->verbs_.reply_short(t, handler, args, nargs)) return status::ok;
-  return t.engine->reply(t, short_of(handler, args, nargs));
+template <class... What>
+status engine::reply_user_slow(token_state& t, What... what) noexcept {
+  engine& e = *t.engine;
+  if (t.from != nullptr &&
+      e.ways_.of(*t.from, [&](auto& path) { return path.reply_quick(t, what...); }))
+    return status::ok;
+  return e.reply(t, of_user(what...));
+}
+
+status engine::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                           unsigned nargs) noexcept {
+  return reply_user(t, handler, args, nargs);
 }
 
 status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (t.lane == nullptr || running != &t || bytes > max_eager || payload == nullptr ||
-      !t.engine->handlers_.takes(wire::kind::medium, handler, nargs) || !ring_path::has_end())
-      [[unlikely]]
-    return reply_medium_slow(t, handler, args, nargs, payload, bytes);
-  return ring_path::reply_medium(t, medium_of(handler, args, nargs, payload, bytes));
-}
-
-status engine::reply_medium_slow(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                                 unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  if (t.engine->verbs_.reply_medium(t, handler, args, nargs, payload, bytes)) return status::ok;
-  return t.engine->reply(t, medium_of(handler, args, nargs, payload, bytes));
+  return reply_user(t, handler, args, nargs, payload, bytes);
 }
 
 status engine::reply(token_state& t, const outgoing& m) noexcept {
@@ -290,9 +257,9 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   }
   if (transfers_->must_settle()) [[unlikely]]
     transfers_->settle_in_handler();  // (R-a of firehose/remote.hpp, claim 20)
-  if (m.is_large()) [[unlikely]]
+  if (m.is_large() && t.from->rank != rank_) [[unlikely]]
     return large_mediums::reply(*this, t, m);
-  return by_path(*this, *t.from, [&](auto& path) { return path.reply(t, m); });
+  return ways_.of(*t.from, [&](auto& path) { return path.reply(t, m); });
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -87,7 +87,7 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   d->buffer = large_buffers::none;
   if (to != rank_ && !is_long && most > max_eager) large_mediums::reserve(*this, *d, most);
   if (to != rank_ && d->payload == nullptr)
-    by_path(*this, p, [&](auto& path) { path.reserve(p, *d, least, most); });
+    ways_.of(p, [&](auto& path) { path.reserve(p, *d, least, most); });
   if (d->payload == nullptr && !d->use_own(least, most)) [[unlikely]] {
     draft::let_go(*d);
     why = status::too_long;
@@ -122,7 +122,7 @@ reply_place reply_place::find(token_state& t, const outgoing& m, std::size_t mos
   if (m.kind == wire::kind::medium && most > max_eager)
     large_mediums::reserve(e, t, at);
   else
-    engine::by_path(e, *t.from, [&](auto& path) { path.reserve(t, m, at, most); });
+    e.ways_.of(*t.from, [&](auto& path) { path.reserve(t, m, at, most); });
   // A client may store any type there.
   if (reinterpret_cast<std::uintptr_t>(at.payload) % alignof(std::max_align_t) != 0)
     at.payload = nullptr;
@@ -139,7 +139,7 @@ void reply_place::drop(engine& e, bool taken) noexcept {
 void engine::cancel(draft& d) noexcept {
   if (d.buffer != large_buffers::none) large_mediums::end(*this, d, true);
   if (d.chunk != draft::no_chunk)
-    by_path(*this, channel(d.to, d.tag), [&](auto& path) { path.cancel(channel(d.to, d.tag), d); });
+    ways_.of(channel(d.to, d.tag), [&](auto& path) { path.cancel(channel(d.to, d.tag), d); });
   if (d.tag == my_tag())
     draft::let_go(d);
   else

@@ -100,14 +100,15 @@ result<void> engine::open_queues() {
                               hello_channel_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
-  if (by_rings_)
-    if (auto r = rings_.open(near_ ? near_->channel : channel_); !r) return r;
-  if (!by_verbs_) return {};
-  auto room = verbs_.room_for(size_, channel_ != nullptr);
-  if (!room) return room.error();
-  if (*room != credit_room_)
-    if (auto r = plan_credits(*room); !r) return r;
-  return verbs_.open(channel_);
+  if (ways_.uses(way::verbs)) {
+    auto room = queue_room(size_, channel_ != nullptr);
+    if (!room) return room.error();
+    if (*room != credit_room_)
+      if (auto r = plan_credits(*room); !r) return r;
+  }
+  result<void> opened;
+  ways_.each([&](auto& path) { opened = opened ? path.open(channel_) : opened; });
+  return opened;
 }
 
 bool engine::add_handler(std::uint8_t index, const handler_entry& h) noexcept {
@@ -150,9 +151,9 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     if (near_)
       if (auto r = near_->show(*segment_); !r) return r;
   }
-  if (by_verbs_)
+  if (ways_.uses(way::verbs))
     if (auto r = transfers_->open(); !r) return r;
-  parts_ = by_verbs_ && settings_.max_connections != 0 && settings_.flow_control &&
+  parts_ = ways_.uses(way::verbs) && settings_.max_connections != 0 && settings_.flow_control &&
            !transfers_->everything();
   auto drawn = report::open_trace(settings_, rank_, first_file_);
   if (!drawn) return drawn.error();
@@ -168,8 +169,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   }
   callers_.begin();
   if (auto r = introduce(); !r) return r;
-  offers_ = size_ > 1 && (by_verbs_ || credit_config_.start_may_grow());
-  if (offers_) large_->prepare(by_verbs_);
+  offers_ = size_ > 1 && (ways_.uses(way::verbs) || credit_config_.start_may_grow());
+  if (offers_) large_->prepare(ways_.uses(way::verbs));
   auto c = connector::start(*this, hello_channel_);
   if (!c) return c.error();
   connector_ = std::move(*c);
@@ -179,8 +180,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   set_quick(true);
   if (auto made = connect_at_start(); !made) return made;
   if (rank_ == 0 && size_ > 1)
-    for (const std::string& line :
-         report::idle_settings(settings_, by_rings_, by_verbs_, transfers_->everything()))
+    for (const std::string& line : report::idle_settings(
+             settings_, ways_.uses(way::rings), ways_.uses(way::verbs), transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
   if (rank_ == 0 && credit_room_ != credit::room{})
     log(log_level::info, "%s",
@@ -238,10 +239,11 @@ void engine::stop_calls() noexcept {
 // Sets the flags that the short ways of requests and polls ask first.
 void engine::set_quick(bool started) noexcept {
   started_ = started;
-  quick_polls_ = started && !by_verbs_ && !attendance_ && !settings_.checks;
-  const bool plain = started && by_verbs_ && !transfers_->everything();
-  verbs_.allow_plain(plain);
-  quick_verbs_ = plain && !by_rings_ && !attendance_ && !settings_.checks;
+  const bool plain = started && ways_.uses(way::verbs) && !transfers_->everything();
+  quick_polls_ = started && ways_.uses_only(way::rings) && !attendance_ && !settings_.checks;
+  ways_.at(way::rings, [&](auto& path) { path.allow_quick(quick_polls_); });
+  ways_.at(way::verbs, [&](auto& path) { path.allow_quick(plain); });
+  quick_verbs_ = plain && ways_.uses_only(way::verbs) && !attendance_ && !settings_.checks;
 }
 
 void engine::leave_to_parent(void* self) noexcept {
@@ -268,8 +270,7 @@ engine::~engine() {
   datagram_port_.reset();
   if (hello_channel_ != nullptr) device_.verbs->destroy_comp_channel(hello_channel_);
   transfers_->close();
-  rings_.close();
-  verbs_.close();
+  ways_.all([](auto& path) { path.close(); });
   domains_.reset();
   if (channel_ != nullptr) device_.verbs->destroy_comp_channel(channel_);
   large_.reset();
@@ -314,20 +315,20 @@ bool engine::stop_progress(std::uint64_t limit_ns) noexcept {
 // ---- what the floors below call ----
 
 bool engine::say(peer& p, const wire::header& h) noexcept {
-  return by_path(*this, p, [&](auto& path) { return path.say(p, h); });
+  return ways_.of(p, [&](auto& path) { return path.say(p, h); });
 }
 void engine::describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept {
-  if (lane == lane_rma && by_verbs_) return transfers_->describe_queue(p, init);
-  by_path(*this, p, [&](auto& path) { path.describe_lane(p, lane, init); });
+  if (lane == lane_rma && ways_.uses(way::verbs)) return transfers_->describe_queue(p, init);
+  ways_.of(p, [&](auto& path) { path.describe_lane(p, lane, init); });
 }
 void engine::lane_made(peer& p, unsigned lane) noexcept {
   if (lane == lane_rma) transfers_->attach(p);
 }
 void engine::attached(peer& p) noexcept {
-  by_path(*this, p, [&](auto& path) { path.attached(p); });
+  ways_.of(p, [&](auto& path) { path.attached(p); });
 }
 result<void> engine::reached(peer& p) noexcept {
-  return by_path(*this, p, [&](auto& path) { return path.reached(p); });
+  return ways_.of(p, [&](auto& path) { return path.reached(p); });
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -11,7 +11,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 struct test_access {
   static peer& channel(engine& e, rank_id r) { return e.begun(e.domains_[0].peers[r]); }
   static auto& ledger(engine& e) { return *e.domains_[0].ledger; }
-  static bool by_rings(engine& e, rank_id r) { return e.domains_[0].peers[r].maps(); }
+  static bool by_rings(engine& e, rank_id r) { return e.domains_[0].peers[r].rings(); }
   static bool lane_is_ready(engine& e, rank_id r, unsigned lane) {
     return engine::is_ready(e.domains_[0].peers[r], lane);
   }
@@ -31,7 +31,7 @@ struct test_access {
    public:
     void begin(engine& e, rank_id r) {
       peer& p = channel(e, r);
-      if (p.maps()) {  // as if the ring had no more room than the replies need
+      if (p.rings()) {  // as if the ring had no more room than the replies need
         p.reply_room += no_room;
         return;
       }
@@ -47,7 +47,7 @@ struct test_access {
     }
     void end(engine& e, rank_id r) {
       peer& p = channel(e, r);
-      if (p.maps()) {
+      if (p.rings()) {
         p.reply_room -= no_room;
         return;
       }

@@ -27,10 +27,11 @@ struct test_access {
   static peer& channel(engine& e, rank_id r) { return e.begun(e.channel(r, my_tag())); }
   // Leaves an end of p as the engine does. What was left for request_out is sent by polls.
   static void leave(engine& e, peer& p, queue_owner& o) {
-    if (&o == &p.reply_out && p.path == way::verbs)
-      e.verbs_.leave_replies(p, my_tag());
-    else
+    e.ways_.of(p, [&](auto& path) {
+      if constexpr (requires { path.leave_replies(p, my_tag()); })
+        if (&o == &p.reply_out) return path.leave_replies(p, my_tag());
       o.leave(my_tag());
+    });
   }
 };
 }  // namespace penstock::conduit::PENSTOCK_ABI

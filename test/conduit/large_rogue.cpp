@@ -25,7 +25,7 @@ struct test_access {
   static large_buffers& buffers(engine& e) { return *e.large_; }
   static queues::message_queues* queues(engine& e) { return e.domains_[0].queues.get(); }
   static void send(engine& e, peer& p, const outgoing& m) {
-    (void)engine::by_path(e, p, [&](auto& path) { return path.try_request(p, m); });
+    (void)e.ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   }
 };
 

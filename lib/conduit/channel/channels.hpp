@@ -37,8 +37,8 @@ class long_sources {
 
 class channels : public credit_flow {
  protected:
-  friend class ring_path;
-  friend class verbs_path;
+  template <way>
+  friend class path_by;
   friend class connector;
   friend class transfers;
   friend class everywhere;
@@ -67,8 +67,16 @@ class channels : public credit_flow {
                         static_cast<std::uint64_t>(device_.limits.max_qp);
     const bool bulk =
         plenty && (foreseen || !c.flow_control || c.credits_per_peer >= c.highest_cost + left);
-    return bulk && !p.maps() ? 1u << lane_bulk : 0;
+    return bulk && p.posts() ? 1u << lane_bulk : 0;
   }
+  // The sizes of each domain's queues in a job of that many ranks whose devices have room for so
+  // many credits. bell: there is a progress thread.
+  [[nodiscard]] queues::dimensions queue_dimensions(std::uint32_t ranks, bool bell,
+                                                    credit::room room) const;
+  // The room that this process's device has for credits: unlimited where the user has set them, or
+  // where the queues of the table's credits fit. Fails if not even the least number fits.
+  [[nodiscard]] result<credit::room> queue_room(std::uint32_t ranks, bool bell) const;
+
   void say_hello(peer& p, bool want, bool please = false) noexcept;
   void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;
   result<void> heard_hello(peer& p, const hello& h) noexcept;

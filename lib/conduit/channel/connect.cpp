@@ -44,7 +44,7 @@ result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   // The table of queue pairs comes last: a thread that finds a message's queue pair there also
   // finds the lane for its reply made.
   const auto fresh = static_cast<std::uint8_t>(p.made.load(std::memory_order_relaxed) & ~before);
-  for (unsigned l = 0; l < lane_rma && !p.maps(); ++l)
+  for (unsigned l = 0; l < lane_rma && p.posts(); ++l)
     if ((fresh >> l & 1) != 0) p.home->queues->announce(p.lanes[l].qp, identity(p.rank, l));
   return made;
 }
@@ -74,11 +74,11 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
   h.answer = vote_on(p);
   h.lowered = p.home->met.was_lowered(p.rank);
   h.please = please;
-  if (p.maps()) {
-    large_->where(h.buffers_base, h.buffers_rkey);
-  } else {
+  if (p.posts()) {
     h.buffers_base = p.home->queues->request_chunks->base();
     h.buffers_rkey = p.home->queues->request_chunks->keys().rkey;
+  } else {
+    large_->where(h.buffers_base, h.buffers_rkey);
   }
   for (unsigned l = 0; l < lane_count; ++l)
     if (p.lanes[l].qp != nullptr) {
@@ -115,7 +115,7 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
 }
 
 result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
-  if (!p.maps() && !hear_parting(p, h)) return {};
+  if (p.posts() && !hear_parting(p, h)) return {};
   const auto needed = static_cast<std::uint8_t>(h.made & (h.needed | basic_lanes));
   if (auto r = make_lanes(p, needed); !r) return r;
   if (auto r = make_lanes(p, h.made); !r)
@@ -135,7 +135,7 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
     }
   if (!p.connected && (p.bound & basic_lanes) == basic_lanes) {
     p.connected = true;
-    if (!p.maps()) {
+    if (p.posts()) {
       // relaxed, both: only this thread and reports read them
       connections_.fetch_add(1, std::memory_order_relaxed);
       connections_made_.fetch_add(1, std::memory_order_relaxed);

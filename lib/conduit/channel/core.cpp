@@ -50,9 +50,9 @@ core::~core() {
 }
 
 way core::way_to(rank_id r) const noexcept {
-  return shares_memory_ && std::binary_search(neighbours_.begin(), neighbours_.end(), r)
-             ? way::rings
-             : way::verbs;
+  const bool near = shares_memory_ && std::binary_search(neighbours_.begin(), neighbours_.end(), r);
+  const way w = near ? way::rings : way::verbs;
+  return r == rank_ ? way_to_itself(w) : w;
 }
 
 // Fills p in with what is known of its rank.

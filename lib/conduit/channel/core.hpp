@@ -4,6 +4,7 @@
 // message calls any of them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +40,6 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 class engine;
-class ring_path;
-class verbs_path;
 class connector;
 class transfers;
 class everywhere;
@@ -86,8 +85,8 @@ class core {
   void let_any_thread_call() noexcept { callers_.end(); }
 
  protected:
-  friend class ring_path;
-  friend class verbs_path;
+  template <way>
+  friend class path_by;
   friend class connector;
   friend class transfers;
   friend class everywhere;
@@ -218,13 +217,21 @@ class core {
 
   // True if p's lane is made on the near device. The lane of transfers never is.
   [[nodiscard]] bool is_near(const peer& p, unsigned lane) const noexcept {
-    return near_ != nullptr && p.maps() && lane != lane_rma;
+    return near_ != nullptr && p.rings() && lane != lane_rma;
   }
   [[nodiscard]] nic::device& device_of(const peer& p, unsigned lane) noexcept {
     return is_near(p, lane) ? near_->device : device_;
   }
   // The device that all rings belong to.
   [[nodiscard]] nic::device& ring_device() noexcept { return near_ ? near_->device : device_; }
+  // Bytes that queue pairs take inline.
+  [[nodiscard]] std::uint32_t max_inline() const noexcept {
+    return std::min(device_.max_inline, static_cast<std::uint32_t>(settings_.inline_limit));
+  }
+  // The sizes of each domain's queues, where there are some.
+  [[nodiscard]] const queues::dimensions& queue_sizes() const noexcept {
+    return domains_[0].queues->size;
+  }
 
   // See neighbours(); the memory is the job's. shares_memory_: they are reached by rings.
   std::span<const std::uint32_t> neighbours_;

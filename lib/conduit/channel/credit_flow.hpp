@@ -23,8 +23,8 @@ enum class reply_side : bool { outside, inside };
 
 class credit_flow : public core {
  protected:
-  friend class ring_path;
-  friend class verbs_path;
+  template <way>
+  friend class path_by;
   friend class progress;
   friend class departure;
   friend struct test_access;
@@ -71,7 +71,7 @@ class credit_flow : public core {
   // Makes the receive buffers for the loan to rank r, for meetings; by rings there are none.
   [[nodiscard]] auto room_for_loan(domain& d, std::uint32_t r) const noexcept {
     return [this, &d, r]() -> result<void> {
-      if (d.queues == nullptr || way_to(r) == way::rings) return {};
+      if (d.queues == nullptr || !posts_messages(way_to(r))) return {};
       return d.queues->admit_peer();
     };
   }

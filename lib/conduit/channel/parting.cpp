@@ -205,7 +205,7 @@ bool channels::hear_parting(peer& p, const hello& h) noexcept {
 }
 
 bool channels::may_part(const peer& p) const noexcept {
-  return !p.maps() && p.connected && p.awaited == 0 &&
+  return p.posts() && p.connected && p.awaited == 0 &&
          p.parting.load(std::memory_order_relaxed) == parting_state::none &&
          (p.ready.load(std::memory_order_relaxed) & basic_lanes) == basic_lanes && parts_;
 }
@@ -235,7 +235,7 @@ bool connector::begin_partings(std::uint32_t limit, std::uint64_t now) noexcept 
   std::vector<peer*> idle;
   auto going = static_cast<std::uint32_t>(all_.parting_.size());
   for (peer& p : all_.all_begun()) {
-    if (!p.connected || p.maps()) continue;
+    if (!p.connected || !p.posts()) continue;
     if (const std::uint64_t used = used_so_far(p); used != p.used) p.used = used, p.used_ns = now;
     if (!all_.may_part(p)) continue;
     if (now < p.leader_told_until_ns)

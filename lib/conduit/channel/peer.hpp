@@ -27,6 +27,7 @@
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/request_marks.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/channel/way.hpp"
 #include "lib/conduit/message/handed_over.hpp"
 #include "lib/conduit/message/left_answer.hpp"
 #include "lib/conduit/message/wire.hpp"
@@ -69,12 +70,6 @@ inline constexpr std::uint8_t basic_lanes = 1u << lane_request | 1u << lane_repl
 inline constexpr std::uint8_t lane_foreseen = 0x40, in_wishes = 0x80;
 static_assert((all_lanes & (lane_foreseen | in_wishes)) == 0);
 
-/// How messages to and from a peer travel.
-enum class way : std::uint8_t {
-  rings,  ///< shared memory: it is on the same host
-  verbs,  ///< queue pairs of the device
-};
-
 struct domain;
 
 /// The address of a peer that has not begun.
@@ -83,9 +78,10 @@ inline constexpr nic::address no_address{
 
 /// A channel: the queues and credits of a domain towards one other process.
 struct alignas(cache_line) peer {
-  /// True if this process can map p's memory: it is reached by rings, and by plain copies. After
-  /// p has begun.
-  [[nodiscard]] bool maps() const noexcept { return path == way::rings; }
+  /// What follows from p's way (way.hpp). After p has begun.
+  [[nodiscard]] bool maps() const noexcept { return maps_memory(path); }
+  [[nodiscard]] bool rings() const noexcept { return has_rings(path); }
+  [[nodiscard]] bool posts() const noexcept { return posts_messages(path); }
 
   // The rings of the request and reply lanes; null by verbs. stream is request_tx once the peer is
   // ready, and null before.
@@ -242,7 +238,8 @@ class begun_peers {
 /// The number of requests that were sent to p, of every kind. Any thread.
 inline std::uint64_t requests_put(const peer& p) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
-  const bool rings = p.maps() && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0;
+  const bool rings =
+      p.rings() && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0;
   return p.requests_sent.read() + (rings ? p.request_tx->pushed() : 0);
 }
 

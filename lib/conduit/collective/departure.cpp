@@ -115,7 +115,7 @@ void departure::judge_lost() noexcept {
       engine_.peer_failed(p, how);
     }
     note_gone(p.rank);
-    engine::by_path(engine_, p, [&](auto& path) { path.shut(p); });
+    engine_.ways_.of(p, [&](auto& path) { path.shut(p); });
   }
 }
 
@@ -270,18 +270,30 @@ void departure::finish_sends(std::uint64_t limit_ns) noexcept {
   };
   finish([&] { return running != nullptr || engine_.handed_.load(std::memory_order_relaxed) == 0; },
          [] { return 0; });
-  if (!engine_.by_verbs_) return;
-  finish([&] { return !engine_.verbs_.answers_left() && !engine_.rings_.answers_left(); },
-         [] { return 0; });
+  if (!engine_.ways_.uses(way::verbs)) return;
+  finish(
+      [&] {
+        bool left = false;
+        engine_.ways_.each([&](const auto& path) { left |= path.answers_left(); });
+        return !left;
+      },
+      [] { return 0; });
   for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
     domain& d = engine_.domains_[i];
     finish(
         [&] {
           for (std::uint32_t k = 0, all = d.verbs.count(); k < all; ++k)
-            if (!is_gone(d.verbs[k].rank) && !verbs_path::sent_all(d.verbs[k])) return false;
+            if (peer& p = d.verbs[k];
+                !is_gone(p.rank) &&
+                !engine_.ways_.of(p, [&](const auto& path) { return path.sent_all(p); }))
+              return false;
           return true;
         },
-        [&] { return engine_.verbs_.reap_sends(d); });
+        [&] {
+          unsigned n = 0;
+          engine_.ways_.each([&](auto& path) { n += path.reap_sends(d); });
+          return n;
+        });
     finish([&] { return engine_.transfers_->drained(d); },
            [&] { return engine_.transfers_->reap(d); });
   }

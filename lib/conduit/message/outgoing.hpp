@@ -69,5 +69,15 @@ inline outgoing medium_of(std::uint8_t handler, const std::uint32_t* args, unsig
           .payload = payload,
           .bytes = bytes};
 }
+/// Either, for code that is the same for both: what follows the handler says which.
+[[gnu::always_inline]] inline outgoing of_user(std::uint8_t handler, const std::uint32_t* args,
+                                               unsigned nargs) noexcept {
+  return short_of(handler, args, nargs);
+}
+[[gnu::always_inline]] inline outgoing of_user(std::uint8_t handler, const std::uint32_t* args,
+                                               unsigned nargs, const void* payload,
+                                               std::size_t bytes) noexcept {
+  return medium_of(handler, args, nargs, payload, bytes);
+}
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

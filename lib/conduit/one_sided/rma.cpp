@@ -131,7 +131,7 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
     std::memset(here, value, bytes);
     return status::ok;
   }
-  if (!everything_ && bytes <= engine_.verbs_.sizes().chunk_bytes) {
+  if (!everything_ && bytes <= engine_.queue_sizes().chunk_bytes) {
     part filled;
     status s = retry([&]() noexcept { return chunk(bytes, filled); });
     if (s != status::ok) return s;

@@ -77,9 +77,9 @@ result<void> transfers::open() {
     log(log_level::info, "up to %u reads and atomics are in flight to a peer", reads_);
   // Words outside segments have no key that lasts: their atomics travel as messages.
   device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE && !everything_;
-  max_inline_ = e.verbs_.max_inline();
+  max_inline_ = e.max_inline();
   max_piece_ = std::min<std::size_t>(e.device_.max_message(), std::size_t{1} << 30);
-  const std::size_t chunk_bytes = e.verbs_.sizes().chunk_bytes;
+  const std::size_t chunk_bytes = e.queue_sizes().chunk_bytes;
   put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
   get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
 

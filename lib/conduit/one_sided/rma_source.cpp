@@ -28,7 +28,7 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
     if (const status s = registered(from, bytes, firehose::purpose::source, out);
         s != status::unsupported)
       return s;
-  const status s = chunk(std::min<std::size_t>(bytes, engine_.verbs_.sizes().chunk_bytes), out);
+  const status s = chunk(std::min<std::size_t>(bytes, engine_.queue_sizes().chunk_bytes), out);
   if (s == status::ok) std::memcpy(reinterpret_cast<void*>(out.at), from, out.bytes);
   return s;
 }
@@ -52,7 +52,7 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
     out.lkey = slots_->keys().lkey;
     out.bytes = bytes;
   } else if (const status s =
-                 chunk(std::min<std::size_t>(bytes, engine_.verbs_.sizes().chunk_bytes), out);
+                 chunk(std::min<std::size_t>(bytes, engine_.queue_sizes().chunk_bytes), out);
              s != status::ok) {
     return s;
   }

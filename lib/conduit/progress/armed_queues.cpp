@@ -25,17 +25,16 @@ constexpr unsigned bell = 0;
 
 armed_queues::armed_queues(engine& e, ibv_comp_channel* channel, bool transfers)
     : engine_(e), channel_(channel) {
-  if (e.by_rings_) queues_.push_back({e.rings_.bell_queue()});  // at index `bell`
-  for (std::uint32_t i = 0; i < e.domain_count_ && e.by_verbs_; ++i) {
-    domain& d = e.domains_[i];
-    queues_.push_back({d.queues->am_cq});
-    queues_.push_back({d.queues->reply_cq});
-    if (transfers) queues_.push_back({d.transfers});
-  }
+  // That of the rings is the first: at index `bell`.
+  e.ways_.each(
+      [&](auto& path) { path.each_event_queue([&](ibv_cq* cq) { queues_.push_back({cq}); }); });
+  for (std::uint32_t i = 0; i < e.domain_count_ && transfers && e.ways_.uses(way::verbs); ++i)
+    queues_.push_back({e.domains_[i].transfers});
 }
 
 result<void> armed_queues::open() {
-  if (engine_.by_rings_ && (messages_ = nic::shm::direct_bell(engine_.ring_device().context)) < 0)
+  if (engine_.ways_.uses(way::rings) &&
+      (messages_ = nic::shm::direct_bell(engine_.ring_device().context)) < 0)
     return failure{"a socket that rings wake", errno, what_to_raise(errno)};
   // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel_->fd))
@@ -63,7 +62,7 @@ status armed_queues::handle(unsigned& all, bool (*step)() noexcept, bool* steppe
     const bool last = empty == quiet_polls - 1;
     if (const status s = last ? engine_.poll_widely(&n) : engine_.poll(&n); is_failure(s)) return s;
     if (engine_.domain_count_ != 1) n += engine_.poll_elsewhere(my_tag(), true);
-    if (last && n == 0 && engine_.by_verbs_) n += engine_.transfers_->reap();
+    if (last && n == 0 && engine_.ways_.uses(way::verbs)) n += engine_.transfers_->reap();
     if (step != nullptr) *stepped = step();
     empty = n == 0 ? empty + 1 : 0;
     all += n;
@@ -83,11 +82,12 @@ void armed_queues::for_each_peer(F&& f) const noexcept {
 
 bool armed_queues::waiting() noexcept {
   bool more = engine_.attention();
-  for (std::uint32_t i = 0; i < engine_.domain_count_ && engine_.by_verbs_; ++i)
-    more |= !engine_.verbs_.room_for_replies(engine_.domains_[i], my_tag()) ||
-            engine_.verbs_.keeps_requests(engine_.domains_[i]);
+  engine_.ways_.each([&](auto& path) {
+    for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
+      more |= path.holds_back(engine_.domains_[i], my_tag());
+  });
   for_each_peer([&](peer& p) {
-    more |= engine::by_path(engine_, p, [&](const auto& path) { return path.has_news(p); });
+    more |= engine_.ways_.of(p, [&](const auto& path) { return path.has_news(p); });
   });
   return more;
 }
@@ -96,7 +96,7 @@ void armed_queues::give_back() noexcept {
   const std::uint32_t tag = my_tag();
   for_each_peer([&](peer& p) {
     if (p.credits.due() == 0 || !p.request_in.try_enter(tag)) return;
-    engine::by_path(engine_, p, [&](auto& path) { path.give_credits_back(p, tag); });
+    engine_.ways_.of(p, [&](auto& path) { path.give_credits_back(p, tag); });
     p.request_in.leave(tag);
   });
 }

@@ -18,9 +18,7 @@ void engine::slow_progress() noexcept {
   if (intents_.is_up()) follow_intents();
   if (deferred_.load(std::memory_order_relaxed) != 0) {
     send_deferred();
-    if (by_verbs_) verbs_.send_put_off();
-    if (parts_ && running == nullptr) verbs_.see_to_partings();
-    if (by_rings_) rings_.send_put_off();
+    ways_.each([](auto& path) { path.send_put_off(); });
     departure_->judge_lost();
   }
   if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -60,7 +58,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
       break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       if (auto* const of = static_cast<peer*>(e.element.qp->qp_context);
-          !of->maps() && is_ready(*of, lane_reply) && of->lanes[lane_reply].qp == e.element.qp)
+          of->posts() && is_ready(*of, lane_reply) && of->lanes[lane_reply].qp == e.element.qp)
         ended = of;
       break;
     default:
@@ -73,7 +71,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   if (ended != nullptr) {
     // The lane of a peer that has not left has failed: the error may not have been reaped yet.
     ended->cut.store(true, std::memory_order_relaxed);
-    if (is_gone(ended->rank)) return verbs_.note_end(*ended);
+    if (is_gone(ended->rank)) return ways_.of(*ended, [&](auto& path) { path.note_end(*ended); });
     return lost_contact(*ended, dev.verbs->event_type_str(type));
   }
   if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)

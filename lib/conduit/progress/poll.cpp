@@ -10,47 +10,49 @@
 #include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/progress/event_descriptor.hpp"
 #include "lib/conduit/progress/naps.hpp"
-#include "lib/conduit/ring_path/ring_path_inl.hpp"
+#include "lib/conduit/ways/ways.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
-  unsigned n = 0;
-  if (by_rings_) {
-    // In a job of both paths poll_verbs() asks attention(), which is often enough.
-    if (!by_verbs_ && attention()) [[unlikely]]
-      slow_progress();
-    n = rings_.poll(d, tag);
-  }
-  return by_verbs_ ? n + poll_queues(d, tag, n != 0) : n;
-}
-
-// Polls the queue pairs, those of puts and gets among them. busy: as in verbs_path::poll().
-unsigned engine::poll_queues(domain& d, std::uint32_t tag, bool busy) noexcept {
-  const bool everything = transfers_->everything();
-  if (everything) transfers_->progress();
-  if (!everything || !transfers_->must_settle()) {
-    unsigned n = 0;
-    (void)poll_verbs(&n, d, tag, busy);
-    return n;
-  }
-  // Until no peer has a key to changed memory, no request is taken, since its handler might reply.
-  if (attention()) [[unlikely]]
-    slow_progress();
-  return verbs_.poll_replies(d, tag) + transfers_->reap();
-}
-
-status engine::poll_verbs(unsigned* got, domain& d, std::uint32_t tag, bool busy) noexcept {
+// Polls by one path, and looks at transfers when the path says so. busy: as in its poll().
+template <class Path>
+unsigned engine::poll_path(Path& path, domain& d, std::uint32_t tag, bool busy) noexcept {
   bool due = false;
-  unsigned n = verbs_.poll(d, tag, busy, due);
+  unsigned n = path.poll(d, tag, busy, due);
   if (due) [[unlikely]] {
     if (attention()) [[unlikely]]
       slow_progress();
-    (void)verbs_.reap_sends(d);
+    (void)path.reap_sends(d);
     n += transfers_->reap(d);
-    if (n == 0) verbs_.return_idle_credits(d, tag);
+    if (n == 0) path.return_idle_credits(d, tag);
   }
-  if (got != nullptr) *got += n;
+  return n;
+}
+
+unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
+  const bool posts = ways_.uses(way::verbs);
+  const bool everything = posts && transfers_->everything();
+  if (everything) transfers_->progress();
+  const bool settles = everything && transfers_->must_settle();
+  // Where messages are posted poll_path() asks attention(), which is often enough.
+  if ((!posts || settles) && attention()) [[unlikely]]
+    slow_progress();
+  unsigned n = 0;
+  if (settles) {
+    // Until no peer has a key to changed memory, no request is taken, since its handler might
+    // reply.
+    ways_.each([&](auto& path) { n += path.poll_replies(d, tag); });
+    return n + transfers_->reap();
+  }
+  ways_.each([&](auto& path) { n += poll_path(path, d, tag, n != 0); });
+  return n;
+}
+
+// One poll where all peers are by queue pairs.
+status engine::poll_posted(unsigned* n, std::uint32_t tag) noexcept {
+  const unsigned got =
+      ways_.at(way::verbs, [&](auto& path) { return poll_path(path, my_domain(tag), tag, false); });
+  if (n != nullptr) *n += got;
   return status::ok;
 }
 
@@ -64,26 +66,12 @@ status engine::poll(unsigned* n) noexcept {
       [[unlikely]]
     callers_.look();
   // Most polls find nothing: the code for these stands here, and makes no call.
-  if (quick_polls_) [[likely]] {
-    domain& d = my_domain(tag);
-    const std::uint32_t all = d.rings.count();
-    if (all <= poller::few_peers) [[likely]] {
-      for (std::uint32_t i = 0; i < all; ++i)
-        if (peer& p = d.rings[i]; ring_path::replies_news(p))
-          return rings_.poll_replies_news(n, p, i);
-      for (std::uint32_t i = 0; i < all; ++i)
-        if (peer& p = d.rings[i]; ring_path::requests_news(p))
-          return rings_.poll_requests_news(n, p, i);
-      if (!attention_to_device()) [[likely]]
-        return status::ok;
-    } else if (!attention_to_device()) [[likely]] {
-      const unsigned got = rings_.poll_in_turn(d, tag, all);
-      if (n != nullptr) *n += got;
-      return status::ok;
-    }
-  }
+  if (quick_polls_) [[likely]]
+    return ways_.poll_at_once(
+        n, my_domain(tag), tag, [&]() noexcept { return !attention_to_device(); },
+        [&]() noexcept { return poll_all(n, tag); });
   if (quick_verbs_) [[likely]]
-    return poll_verbs(n, my_domain(tag), tag, false);
+    return poll_posted(n, tag);
   if (!started_) [[unlikely]]
     return over();
   return poll_all(n, tag);
@@ -91,11 +79,9 @@ status engine::poll(unsigned* n) noexcept {
 
 status engine::poll_widely(unsigned* n) noexcept {
   const status s = poll(n);
-  if (s != status::ok || !by_rings_ || *n != 0) return s;
+  if (s != status::ok || *n != 0) return s;
   const std::uint32_t tag = my_tag();
-  domain& d = my_domain(tag);
-  const std::uint32_t all = d.rings.count();
-  if (all > poller::few_peers) *n += rings_.poll_from(d, tag, 0, all);
+  ways_.each([&](auto& path) { *n += path.poll_others(my_domain(tag), tag); });
   return status::ok;
 }
 
@@ -177,7 +163,7 @@ status engine::wait_step(unsigned& empty) noexcept {
   if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
     return status::ok;
   constexpr unsigned steps_a_probe = 1024;
-  if (by_verbs_ && empty % steps_a_probe == 0) verbs_.probe_peers();
+  if (empty % steps_a_probe == 0) ways_.each([](auto& path) { path.probe_peers(); });
   const std::uint64_t spins = settings_.wait == wait_mode::block ? 0 : settings_.spin_count;
   if (settings_.wait == wait_mode::spin ||
       (empty <= spins_before_yield_ + spins && !process_naps.is_due())) {

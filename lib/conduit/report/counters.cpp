@@ -53,7 +53,7 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     }
     if (!has_begun(p)) continue;
     const peer_counts& n = p.counts;
-    const bool rings = p.maps() && rank != rank_;
+    const bool rings = p.rings() && rank != rank_;
     std::uint64_t replied = n.replies.read();
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
     const std::uint8_t ready = p.ready.load(std::memory_order_acquire);

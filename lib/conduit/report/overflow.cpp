@@ -15,7 +15,7 @@ bool reporter::watches_overflow() const noexcept {
   const auto host = engine_.neighbours();
   const bool mine =
       engine_.device().shared_memory || host.empty() || host.front() == engine_.rank();
-  return !engine_.settings_.flow_control && engine_.by_verbs_ && mine;
+  return !engine_.settings_.flow_control && engine_.ways_.uses(way::verbs) && mine;
 }
 
 void reporter::look_at_overflow() noexcept {

@@ -32,12 +32,12 @@ endpoint_statistics engine::statistics() const noexcept {
 // Says which ranks are reached by which path, in lists such as "0 to 3, 7".
 std::string engine::paths_report() const {
   std::string out;
-  for (const way path : {way::rings, way::verbs}) {
-    const std::string which =
-        ranks_where(size_, [&](std::uint32_t r) { return r != rank_ && way_to(r) == path; });
+  for (const bool rings : {true, false}) {
+    const std::string which = ranks_where(
+        size_, [&](std::uint32_t r) { return r != rank_ && has_rings(way_to(r)) == rings; });
     if (which.empty()) continue;
-    out += path == way::rings ? "  by rings, in shared memory: ranks "
-                              : "  by queue pairs of " + device_.name + ": ranks ";
+    out += rings ? "  by rings, in shared memory: ranks "
+                 : "  by queue pairs of " + device_.name + ": ranks ";
     out += which + "\n";
   }
   return out;
@@ -71,15 +71,15 @@ std::string resident_report() {
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
   credit::room room = credit_room_;
-  if (by_verbs_ && (!started_ || ranks != size_)) {
-    const auto here = verbs_.room_for(ranks, channel_ != nullptr);
+  if (ways_.uses(way::verbs) && (!started_ || ranks != size_)) {
+    const auto here = queue_room(ranks, channel_ != nullptr);
     room = here ? *here : credit::room{};
   }
   const auto shares = credit::plan(ranks, 0, credit_settings(settings_, domain_count_, room));
   if (!shares)
     return "a job of " + std::to_string(ranks) +
            " processes is refused: " + shares.error().message() + "\n";
-  const queues::dimensions all = verbs_.dimensions_for(ranks, channel_ != nullptr, room);
+  const queues::dimensions all = queue_dimensions(ranks, channel_ != nullptr, room);
   const queues::dimensions d = all.for_peers(all.peers_at_start());
   std::string out;
   char line[160];
@@ -94,12 +94,12 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                 device_.name.c_str(), near_ ? " and shm0" : "", computed ? " (computed)" : "");
   out += line;
   if (started_ && !computed) out += paths_report();
-  const std::size_t by_rings = by_verbs_ ? neighbours_.size() - 1 : ranks - 1;
+  const std::size_t by_rings = ways_.uses(way::verbs) ? neighbours_.size() - 1 : ranks - 1;
   const std::size_t domains = domain_count_;
-  if (by_rings_)
+  if (ways_.uses(way::rings))
     row("rings, if all peers are connected and idle (shared)",
         domains * by_rings * 2 * length_for(0).memory());
-  if (by_verbs_) {
+  if (ways_.uses(way::verbs)) {
     row("ReqRB, small lane", domains * d.small_receives() * d.small_bytes);
     row("ReqRB, bulk lane", domains * d.bulk_receives() * d.full_bytes);
     row("ReqSB", domains * d.request_chunks * d.chunk_bytes);
@@ -109,19 +109,19 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                   static_cast<double>(d.receive_bytes()) / d.credits);
     out += line;
   }
-  if (ranks > 1 && (by_verbs_ || shares->start_may_grow()))
-    row("first buffers of Mediums by rendezvous", large_buffers::prepared(by_verbs_));
+  if (ranks > 1 && (ways_.uses(way::verbs) || shares->start_may_grow()))
+    row("first buffers of Mediums by rendezvous", large_buffers::prepared(ways_.uses(way::verbs)));
   if (room != credit::room{})
     out += "  " + shorter_table(settings_, ranks, domain_count_, room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
-  if (by_verbs_ && all.peers > d.peers) {
+  if (ways_.uses(way::verbs) && all.peers > d.peers) {
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
                   "more of ReqRB once all ranks have been connected",
                   domains * (all.receive_bytes() - d.receive_bytes()));
     out += line;
   }
   if (for_ranks == 0) row("segment", segment().size());
-  if (by_rings_) {
+  if (ways_.uses(way::rings)) {
     const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
                              nic::shm::ring_length::all().memory();
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",

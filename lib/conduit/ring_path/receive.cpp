@@ -267,10 +267,21 @@ unsigned ring_path::poll_from(domain& d, std::uint32_t tag, std::uint32_t first,
   return n;
 }
 
-unsigned ring_path::poll(domain& d, std::uint32_t tag) noexcept {
+unsigned ring_path::poll(domain& d, std::uint32_t tag, bool, bool&) noexcept {
   const std::uint32_t all = d.rings.count();
   if (all <= poller::few_peers) return poll_from(d, tag, 0, all);
   return poll_in_turn(d, tag, all);
+}
+
+unsigned ring_path::poll_others(domain& d, std::uint32_t tag) noexcept {
+  const std::uint32_t all = d.rings.count();
+  return all > poller::few_peers ? poll_from(d, tag, 0, all) : 0;
+}
+
+unsigned ring_path::poll_replies(domain& d, std::uint32_t tag) noexcept {
+  unsigned n = 0;
+  for (std::uint32_t i = 0, all = d.rings.count(); i < all; ++i) n += take_replies(d.rings[i], tag);
+  return n;
 }
 
 // Looks at the hot peers, and at some of all peers in turn: each is looked at once in all /

@@ -167,7 +167,7 @@ void ring_path::send_put_off() noexcept {
 // When no thread uses the endpoint any more.
 void ring_path::free_left() noexcept {
   for (peer& p : c_.all_begun()) {
-    if (!p.maps()) continue;
+    if (!p.rings()) continue;
     for (left_answer* a = p.answers.take_all(); a != nullptr;)
       left_answer::free_one(*std::exchange(a, a->next));
     for (relieved_end* e = p.relieved.take_all(); e != nullptr;) delete std::exchange(e, e->next);

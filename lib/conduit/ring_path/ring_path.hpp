@@ -24,16 +24,24 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-class ring_path {
+template <>
+class path_by<way::rings> {
  public:
-  explicit ring_path(channels& c) noexcept : c_(c) {}
-  ring_path(const ring_path&) = delete;
-  ring_path& operator=(const ring_path&) = delete;
+  explicit path_by(channels& c) noexcept : c_(c) {}
+  path_by(const path_by&) = delete;
+  path_by& operator=(const path_by&) = delete;
 
   // The contract; see channel/path.hpp.
   result<void> open(ibv_comp_channel* bell);
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
+  template <class... What>
+  bool request_quick(peer& p, std::uint32_t tag, What... what) noexcept;
+  template <class... What>
+  static bool reply_quick(const token_state&, What...) noexcept {
+    return false;  // see reply_at_once()
+  }
+  void allow_quick(bool may) noexcept { quick_ = may; }
   status try_request(peer& p, const outgoing& m) noexcept;
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
   void reserve(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
@@ -44,56 +52,48 @@ class ring_path {
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer& p) noexcept;
+  void shut(peer&) noexcept {}
+  void note_end(peer&) noexcept {}
+  /// All of the peers if they are few, else the hot ones and some others. The engine asks
+  /// attention() itself where all peers are by rings, so it is never due.
+  unsigned poll(domain& d, std::uint32_t tag, bool busy, bool& due) noexcept;
+  unsigned poll_others(domain& d, std::uint32_t tag) noexcept;
+  unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept;
   [[nodiscard]] static bool has_news(peer& p) noexcept {
     return p.request_rx->ready_hint() || p.reply_rx->ready_hint();
   }
-  void shut(peer&) noexcept {}
-
-  // The short way (ring_path_inl.hpp), for m that costs one credit. False: m was not sent, and has
-  // to take the long way. quick: calls no function.
-  template <bool quick>
-  static bool push_short(const handler_table& handlers, peer& p, std::uint32_t tag,
-                         const outgoing& m) noexcept;
-  template <bool quick>
-  static bool push_medium(const handler_table& handlers, peer& p, std::uint32_t tag,
-                          const outgoing& m) noexcept;
-  /// Takes the next lease for these two, in a job of rings alone. True: the short way can be tried
-  /// again. That is so if the last lease is spent, the next message has no news of credits to
-  /// carry, and the long way would neither call slow_progress() nor yield the core. False: the long
-  /// way finds out why.
-  bool renew(peer& p, std::uint32_t tag) noexcept;
-  /// The short way of replies. The caller has checked that t.lane is set, that t's handler is the
-  /// one that runs (`running`), and last that this thread still has the end.
-  [[nodiscard]] static bool has_end() noexcept { return places[known_tag()].back(); }
-  static status reply_short(token_state& t, const outgoing& m) noexcept;
-  static status reply_medium(token_state& t, const outgoing& m) noexcept;
-
-  // Polls. With few_peers or less, engine::poll() asks these two itself, and calls nothing if no
-  // message has come.
-  [[nodiscard]] static bool replies_news(peer& p) noexcept;
-  [[nodiscard]] static bool requests_news(peer& p) noexcept;
-  /// Takes the replies, or the requests, of p, which is the peer numbered `first`, and then polls
-  /// the peers behind it, which have not been looked at.
-  [[gnu::noinline]] status poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
-  [[gnu::noinline]] status poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
-  /// Polls d's peers once: all of them if they are few, else the hot ones and some others.
-  unsigned poll(domain& d, std::uint32_t tag) noexcept;
-  unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
-  unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
-
-  /// Called by polls while core::deferred_ is not 0, by a thread that is inside no end: sends what
-  /// was left by handlers whose end another thread has taken, as far as it can (relieved.cpp).
+  [[nodiscard]] static bool holds_back(domain&, std::uint32_t) noexcept { return false; }
+  template <class F>
+  void each_event_queue(F&& f) const {
+    f(cq_);
+  }
+  /// By a thread that is inside no end: what was left by handlers whose end another thread has
+  /// taken (relieved.cpp).
   void send_put_off() noexcept;
-  /// True while an answer waits in the list of a peer. Any thread.
   [[nodiscard]] bool answers_left() const noexcept {
     // L2 all sent  acquire answers_left_  <- L1 (relieved.cpp)
     return answers_left_.load(std::memory_order_acquire) != 0;
   }
+  static unsigned reap_sends(domain&) noexcept { return 0; }
+  [[nodiscard]] static bool sent_all(const peer&) noexcept { return true; }
+  void return_idle_credits(domain&, std::uint32_t) noexcept {}  // poll() does
+  void probe_peers() noexcept {}
 
-  /// The completion queue whose event wakes a sleeping thread when a message comes; null:
-  /// no peer is by rings.
-  [[nodiscard]] ibv_cq* bell_queue() const noexcept { return cq_; }
+  // What ways/ways.hpp inlines for messages and polls that call no function.
+  /// Sends m, a user's Short or Medium that costs one credit. False: it was not sent. quick: calls
+  /// no function.
+  template <bool quick>
+  static bool push_quick(const handler_table& handlers, peer& p, std::uint32_t tag,
+                         const outgoing& m) noexcept;
+  /// Answers t with a user's Short or Medium. False: it was not sent.
+  static bool reply_at_once(const handler_table& handlers, token_state& t,
+                            const outgoing& m) noexcept;
+  /// See ways::poll_at_once().
+  template <class Quiet, class Rest>
+  status poll_at_once(unsigned* n, domain& d, std::uint32_t tag, Quiet&& quiet,
+                      Rest&& rest) noexcept;
+
   /// Maps p's segment, for a reply that must be written now, and returns its address here. It waits
   /// while p is stopped, and ends the job if the segment cannot be mapped. Any thread.
   std::byte* segment_for_reply(peer& p) noexcept;
@@ -104,8 +104,18 @@ class ring_path {
   template <bool quick, class Push>
   static bool push_leased(const handler_table& handlers, peer& p, std::uint32_t tag,
                           const outgoing& m, Push&& push) noexcept;
-  template <class Push>
-  static status push_reply(token_state& t, Push&& push) noexcept;
+  // Takes the next lease for push_quick(). True: that can be tried again. It is so if the last
+  // lease is spent, the next message has no news of credits to carry, and the long way would
+  // neither call slow_progress() nor yield the core. False: the long way finds out why.
+  bool renew(peer& p, std::uint32_t tag) noexcept;
+  [[nodiscard]] static bool replies_news(peer& p) noexcept;
+  [[nodiscard]] static bool requests_news(peer& p) noexcept;
+  // Takes the replies, or the requests, of p, which is the peer numbered `first`, and then polls
+  // the peers behind it, which have not been looked at.
+  [[gnu::noinline]] status poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
+  [[gnu::noinline]] status poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
+  unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
+  unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
   static void note_replied(peer& p, token_state& t) noexcept;
   status lease(peer& p, const outgoing& m, std::uint32_t cost, std::uint32_t tag) noexcept;
   bool find_reply_room(peer& p) noexcept;
@@ -152,10 +162,13 @@ class ring_path {
   unsigned poll_peer(peer& p, std::uint32_t tag) noexcept;
 
   channels& c_;
-  ibv_cq* cq_ = nullptr;  // of queue pairs whose rings are used directly; see bell_queue()
+  ibv_cq* cq_ =
+      nullptr;  // of queue pairs whose rings are used directly; its events tell of messages
   ibv_srq* srq_ = nullptr;
+  bool quick_ = false;  // started, and all peers are by rings
   std::atomic<std::uint32_t> answers_left_{0};
 };
+using ring_path = path_by<way::rings>;
 static_assert(path<ring_path>);
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

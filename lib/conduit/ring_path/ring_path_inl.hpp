@@ -1,7 +1,7 @@
 // The short way by rings, for a message that costs one credit, when that credit is leased, the
 // handlers' table takes the message, and no other thread sends to the peer. The code makes few
 // stores, since these queue up behind cache lines on their way to this core, and no call, so that
-// no register has to be saved. This folder, requests.cpp and the engine's poll include it.
+// no register has to be saved. This folder and ways/ways.hpp include it.
 #pragma once
 
 #include "lib/base/clock.hpp"
@@ -77,19 +77,14 @@ template <bool quick, class Push>
 }
 
 template <bool quick>
-[[gnu::always_inline]] inline bool ring_path::push_short(const handler_table& handlers, peer& p,
+[[gnu::always_inline]] inline bool ring_path::push_quick(const handler_table& handlers, peer& p,
                                                          std::uint32_t tag,
                                                          const outgoing& m) noexcept {
-  return push_leased<quick>(handlers, p, tag, m,
-                            [&m](nic::shm::ring_tx& tx, const wire::header& h) {
-                              return tx.push_allowed(op_direct, ring_word(m, h), m.args, m.nargs);
-                            });
-}
-
-template <bool quick>
-[[gnu::always_inline]] inline bool ring_path::push_medium(const handler_table& handlers, peer& p,
-                                                          std::uint32_t tag,
-                                                          const outgoing& m) noexcept {
+  if (m.kind == wire::kind::short_)
+    return push_leased<quick>(handlers, p, tag, m,
+                              [&m](nic::shm::ring_tx& tx, const wire::header& h) {
+                                return tx.push_allowed(op_direct, ring_word(m, h), m.args, m.nargs);
+                              });
   if (m.bytes > cheap_medium || m.payload == nullptr) [[unlikely]]
     return false;
   return push_leased<quick>(
@@ -98,6 +93,15 @@ template <bool quick>
         return tx.push_allowed(op_direct, ring_word(m, h), l.data_bytes,
                                ring_writer<codec::words::pairs>(m, l));
       });
+}
+
+template <class... What>
+[[gnu::always_inline]] inline bool ring_path::request_quick(peer& p, std::uint32_t tag,
+                                                            What... what) noexcept {
+  const auto push = [&]() __attribute__((always_inline)) {
+    return push_quick<false>(c_.handlers_, p, tag, of_user(what...));
+  };
+  return (concurrent(build_mode) && push()) || (quick_ && renew(p, tag) && push());
 }
 
 // Notes that t was answered; inside request_in. There was room for the reply, or the request would
@@ -109,31 +113,29 @@ inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
   t.lane = nullptr;
 }
 
-// Answers t by push(ring, header), which writes the reply.
-template <class Push>
-[[gnu::always_inline]] inline status ring_path::push_reply(token_state& t, Push&& push) noexcept {
+// t.lane is set where a plain reply may be written to a ring at once; last of all it is asked
+// whether this thread still has the end.
+[[gnu::always_inline]] inline bool ring_path::reply_at_once(const handler_table& handlers,
+                                                            token_state& t,
+                                                            const outgoing& m) noexcept {
+  const bool carries = m.kind == wire::kind::medium;
+  if (t.lane == nullptr || running != &t ||
+      (carries && (m.bytes > max_eager || m.payload == nullptr)) ||
+      !handlers.takes(m.kind, m.handler, m.nargs) || !places[known_tag()].back()) [[unlikely]]
+    return false;
   peer& p = *t.from;
+  if (carries) p.counts.replied.medium(m.bytes);
   tsan_tell_peer(&p);
-  push(*t.lane, returning(p.credits.due() + t.cost));
+  const std::uint64_t word = ring_word(m, returning(p.credits.due() + t.cost));
+  if (carries) {
+    const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
+    t.lane->push(op_direct, word, l.data_bytes, ring_writer<codec::words::pairs>(m, l));
+  } else {
+    t.lane->push_words(op_direct, word, m.args, m.nargs);
+  }
   note_replied(p, t);
   places[known_tag()].lend(&p.request_in);
-  return status::ok;
-}
-
-[[gnu::always_inline]] inline status ring_path::reply_short(token_state& t,
-                                                            const outgoing& m) noexcept {
-  return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
-    tx.push_words(op_direct, ring_word(m, h), m.args, m.nargs);
-  });
-}
-
-[[gnu::always_inline]] inline status ring_path::reply_medium(token_state& t,
-                                                             const outgoing& m) noexcept {
-  t.from->counts.replied.medium(m.bytes);
-  return push_reply(t, [&m](nic::shm::ring_tx& tx, const wire::header& h) {
-    const auto l = codec::in_slot::fitting(m.nargs, static_cast<std::uint32_t>(m.bytes));
-    tx.push(op_direct, ring_word(m, h), l.data_bytes, ring_writer<codec::words::pairs>(m, l));
-  });
+  return true;
 }
 
 // Called after a push: wakes a thread of p that sleeps, if it has one. Either lane's queue
@@ -160,6 +162,26 @@ inline bool ring_path::replies_news(peer& p) noexcept { return p.reply_rx->ready
 // stay in this core's cache while nothing comes.
 inline bool ring_path::requests_news(peer& p) noexcept {
   return (!rests(p) && p.request_rx->ready_hint()) || p.credits.due() != 0;
+}
+
+template <class Quiet, class Rest>
+[[gnu::always_inline]] inline status ring_path::poll_at_once(unsigned* n, domain& d,
+                                                             std::uint32_t tag, Quiet&& quiet,
+                                                             Rest&& rest) noexcept {
+  const std::uint32_t all = d.rings.count();
+  if (all <= poller::few_peers) [[likely]] {
+    for (std::uint32_t i = 0; i < all; ++i)
+      if (peer& p = d.rings[i]; replies_news(p)) return poll_replies_news(n, p, i);
+    for (std::uint32_t i = 0; i < all; ++i)
+      if (peer& p = d.rings[i]; requests_news(p)) return poll_requests_news(n, p, i);
+    if (quiet()) [[likely]]
+      return status::ok;
+  } else if (quiet()) [[likely]] {
+    const unsigned got = poll_in_turn(d, tag, all);
+    if (n != nullptr) *n += got;
+    return status::ok;
+  }
+  return rest();
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

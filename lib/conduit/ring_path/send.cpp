@@ -206,7 +206,7 @@ void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
 
 result<void> ring_path::open(ibv_comp_channel* bell) {
   nic::device& dev = c_.ring_device();
-  cq_ = dev.verbs->create_cq(dev.context, 16, nullptr, bell, 0);
+  cq_ = dev.verbs->create_cq(dev.context, 16, nullptr, c_.near_ ? c_.near_->channel : bell, 0);
   ibv_srq_init_attr init{};
   init.attr.max_wr = 1;
   init.attr.max_sge = 1;

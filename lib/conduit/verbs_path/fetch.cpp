@@ -55,9 +55,11 @@ void verbs_path::keep_request(token_state& t, const std::byte* at, std::uint32_t
   fetches_[t.from->home->index].add(*f);
 }
 
-// True if requests wait until their senders have taken large replies, which no event tells of.
-bool verbs_path::keeps_requests(const domain& d) const noexcept {
-  return fetches_[d.index].waiting() || !c_.large_->may_reply();
+// True if requests wait for room for their replies, or until their senders have taken large
+// replies.
+bool verbs_path::holds_back(domain& d, std::uint32_t tag) noexcept {
+  return !acquire_reply_resources(d, c_.my_poller(tag, d)) || fetches_[d.index].waiting() ||
+         !c_.large_->may_reply();
 }
 
 // Posts the read of f's payload and, behind it, the write of the word that frees the sender's

@@ -310,10 +310,6 @@ unsigned verbs_path::poll(domain& d, std::uint32_t tag, bool busy, bool& due) no
   return n;
 }
 
-bool verbs_path::room_for_replies(domain& d, std::uint32_t tag) noexcept {
-  return acquire_reply_resources(d, c_.my_poller(tag, d));
-}
-
 // Called when no message has come: gives a few peers, in turn, the credits that they are owed.
 void verbs_path::return_idle_credits(domain& d, std::uint32_t tag) noexcept {
   poller& mine = c_.my_poller(tag, d);

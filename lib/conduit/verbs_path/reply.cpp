@@ -78,14 +78,14 @@ template <class Write>
   return true;
 }
 
-bool verbs_path::reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+bool verbs_path::reply_quick(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                              unsigned nargs) noexcept {
-  return reply_plain(t, short_of(handler, args, nargs));
+  return reply_plain(t, of_user(handler, args, nargs));
 }
 
-bool verbs_path::reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args,
-                              unsigned nargs, const void* payload, std::size_t bytes) noexcept {
-  return reply_plain(t, medium_of(handler, args, nargs, payload, bytes));
+bool verbs_path::reply_quick(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+                             unsigned nargs, const void* payload, std::size_t bytes) noexcept {
+  return reply_plain(t, of_user(handler, args, nargs, payload, bytes));
 }
 
 // The payload is written where the reply is built.

@@ -34,7 +34,7 @@ std::uint32_t verbs_path::cost_of(const outgoing& m) const noexcept {
   const bool carry = m.kind == wire::kind::medium || (m.kind == wire::kind::long_ && packs(m));
   const std::uint32_t n = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
                                              carry ? static_cast<std::uint32_t>(m.bytes) : 0);
-  return n <= sizes().small_bytes ? 1 : sizes().full_cost;
+  return n <= c_.queue_sizes().small_bytes ? 1 : c_.queue_sizes().full_cost;
 }
 
 // True for a Long whose payload travels with its header.
@@ -53,7 +53,8 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
   const auto share = l == lane_reply ? queues::room_share::all : queues::room_share::requests;
   const std::size_t most = std::min<std::size_t>(c_.device_.max_message(), std::size_t{1} << 30);
   const std::size_t copied =
-      m.async ? 0 : std::min<std::size_t>(c_.settings_.put_bounce_limit, sizes().chunk_bytes);
+      m.async ? 0
+              : std::min<std::size_t>(c_.settings_.put_bounce_limit, c_.queue_sizes().chunk_bytes);
   const auto* const from = static_cast<const std::byte*>(m.payload);
   written w;
   std::size_t done = 0;
@@ -91,7 +92,7 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
       }
     } else {
       await_sends(p, [&]() noexcept { return lane.completed(w.by_chunk); });
-      const std::size_t n = std::min<std::size_t>(left, sizes().chunk_bytes);
+      const std::size_t n = std::min<std::size_t>(left, c_.queue_sizes().chunk_bytes);
       std::memcpy(chunk.at, from + done, n);
       post(chunk.at, n, chunk.lkey, 0, true);
       w.by_chunk = w.last;
@@ -176,15 +177,15 @@ template <class Write, class Before>
   return sent;
 }
 
-bool verbs_path::request_short(peer& p, std::uint32_t tag, std::uint8_t handler,
+bool verbs_path::request_quick(peer& p, std::uint32_t tag, std::uint8_t handler,
                                const std::uint32_t* args, unsigned nargs) noexcept {
-  return request_plain(p, tag, short_of(handler, args, nargs));
+  return request_plain(p, tag, of_user(handler, args, nargs));
 }
 
-bool verbs_path::request_medium(peer& p, std::uint32_t tag, std::uint8_t handler,
-                                const std::uint32_t* args, unsigned nargs, const void* payload,
-                                std::size_t bytes) noexcept {
-  return request_plain(p, tag, medium_of(handler, args, nargs, payload, bytes));
+bool verbs_path::request_quick(peer& p, std::uint32_t tag, std::uint8_t handler,
+                               const std::uint32_t* args, unsigned nargs, const void* payload,
+                               std::size_t bytes) noexcept {
+  return request_plain(p, tag, of_user(handler, args, nargs, payload, bytes));
 }
 
 // Finds the draft a chunk: the payload's place is behind room for the header and the words, so that
@@ -232,7 +233,8 @@ void verbs_path::cancel(peer& p, draft& d) noexcept {
 status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept {
   if (lane == lane_bulk && m.is_offerable() && channels::is_ready(p, lane_request)) {
     const auto& ledger = *p.home->ledger;
-    const std::uint32_t cost = sizes().full_cost, left = ledger.left_to_offers(p.rank, cost);
+    const std::uint32_t cost = c_.queue_sizes().full_cost,
+                        left = ledger.left_to_offers(p.rank, cost);
     if (left != 0 && ledger.lacks(p.rank, cost + left)) return status::no_credit;
   }
   return c_.connect(p, lane);
@@ -242,7 +244,7 @@ status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexc
 void verbs_path::expect_bulk(peer& p) noexcept {
   if (channels::is_ready(p, lane_bulk)) return;
   const auto& ledger = *p.home->ledger;
-  const std::uint32_t cost = sizes().full_cost;
+  const std::uint32_t cost = c_.queue_sizes().full_cost;
   if (ledger.send_credits(p.rank) >= cost + ledger.left_to_offers(p.rank, cost)) c_.foresee_bulk(p);
 }
 

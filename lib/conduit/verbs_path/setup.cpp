@@ -1,5 +1,5 @@
-// The queues of this path: their number and sizes, how they are opened and connected, and how the
-// code finds out that one is empty or its peer unreachable.
+// The queues of this path: how they are opened and connected, and how the code finds out that one
+// is empty or its peer unreachable.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -8,63 +8,6 @@
 #include "lib/conduit/verbs_path/verbs_path_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-queues::dimensions verbs_path::dimensions_for(std::uint32_t ranks, bool bell,
-                                              credit::room room) const {
-  const settings& s = c_.settings_;
-  queues::dimensions d;
-  d.peers = ranks - 1;
-  const auto planned = credit::plan(ranks, 0, credit_settings(s, c_.domain_count_, room));
-  if (c_.shares_memory_)
-    d.near =
-        std::min<std::uint32_t>(static_cast<std::uint32_t>(c_.neighbours_.size()) - 1, ranks - 1);
-  const credit::config& shares = planned ? *planned : c_.credit_config_;
-  if (planned) d.loan = shares.credits_per_peer;
-  d.credits = std::max(shares.total_credits(), 1u);
-  d.full_bytes = wire::full_bytes(max_eager);
-  d.full_cost = shares.highest_cost;
-  d.chunk_bytes = wire::full_bytes(max_eager);
-  if (!shares.dynamic) d.words = 0;
-  // A request holds a chunk until it is answered, and a reply until it has been sent. The limits
-  // are the process's, which its domains share.
-  const auto part = [&](std::uint32_t of, std::uint32_t otherwise) {
-    return of == 0 ? otherwise : std::max(of / c_.domain_count_, 1u);
-  };
-  const std::uint32_t most = part(s.msg_limit, 1);
-  d.spares = part(s.am_spares, concurrent(build_mode) ? 4 : 2);
-  d.request_chunks = std::min({part(s.sb_chunks, 256), part(s.am_oust_limit, most), most});
-  d.reply_chunks = std::min(part(s.rpl_chunks, 128), most);
-  if (!room.moves) d = d.lean(part(s.am_spares, 1));
-  // The progress thread has a reply chunk and a spare buffer of its own.
-  if (bell) ++d.spares, ++d.reply_chunks;
-  d.depth = s.op_oust_pp;
-  d.max_inline = std::min(c_.device_.max_inline, static_cast<std::uint32_t>(s.inline_limit));
-  return d.bounded(c_.device_.limits);
-}
-
-// First as many credits as the queues have room for. Where these could not move, the fewest buffers
-// and receives, and fixed loans; but not in a large job that runs as long as some of its ranks are
-// not connected.
-result<credit::room> verbs_path::room_for(std::uint32_t ranks, bool bell) const {
-  const ibv_device_attr& limits = c_.device_.limits;
-  const queues::dimensions wanted = dimensions_for(ranks, bell, {});
-  if (!credit_settings(c_.settings_, c_.domain_count_).by_table() || wanted.fit(limits, ""))
-    return credit::room{};
-  const auto room_if = [&](bool moves) -> result<credit::room> {
-    queues::dimensions d = dimensions_for(ranks, bell, {moves});
-    const credit::room room{moves, d.most_credits(limits)};
-    d.credits = 1;
-    if (const auto others = d.fit(limits, c_.device_.name, c_.device_.cqe_set); !others)
-      return others.error();
-    const auto planned =
-        credit::plan(ranks, 0, credit_settings(c_.settings_, c_.domain_count_, room));
-    if (!planned) return planned.error();
-    return room;
-  };
-  if (auto moving = room_if(true)) return moving;
-  if (wanted.for_peers(wanted.peers_at_start()).fit(limits, "")) return credit::room{};
-  return room_if(false);
-}
-
 result<void> verbs_path::open(ibv_comp_channel* bell) {
   const settings& s = c_.settings_;
   for (const auto& [name, most] :
@@ -77,10 +20,9 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
                          ", and each domain sends messages",
                      0, "raise the first or lower the second"};
   long_depth_ = s.long_depth / c_.domain_count_;
-  max_inline_ =
-      std::min(c_.device_.max_inline, static_cast<std::uint32_t>(c_.settings_.inline_limit));
+  max_inline_ = c_.max_inline();
   short_inline_ = std::min(max_inline_, wire::credit_bytes);
-  const queues::dimensions size = dimensions_for(c_.size_, bell != nullptr, c_.credit_room_);
+  const queues::dimensions size = c_.queue_dimensions(c_.size_, bell != nullptr, c_.credit_room_);
   const std::uint32_t most = size.most_peers(c_.device_.limits);
   if (c_.rank_ == 0 && most < size.peers && most >= size.peers_at_start())
     log(log_level::warning,

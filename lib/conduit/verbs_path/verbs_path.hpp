@@ -36,19 +36,18 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-class verbs_path {
+template <>
+class path_by<way::verbs> {
  public:
-  explicit verbs_path(channels& c) noexcept : c_(c) {}
-  verbs_path(const verbs_path&) = delete;
-  verbs_path& operator=(const verbs_path&) = delete;
+  explicit path_by(channels& c) noexcept : c_(c) {}
+  path_by(const path_by&) = delete;
+  path_by& operator=(const path_by&) = delete;
 
   // The contract; see channel/path.hpp.
   result<void> open(ibv_comp_channel* bell);
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
   status try_request(peer& p, const outgoing& m) noexcept;
-  [[gnu::cold]] status ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept;
-  [[gnu::noinline]] void expect_bulk(peer& p) noexcept;
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
   void reserve(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
   void cancel(peer& p, draft& d) noexcept;
@@ -67,23 +66,17 @@ class verbs_path {
   /// take nothing any more.
   void shut(peer& p) noexcept;
 
-  /// Sends a user's request or reply that costs one credit, if all that it needs is at hand. False:
-  /// nothing was sent, and the long way finds out why.
-  bool request_short(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
+  bool request_quick(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
                      unsigned nargs) noexcept;
-  bool request_medium(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
-                      unsigned nargs, const void* payload, std::size_t bytes) noexcept;
-  bool reply_short(token_state& t, std::uint8_t handler, const std::uint32_t* args,
+  bool request_quick(peer& p, std::uint32_t tag, std::uint8_t handler, const std::uint32_t* args,
+                     unsigned nargs, const void* payload, std::size_t bytes) noexcept;
+  bool reply_quick(token_state& t, std::uint8_t handler, const std::uint32_t* args,
                    unsigned nargs) noexcept;
-  bool reply_medium(token_state& t, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
-                    const void* payload, std::size_t bytes) noexcept;
-  /// Says whether these four may send: once the engine has started, and where no setting keeps
-  /// messages off the short way.
-  void allow_plain(bool may) noexcept { plain_ = may; }
+  bool reply_quick(token_state& t, std::uint8_t handler, const std::uint32_t* args, unsigned nargs,
+                   const void* payload, std::size_t bytes) noexcept;
+  void allow_quick(bool may) noexcept { plain_ = may; }
 
-  /// Polls for replies or for requests, or for both, and returns the number of messages. busy: this
-  /// poll has run handlers by rings. due: it is time to look at completions of sends, and at what
-  /// concerns the job.
+  /// Polls for replies or for requests, or for both.
   unsigned poll(domain& d, std::uint32_t tag, bool busy, bool& due) noexcept;
   /// Handles completions of sends, and returns their number. Any thread may call it at any time; it
   /// runs no handler.
@@ -97,37 +90,30 @@ class verbs_path {
   void note_end(peer& p) noexcept;
   /// True if no work request to p is under way.
   [[nodiscard]] static bool sent_all(const peer& p) noexcept;
-  bool room_for_replies(domain& d, std::uint32_t tag) noexcept;
-  [[nodiscard]] bool keeps_requests(const domain& d) const noexcept;
+  unsigned poll_others(domain&, std::uint32_t) noexcept { return 0; }
+  /// True if it has no room for replies, or keeps requests whose payload it reads.
+  bool holds_back(domain& d, std::uint32_t tag) noexcept;
+  template <class F>
+  void each_event_queue(F&& f) const {
+    for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
+      f(c_.domains_[i].queues->am_cq);
+      f(c_.domains_[i].queues->reply_cq);
+    }
+  }
   /// Leaves reply_out of p, and sends what others have left there meanwhile.
   void leave_replies(peer& p, std::uint32_t tag) noexcept {
     p.reply_out.leave(tag);
     if (p.reply_out.asked()) [[unlikely]]
       see_to_answers(p, tag);
   }
-  /// Called by polls while core::deferred_ is not 0, by a thread that is inside no end: sends the
-  /// answers and credits that were put off, as far as it can.
+  /// By a thread that is inside no end: the answers and credits that were put off. Where
+  /// connections are limited, it looks at those that the connector would like to take down, too.
   void send_put_off() noexcept;
-  /// Called by polls while core::deferred_ is not 0, where connections are limited: looks at those
-  /// that the connector would like to take down.
-  void see_to_partings() noexcept;
   /// True while an answer waits in the list of a peer. Any thread.
   [[nodiscard]] bool answers_left() const noexcept {
     // L2 all sent  acquire answers_left_  <- L1 (left.cpp)
     return answers_left_.load(std::memory_order_acquire) != 0;
   }
-
-  /// The sizes of each domain's queues; after open().
-  [[nodiscard]] const queues::dimensions& sizes() const noexcept {
-    return c_.domains_[0].queues->size;
-  }
-  /// The sizes in a job of that many ranks whose devices have room for so many credits.
-  [[nodiscard]] queues::dimensions dimensions_for(std::uint32_t ranks, bool bell,
-                                                  credit::room room) const;
-  /// The room that this process's device has for credits: unlimited where the user has set them, or
-  /// where the queues of the table's credits fit. Fails if not even the least number fits.
-  [[nodiscard]] result<credit::room> room_for(std::uint32_t ranks, bool bell) const;
-  [[nodiscard]] std::uint32_t max_inline() const noexcept { return max_inline_; }
 
  private:
   // Polls between two looks at what is not urgent: completions of sends and transfers, and what
@@ -151,6 +137,8 @@ class verbs_path {
     std::uint32_t begin = 0;
   };
   // send.cpp
+  [[gnu::cold]] status ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept;
+  [[gnu::noinline]] void expect_bulk(peer& p) noexcept;
   bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
   // A chunk that a payload may be sent from, piece by piece.
@@ -227,6 +215,7 @@ class verbs_path {
   void release_reply_resources(domain& d, poller& mine) noexcept;
 
   // part.cpp
+  void see_to_partings() noexcept;
   enum class idleness : std::uint8_t { idle, busy, later };
   idleness close_if_idle(peer& p, std::uint32_t tag) noexcept;
   idleness close_inside(peer& p) noexcept;
@@ -241,6 +230,7 @@ class verbs_path {
   std::atomic<std::uint32_t> drafts_{0};  // chunks that drafts hold, of all domains
   std::atomic<std::uint32_t> answers_left_{0};
 };
+using verbs_path = path_by<way::verbs>;
 static_assert(path<verbs_path>);
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

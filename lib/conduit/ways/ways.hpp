@@ -1,0 +1,91 @@
+// All paths of an engine: the only file outside the paths' own folders that names their classes.
+// A peer's way decides which path its messages take; calls are dispatched statically. To add a way,
+// add it to channel/way.hpp and here: the compiler then asks for the rest.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/conduit/ring_path/ring_path_inl.hpp"
+#include "lib/conduit/verbs_path/verbs_path.hpp"
+
+namespace penstock::conduit::PENSTOCK_ABI {
+
+class ways {
+ public:
+  explicit ways(channels& c) noexcept : rings_(c), verbs_(c) {}
+
+  /// True if messages of a process to itself travel by a path. If not, the engine runs their
+  /// handlers at once.
+  static constexpr bool to_oneself = false;
+
+  /// Says whether there are peers of that way. Before the paths are opened.
+  void use(way w, bool yes) noexcept { (yes ? used_ |= bit(w) : used_ &= ~bit(w)); }
+  [[nodiscard]] bool uses(way w) const noexcept { return (used_ & bit(w)) != 0; }
+  [[nodiscard]] bool uses_only(way w) const noexcept { return used_ == bit(w); }
+
+  /// Calls f with the path of w, or of p, and returns what f does.
+  template <class F>
+  [[gnu::always_inline]] decltype(auto) at(way w, F&& f) {
+    return pick(*this, w, f);
+  }
+  template <class F>
+  [[gnu::always_inline]] decltype(auto) of(const peer& p, F&& f) {
+    return pick(*this, p.path, f);
+  }
+  template <class F>
+  [[gnu::always_inline]] decltype(auto) of(const peer& p, F&& f) const {
+    return pick(*this, p.path, f);
+  }
+  /// Calls f with each path; or with each that has peers.
+  template <class F>
+  [[gnu::always_inline]] void all(F&& f) {
+    for (const way w : all_ways) at(w, f);
+  }
+  template <class F>
+  [[gnu::always_inline]] void each(F&& f) {
+    for (const way w : all_ways)
+      if (uses(w)) at(w, f);
+  }
+
+  /// Sends a user's Short or Medium, if its peer is by rings and all that it needs is at hand;
+  /// calls no function. The quickest path is asked without a look at the peer's way: a peer of
+  /// another one has no stream. True: it was sent.
+  [[gnu::always_inline]] static bool request_at_once(const handler_table& handlers, peer& p,
+                                                     std::uint32_t tag,
+                                                     const outgoing& m) noexcept {
+    return ring_path::push_quick<true>(handlers, p, tag, m);
+  }
+  /// The same for an answer to t. True: it was sent. A token of another path has no lane.
+  [[gnu::always_inline]] static bool reply_at_once(const handler_table& handlers, token_state& t,
+                                                   const outgoing& m) noexcept {
+    return ring_path::reply_at_once(handlers, t, m);
+  }
+  /// One poll where all peers are by rings: calls nothing where no message has come, and rest() if
+  /// quiet() is false.
+  template <class Quiet, class Rest>
+  [[gnu::always_inline]] status poll_at_once(unsigned* n, domain& d, std::uint32_t tag,
+                                             Quiet&& quiet, Rest&& rest) noexcept {
+    return rings_.poll_at_once(n, d, tag, quiet, rest);
+  }
+
+ private:
+  template <class F>
+  [[gnu::always_inline]] static decltype(auto) pick(auto& self, way w, F& f) {
+    switch (w) {
+      case way::rings:
+        return f(self.rings_);
+      case way::verbs:
+        return f(self.verbs_);
+    }
+    __builtin_unreachable();
+  }
+  static constexpr std::uint8_t bit(way w) noexcept {
+    return static_cast<std::uint8_t>(1u << static_cast<unsigned>(w));
+  }
+
+  ring_path rings_;
+  verbs_path verbs_;
+  std::uint8_t used_ = 0;
+};
+
+}  // namespace penstock::conduit::PENSTOCK_ABI
