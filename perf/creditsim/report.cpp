@@ -6,7 +6,7 @@
 #include <fstream>
 #include <span>
 
-#include "lib/base/svg.hpp"
+#include "perf/svg.hpp"
 
 namespace penstock::creditsim {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/svg.hpp"
+#include "perf/svg.hpp"
 
 namespace penstock::penperf {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/command_line.hpp"
-#include "lib/base/svg.hpp"
+#include "perf/svg.hpp"
 
 namespace {
 

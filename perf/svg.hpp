@@ -1,5 +1,5 @@
 // Charts as SVG, for tools that report: a heat map and lines. The functions return the text, and
-// the caller writes the file. The libraries do not use it.
+// the caller writes the file.
 #pragma once
 
 #include <algorithm>
