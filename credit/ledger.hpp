@@ -36,6 +36,7 @@
 #include "credit/cost.hpp"
 #include "credit/peer_list.hpp"
 #include "credit/peer_state.hpp"
+#include "lib/base/assert.hpp"
 #include "lib/base/mode.hpp"
 #include "lib/base/status.hpp"
 
@@ -304,10 +305,28 @@ class ledger {
   /// peer's are in use, and neither a WANT nor a REVOKE is in flight to it. With flow control only.
   [[nodiscard]] bool is_idle(std::uint32_t peer) const noexcept;
 
+  /// True if (C-1) holds at this moment, when no thread is inside a call: bank and loans add up to
+  /// the total. Builds with assertions look after each call that moves credits, in SEQ and PARSYNC,
+  /// and for jobs in which that takes few steps.
+  [[nodiscard]] bool adds_up() const noexcept;
+
   /// Most peers that one walk of next_revoke leaves on the list; the next goes on from there.
   static constexpr std::uint32_t max_visits = 32;
 
  private:
+  /// (C-1), see adds_up(): when the call that holds it returns.
+  struct conserved {
+    const ledger& of;
+    ~conserved() {
+      if constexpr (assertions && !concurrent(M))
+        if (of.cfg_.ranks <= 64) PENSTOCK_ASSERT(of.adds_up(), ==, true);
+    }
+  };
+  /// (C-3) and the range of counts, of a word that is about to be stored.
+  static void check(const send_fields& f) noexcept {
+    PENSTOCK_ASSERT(f.in_use, <=, std::uint32_t{f.credits} + f.owed);
+    PENSTOCK_ASSERT(std::uint32_t{f.credits} + f.owed, <=, counter_max);
+  }
   static void start(state& s, std::uint32_t peer, const config& c) noexcept;
   [[nodiscard]] static send_fields start_send(const config& c) noexcept;
   [[nodiscard]] static loan_fields start_loan(const config& c) noexcept;

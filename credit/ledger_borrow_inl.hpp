@@ -85,8 +85,10 @@ std::uint32_t ledger<M, Atomic, Store>::take_up_to(std::uint32_t peer, std::uint
       continue;
     }
     const std::uint32_t n = std::min(want, credits - used - left);
+    PENSTOCK_ASSERT(n, >=, min);
     std::uint64_t now = old + (std::uint64_t{n} << 16);
     if (used + n > most) now += std::uint64_t{used + n - most} << 32;
+    check(fields<send_fields>(now));
     // X1 take  cas relaxed send: claims a count, no memory depends on it
     if (w.compare_exchange_weak(old, now, std::memory_order_relaxed, std::memory_order_relaxed))
         [[likely]]
@@ -118,6 +120,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
     std::uint64_t now = old - (std::uint64_t{returned} << 16) + granted;
     if (owed != 0 && granted != 0 && returned != 0) [[unlikely]]
       now = (now & ~(std::uint64_t{0xffff} << 48)) + owed;  // no request waits now: see ledger.hpp
+    check(fields<send_fields>(now));
     // X1 return  cas relaxed send: a count
     if (w.compare_exchange_weak(old, now, std::memory_order_relaxed, std::memory_order_relaxed))
         [[likely]]
@@ -255,6 +258,7 @@ void ledger<M, Atomic, Store>::fade_send(state& s) noexcept {
   do {
     f = fields<send_fields>(old);
     f.most = std::max<std::uint16_t>(f.in_use, shift ? faded(f.most) : 0);
+    PENSTOCK_ASSERT(f.most, >=, f.in_use);
     // X1 fade  cas relaxed send: counts
   } while (!s.send.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
                                          std::memory_order_relaxed));
@@ -324,6 +328,9 @@ revoke_answer ledger<M, Atomic, Store>::on_revoke(std::uint32_t peer, bool end_e
       count = std::min({spare, allowed, at_most});
       f.credits = static_cast<std::uint16_t>(f.credits - count);
     }
+    check(f);  // what is in use is not given back
+    PENSTOCK_ASSERT(std::uint32_t{f.credits} + f.owed + count, ==, held);
+    PENSTOCK_ASSERT(count, <=, at_most);
     // X1 give up  cas relaxed send: from here on the credits are in the RETURN
   } while (!s.send.compare_exchange_weak(old, bits(f), std::memory_order_relaxed,
                                          std::memory_order_relaxed));
@@ -336,6 +343,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 void ledger<M, Atomic, Store>::on_lowered(std::uint32_t peer) noexcept {
   if (!is_peer(peer) || cfg_.credits_per_peer <= min_credits) return;
   auto& w = begun(peer).send;
+  PENSTOCK_ASSERT(send_of(peer).credits, >=, cfg_.credits_per_peer);
   // X1 lower  sub relaxed send: a count; none of them is in use, and no REVOKE has come
   w.fetch_sub(cfg_.credits_per_peer - min_credits, std::memory_order_relaxed);
 }

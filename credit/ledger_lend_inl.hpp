@@ -15,6 +15,7 @@ std::uint32_t ledger<M, Atomic, Store>::take_bank(std::uint32_t least,
                                                   std::uint32_t most) noexcept {
   std::uint32_t have = bank_.load(std::memory_order_relaxed);
   for (;;) {
+    PENSTOCK_ASSERT(have, <=, cfg_.total_credits());
     const std::uint32_t n = std::min(have, most);
     if (n < least || n == 0) return 0;
     // X1 bank  cas relaxed bank: a count
@@ -28,7 +29,9 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 void ledger<M, Atomic, Store>::fill_bank(std::uint32_t n) noexcept {
   // R1 bank  add acq_rel bank  <-> R2 (next_grant): who comes second there sees what the first did
   //          before. A count; cannot overflow, since n was taken from the same total.
-  if (n != 0) bank_.fetch_add(n, std::memory_order_acq_rel);
+  if (n == 0) return;
+  [[maybe_unused]] const std::uint32_t had = bank_.fetch_add(n, std::memory_order_acq_rel);
+  PENSTOCK_ASSERT(had + n, <=, cfg_.total_credits());
 }
 
 // ---- epochs: one counter; each peer's record catches up when it is next touched
@@ -164,6 +167,7 @@ std::uint32_t ledger<M, Atomic, Store>::lend(std::uint32_t peer, std::uint32_t n
   bool newly_listed = false;
   change_loan(s, [&](loan_fields& f) {
     lent = std::min(got, allowance(f, s));
+    PENSTOCK_ASSERT(f.loan + lent, <=, std::max<std::uint32_t>(f.loan, cfg_.max_per_peer));
     f.loan = static_cast<std::uint16_t>(f.loan + lent);
     f.given = static_cast<std::uint16_t>(f.given + lent);
     f.requested = saturated8(f.requested + 1U);
@@ -184,6 +188,7 @@ std::uint32_t ledger<M, Atomic, Store>::on_need(std::uint32_t peer, std::uint32_
     return 0;
   if (end_epoch) fade_send(begun(peer));
   if (need == 0 || !cfg_.dynamic || !cfg_.flow_control) return 0;
+  const conserved at_end{*this};
   return lend(peer, need);
 }
 
@@ -195,6 +200,7 @@ bool ledger<M, Atomic, Store>::lend_in_full(std::uint32_t peer, std::uint32_t n)
     newly_listed = false, lent = 0;
     if (!fits(f, n)) return false;
     lent = gone(f) ? 0 : n;
+    PENSTOCK_ASSERT(f.loan + lent, <=, cfg_.max_per_peer);
     f.loan = static_cast<std::uint16_t>(f.loan + lent);
     f.given = saturated(f.given + lent);
     f.requested = saturated8(f.requested + 1U);
@@ -215,6 +221,7 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
                                               bool end_epoch) noexcept {
   if (!is_peer(peer) || is_gone(peer)) return {false, {peer, 0, false}};
   state& s = begun(peer);
+  const conserved at_end{*this};
   if (end_epoch) fade_send(s);
   if (!urgent || count == 0 || max_wish == 0 || !cfg_.dynamic) {
     const std::uint32_t n = count != 0 && cfg_.dynamic ? lend(peer, count) : 0;
@@ -241,6 +248,7 @@ want_answer ledger<M, Atomic, Store>::on_want(std::uint32_t peer, std::uint32_t 
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
+  const conserved at_end{*this};
   while (waiting_count_.load(std::memory_order_relaxed) != 0) {
     const std::uint32_t p = wait_list_.pop(waiting_links());
     if (p == no_peer) return false;
@@ -252,6 +260,7 @@ bool ledger<M, Atomic, Store>::next_grant(grant& out) noexcept {
     const std::uint32_t wish = wish_of(p);
     if (fits(loan_of(p), wish) && take_bank(wish, wish) != 0 && lend_in_full(p, wish)) {
       waiting_count_.fetch_sub(1, std::memory_order_relaxed);
+      PENSTOCK_ASSERT(wish, !=, 0u);  // it would wait on
       out = {p, static_cast<std::uint16_t>(wish), take_epoch_mark(p)};
       return true;
     }
@@ -321,9 +330,11 @@ auto ledger<M, Atomic, Store>::look_at(std::uint32_t peer, bool urgent, revoke_i
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 void ledger<M, Atomic, Store>::pass_over(std::uint32_t peer, bool lower) noexcept {
   std::uint32_t back = 0;
+  const conserved at_end{*this};
   change_loan(begun(peer), [&](loan_fields& f) {
     back = lower && f.loan > min_credits ? f.loan - min_credits : 0;
     f.loan = static_cast<std::uint16_t>(f.loan - back);
+    PENSTOCK_ASSERT(back == 0 || f.loan == min_credits, ==, true);  // (C-4)
     f.flags = static_cast<std::uint8_t>(f.flags & ~flag_listed);
     return true;
   });
@@ -358,6 +369,7 @@ std::uint32_t ledger<M, Atomic, Store>::walk(bool urgent, std::span<revoke_inten
     if (first_kept == no_peer) first_kept = p;
     lent_most_.push(p, scavenge_links());
   }
+  PENSTOCK_ASSERT(filled, <=, out.size());
   return filled;
 }
 
@@ -396,6 +408,7 @@ bool ledger<M, Atomic, Store>::ask_first(revoke_intent& out) noexcept {
   const std::uint32_t p = wait_list_.first();
   if (p == no_peer) return false;
   const std::uint32_t wish = wish_of(p);
+  PENSTOCK_ASSERT(wish, <=, max_wish);
   return change_loan(store_[p], [&](loan_fields& f) {
     if ((f.flags & (flag_waiting | flag_gone | flag_sys_in_flight)) != flag_waiting) return false;
     if (fits(f, wish)) return false;
@@ -411,6 +424,7 @@ status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t cou
                                            bool end_epoch) noexcept {
   if (!is_peer(peer)) return status::bad_rank;
   state& s = begun(peer);
+  const conserved at_end{*this};
   if (end_epoch) fade_send(s);
   bool known = false;
   const bool accepted = change_loan(s, [&](loan_fields& f) {
@@ -434,6 +448,7 @@ template <thread_mode M, template <class> class Atomic, template <class> class S
 std::uint32_t ledger<M, Atomic, Store>::on_gone(std::uint32_t peer) noexcept {
   if (!is_peer(peer)) return 0;
   std::uint32_t back = 0;
+  const conserved at_end{*this};
   const bool news = change_loan(begun(peer), [&](loan_fields& f) {
     if (gone(f)) return false;
     back = std::exchange(f.loan, std::uint16_t{0});
@@ -447,6 +462,13 @@ std::uint32_t ledger<M, Atomic, Store>::on_gone(std::uint32_t peer) noexcept {
 }
 
 // ---- figures
+
+template <thread_mode M, template <class> class Atomic, template <class> class Store>
+bool ledger<M, Atomic, Store>::adds_up() const noexcept {
+  std::uint64_t sum = bank();
+  for (std::uint32_t p = 0; p < cfg_.ranks; ++p) sum += loan(p);
+  return sum == cfg_.total_credits();
+}
 
 template <thread_mode M, template <class> class Atomic, template <class> class Store>
 std::uint32_t ledger<M, Atomic, Store>::loan(std::uint32_t peer) const noexcept {

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/mode.hpp"
 
 namespace penstock::credit {
@@ -36,6 +37,7 @@ class peer_list {
   template <class Link>
   void push(std::uint32_t p, Link&& link) noexcept {
     std::uint32_t head = back_.load(std::memory_order_relaxed);
+    PENSTOCK_ASSERT(p, !=, head);  // (L-a): whoever pushes it owns it, so it is in no list
     do {
       link(p).store(head, std::memory_order_relaxed);
       // P1 push  cas-release back  -> B1: the link is visible
@@ -83,6 +85,7 @@ class peer_list {
   template <class Link>
   void put_front(std::uint32_t first, std::uint32_t last, Link& link) noexcept {
     std::uint64_t head = front_.load(std::memory_order_relaxed);
+    PENSTOCK_ASSERT(first != no_peer && last != no_peer, ==, true);
     do {
       link(last).store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
       // F1 push  cas-release front  -> A1, A2: the links are visible

@@ -53,7 +53,8 @@ class chunk_pool {
     PENSTOCK_ASSERT(c, <, chunks_);
     if (c >= aside_) return free_.give(c);
     set_aside_.give(c);
-    left_.fetch_add(1, std::memory_order_relaxed);
+    [[maybe_unused]] const auto before = left_.fetch_add(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before, <, aside_);  // it was taken
   }
 
   [[nodiscard]] bool empty() const noexcept {
@@ -116,7 +117,9 @@ class chunk_pool {
       if (left <= but) return std::nullopt;
     } while (!left_.compare_exchange_weak(left, left - 1, std::memory_order_relaxed,
                                           std::memory_order_relaxed));
-    return set_aside_.take();
+    const std::optional<std::uint32_t> c = set_aside_.take();
+    PENSTOCK_ASSERT(c.has_value(), ==, true);  // X1
+    return c;
   }
   [[gnu::noinline]] std::optional<std::uint32_t> take_share(std::uint32_t rank) noexcept {
     const std::uint32_t left = left_.load(std::memory_order_relaxed);

@@ -39,6 +39,7 @@ class completion_room {
   /// To be called before any thread takes a ticket. tickets: the entries of the completion queue,
   /// at least `least`.
   void open(std::uint32_t tickets) noexcept {
+    PENSTOCK_ASSERT(tickets, >=, least);
     // relaxed: set up before the threads that take
     tickets_.store(tickets, std::memory_order_relaxed);
     free_.store(static_cast<std::int32_t>(tickets), std::memory_order_relaxed);

@@ -44,6 +44,7 @@ struct lane {
   /// before: number of the work request before the first. A lane that was closed goes on from
   /// posted(), so that a completion that is reported late covers nothing.
   void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn, std::uint64_t before = 0) {
+    PENSTOCK_ASSERT(depth, !=, 0u);
     qp = q;
     first_psn = psn;
     depth_ = depth;
@@ -55,6 +56,8 @@ struct lane {
   }
   /// Its queue pair has been destroyed, at a moment when it was empty().
   void close() noexcept {
+    for (std::uint32_t i = 0; assertions && held_ != nullptr && i <= mask_; ++i)
+      PENSTOCK_ASSERT(held_[i].chunk, ==, no_chunk);  // a chunk that is held would be lost
     qp = nullptr;
     held_.reset();
   }

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/zero_pages.hpp"
 
 namespace penstock::queues {
@@ -24,8 +25,10 @@ class qp_table {
 
   /// value below 2^32 - 1. At most `entries` are in the table at a time.
   void insert(std::uint32_t qpn, std::uint32_t value) noexcept {
+    PENSTOCK_ASSERT(value, !=, unknown);
     std::uint32_t i = qpn;
     while (!is_free(at(i))) ++i;
+    PENSTOCK_ASSERT(i - qpn, <=, mask_);  // there was room
     // R1 insert  release word  -> A1
     words_[i & mask_].store(std::uint64_t{qpn} << 32 | (value + 1), std::memory_order_release);
   }
@@ -33,6 +36,7 @@ class qp_table {
   void remove(std::uint32_t qpn) noexcept {
     std::uint32_t i = qpn;
     while (at(i) >> 32 != qpn || is_free(at(i))) ++i;
+    PENSTOCK_ASSERT(i - qpn, <=, mask_);  // it was in the table
     const auto set = [this](std::uint32_t place, std::uint64_t w) {
       words_[place & mask_].store(w, std::memory_order_relaxed);  // it says nothing of a peer
     };

@@ -105,6 +105,7 @@ result<void> message_queues::admit_peer() {
     const std::uint32_t twice = std::min(room_ * 2, size.peers);
     if (auto r = make_room_for(std::min(twice, size.most_peers(dev_.limits))); !r) return r;
   }
+  PENSTOCK_ASSERT(wanted, <=, room_);
   admitted_ = wanted;
   return {};
 }
@@ -114,6 +115,7 @@ result<void> message_queues::make_room_for(std::uint32_t peers) {
   if (longer_cqs_) {
     const std::uint32_t sends = then.send_completions(dev_.limits);
     if (auto r = lengthen(send_cq, sends); !r) return r;
+    PENSTOCK_ASSERT(sends, >=, sends_);
     send_room.grow(sends - std::exchange(sends_, sends));
     if (auto r = lengthen(reply_cq, then.reply_receives()); !r) return r;
     if (auto r = lengthen(am_cq, then.request_receives()); !r) return r;
@@ -126,6 +128,8 @@ result<void> message_queues::make_room_for(std::uint32_t peers) {
   if (auto r = post_replies_up_to(then.reply_receives()); !r) return r;
   if (auto r = small->grow_to(then.small_receives(), more_); !r) return r;
   if (auto r = bulk->grow_to(then.bulk_receives(), more_); !r) return r;
+  PENSTOCK_ASSERT(peers, >, room_);  // queues never become shorter
+  PENSTOCK_ASSERT(replies_posted_, >=, then.reply_receives());
   room_ = peers;
   return {};
 }
@@ -167,6 +171,7 @@ message_queues::~message_queues() {
 
 int message_queues::post_reply_receives(std::uint32_t n) noexcept {
   ibv_recv_wr chain[dimensions::receives_a_post];
+  PENSTOCK_ASSERT(n, <=, std::size(chain));
   for (std::uint32_t i = 0; i < n; ++i)
     chain[i] = {
         .wr_id = 0, .next = i + 1 < n ? chain + i + 1 : nullptr, .sg_list = nullptr, .num_sge = 0};

@@ -60,6 +60,7 @@ int receive_pool::post_more(std::uint32_t most, std::uint32_t lkey) noexcept {
   }
   ibv_recv_wr* bad = nullptr;
   const int e = ibv_post_srq_recv(srq_, chain.data(), &bad);
+  PENSTOCK_ASSERT(n, !=, 0u);
   count_ += e == 0 ? n : static_cast<std::uint32_t>(bad - chain.data());
   return e;
 }

@@ -133,6 +133,8 @@ class ring_tx {
     stop_ = tail_ + granted;
     return granted;
   }
+  /// What allow() has begun and is not used yet.
+  [[nodiscard]] std::uint64_t permitted() const noexcept { return stop_ - tail_; }
   /// Ends what allow() began; answers how many messages it allowed that were not pushed.
   std::uint32_t recall() noexcept {
     return static_cast<std::uint32_t>(std::exchange(stop_, tail_) - tail_);

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/log.hpp"
@@ -52,6 +53,7 @@ result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
 // Destroys p's queue pairs, on which nothing is under way; those of messages may be known by
 // number.
 void channels::unmake_lanes(peer& p) noexcept {
+  PENSTOCK_ASSERT(p.ready.load(std::memory_order_relaxed), ==, 0);
   p.made.store(0, std::memory_order_relaxed);
   for (unsigned l = 0; l < lane_count; ++l)
     if (ibv_qp* const qp = p.lanes[l].qp; qp != nullptr) {
@@ -61,6 +63,8 @@ void channels::unmake_lanes(peer& p) noexcept {
 }
 
 void channels::say_hello(peer& p, bool want, bool please) noexcept {
+  PENSTOCK_ASSERT(has_begun(p), ==, true);
+  PENSTOCK_ASSERT(p.rank, !=, rank_);
   hello h;
   h.from = rank_;
   h.job = job_secret_;
@@ -131,6 +135,7 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
   for (unsigned l = 0; l < lane_count; ++l)
     if ((fresh >> l & 1) != 0) {
       if (auto r = bind_lane(p, l, h.qpn[l], h.psn[l]); !r) return r;
+      PENSTOCK_ASSERT(p.bound >> l & 1, ==, 0);
       p.bound |= static_cast<std::uint8_t>(1u << l);
     }
   if (!p.connected && (p.bound & basic_lanes) == basic_lanes) {
@@ -147,6 +152,8 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
       attached(p);
     }
   }
+  // Bound are lanes that are made; those of messages that are known by number, too.
+  PENSTOCK_ASSERT(p.bound & ~p.made.load(std::memory_order_relaxed), ==, 0);
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if ((ready >> lane_request & 1) != 0)
     if (auto r = reached(p); !r) return r;
@@ -197,6 +204,7 @@ result<void> channels::make_lane(peer& p, unsigned l) noexcept {
           qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       e != 0)
     return failure{"ibv_modify_qp to INIT on " + dev.name, e, what_to_raise(e)};
+  PENSTOCK_ASSERT(p.lanes[l].qp == nullptr, ==, true);
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff,
                   p.lanes[l].posted());
   lane_made(p, l);

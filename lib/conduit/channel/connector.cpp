@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/no_memory.hpp"
@@ -156,6 +157,7 @@ void connector::grant_wishes() noexcept {
     // R6 taken  release p.wanted  -> A6
     const std::uint8_t lanes =
         p.wanted.fetch_and(static_cast<std::uint8_t>(~in_wishes), std::memory_order_release);
+    PENSTOCK_ASSERT(lanes & in_wishes, !=, 0);  // once in the list
     ask(p, lanes & all_lanes, (lanes & lane_foreseen) != 0);
   }
 }
@@ -195,6 +197,7 @@ void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
 
 // Notes that lanes to p are waited for.
 void connector::await(peer& p, std::uint8_t lanes) noexcept {
+  PENSTOCK_ASSERT(lanes != 0 && (lanes & ~all_lanes) == 0, ==, true);
   if (p.awaited == 0) {
     waiting_.push_back(&p);
     p.since_ns = now_ns();

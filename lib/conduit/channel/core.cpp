@@ -64,6 +64,8 @@ void core::begin(peer& p) noexcept {
   const rank_facts f = known_.of(static_cast<std::uint32_t>(place % size_));
   p.rank = static_cast<std::uint32_t>(place % size_);
   p.home = &domains_[place / size_];
+  PENSTOCK_ASSERT(p.rank, <, size_);
+  PENSTOCK_ASSERT(p.home->index, <, domain_count_);
   p.path = way_to(p.rank);
   p.wakes = f.wakes;
   p.reads = f.reads;
@@ -108,6 +110,7 @@ bool never_waits(int fd) noexcept {
 void poller::warm(peer* p) noexcept {
   for (std::uint32_t i = 0; i < hot_count; ++i)
     if (hot[i] == p) return;
+  PENSTOCK_ASSERT(hot_count, <=, hot_peers);
   if (hot_count < hot_peers) victim = hot_count++;
   hot[victim] = p;
   sent_lately |= 1u << victim;
@@ -119,6 +122,7 @@ void poller::cool() noexcept {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < hot_count; ++i)
     if ((sent_lately >> i & 1) != 0) hot[kept++] = hot[i];
+  PENSTOCK_ASSERT(kept, <=, hot_count);
   hot_count = kept;
   sent_lately = 0;
   until_cooling = polls_a_cooling;

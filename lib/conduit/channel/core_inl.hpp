@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/probes.hpp"
@@ -135,6 +136,8 @@ static_assert(cheap_medium % 8 == 0);
 // The caller is inside no end of a queue, or inside one that no thread waits for (I4).
 inline void core::call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                                std::byte* payload, std::size_t bytes) noexcept {
+  PENSTOCK_ASSERT(running == nullptr, ==, true);  // (I4): no handler inside another
+  PENSTOCK_ASSERT(e.call != nullptr, ==, true);
   running = &t;
   token tok = t.make();
   PENSTOCK_PROBE(handler_in, t.from != nullptr ? t.from->rank : rank_, t.header.handler,

@@ -18,6 +18,19 @@ constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
 }  // namespace
 
+// (I2) for the part of it that one thread can see, inside request_out of p; called after each move
+// where assertions are on. What is leased, and what the ring still permits, are of the ledger's
+// credits in use, and those are of the loan. A peer that has given back too many breaks it, too.
+void credit_flow::places_add_up(const peer& p) const noexcept {
+  if (!assertions || !credit_config_.flow_control) return;
+  std::uint64_t unspent = p.credits.lease;
+  // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
+  if (const auto* const tx = p.stream.load(std::memory_order_acquire)) unspent += tx->permitted();
+  if (const std::uint32_t used = p.home->ledger->in_use(p.rank); unspent > used)
+    fatal(1, "credits of rank %u do not add up: %llu are not spent, and %u are in use", p.rank,
+          static_cast<unsigned long long>(unspent), used);
+}
+
 credit::overrides credit_settings(const settings& s, std::uint32_t domains, credit::room room) {
   const auto part = [domains](std::uint64_t of) {
     return static_cast<std::int64_t>(of == 0 ? 0 : std::max<std::uint64_t>(of / domains, 1));
@@ -64,6 +77,7 @@ std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t 
 status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
                                  std::uint32_t most) noexcept {
   note_lowered(p);
+  PENSTOCK_ASSERT(cost, >, p.credits.lease);  // else nothing is missing
   const std::uint32_t missing = cost - p.credits.lease;
   const std::uint32_t wanted =
       std::min(missing + (credit::lease_messages - 1) * cost, std::max(missing, most));
@@ -71,8 +85,10 @@ status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
   const std::uint32_t got = p.home->ledger->take_up_to(p.rank, missing, wanted, left);
   if (got == 0) [[unlikely]]
     return status::no_credit;
+  PENSTOCK_ASSERT(got, >=, missing);
   p.credits.lease += got;
   p.marks.took(got);
+  places_add_up(p);
   if (p.home->ledger->take_epoch_mark(p.rank)) [[unlikely]]
     p.credits.say.fetch_or(epoch_bit, std::memory_order_relaxed);
   return status::ok;
@@ -112,10 +128,12 @@ void credit_flow::give_back_lease(peer& p) noexcept {
   note_lowered(p);
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (auto* const tx = p.stream.load(std::memory_order_acquire)) p.credits.lease += tx->recall();
+  places_add_up(p);
   if (const std::uint32_t left = std::exchange(p.credits.lease, 0); left != 0) {
     p.marks.gave_back(left);
     p.home->ledger->give_back(p.rank, left);
   }
+  places_add_up(p);
   p.request_out.leave(tag);
   if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }
@@ -153,6 +171,7 @@ void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s, lack how)
     p.credits.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
   const bool blocked = how == lack::blocked;
+  PENSTOCK_ASSERT(cost, <=, credit::max_cost);
   if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s, blocked); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
                 w.urgent);
@@ -218,7 +237,8 @@ void credit_flow::put_credits_off(peer& p) noexcept {
 // Whether the caller is to send what was put off; inside request_in.
 bool credit_flow::take_put_off(peer& p) noexcept {
   if (!p.credits_put_off.exchange(false, std::memory_order_relaxed)) return false;
-  deferred_.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = deferred_.fetch_sub(1, std::memory_order_relaxed);
+  PENSTOCK_ASSERT(before, !=, 0u);
   return true;
 }
 
@@ -299,6 +319,7 @@ void credit_flow::send_grants(domain& d) noexcept {
 
 void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
                               bool urgent) noexcept {
+  PENSTOCK_ASSERT(count, <=, credit::counter_max);
   wire::header h;
   h.kind_args = wire::kind_args(wire::kind::system, 0);
   h.handler = static_cast<std::uint8_t>(op);
@@ -306,6 +327,8 @@ void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, 
   h.flags = urgent ? wire::flag_urgent : std::uint8_t{0};
   h.credit = credit::credit_byte{epoch, 0, 0}.encode();
   if (say(p, h)) return;
+  // At most one of each kind is under way to a peer.
+  PENSTOCK_ASSERT(p.deferred[h.handler].load(std::memory_order_relaxed), ==, 0u);
   // R1 defer  release deferred  -> A1 below
   p.deferred[h.handler].store(wire::word_of(h), std::memory_order_release);
   deferred_.fetch_add(1, std::memory_order_relaxed);

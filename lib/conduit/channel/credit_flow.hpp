@@ -41,6 +41,7 @@ class credit_flow : public core {
   static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;
   void note_lowered(peer& p) noexcept;
+  void places_add_up(const peer& p) const noexcept;
   void give_back_lease(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
                       std::uint32_t tag, reply_side at) noexcept;

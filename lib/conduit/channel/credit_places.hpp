@@ -38,6 +38,7 @@ struct credit_places {
   /// The peer is owed `cost` further credits, and is lent `more`; inside request_in.
   void owe(std::uint32_t cost, std::uint32_t more) noexcept {
     PENSTOCK_ASSERT(due() + cost, <=, credit::counter_max);  // no loan is larger
+    PENSTOCK_ASSERT(grant + more, <=, credit::counter_max);
     owed.store(due() + cost, std::memory_order_relaxed);
     grant += more;
   }

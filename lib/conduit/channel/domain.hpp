@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "credit/credit.hpp"
+#include "lib/base/assert.hpp"
 #include "lib/base/build_mode.hpp"
 #include "lib/base/zero_pages.hpp"
 #include "lib/conduit/channel/meetings.hpp"
@@ -37,6 +38,7 @@ struct peer_order {
   }
   void add(peer& p) noexcept {
     const std::uint32_t place = valid.load(std::memory_order_relaxed);
+    PENSTOCK_ASSERT(at[place].load(std::memory_order_relaxed) == nullptr, ==, true);
     at[place].store(&p, std::memory_order_relaxed);
     // R1 peer  release valid  -> A1 (count)
     valid.store(place + 1, std::memory_order_release);

@@ -1,5 +1,6 @@
 #include "lib/conduit/channel/large_buffers.hpp"
 
+#include "lib/base/assert.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/channel/core.hpp"
@@ -162,6 +163,7 @@ bool large_buffers::has_offer(rank_id to) noexcept {
 void large_buffers::sent(std::uint16_t i, std::uint16_t number) noexcept { use_[i].sent(number); }
 
 void large_buffers::give(std::uint16_t i) noexcept {
+  PENSTOCK_ASSERT(buffer_use::is_out(use_[i].state_hint()), ==, true);  // it was taken
   const auto is = [i](use u) { return i >= numbers_of(u).first && i < numbers_of(u).end; };
   if (is(use::request) || is(use::reply) || is(use::offer))
     use_[i].give(word(i));
@@ -170,6 +172,7 @@ void large_buffers::give(std::uint16_t i) noexcept {
 }
 
 bool large_buffers::name(std::uint16_t i, bool mapped, wire::large_block& out) noexcept {
+  PENSTOCK_ASSERT(buffer_use::is_out(use_[i].state_hint()), ==, true);
   out.number = static_cast<std::uint16_t>(buffer_use::number_of(use_[i].state_hint()));
   out.buffer = i;
   if (mapped) {
@@ -200,8 +203,9 @@ bool large_buffers::fewer_replies() noexcept {
   const numbers n = numbers_of(use::reply);
   for (unsigned i = n.first; i < n.end; ++i) {
     const std::uint64_t s = use_[i].state();
-    if (buffer_use::is_out(s) && is_done(i, s) && use_[i].try_end(s))
-      replies_out_.fetch_sub(1, std::memory_order_relaxed);
+    if (!buffer_use::is_out(s) || !is_done(i, s) || !use_[i].try_end(s)) continue;
+    [[maybe_unused]] const auto out = replies_out_.fetch_sub(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(out, !=, 0u);
   }
   return replies_out() < most_replies;
 }

@@ -19,6 +19,7 @@
 #include <mutex>
 
 #include "credit/credit.hpp"
+#include "lib/base/assert.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/zero_pages.hpp"
 
@@ -44,6 +45,7 @@ class meetings {
     const std::lock_guard alone(lock_);
     if ((what_[r] & (met | lowered)) != 0) return credit::reach::ask;
     if (!admit(r, make_room)) return credit::reach::leave;
+    PENSTOCK_ASSERT(what_[r], ==, admitted);  // never met, and not lowered twice
     what_[r] |= lowered;
     return credit::reach::take;
   }

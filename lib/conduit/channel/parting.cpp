@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/conduit/channel/channels.hpp"
@@ -67,6 +68,7 @@ std::uint32_t channels::ask_to_say(const peer& p) const noexcept {
 
 // Asks the program whether the connection to p is idle; as the leader, or because the leader asks.
 void channels::begin_parting(peer& p) noexcept {
+  PENSTOCK_ASSERT(p.posts() && p.connected, ==, true);
   p.ready_before = p.ready.load(std::memory_order_relaxed);
   p.part_until_ns = now_ns() + ask_ns;
   p.part_said_ns = 0;
@@ -77,6 +79,8 @@ void channels::begin_parting(peer& p) noexcept {
     return;
   }
   if (leads_parting(p)) ++p.ask;
+  PENSTOCK_ASSERT(!leads_parting(p) || is_open(p.ask), ==, true);
+  PENSTOCK_ASSERT(std::count(parting_.begin(), parting_.end(), &p), ==, 0);
   parting_.push_back(&p);
 }
 
@@ -124,12 +128,15 @@ void channels::take_down(peer& p) noexcept {
   const std::uint8_t made = p.made.load(std::memory_order_relaxed);
   for (unsigned l = 0; l < lane_rma; ++l)
     if ((made >> l & 1) != 0) p.home->queues->forget(p.lanes[l].qp);
+  for (unsigned l = 0; l < lane_rma; ++l)  // nothing is under way, or it would be lost
+    if ((made >> l & 1) != 0) PENSTOCK_ASSERT(p.lanes[l].empty(), ==, true);
   unmake_lanes(p);
   p.bound = 0;
   p.needed = 0;
   p.connected = false;
   ++p.generation;
-  connections_.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = connections_.fetch_sub(1, std::memory_order_relaxed);
+  PENSTOCK_ASSERT(before, !=, 0u);
   connections_parted_.fetch_add(1, std::memory_order_relaxed);
   PENSTOCK_PROBE(parting, p.rank, p.home->index);
   if (trace_ != nullptr) trace_->apart("parting", p.rank, 0);

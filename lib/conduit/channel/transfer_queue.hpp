@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "firehose/firehose.hpp"
+#include "lib/base/assert.hpp"
 #include "memreg/memreg.hpp"
 #include "penstock/mode.hpp"
 
@@ -58,6 +59,7 @@ class transfer_queue {
   /// Posts wr on qp, after has_room() was true, and keeps the record. Returns 0 or an errno.
   int post(ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank, transfer_record&& r) noexcept {
     const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
+    PENSTOCK_ASSERT(number - done_.load(std::memory_order_relaxed), <=, depth_);  // (I6)
     records_[number & mask_] = std::move(r);
     // relaxed, both: only reports read most_
     if (const std::uint32_t n = number - done_.load(std::memory_order_relaxed);
@@ -76,7 +78,8 @@ class transfer_queue {
   template <class Finish>
   void complete(std::uint32_t number, Finish&& finish) noexcept {
     // A2 completed  acquire posted_  <- R2
-    (void)posted_.load(std::memory_order_acquire);
+    [[maybe_unused]] const std::uint32_t posted = posted_.load(std::memory_order_acquire);
+    PENSTOCK_ASSERT(static_cast<std::int32_t>(posted - number), >=, 0);  // it was posted
     std::uint32_t i = done_.load(std::memory_order_relaxed);
     while (static_cast<std::int32_t>(number - i) > 0) {
       ++i;

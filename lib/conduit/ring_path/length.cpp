@@ -1,6 +1,8 @@
 // How rings grow with their loans, and shrink when they are not used: length.hpp has the rule.
 #include "lib/conduit/ring_path/length.hpp"
 
+#include "lib/base/assert.hpp"
+
 #include <algorithm>
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -11,6 +13,7 @@ void ring_path::lengthen_request_ring(peer& p, std::uint32_t credits) noexcept {
   const bool counted = p.home->ledger->settings().flow_control;
   const bool first = p.request_tx->position() == 0;
   if (!p.request_tx->lengthen(length_for(counted ? credits : most_unanswered))) return;
+  PENSTOCK_ASSERT(credits, >, p.ring_credits);
   p.ring_credits = credits;
   p.request_tx->ready_data();
   if (first) nic::shm::map_first_data(p.reply_rx->memory());  // which does not change
@@ -45,6 +48,7 @@ void ring_path::tidy_requests(peer& p) noexcept {
   if (want.slots >= have.slots && want.data >= have.data) return;
   p.credits.lease += p.request_tx->recall();
   if (!p.request_tx->shorten(want)) return;
+  PENSTOCK_ASSERT(wanted, <=, p.ring_credits);
   p.ring_credits = wanted;
   p.request_seen = p.request_tx->position();
 }

@@ -4,6 +4,7 @@
 // no register has to be saved. This folder and ways/ways.hpp include it.
 #pragma once
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
@@ -107,6 +108,8 @@ template <class... What>
 // Notes that t was answered; inside request_in. There was room for the reply, or the request would
 // not have been taken.
 inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
+  PENSTOCK_ASSERT(t.replied, ==, false);  // (I5)
+  PENSTOCK_ASSERT(p.reply_room, !=, 0u);  // (I3)
   --p.reply_room;
   p.credits.settled();
   t.replied = true;

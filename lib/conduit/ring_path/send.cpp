@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/message/cost.hpp"
@@ -60,6 +61,7 @@ bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
       p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]] {
     (void)tx->has_room(p.credits.lease, 0);
     p.credits.lease -= allowed = tx->allow(p.credits.lease);
+    PENSTOCK_ASSERT(p.credits.lease, <=, credit::counter_max);
   }
   p.request_out.leave(tag);
   return allowed != 0;
@@ -77,6 +79,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   const bool leases = p.credits.lease < cost;
   if (leases) s = lease(p, m, cost, tag);
   if (s == status::ok) [[likely]] {
+    PENSTOCK_ASSERT(p.credits.lease, >=, cost);  // (I1)
     // Room is looked for before a Long's payload is put in place, so that a failed try leaves
     // nothing behind.
     const codec::in_slot l(m);
@@ -103,6 +106,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       p.credits.lease -= cost;
       if (!p.wakes) [[likely]]
         p.credits.lease -= p.request_tx->allow(p.credits.lease);
+      PENSTOCK_ASSERT(p.credits.lease, <=, credit::counter_max);  // no more than there was
     }
   }
   p.request_out.leave(tag);
@@ -166,6 +170,7 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
 void ring_path::answer(token_state& t, const outgoing& m) noexcept {
   peer& p = *t.from;
   const codec::in_slot l(m);
+  PENSTOCK_ASSERT(p.credits.due() + t.cost, <=, credit::counter_max);
   const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
   p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
                    ring_writer<codec::words::exact>(m, l));
@@ -235,6 +240,8 @@ void ring_path::attached(peer& p) noexcept {
   p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
   p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
   p.reply_rx = nic::shm::direct_rx(p.lanes[lane_reply].qp);
+  PENSTOCK_ASSERT(p.request_tx != nullptr && p.request_rx != nullptr, ==, true);
+  PENSTOCK_ASSERT(p.reply_tx != nullptr && p.reply_rx != nullptr, ==, true);
   p.home->rings.add(p);
 }
 
@@ -245,6 +252,7 @@ result<void> ring_path::reached(peer& p) noexcept {
   // If the buffers cannot be mapped now, the first message that needs them tries again.
   if (p.buffers_base != 0 && p.large_here.load(std::memory_order_relaxed) == nullptr)
     (void)map_large(p, p.buffers_base, p.buffers_rkey);
+  PENSTOCK_ASSERT(p.request_tx != nullptr, ==, true);
   // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp, credit_flow.cpp)
   p.stream.store(p.request_tx, std::memory_order_release);
   return {};
