@@ -81,6 +81,7 @@ void set_gate(gate g) noexcept {
 }
 
 bool closed() noexcept {
+  // acquire, as in gate_word(): W1 has put the word into the page
   auto* w = word.load(std::memory_order_acquire);
   return w == nullptr || w->load(std::memory_order_relaxed) == gate::forked;
 }

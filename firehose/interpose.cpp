@@ -181,7 +181,7 @@ const char* install() {
     return ok;
   };
   const bool writable = protect(PROT_READ | PROT_WRITE | PROT_EXEC);
-  // The stubs were written before mprotect, a system call, and are read through this jump only.
+  // release: the stubs were written before, and are read through this jump only.
   for (const patch& p : patches)
     if (writable) p.code->store(p.jump, std::memory_order_release);
   protect(PROT_READ | PROT_EXEC);

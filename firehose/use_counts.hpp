@@ -33,12 +33,13 @@ namespace penstock::firehose {
 /// True where the kernel offers membarrier; decided once.
 extern const bool has_membarrier;
 
-/// The user's side of the pair.
+/// The user's side of the pair. Orders: seq_cst, so that U1 comes before U2 for every thread; a
+/// signal fence is enough where heavy_barrier() makes the others' fences.
 inline void light_barrier() noexcept {
   if (has_membarrier) [[likely]]
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // U1 before U2 without the kernel's help
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 /// The retirer's side: a system call, a microsecond or a few. No allocation.
 void heavy_barrier() noexcept;

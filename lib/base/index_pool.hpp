@@ -34,7 +34,8 @@ class index_pool {
     while (static_cast<std::uint32_t>(top) != 0) {
       const std::uint32_t i = static_cast<std::uint32_t>(top) - 1;
       const std::uint64_t below = next_[i].load(std::memory_order_relaxed);
-      // relaxed where it succeeds: the load that has read this top was an acquire
+      // relaxed where it succeeds: the load that has read this top was an acquire (A1); acquire
+      // where it fails: it is A1 for the next try
       if (top_.compare_exchange_weak(top, tagged(top, below), std::memory_order_relaxed,
                                      std::memory_order_acquire))
         return i;

@@ -65,6 +65,7 @@ void log(log_level level, const char* format, ...) noexcept {
   va_end(ap);
 }
 
+// W3 hook  release hook_  -> W4: what it needs is set up
 void set_fatal_hook(fatal_hook hook) noexcept { hook_.store(hook, std::memory_order_release); }
 
 void set_fatal_witness(void (*witness)() noexcept) noexcept {
@@ -79,7 +80,7 @@ void fatal(int exit_code, const char* format, ...) noexcept {
   va_end(ap);
   // W2 witness  acq_rel witness_  <- W1: one thread calls it, once
   if (auto* witness = witness_.exchange(nullptr, std::memory_order_acq_rel)) witness();
-  // A hook that itself fails fatally must not call itself again.
+  // W4 hook  acq_rel hook_  <- W3: a hook that itself fails fatally must not call itself again
   if (auto* hook = hook_.exchange(nullptr, std::memory_order_acq_rel)) hook(exit_code);
   ::_exit(exit_code);
 }

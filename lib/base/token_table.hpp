@@ -86,7 +86,7 @@ class token_table {
     if (at != nullptr) return at;
     auto* const made = new (std::nothrow) block;
     if (made == nullptr) return nullptr;
-    // B1 made  release blocks_  -> B2: its slots
+    // B1 made  release blocks_  -> B2, B3: its slots
     if (blocks_[b].compare_exchange_strong(at, made, std::memory_order_acq_rel,
                                            std::memory_order_acquire))
       return made;
@@ -96,6 +96,7 @@ class token_table {
   slot* slot_of(std::uint64_t token) const noexcept {
     const auto index = static_cast<std::uint32_t>(token);
     if ((token >> 32 & 1) == 0 || index >= block_slots * most_blocks) return nullptr;
+    // B3 find  acquire blocks_  <- B1
     block* const b = blocks_[index / block_slots].load(std::memory_order_acquire);
     return b == nullptr ? nullptr : &b->of[index % block_slots];
   }

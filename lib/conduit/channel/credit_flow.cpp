@@ -344,7 +344,7 @@ void credit_flow::send_deferred() noexcept {
       if (say(p, wire::header_of(w)))
         deferred_.fetch_sub(1, std::memory_order_relaxed);
       else
-        d.store(w, std::memory_order_release);
+        d.store(w, std::memory_order_release);  // R1 again
     }
 }
 

@@ -116,6 +116,7 @@ void channels::stop_parting(peer& p) noexcept {
       continue;
     }
     if (s != parting_state::none && !is_asked(s)) return;  // no lane is ready
+    // P1 again, see turn()
     if (p.parting.compare_exchange_weak(s, parting_state::shut, std::memory_order_acq_rel,
                                         std::memory_order_relaxed))  // P1
       break;

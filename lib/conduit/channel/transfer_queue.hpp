@@ -93,7 +93,7 @@ class transfer_queue {
   [[nodiscard]] std::uint32_t most() const noexcept {
     return most_.load(std::memory_order_relaxed);
   }
-  /// True if nothing is in flight.
+  /// True if nothing is in flight. acquire: what the completions wrote is visible.
   [[nodiscard]] bool empty() const noexcept {
     return posted_.load(std::memory_order_acquire) == done_.load(std::memory_order_acquire);
   }

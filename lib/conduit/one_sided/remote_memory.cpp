@@ -57,6 +57,7 @@ operation remote_memory::set_nb(rank_id to, void* dest, std::byte value,
                                 std::size_t bytes) noexcept {
   if (std::byte* const here = reach(to, dest, bytes); here != nullptr && bytes != 0) {
     std::memset(here, std::to_integer<int>(value), bytes);
+    // release: who learns of the set by a word that this thread writes next sees its bytes
     std::atomic_thread_fence(std::memory_order_release);
     return {};
   }

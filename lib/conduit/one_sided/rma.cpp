@@ -160,8 +160,9 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   if (!device_atomics_) return status::unsupported;
   if (reinterpret_cast<std::uintptr_t>(dest) % sizeof a != 0) return status::misaligned;
   if (here != nullptr && engine_.device_.shared_memory) {
-    // The shared-memory device uses the processor's atomics itself.
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(here));
+    // The shared-memory device uses the processor's atomics itself.
+    // acq_rel: an atomic comes behind what its caller has put, and before what it gets.
     if (op == device_atomic::fetch_add)
       a = word.fetch_add(a, std::memory_order_acq_rel);
     else

@@ -38,6 +38,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
                         std::atomic<std::uint32_t>& taken) noexcept {
   if (raised != nullptr) {
     const std::uint32_t seen = taken.load(std::memory_order_relaxed);
+    // acquire: the event that was counted is in the device's queue
     if (raised->load(std::memory_order_acquire) == seen) return;
     std::uint32_t expected = seen;  // one thread takes this event
     if (!taken.compare_exchange_strong(expected, seen + 1, std::memory_order_relaxed,

@@ -17,6 +17,7 @@ endpoint_statistics engine::statistics() const noexcept {
   for (const peer& p : all_begun()) {
     if (p.rank == rank_) continue;  // messages to this process itself are not counted here
     s.requests_sent += p.requests_sent.read();
+    // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
     if (auto* tx = p.stream.load(std::memory_order_acquire)) s.requests_sent += tx->pushed();
     s.requests_handled += p.requests_handled.read();
     s.replies_handled += p.replies_handled.read();
