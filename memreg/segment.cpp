@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -154,30 +153,6 @@ result<segment> segment::create(const segment_options& o) {
   if (eager)
     if (auto done = s.commit(0, s.bytes()); !done) return done.error();
   return s;
-}
-
-result<mapping> segment::map_peer(int fd, std::size_t bytes) {
-  struct stat info {};
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (fstat(fd, &info) != 0 || seals < 0)
-    return failure{"mapping a peer's segment", errno, "the descriptor is not a memfd"};
-  if ((seals & F_SEAL_SHRINK) == 0)
-    return failure{"mapping a peer's segment: it could be cut short while in use", EPERM,
-                   "the peer runs another version of this library"};
-  if (bytes == 0 || static_cast<std::uint64_t>(info.st_size) < bytes)
-    return failure{"mapping a peer's segment: " + human_bytes(bytes) + " asked for, " +
-                       human_bytes(static_cast<std::uint64_t>(info.st_size)) + " there",
-                   EINVAL, ""};
-  // st_blksize is the page size of the file: huge pages want their alignment.
-  const auto page = std::max(page_bytes(), static_cast<std::size_t>(info.st_blksize));
-  const std::size_t whole =
-      std::min<std::uint64_t>(round_up(bytes, page), static_cast<std::uint64_t>(info.st_size));
-  void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (p == MAP_FAILED)
-    return failure{"mapping " + human_bytes(whole) + " of a peer's segment", errno,
-                   what_to_raise(errno)};
-  note_mapped("segments of others", p, whole);
-  return mapping(p, whole);
 }
 
 result<void> segment::commit(std::size_t offset, std::size_t n) {

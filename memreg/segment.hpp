@@ -63,11 +63,6 @@ class segment {
   /// Makes a segment. Errors: too large for this host, no memory to commit, no address space.
   static result<segment> create(const segment_options& options);
 
-  /// Maps a peer's segment from a descriptor received from it. The descriptor stays the caller's
-  /// and may be closed afterwards. Refuses one that is smaller than `bytes` or could still be
-  /// shrunk under us (then an access would raise SIGBUS).
-  static result<mapping> map_peer(int fd, std::size_t bytes);
-
   segment() = default;
   segment(segment&& o) noexcept;
   segment& operator=(segment&& o) noexcept;
@@ -77,7 +72,7 @@ class segment {
   [[nodiscard]] std::size_t bytes() const noexcept { return used_; }
   /// bytes(), and as much as extend() may add.
   [[nodiscard]] std::size_t capacity() const noexcept { return map_.bytes(); }
-  /// For map_peer in another process; owned by this object.
+  /// The memory's descriptor, sealed so that nobody can cut it short; owned by this object.
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] std::size_t page_size() const noexcept { return page_; }
   /// True if [addr, addr+n) lies inside; correct for every n, even one that wraps.

@@ -314,8 +314,8 @@ class endpoint {
   /// ones in the same order on every rank, and at most 255. A handler may change its payload in
   /// place; a Medium's is gone when the handler returns, a Long's stays in the segment.
   template <auto F>
-  requires std::same_as < typename detail::handler_traits<decltype(F)>::context,
-  void > auto add() { return enter<F>(nullptr); }
+  requires std::is_void_v<typename detail::handler_traits<decltype(F)>::context>
+  auto add() { return enter<F>(nullptr); }
   /// The same for a member function of object, which must live as long as the endpoint is open.
   template <auto F>
   auto add(typename detail::handler_traits<decltype(F)>::context* object) {
