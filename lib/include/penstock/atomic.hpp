@@ -221,52 +221,72 @@ class atomic_domain {
   /// Change the word at rank r by v, or by 1 (inc, dec), without returning its value. Integers wrap
   /// around.
   ///@{
+  /// Adds v.
   status add(rank_id r, T* word, T v) noexcept { return run<atomic_ops::add>(r, word, v); }
+  /// Subtracts v.
   status sub(rank_id r, T* word, T v) noexcept { return run<atomic_ops::sub>(r, word, v); }
+  /// Adds 1.
   status inc(rank_id r, T* word) noexcept { return run<atomic_ops::inc>(r, word, T{}); }
+  /// Subtracts 1.
   status dec(rank_id r, T* word) noexcept { return run<atomic_ops::dec>(r, word, T{}); }
+  /// Multiplies by v.
   status mult(rank_id r, T* word, T v) noexcept { return run<atomic_ops::mult>(r, word, v); }
+  /// Stores v if it is less.
   status min(rank_id r, T* word, T v) noexcept { return run<atomic_ops::min>(r, word, v); }
+  /// Stores v if it is greater.
   status max(rank_id r, T* word, T v) noexcept { return run<atomic_ops::max>(r, word, v); }
+  /// Keeps the bits of v.
   status bit_and(rank_id r, T* word, T v) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_and>(r, word, v);
   }
+  /// Sets the bits of v.
   status bit_or(rank_id r, T* word, T v) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_or>(r, word, v);
   }
+  /// Inverts the bits of v.
   status bit_xor(rank_id r, T* word, T v) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_xor>(r, word, v);
   }
   ///@}
   /// The same, and write the former value to old.
   ///@{
+  /// As add().
   status fetch_add(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::add>(r, word, v, T{}, &old);
   }
+  /// As sub().
   status fetch_sub(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::sub>(r, word, v, T{}, &old);
   }
+  /// As inc().
   status fetch_inc(rank_id r, T* word, T& old) noexcept {
     return run<atomic_ops::inc>(r, word, T{}, T{}, &old);
   }
+  /// As dec().
   status fetch_dec(rank_id r, T* word, T& old) noexcept {
     return run<atomic_ops::dec>(r, word, T{}, T{}, &old);
   }
+  /// As mult().
   status fetch_mult(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::mult>(r, word, v, T{}, &old);
   }
+  /// As min().
   status fetch_min(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::min>(r, word, v, T{}, &old);
   }
+  /// As max().
   status fetch_max(rank_id r, T* word, T v, T& old) noexcept {
     return run<atomic_ops::max>(r, word, v, T{}, &old);
   }
+  /// As bit_and().
   status fetch_and(rank_id r, T* word, T v, T& old) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_and>(r, word, v, T{}, &old);
   }
+  /// As bit_or().
   status fetch_or(rank_id r, T* word, T v, T& old) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_or>(r, word, v, T{}, &old);
   }
+  /// As bit_xor().
   status fetch_xor(rank_id r, T* word, T v, T& old) noexcept requires std::integral<T> {
     return run<atomic_ops::bit_xor>(r, word, v, T{}, &old);
   }

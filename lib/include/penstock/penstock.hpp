@@ -118,11 +118,13 @@ class token {
   /// replied_twice, bad_handler, too_long, bad_arguments, peer_dead or device_error. Source: GASNet
   /// specification 2.3, gasnet_AMReply.
   ///@{
+  /// With a Short.
   template <detail::argument... A>
   status reply_short(short_handler<A...> h, std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
     return reply_short_raw(h.index, p.w.data(), detail::total_words<A...>);
   }
+  /// With a Medium.
   template <detail::argument... A>
   status reply_medium(payload_handler<A...> h, std::span<const std::byte> payload,
                       std::type_identity_t<A>... args) {
@@ -353,11 +355,13 @@ class endpoint {
   /// rings one store of a cache line, by queue pairs one post. Source: GASNet specification 2.3,
   /// gasnet_AMRequest.
   ///@{
+  /// A Short: words alone. It costs one credit.
   template <detail::argument... A>
   status request_short(rank_id to, short_handler<A...> h, std::type_identity_t<A>... args) {
     const detail::packed<A...> p(args...);
     return request_short_raw(to, h.index, p.w.data(), detail::total_words<A...>);
   }
+  /// A Medium: words and a payload, which the handler finds in a buffer of the library's.
   template <detail::argument... A>
   status request_medium(rank_id to, payload_handler<A...> h, std::span<const std::byte> payload,
                         std::type_identity_t<A>... args) {

@@ -135,11 +135,13 @@ class remote_memory {
   /// Blocking: the operation is complete at both ends when the call returns. Cost: to mapped memory
   /// that of a copy, about a nanosecond for 8 bytes; otherwise a round trip of the device.
   ///@{
+  /// Writes src to dest at rank `to`. ok: the bytes are there, and src may be reused.
   status put(rank_id to, void* dest, std::span<const std::byte> src) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
       return status::ok;
     return put_slow(to, dest, src);
   }
+  /// Reads dest.size() bytes from src at rank `from`. ok: they are in dest.
   status get(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
     if (copied_here(dest, from, src)) [[likely]]
       return status::ok;
@@ -148,9 +150,11 @@ class remote_memory {
   ///@}
   /// Blocking, for one value of up to 8 bytes.
   ///@{
+  /// put() of value. ok: it is there, whole.
   template <detail::argument T>
   requires(sizeof(T) <= 8) status put_value(rank_id to, T* dest, const T& value)
   noexcept { return put(to, dest, std::as_bytes(std::span<const T, 1>(&value, 1))); }
+  /// get() of one T into value.
   template <detail::argument T>
   requires(sizeof(T) <= 8) status get_value(T& value, rank_id from, const T* src)
   noexcept { return get(std::as_writable_bytes(std::span<T, 1>(&value, 1)), from, src); }
@@ -163,46 +167,59 @@ class remote_memory {
   /// With an explicit handle: the operation is complete when the handle has been waited for. src
   /// must stay unchanged as long as r says, and dest of a get untouched until then.
   ///@{
+  /// Begins a put. The handle's wait() has the statuses. Cost: to mapped memory that of put(), and
+  /// the handle is complete at once.
   operation put_nb(rank_id to, void* dest, std::span<const std::byte> src,
                    source_reuse r = source_reuse::on_return) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
       return {};
     return put_nb_slow(to, dest, src, r);
   }
+  /// Begins a get. Statuses and cost as put_nb().
   operation get_nb(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
     if (copied_here(dest, from, src)) [[likely]]
       return {};
     return get_nb_slow(dest, from, src);
   }
+  /// Begins to set `bytes` bytes at dest to value. Statuses and cost as put_nb().
   operation set_nb(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
 
   ///@}
   /// With an implicit handle: each thread waits for all of its own together (wait_implicit).
   ///@{
+  /// Begins a put. ok: it was begun; a failure of the device comes with the wait.
   status put_nbi(rank_id to, void* dest, std::span<const std::byte> src,
                  source_reuse r = source_reuse::on_return) noexcept {
     if (copied_there(to, dest, src)) [[likely]]
       return status::ok;
     return put_nbi_slow(to, dest, src, r);
   }
+  /// Begins a get; otherwise as put_nbi().
   status get_nbi(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
     if (copied_here(dest, from, src)) [[likely]]
       return status::ok;
     return get_nbi_slow(dest, from, src);
   }
+  /// Begins to set `bytes` bytes at dest to value; otherwise as put_nbi().
   status set_nbi(rank_id to, void* dest, std::byte value, std::size_t bytes) noexcept;
   ///@}
   /// Wait for this thread's implicit puts and sets, for its gets, or for both, but not for those of
   /// an access region. ok, or the first failure.
   ///@{
+  /// Waits for this thread's implicit puts and sets.
   status wait_puts() noexcept { return wait_implicit(true, false); }
+  /// Waits for this thread's implicit gets.
   status wait_gets() noexcept { return wait_implicit(false, true); }
+  /// Waits for both.
   status wait_implicit() noexcept { return wait_implicit(true, true); }
   ///@}
   /// Poll once. ok if they are complete, else pending.
   ///@{
+  /// Of this thread's implicit puts and sets.
   status try_puts() noexcept { return try_implicit(true, false); }
+  /// Of this thread's implicit gets.
   status try_gets() noexcept { return try_implicit(false, true); }
+  /// Of both.
   status try_implicit() noexcept { return try_implicit(true, true); }
 
   ///@}
