@@ -1,5 +1,5 @@
 // Charts: everything lies inside the picture, and each line can be told from the others.
-#include "lib/base/svg.hpp"
+#include "perf/svg.hpp"
 
 #include <doctest/doctest.h>
 

@@ -18,9 +18,8 @@ constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
 }  // namespace
 
-// (I2) for the part of it that one thread can see, inside request_out of p; called after each move
-// where assertions are on. What is leased, and what the ring still permits, are of the ledger's
-// credits in use, and those are of the loan. A peer that has given back too many breaks it, too.
+// (I2) as one thread sees it, inside request_out of p, after each move where assertions are on:
+// what is leased, and what the ring permits, is in use. A peer that gave back too many breaks it.
 void credit_flow::places_add_up(const peer& p) const noexcept {
   if (!assertions || !credit_config_.flow_control) return;
   std::uint64_t unspent = p.credits.lease;

@@ -118,8 +118,8 @@ int GASNETC_(ex_reply_long)(gex_Token_t token, gex_AM_Index_t handler, const voi
 
 size_t GASNETC_(ex_max_payload)(int category, int everything, gex_Flags_t flags) {
   if ((category & 1) == 0) return GASNETC_(max_medium);
-  const size_t most =
-      ((category & 2) != 0 ? GASNETC_(max_long_reply) : GASNETC_(max_long))[everything != 0 ? 1 : 0];
+  const size_t most = ((category & 2) != 0 ? GASNETC_(max_long_reply)
+                                           : GASNETC_(max_long))[everything != 0 ? 1 : 0];
   return (flags & GEX_FLAG_AM_PREPARE_LEAST_ALLOC) != 0 ? std::min(most, largest_own_buffer) : most;
 }
 
