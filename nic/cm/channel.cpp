@@ -70,6 +70,14 @@ std::unique_ptr<event> take_queued(channel& c, const guard&) noexcept {
   return e;
 }
 
+/// For an identifier whose channel goes first.
+void desert(identifier& i, const guard& g) noexcept {
+  static immortal<channel> nowhere;
+  unwatch(i, g);
+  i.deadline.reset();
+  i.events = &nowhere.value;
+}
+
 int change(int set, int how, int fd, std::uint64_t key) noexcept {
   epoll_event e{};
   e.events = EPOLLIN;
@@ -206,7 +214,13 @@ rdma_event_channel* rdma_create_event_channel() {
 }
 
 void rdma_destroy_event_channel(rdma_event_channel* c) {
-  if (c != nullptr) free_channel(std::unique_ptr<channel>(&of(c)));
+  if (c == nullptr) return;
+  {
+    const guard g(everything().lock);
+    for (const auto& [key, i] : everything().all)
+      if (i->events == &of(c)) desert(*i, g);
+  }
+  free_channel(std::unique_ptr<channel>(&of(c)));
 }
 
 int rdma_get_cm_event(rdma_event_channel* c, rdma_cm_event** to) {

@@ -76,6 +76,7 @@ enum class state : std::uint8_t {
   route_resolved,
   listening,
   incoming,       ///< a connection that a listener has accepted, whose REQ has not come
+  dialing,        ///< active; nobody listens yet
   req_sent,       ///< active
   rep_received,   ///< active; RTU is to be sent
   req_received,   ///< passive; the program has to answer
@@ -125,6 +126,8 @@ struct identifier {
   std::uint32_t psn = 0, qkey = 0, local_qpn = 0;
   ibv_ece local_ece{};
   packet peer;  ///< the last REQ, REP or SIDR_REP
+  std::unique_ptr<packet> request;
+  clock::time_point give_up;  ///< when nobody listens
   // Of rdma_create_ep.
   std::optional<ibv_qp_init_attr> ep_attr;
   ibv_pd* ep_pd = nullptr;
@@ -137,8 +140,9 @@ struct identifier {
 };
 
 struct channel {
-  rdma_event_channel pub{};  // first: the program has its address. The descriptor is an epoll set
-  int timer = -1;            ///< in the set: fires at the first deadline, at once for queued events
+  rdma_event_channel pub{
+      .fd = -1};   // first: the program has its address. The descriptor is an epoll set
+  int timer = -1;  ///< in the set: fires at the first deadline, at once for queued events
   std::deque<std::unique_ptr<event>> queue;
   std::set<std::pair<clock::time_point, std::uint64_t>> deadlines;
 };
@@ -223,10 +227,14 @@ int dial(identifier& i);
 bool same_user(int socket) noexcept;
 
 // connect.cpp
+/// Sends the request of rdma_connect to who listens, now or when it expires.
+void send_request(identifier& i, const guard&);
+
+// exchange.cpp
 /// What a socket of an identifier has to say: a packet, a connection to a listener, or its end.
 void look_at(identifier& i, guard&);
 /// Takes a connection that waits at a listener. False: there is none.
-bool accept_one(identifier& listener, const guard&);
+bool accept_one(identifier& listener, guard&);
 /// The deadline has passed.
 void expire(identifier& i, const guard&);
 /// Sends a packet, without waiting. 0 or an errno.
@@ -239,6 +247,11 @@ void settle(event& e);
 int take_device(identifier& i, const sockaddr* a);
 /// Fills in the path to the destination.
 void fill_path(identifier& i);
+std::uint32_t random_psn();
+/// There is nothing more to come from the peer, and no deadline.
+void finish(identifier& i, const guard&);
+/// How long after a disconnection a queue pair's packets may still be under way.
+inline constexpr std::chrono::milliseconds timewait{200};
 
 // qp.cpp
 /// Attributes and mask for a state, of a queue pair of that type. 0 or an errno.

@@ -216,6 +216,27 @@ TEST_CASE("an identifier is destroyed when its events are acknowledged") {
   CHECK(gone);
 }
 
+TEST_CASE("an identifier may outlive its channel") {
+  channel active;
+  rdma_event_channel* c = rdma_create_event_channel();
+  REQUIRE(c != nullptr);
+  rdma_cm_id *id = nullptr, *listening = nullptr;
+  REQUIRE(rdma_create_id(c, &id, nullptr, RDMA_PS_TCP) == 0);
+  REQUIRE(rdma_create_id(c, &listening, nullptr, RDMA_PS_TCP) == 0);
+  sockaddr_in a = v4("127.0.0.1", 0);
+  REQUIRE(rdma_bind_addr(listening, general(a)) == 0);
+  REQUIRE(rdma_listen(listening, 1) == 0);
+  REQUIRE(rdma_resolve_addr(id, nullptr, general(a), 100) == 0);
+  rdma_cm_id* client = routed(active, port_of(listening));
+  rdma_conn_param p = parameters();
+  REQUIRE(rdma_connect(client, &p) == 0);
+  rdma_destroy_event_channel(c);
+  CHECK(rdma_destroy_id(id) == 0);
+  CHECK(rdma_destroy_id(listening) == 0);
+  active.next(RDMA_CM_EVENT_REJECTED, 28);
+  rdma_destroy_id(client);
+}
+
 TEST_CASE("pending events move with their identifier, and requests with their listener") {
   channel a, b, active;
   rdma_cm_id *id = new_id(a), *listening = listener(a);
