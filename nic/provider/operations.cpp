@@ -68,7 +68,7 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::create_srq_ex, shm::create_srq_ex);
   put(abi::dealloc_mw, data_path.dealloc_mw);
   put(abi::dealloc_pd, shm::dealloc_pd);
-  put(abi::dereg_mr, shm::dereg_mr);
+  put(abi::dereg_mr, dereg_mr);
   put(abi::destroy_ah, shm::destroy_ah);
   put(abi::destroy_cq, shm::destroy_cq);
   put(abi::destroy_qp, shm::destroy_qp);
@@ -86,9 +86,10 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::query_port, shm::query_port);
   put(abi::query_qp, shm::query_qp);
   put(abi::query_srq, shm::query_srq);
+  put(abi::reg_dmabuf_mr, reg_dmabuf_mr);
   put(abi::reg_mr, reg_mr);
   put(abi::req_notify_cq, data_path.req_notify_cq);
-  put(abi::rereg_mr, shm::rereg_mr);
+  put(abi::rereg_mr, rereg_mr);
   put(abi::resize_cq, shm::resize_cq);
   return t;
 }

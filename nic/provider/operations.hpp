@@ -22,6 +22,13 @@ void free_context(ibv_context*);
 /// connection manager.
 void refuse_connection_manager() noexcept;
 
+/// dmabuf.cpp: regions of dma-bufs, and the calls that must know of them. `iova` is where the
+/// buffer lies in this process, or a free place, at which it is mapped as long as the region lives.
+ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t offset, std::size_t bytes, std::uint64_t iova, int fd,
+                      int access) noexcept;
+int dereg_mr(ibv_mr*) noexcept;
+int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t bytes, int access) noexcept;
+
 // completions.cpp, work_requests.cpp: the extended interfaces
 ibv_cq_ex* create_cq_ex(ibv_context*, ibv_cq_init_attr_ex*);
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex*);
