@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "test/credit/names.hpp"
 #include "test/credit/two_ledgers.hpp"
 
 using namespace penstock;
@@ -12,7 +13,6 @@ using credit::testing::small;
 
 TEST_CASE("a WANT, a REVOKE, its RETURN and a GRANT move credits as the README says") {
   enum : std::uint32_t { A, B, C };
-  using seq_ledger = ledger<thread_mode::seq>;
   overrides o = small(4, 31);
   o.low_water = 1;
   seq_ledger a(planned(3, A, o)), b(planned(3, B, o)), c(planned(3, C, o));
