@@ -1,6 +1,7 @@
 /* Messages between endpoints of any index: each has its own handlers, a reply goes back to the
  * endpoint that asked, and a team may consist of such endpoints (specification 0.19, "Active
  * Messages", gex_TM_Pair, gex_TM_Create; GASNet-EX API: Memory Kinds, "Endpoints", "Teams"). */
+#define GASNETC_CONDUIT_AS_IBV 1 /* GASNET_MAXEPS is more than 1 then */
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>
 #include <gasnet_vis.h>

@@ -240,19 +240,20 @@ const void** GASNETC_(segment_data)(gex_Segment_t segment) {
 }
 
 int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities_t caps,
-                        gex_Flags_t flags) {
+                        gex_Flags_t flags, size_t most) {
   if (ep_p == nullptr || client == GEX_CLIENT_INVALID || caps == 0 ||
       (caps & ~GEX_EP_CAPABILITY_ALL) != 0 || (flags & ~GEX_FLAG_HINT_ACCEL_ALL) != 0)
     return refused(GASNET_ERR_BAD_ARG, "gex_EP_Create: capabilities %#x, flags %#x", caps, flags);
   ex_objects& o = objects();
   const std::size_t index = o.more_made + 1;
   const bool messages = (caps & GEX_EP_CAPABILITY_AM) != 0;
-  if (index > more_endpoints || self.everything || (messages && index >= message_endpoints))
-    return refused(GASNET_ERR_RESOURCE,
-                   "gex_EP_Create: endpoint %zu, capabilities %#x; beside the first one there are "
-                   "up to %zu, of which the first %u may have messages%s",
-                   index, caps, more_endpoints, message_endpoints - 1,
-                   self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
+  if (index >= most || self.everything || (messages && index >= message_endpoints))
+    return refused(
+        GASNET_ERR_RESOURCE,
+        "gex_EP_Create: endpoint %zu, capabilities %#x; there are %zu (GASNET_MAXEPS), and "
+        "those of index 1 to %u may have messages%s",
+        index, caps, most, message_endpoints - 1,
+        self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
   *ep_p = o.more[o.more_made++] =
       new gasnetc_ep{.index = static_cast<gex_EP_Index_t>(index), .capabilities = caps};
   if (messages) make_handlers(static_cast<unsigned>(index));

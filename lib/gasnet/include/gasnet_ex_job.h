@@ -21,7 +21,7 @@ extern int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t clien
                                     gex_Flags_t flags);
 extern void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t flags);
 extern int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities_t caps,
-                               gex_Flags_t flags);
+                               gex_Flags_t flags, size_t most); /* GASNET_MAXEPS */
 extern int GASNETC_(ep_bind)(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags);
 extern int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t flags);
 extern int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void** localaddr,
@@ -144,7 +144,7 @@ GASNETC_INLINE int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void** o
 /* ---- endpoints ---- */
 GASNETC_INLINE int gex_EP_Create(gex_EP_t* ep_p, gex_Client_t client,
                                  gex_EP_Capabilities_t capabilities, gex_Flags_t flags) {
-  return GASNETC_(ep_create)(ep_p, client, capabilities, flags);
+  return GASNETC_(ep_create)(ep_p, client, capabilities, flags, GASNET_MAXEPS);
 }
 GASNETC_INLINE int gex_EP_BindSegment(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags) {
   return GASNETC_(ep_bind)(ep, segment, flags);

@@ -56,7 +56,7 @@ typedef gasnet_hsl_t gex_HSL_t;
 /* The first endpoint of a process, and 32 more, which have memory of their own; the first 7 of
  * these may have messages. GASNet's testtmpair, which knows no conduit of this name, sends messages
  * to as many endpoints as GASNET_MAXEPS allows, and registers its handlers with the first one
- * alone. So clients that know none see one; gex_EP_Create makes the others for all. */
+ * alone. So clients that know none have one. */
 #define GASNETC_MOST_ENDPOINTS 33
 #if defined(GASNET_SEGMENT_EVERYTHING) || \
     !(defined(GASNET_CONDUIT_IBV) || defined(GASNET_CONDUIT_OFI) || defined(GASNET_CONDUIT_UCX))
