@@ -133,9 +133,9 @@ void wait_event(gex_Event_t e, const char* call) {
   if (part == leaf::all) let_go(op);
 }
 
-gex_EC_t kinds_of(gasnetc_kind kind) noexcept {
-  return ((kind & gasnetc_puts) != 0 ? GEX_EC_PUT : 0) |
-         ((kind & gasnetc_gets) != 0 ? GEX_EC_GET : 0);
+gex_EC_t kinds_of(gasnetc_kind both) noexcept {
+  return ((both & gasnetc_puts) != 0 ? GEX_EC_PUT : 0) |
+         ((both & gasnetc_gets) != 0 ? GEX_EC_GET : 0);
 }
 
 }  // namespace

@@ -141,10 +141,10 @@ gex_AM_SrcDesc_t GASNETC_(prepare_reply)(gex_Token_t token, int is_long, const v
   return prepare(d, reply_kind | is_long, {client_buf, least, most, dest_addr, lc_opt, numargs});
 }
 
-int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size_t nbytes,
+int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int what, gex_AM_Index_t handler, size_t nbytes,
                      void* dest_addr, gex_Flags_t flags, unsigned n, const gex_AM_Arg_t* args) {
-  const char* const call = commit_names[kind];
-  descriptor& d = prepared(sd, kind, call);
+  const char* const call = commit_names[what];
+  descriptor& d = prepared(sd, what, call);
   if (nbytes > d.gasnetc_size)
     fatal(1, "%s to rank %u: %zu bytes where %zu were prepared", call, d.dest, nbytes,
           d.gasnetc_size);
@@ -152,7 +152,7 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
     fatal(1, "%s to rank %u: %u arguments where %u were prepared", call, d.dest, n, d.numargs);
   if (d.dest_addr != nullptr && d.dest_addr != dest_addr)
     fatal(1, "%s to rank %u: another destination than was prepared", call, d.dest);
-  auto m = message(sort_of(kind), handler, n, args, d.gasnetc_addr, nbytes, dest_addr);
+  auto m = message(sort_of(what), handler, n, args, d.gasnetc_addr, nbytes, dest_addr);
   if (d.written != nullptr) {
     m.dest = engine_address(d.dest, m.dest);
     m.flags = d.endpoints;
@@ -169,8 +169,8 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handler, size
   return rc;
 }
 
-int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int kind, gex_Flags_t) {
-  descriptor& d = prepared(sd, kind, "gex_AM_Cancel");
+int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int what, gex_Flags_t) {
+  descriptor& d = prepared(sd, what, "gex_AM_Cancel");
   if (d.written != nullptr) self.engine->cancel(*std::exchange(d.written, nullptr));
   d.place.drop(*self.engine, false);
   d.in_use = false;

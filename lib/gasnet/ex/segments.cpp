@@ -178,11 +178,11 @@ int GASNETC_(segment_attach)(gex_Segment_t* segment_p, gex_TM_t tm, uintptr_t si
 }
 
 int GASNETC_(segment_create)(gex_Segment_t* segment_p, gex_Client_t client, gex_Addr_t address,
-                             uintptr_t length, gex_MK_t kind, gex_Flags_t flags) {
+                             uintptr_t length, gex_MK_t memory, gex_Flags_t flags) {
   if (segment_p == nullptr || client == GEX_CLIENT_INVALID || length == 0 || flags != 0)
     return refused(GASNET_ERR_BAD_ARG,
                    "gex_Segment_Create: it takes a place, a client, a length, and no flags");
-  if (kind != GEX_MK_HOST)
+  if (memory != GEX_MK_HOST)
     return refused(GASNET_ERR_BAD_ARG, "gex_Segment_Create: there is host memory only");
   if (self.everything)
     return refused(GASNET_ERR_RESOURCE, "gex_Segment_Create: all memory is the segment already");
