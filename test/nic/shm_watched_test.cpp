@@ -53,8 +53,8 @@ TEST_CASE(
   side &a = w.p.a, &b = w.p.b;
   CHECK(w.traffic->count() == 2);
   for (std::uint64_t i = 0; i < 3; ++i) REQUIRE(b.receive(i, 0, 8192) == 0);
-  for (const std::size_t bytes : {0, 8, 3000}) {  // the path's MTU is 1,024
-    REQUIRE(a.send(1, 0, bytes) == 0);
+  for (const std::size_t length : {0, 8, 3000}) {  // the path's MTU is 1,024
+    REQUIRE(a.send(1, 0, length) == 0);
     CHECK(a.sent().status == IBV_WC_SUCCESS);
     CHECK(b.received().status == IBV_WC_SUCCESS);
   }
