@@ -15,7 +15,7 @@ namespace {
 
 // glibc's lock prefers readers: a thread that waits for stillness holds up no other thread.
 std::shared_mutex gate;
-std::atomic<int> own{0};
+std::atomic<int> of_ours{0};
 std::atomic<bool> stillness_wanted{false};  // stillness; a hint
 
 /// True if the process has no threads but the caller and the device's. The link count of a folder
@@ -23,7 +23,7 @@ std::atomic<bool> stillness_wanted{false};  // stillness; a hint
 bool alone() noexcept {
   struct stat s {};
   if (::stat("/proc/self/task", &s) != 0) return false;
-  return s.st_nlink == static_cast<nlink_t>(own.load(std::memory_order_relaxed)) + 3;
+  return s.st_nlink == static_cast<nlink_t>(of_ours.load(std::memory_order_relaxed)) + 3;
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ working_time begin_more_work() noexcept {
   return begin_work();
 }
 
-void count_own_thread(int change) noexcept { own.fetch_add(change, std::memory_order_relaxed); }
+void count_own_thread(int change) noexcept { of_ours.fetch_add(change, std::memory_order_relaxed); }
 
 still::still() : lock_(gate, std::defer_lock) {
   sigset_t all;
@@ -81,12 +81,12 @@ bool still::stands_on(std::uint64_t first, std::uint64_t last) noexcept {
     return at + bytes > first && at < last;
   };
   return inside(__builtin_frame_address(0), 1) || inside(&gate, sizeof gate) ||
-         inside(&own, sizeof own) || inside(&stillness_wanted, sizeof stillness_wanted);
+         inside(&of_ours, sizeof of_ours) || inside(&stillness_wanted, sizeof stillness_wanted);
 }
 
 void forget_own_threads() noexcept {
   new (&gate) std::shared_mutex();
-  own.store(0, std::memory_order_relaxed);
+  of_ours.store(0, std::memory_order_relaxed);
   stillness_wanted.store(false, std::memory_order_relaxed);
 }
 
