@@ -212,8 +212,8 @@ status send_request(std::uint32_t dest, outgoing& m, bool immediate) {
 
 status send_reply(gasnet_token_t token, outgoing& m) {
   token_state& t = state_of(token);
-  const between asked = endpoints_of(t);
-  m.flags = between{asked.to, asked.from}.flags();
+  const between request = endpoints_of(t);
+  m.flags = between{request.to, request.from}.flags();
   if (m.kind == kind::long_) m.dest = engine_address(t.source(), m.dest);
   if (m.kind != kind::long_ || !self.everything) [[likely]]
     return self.engine->reply(t, m);
