@@ -178,9 +178,11 @@ bool absorb_rings(completion_queue& cq) noexcept {
 
 /// Called after a poll that found nothing. The program of an adapter may poll as long as it likes,
 /// since nobody else needs its core for the message to come. Here the sender does, where there are
-/// more threads than cores.
-void give_way() noexcept {
-  if (++fruitless >= patient_polls && fruitless % polls_a_turn == 0) ::sched_yield();
+/// more threads than cores. True: it has had the core, and what the poll saw is old.
+bool gave_way() noexcept {
+  if (++fruitless < patient_polls || fruitless % polls_a_turn != 0) return false;
+  ::sched_yield();
+  return true;
 }
 
 /// poll_cq() for n > 0.
@@ -218,11 +220,11 @@ int look(completion_queue& cq, int n, ibv_wc* wc) noexcept {
 int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   completion_queue& cq = of(handle);
   if (n <= 0) return 0;
-  const int got = look(cq, n, wc);
-  if (got != 0)
-    fruitless = 0;
-  else if (cq.owner->device != nullptr)  // the engine has its own ways to wait
-    give_way();
+  int got = look(cq, n, wc);
+  // The engine has its own ways to wait. Nothing is said to be there only by a poll that has just
+  // looked: a program may take a disconnection that it sees next for the end of all messages.
+  if (got == 0 && cq.owner->device != nullptr && gave_way()) got = look(cq, n, wc);
+  if (got != 0) fruitless = 0;
   return got;
 }
 
