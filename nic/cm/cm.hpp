@@ -112,6 +112,7 @@ struct identifier {
   channel* events = nullptr;
   int socket = -1;
   bool watched = false;
+  bool ending = false;  ///< the peer's last packet, or its end, has been seen and is not yet read
   socket_file file;
   device* dev = nullptr;
   unsigned unacked = 0;        ///< events that the program has and has not acknowledged

@@ -175,6 +175,7 @@ int disconnect(identifier& i, bool& to_wait) {
       if (i.datagrams()) return EINVAL;
       send_bare(i, kind::dreq);
       i.at = state::dreq_sent;
+      if (!i.watched) watch(i, g);
       set_deadline(i, patience(), g);
       to_wait = true;
       return 0;

@@ -244,6 +244,15 @@ void look_at(identifier& i, guard& g) {
     accept_one(i, g);
     return;
   }
+  // The end of a connection: nothing else comes now. A program that polls has perhaps been away
+  // since it last saw its completion queue empty, and destroys the queue pair when it is told: it
+  // is told when it asks for events again.
+  if (i.at == state::established && !i.ending) {
+    i.ending = true;
+    unwatch(i, g);
+    set_deadline(i, clock::now() + std::chrono::milliseconds(1), g);
+    return;
+  }
   packet p;
   ssize_t n = ::recv(i.socket, &p, sizeof p, 0);
   // A peer that ended without reading all it was sent: what it said before comes after the error.
@@ -256,6 +265,7 @@ void look_at(identifier& i, guard& g) {
 void expire(identifier& i, const guard& g) {
   switch (i.at) {
     case state::listening:
+    case state::established:  // look_at()
       watch(i, g);
       return;
     case state::dialing:

@@ -148,6 +148,22 @@ TEST_CASE("both sides may disconnect at once, and one that destroys its identifi
   c.active.next(RDMA_CM_EVENT_DISCONNECTED);
 }
 
+TEST_CASE("a program that polls looks at its messages once more before it is told of the end") {
+  for (const bool drop : {false, true}) {
+    connection c;
+    ::fcntl(c.passive.c->fd, F_SETFL, O_NONBLOCK);
+    if (drop)
+      c.drop_client();
+    else
+      CHECK(rdma_disconnect(c.client) == 0);
+    rdma_cm_event* e = nullptr;
+    CHECK(rdma_get_cm_event(c.passive.c, &e) == -1);
+    CHECK(errno == EAGAIN);
+    REQUIRE(c.passive.has_event(10'000));
+    c.passive.next(RDMA_CM_EVENT_DISCONNECTED);
+  }
+}
+
 TEST_CASE("a program's own queue pair gets its attributes from rdma_init_qp_attr") {
   connection c(false, false);
   ibv_qp_attr a{};
