@@ -8,8 +8,8 @@ function(gasnet_under name personality faults)
     set(labels "job;personality")
     if(NOT test MATCHES "one_sge_no_inline.par|any_order.seq")
       list(APPEND labels long)
-    elseif(test MATCHES "one_sge")
-      list(APPEND labels notsan)  # its strided transfers take minutes
+    else()
+      list(APPEND labels release)  # they take minutes under a sanitizer, which sees those of the C++ interface
     endif()
     set_tests_properties(${test} PROPERTIES TIMEOUT 600 LABELS "${labels}" PROCESSORS 2)
     label_mode(${test} ${mode})
