@@ -88,11 +88,9 @@ constexpr setting_row rows[] = {
      job_wide},
     {"HOST_DETECT", "GASNET_HOST_DETECT", &s::host_detect, 0, 0, u::none,
      "This is how ranks that share memory are told: conduit takes the launcher's word for which "
-     "ranks "
-     "are on a host; hostname and gethostid take only those of them that have the same name or "
-     "number of a host, as in containers that are to be hosts of their own. All ranks must have "
-     "the "
-     "same value."},
+     "ranks are on a host; hostname and gethostid take only those of them that have the same name "
+     "or number of a host, as in containers that are to be hosts of their own. All ranks must have "
+     "the same value."},
     {"ANY_PTRACER", "", &s::any_ptracer, 0, 0, u::none,
      "yes lets all processes of this user read and write this one's memory, as debuggers do "
      "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; through "
@@ -213,10 +211,8 @@ constexpr setting_row rows[] = {
      job_wide},
     {"AM_CREDITS_SLACK", "GASNET_AM_CREDITS_SLACK", &s::am_credits_slack, -1, 65535, u::none,
      "At most this many credits of requests without a reply wait at the receiver for a message "
-     "that "
-     "goes back anyway, or for a pause, before a message is sent for them alone; -1 is a quarter "
-     "of "
-     "the loan, and 63 at most."},
+     "that goes back anyway, or for a pause, before a message is sent for them alone; -1 is a "
+     "quarter of the loan, and 63 at most."},
     {"LENDER_LIMIT", "", &s::lender_limit, 1, 65535, u::none,
      "At most this many credits are lent to one peer within an epoch.", job_wide},
     {"REVOKE_LIMIT", "", &s::revoke_limit, 1, 65535, u::none,
