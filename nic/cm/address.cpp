@@ -140,7 +140,7 @@ int name_socket(identifier& i, const std::string& name) {
   const socket_address at = address_of(name);
   if (::bind(i.socket, reinterpret_cast<const sockaddr*>(&at.a), at.bytes) != 0) {
     const int e = errno;
-    if (lock >= 0) ::close(lock);
+    if (lock >= 0) ::unlink((name + ".lock").c_str()), ::close(lock);
     return e;
   }
   i.file = {name, lock};

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -154,7 +155,8 @@ struct world {
   std::mutex lock;
   std::condition_variable acknowledged;
   std::unordered_map<std::uint64_t, identifier*> all;
-  std::uint64_t next_key = 1;  ///< 0 is a channel's timer
+  std::uint64_t next_key = 1;      ///< 0 is a channel's timer
+  const pid_t maker = ::getpid();  ///< a child of fork(2) has a copy of all this, and owns nothing
 };
 world& everything() noexcept;
 using guard = std::unique_lock<std::mutex>;

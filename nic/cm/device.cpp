@@ -13,7 +13,6 @@ namespace {
 
 struct devices {
   std::mutex lock;
-  bool listed = false;
   std::vector<std::unique_ptr<device>> all;
 };
 devices& list() noexcept {
@@ -60,11 +59,13 @@ bool opened_all(devices& d) {
 }
 
 /// "Devices remain opened while the librdmacm is loaded" (rdma_get_devices(3)). What a program has
-/// left keeps its device open, but no file.
+/// left keeps its device open, but no file. A child of fork(2) that ends leaves all to its parent.
 [[gnu::destructor]] void close_devices() {
-  const guard g(everything().lock);
-  for (const auto& [key, i] : everything().all) close_socket(*i);
-  if (!everything().all.empty()) return;
+  auto& w = everything();
+  if (w.maker != ::getpid()) return;  // and another thread may have held the lock at the fork
+  const guard g(w.lock);
+  for (const auto& [key, i] : w.all) close_socket(*i);
+  if (!w.all.empty()) return;
   for (const auto& d : list().all) {
     if (d->xrcd != nullptr) ibv_close_xrcd(d->xrcd);
     ibv_dealloc_pd(d->pd);

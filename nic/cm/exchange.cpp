@@ -266,7 +266,8 @@ void expire(identifier& i, const guard& g) {
   switch (i.at) {
     case state::listening:
     case state::established:  // look_at()
-      watch(i, g);
+      // Refused, it is tried again: without it no event of this identifier's comes any more.
+      if (watch(i, g) != 0) set_deadline(i, clock::now() + std::chrono::milliseconds(50), g);
       return;
     case state::dialing:
       return send_request(i, g);

@@ -161,10 +161,10 @@ void free_identifier(identifier* i, guard& g) noexcept {
   if (i->at == state::incoming || i->at == state::req_received || i->at == state::rep_received)
     send_bare(*i, i->datagrams() ? kind::sidr_rep : kind::rej,
               i->datagrams() ? sidr_reject : rej_consumer);
-  if (i->deadline) set_deadline(*i, std::nullopt, g);
   unwatch(*i, g);
   close_socket(*i);
   std::erase_if(i->events->queue, [i](const auto& e) { return e->counted_for == i; });
+  set_deadline(*i, std::nullopt, g);  // arms the channel without what was this one's
   w.all.erase(i->key);
   delete i;
 }

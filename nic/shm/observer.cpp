@@ -107,7 +107,7 @@ void observer::sent(queue_pair& qp, const send_work& w, ibv_wc_status status) no
   add(t->sent, 1);
   add(t->sent_bytes, answers ? 0 : w.bytes);
   add(t->sent_packets, answers ? 1 : packets_of(qp, w.bytes));
-  if (reaches) add(t->one_sided, 1);
+  if (!reaches) add(t->sends, 1);
   if (answers) add(t->received_bytes, w.bytes), add(t->received_packets, packets_of(qp, w.bytes));
 }
 

@@ -15,10 +15,10 @@ struct qp_traffic {
   std::atomic<std::uint32_t> peer_qpn{0};
   std::atomic<std::uint64_t> sent{0}, sent_bytes{0}, sent_packets{0};  ///< messages that ended well
   std::atomic<std::uint64_t> received{0}, received_bytes{0}, received_packets{0};
-  std::atomic<std::uint64_t> one_sided{0};  ///< of `sent`: WRITEs, READs and atomics
-  std::atomic<std::uint64_t> rnr{0};        ///< times that a message found no receive at its peer
-  std::atomic<std::uint64_t> retries{0};    ///< messages that had to wait for a peer out of reach
-  std::atomic<std::uint64_t> errors{0};     ///< messages that ended in an error, without flushes
+  std::atomic<std::uint64_t> sends{0};    ///< of `sent`: SENDs
+  std::atomic<std::uint64_t> rnr{0};      ///< times that a message found no receive at its peer
+  std::atomic<std::uint64_t> retries{0};  ///< messages that had to wait for a peer out of reach
+  std::atomic<std::uint64_t> errors{0};   ///< messages that ended in an error, without flushes
 };
 
 struct traffic_file {

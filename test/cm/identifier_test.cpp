@@ -194,7 +194,32 @@ TEST_CASE("a channel that does not block says so, and can be waited for") {
   CHECK(c.has_event(0));
   c.next(RDMA_CM_EVENT_ADDR_RESOLVED);
   CHECK_FALSE(c.has_event(0));
+  // An event that goes with its identifier is not waited for.
+  rdma_cm_id* gone = new_id(c);
+  REQUIRE(rdma_resolve_addr(gone, nullptr, general(a), 100) == 0);
+  CHECK(c.has_event(0));
+  rdma_destroy_id(gone);
+  CHECK_FALSE(c.has_event(0));
   rdma_destroy_id(id);
+}
+
+TEST_CASE("a child of fork(2) that exits leaves its parent's identifiers alone") {
+  connection c;
+  const pid_t child = ::fork();
+  if (child == 0) std::exit(0);  // with destructors of libraries
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK_FALSE(c.active.has_event(100));
+  CHECK_FALSE(c.passive.has_event(0));
+  rdma_cm_id* next = routed(c.active, port_of(c.listening));
+  rdma_conn_param p = parameters();
+  REQUIRE(rdma_connect(next, &p) == 0);
+  const got request = c.passive.next(RDMA_CM_EVENT_CONNECT_REQUEST);
+  REQUIRE(rdma_accept(request->id, &p) == 0);
+  c.active.next(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  rdma_destroy_id(next);
+  rdma_destroy_id(request->id);
 }
 
 TEST_CASE("an identifier is destroyed when its events are acknowledged") {

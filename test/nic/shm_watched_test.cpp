@@ -76,7 +76,7 @@ TEST_CASE(
   REQUIRE(a.post(1, IBV_WR_RDMA_READ, 0, 5000, IBV_SEND_SIGNALED, reach) == 0);
   CHECK(a.sent().status == IBV_WC_SUCCESS);
   CHECK(w.a().sent == 5);
-  CHECK(w.a().one_sided == 2);
+  CHECK(w.a().sends == 3);
   CHECK(w.a().sent_bytes == 5008);
   CHECK(w.a().sent_packets == 8);
   CHECK(w.a().received_bytes == 5000);

@@ -5,7 +5,9 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
+#include "lib/base/descriptors.hpp"
 #include "tools/penverbs/ways.hpp"
 
 namespace penverbs {
@@ -30,7 +32,7 @@ constexpr counter counters[] = {
     {"counters/port_rcv_packets", [](const qp_traffic& t) { return now(t.received_packets); }},
     {"hw_counters/sent_pkts", [](const qp_traffic& t) { return now(t.sent_packets); }},
     {"hw_counters/rcvd_pkts", [](const qp_traffic& t) { return now(t.received_packets); }},
-    {"hw_counters/rdma_sends", [](const qp_traffic& t) { return now(t.sent) - now(t.one_sided); }},
+    {"hw_counters/rdma_sends", [](const qp_traffic& t) { return now(t.sends); }},
     {"hw_counters/rdma_recvs", [](const qp_traffic& t) { return now(t.received); }},
     {"hw_counters/rcvd_rnr_err", [](const qp_traffic& t) { return now(t.rnr); }},
     {"hw_counters/completer_retry_err", [](const qp_traffic& t) { return now(t.retries); }},
@@ -57,12 +59,14 @@ bool stats::begin(const std::string& tree) {
   file_ = tree + "/traffic";
   traffic_ = penstock::nic::shm::traffic_file::map(file_.c_str(), true);
   if (traffic_ == nullptr) return false;
+  shown_.assign(shown.all.size() * std::size(counters), ~std::uint64_t{0});
   refresh();
   return true;
 }
 
 void stats::refresh() {
   const std::uint32_t n = traffic_->count();
+  auto shown_before = shown_.begin();
   for (std::size_t d = 0; d < shown.all.size(); ++d)
     for (const counter& c : counters) {
       std::uint64_t sum = 0;
@@ -70,15 +74,10 @@ void stats::refresh() {
         if (traffic_->at[i].device == d) sum += c.of(traffic_->at[i]);
       const std::filesystem::path file =
           tree_ + "/class/infiniband/shm" + std::to_string(d) + "/ports/1/" + c.name;
-      const std::string text = std::to_string(sum) + "\n";
+      if (std::exchange(*shown_before++, sum) == sum) continue;
       std::error_code e;
       std::filesystem::create_directories(file.parent_path(), e);
-      // In place: a count only grows, so a reader never finds an empty file.
-      std::FILE* out = std::fopen(file.c_str(), "r+");
-      if (out == nullptr) out = std::fopen(file.c_str(), "w");
-      if (out == nullptr) continue;
-      std::fwrite(text.data(), 1, text.size(), out);
-      std::fclose(out);
+      (void)penstock::replace_file(file, std::to_string(sum) + "\n");
     }
 }
 

@@ -1,7 +1,9 @@
 // `penverbs --stats`: the counters of the tree while the command runs, and a table at its end.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "nic/shm/traffic.hpp"
 
@@ -13,13 +15,14 @@ class stats {
   /// counters. False with errno.
   bool begin(const std::string& tree);
   [[nodiscard]] const std::string& file() const { return file_; }
-  /// Writes the counters as they are now. Cheap when nothing has changed.
+  /// Writes the counters that have changed.
   void refresh();
   /// Prints a line for each queue pair to stderr.
   void print() const;
 
  private:
   std::string tree_, file_;
+  std::vector<std::uint64_t> shown_;  // each counter of each device as it was written last
   penstock::nic::shm::traffic_file* traffic_ = nullptr;
 };
 
