@@ -103,6 +103,7 @@ void service_thread::take_overflow(const visitor& v, const request& q, int fd) n
   // V1 given  release has_aside  -> V2: also what the peer had pushed into the ring before
   qp->has_aside.store(true, std::memory_order_release);
   of(qp->recv_cq).attention.raise();
+  context_.asides = true;
   context_.pusher.kick();
 }
 

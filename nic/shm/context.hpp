@@ -92,6 +92,8 @@ struct context {
   /// holds it never waits for a peer. Taken before every spin lock.
   std::mutex objects;
   std::vector<queue_pair*> qps;
+  std::vector<shared_receive_queue*> shared_queues;
+  bool asides = false;  ///< a peer has given a file (overflow.hpp)
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
   std::vector<std::unique_ptr<xrc_domain>> xrc_domains;

@@ -177,6 +177,8 @@ void disconnect(queue_pair& qp) noexcept {
     qp.closed = false;
     qp.direct.store(false, std::memory_order_relaxed);
     qp.rx = ring_rx();
+    qp.aside.reset();
+    qp.has_aside.store(false, std::memory_order_relaxed);
     qp.ring = 0;
     return_claim(qp);
     qp.works.reset();
@@ -200,7 +202,6 @@ void disconnect(queue_pair& qp) noexcept {
   constexpr ring_geometry geometry;
   const std::lock_guard guard(c.objects);
   // Under objects: the service thread gives none to a queue pair that has no peer any more.
-  qp.aside.reset();
   // acq_rel: as in answers.cpp
   delete qp.aside_given.exchange(nullptr, std::memory_order_acq_rel);
   qp.has_aside.store(false, std::memory_order_relaxed);

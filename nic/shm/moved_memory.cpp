@@ -287,8 +287,7 @@ bool move(state& s, std::uint64_t first, std::uint64_t last) {
   for (const mapped_piece& p : todo) {
     punch(s, p.begin, p.end);  // what an earlier registration left there
     // Before it is: a part of it may be moved, and the rest not.
-    s.moved.remove(p.begin, p.end);
-    if (!s.moved.add(p.begin, p.end)) return false;
+    if (!s.moved.remove(p.begin, p.end) || !s.moved.add(p.begin, p.end)) return false;
     if (!by_pieces(p.begin, p.end,
                    [&](std::uint64_t a, std::uint64_t b) { return move_piece(s, pages, a, b); }))
       return false;

@@ -93,11 +93,15 @@ bool put_aside(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
   } while (more);
   request q = qp.remote->make(fresh ? request_kind::overflow : request_kind::take_in, peer_qpn(qp),
                               qp.qp_num);
-  if (!fresh) return qp.remote->tell(q), true;
-  if (send_packet(qp.remote->socket, &q, sizeof q, nullptr, 0, aside->fd()) == 0) return true;
-  aside.reset();  // its socket is full: tried again
-  w.offset = begun;
-  return false;
+  if (!fresh) {
+    qp.remote->tell(q);
+  } else if (send_packet(qp.remote->socket, &q, sizeof q, nullptr, 0, aside->fd()) != 0) {
+    aside.reset();  // its socket is full: tried again
+    w.offset = begun;
+    return false;
+  }
+  qp.to.claimed_at = ~std::uint64_t{0};  // the claim is the file's message's now (return_claim)
+  return true;
 }
 
 }  // namespace penstock::nic::shm

@@ -20,7 +20,7 @@ namespace penstock::nic::shm {
 struct queue_pair;
 struct send_work;
 
-/// How long a sender meets a full ring of which nothing is taken before it goes this way.
+/// How long a sender finds no room in a ring before it goes this way.
 inline constexpr std::uint64_t overflow_after_ns = 20'000'000;
 
 /// One side's view of the file.

@@ -30,7 +30,6 @@ class page_ranges {
   /// Takes [first, end) out of the ranges that there are. False: there is no room for what is left
   /// of one that is cut in two; its second part is forgotten.
   bool remove(std::uint64_t first, std::uint64_t end) noexcept {
-    bool whole = true;
     std::uint32_t i = place(first);
     if (i != 0 && at_[i - 1].end > first) --i;
     std::uint32_t kept = i;
@@ -41,13 +40,12 @@ class page_ranges {
       if (kept <= i) {
         at_[kept++] = {end, r.end};
       } else {  // it was one range, and becomes two
-        whole = insert(kept, {end, r.end});
-        return whole;
+        return insert(kept, {end, r.end});
       }
     }
     std::memmove(&at_[kept], &at_[i], (count_ - i) * sizeof(range));
     count_ -= i - kept;
-    return whole;
+    return true;
   }
   [[nodiscard]] bool has(std::uint64_t address) const noexcept {
     const std::uint32_t i = place(address + 1);

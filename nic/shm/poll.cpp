@@ -76,7 +76,8 @@ bool attend_held(completion_queue& cq) noexcept {
       }
     }
     if (in_error && q->recv_cq == &cq) flush_receives(*q), moved = true;
-    if (broken && q->recv_cq == &cq && q->has_aside.load(std::memory_order_relaxed)) [[unlikely]]
+    if (broken && q->recv_cq == &cq && q->has_aside.load(std::memory_order_relaxed) &&
+        q->rx.connected()) [[unlikely]]
       moved |= absorb_aside(cq, *q);
   }
   return moved;
@@ -220,10 +221,12 @@ int look(completion_queue& cq, int n, ibv_wc* wc) noexcept {
 int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   completion_queue& cq = of(handle);
   if (n <= 0) return 0;
-  int got = look(cq, n, wc);
+  int got;
   // The engine has its own ways to wait. Nothing is said to be there only by a poll that has just
   // looked: a program may take a disconnection that it sees next for the end of all messages.
-  if (got == 0 && cq.owner->device != nullptr && gave_way()) got = look(cq, n, wc);
+  do {
+    got = look(cq, n, wc);
+  } while (got == 0 && cq.owner->device != nullptr && gave_way());
   if (got != 0) fruitless = 0;
   return got;
 }

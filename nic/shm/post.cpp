@@ -191,7 +191,8 @@ void announce_drained(queue_pair& qp, bool wanted) noexcept {
 
 namespace {
 
-/// post_held(), where no request takes the quick way unless `quick`.
+/// post_held(). Without quick_way no request takes the quick way, and each goes through
+/// context::attempt.
 template <bool quick_way>
 int post_all(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   const ibv_qp_state state = state_of(qp);

@@ -200,13 +200,16 @@ void pusher_thread::hear_kicks() noexcept {
     {
       const std::lock_guard guard(context_.objects);
       qp = connected_qp(context_, q.from, q.qpn, q.src_qpn);
+      // A peer that found this socket full does not tell again of what it has put aside since: so
+      // each word that was in it stands for all of them.
+      if (context_.asides)
+        for (queue_pair* with : context_.qps)
+          if (with->has_aside.load(std::memory_order_relaxed)) of(with->recv_cq).attention.raise();
     }
     if (qp == nullptr) continue;
     if (q.kind == request_kind::refused) notice_refusal(*qp);
     // The sender is stuck on a full ring: an adapter would take messages in whether or not the
     // program polls.
-    if (q.kind == request_kind::take_in && qp->has_aside.load(std::memory_order_relaxed))
-      of(qp->recv_cq).attention.raise();
     if (q.kind == request_kind::take_in && !looked_after(of(qp->recv_cq))) absorb(of(qp->recv_cq));
   }
 }

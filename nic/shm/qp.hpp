@@ -174,7 +174,8 @@ void disconnect(queue_pair& qp) noexcept;
 void announce_drained(queue_pair& qp, bool wanted) noexcept;
 
 // send.cpp: the sending side, under `sending`.
-/// Copies n bytes at an offset of the request's gather list.
+/// Copies n bytes at an offset of the request's gather list; zeros where its memory is not mapped
+/// any more.
 void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept;
 enum class outcome : std::uint8_t { done, wait, failed };
 /// Tries to do a request, or more of it. failed: *why is the status with which it failed.

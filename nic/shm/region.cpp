@@ -222,19 +222,13 @@ void doubt_receives(context& c, std::uint32_t lkey) noexcept {
   const std::lock_guard guard(c.objects);
   const auto doubt = [lkey](auto& queue, auto& shown) {
     const hold lock(queue.lock);
-    if (!queue.names(lkey)) return;
+    if (queue.floor() == 0 || !queue.names(lkey)) return;
     queue.doubt();
     shown.floor.store(0, std::memory_order_release);
   };
-  const shared_receive_queue* last = nullptr;  // most queue pairs have the same one
-  for (queue_pair* q : c.qps) {
-    shared_receive_queue* shared = q->shared_receives;
-    if (shared == nullptr)
-      doubt(q->receives, *q->shown);
-    else if (shared != last)
-      doubt(shared->works, *shared->shown);
-    last = shared;
-  }
+  for (queue_pair* q : c.qps)
+    if (q->shared_receives == nullptr) doubt(q->receives, *q->shown);
+  for (shared_receive_queue* s : c.shared_queues) doubt(s->works, *s->shown);
 }
 
 }  // namespace
@@ -259,6 +253,7 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
   if (!mr.windows.none()) return fails(EBUSY);
   const std::uint32_t key = mr.rkey;
   hide(c, mr);
+  doubt_receives(c, key);  // before its memory goes; a post meanwhile finds the key hidden
   const moved_memory::hold before = mr.moved;
   const auto last_address = reinterpret_cast<std::uint64_t>(mr.addr);
   const std::size_t last_bytes = mr.length;
@@ -274,7 +269,6 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
     mr.pd = p;
   }
   show(c, mr, key);
-  if (other_memory || other_pd) doubt_receives(c, key);
   return 0;
 }
 

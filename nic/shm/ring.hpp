@@ -120,6 +120,18 @@ class ring_tx {
     put(op, header, data_bytes, fill);
     stop_ = tail_;
   }
+  /// push() of a message without data, if fill(body) answers that it has written the body.
+  template <class Fill>
+  [[nodiscard]] bool push_if(std::uint8_t op, std::uint64_t header, Fill&& fill) noexcept {
+    if (tail_ == turn_at_) [[unlikely]]
+      prepare_slow(0);
+    ring_slot& s = m_.slots[tail_ & mask_];
+    if (!fill(s.body)) [[unlikely]]
+      return false;
+    publish(s, header, 0, op);
+    stop_ = tail_;
+    return true;
+  }
 
   /// Lets push_allowed() push up to n messages without looking whether a slot is free; answers how
   /// many there is room for. Any other push, and recall(), ends it.

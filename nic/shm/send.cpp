@@ -176,7 +176,7 @@ outcome stuck(queue_pair& qp, send_work& w) noexcept {
   return outcome::wait;
 }
 
-/// Whether nothing has been taken from a full ring for so long that its receiver seems not to run.
+/// Whether the ring has had no room for so long that its receiver seems not to run.
 [[gnu::cold]] bool overflows(queue_pair& qp) noexcept {
   link& l = qp.to;
   if (qp.qp_type != IBV_QPT_RC) return false;
@@ -254,24 +254,26 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   if (l.remote->life.load(std::memory_order_acquire) != l.ready || !qp.tx.has_room(1, 0))
     return outcome::failed;
-  // No more than a slot's body: on one page or two.
   const auto* from = reinterpret_cast<const std::byte*>(s.addr);
-  if (!in_line && s.length != 0 && !guarded([&] {
-        std::byte ends[] = {from[0], from[s.length - 1]};
-        __asm__("" : : "r"(ends[0]), "r"(ends[1]));  // they are read
-      })) [[unlikely]]
-    return outcome::failed;
-  ++l.claimed;
   std::uint8_t op = kind_send;
   if (wr.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
   if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
-  qp.tx.push(op, message_header(s.length, wr.imm_data), 0, [&](std::byte* body, std::byte*) {
-    if (s.length == 8)
-      std::memcpy(body, from, 8);
-    else
-      std::memcpy(body, from, s.length);
-    tsan_tell_peer(from);
-  });
+  const bool pushed =
+      qp.tx.push_if(op, message_header(s.length, wr.imm_data), [&](std::byte* body) {
+        const auto copy = [&] {
+          if (s.length == 8)
+            std::memcpy(body, from, 8);
+          else
+            std::memcpy(body, from, s.length);
+        };
+        tsan_tell_peer(from);
+        if (!in_line) return guarded(copy);
+        copy();  // a fault there is the program's own
+        return true;
+      });
+  if (!pushed) [[unlikely]]
+    return outcome::failed;
+  ++l.claimed;
   ring_bell(qp);
   // (d) after the push (F2): still alive?
   if (l.remote->life.load(std::memory_order_relaxed) == l.ready) [[likely]]

@@ -76,6 +76,8 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   pthread_cond_init(&srq->cond, nullptr);
   of(pd).users.begin();
   c.live.begin();
+  const std::lock_guard guard(c.objects);
+  c.shared_queues.push_back(srq.get());
   return srq.release();
 }
 
@@ -109,6 +111,10 @@ int destroy_srq(ibv_srq* handle) {
   context& c = *srq.owner;
   if (!srq.users.none()) return EBUSY;
   if (srq.domain != nullptr) forget_queue(srq);
+  {
+    const std::lock_guard guard(c.objects);
+    std::erase(c.shared_queues, &srq);
+  }
   c.events.withdraw([&](const async_event& e) { return e.delivered == &srq.async_delivered; });
   pthread_mutex_lock(&srq.mutex);
   while (srq.events_completed != srq.async_delivered.load(std::memory_order_relaxed))
