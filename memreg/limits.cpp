@@ -43,11 +43,11 @@ pin_budget probe_pin_budget(const settings& s, unsigned processes_on_host, bool 
   pin_budget b;
   b.physical = probe_host_memory().physical;
   const unsigned n = std::max(1u, processes_on_host);
-  b.host_limit = std::min(s.pinnable(b.physical, n), b.physical);
+  const std::uint64_t most = s.pinnable(b.physical, n);
+  b.host_limit = std::min(most, b.physical);
   const std::uint64_t can = s.pinnable_ratio.of(b.physical, n);
-  const std::string name = can != 0 && can == s.pinnable(b.physical, n)
-                               ? "GASNET_PHYSMEM_PINNABLE_RATIO"
-                               : "GASNET_PHYSMEM_MAX";
+  const std::string name =
+      can != 0 && can == most ? "GASNET_PHYSMEM_PINNABLE_RATIO" : "GASNET_PHYSMEM_MAX";
   b.memlock = raised_memlock();
   b.memlock_exempt = may_lock_any();
   const std::uint64_t share = round_down(b.host_limit / n, page_bytes());

@@ -105,7 +105,7 @@ struct settings {
   std::uint32_t packed_long_cutover = 4096;  ///< header and payload of the largest packed Long
   std::uint32_t long_depth = 0;              ///< unpacked Longs in flight to one peer; 0: no limit
   bool connect_static = false;               ///< connect to all ranks at start
-  std::string connectfile_in = "0", connectfile_out = "0";  ///< files of whom a run connects
+  std::string connectfile_in = "0", connectfile_out = "0";  ///< files that say whom each rank connects to
   std::uint32_t max_connections = 0;  ///< by queue pairs, above which idle ones go; 0: no limit
 
   // credits

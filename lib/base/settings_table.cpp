@@ -396,12 +396,13 @@ constexpr setting_row rows[] = {
      job_wide},
     {"COLL_SMALL", "", &s::coll_small, 0, mib, u::bytes,
      "Up to this many bytes in all, collectives that gather or reduce to all do it in few "
-     "messages; above, they do it with few copies.",
+     "messages; above, they do it with few copies. Where 32 or more processes have one image each, "
+     "they gather up to 256 bytes of each in few messages in any case.",
      job_wide},
     {"COLL_LARGE", "", &s::coll_large, 0, gib, u::bytes,
      "Below this size broadcasts go along a tree; from it on they go straight from the root on one "
      "host, and in pieces between hosts. Reductions of this size or more are done in pieces, one "
-     "by each process.",
+     "by each process, if a piece has 512 bytes or more.",
      job_wide},
     {"VIS_PACK_LIMIT", "", &s::vis_pack_limit, 0, mib, u::bytes,
      "A put or get of many pieces packs pieces that are shorter than this into messages; 0 is 512, "

@@ -36,6 +36,17 @@ penstock_status with_memory(penstock_endpoint* ep, F&& f) {
 
 constexpr std::uint32_t bit_ops = PENSTOCK_AND | PENSTOCK_OR | PENSTOCK_XOR;
 constexpr std::uint32_t all_ops = PENSTOCK_XOR * 2 - 1;
+// of_op() casts one to the other.
+constexpr bool same(atomic_ops a, penstock_atomic_op b) {
+  return static_cast<std::uint32_t>(a) == static_cast<std::uint32_t>(b);
+}
+static_assert(same(atomic_ops::get, PENSTOCK_GET) && same(atomic_ops::set, PENSTOCK_SET) &&
+              same(atomic_ops::swap, PENSTOCK_SWAP) && same(atomic_ops::cas, PENSTOCK_CAS) &&
+              same(atomic_ops::add, PENSTOCK_ADD) && same(atomic_ops::sub, PENSTOCK_SUB) &&
+              same(atomic_ops::inc, PENSTOCK_INC) && same(atomic_ops::dec, PENSTOCK_DEC) &&
+              same(atomic_ops::mult, PENSTOCK_MULT) && same(atomic_ops::min, PENSTOCK_MIN) &&
+              same(atomic_ops::max, PENSTOCK_MAX) && same(atomic_ops::bit_and, PENSTOCK_AND) &&
+              same(atomic_ops::bit_or, PENSTOCK_OR) && same(atomic_ops::bit_xor, PENSTOCK_XOR));
 
 // Calls f.template operator()<Op>() for the operation of that number.
 template <unsigned Bit = 0, class F>

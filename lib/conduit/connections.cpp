@@ -12,12 +12,22 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// Nobody has ended yet, so no line is lost by the file's first ones.
-result<void> engine::connect_at_start() {
+// Before the introductions, which no rank leaves before rank 0 has come to them: so each rank
+// appends its line to a file that is there, and none is lost by the file's first lines.
+result<void> engine::begin_connect_file() const {
   const std::string &in = settings_.connectfile_in, &out = settings_.connectfile_out;
   if (in != "0" && in == out && in.find('%') == in.npos)
     return failure{"PENSTOCK_CONNECTFILE_IN and PENSTOCK_CONNECTFILE_OUT are both " + in, 0,
                    "name two files, or one for each rank by a % in the name"};
+  if (out != "0" && (rank_ == 0 || out.find('%') != out.npos))
+    if (const std::string path = report::connect_file_name(out, rank_);
+        !replace_file(path, report::connect_file_head(size_)))
+      return failure{"PENSTOCK_CONNECTFILE_OUT: cannot write " + path, errno, ""};
+  return {};
+}
+
+void engine::connect_at_start() {
+  const std::string& in = settings_.connectfile_in;
   std::vector<std::uint32_t> ranks;
   if (settings_.connect_static) {
     for (std::uint32_t r = 0; r < size_; ++r)
@@ -33,10 +43,6 @@ result<void> engine::connect_at_start() {
       log(log_level::warning, "PENSTOCK_CONNECTFILE_IN: %s makes no connections: %s", path.c_str(),
           named.error().what.c_str());
   }
-  if (out != "0" && (rank_ == 0 || out.find('%') != out.npos))
-    if (const std::string path = report::connect_file_name(out, rank_);
-        !replace_file(path, report::connect_file_head(size_)))
-      return failure{"PENSTOCK_CONNECTFILE_OUT: cannot write " + path, errno, ""};
   // All are asked for first, so that they are made side by side.
   for (const bool wait : {false, true})
     for (std::uint32_t i = 0; i < domain_count_; ++i)
@@ -44,11 +50,10 @@ result<void> engine::connect_at_start() {
         peer& p = begun(domains_[i].peers[r]);
         const long_wait named(waits_, wait_for::connection, r);
         for (unsigned empty = 0; !is_ready(p, lane_request);) {
-          if (is_failure(connect(p, lane_request))) return {};
+          if (is_failure(connect(p, lane_request))) return;
           if (!wait || is_failure(wait_step(empty))) break;
         }
       }
-  return {};
 }
 
 // Called before the process leaves, which connects to ranks that no message of the program's needs.

@@ -183,7 +183,8 @@ class engine final : public channels {
   result<void> open_device();
   result<void> open_queues();
   result<void> introduce();
-  result<void> connect_at_start();
+  result<void> begin_connect_file() const;
+  void connect_at_start();
   [[nodiscard]] bool counts_barriers() const noexcept;
   [[nodiscard]] bool may_sleep() const noexcept;  // until messages come, which need a channel then
   void set_quick(bool started) noexcept;

@@ -47,8 +47,8 @@ struct introduction {
   std::uint32_t leader = 0;  ///< the first of the ranks that share memory with it
   std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: a thread of it sleeps, by rings, and senders must wake it
-  std::uint32_t sleeps =
-      0;  ///< 1: the program sleeps on event_fd(); where barriers go, all need it
+  /// 1: its program sleeps on event_fd(), so no rank counts barriers in a page.
+  std::uint32_t sleeps = 0;
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
   nic::shm::whereabouts place;                  ///< of its process, where shm0 is to find it
   host_page::ticket page;                       ///< from rank 0, if barriers are to be counted

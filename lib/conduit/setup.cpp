@@ -159,6 +159,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   if (!drawn) return drawn.error();
   trace_ = std::move(*drawn);
   if (auto r = report::outputs_can_be_written(settings_, rank_, first_file_); !r) return r;
+  if (auto r = begin_connect_file(); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
     handler_entry& h = handlers_.user[i];
     if (h.call == nullptr || trace_ != nullptr || settings_.checks) continue;
@@ -178,7 +179,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   reporter_ = reporter::start(*this);
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
-  if (auto made = connect_at_start(); !made) return made;
+  connect_at_start();
   if (rank_ == 0 && size_ > 1)
     for (const std::string& line : report::idle_settings(
              settings_, ways_.uses(way::rings), ways_.uses(way::verbs), transfers_->everything()))

@@ -105,9 +105,9 @@ int penstock_exchange(struct penstock_world* w, const void* mine, size_t bytes, 
  * may reply once, to a request, and must not send requests, poll or wait. */
 typedef void (*penstock_short_handler)(struct penstock_token* t, const uint32_t* args,
                                        void* context);
-/* The same for Mediums and Longs. payload has `bytes` bytes, at a multiple of 8 in a Medium, and
- * may be changed in place; a Medium's is gone when the handler returns, a Long's stays in the
- * segment. */
+/* The same for Mediums and Longs. payload has `bytes` bytes, which in a Medium are aligned for any
+ * type, and may be changed in place; a Medium's is gone when the handler returns, a Long's stays in
+ * the segment. */
 typedef void (*penstock_payload_handler)(struct penstock_token* t, const uint32_t* args,
                                          void* payload, size_t bytes, void* context);
 

@@ -48,6 +48,7 @@ int main(void) {
     if (penstock_rank(ep) == 0) sleep_until(fd, i);
   }
   CHECK(hits == 20);
+  CHECK(penstock_size(ep) == 1 || sleeps > 0);
 
   /* Rank 0's barrier is not complete before the others begin it, which they do when they are told.
    */

@@ -1,10 +1,9 @@
 // Job program whose ranks sleep in epoll_wait on event_fd(), and never poll without being woken.
 // asleep CASE [ARGUMENTS]
 //
-//   server COUNT   ranks 1 and up ask rank 0 COUNT times, one after another, all asleep; then
-//   nothing
-//                  comes, and nobody takes time. How soon answers came is printed, beside the same
-//                  exchange by two bare futexes; with the word `near` it may not be twice as long
+//   server COUNT   ranks 1 and up ask rank 0 COUNT times, all asleep; then nothing comes, and
+//                  nobody takes time. How soon answers came is printed, beside the same exchange
+//                  by two bare futexes; with the word `near` it may not be twice as long
 //   requests       requests of every kind and size to ranks that sleep long in between: nothing is
 //                  lost, and the requests that found no room are sent when the sender is woken
 //   rma            puts, gets and atomics with a handle

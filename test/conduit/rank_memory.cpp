@@ -68,6 +68,7 @@ std::size_t pss_bytes() {
     if (std::sscanf(line.c_str(), "Pss_Anon: %lu kB", &kb) == 1 ||
         std::sscanf(line.c_str(), "Pss_Shmem: %lu kB", &kb) == 1)
       sum += kb;
+  JOB_CHECK(sum != 0);  // else this kernel does not split Pss
   return sum * 1024;
 }
 

@@ -85,7 +85,8 @@ int main() {
       const unsigned handled = me.handled;
       while (loan() == before && me.handled - handled < waiting) (void)ep.poll();
       JOB_CHECK(me.handled - handled <= am_limit);
-      // By rings each poll looks for system messages of all ranks before it takes a request.
+      // By rings each poll looks for system messages of all ranks before it takes a request (where
+      // the peers are few; see ring_path::poll_in_turn).
       if (conduit::test_access::by_rings(engine, 1) && conduit::test_access::by_rings(engine, 2))
         JOB_CHECK(me.handled == handled || me.at_first_request > before);
       polled_until([&] { return me.handled - handled == waiting; });

@@ -1,15 +1,7 @@
 // The worked example of credit/README.md: one exchange of three processes, number for number.
-#include <doctest/doctest.h>
-
 #include <array>
 
 #include "test/credit/names.hpp"
-#include "test/credit/two_ledgers.hpp"
-
-using namespace penstock;
-using namespace penstock::credit;
-using credit::testing::planned;
-using credit::testing::small;
 
 TEST_CASE("a WANT, a REVOKE, its RETURN and a GRANT move credits as the README says") {
   enum : std::uint32_t { A, B, C };

@@ -187,7 +187,8 @@ class core {
   static constexpr const char* overdrawn = "sent a request of more credits than it was lent";
 
   engine& self_;
-  std::vector<std::shared_ptr<void>> kept_;  // null: the caller of open() does
+  std::vector<std::shared_ptr<void>>
+      kept_;  // live as long as the engine: the job, unless the caller of open() keeps it
   job::job& job_;
   settings settings_;
   nic::device device_;

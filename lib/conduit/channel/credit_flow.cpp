@@ -32,7 +32,7 @@ void credit_flow::places_add_up(const peer& p) const noexcept {
 
 credit::overrides credit_settings(const settings& s, std::uint32_t domains, credit::room room) {
   const auto part = [domains](std::uint64_t of) {
-    return static_cast<std::int64_t>(of == 0 ? 0 : std::max<std::uint64_t>(of / domains, 1));
+    return static_cast<std::int64_t>(part_of(of, domains));
   };
   credit::overrides o;
   o.room = room;

@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,12 @@
 #include "queues/queues.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
+
+/// A domain's part of what a setting allows the process; `otherwise` where it is not set (0).
+template <class N>
+[[nodiscard]] constexpr N part_of(N all, std::uint32_t domains, N otherwise = 0) noexcept {
+  return all == 0 ? otherwise : std::max<N>(all / domains, 1);
+}
 
 /// Peers in the order in which they were connected. The connector adds; any thread reads.
 struct peer_order {

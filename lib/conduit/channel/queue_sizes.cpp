@@ -23,7 +23,7 @@ queues::dimensions channels::queue_dimensions(std::uint32_t ranks, bool bell,
   // A request holds a chunk until it is answered, and a reply until it has been sent. The limits
   // are the process's, which its domains share.
   const auto part = [&](std::uint32_t of, std::uint32_t otherwise) {
-    return of == 0 ? otherwise : std::max(of / domain_count_, 1u);
+    return part_of(of, domain_count_, otherwise);
   };
   const std::uint32_t most = part(s.msg_limit, 1);
   d.spares = part(s.am_spares, concurrent(build_mode) ? 4 : 2);

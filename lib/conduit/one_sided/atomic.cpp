@@ -154,6 +154,7 @@ status by_message(conduit::engine& e, const atomic_call& c, op_counter& count) n
                             .flags = conduit::wire::flag_system,
                             .nargs = words<request_args>,
                             .args = args};
+  const conduit::no_limit waits_on;  // as in put_by_message()
   const status s = c.at_once ? e.try_request(c.to, m) : e.request(c.to, m);
   if (s != status::ok) count.fetch_sub(1, std::memory_order_relaxed);
   return s;

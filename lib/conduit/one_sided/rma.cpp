@@ -138,6 +138,7 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
     std::memset(reinterpret_cast<void*>(filled.at), value, bytes);
     return move(channel(to), IBV_WR_RDMA_WRITE, reinterpret_cast<std::uintptr_t>(dest), filled, c);
   }
+  const no_limit waits_on;  // as in put_by_message()
   std::uint32_t args[7];
   const std::uint64_t length = bytes;
   op_counter* const counter = &c;

@@ -24,6 +24,7 @@ std::uint64_t address(const void* p) noexcept { return reinterpret_cast<std::uin
 
 status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byte* from,
                                  std::size_t bytes, op_counter& c) noexcept {
+  const no_limit waits_on;  // an operation that has begun is begun whole (time_limit.hpp)
   while (bytes != 0) {
     const std::size_t n = std::min<std::size_t>(bytes, max_eager);
     std::uint32_t args[4];
@@ -48,6 +49,7 @@ status transfers::put_by_message(rank_id to, std::uint64_t there, const std::byt
 
 status transfers::get_by_message(rank_id from, std::uint64_t there, std::byte* to,
                                  std::size_t bytes, op_counter& c) noexcept {
+  const no_limit waits_on;  // an operation that has begun is begun whole (time_limit.hpp)
   while (bytes != 0) {
     const std::uint64_t n = std::min<std::size_t>(bytes, max_eager);
     std::uint32_t args[8];

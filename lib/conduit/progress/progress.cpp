@@ -103,7 +103,7 @@ void progress::let_starter_return() noexcept {
   for (std::uint64_t rest = head_start_ns / 4;
        !stopping_.load(std::memory_order_relaxed) && attended() == polls && now_ns() < until &&
        time_used(starter_) < started_ns_ + head_start_ns;
-       rest *= 2)
+       rest *= 2, forget_bell())
     sleep(false, rest);
 }
 

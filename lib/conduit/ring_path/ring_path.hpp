@@ -110,8 +110,9 @@ class path_by<way::rings> {
   bool renew(peer& p, std::uint32_t tag) noexcept;
   [[nodiscard]] static bool replies_news(peer& p) noexcept;
   [[nodiscard]] static bool requests_news(peer& p) noexcept;
-  // Takes the replies, or the requests, of p, which is the peer numbered `first`, and then polls
-  // the peers behind it, which have not been looked at.
+  // poll_replies_news() takes the replies of p, which is the peer numbered `first`, then those of
+  // the peers behind it, then the requests of all. poll_requests_news() takes the requests of p,
+  // and polls the peers behind it.
   [[gnu::noinline]] status poll_replies_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
   [[gnu::noinline]] status poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
   unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;

@@ -17,7 +17,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
     if (most != 0 && most < c_.domain_count_)
       return failure{std::string("PENSTOCK_") + name + "=" + std::to_string(most) +
                          " is below PENSTOCK_DOMAIN_COUNT=" + std::to_string(c_.domain_count_) +
-                         ", and each domain sends messages",
+                         ", and each domain needs one at least",
                      0, "raise the first or lower the second"};
   long_depth_ = s.long_depth / c_.domain_count_;
   max_inline_ = c_.max_inline();

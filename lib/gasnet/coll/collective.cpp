@@ -212,8 +212,8 @@ void call(team& t, team::lane l, std::uint32_t image, const request& r, op_count
     if (!concurrent(build_mode) || !self.options.progress_thread) return;
     // The caller may not poll for long, and the progress thread has had the messages that came
     // before.
-    go_on(e);
-    if (!o.complete && o.fetches()) self.engine->wake_progress();
+    go_on(e);  // which may end o, and free it
+    if (!e.active.empty() && e.active.back() == &o && o.fetches()) self.engine->wake_progress();
   });
 }
 

@@ -21,7 +21,7 @@ int ex_sent_slow(status s, gex_Rank_t dest, gex_Flags_t flags, const char* call)
 addressee addressee_slow(gex_TM_t tm, gex_Rank_t rank, const char* call) {
   const gex_Rank_t to = jobrank_of(tm, rank, call);
   const between e{local_endpoint(tm).index, endpoint_index(tm, rank)};
-  if (((local_endpoint(tm).capabilities & GEX_EP_CAPABILITY_AM) == 0))
+  if ((local_endpoint(tm).capabilities & GEX_EP_CAPABILITY_AM) == 0)
     fatal(1, "%s to rank %u: endpoint %u was created here without GEX_EP_CAPABILITY_AM", call, to,
           e.from);
   if (e.to >= message_endpoints)

@@ -55,11 +55,11 @@ gex_Event_t run_put(int form, const char* const (&names)[3], gex_TM_t tm, gex_Ra
   go(names[form], op.pending);
   wait_for(op);
   const gex_Rank_t to = jobrank_of(tm, rank, names[form]);
-  const between ends{local_endpoint(tm).index, endpoint_index(tm, rank)};
-  if (ends.to >= message_endpoints)
-    fatal(1, "%s to rank %u: endpoint %u there has no handlers", names[form], to, ends.to);
+  const unsigned end = endpoint_index(tm, rank);
+  if (end >= message_endpoints)
+    fatal(1, "%s to rank %u: endpoint %u there has no handlers", names[form], to, end);
   began(names[form],
-        send_unasked_reply(to, {0, ends.to}, message.handler, message.payload, message.bytes));
+        send_unasked_reply(to, {0, end}, message.handler, message.payload, message.bytes));
   return GEX_EVENT_INVALID;
 }
 

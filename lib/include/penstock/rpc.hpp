@@ -126,7 +126,8 @@ class rpc {
     if (s != status::ok) return s;
     if (!c.done()) {
       const std::lock_guard hold(lock_);
-      if (!c.done()) end(c.slot_, c, status::peer_dead, true);
+      // Another rank, to which the call was forwarded, may still write to the block.
+      if (!c.done()) end(c.slot_, c, status::peer_dead, false);
     }
     return c.result();
   }
@@ -297,6 +298,8 @@ class rpc {
     }
     if (is_short(s) || s == status::in_handler) return s;
     if (m.counts) keep_no_more();
+    if (is_failure(s) && m.what == kind::request)
+      (void)respond(nullptr, m.back, s, {}, 0, false);  // the caller learns why
     if (is_failure(s) && m.what == kind::long_request) {
       const std::lock_guard hold(lock_);
       settle(m.back.slot, m.back.generation, s);

@@ -166,7 +166,8 @@ class rpc_request {
   inline rpc_responder later();
   /// Has the function m of rank `to` answer instead, straight to the caller; that rank sees the
   /// caller as the source. too_long: the request is longer than a Medium; no_space: too many are
-  /// queued. The caller gets the same.
+  /// queued. The caller gets the same. If that rank leaves the job before it answers, the caller is
+  /// not told, and needs a time_limit.
   inline status forward(rank_id to, rpc_method m);
 
  private:

@@ -379,11 +379,7 @@ class Endpoint:
             status = self._lib.wait_until(self._handle, asked, None)
         else:
             status = self._lib.wait_for(self._handle, asked, None, max(int(timeout * 1e9), 0))
-        if status == Status.TIMED_OUT:
-            self._raise()
-            return False
-        self._done(status)
-        return True
+        return self._true_unless(Status.TIMED_OUT, status)
 
     def barrier(self, timeout=None):
         """Returns when every rank has called it; that says nothing of messages. True, or False when `timeout` seconds are
@@ -396,7 +392,11 @@ class Endpoint:
 
     def _within(self, timeout, wait, wait_for):
         status = wait(self._handle) if timeout is None else wait_for(self._handle, max(int(timeout * 1e9), 0))
-        if status == Status.TIMED_OUT:
+        return self._true_unless(Status.TIMED_OUT, status)
+
+    def _true_unless(self, no, status):
+        """False for the status `no`, or True; raises what a handler raised, or the call's failure."""
+        if status == no:
             self._raise()
             return False
         self._done(status)
@@ -414,12 +414,7 @@ class Endpoint:
     def arm(self):
         """Gets ready to sleep on event_fd(), and polls. True: nothing has come, so the program may sleep. False: look
         whether what you wait for is there, and call it again."""
-        status = self._lib.arm(self._handle)
-        if status == Status.PENDING:
-            self._raise()
-            return False
-        self._done(status)
-        return True
+        return self._true_unless(Status.PENDING, self._lib.arm(self._handle))
 
     # One-sided operations.
     def put(self, to, offset, data):
