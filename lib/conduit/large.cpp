@@ -63,9 +63,11 @@ status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
   return send(e, p, m, large_buffers::use::request);
 }
 
-// True if one credit for p is at hand, or leased.
+// True if one credit for p is at hand, or leased, or has come back and is not yet the ledger's. No
+// lease is taken meanwhile, so nobody else tells the ledger of those.
 bool large_mediums::has_credit(engine& e, peer& p) noexcept {
   const auto& ledger = *p.home->ledger;
+  if (ledger.lacks(p.rank, 1)) e.collect_returned(p, my_tag());
   if (ledger.lacks(p.rank, 1)) e.give_back_lease(p);
   return !ledger.lacks(p.rank, 1);
 }

@@ -12,11 +12,8 @@
 #include "nic/shm/ring.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-namespace {
 
-constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
-
-}  // namespace
+static constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
 // (I2) as one thread sees it, inside request_out of p, after each move where assertions are on:
 // what is leased, and what the ring permits, is in use. A peer that gave back too many breaks it.
@@ -170,6 +167,8 @@ void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s, lack how)
     p.credits.say.fetch_or(static_cast<std::uint8_t>(missing << 4), std::memory_order_relaxed);
   }
   const bool blocked = how == lack::blocked;
+  // Who waits has told the ledger of all that has come back: else it may wait for that.
+  if (!concurrent(build_mode) && how != lack::offered) PENSTOCK_ASSERT(p.credits.returned, ==, 0u);
   PENSTOCK_ASSERT(cost, <=, credit::max_cost);
   if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s, blocked); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
