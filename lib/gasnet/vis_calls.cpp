@@ -47,52 +47,52 @@ extern "C" {
 gasnet_handle_t GASNETC_(putv)(int how, gasnet_node_t dstnode, size_t dstcount,
                                gasnet_memvec_t const dstlist[], size_t srccount,
                                gasnet_memvec_t const srclist[]) {
-  return vis::run_form(how, putv_names, true, [&](const char* call, vis::op_counter& c) {
-    vis::put_vector(call, dstnode, dstcount, dstlist, srccount, srclist, c);
+  return vis::run_form(how, putv_names, true, false, [&](const char* call, vis::flight& f) {
+    vis::put_vector(call, dstnode, dstcount, dstlist, srccount, srclist, f);
   });
 }
 
 gasnet_handle_t GASNETC_(getv)(int how, size_t dstcount, gasnet_memvec_t const dstlist[],
                                gasnet_node_t srcnode, size_t srccount,
                                gasnet_memvec_t const srclist[]) {
-  return vis::run_form(how, getv_names, false, [&](const char* call, vis::op_counter& c) {
-    vis::get_vector(call, dstcount, dstlist, srcnode, srccount, srclist, c);
+  return vis::run_form(how, getv_names, false, false, [&](const char* call, vis::flight& f) {
+    vis::get_vector(call, dstcount, dstlist, srcnode, srccount, srclist, f);
   });
 }
 
 gasnet_handle_t GASNETC_(puti)(int how, gasnet_node_t dstnode, size_t dstcount,
                                void* const dstlist[], size_t dstlen, size_t srccount,
                                void* const srclist[], size_t srclen) {
-  return vis::run_form(how, puti_names, true, [&](const char* call, vis::op_counter& c) {
-    vis::put_indexed(call, dstnode, dstcount, dstlist, dstlen, srccount, srclist, srclen, c);
+  return vis::run_form(how, puti_names, true, false, [&](const char* call, vis::flight& f) {
+    vis::put_indexed(call, dstnode, dstcount, dstlist, dstlen, srccount, srclist, srclen, f);
   });
 }
 
 gasnet_handle_t GASNETC_(geti)(int how, size_t dstcount, void* const dstlist[], size_t dstlen,
                                gasnet_node_t srcnode, size_t srccount, void* const srclist[],
                                size_t srclen) {
-  return vis::run_form(how, geti_names, false, [&](const char* call, vis::op_counter& c) {
-    vis::get_indexed(call, dstcount, dstlist, dstlen, srcnode, srccount, srclist, srclen, c);
+  return vis::run_form(how, geti_names, false, false, [&](const char* call, vis::flight& f) {
+    vis::get_indexed(call, dstcount, dstlist, dstlen, srcnode, srccount, srclist, srclen, f);
   });
 }
 
 gasnet_handle_t GASNETC_(puts)(int how, gasnet_node_t dstnode, void* dstaddr,
                                const size_t dststrides[], void* srcaddr, const size_t srcstrides[],
                                const size_t count[], size_t stridelevels) {
-  return vis::run_form(how, puts_names, true, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, puts_names, true, false, [&](const char* call, vis::flight& f) {
     check_strides(call, dststrides, count, stridelevels);
     vis::put_strided(call, dstnode, dstaddr, as_signed(dststrides), srcaddr, as_signed(srcstrides),
-                     count[0], count + 1, stridelevels, c);
+                     count[0], count + 1, stridelevels, f);
   });
 }
 
 gasnet_handle_t GASNETC_(gets)(int how, void* dstaddr, const size_t dststrides[],
                                gasnet_node_t srcnode, void* srcaddr, const size_t srcstrides[],
                                const size_t count[], size_t stridelevels) {
-  return vis::run_form(how, gets_names, false, [&](const char* call, vis::op_counter& c) {
+  return vis::run_form(how, gets_names, false, false, [&](const char* call, vis::flight& f) {
     check_strides(call, dststrides, count, stridelevels);
     vis::get_strided(call, dstaddr, as_signed(dststrides), srcnode, srcaddr, as_signed(srcstrides),
-                     count[0], count + 1, stridelevels, c);
+                     count[0], count + 1, stridelevels, f);
   });
 }
 

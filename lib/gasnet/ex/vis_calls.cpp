@@ -44,15 +44,22 @@ struct peer_completion {
 };
 thread_local peer_completion next_completion;
 
+// Runs a call in the form that its first argument says.
+template <class Go>
+gex_Event_t run(int how, const char* const (&names)[3], bool put, Go&& go) {
+  return vis::run_form(how & ~GASNETC_AT_ONCE, names, put, (how & GASNETC_AT_ONCE) != 0, go);
+}
+
 // Runs a put as run_form does, or to its end if a message is to follow it.
 template <class Go>
-gex_Event_t run_put(int form, const char* const (&names)[3], gex_TM_t tm, gex_Rank_t rank,
-                    Go&& go) {
+gex_Event_t run_put(int how, const char* const (&names)[3], gex_TM_t tm, gex_Rank_t rank, Go&& go) {
   if (next_completion.handler == 0) [[likely]]
-    return vis::run_form(form, names, true, go);
+    return run(how, names, true, go);
+  const int form = how & ~GASNETC_AT_ONCE;
   const peer_completion message = std::exchange(next_completion, {});
   operation op;
-  go(names[form], op.pending);
+  vis::flight f{op.pending};
+  go(names[form], f);
   wait_for(op);
   const gex_Rank_t to = jobrank_of(tm, rank, names[form]);
   const unsigned end = endpoint_index(tm, rank);
@@ -68,50 +75,49 @@ gex_Event_t run_put(int form, const char* const (&names)[3], gex_TM_t tm, gex_Ra
 
 using namespace penstock;
 using namespace penstock::gasnet;
-using vis::op_counter;
 
 extern "C" {
 
 gex_Event_t GASNETC_(ex_put_vector)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
                                     gex_Memvec_t const dst[], size_t srccount,
                                     gex_Memvec_t const src[]) {
-  return run_put(form, vector_put, tm, rank, [&](const char* call, op_counter& c) {
+  return run_put(form, vector_put, tm, rank, [&](const char* call, vis::flight& f) {
     vis::put_vector(call, jobrank_of(tm, rank, call), dstcount, pieces_of(dst), srccount,
-                    pieces_of(src), c);
+                    pieces_of(src), f);
   });
 }
 gex_Event_t GASNETC_(ex_get_vector)(int form, gex_TM_t tm, size_t dstcount,
                                     gex_Memvec_t const dst[], gex_Rank_t rank, size_t srccount,
                                     gex_Memvec_t const src[]) {
-  return vis::run_form(form, vector_get, false, [&](const char* call, op_counter& c) {
+  return run(form, vector_get, false, [&](const char* call, vis::flight& f) {
     vis::get_vector(call, dstcount, pieces_of(dst), jobrank_of(tm, rank, call), srccount,
-                    pieces_of(src), c);
+                    pieces_of(src), f);
   });
 }
 gex_Event_t GASNETC_(ex_put_indexed)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
                                      void* const dst[], size_t dstlen, size_t srccount,
                                      void* const src[], size_t srclen) {
-  return run_put(form, indexed_put, tm, rank, [&](const char* call, op_counter& c) {
+  return run_put(form, indexed_put, tm, rank, [&](const char* call, vis::flight& f) {
     vis::put_indexed(call, jobrank_of(tm, rank, call), dstcount, dst, dstlen, srccount, src, srclen,
-                     c);
+                     f);
   });
 }
 gex_Event_t GASNETC_(ex_get_indexed)(int form, gex_TM_t tm, size_t dstcount, void* const dst[],
                                      size_t dstlen, gex_Rank_t rank, size_t srccount,
                                      void* const src[], size_t srclen) {
-  return vis::run_form(form, indexed_get, false, [&](const char* call, op_counter& c) {
+  return run(form, indexed_get, false, [&](const char* call, vis::flight& f) {
     vis::get_indexed(call, dstcount, dst, dstlen, jobrank_of(tm, rank, call), srccount, src, srclen,
-                     c);
+                     f);
   });
 }
 gex_Event_t GASNETC_(ex_put_strided)(int form, gex_TM_t tm, gex_Rank_t rank, void* dstaddr,
                                      const ptrdiff_t dststrides[], void* srcaddr,
                                      const ptrdiff_t srcstrides[], size_t elemsz,
                                      const size_t count[], size_t levels) {
-  return run_put(form, strided_put, tm, rank, [&](const char* call, op_counter& c) {
+  return run_put(form, strided_put, tm, rank, [&](const char* call, vis::flight& f) {
     if (of_nothing(elemsz, count, levels)) return;
     vis::put_strided(call, jobrank_of(tm, rank, call), dstaddr, dststrides, srcaddr, srcstrides,
-                     elemsz, count, levels, c);
+                     elemsz, count, levels, f);
   });
 }
 gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr,
@@ -119,9 +125,9 @@ gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr,
                                      const ptrdiff_t srcstrides[], size_t elemsz,
                                      const size_t count[], size_t levels) {
   if (of_nothing(elemsz, count, levels)) return GEX_EVENT_INVALID;
-  return vis::run_form(form, strided_get, false, [&](const char* call, op_counter& c) {
+  return run(form, strided_get, false, [&](const char* call, vis::flight& f) {
     vis::get_strided(call, dstaddr, dststrides, jobrank_of(tm, rank, call), srcaddr, srcstrides,
-                     elemsz, count, levels, c);
+                     elemsz, count, levels, f);
   });
 }
 

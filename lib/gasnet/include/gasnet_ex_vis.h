@@ -10,7 +10,11 @@
 
 GASNETT_BEGIN_EXTERNC
 
-/* form: 0 blocks, 1 returns an event, 2 counts with the implicit operations. */
+/* form: 0 blocks, 1 returns an event, 2 counts with the implicit operations; with GASNETC_AT_ONCE
+ * it may return GEX_EVENT_NO_OP, in each form: nothing was started. */
+#define GASNETC_AT_ONCE 4
+#define GASNETC_VIS_FORM(form, flags) \
+  (GASNETT_PREDICT_FALSE(((flags)&GEX_FLAG_IMMEDIATE) != 0) ? (form) | GASNETC_AT_ONCE : (form))
 extern gex_Event_t GASNETC_(ex_put_vector)(int form, gex_TM_t tm, gex_Rank_t rank, size_t dstcount,
                                            gex_Memvec_t const dst[], size_t srccount,
                                            gex_Memvec_t const src[]);
@@ -33,23 +37,19 @@ extern gex_Event_t GASNETC_(ex_get_strided)(int form, gex_TM_t tm, void* dstaddr
                                             size_t elemsz, const size_t count[], size_t levels);
 
 /* ---- three forms of each, defined alike: blocking, with an event, implicit ---- */
-#define GASNETC_VIS_FORMS(name, call, params, args)                                         \
-  GASNETC_INLINE int gex_VIS_##name##Blocking(params, gex_Flags_t flags) {                  \
-    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank, "gex_VIS_" #name "Blocking"))) \
-      return GASNET_ERR_NOT_READY;                                                          \
-    (void)GASNETC_(call)(0, args);                                                          \
-    return 0;                                                                               \
-  }                                                                                         \
-  GASNETC_INLINE gex_Event_t gex_VIS_##name##NB(params, gex_Flags_t flags) {                \
-    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank, "gex_VIS_" #name "NB")))       \
-      return GEX_EVENT_NO_OP;                                                               \
-    return GASNETC_(call)(1, args);                                                         \
-  }                                                                                         \
-  GASNETC_INLINE int gex_VIS_##name##NBI(params, gex_Flags_t flags) {                       \
-    if (GASNETC_NOT_AT_ONCE(flags, gasnetc_jobrank(tm, rank, "gex_VIS_" #name "NBI")))      \
-      return GASNET_ERR_NOT_READY;                                                          \
-    (void)GASNETC_(call)(2, args);                                                          \
-    return 0;                                                                               \
+#define GASNETC_VIS_FORMS(name, call, params, args)                            \
+  GASNETC_INLINE int gex_VIS_##name##Blocking(params, gex_Flags_t flags) {     \
+    return GASNETC_(call)(GASNETC_VIS_FORM(0, flags), args) == GEX_EVENT_NO_OP \
+               ? GASNET_ERR_NOT_READY                                          \
+               : 0;                                                            \
+  }                                                                            \
+  GASNETC_INLINE gex_Event_t gex_VIS_##name##NB(params, gex_Flags_t flags) {   \
+    return GASNETC_(call)(GASNETC_VIS_FORM(1, flags), args);                   \
+  }                                                                            \
+  GASNETC_INLINE int gex_VIS_##name##NBI(params, gex_Flags_t flags) {          \
+    return GASNETC_(call)(GASNETC_VIS_FORM(2, flags), args) == GEX_EVENT_NO_OP \
+               ? GASNET_ERR_NOT_READY                                          \
+               : 0;                                                            \
   }
 GASNETC_VIS_FORMS(VectorPut, ex_put_vector,
                   gex_TM_t tm GASNETC_COMMA gex_Rank_t rank GASNETC_COMMA size_t dstcount

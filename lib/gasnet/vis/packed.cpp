@@ -105,6 +105,13 @@ void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, st
   count_down(*here->counter);
 }
 
+// True if that answer of the engine's refuses the flight; ends the job for other failures.
+bool refuses(const flight& f, const char* call, status s) noexcept {
+  if (f.must_not_wait() && is_short(s)) return true;
+  began(call, s);
+  return false;
+}
+
 }  // namespace
 
 put_packer::~put_packer() {
@@ -121,16 +128,22 @@ std::byte* put_packer::data() {
   return draft_->payload;
 }
 
+status put_packer::directly(gasnet_node_t to, std::byte* remote, const std::byte* local,
+                            std::size_t bytes, op_counter& c) noexcept {
+  return engine_put(to, remote, local, bytes, conduit::reuse::on_completion, c);
+}
+
 void put_packer::add(std::byte* remote, const std::byte* local, std::size_t bytes) {
   // There must be room for the run, for padding, and for one more row.
   if (used_ + bytes + 8 + where_.bytes() + sizeof(row) > room) flush();
+  if (flight_.refused) return;
   (void)where_.add(remote, bytes);
   std::memcpy(data() + used_, local, bytes);
   used_ += bytes;
 }
 
 void put_packer::add(runs r) {
-  while (r.count != 0) {
+  while (r.count != 0 && !flight_.refused) {
     const std::size_t taken = used_ + 8 + where_.bytes() + sizeof(row);
     const std::size_t fit = taken < room ? (room - taken) / r.bytes : 0;
     if (fit == 0) {
@@ -150,19 +163,31 @@ void put_packer::add(runs r) {
 
 void put_packer::flush() {
   if (where_.empty()) return;
+  op_counter& counter = flight_.counter;
   if (where_.one_piece()) {
     began(call_,
-          engine_put(to_, where_.begin(), data(), used_, conduit::reuse::on_return, counter_));
+          engine_put(to_, where_.begin(), data(), used_, conduit::reuse::on_return, counter));
   } else {
     std::memcpy(data() + used_, where_.data(), where_.bytes());
-    words args(&counter_);
+    words args(&counter);
     args.at[2] = where_.count();
-    count_up(counter_);
+    count_up(counter);
     const auto m = conduit::medium_of(on_pieces, args.at, 3, nullptr, used_ + where_.bytes());
-    began(call_, self.engine->commit(*std::exchange(draft_, nullptr), m, true));
+    const status s = self.engine->commit(*draft_, m, !flight_.must_not_wait());
+    flight_.refused = refuses(flight_, call_, s);
+    if (flight_.refused)  // the draft stays, and the packer gives it up
+      count_down(counter);
+    else
+      draft_ = nullptr;
   }
+  flight_.begun = !flight_.refused;
   where_.clear();
   used_ = 0;
+}
+
+status get_packer::directly(gasnet_node_t from, std::byte* local, const std::byte* remote,
+                            std::size_t bytes, op_counter& c) noexcept {
+  return engine_get(local, from, remote, bytes, c);
 }
 
 void get_packer::make_room(std::size_t bytes) {
@@ -175,6 +200,7 @@ void get_packer::make_room(std::size_t bytes) {
 
 void get_packer::add(std::byte* local, const std::byte* remote, std::size_t bytes) {
   make_room(bytes);
+  if (flight_.refused) return;
   (void)where_.add(remote, bytes);
   (void)here_->where.add(local, bytes);
   here_->bytes += bytes;
@@ -183,6 +209,7 @@ void get_packer::add(std::byte* local, const std::byte* remote, std::size_t byte
 void get_packer::add(runs r) {
   while (r.count != 0) {
     make_room(r.bytes);
+    if (flight_.refused) return;
     const std::size_t n = std::min(r.count, (conduit::max_eager - here_->bytes) / r.bytes);
     (void)where_.add(r.from, r.from_stride, r.bytes, n);
     (void)here_->where.add(r.to, r.to_stride, r.bytes, n);
@@ -193,18 +220,26 @@ void get_packer::add(runs r) {
 
 void get_packer::flush() {
   if (where_.empty()) return;
+  op_counter& counter = flight_.counter;
   if (where_.one_piece() && here_->where.one_piece()) {
-    began(call_, engine_get(here_->where.begin(), from_, where_.begin(), here_->bytes, counter_));
+    began(call_, engine_get(here_->where.begin(), from_, where_.begin(), here_->bytes, counter));
     here_.reset();
   } else {
-    here_->counter = &counter_;
+    here_->counter = &counter;
     words args(here_.get());
     args.at[2] = where_.count();
-    count_up(counter_);
-    (void)here_.release();  // the handler of the reply frees it
-    began(call_, self.engine->request_medium(from_, on_pieces_wanted, args.at, 3, where_.data(),
-                                             where_.bytes()));
+    count_up(counter);
+    awaited* const here = here_.release();  // the handler of the reply frees it
+    const auto m = conduit::medium_of(on_pieces_wanted, args.at, 3, where_.data(), where_.bytes());
+    flight_.refused = refuses(flight_, call_,
+                              flight_.must_not_wait() ? self.engine->try_request(from_, m)
+                                                      : self.engine->request(from_, m));
+    if (flight_.refused) {
+      count_down(counter);
+      here_.reset(here);
+    }
   }
+  flight_.begun = !flight_.refused;
   where_.clear();
 }
 

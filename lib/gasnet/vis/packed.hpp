@@ -17,10 +17,9 @@
 #include "lib/conduit/message/outgoing.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/vis/runs.hpp"
+#include "lib/gasnet/vis/vis.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::vis {
-
-using conduit::op_counter;
 
 /// `count` runs of `bytes` each, from `at` on, `stride` apart.
 struct row {
@@ -96,15 +95,19 @@ class rows {
 inline constexpr std::size_t longest_packed = conduit::max_eager / 2;
 
 /// Collects the runs of a put, where the Medium is sent from. The object is large, and lies on the
-/// stack of one call.
+/// stack of one call. Where the first Medium finds no room, and must not wait, the flight is
+/// refused, and all further runs are dropped.
 class put_packer {
  public:
-  put_packer(const char* call, gasnet_node_t to, op_counter& c) noexcept
-      : call_(call), to_(to), counter_(c) {}
+  put_packer(const char* call, gasnet_node_t to, flight& f) noexcept
+      : call_(call), to_(to), flight_(f) {}
   put_packer(const put_packer&) = delete;
   put_packer& operator=(const put_packer&) = delete;
   ~put_packer();
 
+  /// Puts a run by itself.
+  static status directly(gasnet_node_t to, std::byte* remote, const std::byte* local,
+                         std::size_t bytes, op_counter& c) noexcept;
   void add(std::byte* remote, const std::byte* local, std::size_t bytes);
   /// Adds runs from this process to the remote one.
   void add(runs r);
@@ -118,7 +121,7 @@ class put_packer {
 
   const char* const call_;
   const gasnet_node_t to_;
-  op_counter& counter_;
+  flight& flight_;
   rows where_;
   std::size_t used_ = 0;
   conduit::draft* draft_ = nullptr;
@@ -131,14 +134,17 @@ struct awaited {
   rows where;
 };
 
-/// Collects the runs of a get.
+/// Collects the runs of a get; refused like put_packer.
 class get_packer {
  public:
-  get_packer(const char* call, gasnet_node_t from, op_counter& c) noexcept
-      : call_(call), from_(from), counter_(c) {}
+  get_packer(const char* call, gasnet_node_t from, flight& f) noexcept
+      : call_(call), from_(from), flight_(f) {}
   get_packer(const get_packer&) = delete;
   get_packer& operator=(const get_packer&) = delete;
 
+  /// Gets a run by itself.
+  static status directly(gasnet_node_t from, std::byte* local, const std::byte* remote,
+                         std::size_t bytes, op_counter& c) noexcept;
   void add(std::byte* local, const std::byte* remote, std::size_t bytes);
   /// Adds runs from the remote process to this one.
   void add(runs r);
@@ -150,7 +156,7 @@ class get_packer {
 
   const char* const call_;
   const gasnet_node_t from_;
-  op_counter& counter_;
+  flight& flight_;
   rows where_;
   std::unique_ptr<awaited> here_;
 };

@@ -30,17 +30,23 @@ std::byte* reach(gasnet_node_t node, const void* at, std::size_t bytes) {
   return reinterpret_cast<std::byte*>(here);
 }
 
-// The runs of a put whose destination is not mapped here.
-class far_put {
+// The runs of a call whose remote side is not mapped here. Runs that come after the call was
+// refused are dropped.
+template <class Packer>
+class far_runs {
  public:
-  far_put(const char* call, gasnet_node_t to, op_counter& c) noexcept
-      : call_(call), to_(to), counter_(c), packer_(call, to, c) {}
-  ~far_put() { packer_.flush(); }
+  far_runs(const char* call, gasnet_node_t peer, flight& f)
+      : call_(call), peer_(peer), flight_(f), packer_(call, peer, f) {
+    f.refused = f.at_once && is_short(self.engine->one_sided().room_for_one(peer));
+  }
+  far_runs(const far_runs&) = delete;
+  far_runs& operator=(const far_runs&) = delete;
+  ~far_runs() { packer_.flush(); }
   void operator()(std::byte* dst, const std::byte* src, std::size_t bytes) {
-    if (bytes < limit_)
-      packer_.add(dst, src, bytes);
-    else
-      began(call_, engine_put(to_, dst, src, bytes, conduit::reuse::on_completion, counter_));
+    if (flight_.refused) return;
+    if (bytes < limit_) return packer_.add(dst, src, bytes);
+    began(call_, Packer::directly(peer_, dst, src, bytes, flight_.counter));
+    flight_.begun = true;
   }
   void operator()(runs r) {
     if (r.bytes < limit_) return packer_.add(r);
@@ -49,35 +55,13 @@ class far_put {
 
  private:
   const char* const call_;
-  const gasnet_node_t to_;
-  op_counter& counter_;
+  const gasnet_node_t peer_;
+  flight& flight_;
   const std::size_t limit_ = pack_limit();
-  put_packer packer_;
+  Packer packer_;
 };
-
-class far_get {
- public:
-  far_get(const char* call, gasnet_node_t from, op_counter& c) noexcept
-      : call_(call), from_(from), counter_(c), packer_(call, from, c) {}
-  ~far_get() { packer_.flush(); }
-  void operator()(std::byte* dst, const std::byte* src, std::size_t bytes) {
-    if (bytes < limit_)
-      packer_.add(dst, src, bytes);
-    else
-      began(call_, engine_get(dst, from_, src, bytes, counter_));
-  }
-  void operator()(runs r) {
-    if (r.bytes < limit_) return packer_.add(r);
-    for (; r.count != 0; r.skip(1)) (*this)(r.to, r.from, r.bytes);
-  }
-
- private:
-  const char* const call_;
-  const gasnet_node_t from_;
-  op_counter& counter_;
-  const std::size_t limit_ = pack_limit();
-  get_packer packer_;
-};
+using far_put = far_runs<put_packer>;
+using far_get = far_runs<get_packer>;
 
 // True if node's memory is mapped here, which `at` shows as well as any of it.
 bool is_near(gasnet_node_t node, const void* at, std::size_t bytes) {
@@ -106,7 +90,7 @@ void check_overlaps(const char* call, Pieces p) {
 }
 
 template <class Pieces>
-void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, op_counter& c) {
+void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, flight& f) {
   check_remote(to, nullptr, 0, call);
   check_pieces(call, to, dst);
   check_overlaps(call, dst);
@@ -117,12 +101,12 @@ void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, op_c
     });
     std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
   } else {
-    match(dst, src, far_put(call, to, c));
+    match(dst, src, far_put(call, to, f));
   }
 }
 
 template <class Pieces>
-void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op_counter& c) {
+void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, flight& f) {
   check_remote(from, nullptr, 0, call);
   check_pieces(call, from, src);
   check_overlaps(call, dst);
@@ -133,7 +117,7 @@ void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, op
     });
     std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
   } else {
-    match(dst, src, far_get(call, from, c));
+    match(dst, src, far_get(call, from, f));
   }
 }
 
@@ -174,45 +158,44 @@ std::byte* grid_here(const char* call, gasnet_node_t node, std::byte* at, grid::
 
 void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
                 const gasnet_memvec_t* dst, std::size_t src_count, const gasnet_memvec_t* src,
-                op_counter& c) {
+                flight& f) {
   check_list(call, dst, dst_count, "pieces of the destination");
   check_list(call, src, src_count, "pieces of the source");
   check_totals(call, total(dst, dst_count), total(src, src_count));
-  put_pieces(call, to, vector_pieces(dst, dst_count), vector_pieces(src, src_count), c);
+  put_pieces(call, to, vector_pieces(dst, dst_count), vector_pieces(src, src_count), f);
 }
 
 void get_vector(const char* call, std::size_t dst_count, const gasnet_memvec_t* dst,
-                gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src,
-                op_counter& c) {
+                gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src, flight& f) {
   check_list(call, dst, dst_count, "pieces of the destination");
   check_list(call, src, src_count, "pieces of the source");
   check_totals(call, total(dst, dst_count), total(src, src_count));
-  get_pieces(call, vector_pieces(dst, dst_count), from, vector_pieces(src, src_count), c);
+  get_pieces(call, vector_pieces(dst, dst_count), from, vector_pieces(src, src_count), f);
 }
 
 void put_indexed(const char* call, gasnet_node_t to, std::size_t dst_count, void* const* dst,
                  std::size_t dst_bytes, std::size_t src_count, void* const* src,
-                 std::size_t src_bytes, op_counter& c) {
+                 std::size_t src_bytes, flight& f) {
   check_list(call, dst, dst_count, "pieces of the destination");
   check_list(call, src, src_count, "pieces of the source");
   check_lengths(call, dst_count, dst_bytes, src_count, src_bytes);
   put_pieces(call, to, indexed_pieces(dst, dst_count, dst_bytes),
-             indexed_pieces(src, src_count, src_bytes), c);
+             indexed_pieces(src, src_count, src_bytes), f);
 }
 
 void get_indexed(const char* call, std::size_t dst_count, void* const* dst, std::size_t dst_bytes,
                  gasnet_node_t from, std::size_t src_count, void* const* src, std::size_t src_bytes,
-                 op_counter& c) {
+                 flight& f) {
   check_list(call, dst, dst_count, "pieces of the destination");
   check_list(call, src, src_count, "pieces of the source");
   check_lengths(call, dst_count, dst_bytes, src_count, src_bytes);
   get_pieces(call, indexed_pieces(dst, dst_count, dst_bytes), from,
-             indexed_pieces(src, src_count, src_bytes), c);
+             indexed_pieces(src, src_count, src_bytes), f);
 }
 
 void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdiff_t* dst_strides,
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
-                 const std::size_t* counts, std::size_t levels, op_counter& c) {
+                 const std::size_t* counts, std::size_t levels, flight& f) {
   check_remote(to, nullptr, 0, call);
   check_list(call, counts, levels, "levels");
   check_list(call, dst_strides, levels, "strides of the destination");
@@ -226,13 +209,13 @@ void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdi
     std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
     return;
   }
-  far_put out(call, to, c);
+  far_put out(call, to, f);
   g.each_row(d, s, out);
 }
 
 void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides, gasnet_node_t from,
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
-                 const std::size_t* counts, std::size_t levels, op_counter& c) {
+                 const std::size_t* counts, std::size_t levels, flight& f) {
   check_remote(from, nullptr, 0, call);
   check_list(call, counts, levels, "levels");
   check_list(call, dst_strides, levels, "strides of the destination");
@@ -246,7 +229,7 @@ void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides,
     std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
     return;
   }
-  far_get in(call, from, c);
+  far_get in(call, from, f);
   g.each_row(d, s, in);
 }
 

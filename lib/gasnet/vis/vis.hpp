@@ -7,9 +7,11 @@
 //   shorter runs, get             asked for by Medium; the target packs them
 //
 // For all functions: `call` begins the line that ends the job where an argument is bad. Pieces in
-// flight are counted in c, which is unchanged if all are complete on return. Lists, strides and
-// counts are not read after the return; the source of a put may be read until c has its old value
-// again. They may wait (polling) for room. Any thread may call them, but no handler.
+// flight are counted in f.counter, which is unchanged if all are complete on return. Lists, strides
+// and counts are not read after the return; the source of a put may be read until the counter has
+// its old value again. They may wait (polling) for room; with f.at_once only once a piece is under
+// way, and if there is no room for the first one nothing is started. Any thread may call them, but
+// no handler.
 #pragma once
 
 #include <gasnet.h>
@@ -32,29 +34,39 @@ namespace vis {
 
 using conduit::op_counter;
 
+/// The pieces of one call that are under way.
+struct flight {
+  op_counter& counter;
+  bool at_once = false;  ///< the caller's wish
+  bool begun = false;    ///< a piece has gone out
+  bool refused = false;  ///< there was no room for the first one: nothing is started
+
+  /// True if what goes next may not wait for room.
+  [[nodiscard]] bool must_not_wait() const noexcept { return at_once && !begun; }
+};
+
 void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
                 const gasnet_memvec_t* dst, std::size_t src_count, const gasnet_memvec_t* src,
-                op_counter& c);
+                flight& f);
 void get_vector(const char* call, std::size_t dst_count, const gasnet_memvec_t* dst,
-                gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src,
-                op_counter& c);
+                gasnet_node_t from, std::size_t src_count, const gasnet_memvec_t* src, flight& f);
 
 void put_indexed(const char* call, gasnet_node_t to, std::size_t dst_count, void* const* dst,
                  std::size_t dst_bytes, std::size_t src_count, void* const* src,
-                 std::size_t src_bytes, op_counter& c);
+                 std::size_t src_bytes, flight& f);
 void get_indexed(const char* call, std::size_t dst_count, void* const* dst, std::size_t dst_bytes,
                  gasnet_node_t from, std::size_t src_count, void* const* src, std::size_t src_bytes,
-                 op_counter& c);
+                 flight& f);
 
 /// Moves elem bytes, counts[0] times at strides[0], all that counts[1] times at strides[1], and so
 /// on for `levels` dimensions. Strides are in bytes, of any sign and order; dst and src are the
 /// addresses of element 0.
 void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdiff_t* dst_strides,
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
-                 const std::size_t* counts, std::size_t levels, op_counter& c);
+                 const std::size_t* counts, std::size_t levels, flight& f);
 void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides, gasnet_node_t from,
                  const void* src, const std::ptrdiff_t* src_strides, std::size_t elem,
-                 const std::size_t* counts, std::size_t levels, op_counter& c);
+                 const std::size_t* counts, std::size_t levels, flight& f);
 
 }  // namespace vis
 }  // namespace penstock::gasnet::PENSTOCK_ABI
