@@ -94,9 +94,8 @@ void trace::sent(const message& m, std::uint64_t begun) {
   if (!room()) return;
   const std::uint64_t now = now_ns();
   span(m.reply ? "reply" : "request", begun, now);
-  add(",\"name\":\"%s%s to %s %u\",\"args\":{\"to\":%u,\"bytes\":%zu}}", m.kind,
-      m.reply ? " reply" : "", m.own ? "the library's handler" : "handler", m.handler, m.to,
-      m.bytes);
+  add(",\"name\":\"%s%s to %s\",\"args\":{\"to\":%u,\"bytes\":%zu}}", m.kind,
+      m.reply ? " reply" : "", m.handler.c_str(), m.to, m.bytes);
   if (m.from != m.to) flow("s", m, id, begun);
   maybe_write(now);
 }
@@ -112,9 +111,8 @@ void trace::handled(const message& m, std::uint64_t id, std::uint64_t begun) {
   if (!room()) return;
   const std::uint64_t now = now_ns();
   span("handler", begun, now);
-  add(",\"name\":\"%s %u\",\"args\":{\"from\":%u,\"kind\":\"%s%s\",\"bytes\":%zu}}",
-      m.own ? "the library's handler" : "handler", m.handler, m.from, m.kind,
-      m.reply ? " reply" : "", m.bytes);
+  add(",\"name\":\"%s\",\"args\":{\"from\":%u,\"kind\":\"%s%s\",\"bytes\":%zu}}", m.handler.c_str(),
+      m.from, m.kind, m.reply ? " reply" : "", m.bytes);
   if (m.from != m.to) flow("f", m, id, begun);
   maybe_write(now);
 }

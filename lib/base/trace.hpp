@@ -32,8 +32,7 @@ class trace {
     std::uint32_t chunk = 0;
     bool reply = false;
     const char* kind = "";  ///< in words: "Short"
-    unsigned handler = 0;
-    bool own = false;  ///< of the library's own handlers
+    std::string handler;    ///< in words: "on_hit", "handler 3", printable and without quotes
     std::size_t bytes = 0;
   };
 

@@ -43,6 +43,11 @@ void call_payload(void* context, token&, const std::uint32_t* args, std::byte* p
   h.takes_payload(&t, args, payload, bytes, h.context);
 }
 
+template <class F>
+const void* address_of(F* f) noexcept {
+  return reinterpret_cast<const void*>(f);
+}
+
 int add(penstock_endpoint* ep, penstock_endpoint::handler h, unsigned nargs) {
   int index = -1;
   c::set_up("adding a handler", [&]() -> result<void> {
@@ -58,6 +63,7 @@ int add(penstock_endpoint* ep, penstock_endpoint::handler h, unsigned nargs) {
             next, {payload ? &call_payload : &call_short, &ep->handlers.emplace_back(h),
                    static_cast<std::uint8_t>(nargs), payload ? takes::payload : takes::nothing}))
       return failure{"the endpoint has been started", 0, "add handlers before penstock_start()"};
+    e.names().set(next, {}, payload ? address_of(h.takes_payload) : address_of(h.takes_nothing));
     index = next;
     return {};
   });
@@ -127,6 +133,15 @@ int penstock_add_short(penstock_endpoint* ep, penstock_short_handler f, unsigned
 int penstock_add_payload(penstock_endpoint* ep, penstock_payload_handler f, unsigned nargs,
                          void* context) {
   return add(ep, {ep, nullptr, f, context}, nargs);
+}
+int penstock_name_handler(penstock_endpoint* ep, int handler, const char* name) {
+  const bool done = c::set_up("naming a handler", [&]() -> result<void> {
+    if (handler < 1 || static_cast<size_t>(handler) > ep->handlers.size())
+      return failure{"no handler has that number: " + std::to_string(handler), 0, ""};
+    ep->ep.internals().names().set(static_cast<unsigned>(handler), name);
+    return {};
+  });
+  return done ? 0 : -1;
 }
 int penstock_start(penstock_endpoint* ep, size_t segment_bytes, penstock_access access) {
   const bool done = c::set_up("starting an endpoint", [&]() -> result<void> {

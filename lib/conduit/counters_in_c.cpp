@@ -92,6 +92,10 @@ const char* penstock_counters_waits_for(const penstock_counters* c, unsigned pee
   const peer_counters* const p = find(c, peer);
   return p == nullptr ? "" : p->waits_for;
 }
+const char* penstock_counters_waits_handler(const penstock_counters* c, unsigned peer) {
+  const peer_counters* const p = find(c, peer);
+  return p == nullptr ? "" : p->waits_handler.c_str();
+}
 
 int penstock_counters_get_peer(const penstock_counters* c, unsigned peer, const char* name,
                                uint64_t* value) {

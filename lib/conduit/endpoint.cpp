@@ -152,13 +152,15 @@ std::string endpoint::device() const {
   return called(engine_)->device().name + ": " + engine_->device().reason;
 }
 
-std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payload, unsigned words) {
+std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payload, unsigned words,
+                               std::string_view name) {
   using conduit::handler_entry;
   const std::uint8_t index = called(engine_)->next_handler();
   const handler_entry h{f, context, static_cast<std::uint8_t>(words),
                         payload ? handler_entry::takes::payload : handler_entry::takes::nothing};
   if (index == 0 || !engine_->add_handler(index, h))
     fatal(1, "endpoint::add: handlers are added before start(), at most 255 of them");
+  engine_->names().set(index, name);
   return index;
 }
 

@@ -38,6 +38,8 @@ class engine final : public channels {
   // Set-up.
   /// Registers a user's handler at `index`. Before start(). False: the index is taken.
   bool add_handler(std::uint8_t index, const handler_entry& h) noexcept;
+  /// What handlers of the user are called; any thread, at any time.
+  [[nodiscard]] handler_names& names() noexcept { return names_; }
   std::uint8_t next_handler() const noexcept;
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:

@@ -26,7 +26,8 @@ status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
   if (const status s = e.handlers_.check(m); s != status::ok) return s;
   m.buffer = e.large_->take(large_buffers::use::request, to);
   if (m.buffer == large_buffers::none) {
-    waiting wait(e.begun(e.channel(to, my_tag())).counts, to, e.reporter_.get(), e.trace_.get());
+    waiting wait(e.begun(e.channel(to, my_tag())).counts, to, m.named_handler(), e.reporter_.get(),
+                 e.trace_.get());
     for (unsigned empty = 0; m.buffer == large_buffers::none;
          m.buffer = e.large_->take(large_buffers::use::request, to)) {
       wait.step(status::no_chunk);

@@ -112,7 +112,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
   }
   if (!is_short(s)) return refused(to, m, s);
   credit::stall stalled;
-  waiting wait(channel(to, my_tag()).counts, to, reporter_.get(), trace_.get());
+  waiting wait(channel(to, my_tag()).counts, to, m.named_handler(), reporter_.get(), trace_.get());
   unsigned held = 0;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     wait.step(s);

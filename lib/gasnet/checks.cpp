@@ -36,10 +36,10 @@ void check_use(conduit::token_state& t) {
   constexpr std::uint32_t signature = (1u << sender_shift) - 1;
   if ((before & signature) == (now & signature)) return;
   fatal(1,
-        "AM handler %u is called by rank %u with %u arguments and %s, and was called by rank "
+        "AM handler %s is called by rank %u with %u arguments and %s, and was called by rank "
         "%u with %u and %s: a function takes only one of these",
-        index, t.source(), arguments_of(now), kind_of(now), before >> sender_shift,
-        arguments_of(before), kind_of(before));
+        self.engine->names().numbered(index).c_str(), t.source(), arguments_of(now), kind_of(now),
+        before >> sender_shift, arguments_of(before), kind_of(before));
 }
 
 }  // namespace

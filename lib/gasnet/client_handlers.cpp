@@ -3,8 +3,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <utility>
 
+#include "lib/base/function_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/messages.hpp"
 #include "lib/gasnet/process.hpp"
@@ -117,6 +119,14 @@ client_handler& handler_of(std::uint8_t index, unsigned endpoint) noexcept {
 // The index of the client's handler that one of the library's own handlers runs.
 thread_local constinit unsigned standing_in = 0;
 
+// "128 on_hit", or "128" where neither the client nor the program's symbols name the function.
+std::string name_in_lines(const client_handler& h, unsigned index) {
+  const std::string name = h.entry.gex_name != nullptr
+                               ? h.entry.gex_name
+                               : name_of_function(reinterpret_cast<const void*>(h.call));
+  return std::to_string(index) + (name.empty() ? "" : " ") + name;
+}
+
 // Ends the job for a message that h does not take, unless it is the first one for a handler of
 // gasnet.h's.
 void admit(client_handler& h, unsigned index, kind k, bool request, unsigned nargs,
@@ -133,15 +143,22 @@ void admit(client_handler& h, unsigned index, kind k, bool request, unsigned nar
       return;
     fatal(
         1,
-        "a %s %s came from rank %u for AM handler %u, which has taken %s before: a function takes "
+        "a %s %s came from rank %u for AM handler %s, which has taken %s before: a function takes "
         "a payload, or none",
-        name_of(k), request ? "request" : "reply", source, index,
+        name_of(k), request ? "request" : "reply", source, name_in_lines(h, index).c_str(),
         k == kind::short_ ? "a Medium or Long" : "a Short");
   }
-  const char* const name = h.entry.gex_name != nullptr ? h.entry.gex_name : "";
-  fatal(1, "a %s %s with %u arguments came from rank %u for AM handler %u %s: it takes %u, and %s",
-        name_of(k), request ? "request" : "reply", nargs, source, index, name, h.entry.gex_nargs,
-        describe_kinds(h.entry.gex_flags));
+  fatal(1, "a %s %s with %u arguments came from rank %u for AM handler %s: it takes %u, and %s",
+        name_of(k), request ? "request" : "reply", nargs, source, name_in_lines(h, index).c_str(),
+        h.entry.gex_nargs, describe_kinds(h.entry.gex_flags));
+}
+
+// The engine calls the handler as the client's table does, or as the program calls its function.
+void tell_name(conduit::engine& e, unsigned index) {
+  const gex_AM_Entry_t& entry = clients[index].entry;
+  if (entry.gex_fnptr != nullptr)
+    e.names().set(index, entry.gex_name != nullptr ? entry.gex_name : "",
+                  reinterpret_cast<const void*>(entry.gex_fnptr));
 }
 
 // ---- Mediums that look like replies ----
@@ -242,6 +259,8 @@ void register_client_handlers(conduit::engine& e) {
     e.add_handler(static_cast<std::uint8_t>(i),
                   {.call = self.checked ? &run_checked_handler : &run_client_handler,
                    .context = &clients[i]});
+  // Those of gasnet_attach's table are known before there is an engine.
+  for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i) tell_name(e, i);
   e.add_system_handler(on_peer_completion, {.call = &run_unasked_reply,
                                             .context = nullptr,
                                             .words = 1,
@@ -266,6 +285,7 @@ bool set_client_handler(const gex_AM_Entry_t& e, unsigned endpoint) {
   const std::uint32_t all = ((e.gex_flags & GEX_FLAG_AM_REQUEST) != 0 ? kinds : 0) |
                             ((e.gex_flags & GEX_FLAG_AM_REPLY) != 0 ? kinds << 4 : 0);
   h.kinds.store(e.gex_nargs == any_number ? 0 : all, std::memory_order_relaxed);
+  if (endpoint == 0 && self.engine != nullptr) tell_name(*self.engine, e.gex_index);
   // This comes last, so that a message that comes at the same time finds the whole entry or none.
   h.call = e.gex_fnptr;
   return true;

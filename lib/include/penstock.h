@@ -132,6 +132,10 @@ int penstock_add_short(struct penstock_endpoint* ep, penstock_short_handler f, u
                        void* context);
 int penstock_add_payload(struct penstock_endpoint* ep, penstock_payload_handler f, unsigned nargs,
                          void* context);
+/* Gives a handler a name, by which traces, lines and pentop call it beside its number; without it
+ * they take that of the function, where the program's symbols have it. The text is copied, of which
+ * 64 characters are kept. Any thread, at any time. 0, or -1 if no handler has that number. */
+int penstock_name_handler(struct penstock_endpoint* ep, int handler, const char* name);
 /* Registers a segment of segment_bytes bytes (0 and more, rounded up to pages, not the same on all
  * ranks), compares the ranks' handlers, and lets messages flow. The endpoint owns the segment. It
  * is collective, once for each endpoint. 0, or -1 on failure. */

@@ -87,6 +87,9 @@ int main(void) {
     SET_UP((answered[n] = penstock_add_short(ep, on_answer, n, &answered[n])) > 0);
   }
   SET_UP((put_back = penstock_add_payload(ep, on_back, 1, &context_of_requests)) > 0);
+  CHECK(penstock_name_handler(ep, put_back, "back") == 0);
+  CHECK(penstock_name_handler(ep, put_back + 1, "none") == -1);
+  CHECK(penstock_name_handler(ep, 0, "none") == -1);
   SET_UP(penstock_start(ep, segment_bytes, PENSTOCK_SEGMENTS) == 0);
   CHECK(penstock_rank(ep) == penstock_world_rank(w));
   CHECK(penstock_size(ep) == penstock_world_size(w));

@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     }
     endpoint ep = test::open_endpoint(*w);
     const auto hit = ep.add<&on_hit>();
-    const auto payload = ep.add<&on_payload>();
+    const auto payload = ep.add<&on_payload>("takes \"bytes\"");
     if (const auto started = ep.start(4096); !started) {
       std::fprintf(stderr, "%s\n", started.error().message().c_str());
       return 3;

@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
     const uint32_t rank = penstock_counters_rank(c, met);
     CHECK(strlen(penstock_counters_path(c, met)) == (rank == gasnet_mynode() ? 4 : 5));
     CHECK(strcmp(penstock_counters_waits_for(c, met), "") == 0);
+    CHECK(strcmp(penstock_counters_waits_handler(c, met), "") == 0);
     for (i = 0; penstock_peer_counter_name(i) != NULL; ++i) {
       CHECK(penstock_counters_get_peer(c, met, penstock_peer_counter_name(i), &value) == 0);
       CHECK(strlen(penstock_peer_counter_help(i)) > 5);

@@ -26,7 +26,7 @@ std::string answer(std::uint32_t rank, std::uint64_t shorts, std::uint64_t wait_
   return fmt::format(
       R"({{"format":1,"rank":{},"ranks":4,"pid":{},"job":"abcd","program":"p","host":"h",)"
       R"("device":"shm0","polls":{},"credits":100,"bank":7,"peers":[{{"peer":0,"path":"rings",)"
-      R"("waits_for":"credits","requests_sent":{{"shorts":{},"mediums":2,"longs":1,)"
+      R"("waits_for":"credits","waits_handler":"3 on_hit","requests_sent":{{"shorts":{},"mediums":2,"longs":1,)"
       R"("medium_bytes":30,"long_bytes":70,"own":5}},"put_bytes":900,"stalls":3,"waits":4,)"
       R"("wait_ns":{},"waiting_ns":0,"loan":12,"holds":9}}]}})"
       "\n",
@@ -107,6 +107,7 @@ TEST_CASE("An answer is read whole, or not at all") {
   CHECK(p.with.at(0).messages == 48);
   CHECK(p.with.at(0).bytes == 1000);
   CHECK(p.with.at(0).waited_ns == 500);
+  CHECK(p.with.at(0).waits_handler == "3 on_hit");
   const std::string whole = answer(1, 3, 4);
   for (std::size_t n = 0; n + 2 < whole.size(); ++n) {
     process part;

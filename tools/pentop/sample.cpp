@@ -54,6 +54,7 @@ pair_figures read_pair(const json& p) {
   pair_figures f;
   f.path = word(p, "path");
   f.waits_for = word(p, "waits_for");
+  f.waits_handler = word(p, "waits_handler");
   f.messages = sent_messages(p, "requests_sent", f.bytes);
   f.messages += sent_messages(p, "replies_sent", f.bytes);
   f.bytes += count(p, "put_bytes") + count(p, "get_bytes");

@@ -29,6 +29,7 @@ bool read_place(const std::string& line, place& out);
 /// The messages and waits of one process with another.
 struct pair_figures {
   std::string path, waits_for;
+  std::string waits_handler;   ///< of the request that waits, as "3 on_hit"; empty if it has none
   std::uint64_t messages = 0;  ///< requests and replies that it sent, the library's own included
   std::uint64_t bytes = 0;     ///< of these messages, and of puts and gets
   std::uint64_t stalls = 0, waits = 0;

@@ -9,6 +9,7 @@ namespace {
 
 // Shares of time below this are noise.
 constexpr double least_wait = 0.001;
+constexpr std::size_t columns = 100;
 
 double a_second(std::uint64_t now, std::uint64_t before, double seconds) {
   return now > before ? static_cast<double>(now - before) / seconds : 0;
@@ -55,6 +56,7 @@ nlohmann::json as_json(const flow& f) {
           {"messages_per_second", f.messages},
           {"bytes_per_second", f.bytes},
           {"waits_for", f.now.waits_for},
+          {"waits_handler", f.now.waits_handler},
           {"waiting_seconds", static_cast<double>(f.now.waiting_ns) * 1e-9},
           {"waited_share", f.waited},
           {"waited_seconds", static_cast<double>(f.now.waited_ns) * 1e-9},
@@ -127,10 +129,13 @@ std::string as_text(const picture& p, std::size_t most) {
     std::string waits;
     for (const flow& f : p.waits)
       if (f.from == rank && waits.empty())
-        waits = fmt::format("{} of {}, {:.0f} % of it", f.now.waits_for, f.to, 100 * f.waited);
-    out += fmt::format("{:>6} {:>8} {:>10} {:>10} {:>10} {:>8} {:>8}  {}\n", rank, one.pid,
-                       short_number(messages), short_number(bytes), short_number(p.polls.at(rank)),
-                       lent, one.bank, waits);
+        waits = fmt::format("{} of {}, {:.0f} % of it{}{}", f.now.waits_for, f.to, 100 * f.waited,
+                            f.now.waits_handler.empty() ? "" : "; handler ", f.now.waits_handler);
+    std::string row = fmt::format("{:>6} {:>8} {:>10} {:>10} {:>10} {:>8} {:>8}  {}", rank, one.pid,
+                                  short_number(messages), short_number(bytes),
+                                  short_number(p.polls.at(rank)), lent, one.bank, waits);
+    row.resize(std::min(row.size(), columns));  // the name of a handler may be long
+    out += row + '\n';
   }
   for (const std::uint32_t r : p.now.silent)
     out += fmt::format("{:>6} does not answer (is it stopped?)\n", r);

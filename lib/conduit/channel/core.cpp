@@ -38,9 +38,9 @@ status core::refused(rank_id to, const outgoing& m, status s) const noexcept {
                   h.payload == handler_entry::takes::nothing ? "no" : "a");
   }
   log(log_level::warning,
-      "a %s to rank %u, for handler %u, with %u words of arguments and %zu bytes, is not sent: "
+      "a %s to rank %u, for handler %s, with %u words of arguments and %zu bytes, is not sent: "
       "%s%s",
-      name_of(m.kind), to, m.handler, m.nargs, m.bytes, describe(s), more);
+      name_of(m.kind), to, names_.numbered(m.handler).c_str(), m.nargs, m.bytes, describe(s), more);
   return s;
 }
 
@@ -175,6 +175,14 @@ namespace {
 
 thread_local std::uint64_t sending_since = 0;
 
+// A handler as a trace calls it. flags are its message's: those of a client say whose table the
+// number is of, and the names are those of the first.
+std::string drawn_name(const handler_names& names, unsigned index, std::uint8_t flags) {
+  if ((flags & wire::flag_system) != 0) return "the library's handler " + std::to_string(index);
+  const std::string name = flags >> wire::client_flags_shift == 0 ? names.of(index) : "";
+  return name.empty() ? "handler " + std::to_string(index) : name;
+}
+
 }  // namespace
 
 void core::trace_sending() noexcept { sending_since = now_ns(); }
@@ -187,8 +195,7 @@ void core::trace_sent(const peer& p, const outgoing& m, std::uint32_t chunk, boo
                 .chunk = chunk,
                 .reply = reply,
                 .kind = name_of(m.kind),
-                .handler = m.handler,
-                .own = m.system(),
+                .handler = drawn_name(names_, m.handler, m.flags),
                 .bytes = m.bytes},
                sending_since);
 }
@@ -201,8 +208,7 @@ void core::call_traced(const handler_entry& e, token_state& t, codec::parts at, 
                          .chunk = chunk,
                          .reply = !t.request,
                          .kind = name_of(t.header.kind()),
-                         .handler = t.header.handler,
-                         .own = t.header.system(),
+                         .handler = drawn_name(names_, t.header.handler, t.header.flags),
                          .bytes = bytes};
   const std::uint64_t flow = trace_->arrived(m), begun = now_ns();
   call_handler(e, t, at.fixed, at.payload, bytes);

@@ -29,6 +29,7 @@
 #include "lib/conduit/channel/poller.hpp"
 #include "lib/conduit/channel/rank_table.hpp"
 #include "lib/conduit/message/codec.hpp"
+#include "lib/conduit/message/handler_names.hpp"
 #include "lib/conduit/message/handlers.hpp"
 #include "lib/conduit/message/token.hpp"
 #include "lib/job/job.hpp"
@@ -261,6 +262,7 @@ class core {
   std::unique_ptr<poller[]> pollers_[max_threads];  // by thread, whose own it is; then by domain
   peer* channels_of_[max_threads] = {};             // by thread: the channels of its domain
   handler_table handlers_;
+  handler_names names_;
   std::unique_ptr<large_buffers> large_ = std::make_unique<large_buffers>(*this);
 };
 

@@ -92,6 +92,7 @@ struct peer_counts {
   event_counter waits, wait_ticks;
   std::atomic<std::uint64_t> waiting_since{0};  ///< ticks; 0: no thread waits
   std::atomic<std::uint8_t> waits_for{0};       ///< the status of the last step of a wait
+  std::atomic<std::uint16_t> waits_handler{0};  ///< for which the message is; 0: the library's own
   std::atomic<std::uint32_t> waiters{0};
   event_counter credits_lent, credits_revoked;
 };

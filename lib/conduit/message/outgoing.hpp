@@ -53,6 +53,10 @@ struct outgoing {
   }
   /// True if the handler is one of the engine's own.
   [[nodiscard]] constexpr bool system() const noexcept { return (flags & wire::flag_system) != 0; }
+  /// The number of the handler in the first table of the user's, whose names are known; else 0.
+  [[nodiscard]] constexpr unsigned named_handler() const noexcept {
+    return system() || flags >> wire::client_flags_shift != 0 ? 0 : handler;
+  }
 };
 
 /// A Short to a user's handler.

@@ -78,6 +78,8 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
       const double ns = static_cast<double>(lasted > 1 ? lasted : 1) * ns_a_tick;
       c.waiting_ns = std::max(c.waiting_ns, static_cast<std::uint64_t>(ns) + 1);
       c.waits_for = name_of_wait(static_cast<status>(n.waits_for.load(std::memory_order_relaxed)));
+      if (const unsigned h = n.waits_handler.load(std::memory_order_relaxed); h != 0)
+        c.waits_handler = names_.numbered(h);
     }
     c.stalls += p.credit_stalls.load(std::memory_order_relaxed);
     c.credit_messages += p.credit_messages.read();

@@ -79,6 +79,7 @@ std::string json(const identity& who, const endpoint_counters& c) {
     out.append("{\"peer\":").append(std::to_string(p.rank));
     out.append(",\"path\":").append(quoted(p.path));
     out.append(",\"waits_for\":").append(quoted(p.waits_for));
+    out.append(",\"waits_handler\":").append(quoted(p.waits_handler));
     for (const auto& d : direction_rows) {
       out.append(",\"").append(d.name).append("\":{");
       const std::size_t first = out.size();

@@ -41,9 +41,10 @@ constexpr const char* name_of_wait(status s) noexcept { return row_of(wait_of(s)
 class waiting {
  public:
   /// c: the counters of the peer that the request goes to, rank `to`; they outlive this object.
-  /// tell: the reporter that is told of a long wait, or null. drawn: the trace, or null.
-  waiting(peer_counts& c, std::uint32_t to, reporter* tell, trace* drawn) noexcept
-      : counts_(c), to_(to), tell_(tell), drawn_(drawn) {}
+  /// handler: which the request is for; 0 if it is not the user's. tell: the reporter that is told
+  /// of a long wait, or null. drawn: the trace, or null.
+  waiting(peer_counts& c, std::uint32_t to, unsigned handler, reporter* tell, trace* drawn) noexcept
+      : counts_(c), to_(to), handler_(handler), tell_(tell), drawn_(drawn) {}
   ~waiting() {
     if (began_ != 0) end();
   }
@@ -74,8 +75,10 @@ class waiting {
     PENSTOCK_PROBE(stall_begin, to_, static_cast<unsigned>(s));
     count_shared(counts_.waits, 1);
     // relaxed, all of it: of several threads that wait for one peer the first one's time is shown
-    if (counts_.waiters.fetch_add(1, std::memory_order_relaxed) == 0)
+    if (counts_.waiters.fetch_add(1, std::memory_order_relaxed) == 0) {
+      counts_.waits_handler.store(static_cast<std::uint16_t>(handler_), std::memory_order_relaxed);
       counts_.waiting_since.store(began_, std::memory_order_relaxed);
+    }
   }
   void end() noexcept {
     if (drawn_ != nullptr) [[unlikely]]
@@ -88,6 +91,7 @@ class waiting {
 
   peer_counts& counts_;
   const std::uint32_t to_;
+  const unsigned handler_;
   reporter* tell_;
   trace* const drawn_;
   std::uint64_t began_ns_ = 0;  // for drawn_

@@ -71,9 +71,10 @@ bool reporter::look_at_requests(std::uint64_t limit) noexcept {
     const std::string quiet = quiet_text(quiet_for(r));
     if (p.waiting_ns < std::max(limit, 2 * w.told_wait_ns)) continue;
     w.told_wait_ns = p.waiting_ns;
-    log(log_level::warning, "rank %u has waited %.0f s for %s %s rank %u%s", engine_.rank_,
+    const std::string whose = p.waits_handler.empty() ? "" : "; handler " + p.waits_handler;
+    log(log_level::warning, "rank %u has waited %.0f s for %s %s rank %u%s%s", engine_.rank_,
         seconds(p.waiting_ns), p.waits_for,
-        std::strcmp(p.waits_for, "connection") == 0 ? "to" : "of", r, quiet.c_str());
+        std::strcmp(p.waits_for, "connection") == 0 ? "to" : "of", r, quiet.c_str(), whose.c_str());
   }
   return !requests_.empty();
 }

@@ -41,6 +41,9 @@ uint32_t penstock_counters_rank(const struct penstock_counters* c, unsigned peer
 const char* penstock_counters_path(const struct penstock_counters* c, unsigned peer);
 /* What a request to a peer waits for at this moment, such as "credits"; "" if none waits. */
 const char* penstock_counters_waits_for(const struct penstock_counters* c, unsigned peer);
+/* The handler that this request is for, as "3 on_hit"; "" if none waits, or it is the library's own
+ * message. It is valid as long as c. */
+const char* penstock_counters_waits_handler(const struct penstock_counters* c, unsigned peer);
 /* As penstock_counters_get, for a counter of a peer, such as "puts" or "requests_sent.shorts". It
  * returns -1 also if there is no such peer. */
 int penstock_counters_get_peer(const struct penstock_counters* c, unsigned peer, const char* name,

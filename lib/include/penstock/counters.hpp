@@ -39,6 +39,7 @@ struct peer_counters {
   std::uint64_t wait_ns = 0;          ///< how long they waited in all, in waits that have ended
   std::uint64_t waiting_ns = 0;       ///< now: how long the current wait has lasted; 0 if none
   const char* waits_for = "";         ///< now: what the current wait is for
+  std::string waits_handler;          ///< now: the handler that its request is for, as "3 on_hit"
   std::uint64_t credit_messages = 0;  ///< messages that carried nothing but credits
   std::uint64_t credits_lent = 0;     ///< credits lent to it on demand
   std::uint64_t credits_revoked = 0;  ///< credits that it gave back

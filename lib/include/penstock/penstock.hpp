@@ -22,6 +22,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -156,6 +157,24 @@ class token {
 };
 
 namespace detail {
+
+/// The name of the function F, as the compiler writes it, with the namespaces and classes around it
+/// that have names: "server::on_get".
+template <auto F>
+constexpr std::string_view name_of() noexcept {
+  // gcc: "… [with auto F = {anonymous}::on_get; …]", clang: "… [F = &(anonymous
+  // namespace)::on_get]"
+  constexpr std::string_view whole = __PRETTY_FUNCTION__, sign = "F = ";
+  const std::size_t from = whole.find(sign);
+  if (from == whole.npos) return {};
+  std::string_view name = whole.substr(from + sign.size());
+  name = name.substr(0, name.find(';'));
+  if (name.ends_with(']')) name.remove_suffix(1);
+  if (name.starts_with('&')) name.remove_prefix(1);
+  for (const std::string_view nowhere : {"{anonymous}::", "(anonymous namespace)::"})
+    if (name.starts_with(nowhere)) name.remove_prefix(nowhere.size());
+  return name;
+}
 
 template <class F>
 struct handler_traits;
@@ -314,14 +333,17 @@ class endpoint {
   /// Registers a handler: a function void(token&, A...) for Shorts, or void(token&,
   /// std::span<std::byte>, A...) for Mediums and Longs. Handlers are added before start(), the same
   /// ones in the same order on every rank, and at most 255. A handler may change its payload in
-  /// place; a Medium's is gone when the handler returns, a Long's stays in the segment.
+  /// place; a Medium's is gone when the handler returns, a Long's stays in the segment. name is
+  /// what traces, lines and pentop call it, by default as the program calls the function; of it 64
+  /// characters are kept. Names need not be the same on all ranks, nor differ from each other.
   template <auto F>
   requires std::is_void_v<typename detail::handler_traits<decltype(F)>::context>
-  auto add() { return enter<F>(nullptr); }
+  auto add(std::string_view name = detail::name_of<F>()) { return enter<F>(nullptr, name); }
   /// The same for a member function of object, which must live as long as the endpoint is open.
   template <auto F>
-  auto add(typename detail::handler_traits<decltype(F)>::context* object) {
-    return enter<F>(object);
+  auto add(typename detail::handler_traits<decltype(F)>::context* object,
+           std::string_view name = detail::name_of<F>()) {
+    return enter<F>(object, name);
   }
 
   /// Registers the segment, checks that all ranks agree on the handlers, and lets messages flow. It
@@ -471,12 +493,13 @@ class endpoint {
  private:
   explicit endpoint(std::unique_ptr<conduit::engine> e) noexcept;
   template <auto F>
-  auto enter(void* object) {
+  auto enter(void* object, std::string_view name) {
     using traits = detail::handler_traits<decltype(F)>;
     return typename traits::ref{
-        add_raw(&traits::template call<F>, object, traits::payload, traits::words)};
+        add_raw(&traits::template call<F>, object, traits::payload, traits::words, name)};
   }
-  std::uint8_t add_raw(detail::raw_handler f, void* context, bool payload, unsigned words);
+  std::uint8_t add_raw(detail::raw_handler f, void* context, bool payload, unsigned words,
+                       std::string_view name);
   status request_short_raw(rank_id to, std::uint8_t h, const std::uint32_t* args,
                            unsigned n) noexcept;
   status request_medium_raw(rank_id to, std::uint8_t h, const std::uint32_t* args, unsigned n,

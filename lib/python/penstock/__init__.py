@@ -277,6 +277,7 @@ class Endpoint:
         index = add(self._handle, callback, nargs, None)
         if index < 0:
             self._world._failed()
+        self._lib.name_handler(self._handle, index, f.__name__.encode())
         self._handlers.append(Handler(index, f, callback))
         return self._handlers[-1]
 

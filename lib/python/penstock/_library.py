@@ -36,6 +36,7 @@ FUNCTIONS = {
     "close": (None, [c_void_p]),
     "add_short": (c_int, [c_void_p, SHORT_HANDLER, c_uint, c_void_p]),
     "add_payload": (c_int, [c_void_p, PAYLOAD_HANDLER, c_uint, c_void_p]),
+    "name_handler": (c_int, [c_void_p, c_int, c_char_p]),
     "start": (c_int, [c_void_p, c_size_t, c_int]),
     "rank": (c_uint32, [c_void_p]),
     "size": (c_uint32, [c_void_p]),
