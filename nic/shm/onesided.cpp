@@ -189,19 +189,23 @@ int move_bytes(queue_pair& qp, const send_work& w) noexcept {
 
 outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   const link& l = qp.to;
-  if (wr.opcode != IBV_WR_RDMA_WRITE || wr.num_sge != 1 || qp.qp_type != IBV_QPT_RC ||
-      l.ready == 0 || state_of(qp) != IBV_QPS_RTS)
+  const bool tells = wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  if ((wr.opcode != IBV_WR_RDMA_WRITE && !tells) || wr.num_sge < 0 || wr.num_sge > 1 ||
+      qp.qp_type != IBV_QPT_RC || l.ready == 0 || state_of(qp) != IBV_QPS_RTS ||
+      (tells && !may_tell(qp)))
     return outcome::failed;
-  const ibv_sge& s = wr.sg_list[0];
+  const ibv_sge s = wr.num_sge == 0 ? ibv_sge{} : wr.sg_list[0];
   const bool in_line = (wr.send_flags & IBV_SEND_INLINE) != 0;
-  if (s.length == 0 || s.length > (in_line ? qp.works.inline_room() : max_message_bytes) ||
-      (!in_line &&
+  if ((s.length == 0 && !tells) ||
+      s.length > (in_line ? qp.works.inline_room() : max_message_bytes) ||
+      (!in_line && s.length != 0 &&
        !qp.owner->regions.allows(s.lkey, qp.pd_number, s.addr, s.length, region_table::local_use)))
     return outcome::failed;
   // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
   if (l.remote->life.load(std::memory_order_acquire) != l.ready ||
       (l.remote->access.load(std::memory_order_relaxed) & IBV_ACCESS_REMOTE_WRITE) == 0)
     return outcome::failed;
+  if (s.length == 0) return tell_written(qp, wr, 0);
   const remote_place to{wr.wr.rdma.remote_addr, s.length, wr.wr.rdma.rkey};
   // T1 touch  store touching, light fence  -> T4
   qp.shown->touching.store(to.rkey, std::memory_order_relaxed);
@@ -213,7 +217,9 @@ outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
       target != nullptr && put_bytes(target, reinterpret_cast<const std::byte*>(s.addr), s.length);
   // T5 let go  store-release touching  -> T4: the bytes are written
   qp.shown->touching.store(0, std::memory_order_release);
-  return put ? outcome::done : outcome::failed;
+  if (!put) return outcome::failed;
+  // Where no receive is found, the long way writes the same bytes once more.
+  return tells ? tell_written(qp, wr, s.length) : outcome::done;
 }
 
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {

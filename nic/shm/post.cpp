@@ -8,7 +8,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-/// Completes the commonest requests: a SEND or a WRITE that is done.
+/// Completes the commonest requests: a SEND or a WRITE of at most one part that is done.
 void finish_at_once(queue_pair& qp, const ibv_send_wr& wr, ibv_wc_opcode opcode) noexcept {
   const std::uint64_t slot = qp.works.pass();
   if (!qp.signal_all && (wr.send_flags & IBV_SEND_SIGNALED) == 0) return;
@@ -18,7 +18,7 @@ void finish_at_once(queue_pair& qp, const ibv_send_wr& wr, ibv_wc_opcode opcode)
   c.wc.wr_id = wr.wr_id;
   c.wc.qp_num = qp.qp_num;
   c.wc.opcode = opcode;
-  c.wc.byte_len = wr.sg_list[0].length;
+  c.wc.byte_len = wr.num_sge == 0 ? 0 : wr.sg_list[0].length;
   static_assert(IBV_WC_SUCCESS == 0);
   store(of(qp.send_cq), c, false);
 }
@@ -204,7 +204,7 @@ int post_all(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   for (; wr != nullptr; wr = wr->next) {
     const bool full = qp.works.full();
     outcome quick = outcome::failed;
-    const bool write = wr->opcode == IBV_WR_RDMA_WRITE;
+    const bool write = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     if (quick_way && !full && qp.works.idle())
       quick = write ? write_at_once(qp, *wr) : send_short(qp, *wr);
     if (quick == outcome::done) [[likely]] {

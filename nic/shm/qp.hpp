@@ -195,7 +195,9 @@ int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexc
 // onesided.cpp, datagram.cpp
 /// Copies the bytes of a WRITE or READ. 0 or an errno.
 int move_bytes(queue_pair& qp, const send_work& w) noexcept;
-/// Does a WRITE of one piece into mapped memory at once. failed: nothing has been done.
+/// Does a WRITE of one piece into mapped memory at once, and pushes what it tells if it has an
+/// immediate. failed: its bytes may have been written, and nothing has been told. wait: as
+/// send_short().
 outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept;
 /// WRITE, READ and atomics: the requester does them itself in the peer's memory.
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
@@ -206,6 +208,10 @@ outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// receive that is already known. failed: nothing has been done. wait: the message is in the ring,
 /// and the peer's state is checked later (stage::pushed).
 outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept;
+/// Of a WRITE with immediate whose bytes have been written: whether the ring has room for what it
+/// tells, and behind all that was sent before; and the push of that, if a receive is found.
+bool may_tell(queue_pair& qp) noexcept;
+outcome tell_written(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Takes at most `most` datagrams from the socket to their QPs, unless another thread is doing so.

@@ -88,7 +88,7 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 }
 
 /// `waiting`: the request has already found no receive.
-bool claim(queue_pair& qp, bool waiting) noexcept {
+[[gnu::always_inline]] inline bool claim(queue_pair& qp, bool waiting) noexcept {
   link& l = qp.to;
   if (l.srq == nullptr) {
     if (l.claimed == l.posted) {
@@ -277,6 +277,20 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   ring_bell(qp);
   // (d) after the push (F2): still alive?
   if (l.remote->life.load(std::memory_order_relaxed) == l.ready) [[likely]]
+    return outcome::done;
+  return outcome::wait;
+}
+
+bool may_tell(queue_pair& qp) noexcept { return qp.to.aside == nullptr && qp.tx.has_room(1, 0); }
+
+outcome tell_written(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept {
+  if (!claim(qp, false)) return outcome::failed;
+  std::uint8_t op = kind_write_imm;
+  if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
+  qp.tx.push(op, message_header(bytes, wr.imm_data), 0, [](std::byte*, std::byte*) {});
+  ring_bell(qp);
+  // (d) after the push (F2): still alive?
+  if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready) [[likely]]
     return outcome::done;
   return outcome::wait;
 }

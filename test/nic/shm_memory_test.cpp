@@ -307,6 +307,37 @@ TEST_CASE("WRITE with immediate writes, then takes a receive") {
   CHECK(p.b.memory[4096] == std::byte{0});
 }
 
+TEST_CASE(
+    "WRITEs with immediate take the receives of a shared queue in order, also without bytes") {
+  pair p({}, {.srq_wr = 4});
+  constexpr std::uint32_t lengths[] = {0, 1, 8, 600, 4096, 0};
+  for (unsigned round = 0; round < 3; ++round)
+    for (std::uint32_t n : lengths) {
+      CAPTURE(n);
+      REQUIRE(p.b.receive(n + round, 4096, 0) == 0);
+      p.b.memory[n] = std::byte{0x77};
+      std::memset(p.a.memory.data(), static_cast<int>(round + 1), n);
+      REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, n, address(p.b, 0), p.b.mr->rkey,
+                   htobe32(n + 1)) == 0);
+      CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+      const ibv_wc r = p.b.received();
+      CHECK(r.wr_id == n + round);
+      CHECK(r.opcode == IBV_WC_RECV_RDMA_WITH_IMM);
+      CHECK(r.byte_len == n);
+      CHECK(be32toh(r.imm_data) == n + 1);
+      for (std::uint32_t i = 0; i < n; ++i) REQUIRE(p.b.memory[i] == std::byte(round + 1));
+      CHECK(p.b.memory[n] == std::byte{0x77});
+    }
+}
+
+TEST_CASE("a WRITE with immediate that no key allows tells nothing") {
+  pair p;
+  REQUIRE(p.b.receive(1, 4096, 16) == 0);
+  REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8, address(p.b, 0), p.b.mr->rkey + 1) == 0);
+  CHECK(p.a.sent().status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(p.b.received().status != IBV_WC_SUCCESS);  // flushed: the queue pair has failed
+}
+
 TEST_CASE("WRITE with immediate waits for a receive, and what follows waits behind it") {
   pair p;
   p.a.memory[0] = std::byte{1};
