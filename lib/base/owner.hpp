@@ -105,6 +105,14 @@ class owner {
     }
     return false;
   }
+  /// Whether the thread of that tag is inside, for assertions: it may ask about itself alone.
+  [[nodiscard]] bool held_by(std::uint32_t tag) const noexcept {
+    if constexpr (!concurrent(M)) return true;
+    // relaxed: a thread that is inside sees its own stores, or those of the one that it relieved
+    return lock_.load(std::memory_order_relaxed) == tag ||
+           (busy_[slot_].load(std::memory_order_relaxed) != 0 &&
+            (tenant_[slot_] == tag || relieved_by_.load(std::memory_order_relaxed) == tag));
+  }
   /// For a thread whose place another one has taken, before it enters again (O-f).
   void give_bias_up(std::uint32_t tag) noexcept {
     std::uint32_t bias = bias_.load(std::memory_order_relaxed);

@@ -87,27 +87,29 @@ inline wire::header credit_flow::reply_header(peer& p, const token_state& t,
   return h;
 }
 
-/// Hands the credits that replies have given back to the ledger; inside reply_in.
-inline void credit_flow::tell_returned(peer& p) noexcept {
-  if (p.credits.returned == 0) return;
-  if (p.home->ledger->on_credits(p.rank, std::exchange(p.credits.returned, 0), 0, false) !=
-      status::ok) [[unlikely]]
+/// Hands the credits that replies have given back to the ledger.
+inline void credit_flow::tell_returned(inside<end_of::reply_in> in, peer& p) noexcept {
+  std::uint32_t& returned = p.credits.returned[in];
+  if (returned == 0) return;
+  if (p.home->ledger->on_credits(p.rank, std::exchange(returned, 0), 0, false) != status::ok)
+      [[unlikely]]
     peer_failed(p, malformed);
 }
 
-/// Called when a reply has given n credits back; inside reply_in. The ledger is told of
-/// lease_messages credits at a time, and at the latest when p's next lease is taken.
-inline void credit_flow::note_returned(peer& p, std::uint32_t n) noexcept {
-  p.credits.returned += n;
-  if (p.credits.returned >= credit::lease_messages) [[unlikely]]
-    tell_returned(p);
+/// Called when a reply has given n credits back. The ledger is told of lease_messages credits at a
+/// time, and at the latest when p's next lease is taken.
+inline void credit_flow::note_returned(inside<end_of::reply_in> in, peer& p,
+                                       std::uint32_t n) noexcept {
+  if ((p.credits.returned[in] += n) >= credit::lease_messages) [[unlikely]]
+    tell_returned(in, p);
 }
 
 /// note_returned() from outside reply_in. False: another thread is inside, and no credit was noted.
 inline bool credit_flow::try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept {
-  if (!p.reply_in.try_enter(tag)) [[unlikely]]
+  const auto in = p.reply_in.try_enter(tag);
+  if (!in) [[unlikely]]
     return false;
-  note_returned(p, n);
+  note_returned(*in, p, n);
   p.reply_in.leave(tag);
   return true;
 }
@@ -116,7 +118,7 @@ inline bool credit_flow::try_note_returned(peer& p, std::uint32_t n, std::uint32
 /// is a message of credits alone.
 inline void credit_flow::absorb_credits(peer& p, const wire::header& h, std::uint32_t returned,
                                         std::uint32_t granted, std::uint32_t tag,
-                                        reply_side at) noexcept {
+                                        reply_right at) noexcept {
   settle_returned(p, tag, at);  // before an epoch ends
   const bool epoch = credit::credit_byte::decode(h.credit).end_epoch;
   if (p.home->ledger->on_credits(p.rank, returned, granted, epoch) != status::ok) [[unlikely]]
@@ -124,7 +126,7 @@ inline void credit_flow::absorb_credits(peer& p, const wire::header& h, std::uin
 }
 /// The same for a reply, whose field XXX says what was granted.
 inline void credit_flow::absorb_reply(peer& p, const wire::header& h, std::uint32_t tag,
-                                      reply_side at) noexcept {
+                                      reply_right at) noexcept {
   absorb_credits(p, h, h.chunk, credit::credit_byte::decode(h.credit).need, tag, at);
 }
 

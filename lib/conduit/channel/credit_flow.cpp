@@ -93,15 +93,16 @@ status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
 // Hands the credits that replies have given back to the ledger, unless another thread is inside
 // reply_in.
 void credit_flow::collect_returned(peer& p, std::uint32_t tag) noexcept {
-  if (!p.reply_in.try_enter(tag)) return;
-  tell_returned(p);
+  const auto in = p.reply_in.try_enter(tag);
+  if (!in) return;
+  tell_returned(*in, p);
   p.reply_in.leave(tag);
 }
 
 // The same for a caller that handles a message from p, and may be inside reply_in.
-void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_side at) noexcept {
-  if (at == reply_side::inside)
-    tell_returned(p);
+void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_right at) noexcept {
+  if (at)
+    tell_returned(*at, p);
   else
     collect_returned(p, tag);
 }
@@ -168,7 +169,8 @@ void credit_flow::stall(peer& p, std::uint32_t cost, credit::stall& s, lack how)
   }
   const bool blocked = how == lack::blocked;
   // Who waits has told the ledger of all that has come back: else it may wait for that.
-  if (!concurrent(build_mode) && how != lack::offered) PENSTOCK_ASSERT(p.credits.returned, ==, 0u);
+  if (!concurrent(build_mode) && how != lack::offered)
+    PENSTOCK_ASSERT(p.credits.returned[p.reply_in.inside_owner(my_tag())], ==, 0u);
   PENSTOCK_ASSERT(cost, <=, credit::max_cost);
   if (const credit::want w = p.home->ledger->next_want(p.rank, cost, s, blocked); w.count != 0)
     send_system(p, wire::system_op::want, w.count, p.home->ledger->take_epoch_mark(p.rank),
@@ -240,7 +242,7 @@ bool credit_flow::take_put_off(peer& p) noexcept {
   return true;
 }
 
-bool credit_flow::system_message(peer& p, const wire::header& h, reply_side at) noexcept {
+bool credit_flow::system_message(peer& p, const wire::header& h, reply_right at) noexcept {
   const bool epoch = credit::credit_byte::decode(h.credit).end_epoch;
   if (h.kind() == wire::kind::credits) {
     absorb_credits(p, h, h.length, h.chunk, my_tag(), at);

@@ -3,6 +3,7 @@
 // where credits can lie.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,8 +19,8 @@ credit::overrides credit_settings(const settings& s, std::uint32_t domains, cred
 std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t domains,
                           credit::room room);
 
-/// Whether the caller is inside reply_in of the peer whose message it handles.
-enum class reply_side : bool { outside, inside };
+/// The right of a caller that may be inside reply_in of the peer whose message it handles.
+using reply_right = std::optional<inside<end_of::reply_in>>;
 
 class credit_flow : public core {
  protected:
@@ -44,10 +45,10 @@ class credit_flow : public core {
   void places_add_up(const peer& p) const noexcept;
   void give_back_lease(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
-                      std::uint32_t tag, reply_side at) noexcept;
-  void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag, reply_side at) noexcept;
-  void tell_returned(peer& p) noexcept;
-  void note_returned(peer& p, std::uint32_t n) noexcept;
+                      std::uint32_t tag, reply_right at) noexcept;
+  void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag, reply_right at) noexcept;
+  void tell_returned(inside<end_of::reply_in> in, peer& p) noexcept;
+  void note_returned(inside<end_of::reply_in> in, peer& p, std::uint32_t n) noexcept;
   bool try_note_returned(peer& p, std::uint32_t n, std::uint32_t tag) noexcept;
   void collect_returned(peer& p, std::uint32_t tag) noexcept;
 
@@ -65,8 +66,8 @@ class credit_flow : public core {
   // Both. System messages travel on the reply lanes and cost no credit; at most one of each kind is
   // under way to a peer at a time. One that finds no room in its queue is kept in the peer
   // (deferred), and a later poll sends it.
-  bool system_message(peer& p, const wire::header& h, reply_side at) noexcept;
-  void settle_returned(peer& p, std::uint32_t tag, reply_side at) noexcept;
+  bool system_message(peer& p, const wire::header& h, reply_right at) noexcept;
+  void settle_returned(peer& p, std::uint32_t tag, reply_right at) noexcept;
   void follow_intents() noexcept;
   void send_grants(domain& d) noexcept;
   // Makes the receive buffers for the loan to rank r, for meetings; by rings there are none.

@@ -22,14 +22,16 @@
 
 #include "credit/credit.hpp"
 #include "lib/base/assert.hpp"
+#include "lib/conduit/channel/rights.hpp"
 
-namespace penstock::conduit {
+namespace penstock::conduit::PENSTOCK_ABI {
 
 struct credit_places {
   std::atomic<std::uint32_t> owed{0};  ///< (request_in) to be given back to the peer
   std::uint32_t grant = 0;             ///< (request_in) lent to it, and not yet announced
   std::uint32_t lease = 0;             ///< (request_out) taken from the ledger, not yet spent
-  std::uint32_t returned = 0;          ///< (reply_in) come back, and not yet known to the ledger
+  /// Come back, and not yet known to the ledger.
+  guarded<end_of::reply_in, std::uint32_t> returned;
   /// `owed` from which a message of its own is sent; set when the peer begins.
   std::atomic<std::uint16_t> return_batch{0};
   std::atomic<std::uint8_t> say{0};  ///< bits E and XXX of the credit byte, for the next request
@@ -51,4 +53,4 @@ struct credit_places {
 };
 static_assert(sizeof(credit_places) == 20);
 
-}  // namespace penstock::conduit
+}  // namespace penstock::conduit::PENSTOCK_ABI

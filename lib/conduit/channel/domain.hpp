@@ -76,7 +76,7 @@ struct alignas(cache_line) domain {
   /// Grows while the program's threads poll. It is kept only where there are several domains or a
   /// progress thread.
   alignas(cache_line) std::atomic<std::uint32_t> attended{0};
-  queue_owner reaping;  ///< a thread polls `transfers` inside it
+  end_owner<end_of::reaping> reaping;  ///< a thread polls `transfers` inside it
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -19,13 +19,13 @@
 #include "lib/base/build_mode.hpp"
 #include "lib/base/event_counter.hpp"
 #include "lib/base/hand_over.hpp"
-#include "lib/base/owner.hpp"
 #include "lib/base/relief.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/parting.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
 #include "lib/conduit/channel/request_marks.hpp"
+#include "lib/conduit/channel/rights.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/channel/way.hpp"
 #include "lib/conduit/message/handed_over.hpp"
@@ -36,8 +36,6 @@
 #include "queues/queues.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-
-using queue_owner = owner<build_mode>;
 
 /// By rings, each thread's place inside the end whose message's handler it runs; by the thread's
 /// tag. Where only one thread makes calls there is nobody else.
@@ -82,6 +80,11 @@ struct alignas(cache_line) peer {
   [[nodiscard]] bool maps() const noexcept { return maps_memory(path); }
   [[nodiscard]] bool rings() const noexcept { return has_rings(path); }
   [[nodiscard]] bool posts() const noexcept { return posts_messages(path); }
+  /// The end that takes messages, of requests or of replies.
+  [[nodiscard]] queue_owner& end_in(bool requests) noexcept {
+    if (requests) return request_in;
+    return reply_in;
+  }
 
   // The rings of the request and reply lanes; null by verbs. stream is request_tx once the peer is
   // ready, and null before.
@@ -90,11 +93,11 @@ struct alignas(cache_line) peer {
   nic::shm::ring_tx* reply_tx = nullptr;    // (request_in)
   nic::shm::ring_tx* plain_tx = nullptr;    // (request_in) reply_tx; null: replies carry more news
   nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
-  nic::shm::ring_rx* reply_rx = nullptr;    // (reply_in)
-  std::atomic<std::uint8_t> ready{0};       // lanes on which messages may be sent, a bit each
-  way path{};                               // how messages travel; set when it begins
-  std::uint16_t idle = 0;                   // (request_in) polls without a request while owed > 0
-  bool wakes = false;              // by rings: a thread of the peer sleeps until it is woken
+  shown<end_of::reply_in, nic::shm::ring_rx*> reply_rx;
+  std::atomic<std::uint8_t> ready{0};  // lanes on which messages may be sent, a bit each
+  way path{};                          // how messages travel; set when it begins
+  std::uint16_t idle = 0;              // (request_in) polls without a request while owed > 0
+  bool wakes = false;                  // by rings: a thread of the peer sleeps until it is woken
   std::atomic<bool> begun{false};  // rank, home, path, and all that the rank table says, are there
   std::uint32_t rank = 0;
   domain* home = nullptr;
@@ -102,10 +105,10 @@ struct alignas(cache_line) peer {
   std::atomic<std::uint64_t> back_off_until{0};
   credit_places credits;
 
-  alignas(cache_line) queue_owner request_out;
-  queue_owner reply_out;
-  queue_owner request_in;
-  queue_owner reply_in;
+  alignas(cache_line) end_owner<end_of::request_out> request_out;
+  end_owner<end_of::reply_out> reply_out;
+  end_owner<end_of::request_in> request_in;
+  end_owner<end_of::reply_in> reply_in;
 
   std::uint32_t reply_room = 0;   // (request_in) replies for which reply_tx surely has room
   std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
@@ -142,7 +145,7 @@ struct alignas(cache_line) peer {
   // beside `answers`; the messages themselves; and how many replies to them may come.
   hand_over<relieved_end> relieved;
   std::unique_ptr<nic::shm::kept_messages> kept_requests;  // (request_in)
-  std::unique_ptr<nic::shm::kept_messages> kept_replies;   // (reply_in)
+  guarded<end_of::reply_in, std::unique_ptr<nic::shm::kept_messages>> kept_replies;
   // Written inside request_in; relaxed: others read it as a hint.
   std::atomic<std::uint32_t> replies_kept{0};
 
@@ -153,8 +156,8 @@ struct alignas(cache_line) peer {
   std::uint16_t unanswered[max_unanswered] = {};  // (request_in) chunks of requests without reply
   std::uint16_t unanswered_count = 0;
 
-  queue_owner transfer_out;
-  std::unique_ptr<transfer_queue> transfers;  // (transfer_out to post) of lane_rma
+  end_owner<end_of::transfer_out> transfer_out;
+  std::unique_ptr<transfer_queue> transfers;  // of lane_rma
 
   // Set-up and connection.
   peer* next_begun = nullptr;  // the one that began before it (core::begun_peers)

@@ -49,7 +49,7 @@ std::uint64_t connector::watch_rings() noexcept {
       peer& p = rings[k];
       any = true;
       // A peer that left while its hello was read has some of the four ends only.
-      const bool whole = p.request_rx != nullptr && p.reply_rx != nullptr &&
+      const bool whole = p.request_rx != nullptr && p.reply_rx.seen() != nullptr &&
                          p.request_tx != nullptr && p.reply_tx != nullptr;
       if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
     }
@@ -58,11 +58,11 @@ std::uint64_t connector::watch_rings() noexcept {
 }
 
 void connector::watch_rings_of(peer& p) noexcept {
-  bool mends = p.request_rx->miscounted() || p.reply_rx->miscounted();
+  bool mends = p.request_rx->miscounted() || p.reply_rx.seen()->miscounted();
   if (mends) {  // or a thread of this process is just about to write the counter: wait for it
     ::poll(nullptr, 0, moment_ms);
     mends = p.request_rx->mend();
-    mends = p.reply_rx->mend() || mends;
+    mends = p.reply_rx.seen()->mend() || mends;
   }
   if (mends && !p.mended)
     log(log_level::warning, "counters of the rings from rank %u were written over; put right",
@@ -72,7 +72,7 @@ void connector::watch_rings_of(peer& p) noexcept {
                                                 : std::uint8_t{0};
   p.refused_before = refused;
   const bool bad = (mends && p.mended) || p.refused_looks >= looks_refused ||
-                   !p.request_rx->credible() || !p.reply_rx->credible() || written_over(p);
+                   !p.request_rx->credible() || !p.reply_rx.seen()->credible() || written_over(p);
   p.mended = p.mended || mends;
   if (bad && !hushed() && !all_.has_left(p.rank)) all_.peer_failed(p, core::malformed);
 }

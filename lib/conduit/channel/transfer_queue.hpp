@@ -19,6 +19,7 @@
 
 #include "firehose/firehose.hpp"
 #include "lib/base/assert.hpp"
+#include "lib/conduit/channel/rights.hpp"
 #include "memreg/memreg.hpp"
 #include "penstock/mode.hpp"
 
@@ -51,13 +52,14 @@ class transfer_queue {
         mask_(std::bit_ceil(depth) - 1),
         records_(std::make_unique<transfer_record[]>(mask_ + 1)) {}
 
-  // For the thread that posts.
+  /// A hint but inside transfer_out, where room stays until the next post. Any thread.
   [[nodiscard]] bool has_room() const noexcept {
     // A1 room  acquire done_  <- R1: the place's record holds nothing
     return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire) < depth_;
   }
   /// Posts wr on qp, after has_room() was true, and keeps the record. Returns 0 or an errno.
-  int post(ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank, transfer_record&& r) noexcept {
+  int post(inside<end_of::transfer_out>, ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank,
+           transfer_record&& r) noexcept {
     const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
     PENSTOCK_ASSERT(number - done_.load(std::memory_order_relaxed), <=, depth_);  // (I6)
     records_[number & mask_] = std::move(r);
@@ -73,10 +75,10 @@ class transfer_queue {
     return ibv_post_send(qp, &wr, &bad);
   }
 
-  /// For the thread that reaps: work request `number` has completed, and so have all before it.
-  /// finish(record&) is called for each in order, and gives back all that the record holds.
+  /// Work request `number` has completed, and so have all before it. finish(record&) is called for
+  /// each in order, and gives back all that the record holds.
   template <class Finish>
-  void complete(std::uint32_t number, Finish&& finish) noexcept {
+  void complete(inside<end_of::reaping>, std::uint32_t number, Finish&& finish) noexcept {
     // A2 completed  acquire posted_  <- R2
     [[maybe_unused]] const std::uint32_t posted = posted_.load(std::memory_order_acquire);
     PENSTOCK_ASSERT(static_cast<std::int32_t>(posted - number), >=, 0);  // it was posted

@@ -30,7 +30,8 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
     return engine_.connect(p, lane_rma);
   const std::uint32_t tag = thread_tag();
-  if (!p.transfer_out.try_enter(tag)) [[unlikely]]
+  const auto in = p.transfer_out.try_enter(tag);
+  if (!in) [[unlikely]]
     return status::busy;
   status s = status::ok;
   if (engine::closed_meanwhile(p, lane_rma)) [[unlikely]] {
@@ -42,8 +43,8 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   } else {
     // relaxed: the thread that completes it has seen the completion, which the post precedes
     r.counter->fetch_add(1, std::memory_order_relaxed);
-    if (const int e = p.transfers->post(p.lanes[lane_rma].qp, wr, p.rank, std::move(r)); e != 0)
-        [[unlikely]]
+    if (const int e = p.transfers->post(*in, p.lanes[lane_rma].qp, wr, p.rank, std::move(r));
+        e != 0) [[unlikely]]
       engine_.peer_failed(p, std::strerror(e));
   }
   p.transfer_out.leave(tag);
@@ -76,7 +77,8 @@ bool transfers::look() noexcept {
 unsigned transfers::reap(domain& d) noexcept {
   if (d.transfers == nullptr) return 0;
   const std::uint32_t tag = thread_tag();
-  if (!d.reaping.try_enter(tag)) return 0;
+  const auto in = d.reaping.try_enter(tag);
+  if (!in) return 0;
   ibv_wc wc[batch];
   const int n = ibv_poll_cq(d.transfers, batch, wc);
   if (n < 0) [[unlikely]]
@@ -89,7 +91,7 @@ unsigned transfers::reap(domain& d) noexcept {
       if (!engine_.closing_.load(std::memory_order_relaxed))
         engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
     }
-    p.transfers->complete(static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
+    p.transfers->complete(*in, static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
       if (r.copy_to != nullptr)
         std::memcpy(r.copy_to, r.slot != no_place ? slots_->at(r.slot) : chunks().at(r.chunk),
                     r.copy_bytes);

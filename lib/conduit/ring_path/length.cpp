@@ -16,7 +16,7 @@ void ring_path::lengthen_request_ring(peer& p, std::uint32_t credits) noexcept {
   PENSTOCK_ASSERT(credits, >, p.ring_credits);
   p.ring_credits = credits;
   p.request_tx->ready_data();
-  if (first) nic::shm::map_first_data(p.reply_rx->memory());  // which does not change
+  if (first) nic::shm::map_first_data(p.reply_rx.seen()->memory());  // which does not change
 }
 
 // Called once an epoch: shortens rings that were not used during the last one, or whose loan has

@@ -27,7 +27,7 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t,
     return false;
   const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
   thread_place& place = places[my_tag()];
-  place.lend(t.request ? &t.from->request_in : &t.from->reply_in);
+  place.lend(&t.from->end_in(t.request));
   c_.call_handler(c_.handlers_.user[h.handler], t, at.fixed, at.payload, h.length);
   if (!place.back()) [[unlikely]] {
     e.counts = true, e.kind = wire::kind::medium, e.bytes = h.length;
@@ -43,7 +43,7 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t,
 bool ring_path::run_lent(token_state& t, codec::parts at, std::size_t large,
                          relieved_end& e) noexcept {
   thread_place& place = places[my_tag()];
-  place.lend(t.request ? &t.from->request_in : &t.from->reply_in);
+  place.lend(&t.from->end_in(t.request));
   return c_.run_handler(t, at, 0, large, [&](wire::kind k, std::size_t bytes) {
     if (place.back()) [[likely]]
       return true;
@@ -170,21 +170,22 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
 }
 
 // Takes the message at the front of the reply lane, of any kind, whose header is `word`.
-ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer& p,
+                                               nic::shm::ring_rx& rx, std::uint64_t word,
                                                std::uint32_t tag) noexcept {
   const wire::header h = wire::header_of(word);
   if (h.kind() == wire::kind::credits || h.kind() == wire::kind::system) {
     const auto m = rx.front_of(op_direct, 0);
-    if (!m || !c_.system_message(p, h, reply_side::inside)) [[unlikely]]
+    if (!m || !c_.system_message(p, h, in)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
     rx.pop(m);
     return outcome::done;
   }
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0) [[unlikely]]
-    c_.absorb_reply(p, h, tag, reply_side::inside);
+    c_.absorb_reply(p, h, tag, in);
   else
-    c_.note_returned(p, h.chunk);
+    c_.note_returned(in, p, h.chunk);
   token_state t(c_.self_, p, h, false);
   relieved_end e;
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
@@ -206,9 +207,12 @@ ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, s
 
 [[gnu::always_inline]] inline unsigned ring_path::take_replies(peer& p,
                                                                std::uint32_t tag) noexcept {
-  nic::shm::ring_rx& rx = *p.reply_rx;
-  if (!p.reply_in.try_enter(tag) && !skip(p, false, tag)) [[unlikely]]
-    return 0;
+  auto in = p.reply_in.try_enter(tag);
+  if (!in) [[unlikely]] {
+    if (!skip(p, false, tag)) return 0;
+    in = p.reply_in.inside_owner(tag);
+  }
+  nic::shm::ring_rx& rx = *p.reply_rx[*in];
   unsigned n = 0;
   for (; n < c_.safe_limit_; ++n) {
     const nic::shm::ring_slot* s;
@@ -220,7 +224,7 @@ ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, s
     if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
         [[likely]] {
       token_state t(c_.self_, p, wire::header_of(word), false);
-      c_.note_returned(p, wire::chunk_of(word));
+      c_.note_returned(*in, p, wire::chunk_of(word));
       places[tag].lend(&p.reply_in);
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       if (!places[tag].back()) [[unlikely]] {
@@ -233,7 +237,7 @@ ring_path::outcome ring_path::take_other_reply(peer& p, nic::shm::ring_rx& rx, s
     } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
         [[unlikely]] {
       break;
-    } else if (take_other_reply(p, rx, word, tag) == outcome::relieved) [[unlikely]] {
+    } else if (take_other_reply(*in, p, rx, word, tag) == outcome::relieved) [[unlikely]] {
       return n + 1;
     }
   }

@@ -20,7 +20,7 @@ constinit thread_place places[concurrent(build_mode) ? max_threads + 1 : 2];
 bool ring_path::skip(peer& p, bool requests, std::uint32_t tag) noexcept {
   constexpr std::uint32_t skips_a_yield = 64, skips_a_relief = 256;
   poller& mine = c_.my_poller(tag, *p.home);
-  const std::uint64_t at = (requests ? p.request_rx : p.reply_rx)->popped_hint();
+  const std::uint64_t at = (requests ? p.request_rx : p.reply_rx.seen())->popped_hint();
   const std::uint32_t i = (2 * p.rank + (requests ? 1 : 0)) % poller::watched;
   if (mine.skipped_at[i] != at) {
     mine.skipped_at[i] = at;
@@ -36,17 +36,17 @@ bool ring_path::skip(peer& p, bool requests, std::uint32_t tag) noexcept {
 
 // Takes the place of the thread that runs a handler inside the end. True: the caller is inside.
 bool ring_path::relieve(peer& p, bool requests, std::uint32_t tag) noexcept {
-  queue_owner& end = requests ? p.request_in : p.reply_in;
+  queue_owner& end = p.end_in(requests);
   std::uint32_t reader = 0;
   const bool inside = end.try_relieve(tag, [&](std::uint32_t who, auto&& before) {
     reader = who;
     return places[who].try_take(&end, before);
   });
   if (!inside) return false;
-  auto& kept = requests ? p.kept_requests : p.kept_replies;
+  auto& kept = requests ? p.kept_requests : p.kept_replies[p.reply_in.inside_owner(tag)];
   if (!kept) kept.reset(new (std::nothrow) nic::shm::kept_messages);
   if (!kept) fatal(1, "no memory for a message of rank %u", p.rank);
-  if (!(requests ? p.request_rx : p.reply_rx)->keep_front(*kept, reader)) [[unlikely]]
+  if (!(requests ? p.request_rx : p.reply_rx.seen())->keep_front(*kept, reader)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
   if (requests) {  // its answer may come yet, and has its room
     p.replies_kept.fetch_add(1, std::memory_order_relaxed);
@@ -89,7 +89,7 @@ void ring_path::answer_late(token_state& t, const outgoing& m) noexcept {
 // Called by the thread whose handler of t has returned, and whose end another thread has taken.
 void ring_path::end_outside(const token_state& t, relieved_end e, std::uint32_t tag) noexcept {
   peer& p = *t.from;
-  queue_owner& end = t.request ? p.request_in : p.reply_in;
+  queue_owner& end = p.end_in(t.request);
   end.give_bias_up(tag);
   places[tag].outside();
   e.reader = tag;
@@ -118,7 +118,8 @@ void ring_path::note_end(peer& p, const relieved_end& e, std::uint32_t tag) noex
     if (e.cost != 0) p.credits.owe(e.cost, e.grant);
     if (e.urgent || p.credits.batch_is_due()) give_credits_back(p, tag);
   } else {
-    p.reply_rx->release(*p.kept_replies, e.reader);
+    const auto in = p.reply_in.inside_owner(tag);
+    p.reply_rx[in]->release(*p.kept_replies[in], e.reader);
     if (e.counts) p.counts.answered.note(e.kind, e.bytes, e.system);
     p.replies_handled.add(1);
     p.request_tx->answered();
@@ -150,7 +151,7 @@ void ring_path::send_put_off() noexcept {
       }
       for (relieved_end* e = p.relieved.take_all(); e != nullptr;) {
         relieved_end& left = *std::exchange(e, e->next);
-        queue_owner& end = left.request ? p.request_in : p.reply_in;
+        queue_owner& end = p.end_in(left.request);
         if (!end.try_enter(tag)) {
           p.relieved.push(left);
           continue;

@@ -61,7 +61,7 @@ class path_by<way::rings> {
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept;
   [[nodiscard]] static bool has_news(peer& p) noexcept {
-    return p.request_rx->ready_hint() || p.reply_rx->ready_hint();
+    return p.request_rx->ready_hint() || p.reply_rx.seen()->ready_hint();
   }
   [[nodiscard]] static bool holds_back(domain&, std::uint32_t) noexcept { return false; }
   template <class F>
@@ -154,7 +154,8 @@ class path_by<way::rings> {
   enum class outcome : std::uint8_t { done, urgent, relieved };
   [[gnu::noinline]] outcome take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
                                                unsigned before, std::uint32_t tag) noexcept;
-  [[gnu::noinline]] outcome take_other_reply(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+  [[gnu::noinline]] outcome take_other_reply(inside<end_of::reply_in> in, peer& p,
+                                             nic::shm::ring_rx& rx, std::uint64_t word,
                                              std::uint32_t tag) noexcept;
   static void back_off_in_stream(peer& p, unsigned n) noexcept;
   unsigned take_requests(peer& p, std::uint32_t tag) noexcept;

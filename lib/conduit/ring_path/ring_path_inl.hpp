@@ -159,7 +159,7 @@ inline bool rests(peer& p) noexcept {
   return false;
 }
 
-inline bool ring_path::replies_news(peer& p) noexcept { return p.reply_rx->ready_hint(); }
+inline bool ring_path::replies_news(peer& p) noexcept { return p.reply_rx.seen()->ready_hint(); }
 
 // True if p's requests, or the credits that it is owed, need work. Costs a few loads of lines that
 // stay in this core's cache while nothing comes.

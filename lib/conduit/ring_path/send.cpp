@@ -27,9 +27,11 @@ inline void ring_path::fit_request_ring(peer& p) noexcept {
 // Sees the mark by which p has made its reply ring longer again: p can use the length only after
 // that (claim 6).
 inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
-  if (!p.reply_rx->mark_hint() || !p.reply_in.try_enter(tag)) [[likely]]
+  if (!p.reply_rx.seen()->mark_hint()) [[likely]]
     return;
-  (void)p.reply_rx->follow();
+  const auto in = p.reply_in.try_enter(tag);
+  if (!in) return;
+  (void)p.reply_rx[*in]->follow();
   p.reply_in.leave(tag);
 }
 
@@ -239,9 +241,9 @@ void ring_path::attached(peer& p) noexcept {
   p.request_tx = nic::shm::direct_tx(p.lanes[lane_request].qp);
   p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
   p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
-  p.reply_rx = nic::shm::direct_rx(p.lanes[lane_reply].qp);
+  p.reply_rx[inside<end_of::reply_in>::alone()] = nic::shm::direct_rx(p.lanes[lane_reply].qp);
   PENSTOCK_ASSERT(p.request_tx != nullptr && p.request_rx != nullptr, ==, true);
-  PENSTOCK_ASSERT(p.reply_tx != nullptr && p.reply_rx != nullptr, ==, true);
+  PENSTOCK_ASSERT(p.reply_tx != nullptr && p.reply_rx.seen() != nullptr, ==, true);
   p.home->rings.add(p);
 }
 

@@ -47,7 +47,7 @@ verbs_path::idleness verbs_path::close_if_idle(peer& p, std::uint32_t tag) noexc
   unsigned inside = 0;
   while (inside < std::size(ends) && ends[inside]->try_enter(tag)) ++inside;
   auto found = idleness::later;
-  if (inside == std::size(ends)) found = close_inside(p);
+  if (inside == std::size(ends)) found = close_inside(p, tag);
   while (inside-- != 0) {
     ends[inside]->leave(tag);
     if (ends[inside] == &p.request_out && p.request_out.asked()) p.request_out.heard();
@@ -57,13 +57,13 @@ verbs_path::idleness verbs_path::close_if_idle(peer& p, std::uint32_t tag) noexc
 }
 
 // The same inside all ends of p.
-verbs_path::idleness verbs_path::close_inside(peer& p) noexcept {
+verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexcept {
   domain& d = *p.home;
   if (const std::uint32_t lease = std::exchange(p.credits.lease, 0); lease != 0) {
     p.marks.gave_back(lease);
     d.ledger->give_back(p.rank, lease);
   }
-  c_.tell_returned(p);
+  c_.tell_returned(p.reply_in.inside_owner(tag), p);
   const bool transfers = p.transfers && !p.transfers->empty();
   if (!d.ledger->is_idle(p.rank) || p.unanswered_count != 0 || transfers) return idleness::busy;
   // Work requests without a completion of their own complete with the next that has one.

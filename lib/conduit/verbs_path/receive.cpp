@@ -99,7 +99,7 @@ void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n,
 void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at, std::uint32_t n,
                                   std::uint32_t tag) noexcept {
   if (h.kind() == wire::kind::credits) {
-    if (!free_listed_chunks(p, at, n) || !c_.system_message(p, h, reply_side::outside)) [[unlikely]]
+    if (!free_listed_chunks(p, at, n) || !c_.system_message(p, h, {})) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
     return;
   }
@@ -109,7 +109,7 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
   if (large && !keep_large(p, h, at, n, false, {})) c_.peer_failed(p, channels::malformed);
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
-    c_.absorb_reply(p, h, tag, reply_side::outside);
+    c_.absorb_reply(p, h, tag, {});
   if (large) return;
   token_state t(c_.self_, p, h, false);
   const queues::chunk_pool& chunks = *p.home->queues->request_chunks;

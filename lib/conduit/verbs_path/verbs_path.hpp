@@ -218,7 +218,7 @@ class path_by<way::verbs> {
   void see_to_partings() noexcept;
   enum class idleness : std::uint8_t { idle, busy, later };
   idleness close_if_idle(peer& p, std::uint32_t tag) noexcept;
-  idleness close_inside(peer& p) noexcept;
+  idleness close_inside(peer& p, std::uint32_t tag) noexcept;
 
   channels& c_;
   bool plain_ = false;
