@@ -20,6 +20,10 @@ struct test_access {
     for (peer& p : e.all_begun()) e.give_back_lease(p);
   }
   static const credit_places& places(engine& e, rank_id r) { return channel(e, r).credits; }
+  /// What r was lent, and is not yet told. For a rank at rest.
+  static std::uint32_t granted(engine& e, rank_id r) {
+    return places(e, r).grant[inside<end_of::request_in>::alone()];
+  }
   /// The next request to r asks for n more credits.
   static void ask_for_more(engine& e, rank_id r, unsigned n) {
     peer& p = channel(e, r);
@@ -32,7 +36,7 @@ struct test_access {
     void begin(engine& e, rank_id r) {
       peer& p = channel(e, r);
       if (p.rings()) {  // as if the ring had no more room than the replies need
-        p.reply_room += no_room;
+        p.reply_room[inside<end_of::request_in>::alone()] += no_room;
         return;
       }
       auto& chunks = *p.home->queues->reply_chunks;
@@ -48,7 +52,7 @@ struct test_access {
     void end(engine& e, rank_id r) {
       peer& p = channel(e, r);
       if (p.rings()) {
-        p.reply_room -= no_room;
+        p.reply_room[inside<end_of::request_in>::alone()] -= no_room;
         return;
       }
       e.my_poller(my_tag(), *p.home).keeps = kept_;

@@ -68,7 +68,7 @@ int main() {
   JOB_CHECK(w->exchange({}));
   if (lends) {
     polled_until([&] { return me.came == asks && me.calls == 4; });
-    JOB_CHECK(conduit::test_access::places(engine, other).grant == asks * needed);
+    JOB_CHECK(conduit::test_access::granted(engine, other) == asks * needed);
     held.end(engine, other);
   } else {
     for (unsigned i = 0; i < asks; ++i) {
@@ -89,7 +89,8 @@ int main() {
     conduit::test_access::give_back_leases(engine);
     const auto f = conduit::test_access::ledger(engine).figures(other);
     const auto& p = conduit::test_access::places(engine, other);
-    const account mine{f.loan, f.send, p.due() + p.grant + p.lease};
+    const account mine{f.loan, f.send,
+                       p.due() + conduit::test_access::granted(engine, other) + p.lease};
     auto all = w->exchange(std::as_bytes(std::span(&mine, 1)));
     JOB_CHECK(all);
     account said[2];

@@ -211,10 +211,9 @@ bool credit_flow::grant_more(peer& p, token_state& t) noexcept {
 
 // The header of a message that gives p all that it is owed, and announces all that it was lent and
 // not told of. A loan is 65,535 credits at most, so either number fits; without flow control nobody
-// counts them. Inside request_in; the caller must send it, since the credits are in the message
-// from now on.
-wire::header credit_flow::credits_header(peer& p) noexcept {
-  const std::uint32_t due = p.credits.due(), grant = std::exchange(p.credits.grant, 0);
+// counts them. The caller must send it, since the credits are in the message from now on.
+wire::header credit_flow::credits_header(inside<end_of::request_in> in, peer& p) noexcept {
+  const std::uint32_t due = p.credits.due(), grant = std::exchange(p.credits.grant[in], 0);
   if (p.home->ledger->settings().flow_control) {
     PENSTOCK_ASSERT(due, <=, credit::counter_max);
     PENSTOCK_ASSERT(grant, <=, credit::counter_max);
@@ -224,7 +223,7 @@ wire::header credit_flow::credits_header(peer& p) noexcept {
   h.length = static_cast<std::uint16_t>(due);
   h.chunk = static_cast<std::uint16_t>(grant);
   h.credit = credit::credit_byte{p.home->ledger->take_epoch_mark(p.rank), 0, 0}.encode();
-  p.credits.settled();
+  p.credits.settled(in);
   return h;
 }
 
@@ -234,8 +233,8 @@ void credit_flow::put_credits_off(peer& p) noexcept {
     deferred_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Whether the caller is to send what was put off; inside request_in.
-bool credit_flow::take_put_off(peer& p) noexcept {
+// Whether the caller is to send what was put off.
+bool credit_flow::take_put_off(inside<end_of::request_in>, peer& p) noexcept {
   if (!p.credits_put_off.exchange(false, std::memory_order_relaxed)) return false;
   [[maybe_unused]] const auto before = deferred_.fetch_sub(1, std::memory_order_relaxed);
   PENSTOCK_ASSERT(before, !=, 0u);

@@ -59,9 +59,9 @@ class credit_flow : public core {
   void check_claim(const peer& p, std::uint32_t cost, std::uint32_t unreturned) noexcept;
   void loans_come_back(std::uint32_t r) noexcept;
   static wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
-  static wire::header credits_header(peer& p) noexcept;
+  static wire::header credits_header(inside<end_of::request_in> in, peer& p) noexcept;
   void put_credits_off(peer& p) noexcept;
-  bool take_put_off(peer& p) noexcept;
+  bool take_put_off(inside<end_of::request_in>, peer& p) noexcept;
 
   // Both. System messages travel on the reply lanes and cost no credit; at most one of each kind is
   // under way to a peer at a time. One that finds no room in its queue is kept in the peer

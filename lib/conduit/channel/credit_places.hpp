@@ -27,25 +27,29 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 struct credit_places {
-  std::atomic<std::uint32_t> owed{0};  ///< (request_in) to be given back to the peer
-  std::uint32_t grant = 0;             ///< (request_in) lent to it, and not yet announced
-  std::uint32_t lease = 0;             ///< (request_out) taken from the ledger, not yet spent
+  shown<end_of::request_in, std::atomic<std::uint32_t>> owed;  ///< to be given back to the peer
+  guarded<end_of::request_in, std::uint32_t> grant;  ///< lent to it, and not yet announced
+  std::uint32_t lease = 0;  ///< (request_out) taken from the ledger, not yet spent
   /// Come back, and not yet known to the ledger.
   guarded<end_of::reply_in, std::uint32_t> returned;
   /// `owed` from which a message of its own is sent; set when the peer begins.
   std::atomic<std::uint16_t> return_batch{0};
   std::atomic<std::uint8_t> say{0};  ///< bits E and XXX of the credit byte, for the next request
 
-  [[nodiscard]] std::uint32_t due() const noexcept { return owed.load(std::memory_order_relaxed); }
-  /// The peer is owed `cost` further credits, and is lent `more`; inside request_in.
-  void owe(std::uint32_t cost, std::uint32_t more) noexcept {
-    PENSTOCK_ASSERT(due() + cost, <=, credit::counter_max);  // no loan is larger
-    PENSTOCK_ASSERT(grant + more, <=, credit::counter_max);
-    owed.store(due() + cost, std::memory_order_relaxed);
-    grant += more;
+  [[nodiscard]] std::uint32_t due() const noexcept {
+    return owed.seen().load(std::memory_order_relaxed);
   }
-  /// A message has taken along all that is owed; inside request_in.
-  void settled() noexcept { owed.store(0, std::memory_order_relaxed); }
+  /// The peer is owed `cost` further credits, and is lent `more`.
+  void owe(inside<end_of::request_in> in, std::uint32_t cost, std::uint32_t more) noexcept {
+    PENSTOCK_ASSERT(due() + cost, <=, credit::counter_max);  // no loan is larger
+    PENSTOCK_ASSERT(grant[in] + more, <=, credit::counter_max);
+    owed[in].store(due() + cost, std::memory_order_relaxed);
+    grant[in] += more;
+  }
+  /// A message has taken along all that is owed.
+  void settled(inside<end_of::request_in> in) noexcept {
+    owed[in].store(0, std::memory_order_relaxed);
+  }
   /// True when the credits owed are enough for a message of their own.
   [[nodiscard]] bool batch_is_due() const noexcept {
     return due() >= return_batch.load(std::memory_order_relaxed);

@@ -20,7 +20,7 @@ template <class P>
 concept sends = requires(P w, const P c, peer& p, token_state& t, const outgoing& m,
                          const wire::header& h, std::uint32_t tag, draft& place,
                          reply_place& answer, std::size_t bytes, const std::uint32_t* args,
-                         const void* payload) {
+                         const void* payload, inside<end_of::request_in> in) {
   // The credits that m costs.
   { c.cost_of(m) } -> std::same_as<std::uint32_t>;
   // The quick doors: send a user's Short (handler, words) or Medium (and payload) that costs one
@@ -45,8 +45,8 @@ concept sends = requires(P w, const P c, peer& p, token_state& t, const outgoing
   { w.reply(t, m) } -> std::same_as<status>;
   // Sends a message of the engine's own on the reply lane; false: there is no room now.
   { w.say(p, h) } -> std::same_as<bool>;
-  // Sends p the credits that it is owed, as a message of their own; inside request_in.
-  { w.give_credits_back(p, tag) } -> std::same_as<void>;
+  // Sends p the credits that it is owed, as a message of their own.
+  { w.give_credits_back(in, p, tag) } -> std::same_as<void>;
 };
 
 /// Functions that run handlers return the number of messages. tag: the calling thread's.

@@ -90,14 +90,15 @@ struct alignas(cache_line) peer {
   // ready, and null before.
   std::atomic<nic::shm::ring_tx*> stream{nullptr};
   nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
-  nic::shm::ring_tx* reply_tx = nullptr;    // (request_in)
-  nic::shm::ring_tx* plain_tx = nullptr;    // (request_in) reply_tx; null: replies carry more news
-  nic::shm::ring_rx* request_rx = nullptr;  // (request_in)
+  shown<end_of::request_in, nic::shm::ring_tx*> reply_tx;
+  guarded<end_of::request_in, nic::shm::ring_tx*>
+      plain_tx;  // reply_tx; null: replies carry more news
+  shown<end_of::request_in, nic::shm::ring_rx*> request_rx;
   shown<end_of::reply_in, nic::shm::ring_rx*> reply_rx;
   std::atomic<std::uint8_t> ready{0};  // lanes on which messages may be sent, a bit each
   way path{};                          // how messages travel; set when it begins
-  std::uint16_t idle = 0;              // (request_in) polls without a request while owed > 0
-  bool wakes = false;                  // by rings: a thread of the peer sleeps until it is woken
+  guarded<end_of::request_in, std::uint16_t> idle;  // polls without a request while owed > 0
+  bool wakes = false;              // by rings: a thread of the peer sleeps until it is woken
   std::atomic<bool> begun{false};  // rank, home, path, and all that the rank table says, are there
   std::uint32_t rank = 0;
   domain* home = nullptr;
@@ -110,14 +111,16 @@ struct alignas(cache_line) peer {
   end_owner<end_of::request_in> request_in;
   end_owner<end_of::reply_in> reply_in;
 
-  std::uint32_t reply_room = 0;   // (request_in) replies for which reply_tx surely has room
-  std::uint64_t sent_before = 0;  // (request_in) requests to it, when its own were last taken
-  std::uint32_t streak = 0;       // (request_in) requests from it since one was sent to it
+  guarded<end_of::request_in, std::uint32_t>
+      reply_room;  // replies for which reply_tx surely has room
+  guarded<end_of::request_in, std::uint64_t>
+      sent_before;  // requests to it, when its own were last taken
+  guarded<end_of::request_in, std::uint32_t> streak;  // requests from it since one was sent to it
 
   request_marks marks;             // (request_out) how many requests are unanswered
   std::uint32_t ring_credits = 0;  // (request_out) by rings: credits that the request ring is for
   std::uint64_t request_seen = 0;  // (request_out) position in the request ring, an epoch ago
-  std::uint64_t reply_seen = 0;    // (request_in) the same of the reply ring
+  guarded<end_of::request_in, std::uint64_t> reply_seen;  // the same of the reply ring
 
   event_counter requests_sent;     // (request_out)
   event_counter requests_handled;  // (request_in) by rings
@@ -144,7 +147,7 @@ struct alignas(cache_line) peer {
   // By rings (PAR): what is yet to be noted of messages whose handlers were relieved of their end,
   // beside `answers`; the messages themselves; and how many replies to them may come.
   hand_over<relieved_end> relieved;
-  std::unique_ptr<nic::shm::kept_messages> kept_requests;  // (request_in)
+  guarded<end_of::request_in, std::unique_ptr<nic::shm::kept_messages>> kept_requests;
   guarded<end_of::reply_in, std::unique_ptr<nic::shm::kept_messages>> kept_replies;
   // Written inside request_in; relaxed: others read it as a hint.
   std::atomic<std::uint32_t> replies_kept{0};
@@ -153,8 +156,10 @@ struct alignas(cache_line) peer {
 
   // The queue pairs; by rings they carry nothing but hold the rings.
   queues::lane lanes[lane_count];
-  std::uint16_t unanswered[max_unanswered] = {};  // (request_in) chunks of requests without reply
-  std::uint16_t unanswered_count = 0;
+  struct unanswered_chunks {
+    std::uint16_t chunk[max_unanswered] = {}, count = 0;
+  };
+  guarded<end_of::request_in, unanswered_chunks> unanswered;  // of requests without reply
 
   end_owner<end_of::transfer_out> transfer_out;
   std::unique_ptr<transfer_queue> transfers;  // of lane_rma

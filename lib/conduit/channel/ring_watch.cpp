@@ -30,7 +30,7 @@ constexpr std::uint8_t looks_refused = 4;
 
 // Where threads cannot be fenced, a slot's state may be on its way when it is looked at first.
 bool written_over(peer& p) noexcept {
-  const auto bad = [&p] { return !p.request_tx->intact() || !p.reply_tx->intact(); };
+  const auto bad = [&p] { return !p.request_tx->intact() || !p.reply_tx.seen()->intact(); };
   return bad() && (fence_all_threads() || (::poll(nullptr, 0, moment_ms), bad()));
 }
 
@@ -49,8 +49,8 @@ std::uint64_t connector::watch_rings() noexcept {
       peer& p = rings[k];
       any = true;
       // A peer that left while its hello was read has some of the four ends only.
-      const bool whole = p.request_rx != nullptr && p.reply_rx.seen() != nullptr &&
-                         p.request_tx != nullptr && p.reply_tx != nullptr;
+      const bool whole = p.request_rx.seen() != nullptr && p.reply_rx.seen() != nullptr &&
+                         p.request_tx != nullptr && p.reply_tx.seen() != nullptr;
       if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
     }
   }
@@ -58,21 +58,22 @@ std::uint64_t connector::watch_rings() noexcept {
 }
 
 void connector::watch_rings_of(peer& p) noexcept {
-  bool mends = p.request_rx->miscounted() || p.reply_rx.seen()->miscounted();
+  bool mends = p.request_rx.seen()->miscounted() || p.reply_rx.seen()->miscounted();
   if (mends) {  // or a thread of this process is just about to write the counter: wait for it
     ::poll(nullptr, 0, moment_ms);
-    mends = p.request_rx->mend();
+    mends = p.request_rx.seen()->mend();
     mends = p.reply_rx.seen()->mend() || mends;
   }
   if (mends && !p.mended)
     log(log_level::warning, "counters of the rings from rank %u were written over; put right",
         p.rank);
-  const std::uint32_t refused = p.request_tx->refusals() + p.reply_tx->refusals();
+  const std::uint32_t refused = p.request_tx->refusals() + p.reply_tx.seen()->refusals();
   p.refused_looks = refused != p.refused_before ? static_cast<std::uint8_t>(p.refused_looks + 1)
                                                 : std::uint8_t{0};
   p.refused_before = refused;
   const bool bad = (mends && p.mended) || p.refused_looks >= looks_refused ||
-                   !p.request_rx->credible() || !p.reply_rx.seen()->credible() || written_over(p);
+                   !p.request_rx.seen()->credible() || !p.reply_rx.seen()->credible() ||
+                   written_over(p);
   p.mended = p.mended || mends;
   if (bad && !hushed() && !all_.has_left(p.rank)) all_.peer_failed(p, core::malformed);
 }

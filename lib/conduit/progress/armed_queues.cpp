@@ -95,8 +95,10 @@ bool armed_queues::waiting() noexcept {
 void armed_queues::give_back() noexcept {
   const std::uint32_t tag = my_tag();
   for_each_peer([&](peer& p) {
-    if (p.credits.due() == 0 || !p.request_in.try_enter(tag)) return;
-    engine_.ways_.of(p, [&](auto& path) { path.give_credits_back(p, tag); });
+    if (p.credits.due() == 0) return;
+    const auto in = p.request_in.try_enter(tag);
+    if (!in) return;
+    engine_.ways_.of(p, [&](auto& path) { path.give_credits_back(*in, p, tag); });
     p.request_in.leave(tag);
   });
 }

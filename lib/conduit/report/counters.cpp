@@ -60,7 +60,7 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     if (rings && (ready >> lane_request & 1) != 0)
       c.ring_most = std::max(c.ring_most, p.request_tx->most());
     if (rings && (ready >> lane_reply & 1) != 0)
-      replied += p.reply_tx->pushed() - p.credit_messages.read() - n.words.read();
+      replied += p.reply_tx.seen()->pushed() - p.credit_messages.read() - n.words.read();
     c.requests_sent += n.sent.read(requests_put(p));
     c.requests_handled += n.handled.read(p.requests_handled.read());
     c.replies_sent += n.replied.read(replied);

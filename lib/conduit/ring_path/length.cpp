@@ -29,8 +29,8 @@ void ring_path::tidy(domain& d, std::uint32_t tag) noexcept {
       tidy_requests(p);
       p.request_out.leave(tag);
     }
-    if (p.request_in.try_enter(tag)) {
-      tidy_replies(p);
+    if (const auto in = p.request_in.try_enter(tag)) {
+      tidy_replies(*in, p);
       p.request_in.leave(tag);
     }
   }
@@ -53,39 +53,40 @@ void ring_path::tidy_requests(peer& p) noexcept {
   p.request_seen = p.request_tx->position();
 }
 
-// Shortens the reply ring to p, if it may. Inside request_in, so that no handler of p's requests
-// runs but those that were relieved, and no room is set aside for a reply but theirs.
-void ring_path::tidy_replies(peer& p) noexcept {
-  const std::uint64_t now = p.reply_tx->position();
-  const bool unused = now == p.reply_seen;
-  p.reply_seen = now;
+// Shortens the reply ring to p, if it may. No handler of p's requests runs meanwhile
+// but those that were relieved, and no room is set aside for a reply but theirs.
+void ring_path::tidy_replies(inside<end_of::request_in> in, peer& p) noexcept {
+  const std::uint64_t now = p.reply_tx[in]->position();
+  const bool unused = now == p.reply_seen[in];
+  p.reply_seen[in] = now;
   const nic::shm::ring_length none = length_for(0);
   if (p.replies_kept.load(std::memory_order_relaxed) != 0) return;
-  if (!unused || p.reply_tx->length().slots == none.slots || p.request_rx->ready_hint()) return;
-  if (!p.reply_tx->shorten(none)) return;
-  p.reply_room = 0;
-  p.reply_seen = p.reply_tx->position();
+  if (!unused || p.reply_tx[in]->length().slots == none.slots || p.request_rx.seen()->ready_hint())
+    return;
+  if (!p.reply_tx[in]->shorten(none)) return;
+  p.reply_room[in] = 0;
+  p.reply_seen[in] = p.reply_tx[in]->position();
 }
 
 // Finds out how many requests of p may be taken now (claim 16): for each of them the reply ring has
 // room for the longest reply, and for messages of the engine's own. False: none may be.
-bool ring_path::find_reply_room(peer& p) noexcept {
+bool ring_path::find_reply_room(inside<end_of::request_in> in, peer& p) noexcept {
   if (!c_.large_->may_reply(p.rank)) [[unlikely]]
     return false;
-  const auto there_is = [&p](std::uint32_t replies) {
+  const auto there_is = [&p, in](std::uint32_t replies) {
     replies += p.replies_kept.load(std::memory_order_relaxed);
-    return p.reply_tx->has_room_for(reply_slots + replies,
-                                    nic::shm::ring_tx::worst(replies, reply_data));
+    return p.reply_tx[in]->has_room_for(reply_slots + replies,
+                                        nic::shm::ring_tx::worst(replies, reply_data));
   };
   // When no request has come for an epoch, the reply ring is short; it is longer once p has seen
   // the mark that lengthen() leaves (R-d of ring.hpp).
-  if (p.reply_tx->length().data == 0) [[unlikely]] {
-    if (p.reply_tx->position() == 0) nic::shm::map_first_data(p.request_rx->memory());
-    if (p.reply_tx->lengthen(nic::shm::ring_length::all())) p.reply_tx->ready_data();
+  if (p.reply_tx[in]->length().data == 0) [[unlikely]] {
+    if (p.reply_tx[in]->position() == 0) nic::shm::map_first_data(p.request_rx.seen()->memory());
+    if (p.reply_tx[in]->lengthen(nic::shm::ring_length::all())) p.reply_tx[in]->ready_data();
   }
   constexpr std::uint32_t many = 12;
-  p.reply_room = there_is(many) ? many : there_is(1) ? 1 : 0;
-  return p.reply_room != 0;
+  p.reply_room[in] = there_is(many) ? many : there_is(1) ? 1 : 0;
+  return p.reply_room[in] != 0;
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

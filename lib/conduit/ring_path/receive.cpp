@@ -64,26 +64,27 @@ inline bool ring_path::run_any(const nic::shm::ring_rx::message& m, token_state&
 
 // Takes the request at the front, of any kind, whose header is `word`; `before` requests were taken
 // since the end was entered.
-ring_path::outcome ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, peer& p,
+                                                 nic::shm::ring_rx& rx, std::uint64_t word,
                                                  unsigned before, std::uint32_t tag) noexcept {
   relieved_end e{.handled = before + 1};
   token_state t(c_.self_, p, wire::header_of(word), true);
   t.cost = cost_of_request(t.header);
   c_.check_claim(p, t.cost, p.credits.due());
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
-    t.lane = p.plain_tx;
+    t.lane = p.plain_tx[in];
     if (!run_plain_medium(rx, t, e)) [[unlikely]]
       c_.peer_failed(p, channels::malformed);
     if (e.counts) [[unlikely]]
       return end_outside(t, e, tag), outcome::relieved;
-    if (!t.replied) p.credits.owe(t.cost, 0);
+    if (!t.replied) p.credits.owe(in, t.cost, 0);
     return outcome::done;
   }
   const auto m = rx.front();
   if (!m) [[unlikely]]  // peek() has seen it
     c_.peer_failed(p, channels::malformed);
   const bool urgent = c_.note_request(p, t);
-  t.lane = t.grant == 0 ? p.plain_tx : nullptr;
+  t.lane = t.grant == 0 ? p.plain_tx[in] : nullptr;
   if (!run_any(m, t, e)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
   if (e.counts) [[unlikely]] {
@@ -91,7 +92,7 @@ ring_path::outcome ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx,
     return end_outside(t, e, tag), outcome::relieved;
   }
   rx.pop(m);
-  if (!t.replied) p.credits.owe(t.cost, t.grant);
+  if (!t.replied) p.credits.owe(in, t.cost, t.grant);
   return urgent ? outcome::urgent : outcome::done;
 }
 
@@ -100,21 +101,24 @@ ring_path::outcome ring_path::take_other_request(peer& p, nic::shm::ring_rx& rx,
 // without an answer, polls stop looking for back_off_ticks, and then find several requests at once.
 // A process that sends to p meanwhile waits for an answer, and does not back off. Only polls back
 // off: the progress thread looks all the same before it goes to sleep (progress::waiting).
-inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
+inline void ring_path::back_off_in_stream(inside<end_of::request_in> in, peer& p,
+                                          unsigned n) noexcept {
   constexpr std::uint32_t stream = 16;  // requests
   const std::uint64_t sent = p.request_tx->pushed();
-  const bool one_way = sent == p.sent_before && p.credits.due() != 0;
-  p.sent_before = sent;
-  p.streak = one_way ? p.streak + n : 0;
-  if (p.streak >= stream)
+  const bool one_way = sent == p.sent_before[in] && p.credits.due() != 0;
+  p.sent_before[in] = sent;
+  p.streak[in] = one_way ? p.streak[in] + n : 0;
+  if (p.streak[in] >= stream)
     p.back_off_until.store(ticks() + back_off_ticks, std::memory_order_relaxed);
 }
 
 [[gnu::always_inline]] inline unsigned ring_path::take_requests(peer& p,
                                                                 std::uint32_t tag) noexcept {
-  nic::shm::ring_rx& rx = *p.request_rx;
-  if (!p.request_in.try_enter(tag) && !skip(p, true, tag)) [[unlikely]]
+  const auto entered = p.request_in.try_enter(tag);
+  if (!entered && !skip(p, true, tag)) [[unlikely]]
     return 0;
+  const auto in = p.request_in.inside_owner(tag);
+  nic::shm::ring_rx& rx = *p.request_rx[in];
   const unsigned limit = p.back_off_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
   unsigned n = 0;
   for (; n < limit; ++n) {
@@ -123,19 +127,19 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
     if (seen == nic::shm::ring_rx::sight::mark) [[unlikely]]
       seen = behind_mark(rx, s);
     if (seen == nic::shm::ring_rx::sight::nothing) {
-      if (n != 0) back_off_in_stream(p, n);
+      if (n != 0) back_off_in_stream(in, p, n);
       break;
     }
-    if (p.reply_room == 0 && !find_reply_room(p)) [[unlikely]]
+    if (p.reply_room[in] == 0 && !find_reply_room(in, p)) [[unlikely]]
       break;
-    if (n == 0) p.reply_tx->answered();
+    if (n == 0) p.reply_tx[in]->answered();
     bool urgent = false;
     const std::uint64_t word = s->header;
     if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
         [[likely]] {
       token_state t(c_.self_, p, wire::header_of(word), true);
       t.cost = 1;
-      t.lane = p.plain_tx;
+      t.lane = p.plain_tx[in];
       places[tag].lend(&p.request_in);
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       if (!places[tag].back()) [[unlikely]] {
@@ -143,27 +147,27 @@ inline void ring_path::back_off_in_stream(peer& p, unsigned n) noexcept {
         return n + 1;
       }
       rx.pop_slot();
-      if (!t.replied) p.credits.owe(1, 0);
+      if (!t.replied) p.credits.owe(in, 1, 0);
     } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
         [[unlikely]] {
       break;
     } else {
-      const outcome what = take_other_request(p, rx, word, n, tag);
+      const outcome what = take_other_request(in, p, rx, word, n, tag);
       if (what == outcome::relieved) [[unlikely]]
         return n + 1;
       urgent = what == outcome::urgent;
     }
     if (urgent || p.credits.batch_is_due()) [[unlikely]]
-      give_credits_back(p, tag);
+      give_credits_back(in, p, tag);
   }
   if (n != 0) {
     p.requests_handled.add(n);
     p.home->ledger->count_requests(n);
-    p.idle = 0;
-    p.plain_tx = p.wakes || p.home->ledger->has_epoch_mark(p.rank) ? nullptr : p.reply_tx;
-  } else if (p.credits.due() != 0 && ++p.idle >= idle_polls) {
-    p.idle = 0;
-    give_credits_back(p, tag);
+    p.idle[in] = 0;
+    p.plain_tx[in] = p.wakes || p.home->ledger->has_epoch_mark(p.rank) ? nullptr : p.reply_tx[in];
+  } else if (p.credits.due() != 0 && ++p.idle[in] >= idle_polls) {
+    p.idle[in] = 0;
+    give_credits_back(in, p, tag);
   }
   p.request_in.leave(tag);
   return n;

@@ -20,7 +20,7 @@ constinit thread_place places[concurrent(build_mode) ? max_threads + 1 : 2];
 bool ring_path::skip(peer& p, bool requests, std::uint32_t tag) noexcept {
   constexpr std::uint32_t skips_a_yield = 64, skips_a_relief = 256;
   poller& mine = c_.my_poller(tag, *p.home);
-  const std::uint64_t at = (requests ? p.request_rx : p.reply_rx.seen())->popped_hint();
+  const std::uint64_t at = (requests ? p.request_rx.seen() : p.reply_rx.seen())->popped_hint();
   const std::uint32_t i = (2 * p.rank + (requests ? 1 : 0)) % poller::watched;
   if (mine.skipped_at[i] != at) {
     mine.skipped_at[i] = at;
@@ -43,14 +43,15 @@ bool ring_path::relieve(peer& p, bool requests, std::uint32_t tag) noexcept {
     return places[who].try_take(&end, before);
   });
   if (!inside) return false;
-  auto& kept = requests ? p.kept_requests : p.kept_replies[p.reply_in.inside_owner(tag)];
+  auto& kept = requests ? p.kept_requests[p.request_in.inside_owner(tag)]
+                        : p.kept_replies[p.reply_in.inside_owner(tag)];
   if (!kept) kept.reset(new (std::nothrow) nic::shm::kept_messages);
   if (!kept) fatal(1, "no memory for a message of rank %u", p.rank);
-  if (!(requests ? p.request_rx : p.reply_rx.seen())->keep_front(*kept, reader)) [[unlikely]]
+  if (!(requests ? p.request_rx.seen() : p.reply_rx.seen())->keep_front(*kept, reader)) [[unlikely]]
     c_.peer_failed(p, channels::malformed);
   if (requests) {  // its answer may come yet, and has its room
     p.replies_kept.fetch_add(1, std::memory_order_relaxed);
-    if (p.reply_room != 0) --p.reply_room;
+    if (auto& room = p.reply_room[p.request_in.inside_owner(tag)]; room != 0) --room;
   }
   return true;
 }
@@ -64,8 +65,8 @@ status ring_path::reply_outside(token_state& t, const outgoing& m) noexcept {
   t.replied = true;
   t.lane = nullptr;
   t.reply_chunk = 0;  // the end's is another way (end_outside)
-  if (p.request_in.try_enter(tag)) {
-    answer_late(t, m);
+  if (const auto in = p.request_in.try_enter(tag)) {
+    answer_late(*in, t, m);
     p.request_in.leave(tag);
     return status::ok;
   }
@@ -78,12 +79,13 @@ status ring_path::reply_outside(token_state& t, const outgoing& m) noexcept {
   return status::ok;
 }
 
-// Sends an answer for which room was kept; inside request_in.
-void ring_path::answer_late(token_state& t, const outgoing& m) noexcept {
+// Sends an answer for which room was kept.
+void ring_path::answer_late(inside<end_of::request_in> in, token_state& t,
+                            const outgoing& m) noexcept {
   peer& p = *t.from;
-  answer(t, m);
+  answer(in, t, m);
   p.replies_kept.fetch_sub(1, std::memory_order_relaxed);
-  p.credits.settled();
+  p.credits.settled(in);
 }
 
 // Called by the thread whose handler of t has returned, and whose end another thread has taken.
@@ -110,13 +112,14 @@ void ring_path::end_outside(const token_state& t, relieved_end e, std::uint32_t 
 // Notes the end of a message; inside its end.
 void ring_path::note_end(peer& p, const relieved_end& e, std::uint32_t tag) noexcept {
   if (e.request) {
-    p.request_rx->release(*p.kept_requests, e.reader);
+    const auto in = p.request_in.inside_owner(tag);
+    p.request_rx[in]->release(*p.kept_requests[in], e.reader);
     if (!e.left) p.replies_kept.fetch_sub(1, std::memory_order_relaxed);
     if (e.counts) p.counts.handled.note(e.kind, e.bytes, e.system);
     p.requests_handled.add(e.handled);
     p.home->ledger->count_requests(e.handled);
-    if (e.cost != 0) p.credits.owe(e.cost, e.grant);
-    if (e.urgent || p.credits.batch_is_due()) give_credits_back(p, tag);
+    if (e.cost != 0) p.credits.owe(in, e.cost, e.grant);
+    if (e.urgent || p.credits.batch_is_due()) give_credits_back(in, p, tag);
   } else {
     const auto in = p.reply_in.inside_owner(tag);
     p.reply_rx[in]->release(*p.kept_replies[in], e.reader);
@@ -132,16 +135,17 @@ void ring_path::send_put_off() noexcept {
     const domain& d = c_.domains_[i];
     for (std::uint32_t k = 0, all = d.rings.count(); k < all; ++k) {
       peer& p = d.rings[k];
-      if (p.credits_put_off.load(std::memory_order_relaxed) && p.request_in.try_enter(tag)) {
-        if (c_.take_put_off(p)) give_credits_back(p, tag);  // or puts them off again
+      const bool put_off = p.credits_put_off.load(std::memory_order_relaxed);
+      if (const auto in = put_off ? p.request_in.try_enter(tag) : std::nullopt) {
+        if (c_.take_put_off(*in, p)) give_credits_back(*in, p, tag);  // or puts them off again
         p.request_in.leave(tag);
       }
-      if (p.answers.any() && p.request_in.try_enter(tag)) {
+      if (const auto in = p.answers.any() ? p.request_in.try_enter(tag) : std::nullopt) {
         for (left_answer* a = p.answers.take_all(); a != nullptr;) {
           left_answer& left = *std::exchange(a, a->next);
           if (c_.trace_ != nullptr) [[unlikely]]
             core::trace_sending();
-          answer_late(left.request, left.m);
+          answer_late(*in, left.request, left.m);
           left_answer::free_one(left);
           c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
           // L1 sent  release answers_left_  -> L2 (ring_path.hpp): what was pushed

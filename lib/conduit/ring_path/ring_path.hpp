@@ -48,7 +48,7 @@ class path_by<way::rings> {
   void cancel(peer&, draft&) noexcept {}
   status reply(token_state& t, const outgoing& m) noexcept;
   bool say(peer& p, const wire::header& h) noexcept;
-  void give_credits_back(peer& p, std::uint32_t tag) noexcept;
+  void give_credits_back(inside<end_of::request_in> in, peer& p, std::uint32_t tag) noexcept;
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer& p) noexcept;
@@ -61,7 +61,7 @@ class path_by<way::rings> {
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
   unsigned poll_replies_of(peer& p, std::uint32_t tag) noexcept;
   [[nodiscard]] static bool has_news(peer& p) noexcept {
-    return p.request_rx->ready_hint() || p.reply_rx.seen()->ready_hint();
+    return p.request_rx.seen()->ready_hint() || p.reply_rx.seen()->ready_hint();
   }
   [[nodiscard]] static bool holds_back(domain&, std::uint32_t) noexcept { return false; }
   template <class F>
@@ -117,9 +117,9 @@ class path_by<way::rings> {
   [[gnu::noinline]] status poll_requests_news(unsigned* n, peer& p, std::uint32_t first) noexcept;
   unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
   unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
-  static void note_replied(peer& p, token_state& t) noexcept;
+  static void note_replied(inside<end_of::request_in> in, peer& p, token_state& t) noexcept;
   status lease(peer& p, const outgoing& m, std::uint32_t cost, std::uint32_t tag) noexcept;
-  bool find_reply_room(peer& p) noexcept;
+  bool find_reply_room(inside<end_of::request_in> in, peer& p) noexcept;
   // How long the rings to p are; length.cpp.
   void fit_request_ring(peer& p) noexcept;
   static void look_for_mark(peer& p, std::uint32_t tag) noexcept;
@@ -130,15 +130,15 @@ class path_by<way::rings> {
   [[gnu::cold, gnu::noinline]] bool skip(peer& p, bool requests, std::uint32_t tag) noexcept;
   bool relieve(peer& p, bool requests, std::uint32_t tag) noexcept;
   [[gnu::cold, gnu::noinline]] status reply_outside(token_state& t, const outgoing& m) noexcept;
-  void answer_late(token_state& t, const outgoing& m) noexcept;
+  void answer_late(inside<end_of::request_in> in, token_state& t, const outgoing& m) noexcept;
   [[gnu::cold, gnu::noinline]] void end_outside(const token_state& t, relieved_end e,
                                                 std::uint32_t tag) noexcept;
   void note_end(peer& p, const relieved_end& e, std::uint32_t tag) noexcept;
   void free_left() noexcept;
-  void answer(token_state& t, const outgoing& m) noexcept;
+  void answer(inside<end_of::request_in> in, token_state& t, const outgoing& m) noexcept;
   void tidy(domain& d, std::uint32_t tag) noexcept;
   void tidy_requests(peer& p) noexcept;
-  void tidy_replies(peer& p) noexcept;
+  void tidy_replies(inside<end_of::request_in> in, peer& p) noexcept;
   result<void> map_segment(peer& p) noexcept;
   static void wake(peer& p) noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t, relieved_end& e) noexcept;
@@ -152,12 +152,13 @@ class path_by<way::rings> {
   // What became of a message: the thread goes on, its sender waits for credits, or another thread
   // has taken the end meanwhile.
   enum class outcome : std::uint8_t { done, urgent, relieved };
-  [[gnu::noinline]] outcome take_other_request(peer& p, nic::shm::ring_rx& rx, std::uint64_t word,
+  [[gnu::noinline]] outcome take_other_request(inside<end_of::request_in> in, peer& p,
+                                               nic::shm::ring_rx& rx, std::uint64_t word,
                                                unsigned before, std::uint32_t tag) noexcept;
   [[gnu::noinline]] outcome take_other_reply(inside<end_of::reply_in> in, peer& p,
                                              nic::shm::ring_rx& rx, std::uint64_t word,
                                              std::uint32_t tag) noexcept;
-  static void back_off_in_stream(peer& p, unsigned n) noexcept;
+  static void back_off_in_stream(inside<end_of::request_in> in, peer& p, unsigned n) noexcept;
   unsigned take_requests(peer& p, std::uint32_t tag) noexcept;
   unsigned take_replies(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_requests_of(peer& p, std::uint32_t tag) noexcept;

@@ -105,13 +105,14 @@ template <class... What>
   return (concurrent(build_mode) && push()) || (quick_ && renew(p, tag) && push());
 }
 
-// Notes that t was answered; inside request_in. There was room for the reply, or the request would
+// Notes that t was answered. There was room for the reply, or the request would
 // not have been taken.
-inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
-  PENSTOCK_ASSERT(t.replied, ==, false);  // (I5)
-  PENSTOCK_ASSERT(p.reply_room, !=, 0u);  // (I3)
-  --p.reply_room;
-  p.credits.settled();
+inline void ring_path::note_replied(inside<end_of::request_in> in, peer& p,
+                                    token_state& t) noexcept {
+  PENSTOCK_ASSERT(t.replied, ==, false);      // (I5)
+  PENSTOCK_ASSERT(p.reply_room[in], !=, 0u);  // (I3)
+  --p.reply_room[in];
+  p.credits.settled(in);
   t.replied = true;
   t.lane = nullptr;
 }
@@ -136,7 +137,7 @@ inline void ring_path::note_replied(peer& p, token_state& t) noexcept {
   } else {
     t.lane->push_words(op_direct, word, m.args, m.nargs);
   }
-  note_replied(p, t);
+  note_replied(p.request_in.inside_owner(known_tag()), p, t);
   places[known_tag()].lend(&p.request_in);
   return true;
 }
@@ -164,7 +165,7 @@ inline bool ring_path::replies_news(peer& p) noexcept { return p.reply_rx.seen()
 // True if p's requests, or the credits that it is owed, need work. Costs a few loads of lines that
 // stay in this core's cache while nothing comes.
 inline bool ring_path::requests_news(peer& p) noexcept {
-  return (!rests(p) && p.request_rx->ready_hint()) || p.credits.due() != 0;
+  return (!rests(p) && p.request_rx.seen()->ready_hint()) || p.credits.due() != 0;
 }
 
 template <class Quiet, class Rest>

@@ -161,21 +161,22 @@ status ring_path::reply(token_state& t, const outgoing& m) noexcept {
   thread_place& place = places[my_tag()];
   if (!place.back()) [[unlikely]]
     return reply_outside(t, m);
-  answer(t, m);
-  note_replied(p, t);
-  if (m.kind == wire::kind::large) p.reply_room = 0;  // looks again (find_reply_room)
+  const auto in = p.request_in.inside_owner(my_tag());
+  answer(in, t, m);
+  note_replied(in, p, t);
+  if (m.kind == wire::kind::large) p.reply_room[in] = 0;  // looks again (find_reply_room)
   place.lend(&p.request_in);
   return status::ok;
 }
 
-// Sends m, which answers t; inside request_in, where room for it is set aside.
-void ring_path::answer(token_state& t, const outgoing& m) noexcept {
+// Sends m, which answers t, and for which room is set aside.
+void ring_path::answer(inside<end_of::request_in> in, token_state& t, const outgoing& m) noexcept {
   peer& p = *t.from;
   const codec::in_slot l(m);
   PENSTOCK_ASSERT(p.credits.due() + t.cost, <=, credit::counter_max);
   const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
-  p.reply_tx->push(op_direct, ring_word(m, h), l.data_bytes,
-                   ring_writer<codec::words::exact>(m, l));
+  p.reply_tx[in]->push(op_direct, ring_word(m, h), l.data_bytes,
+                       ring_writer<codec::words::exact>(m, l));
   p.counts.replied.note(m.kind, m.bytes, m.system());
   if (c_.trace_ != nullptr) [[unlikely]]
     c_.trace_sent(p, m, 0, true);
@@ -189,22 +190,26 @@ bool ring_path::say(peer& p, const wire::header& h) noexcept {
     return false;
   }
   const std::uint32_t tag = thread_tag();
-  if (!p.request_in.try_enter(tag)) return false;
-  const bool room = p.reply_tx->has_room(p.reply_room + p.replies_kept + 1, 0);
-  if (room) p.reply_tx->push_words(op_direct, wire::word_of(h), nullptr, 0), p.counts.words.add(1);
+  const auto in = p.request_in.try_enter(tag);
+  if (!in) return false;
+  const bool room = p.reply_tx[*in]->has_room(p.reply_room[*in] + p.replies_kept + 1, 0);
+  if (room) {
+    p.reply_tx[*in]->push_words(op_direct, wire::word_of(h), nullptr, 0);
+    p.counts.words.add(1);
+  }
   p.request_in.leave(tag);
   wake(p);
   return room;
 }
 
-// Sends the credits that p is owed as a message of their own; inside request_in. Where there is no
+// Sends the credits that p is owed as a message of their own. Where there is no
 // room, the next reply takes along what is owed, but not what was lent: that is put off.
-void ring_path::give_credits_back(peer& p, std::uint32_t) noexcept {
-  if (!p.reply_tx->has_room(p.reply_room + p.replies_kept + 1, 0)) [[unlikely]] {
-    if (p.credits.grant != 0) c_.put_credits_off(p);
+void ring_path::give_credits_back(inside<end_of::request_in> in, peer& p, std::uint32_t) noexcept {
+  if (!p.reply_tx[in]->has_room(p.reply_room[in] + p.replies_kept + 1, 0)) [[unlikely]] {
+    if (p.credits.grant[in] != 0) c_.put_credits_off(p);
     return;
   }
-  p.reply_tx->push_words(op_direct, wire::word_of(c_.credits_header(p)), nullptr, 0);
+  p.reply_tx[in]->push_words(op_direct, wire::word_of(c_.credits_header(in, p)), nullptr, 0);
   p.credit_messages.add(1);
   wake(p);
 }
@@ -239,11 +244,11 @@ void ring_path::describe_lane(peer&, unsigned, ibv_qp_init_attr& init) noexcept 
 
 void ring_path::attached(peer& p) noexcept {
   p.request_tx = nic::shm::direct_tx(p.lanes[lane_request].qp);
-  p.request_rx = nic::shm::direct_rx(p.lanes[lane_request].qp);
-  p.reply_tx = nic::shm::direct_tx(p.lanes[lane_reply].qp);
+  p.request_rx[inside<end_of::request_in>::alone()] = nic::shm::direct_rx(p.lanes[lane_request].qp);
+  p.reply_tx[inside<end_of::request_in>::alone()] = nic::shm::direct_tx(p.lanes[lane_reply].qp);
   p.reply_rx[inside<end_of::reply_in>::alone()] = nic::shm::direct_rx(p.lanes[lane_reply].qp);
-  PENSTOCK_ASSERT(p.request_tx != nullptr && p.request_rx != nullptr, ==, true);
-  PENSTOCK_ASSERT(p.reply_tx != nullptr && p.reply_rx.seen() != nullptr, ==, true);
+  PENSTOCK_ASSERT(p.request_tx != nullptr && p.request_rx.seen() != nullptr, ==, true);
+  PENSTOCK_ASSERT(p.reply_tx.seen() != nullptr && p.reply_rx.seen() != nullptr, ==, true);
   p.home->rings.add(p);
 }
 

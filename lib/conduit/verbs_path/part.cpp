@@ -65,7 +65,9 @@ verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexce
   }
   c_.tell_returned(p.reply_in.inside_owner(tag), p);
   const bool transfers = p.transfers && !p.transfers->empty();
-  if (!d.ledger->is_idle(p.rank) || p.unanswered_count != 0 || transfers) return idleness::busy;
+  if (!d.ledger->is_idle(p.rank) || p.unanswered[p.request_in.inside_owner(tag)].count != 0 ||
+      transfers)
+    return idleness::busy;
   // Work requests without a completion of their own complete with the next that has one.
   const std::uint8_t made = p.made.load(std::memory_order_relaxed);
   bool over = true;

@@ -317,10 +317,12 @@ void verbs_path::return_idle_credits(domain& d, std::uint32_t tag) noexcept {
   for (std::uint32_t i = 0; i < std::min(all, 4u); ++i) {
     mine.turn = mine.turn + 1 < all ? mine.turn + 1 : 0;
     peer& p = d.verbs[mine.turn];
-    if (p.credits.due() == 0 || !p.request_in.try_enter(tag)) continue;
-    if (++p.idle >= idle_looks) {
-      p.idle = 0;
-      give_credits_back(p, tag);
+    if (p.credits.due() == 0) continue;
+    const auto in = p.request_in.try_enter(tag);
+    if (!in) continue;
+    if (++p.idle[*in] >= idle_looks) {
+      p.idle[*in] = 0;
+      give_credits_back(*in, p, tag);
     }
     p.request_in.leave(tag);
   }

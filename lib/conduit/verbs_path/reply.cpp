@@ -163,13 +163,15 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
   return room;
 }
 
-// Sends p the credits that it is owed, and the chunks of its requests that had no reply; inside
-// request_in. Where another thread stays inside reply_out, or no reply chunk is free, a later poll
-// sends them: the chunks may be held by threads whose handlers wait (claim 17).
-void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
-  if (p.unanswered_count == 0) return;
+// Sends p the credits that it is owed, and the chunks of its requests that had no reply. Where
+// another thread stays inside reply_out, or no reply chunk is free, a later poll sends them: the
+// chunks may be held by threads whose handlers wait (claim 17).
+void verbs_path::give_credits_back(inside<end_of::request_in> in, peer& p,
+                                   std::uint32_t tag) noexcept {
+  auto& unanswered = p.unanswered[in];
+  if (unanswered.count == 0) return;
   queues::chunk_pool& chunks = *p.home->queues->reply_chunks;
-  const auto n = static_cast<std::uint32_t>(sizeof(wire::header) + 2u * (p.unanswered_count - 1u));
+  const auto n = static_cast<std::uint32_t>(sizeof(wire::header) + 2u * (unanswered.count - 1u));
   const bool copied = n <= short_inline_;
   std::optional<std::uint32_t> chunk;
   if (!copied) [[unlikely]] {
@@ -181,13 +183,13 @@ void verbs_path::give_credits_back(peer& p, std::uint32_t tag) noexcept {
     if (chunk) chunks.give(*chunk);
     return c_.put_credits_off(p);
   }
-  const wire::header h = c_.credits_header(p);
-  const std::uint16_t last = p.unanswered[--p.unanswered_count];
+  const wire::header h = c_.credits_header(in, p);
+  const std::uint16_t last = unanswered.chunk[--unanswered.count];
   write_reply(p, chunk.value_or(queues::no_chunk), n, copied, last, [&](std::byte* to) {
     std::memcpy(to, &h, sizeof h);
-    std::memcpy(to + sizeof h, p.unanswered, 2u * p.unanswered_count);
+    std::memcpy(to + sizeof h, unanswered.chunk, 2u * unanswered.count);
   });
-  p.unanswered_count = 0;
+  unanswered.count = 0;
   p.credit_messages.add(1);
   leave_replies(p, tag);
 }

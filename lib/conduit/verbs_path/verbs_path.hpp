@@ -54,7 +54,7 @@ class path_by<way::verbs> {
   status reply(token_state& t, const outgoing& m) noexcept;
   unsigned poll_replies(domain& d, std::uint32_t tag) noexcept;
   bool say(peer& p, const wire::header& h) noexcept;
-  void give_credits_back(peer& p, std::uint32_t tag) noexcept;
+  void give_credits_back(inside<end_of::request_in> in, peer& p, std::uint32_t tag) noexcept;
   void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept;
   void attached(peer& p) noexcept;
   result<void> reached(peer&) noexcept { return {}; }
@@ -202,7 +202,8 @@ class path_by<way::verbs> {
   [[noreturn, gnu::cold]] void receives_failed() noexcept;
   void put_receives_back(domain& d, poller& mine, std::uint32_t n, bool spare) noexcept;
   void handled(token_state& t, poller& mine, bool urgent, std::uint32_t tag) noexcept;
-  bool note_unanswered(peer& p, const left_end& e, std::uint32_t tag) noexcept;
+  bool note_unanswered(inside<end_of::request_in> in, peer& p, const left_end& e,
+                       std::uint32_t tag) noexcept;
   // fetch.cpp
   bool keep_large(peer& p, const wire::header& h, const std::byte* at, std::uint32_t n,
                   bool request, fetches::more say) noexcept;

@@ -57,16 +57,18 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
     if (reap_sends(*p.home) == 0) b.idle(), named.step(true);
 }
 
-// Notes that a request of p had no answer; inside request_in. False: there is no place, since its
+// Notes that a request of p had no answer. False: there is no place, since its
 // chunks and credits could not be sent.
-[[gnu::always_inline]] inline bool verbs_path::note_unanswered(peer& p, const left_end& e,
+[[gnu::always_inline]] inline bool verbs_path::note_unanswered(inside<end_of::request_in> in,
+                                                               peer& p, const left_end& e,
                                                                std::uint32_t tag) noexcept {
-  if (p.unanswered_count == max_unanswered) [[unlikely]]
+  auto& unanswered = p.unanswered[in];
+  if (unanswered.count == max_unanswered) [[unlikely]]
     return false;
-  p.unanswered[p.unanswered_count++] = e.chunk;
-  p.credits.owe(e.cost, e.grant);
-  const bool full = p.unanswered_count >= unanswered_limit_ || p.credits.batch_is_due();
-  if (e.urgent || full) give_credits_back(p, tag);
+  unanswered.chunk[unanswered.count++] = e.chunk;
+  p.credits.owe(in, e.cost, e.grant);
+  const bool full = unanswered.count >= unanswered_limit_ || p.credits.batch_is_due();
+  if (e.urgent || full) give_credits_back(in, p, tag);
   return true;
 }
 
@@ -79,10 +81,10 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
   count_shared(p.requests_handled, 1);
   if (!t.replied) {
     const left_end end{nullptr, t.header.chunk, t.grant, urgent, t.cost};
-    const bool inside = enter_soon(p.request_in, tag);
-    if (!inside || !note_unanswered(p, end, tag)) [[unlikely]]
+    const bool entered = enter_soon(p.request_in, tag);
+    if (!entered || !note_unanswered(p.request_in.inside_owner(tag), p, end, tag)) [[unlikely]]
       leave_end(p, end);
-    if (inside) [[likely]]
+    if (entered) [[likely]]
       p.request_in.leave(tag);
   }
   if (t.reply_chunk == queues::no_chunk) mine.reply_chunk.reset();

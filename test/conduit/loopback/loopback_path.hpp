@@ -28,7 +28,7 @@ class path_by<way::loopback> {
     return s;
   }
   bool say(peer&, const wire::header&) { return true; }
-  void give_credits_back(peer&, std::uint32_t) {}
+  void give_credits_back(inside<end_of::request_in>, peer&, std::uint32_t) {}
 
   unsigned poll(domain&, std::uint32_t, bool, bool&) { return take(true) + take(false); }
   unsigned poll_others(domain&, std::uint32_t) { return 0; }
