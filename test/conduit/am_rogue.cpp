@@ -98,8 +98,8 @@ int main(int argc, char** argv) {
   while (now_ns() < until) {
     if (ep.rank() == 1) {
       auto& p = test_access::to(ep.internals(), 0);
-      if (p.request_tx != nullptr)
-        ring_rubbish(random() % 2 == 0 ? *p.request_tx : *p.reply_tx.seen(), random);
+      if (p.request_tx.seen() != nullptr)
+        ring_rubbish(random() % 2 == 0 ? *p.request_tx.seen() : *p.reply_tx.seen(), random);
       else
         post_rubbish(p, *test_access::queues(ep.internals()), random);
     }

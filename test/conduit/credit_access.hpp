@@ -20,9 +20,12 @@ struct test_access {
     for (peer& p : e.all_begun()) e.give_back_lease(p);
   }
   static const credit_places& places(engine& e, rank_id r) { return channel(e, r).credits; }
-  /// What r was lent, and is not yet told. For a rank at rest.
+  /// What r was lent and is not yet told, and what is leased of its loan. For a rank at rest.
   static std::uint32_t granted(engine& e, rank_id r) {
     return places(e, r).grant[inside<end_of::request_in>::alone()];
+  }
+  static std::uint32_t leased(engine& e, rank_id r) {
+    return places(e, r).lease[inside<end_of::request_out>::alone()];
   }
   /// The next request to r asks for n more credits.
   static void ask_for_more(engine& e, rank_id r, unsigned n) {

@@ -90,7 +90,8 @@ int main() {
     const auto f = conduit::test_access::ledger(engine).figures(other);
     const auto& p = conduit::test_access::places(engine, other);
     const account mine{f.loan, f.send,
-                       p.due() + conduit::test_access::granted(engine, other) + p.lease};
+                       p.due() + conduit::test_access::granted(engine, other) +
+                           conduit::test_access::leased(engine, other)};
     auto all = w->exchange(std::as_bytes(std::span(&mine, 1)));
     JOB_CHECK(all);
     account said[2];

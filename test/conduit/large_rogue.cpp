@@ -70,7 +70,7 @@ void scribble(conduit::engine& e, rank_id r, const places& there, std::mt19937_6
     std::memcpy(here + large_buffers::offset(buffer), &wrong, word_bytes);
     return;
   }
-  if (p.lanes[conduit::lane_request].qp == nullptr || p.request_tx != nullptr) return;
+  if (p.lanes[conduit::lane_request].qp == nullptr || p.request_tx.seen() != nullptr) return;
   auto& chunks = *test_access::queues(e)->request_chunks;
   std::byte* const from = chunks.at(chunks.chunks() - 1);
   std::memcpy(from, &wrong, word_bytes);
@@ -89,7 +89,7 @@ void scribble(conduit::engine& e, rank_id r, const places& there, std::mt19937_6
 // Sends rank r a message whose payload stands nowhere.
 void send_odd(conduit::engine& e, rank_id r, std::uint8_t handler, std::mt19937_64& random) {
   conduit::wire::large_block where{};
-  test_access::buffers(e).name(0, test_access::to(e, r).request_tx != nullptr, where);
+  test_access::buffers(e).name(0, test_access::to(e, r).request_tx.seen() != nullptr, where);
   where.number = 1;
   switch (random() % 6) {
     case 0:

@@ -51,7 +51,7 @@ nic::shm::ring_memory some_ring(conduit::engine& e, std::mt19937_64& random) {
   auto& p = test_access::to(e, r);
   const bool requests = random() % 2 == 0;
   if (random() % 3 == 0) return (requests ? p.request_rx.seen() : p.reply_rx.seen())->memory();
-  nic::shm::ring_memory m = (requests ? p.request_tx : p.reply_tx.seen())->memory();
+  nic::shm::ring_memory m = (requests ? p.request_tx.seen() : p.reply_tx.seen())->memory();
   const std::size_t apart = (m.geometry.memory() + 4095) / 4096 * 4096;
   return {reinterpret_cast<std::byte*>(m.shared) + random() % 3 * apart, m.geometry};
 }

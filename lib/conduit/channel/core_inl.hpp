@@ -22,8 +22,9 @@ inline poller& core::my_poller(std::uint32_t tag, const domain& d) noexcept {
   return mine[d.index];
 }
 
-/// The credit byte of a request that costs `cost` credits; inside request_out.
-inline std::uint8_t credit_flow::request_credit_byte(peer& p, std::uint32_t cost) noexcept {
+/// The credit byte of a request that costs `cost` credits.
+inline std::uint8_t credit_flow::request_credit_byte(inside<end_of::request_out>, peer& p,
+                                                     std::uint32_t cost) noexcept {
   const auto count = static_cast<std::uint8_t>(cost < 15 ? cost : 15);
   if (p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]]
     return count;

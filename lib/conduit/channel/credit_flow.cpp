@@ -15,11 +15,11 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 static constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 
-// (I2) as one thread sees it, inside request_out of p, after each move where assertions are on:
-// what is leased, and what the ring permits, is in use. A peer that gave back too many breaks it.
-void credit_flow::places_add_up(const peer& p) const noexcept {
+// (I2) as one thread sees it after each move where assertions are on: what is leased, and what the
+// ring permits, is in use. A peer that gave back too many breaks it.
+void credit_flow::places_add_up(inside<end_of::request_out> in, const peer& p) const noexcept {
   if (!assertions || !credit_config_.flow_control) return;
-  std::uint64_t unspent = p.credits.lease;
+  std::uint64_t unspent = p.credits.lease[in];
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (const auto* const tx = p.stream.load(std::memory_order_acquire)) unspent += tx->permitted();
   if (const std::uint32_t used = p.home->ledger->in_use(p.rank); unspent > used)
@@ -67,14 +67,14 @@ std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t 
          (room.moves ? ", instead of " : ", which never move, instead of ") + shares(*table);
 }
 
-// Fills p's lease so that it covers one message like m, of `cost` credits; inside request_out. It
-// takes credits for further messages, too, so that a stream pays one RMW in lease_messages
-// messages, but not more than `most` unless the one message needs them.
-status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
-                                 std::uint32_t most) noexcept {
-  note_lowered(p);
-  PENSTOCK_ASSERT(cost, >, p.credits.lease);  // else nothing is missing
-  const std::uint32_t missing = cost - p.credits.lease;
+// Fills p's lease so that it covers one message like m, of `cost` credits. It takes credits for
+// further messages, too, so that a stream pays one RMW in lease_messages messages, but not more
+// than `most` unless the one message needs them.
+status credit_flow::take_credits(inside<end_of::request_out> in, peer& p, const outgoing& m,
+                                 std::uint32_t cost, std::uint32_t most) noexcept {
+  note_lowered(in, p);
+  PENSTOCK_ASSERT(cost, >, p.credits.lease[in]);  // else nothing is missing
+  const std::uint32_t missing = cost - p.credits.lease[in];
   const std::uint32_t wanted =
       std::min(missing + (credit::lease_messages - 1) * cost, std::max(missing, most));
   const std::uint32_t left = m.is_offerable() ? p.home->ledger->left_to_offers(p.rank, cost) : 0;
@@ -82,9 +82,9 @@ status credit_flow::take_credits(peer& p, const outgoing& m, std::uint32_t cost,
   if (got == 0) [[unlikely]]
     return status::no_credit;
   PENSTOCK_ASSERT(got, >=, missing);
-  p.credits.lease += got;
-  p.marks.took(got);
-  places_add_up(p);
+  p.credits.lease[in] += got;
+  p.marks[in].took(got);
+  places_add_up(in, p);
   if (p.home->ledger->take_epoch_mark(p.rank)) [[unlikely]]
     p.credits.say.fetch_or(epoch_bit, std::memory_order_relaxed);
   return status::ok;
@@ -101,15 +101,12 @@ void credit_flow::collect_returned(peer& p, std::uint32_t tag) noexcept {
 
 // The same for a caller that handles a message from p, and may be inside reply_in.
 void credit_flow::settle_returned(peer& p, std::uint32_t tag, reply_right at) noexcept {
-  if (at)
-    tell_returned(*at, p);
-  else
-    collect_returned(p, tag);
+  at ? tell_returned(*at, p) : collect_returned(p, tag);
 }
 
-// Tells the ledger once that p lends the minimum and not the start loan; inside request_out, before
-// the first credit is taken, and before an answer to a REVOKE.
-inline void credit_flow::note_lowered(peer& p) noexcept {
+// Tells the ledger once that p lends the minimum and not the start loan, before the first
+// credit is taken, and before an answer to a REVOKE.
+inline void credit_flow::note_lowered(inside<end_of::request_out>, peer& p) noexcept {
   // relaxed, both: A2 has seen it with the lane, and request_out orders the two threads
   if (!p.lowered.load(std::memory_order_relaxed)) [[likely]]
     return;
@@ -121,16 +118,18 @@ inline void credit_flow::note_lowered(peer& p) noexcept {
 // request_out.
 void credit_flow::give_back_lease(peer& p) noexcept {
   const std::uint32_t tag = thread_tag();
-  if (!p.request_out.try_enter(tag)) return;
-  note_lowered(p);
+  const auto in = p.request_out.try_enter(tag);
+  if (!in) return;
+  note_lowered(*in, p);
+  std::uint32_t& lease = p.credits.lease[*in];
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
-  if (auto* const tx = p.stream.load(std::memory_order_acquire)) p.credits.lease += tx->recall();
-  places_add_up(p);
-  if (const std::uint32_t left = std::exchange(p.credits.lease, 0); left != 0) {
-    p.marks.gave_back(left);
+  if (auto* const tx = p.stream.load(std::memory_order_acquire)) lease += tx->recall();
+  places_add_up(*in, p);
+  if (const std::uint32_t left = std::exchange(lease, 0); left != 0) {
+    p.marks[*in].gave_back(left);
     p.home->ledger->give_back(p.rank, left);
   }
-  places_add_up(p);
+  places_add_up(*in, p);
   p.request_out.leave(tag);
   if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }

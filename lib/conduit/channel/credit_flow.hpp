@@ -32,17 +32,18 @@ class credit_flow : public core {
   using core::core;
 
   // The borrower.
-  [[nodiscard]] status take_credits(peer& p, const outgoing& m, std::uint32_t cost,
-                                    std::uint32_t most = ~0u) noexcept;
+  [[nodiscard]] status take_credits(inside<end_of::request_out> in, peer& p, const outgoing& m,
+                                    std::uint32_t cost, std::uint32_t most = ~0u) noexcept;
   /// What a request that is short of credits does: it waits, and credits alone can help (blocked);
   /// it waits for the one that its offer takes; or it was offered, and waits for nothing.
   enum class lack : std::uint8_t { blocked, awaits_offer, offered };
   void stall(peer& p, std::uint32_t cost, credit::stall& s, lack how = lack::blocked) noexcept;
   void ask_early(peer& p, std::uint32_t cost) noexcept;
-  static std::uint8_t request_credit_byte(peer& p, std::uint32_t cost) noexcept;
+  static std::uint8_t request_credit_byte(inside<end_of::request_out>, peer& p,
+                                          std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;
-  void note_lowered(peer& p) noexcept;
-  void places_add_up(const peer& p) const noexcept;
+  void note_lowered(inside<end_of::request_out>, peer& p) noexcept;
+  void places_add_up(inside<end_of::request_out> in, const peer& p) const noexcept;
   void give_back_lease(peer& p) noexcept;
   void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
                       std::uint32_t tag, reply_right at) noexcept;

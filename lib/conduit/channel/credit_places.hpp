@@ -28,8 +28,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 struct credit_places {
   shown<end_of::request_in, std::atomic<std::uint32_t>> owed;  ///< to be given back to the peer
-  guarded<end_of::request_in, std::uint32_t> grant;  ///< lent to it, and not yet announced
-  std::uint32_t lease = 0;  ///< (request_out) taken from the ledger, not yet spent
+  guarded<end_of::request_in, std::uint32_t> grant;   ///< lent to it, and not yet announced
+  guarded<end_of::request_out, std::uint32_t> lease;  ///< taken from the ledger, not yet spent
   /// Come back, and not yet known to the ledger.
   guarded<end_of::reply_in, std::uint32_t> returned;
   /// `owed` from which a message of its own is sent; set when the peer begins.

@@ -64,13 +64,12 @@ struct alignas(cache_line) domain {
   std::atomic<std::uint32_t> tidied{0};
   peer_order verbs;  ///< peers by queue pairs, as they were connected
 
-  // Longs by rank (request_out), if their number is limited: how many were posted, and the last
-  // ones.
+  // Longs by rank, if their number is limited: how many were posted, and the last ones.
   struct longs_out {
     std::uint64_t count = 0;
     std::uint64_t number[64] = {};
   };
-  zero_array<longs_out> longs;
+  zero_array<guarded<end_of::request_out, longs_out>> longs;
   meetings met;  ///< the ranks that were met
 
   /// Grows while the program's threads poll. It is kept only where there are several domains or a

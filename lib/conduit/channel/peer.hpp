@@ -6,8 +6,9 @@
 // the defaults below are all zero, and no constructor runs. Whoever has a peer from a connection or
 // an order of peers has one that has begun; others ask core::begun().
 //
-// Each queue end has an owner (lib/base/owner.hpp). A field marked with the owner's name in
-// parentheses is touched inside that owner only.
+// Each queue end has an owner (lib/base/owner.hpp). A field that is touched inside one owner only
+// is guarded by it (rights.hpp). Where paths differ in that, the owner's name stands in
+// parentheses.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -89,7 +90,7 @@ struct alignas(cache_line) peer {
   // The rings of the request and reply lanes; null by verbs. stream is request_tx once the peer is
   // ready, and null before.
   std::atomic<nic::shm::ring_tx*> stream{nullptr};
-  nic::shm::ring_tx* request_tx = nullptr;  // (request_out)
+  shown<end_of::request_out, nic::shm::ring_tx*> request_tx;
   shown<end_of::request_in, nic::shm::ring_tx*> reply_tx;
   guarded<end_of::request_in, nic::shm::ring_tx*>
       plain_tx;  // reply_tx; null: replies carry more news
@@ -117,9 +118,10 @@ struct alignas(cache_line) peer {
       sent_before;  // requests to it, when its own were last taken
   guarded<end_of::request_in, std::uint32_t> streak;  // requests from it since one was sent to it
 
-  request_marks marks;             // (request_out) how many requests are unanswered
-  std::uint32_t ring_credits = 0;  // (request_out) by rings: credits that the request ring is for
-  std::uint64_t request_seen = 0;  // (request_out) position in the request ring, an epoch ago
+  guarded<end_of::request_out, request_marks> marks;  // how many requests are unanswered
+  // By rings: the credits that the request ring is for, and the position in it an epoch ago.
+  guarded<end_of::request_out, std::uint32_t> ring_credits;
+  guarded<end_of::request_out, std::uint64_t> request_seen;
   guarded<end_of::request_in, std::uint64_t> reply_seen;  // the same of the reply ring
 
   event_counter requests_sent;     // (request_out)
@@ -248,7 +250,7 @@ inline std::uint64_t requests_put(const peer& p) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
   const bool rings =
       p.rings() && (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0;
-  return p.requests_sent.read() + (rings ? p.request_tx->pushed() : 0);
+  return p.requests_sent.read() + (rings ? p.request_tx.seen()->pushed() : 0);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

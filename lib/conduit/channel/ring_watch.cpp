@@ -30,7 +30,7 @@ constexpr std::uint8_t looks_refused = 4;
 
 // Where threads cannot be fenced, a slot's state may be on its way when it is looked at first.
 bool written_over(peer& p) noexcept {
-  const auto bad = [&p] { return !p.request_tx->intact() || !p.reply_tx.seen()->intact(); };
+  const auto bad = [&p] { return !p.request_tx.seen()->intact() || !p.reply_tx.seen()->intact(); };
   return bad() && (fence_all_threads() || (::poll(nullptr, 0, moment_ms), bad()));
 }
 
@@ -50,7 +50,7 @@ std::uint64_t connector::watch_rings() noexcept {
       any = true;
       // A peer that left while its hello was read has some of the four ends only.
       const bool whole = p.request_rx.seen() != nullptr && p.reply_rx.seen() != nullptr &&
-                         p.request_tx != nullptr && p.reply_tx.seen() != nullptr;
+                         p.request_tx.seen() != nullptr && p.reply_tx.seen() != nullptr;
       if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
     }
   }
@@ -67,7 +67,7 @@ void connector::watch_rings_of(peer& p) noexcept {
   if (mends && !p.mended)
     log(log_level::warning, "counters of the rings from rank %u were written over; put right",
         p.rank);
-  const std::uint32_t refused = p.request_tx->refusals() + p.reply_tx.seen()->refusals();
+  const std::uint32_t refused = p.request_tx.seen()->refusals() + p.reply_tx.seen()->refusals();
   p.refused_looks = refused != p.refused_before ? static_cast<std::uint8_t>(p.refused_looks + 1)
                                                 : std::uint8_t{0};
   p.refused_before = refused;

@@ -58,7 +58,7 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
     const std::uint8_t ready = p.ready.load(std::memory_order_acquire);
     if (rings && (ready >> lane_request & 1) != 0)
-      c.ring_most = std::max(c.ring_most, p.request_tx->most());
+      c.ring_most = std::max(c.ring_most, p.request_tx.seen()->most());
     if (rings && (ready >> lane_reply & 1) != 0)
       replied += p.reply_tx.seen()->pushed() - p.credit_messages.read() - n.words.read();
     c.requests_sent += n.sent.read(requests_put(p));

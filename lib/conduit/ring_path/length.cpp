@@ -7,15 +7,16 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-// Makes the request ring long enough for that many credits; inside request_out, while the ring
+// Makes the request ring long enough for that many credits; while the ring
 // allows no message (ring_tx::allow).
-void ring_path::lengthen_request_ring(peer& p, std::uint32_t credits) noexcept {
+void ring_path::lengthen_request_ring(inside<end_of::request_out> in, peer& p,
+                                      std::uint32_t credits) noexcept {
   const bool counted = p.home->ledger->settings().flow_control;
-  const bool first = p.request_tx->position() == 0;
-  if (!p.request_tx->lengthen(length_for(counted ? credits : most_unanswered))) return;
-  PENSTOCK_ASSERT(credits, >, p.ring_credits);
-  p.ring_credits = credits;
-  p.request_tx->ready_data();
+  const bool first = p.request_tx[in]->position() == 0;
+  if (!p.request_tx[in]->lengthen(length_for(counted ? credits : most_unanswered))) return;
+  PENSTOCK_ASSERT(credits, >, p.ring_credits[in]);
+  p.ring_credits[in] = credits;
+  p.request_tx[in]->ready_data();
   if (first) nic::shm::map_first_data(p.reply_rx.seen()->memory());  // which does not change
 }
 
@@ -25,8 +26,8 @@ void ring_path::tidy(domain& d, std::uint32_t tag) noexcept {
   const std::uint32_t all = d.rings.count();
   for (std::uint32_t i = 0; i < all; ++i) {
     peer& p = d.rings[i];
-    if (p.request_out.try_enter(tag)) {
-      tidy_requests(p);
+    if (const auto in = p.request_out.try_enter(tag)) {
+      tidy_requests(*in, p);
       p.request_out.leave(tag);
     }
     if (const auto in = p.request_in.try_enter(tag)) {
@@ -36,21 +37,21 @@ void ring_path::tidy(domain& d, std::uint32_t tag) noexcept {
   }
 }
 
-// Shortens the request ring to p, if it may; inside request_out.
-void ring_path::tidy_requests(peer& p) noexcept {
-  const std::uint64_t now = p.request_tx->position();
-  const bool unused = now == p.request_seen;
-  p.request_seen = now;
+// Shortens the request ring to p, if it may.
+void ring_path::tidy_requests(inside<end_of::request_out> in, peer& p) noexcept {
+  const std::uint64_t now = p.request_tx[in]->position();
+  const bool unused = now == p.request_seen[in];
+  p.request_seen[in] = now;
   const std::uint32_t wanted =
-      unused ? 0 : std::min(p.home->ledger->send_credits(p.rank), p.ring_credits);
-  const nic::shm::ring_length have = p.request_tx->length(), want = length_for(wanted);
+      unused ? 0 : std::min(p.home->ledger->send_credits(p.rank), p.ring_credits[in]);
+  const nic::shm::ring_length have = p.request_tx[in]->length(), want = length_for(wanted);
   if (!unused && !p.home->ledger->settings().flow_control) return;
   if (want.slots >= have.slots && want.data >= have.data) return;
-  p.credits.lease += p.request_tx->recall();
-  if (!p.request_tx->shorten(want)) return;
-  PENSTOCK_ASSERT(wanted, <=, p.ring_credits);
-  p.ring_credits = wanted;
-  p.request_seen = p.request_tx->position();
+  p.credits.lease[in] += p.request_tx[in]->recall();
+  if (!p.request_tx[in]->shorten(want)) return;
+  PENSTOCK_ASSERT(wanted, <=, p.ring_credits[in]);
+  p.ring_credits[in] = wanted;
+  p.request_seen[in] = p.request_tx[in]->position();
 }
 
 // Shortens the reply ring to p, if it may. No handler of p's requests runs meanwhile

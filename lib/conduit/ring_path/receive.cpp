@@ -104,7 +104,7 @@ ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, 
 inline void ring_path::back_off_in_stream(inside<end_of::request_in> in, peer& p,
                                           unsigned n) noexcept {
   constexpr std::uint32_t stream = 16;  // requests
-  const std::uint64_t sent = p.request_tx->pushed();
+  const std::uint64_t sent = p.request_tx.seen()->pushed();
   const bool one_way = sent == p.sent_before[in] && p.credits.due() != 0;
   p.sent_before[in] = sent;
   p.streak[in] = one_way ? p.streak[in] + n : 0;
@@ -205,18 +205,17 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
   if (e.counts) [[unlikely]]
     return end_outside(t, e, tag), outcome::relieved;
   p.replies_handled.add(1);
-  p.request_tx->answered();
+  p.request_tx.seen()->answered();
   return outcome::done;
 }
 
 [[gnu::always_inline]] inline unsigned ring_path::take_replies(peer& p,
                                                                std::uint32_t tag) noexcept {
-  auto in = p.reply_in.try_enter(tag);
-  if (!in) [[unlikely]] {
-    if (!skip(p, false, tag)) return 0;
-    in = p.reply_in.inside_owner(tag);
-  }
-  nic::shm::ring_rx& rx = *p.reply_rx[*in];
+  const auto entered = p.reply_in.try_enter(tag);
+  if (!entered && !skip(p, false, tag)) [[unlikely]]
+    return 0;
+  const auto in = p.reply_in.inside_owner(tag);
+  nic::shm::ring_rx& rx = *p.reply_rx[in];
   unsigned n = 0;
   for (; n < c_.safe_limit_; ++n) {
     const nic::shm::ring_slot* s;
@@ -228,7 +227,7 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
     if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
         [[likely]] {
       token_state t(c_.self_, p, wire::header_of(word), false);
-      c_.note_returned(*in, p, wire::chunk_of(word));
+      c_.note_returned(in, p, wire::chunk_of(word));
       places[tag].lend(&p.reply_in);
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       if (!places[tag].back()) [[unlikely]] {
@@ -237,11 +236,11 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
       }
       p.replies_handled.add(1);
       rx.pop_slot();
-      p.request_tx->answered();
+      p.request_tx.seen()->answered();
     } else if (wire::header_of(word).kind() == wire::kind::large && !may_take_large(p, rx, word))
         [[unlikely]] {
       break;
-    } else if (take_other_reply(*in, p, rx, word, tag) == outcome::relieved) [[unlikely]] {
+    } else if (take_other_reply(in, p, rx, word, tag) == outcome::relieved) [[unlikely]] {
       return n + 1;
     }
   }

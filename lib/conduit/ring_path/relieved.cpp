@@ -125,7 +125,7 @@ void ring_path::note_end(peer& p, const relieved_end& e, std::uint32_t tag) noex
     p.reply_rx[in]->release(*p.kept_replies[in], e.reader);
     if (e.counts) p.counts.answered.note(e.kind, e.bytes, e.system);
     p.replies_handled.add(1);
-    p.request_tx->answered();
+    p.request_tx.seen()->answered();
   }
 }
 

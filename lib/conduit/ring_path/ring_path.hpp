@@ -118,12 +118,14 @@ class path_by<way::rings> {
   unsigned poll_from(domain& d, std::uint32_t tag, std::uint32_t first, std::uint32_t all) noexcept;
   unsigned poll_in_turn(domain& d, std::uint32_t tag, std::uint32_t all) noexcept;
   static void note_replied(inside<end_of::request_in> in, peer& p, token_state& t) noexcept;
-  status lease(peer& p, const outgoing& m, std::uint32_t cost, std::uint32_t tag) noexcept;
+  status lease(inside<end_of::request_out> in, peer& p, const outgoing& m, std::uint32_t cost,
+               std::uint32_t tag) noexcept;
   bool find_reply_room(inside<end_of::request_in> in, peer& p) noexcept;
   // How long the rings to p are; length.cpp.
-  void fit_request_ring(peer& p) noexcept;
+  void fit_request_ring(inside<end_of::request_out> in, peer& p) noexcept;
   static void look_for_mark(peer& p, std::uint32_t tag) noexcept;
-  [[gnu::noinline]] void lengthen_request_ring(peer& p, std::uint32_t credits) noexcept;
+  [[gnu::noinline]] void lengthen_request_ring(inside<end_of::request_out> in, peer& p,
+                                               std::uint32_t credits) noexcept;
   // relieved.cpp
   [[gnu::cold, gnu::noinline]] static nic::shm::ring_rx::sight behind_mark(
       nic::shm::ring_rx& rx, const nic::shm::ring_slot*& s) noexcept;
@@ -137,7 +139,7 @@ class path_by<way::rings> {
   void free_left() noexcept;
   void answer(inside<end_of::request_in> in, token_state& t, const outgoing& m) noexcept;
   void tidy(domain& d, std::uint32_t tag) noexcept;
-  void tidy_requests(peer& p) noexcept;
+  void tidy_requests(inside<end_of::request_out> in, peer& p) noexcept;
   void tidy_replies(inside<end_of::request_in> in, peer& p) noexcept;
   result<void> map_segment(peer& p) noexcept;
   static void wake(peer& p) noexcept;

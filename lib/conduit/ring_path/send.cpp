@@ -18,10 +18,10 @@ std::uint32_t ring_path::cost_of(const outgoing& m) const noexcept {
 
 // Lengthens the request ring where it is too short for the loan: the loan has grown, or the ring
 // was not used for an epoch.
-inline void ring_path::fit_request_ring(peer& p) noexcept {
-  if (const std::uint32_t held = p.home->ledger->send_credits(p.rank); held > p.ring_credits)
+inline void ring_path::fit_request_ring(inside<end_of::request_out> in, peer& p) noexcept {
+  if (const std::uint32_t held = p.home->ledger->send_credits(p.rank); held > p.ring_credits[in])
       [[unlikely]]
-    lengthen_request_ring(p, held);
+    lengthen_request_ring(in, p, held);
 }
 
 // Sees the mark by which p has made its reply ring longer again: p can use the length only after
@@ -36,34 +36,39 @@ inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
 }
 
 // Takes a lease for m, of `cost` credits, and for some messages that may follow, as far as
-// most_unanswered allows; inside request_out.
-status ring_path::lease(peer& p, const outgoing& m, std::uint32_t cost,
-                        std::uint32_t tag) noexcept {
+// most_unanswered allows.
+status ring_path::lease(inside<end_of::request_out> in, peer& p, const outgoing& m,
+                        std::uint32_t cost, std::uint32_t tag) noexcept {
   c_.collect_returned(p, tag);
-  fit_request_ring(p);
+  fit_request_ring(in, p);
   look_for_mark(p, tag);
   // Each credit of the lease may become a request. Without flow control none is in use.
-  const std::uint32_t open = p.marks.unanswered(p.home->ledger->in_use(p.rank), p.credits.lease,
-                                                static_cast<std::uint32_t>(p.request_tx->pushed()));
+  const std::uint32_t open =
+      p.marks[in].unanswered(p.home->ledger->in_use(p.rank), p.credits.lease[in],
+                             static_cast<std::uint32_t>(p.request_tx[in]->pushed()));
   if (open != 0 && open + cost > most_unanswered) return status::no_space;
-  return c_.take_credits(p, m, cost,
-                         most_unanswered - std::min(most_unanswered, open + p.credits.lease));
+  return c_.take_credits(in, p, m, cost,
+                         most_unanswered - std::min(most_unanswered, open + p.credits.lease[in]));
 }
 
 bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
   // A3 ready  acquire p.stream  <- R3 (below)
   nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-  if (tx == nullptr || p.wakes || c_.spins_before_yield_ == 1 || c_.attention_to_device() ||
-      !p.request_out.try_enter(tag)) [[unlikely]]
+  if (tx == nullptr || p.wakes || c_.spins_before_yield_ == 1 || c_.attention_to_device())
+      [[unlikely]]
     return false;
+  const auto entered = p.request_out.try_enter(tag);
+  if (!entered) [[unlikely]]
+    return false;
+  const auto in = *entered;
   const std::uint32_t left = tx->recall();
-  p.credits.lease += left;
+  p.credits.lease[in] += left;
   std::uint32_t allowed = 0;
-  if (left == 0 && (p.credits.lease != 0 || lease(p, {}, 1, tag) == status::ok) &&
+  if (left == 0 && (p.credits.lease[in] != 0 || lease(in, p, {}, 1, tag) == status::ok) &&
       p.credits.say.load(std::memory_order_relaxed) == 0) [[likely]] {
-    (void)tx->has_room(p.credits.lease, 0);
-    p.credits.lease -= allowed = tx->allow(p.credits.lease);
-    PENSTOCK_ASSERT(p.credits.lease, <=, credit::counter_max);
+    (void)tx->has_room(p.credits.lease[in], 0);
+    p.credits.lease[in] -= allowed = tx->allow(p.credits.lease[in]);
+    PENSTOCK_ASSERT(p.credits.lease[in], <=, credit::counter_max);
   }
   p.request_out.leave(tag);
   return allowed != 0;
@@ -73,21 +78,23 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   if (!channels::is_ready(p, lane_request)) [[unlikely]]
     return c_.connect(p, lane_request);
   const std::uint32_t tag = my_tag();
-  if (!p.request_out.try_enter(tag)) [[unlikely]]
+  const auto entered = p.request_out.try_enter(tag);
+  if (!entered) [[unlikely]]
     return status::busy;
+  const auto in = *entered;
   status s = status::ok;
   const std::uint32_t cost = cost_of(m);
-  p.credits.lease += p.request_tx->recall();
-  const bool leases = p.credits.lease < cost;
-  if (leases) s = lease(p, m, cost, tag);
+  p.credits.lease[in] += p.request_tx[in]->recall();
+  const bool leases = p.credits.lease[in] < cost;
+  if (leases) s = lease(in, p, m, cost, tag);
   if (s == status::ok) [[likely]] {
-    PENSTOCK_ASSERT(p.credits.lease, >=, cost);  // (I1)
+    PENSTOCK_ASSERT(p.credits.lease[in], >=, cost);  // (I1)
     // Room is looked for before a Long's payload is put in place, so that a failed try leaves
     // nothing behind.
     const codec::in_slot l(m);
-    bool room = p.request_tx->has_room(1, l.data_bytes);
+    bool room = p.request_tx[in]->has_room(1, l.data_bytes);
     if (!room) [[unlikely]]
-      fit_request_ring(p), room = p.request_tx->has_room(1, l.data_bytes);
+      fit_request_ring(in, p), room = p.request_tx[in]->has_room(1, l.data_bytes);
     if (!room) [[unlikely]] {
       s = status::no_space;
     } else {
@@ -97,18 +104,18 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
             there != m.payload)
           std::memcpy(there, m.payload, m.bytes);
       wire::header h;
-      h.credit = c_.request_credit_byte(p, cost);
-      p.request_tx->push(op_direct, ring_word(m, h), l.data_bytes,
-                         ring_writer<codec::words::exact>(m, l));
+      h.credit = c_.request_credit_byte(in, p, cost);
+      p.request_tx[in]->push(op_direct, ring_word(m, h), l.data_bytes,
+                             ring_writer<codec::words::exact>(m, l));
       p.counts.sent.note(m.kind, m.bytes, m.system());
       if (c_.trace_ != nullptr) [[unlikely]]
         c_.trace_sent(p, m, 0, false);
       PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
       // The rest of the lease is for the Shorts that may follow (request_short).
-      p.credits.lease -= cost;
+      p.credits.lease[in] -= cost;
       if (!p.wakes) [[likely]]
-        p.credits.lease -= p.request_tx->allow(p.credits.lease);
-      PENSTOCK_ASSERT(p.credits.lease, <=, credit::counter_max);  // no more than there was
+        p.credits.lease[in] -= p.request_tx[in]->allow(p.credits.lease[in]);
+      PENSTOCK_ASSERT(p.credits.lease[in], <=, credit::counter_max);  // no more than there was
     }
   }
   p.request_out.leave(tag);
@@ -243,11 +250,12 @@ void ring_path::describe_lane(peer&, unsigned, ibv_qp_init_attr& init) noexcept 
 }
 
 void ring_path::attached(peer& p) noexcept {
-  p.request_tx = nic::shm::direct_tx(p.lanes[lane_request].qp);
+  p.request_tx[inside<end_of::request_out>::alone()] =
+      nic::shm::direct_tx(p.lanes[lane_request].qp);
   p.request_rx[inside<end_of::request_in>::alone()] = nic::shm::direct_rx(p.lanes[lane_request].qp);
   p.reply_tx[inside<end_of::request_in>::alone()] = nic::shm::direct_tx(p.lanes[lane_reply].qp);
   p.reply_rx[inside<end_of::reply_in>::alone()] = nic::shm::direct_rx(p.lanes[lane_reply].qp);
-  PENSTOCK_ASSERT(p.request_tx != nullptr && p.request_rx.seen() != nullptr, ==, true);
+  PENSTOCK_ASSERT(p.request_tx.seen() != nullptr && p.request_rx.seen() != nullptr, ==, true);
   PENSTOCK_ASSERT(p.reply_tx.seen() != nullptr && p.reply_rx.seen() != nullptr, ==, true);
   p.home->rings.add(p);
 }
@@ -259,9 +267,9 @@ result<void> ring_path::reached(peer& p) noexcept {
   // If the buffers cannot be mapped now, the first message that needs them tries again.
   if (p.buffers_base != 0 && p.large_here.load(std::memory_order_relaxed) == nullptr)
     (void)map_large(p, p.buffers_base, p.buffers_rkey);
-  PENSTOCK_ASSERT(p.request_tx != nullptr, ==, true);
+  PENSTOCK_ASSERT(p.request_tx.seen() != nullptr, ==, true);
   // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp, credit_flow.cpp)
-  p.stream.store(p.request_tx, std::memory_order_release);
+  p.stream.store(p.request_tx.seen(), std::memory_order_release);
   return {};
 }
 

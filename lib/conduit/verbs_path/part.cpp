@@ -59,8 +59,9 @@ verbs_path::idleness verbs_path::close_if_idle(peer& p, std::uint32_t tag) noexc
 // The same inside all ends of p.
 verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexcept {
   domain& d = *p.home;
-  if (const std::uint32_t lease = std::exchange(p.credits.lease, 0); lease != 0) {
-    p.marks.gave_back(lease);
+  const auto out = p.request_out.inside_owner(tag);
+  if (const std::uint32_t lease = std::exchange(p.credits.lease[out], 0); lease != 0) {
+    p.marks[out].gave_back(lease);
     d.ledger->give_back(p.rank, lease);
   }
   c_.tell_returned(p.reply_in.inside_owner(tag), p);

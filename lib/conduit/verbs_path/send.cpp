@@ -10,8 +10,9 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// ok if the next work request on lane l of p may be posted, else no_space; inside request_out.
-[[gnu::always_inline]] inline status may_request(peer& p, unsigned l) noexcept {
+// ok if the next work request on lane l of p may be posted, else no_space.
+[[gnu::always_inline]] inline status may_request(inside<end_of::request_out>, peer& p,
+                                                 unsigned l) noexcept {
   return p.home->queues->admits(p.lanes[l], false, queues::room_share::requests) ? status::ok
                                                                                  : status::no_space;
 }
@@ -102,30 +103,30 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
 }
 
 // True if the setting LONG_DEPTH, which limits the payloads of Longs under way to a peer, allows
-// another one; inside request_out. All of them go by one lane, so the oldest is the first to
+// another one. All of them go by one lane, so the oldest is the first to
 // arrive.
-bool verbs_path::long_may_go(const peer& p, unsigned l) const noexcept {
+bool verbs_path::long_may_go(inside<end_of::request_out> in, const peer& p,
+                             unsigned l) const noexcept {
   if (p.home->longs.empty()) return true;
-  const domain::longs_out& o = p.home->longs[p.rank];
+  const domain::longs_out& o = p.home->longs[p.rank][in];
   return o.count < long_depth_ || p.lanes[l].completed(o.number[o.count % long_depth_]);
 }
 
-void verbs_path::long_went(const peer& p, std::uint64_t number) noexcept {
+void verbs_path::long_went(inside<end_of::request_out> in, const peer& p,
+                           std::uint64_t number) noexcept {
   if (p.home->longs.empty()) return;
-  domain::longs_out& o = p.home->longs[p.rank];
+  domain::longs_out& o = p.home->longs[p.rank][in];
   o.number[o.count++ % long_depth_] = number;
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
-// for it; inside request_out. copied: the device takes it inline (n <= short_inline_). held: its
+// for it. copied: the device takes it inline (n <= short_inline_). held: its
 // chunk, if it has one already. before(chunk): posts what has to go ahead of the request, and says
 // whether the request may be posted.
 template <class Write, class Before>
-[[gnu::always_inline]] inline status verbs_path::post_request(peer& p, std::uint32_t tag,
-                                                              unsigned l, std::uint32_t cost,
-                                                              std::uint32_t n, bool copied,
-                                                              const held_chunk& held, Write&& write,
-                                                              Before&& before) noexcept {
+[[gnu::always_inline]] inline status verbs_path::post_request(
+    inside<end_of::request_out> in, peer& p, std::uint32_t tag, unsigned l, std::uint32_t cost,
+    std::uint32_t n, bool copied, const held_chunk& held, Write&& write, Before&& before) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   const bool take = held.chunk == queues::no_chunk;
   const std::optional<std::uint32_t> chunk = take ? chunks.take_for(p.rank) : held.chunk;
@@ -139,7 +140,7 @@ template <class Write, class Before>
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* const at = copied ? here : chunks.at(*chunk) + held.begin;
   wire::header h;
-  h.credit = c_.request_credit_byte(p, cost);
+  h.credit = c_.request_credit_byte(in, p, cost);
   h.chunk = static_cast<std::uint16_t>(*chunk);
   write(at, h);
   chunks.lend(*chunk, p.rank);
@@ -148,7 +149,7 @@ template <class Write, class Before>
   describe(wr, IBV_WR_SEND, sge, copied);
   if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
     c_.peer_failed(p, std::strerror(e));
-  p.credits.lease -= cost;
+  p.credits.lease[in] -= cost;
   p.requests_sent.add(1);
   c_.my_poller(tag, *p.home).replies_due = polls_for_replies;
   return status::ok;
@@ -161,15 +162,17 @@ template <class Write, class Before>
   const codec::packed l(m);
   if (l.bytes > short_inline_) [[unlikely]]
     return false;
-  if (!p.request_out.try_enter(tag)) [[unlikely]]
+  const auto entered = p.request_out.try_enter(tag);
+  if (!entered) [[unlikely]]
     return false;
   if (!channels::is_ready(p, lane_request)) [[unlikely]] {  // never for this process itself
     p.request_out.leave(tag);
     return false;
   }
-  const auto before = [&p](std::uint32_t) { return may_request(p, lane_request); };
-  const bool sent = p.credits.lease != 0 &&
-                    post_request(p, tag, lane_request, 1, l.bytes, true, {},
+  const auto in = *entered;
+  const auto before = [in, &p](std::uint32_t) { return may_request(in, p, lane_request); };
+  const bool sent = p.credits.lease[in] != 0 &&
+                    post_request(in, p, tag, lane_request, 1, l.bytes, true, {},
                                  packed_writer<codec::words::pairs>(m, l), before) == status::ok;
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   if (sent) PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
@@ -258,8 +261,10 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (!channels::is_ready(p, l)) [[unlikely]]
     return ask_for_lane(p, l, m);
   const std::uint32_t tag = my_tag();
-  if (!p.request_out.try_enter(tag)) [[unlikely]]
+  const auto entered = p.request_out.try_enter(tag);
+  if (!entered) [[unlikely]]
     return status::busy;
+  const auto in = *entered;
   if (channels::closed_meanwhile(p, l)) [[unlikely]] {
     p.request_out.leave(tag);
     return status::busy;
@@ -269,10 +274,10 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   written w;
   std::uint32_t sent_chunk = 0;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
-  const bool leases = p.credits.lease < cost;
+  const bool leases = p.credits.lease[in] < cost;
   if (leases) {
     c_.collect_returned(p, tag);
-    s = c_.take_credits(p, m, cost);
+    s = c_.take_credits(in, p, m, cost);
   }
   const held_chunk held = m.written == nullptr
                               ? held_chunk{}
@@ -280,22 +285,23 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const bool copied = layout.bytes <= short_inline_;
   if (s == status::ok)
     s = post_request(
-        p, tag, l, cost, layout.bytes, copied, held,
+        in, p, tag, l, cost, layout.bytes, copied, held,
         [&](std::byte* to, const wire::header& h) {
           sent_chunk = h.chunk;
           packed_writer<codec::words::exact>(m, layout)(to, h);
         },
         [&](std::uint32_t chunk) {
-          if (!separate) return may_request(p, l);
-          if (!p.lanes[l].has_room(2) || !long_may_go(p, l)) return status::no_space;
+          if (!separate) return may_request(in, p, l);
+          if (!p.lanes[l].has_room(2) || !long_may_go(in, p, l)) return status::no_space;
           const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
           w = write_payload(p, l, m,
                             {chunks.at(chunk), chunks.keys().lkey, held.chunk != queues::no_chunk});
-          long_went(p, w.last);
+          long_went(in, p, w.last);
           // The payload has been posted, so the header must follow: a further try would post the
           // payload again.
           await_sends(p, [&] {
-            return (copied || p.lanes[l].completed(w.by_chunk)) && may_request(p, l) == status::ok;
+            return (copied || p.lanes[l].completed(w.by_chunk)) &&
+                   may_request(in, p, l) == status::ok;
           });
           return status::ok;
         });

@@ -32,7 +32,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
   fetches_ = std::make_unique<fetches[]>(c_.domain_count_);
   for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
     domain& d = c_.domains_[i];
-    if (long_depth_ != 0) d.longs = zero_array<domain::longs_out>(c_.size_);
+    if (long_depth_ != 0) d.longs = decltype(d.longs)(c_.size_);
     auto q = queues::message_queues::open(c_.device_, c_.pd_, c_.account_->messages(), size, bell);
     if (!q) {
       failure f = q.error();

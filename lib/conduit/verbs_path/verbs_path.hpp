@@ -154,13 +154,14 @@ class path_by<way::verbs> {
     bool in_place = false;       // the source of one is the caller's own memory
   };
   written write_payload(peer& p, unsigned lane, const outgoing& m, chunk_place chunk) noexcept;
-  [[nodiscard]] bool long_may_go(const peer& p, unsigned lane) const noexcept;
-  void long_went(const peer& p, std::uint64_t number) noexcept;
+  [[nodiscard]] bool long_may_go(inside<end_of::request_out> in, const peer& p,
+                                 unsigned lane) const noexcept;
+  void long_went(inside<end_of::request_out> in, const peer& p, std::uint64_t number) noexcept;
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
   template <class Write, class Before>
-  status post_request(peer& p, std::uint32_t tag, unsigned lane, std::uint32_t cost,
-                      std::uint32_t n, bool copied, const held_chunk& held, Write&& write,
-                      Before&& before) noexcept;
+  status post_request(inside<end_of::request_out> in, peer& p, std::uint32_t tag, unsigned lane,
+                      std::uint32_t cost, std::uint32_t n, bool copied, const held_chunk& held,
+                      Write&& write, Before&& before) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
 
