@@ -22,8 +22,9 @@ def alone(name):
 
 
 def takes_minutes(labels, seconds):
-    """A test that says so by its time limit, and is neither quick nor about a device's personality."""
-    return seconds >= 200 and not {"quick", "personality"} & set(labels)
+    """A test that says so by its time limit, and is neither quick nor about a device's personality; an explorer, whose
+    one thread steps through millions of states that a sanitizer has nothing to say of."""
+    return "explorer" in labels or seconds >= 200 and not {"quick", "personality"} & set(labels)
 
 
 def sampled(tests):
