@@ -87,8 +87,9 @@ struct penstock_world* penstock_join(const struct penstock_setting* settings, si
 /* Ends this process's part in the job, once its endpoints are closed, and frees w; w may be NULL.
  */
 void penstock_leave(struct penstock_world* w);
-/* This process's number in the job, and the number of its processes. */
+/* This process's number in the job, from 0. Any thread. */
 uint32_t penstock_world_rank(const struct penstock_world* w);
+/* The number of the job's processes, at least 1. Any thread. */
 uint32_t penstock_world_size(const struct penstock_world* w);
 /* Ends every process of the job with that code (0 to 255). It does not return. Any thread. */
 void penstock_exit(struct penstock_world* w, int code);
@@ -125,11 +126,12 @@ struct penstock_endpoint* penstock_open(struct penstock_world* w,
  * ranks close theirs: everything sent before has been handled then. */
 void penstock_close(struct penstock_endpoint* ep);
 
-/* Register a handler that takes nargs words (0 to 16); context is passed to it. Handlers are added
- * before penstock_start(), the same ones in the same order on every rank, at most 255. Return the
- * handler's number, 1 to 255, or -1 on failure. */
+/* Registers a handler of Shorts that takes nargs words (0 to 16); context is passed to it. Handlers
+ * are added before penstock_start(), the same ones in the same order on every rank, at most 255.
+ * Returns the handler's number, 1 to 255, or -1 on failure. */
 int penstock_add_short(struct penstock_endpoint* ep, penstock_short_handler f, unsigned nargs,
                        void* context);
+/* The same for a handler of Mediums or Longs, which gets the payload too. */
 int penstock_add_payload(struct penstock_endpoint* ep, penstock_payload_handler f, unsigned nargs,
                          void* context);
 /* Gives a handler a name, by which traces, lines and pentop call it beside its number; without it
@@ -141,15 +143,17 @@ int penstock_name_handler(struct penstock_endpoint* ep, int handler, const char*
  * is collective, once for each endpoint. 0, or -1 on failure. */
 int penstock_start(struct penstock_endpoint* ep, size_t segment_bytes, enum penstock_access access);
 
-/* This process's number in the job, and the number of its processes. */
+/* This process's number in the job, from 0. Any thread, also in a handler. */
 uint32_t penstock_rank(const struct penstock_endpoint* ep);
+/* The number of the job's processes, at least 1. Any thread, also in a handler. */
 uint32_t penstock_size(const struct penstock_endpoint* ep);
 /* Where a rank's segment lies in that rank's address space: its addresses are the destinations of
  * Longs, puts and gets, and only this rank's own may be dereferenced. NULL if the segment is empty
  * or there is no such rank. Its size in bytes goes to *bytes, unless bytes is NULL. */
 void* penstock_segment(const struct penstock_endpoint* ep, uint32_t rank, size_t* bytes);
-/* Largest payload of a Medium, and of a Long, in bytes. */
+/* Largest payload of a Medium, in bytes. It does not change. Any thread. */
 size_t penstock_max_medium(const struct penstock_endpoint* ep);
+/* Largest payload of a Long, in bytes. It does not change. Any thread. */
 size_t penstock_max_long(const struct penstock_endpoint* ep);
 /* One line about the device in use, and why it was chosen. It lasts as long as the endpoint. */
 const char* penstock_device(const struct penstock_endpoint* ep);
@@ -185,10 +189,11 @@ enum penstock_status penstock_reply_medium(struct penstock_token* t, int handler
 enum penstock_status penstock_reply_long(struct penstock_token* t, int handler, const void* payload,
                                          size_t bytes, void* dest, const uint32_t* args,
                                          unsigned nargs);
-/* The rank that sent the message; whether it is a request (1), which may be answered, or a reply
- * (0); and the endpoint that it came to. */
+/* The rank that sent the message. While its handler runs, on the handler's thread. */
 uint32_t penstock_source(const struct penstock_token* t);
+/* 1 if the message is a request, which may be answered once; 0 if it is a reply. As above. */
 int penstock_is_request(const struct penstock_token* t);
+/* The endpoint that the message came to. As above. */
 struct penstock_endpoint* penstock_token_endpoint(const struct penstock_token* t);
 
 /* A hint, which changes nothing but speed: up to `messages` Mediums of `bytes` bytes each will be
@@ -315,6 +320,7 @@ enum penstock_atomic_path {
 struct penstock_atomics* penstock_atomics_make(struct penstock_endpoint* ep,
                                                enum penstock_type type, uint32_t ops,
                                                enum penstock_atomic_path path);
+/* Frees the set, none of whose operations is under way; a may be NULL. */
 void penstock_atomics_free(struct penstock_atomics* a);
 /* 1 if the device carries the operations out, else 0. */
 int penstock_atomics_by_device(const struct penstock_atomics* a);

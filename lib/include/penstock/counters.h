@@ -49,17 +49,20 @@ const char* penstock_counters_waits_handler(const struct penstock_counters* c, u
 int penstock_counters_get_peer(const struct penstock_counters* c, unsigned peer, const char* name,
                                uint64_t* value);
 
-/* The name of the i-th counter of an endpoint, or of a peer, and a few words that say what it
- * counts; i begins with 0. NULL if there is no i-th counter. The texts last as long as the process.
- */
+/* The name of the i-th counter of an endpoint; i begins with 0. NULL if there is no i-th counter.
+ * The text lasts as long as the process. Any thread. */
 const char* penstock_counter_name(unsigned i);
+/* A few words that say what that counter counts; NULL and lifetime as penstock_counter_name. */
 const char* penstock_counter_help(unsigned i);
+/* The name of the i-th counter of a peer; NULL and lifetime as penstock_counter_name. */
 const char* penstock_peer_counter_name(unsigned i);
+/* A few words that say what that counter of a peer counts; as penstock_counter_name. */
 const char* penstock_peer_counter_help(unsigned i);
 
-/* The whole snapshot as text, like the files of PENSTOCK_COUNTERS: one JSON object on a line, or
- * Prometheus's exposition format. penstock_counters_free frees the text. */
+/* The whole snapshot as text, like the files of PENSTOCK_COUNTERS: one JSON object on a line.
+ * penstock_counters_free frees the text. */
 const char* penstock_counters_json(struct penstock_counters* c);
+/* The same in Prometheus's exposition format, many lines. */
 const char* penstock_counters_prometheus(struct penstock_counters* c);
 
 #ifdef __cplusplus
