@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/settings_table.hpp"
 
@@ -54,7 +55,8 @@ std::string unknown_text(std::string_view name) {
   std::string_view bare = name;
   if (bare.starts_with(prefix)) bare.remove_prefix(prefix.size());
   const std::string near = nearest_setting(bare);
-  if (near.empty()) return std::string(name) + " is not a setting (peninfo --settings lists them)";
+  if (near.empty())
+    return std::string(name) + " is not a setting (peninfo --settings --all lists them)";
   return std::string(name) + " is not a setting; did you mean " + std::string(prefix) + near + "?";
 }
 
@@ -192,7 +194,7 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-std::string settings_text(const settings& s) {
+std::string settings_text(const settings& s, bool all) {
   const auto rows = settings_table();
   const settings defaults;
   std::string out;
@@ -207,15 +209,32 @@ std::string settings_text(const settings& s) {
     column(standard, 12);
     out += source + "\n";
   };
+  const auto print = [&](const std::string& heading, auto&& chosen) {
+    std::string_view before = heading;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto& row = rows[i];
+      const std::string source = i < s.sources.size() ? s.sources[i] : "default";
+      if (row.has(of_launchers) || !chosen(row, source)) continue;
+      out += std::exchange(before, "");
+      line(std::string(prefix) + row.name, format_setting(row, s), format_setting(row, defaults),
+           source);
+      out += indented(std::string(row.help) + " [" + allowed_values(row) + "]");
+      if (row.aliases[0] != '\0') out += indented(std::string("Also: ") + row.aliases);
+    }
+  };
+  const auto with = [](setting_level l) {
+    return [l](const setting_row& row, const std::string&) { return level_of(row) == l; };
+  };
   line("NAME", "VALUE", "DEFAULT", "SOURCE");
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto& row = rows[i];
-    if (row.has(of_launchers)) continue;
-    line(std::string(prefix) + row.name, format_setting(row, s), format_setting(row, defaults),
-         i < s.sources.size() ? s.sources[i] : "default");
-    out += indented(std::string(row.help) + " [" + allowed_values(row) + "]");
-    if (row.aliases[0] != '\0') out += indented(std::string("Also: ") + row.aliases);
+  print("", with(setting_level::user));
+  if (!all) {
+    print("\nOthers that are set:\n", [](const setting_row& row, const std::string& source) {
+      return level_of(row) != setting_level::user && source != "default";
+    });
+    return out + "\nWith --all come those for who runs the machines or tunes the library.\n";
   }
+  print("\nFor who runs the machines:\n", with(setting_level::operators));
+  print("\nFor who tunes or develops the library:\n", with(setting_level::developer));
   out += "\nNot applicable, and what replaces them:\n";
   for (const auto& gone : settings_not_applicable()) {
     column(gone.name, 34);

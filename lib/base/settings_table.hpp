@@ -37,6 +37,13 @@ enum setting_trait : unsigned {
   queue_pairs = 8,   ///< has no effect in a job all of whose messages go through rings
 };
 
+/// Who is to care about a setting.
+enum class setting_level : std::uint8_t {
+  user,       ///< who writes or starts a program
+  operators,  ///< who runs the machines: devices, networks, launchers, limits
+  developer,  ///< who tunes or develops the library
+};
+
 /// One setting. The default is the member's in a default-constructed `settings`.
 struct setting_row {
   const char* name;  ///< without the prefix PENSTOCK_
@@ -61,6 +68,11 @@ std::span<const setting_not_applicable> settings_not_applicable() noexcept;
 /// Names that begin with GASNET_ and are no settings of the library, but known.
 std::span<const char* const> settings_read_elsewhere() noexcept;
 
+/// The level of a row; developer where no list of settings_level.cpp has its name.
+setting_level level_of(const setting_row& row) noexcept;
+/// The names, without prefix, that have level l by these lists; none for developer.
+std::span<const std::string_view> settings_with_level(setting_level l) noexcept;
+
 /// The values of all rows with job_wide, in the table's order.
 inline constexpr std::size_t settings_in_common = 28;
 using common_settings = std::array<std::uint64_t, settings_in_common>;
@@ -81,7 +93,9 @@ std::string allowed_values(const setting_row& row);
 /// that begins with GASNET_: the closest one that is known, whole.
 std::string nearest_setting(std::string_view name);
 
-/// The whole table as aligned text of many lines: name, value, default, source, help.
-std::string settings_text(const settings& s);
+/// The table as aligned text of many lines: name, value, default, source, help. The users' settings
+/// stand first, then those that somebody has set; with `all`, all others by their level instead,
+/// and what is not applicable.
+std::string settings_text(const settings& s, bool all);
 
 }  // namespace penstock

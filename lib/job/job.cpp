@@ -89,7 +89,7 @@ result<std::unique_ptr<job>> job::join(const settings& s) {
   if (s.launch.empty() && s.pmix.empty() && s.pmi_fd.empty() && s.pmi_port.empty())
     warn_if_launched(s);
   if (j.size() > 1) log_identity(j.rank(), j.size());
-  if (s.verbose_env && j.rank() == 0) std::fputs(settings_text(s).c_str(), stderr);
+  if (s.verbose_env && j.rank() == 0) std::fputs(settings_text(s, true).c_str(), stderr);
   // F1 publish  store-release current  -> F2  the object is complete
   current.store(&j, std::memory_order_release);
   set_fatal_hook(on_fatal);

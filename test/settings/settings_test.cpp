@@ -243,7 +243,7 @@ TEST_CASE("a name set to nothing counts as not set") {
 
 TEST_CASE("an unknown override is refused with the nearest name") {
   CHECK(contains(message({}, {{"SAVE_LIMIT", "1"}}), "did you mean PENSTOCK_SAFE_LIMIT?"));
-  CHECK(contains(message({}, {{"PENSTOCK_XYZZY", "1"}}), "peninfo --settings"));
+  CHECK(contains(message({}, {{"PENSTOCK_XYZZY", "1"}}), "peninfo --settings --all"));
 }
 
 TEST_CASE("an unknown environment name only warns") { CHECK(read({"PENSTOCK_SAVE_LIMIT=1"})); }
@@ -258,6 +258,21 @@ TEST_CASE("every row prints its default and reads it back") {
     CHECK(parse_setting(row, row.name, text, back));
     CHECK(format_setting(row, back) == text);
   }
+}
+
+TEST_CASE("each name that has a level is a setting's, and has it once") {
+  for (const auto level : {setting_level::user, setting_level::operators})
+    for (const std::string_view name : settings_with_level(level)) {
+      CAPTURE(name);
+      int rows = 0;
+      for (const auto& row : settings_table())
+        if (row.name == name) {
+          ++rows;
+          CHECK(level_of(row) == level);
+          CHECK_FALSE(row.has(of_launchers));
+        }
+      CHECK(rows == 1);
+    }
 }
 
 TEST_CASE("every row has help in whole sentences, and no uniform name occurs twice") {

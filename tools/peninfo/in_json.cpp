@@ -43,6 +43,18 @@ json of_device(const device_info& d) {
   return out;
 }
 
+const char* level_name(penstock::setting_level l) {
+  switch (l) {
+    case penstock::setting_level::user:
+      return "user";
+    case penstock::setting_level::operators:
+      return "operator";
+    case penstock::setting_level::developer:
+      return "developer";
+  }
+  __builtin_unreachable();
+}
+
 }  // namespace
 
 std::string in_json(const std::vector<device_info>& devices,
@@ -63,6 +75,7 @@ std::string in_json(const std::vector<device_info>& devices,
                                {"value", penstock::format_setting(rows[i], s)},
                                {"default", penstock::format_setting(rows[i], defaults)},
                                {"source", i < s.sources.size() ? s.sources[i] : "default"},
+                               {"level", level_name(penstock::level_of(rows[i]))},
                                {"help", rows[i].help},
                                {"allowed", penstock::allowed_values(rows[i])},
                                {"also", rows[i].aliases}});

@@ -10,13 +10,13 @@
 
 namespace {
 
-int print_settings() {
+int print_settings(bool all) {
   const auto s = penstock::read_settings();
   if (!s) {
     std::fprintf(stderr, "peninfo: %s\n", s.error().message().c_str());
     return 1;
   }
-  std::fputs(penstock::settings_text(*s).c_str(), stdout);
+  std::fputs(penstock::settings_text(*s, all).c_str(), stdout);
   return 0;
 }
 
@@ -89,7 +89,7 @@ int print_memory(std::uint32_t processes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool settings = false, memory = false, json = false;
+  bool settings = false, all = false, memory = false, json = false;
   std::uint32_t processes = 0;
   penstock::command_line line(
       "peninfo", "Lists devices, ports, addresses and limits, and says what a program would use.");
@@ -100,12 +100,14 @@ int main(int argc, char** argv) {
   line.number("-n,--np", processes, "With --memory: the number of processes of the job", 0,
               10'000'000);
   line.flag("--settings", settings,
-            "Prints name, value, default, source and help of every setting");
+            "Prints name, value, default, source and help of the settings for users, and of others "
+            "that are set");
+  line.flag("--all", all, "With --settings: of every setting");
   line.flag("--json", json,
             "Prints devices, the choice of one, and every setting as one JSON object, for scripts");
   line.parse(argc, argv);
   if (json) return print_json();
-  if (settings) return print_settings();
+  if (settings || all) return print_settings(all);
   if (memory || processes != 0) return print_memory(processes);
   std::fputs(peninfo::devices_text(penstock::nic::list_devices()).c_str(), stdout);
   std::fputs(peninfo::limits_text().c_str(), stdout);
