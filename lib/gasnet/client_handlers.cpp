@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/cross_process.hpp"
 #include "lib/base/function_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/gasnet/messages.hpp"
@@ -86,6 +87,7 @@ struct client_handler {
   gex_AM_Entry_t entry{};
 
   [[nodiscard]] bool takes(kind k, bool request, unsigned nargs) const noexcept {
+    tsan_hear_peer(this);  // its sender has heard of the registration
     return (kinds.load(std::memory_order_relaxed) >>
                 (static_cast<unsigned>(k) + (request ? 0 : 4)) &
             counts >> nargs & 1) != 0;
@@ -288,6 +290,7 @@ bool set_client_handler(const gex_AM_Entry_t& e, unsigned endpoint) {
   if (endpoint == 0 && self.engine != nullptr) tell_name(*self.engine, e.gex_index);
   // This comes last, so that a message that comes at the same time finds the whole entry or none.
   h.call = e.gex_fnptr;
+  tsan_tell_peer(&h);
   return true;
 }
 bool set_client_handler(std::uint8_t index, void (*f)()) {

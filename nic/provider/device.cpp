@@ -149,7 +149,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   if (admit == nullptr || std::strcmp(admit, "no") != 0) shm::admit_peers();
   refuse_connection_manager();
   shm::install_page_guard();
-  c->polls_datagrams = true;
+  c->polls_datagrams.store(true, std::memory_order_relaxed);
   c->moves_memory = shm::moved_memory::make_file();
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
   c->watched = shm::observer::of_environment(*c);

@@ -62,7 +62,8 @@ struct context {
   spin_lock windows;  ///< which window is bound to which region (window.hpp); taken last
   // Datagrams. The context may let each thread that polls read the socket itself. Every look then
   // costs a system call, so only a program that lives on datagrams wants that.
-  bool polls_datagrams = false;  ///< fixed before the first QP
+  // relaxed: the pusher may see it late, which costs a look
+  std::atomic<bool> polls_datagrams{false};  ///< fixed before the first QP
   /// Registered memory is moved to a place that peers can map (moved_memory.hpp). Penstock's own
   /// memory is in such a place already; that of other programs is wherever malloc put it. Fixed
   /// before the first MR.

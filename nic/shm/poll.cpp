@@ -188,7 +188,8 @@ bool gave_way() noexcept {
 
 /// poll_cq() for n > 0.
 int look(completion_queue& cq, int n, ibv_wc* wc) noexcept {
-  if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0)
+  if (cq.owner->polls_datagrams.load(std::memory_order_relaxed) &&
+      cq.datagram_qps.load(std::memory_order_relaxed) != 0)
     poll_datagrams(cq);
   if (!cq.polled.load(std::memory_order_relaxed)) cq.polled.store(true, std::memory_order_relaxed);
   // Another thread is looking at the rings; stored completions may be taken all the same.
@@ -279,7 +280,8 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
   }
   arm_domains(cq);
   heavy_fence();  // F1
-  if (cq.owner->polls_datagrams && cq.datagram_qps.load(std::memory_order_relaxed) != 0) {
+  if (cq.owner->polls_datagrams.load(std::memory_order_relaxed) &&
+      cq.datagram_qps.load(std::memory_order_relaxed) != 0) {
     cq.owner->datagrams_polled.store(false, std::memory_order_relaxed);
     cq.owner->pusher.look_at_datagrams();
   }

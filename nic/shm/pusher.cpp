@@ -171,7 +171,7 @@ void pusher_thread::run() noexcept {
 /// wakes the thread only if the thread reads it.
 void pusher_thread::take_datagrams() noexcept {
   const bool rests = resting_.load(std::memory_order_relaxed);
-  const bool polled = context_.polls_datagrams &&
+  const bool polled = context_.polls_datagrams.load(std::memory_order_relaxed) &&
                       context_.datagrams_polled.exchange(false, std::memory_order_relaxed);
   if (!polled) receive_datagrams(context_, 64);
   const bool rest = polled || waiting_room_full(context_);

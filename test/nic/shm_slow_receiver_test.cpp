@@ -53,7 +53,7 @@ struct exchange {
     // As in contexts of the provider. Threads that poll read the datagrams, unless they sleep.
     o.opened = [](ibv_context* c) {
       penstock::nic::shm::of(c).datagram_patience_ns = 5'000'000'000;
-      penstock::nic::shm::of(c).polls_datagrams = polls;
+      penstock::nic::shm::of(c).polls_datagrams.store(polls, std::memory_order_relaxed);
     };
     return o;
   }
