@@ -4,14 +4,18 @@
 
 #include <jemalloc/jemalloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <string>
+#include <vector>
 
+#include "lib/base/immortal.hpp"
 #include "memreg/host_memory.hpp"
 #include "memreg/segment.hpp"
 
@@ -26,7 +30,99 @@ struct heap::growth {
   std::mutex lock;  // held while growing: never while jemalloc calls back into the same heap
   std::atomic<std::size_t> used{0};  // bytes of `memory` handed to jemalloc; a count, relaxed
   failure last;
+  // Guarded by live_heaps::lock: jemalloc's numbers of all thread caches of this heap, and of those
+  // that no thread has; `idle` has room for all.
+  std::vector<unsigned> caches, idle;
+  std::uint64_t number = 0;  // no other heap of this process has it
 };
+
+// Thread caches. jemalloc's automatic ones would mix with those of other arenas, and outlive this
+// one; so each thread has one of its own for each heap that it uses, up to four. A heap that ends
+// takes its caches along. A thread that ends empties its own and leaves them to other threads.
+// No two threads use a cache at a time: it is one thread's from when live_heaps::lock was held
+// until it is held again. In a child of fork, which does not see heaps, nothing is emptied.
+struct heap_caches {
+  struct live_heaps {
+    std::mutex lock;
+    std::vector<heap::growth*> all;
+    std::uint64_t made = 0;
+    [[nodiscard]] heap::growth* find(std::uint64_t number) const noexcept {
+      const auto at = std::ranges::find(all, number, &heap::growth::number);
+      return at != all.end() ? *at : nullptr;
+    }
+  };
+  static live_heaps& live() noexcept {
+    static immortal<live_heaps> of_process;
+    return of_process.value;
+  }
+
+  static void add(heap::growth& g) {
+    live_heaps& l = live();
+    const std::lock_guard guard(l.lock);
+    l.all.push_back(&g);
+    g.number = ++l.made;
+  }
+  static void end(heap::growth& g) noexcept {
+    live_heaps& l = live();
+    const std::lock_guard guard(l.lock);
+    std::erase(l.all, &g);
+    for (unsigned id : g.caches) (void)mallctl("tcache.destroy", nullptr, nullptr, &id, sizeof id);
+  }
+
+  struct entry {
+    std::uint64_t heap = 0;  // its number; 0: none
+    unsigned id = 0;
+  };
+  entry mine[4];
+  pid_t process = ::getpid();
+  static thread_local constinit bool thread_ended;
+  static thread_local heap_caches of_thread;
+  ~heap_caches() {
+    thread_ended = true;
+    if (process != ::getpid()) return;
+    live_heaps& l = live();
+    const std::lock_guard guard(l.lock);
+    for (entry& e : mine)
+      if (heap::growth* const g = l.find(e.heap); g != nullptr) {
+        (void)mallctl("tcache.flush", nullptr, nullptr, &e.id, sizeof e.id);
+        g->idle.push_back(e.id);
+      }
+  }
+
+  // The flag of mallocx that names this thread's cache of that heap.
+  static int flag(heap::growth& g) noexcept {
+    if (thread_ended) [[unlikely]]
+      return MALLOCX_TCACHE_NONE;
+    for (const entry& e : of_thread.mine)
+      if (e.heap == g.number) [[likely]]
+        return static_cast<int>(MALLOCX_TCACHE(e.id));
+    return first_flag(g);
+  }
+  [[gnu::noinline]] static int first_flag(heap::growth& g) noexcept try {
+    live_heaps& l = live();
+    const std::lock_guard guard(l.lock);
+    for (entry& e : of_thread.mine) {
+      if (e.heap != 0 && l.find(e.heap) != nullptr) continue;
+      if (!g.idle.empty()) {
+        e.id = g.idle.back();
+        g.idle.pop_back();
+      } else {
+        g.caches.reserve(g.caches.size() + 1);
+        g.idle.reserve(g.caches.size() + 1);
+        std::size_t size = sizeof e.id;
+        if (mallctl("tcache.create", &e.id, &size, nullptr, 0) != 0) break;
+        g.caches.push_back(e.id);
+      }
+      e.heap = g.number;
+      return static_cast<int>(MALLOCX_TCACHE(e.id));
+    }
+    return MALLOCX_TCACHE_NONE;
+  } catch (const std::bad_alloc&) {
+    return MALLOCX_TCACHE_NONE;
+  }
+};
+thread_local constinit bool heap_caches::thread_ended = false;
+thread_local heap_caches heap_caches::of_thread;
 
 // The hooks. jemalloc calls them with its locks for this arena held, but lets the code inside
 // allocate elsewhere (from another arena), which registering does.
@@ -127,6 +223,7 @@ result<std::unique_ptr<heap>> heap::create(registrar& device, const heap_options
                    g.last.hint};
   }
   h->arena_ = index;
+  heap_caches::add(g);
   // Grow by a chunk at a time, not by jemalloc's ever larger steps: chunks are pinned.
   std::size_t step = o.chunk_bytes;
   const std::string limit = "arena." + std::to_string(index) + ".retain_grow_limit";
@@ -143,6 +240,7 @@ result<std::unique_ptr<lasting_heap>> make_heap(registrar& device) {
 heap::~heap() {
   growth& g = *growth_;
   if (g.owner == nullptr) return;  // create() failed half-way
+  heap_caches::end(g);
   const std::string destroy = "arena." + std::to_string(arena_) + ".destroy";
   (void)mallctl(destroy.c_str(), nullptr, nullptr, nullptr, 0);
   const void* last = nullptr;
@@ -155,13 +253,13 @@ heap::~heap() {
 }
 
 void* heap::allocate(std::size_t bytes, std::size_t align) noexcept {
-  // No thread cache: it would mix with the caches of other arenas, and outlive this one.
-  return mallocx(std::max<std::size_t>(bytes, 1),
-                 MALLOCX_ARENA(arena_) | MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(align));
+  return mallocx(std::max<std::size_t>(bytes, 1), static_cast<int>(MALLOCX_ARENA(arena_)) |
+                                                      heap_caches::flag(*growth_) |
+                                                      MALLOCX_ALIGN(align));
 }
 
 void heap::deallocate(void* p) noexcept {
-  if (p != nullptr) dallocx(p, MALLOCX_TCACHE_NONE);
+  if (p != nullptr) dallocx(p, heap_caches::flag(*growth_));
 }
 
 std::size_t heap::registered_bytes() const noexcept {

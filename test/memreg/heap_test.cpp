@@ -150,6 +150,47 @@ TEST_CASE("threads allocate and free across each other") {
   CHECK(bad.load(std::memory_order_relaxed) == 0);
 }
 
+TEST_CASE(
+    "each of two heaps gives out blocks of its own, whatever a thread has freed of the other") {
+  fake_registrar device;
+  auto one = make(device), two = make(device);
+  for (int i = 0; i < 1000; ++i)
+    for (heap* h : {one.get(), two.get()}) {
+      void* const p = h->allocate(64);
+      REQUIRE(h->contains(p));
+      h->deallocate(p);
+    }
+}
+
+TEST_CASE("threads that end leave what they have freed to those that follow") {
+  fake_registrar device;
+  auto h = make(device, std::size_t{64} << 20);
+  for (int i = 0; i < 200; ++i)
+    std::thread([&h] {
+      std::vector<void*> all;
+      for (int k = 0; k < 100; ++k) all.push_back(h->allocate(8192));
+      for (void* p : all) h->deallocate(p);
+    }).join();
+  CHECK(h->registered_bytes() <= std::size_t{16} << 20);
+}
+
+TEST_CASE("a thread goes on while heaps that it has used come and go") {
+  fake_registrar device;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::unique_ptr<heap>> heaps;
+    for (int k = 0; k < 6; ++k) heaps.push_back(make(device, std::size_t{16} << 20));  // > 4 caches
+    for (auto& h : heaps) {
+      void* const p = h->allocate(100);
+      REQUIRE(h->contains(p));
+      void* const q = h->allocate(100);
+      REQUIRE(q != p);
+      h->deallocate(p);
+      h->deallocate(q);
+    }
+  }
+  CHECK(device.live().empty());
+}
+
 TEST_CASE("chunks that are no power of two are refused") {
   fake_registrar device;
   heap_options o;
