@@ -141,10 +141,17 @@ typedef struct {
 } gasnet_hsl_t;
 #define GASNET_HSL_INITIALIZER \
   { 0 }
+/* Makes a lock that is free. One that has GASNET_HSL_INITIALIZER needs no call. */
 GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) { (void)hsl; }
+/* Ends a lock that is free and that no thread uses any more. */
 GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) { (void)hsl; }
+/* Waits for the lock and takes it, also in a handler. With GASNET_DEBUG a thread that holds it
+ * already ends the job. The holder polls not, and releases in the order opposite to that of taking.
+ */
 GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) { (void)hsl; }
+/* Releases the lock, on the thread that took it. */
 GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) { (void)hsl; }
+/* Takes the lock if it is free: GASNET_OK, or GASNET_ERR_NOT_READY at once. */
 GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
   (void)hsl;
   return GASNET_OK;
@@ -173,23 +180,30 @@ GASNETC_INLINE void gasnetc_hsl_set_holder(gasnet_hsl_t* hsl, pthread_t holder) 
 #define gasnetc_hsl_check(hsl, holds, error) ((void)0)
 #define gasnetc_hsl_set_holder(hsl, holder) ((void)0)
 #endif
+/* Makes a lock that is free. One that has GASNET_HSL_INITIALIZER needs no call. */
 GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) {
   hsl->gasnetc_holder = 0;
   gasnetc_lock_check(pthread_mutex_init(&hsl->gasnetc_mutex, NULL));
 }
+/* Ends a lock that is free and that no thread uses any more. */
 GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) {
   gasnetc_lock_check(pthread_mutex_destroy(&hsl->gasnetc_mutex));
 }
+/* Waits for the lock and takes it, also in a handler. With GASNET_DEBUG a thread that holds it
+ * already ends the job. The holder polls not, and releases in the order opposite to that of taking.
+ */
 GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) {
   gasnetc_hsl_check(hsl, 0, EDEADLK);
   gasnetc_lock_check(pthread_mutex_lock(&hsl->gasnetc_mutex));
   gasnetc_hsl_set_holder(hsl, pthread_self());
 }
+/* Releases the lock, on the thread that took it. */
 GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) {
   gasnetc_hsl_check(hsl, 1, EPERM);
   gasnetc_hsl_set_holder(hsl, 0);
   gasnetc_lock_check(pthread_mutex_unlock(&hsl->gasnetc_mutex));
 }
+/* Takes the lock if it is free: GASNET_OK, or GASNET_ERR_NOT_READY at once. */
 GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
   if (pthread_mutex_trylock(&hsl->gasnetc_mutex) != 0) return GASNET_ERR_NOT_READY;
   gasnetc_hsl_set_holder(hsl, pthread_self());

@@ -39,33 +39,40 @@ extern size_t GASNETC_(ex_max_payload)(int kind, int everything, gex_Flags_t fla
 GASNETC_INLINE size_t gasnetc_max_payload(int kind, gex_Flags_t flags) {
   return GASNETC_(ex_max_payload)(kind, GASNETC_EVERYTHING, flags);
 }
+/* The largest payload of such a message in bytes, here and in the five below: the same number for
+ * each call with the same flags. Any thread, also in a handler; no communication. */
 GASNETC_INLINE size_t gex_AM_MaxRequestMedium(gex_TM_t tm, gex_Rank_t other,
                                               const gex_Event_t* lc_opt, gex_Flags_t flags,
                                               unsigned int numargs) {
   (void)tm, (void)other, (void)lc_opt, (void)numargs;
   return gasnetc_max_payload(0, flags);
 }
+/* The same of a reply. */
 GASNETC_INLINE size_t gex_AM_MaxReplyMedium(gex_TM_t tm, gex_Rank_t other,
                                             const gex_Event_t* lc_opt, gex_Flags_t flags,
                                             unsigned int numargs) {
   return gex_AM_MaxRequestMedium(tm, other, lc_opt, flags, numargs);
 }
+/* The same of a Long. */
 GASNETC_INLINE size_t gex_AM_MaxRequestLong(gex_TM_t tm, gex_Rank_t other,
                                             const gex_Event_t* lc_opt, gex_Flags_t flags,
                                             unsigned int numargs) {
   (void)tm, (void)other, (void)lc_opt, (void)numargs;
   return gasnetc_max_payload(1, flags);
 }
+/* The same of a Long's reply. */
 GASNETC_INLINE size_t gex_AM_MaxReplyLong(gex_TM_t tm, gex_Rank_t other, const gex_Event_t* lc_opt,
                                           gex_Flags_t flags, unsigned int numargs) {
   (void)tm, (void)other, (void)lc_opt, (void)numargs;
   return gasnetc_max_payload(3, flags);
 }
+/* The same of a reply to the message whose handler runs. */
 GASNETC_INLINE size_t gex_Token_MaxReplyMedium(gex_Token_t token, const gex_Event_t* lc_opt,
                                                gex_Flags_t flags, unsigned int numargs) {
   (void)token, (void)lc_opt, (void)numargs;
   return gasnetc_max_payload(0, flags);
 }
+/* The same of a Long that replies to it. */
 GASNETC_INLINE size_t gex_Token_MaxReplyLong(gex_Token_t token, const gex_Event_t* lc_opt,
                                              gex_Flags_t flags, unsigned int numargs) {
   (void)token, (void)lc_opt, (void)numargs;

@@ -42,25 +42,34 @@ extern void GASNETC_(mk_destroy)(gex_MK_t mk);
 extern const void** GASNETC_(mk_data)(gex_MK_t mk);
 extern gex_Client_t GASNETC_(mk_client)(gex_MK_t mk);
 
+/* Makes a kind of memory. Only the host's is there, so it returns GASNET_ERR_BAD_ARG or
+ * GASNET_ERR_RESOURCE and leaves *mk_p. */
 GASNETC_INLINE int gex_MK_Create(gex_MK_t* mk_p, gex_Client_t client,
                                  const gex_MK_Create_args_t* args, gex_Flags_t flags) {
   if (args == NULL) return GASNET_ERR_BAD_ARG;
   return GASNETC_(mk_create)((int)args->gex_class, args->gex_flags, mk_p, client, flags);
 }
+/* Ends the job with a line: the host's memory, the only kind, is not destroyed. */
 GASNETC_INLINE void gex_MK_Destroy(gex_MK_t mk, gex_Flags_t flags) {
   (void)flags;
   GASNETC_(mk_destroy)(mk);
 }
+/* Always GEX_MK_CLASS_HOST. Any thread, as all queries. */
 GASNETC_INLINE gex_MK_Class_t gex_MK_QueryClass(gex_MK_t mk) {
   (void)mk;
   return GEX_MK_CLASS_HOST;
 }
+/* The client for which it was made. */
 GASNETC_INLINE gex_Client_t gex_MK_QueryClient(gex_MK_t mk) { return GASNETC_(mk_client)(mk); }
+/* No flag is kept: always 0. */
 GASNETC_INLINE gex_Flags_t gex_MK_QueryFlags(gex_MK_t mk) {
   (void)mk;
   return 0;
 }
+/* Keeps a word of the client's own with the object; two threads that set it at a time are the
+ * client's to order. */
 GASNETC_INLINE void gex_MK_SetCData(gex_MK_t mk, const void* val) { *GASNETC_(mk_data)(mk) = val; }
+/* The word that was set last; NULL before. */
 GASNETC_INLINE void* gex_MK_QueryCData(gex_MK_t mk) { return (void*)*GASNETC_(mk_data)(mk); }
 
 GASNETT_END_EXTERNC

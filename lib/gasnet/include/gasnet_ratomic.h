@@ -36,26 +36,35 @@ GASNETC_INLINE void gex_AD_Create(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_
                                   gex_Flags_t flags) {
   GASNETC_(ad_create)(ad_p, tm, dt, ops, flags);
 }
+/* Ends a domain none of whose operations is under way. Collective over its team. */
 GASNETC_INLINE void gex_AD_Destroy(gex_AD_t ad) { GASNETC_(ad_destroy)(ad); }
 GASNETC_INLINE gex_AD_t gasnetc_domain(gex_AD_t ad, const char* call) {
   if_pf(ad == GEX_AD_INVALID) GASNETC_(mistake)(gasnetc_no_domain, call, GEX_RANK_INVALID, 0);
   return ad;
 }
+/* The flags with which it was made. Any thread, as all queries; GEX_AD_INVALID ends the job with a
+ * line. */
 GASNETC_INLINE gex_Flags_t gex_AD_QueryFlags(gex_AD_t ad) {
   return gasnetc_domain(ad, "gex_AD_QueryFlags")->gasnetc_flags;
 }
+/* The team over which it was made. */
 GASNETC_INLINE gex_TM_t gex_AD_QueryTM(gex_AD_t ad) {
   return gasnetc_domain(ad, "gex_AD_QueryTM")->gasnetc_tm;
 }
+/* The type of its words. */
 GASNETC_INLINE gex_DT_t gex_AD_QueryDT(gex_AD_t ad) {
   return gasnetc_domain(ad, "gex_AD_QueryDT")->gasnetc_dt;
 }
+/* The operations that it has, or-ed. */
 GASNETC_INLINE gex_OP_t gex_AD_QueryOps(gex_AD_t ad) {
   return gasnetc_domain(ad, "gex_AD_QueryOps")->gasnetc_ops;
 }
+/* Keeps a word of the client's own with the domain; two threads that set it at a time are the
+ * client's to order. */
 GASNETC_INLINE void gex_AD_SetCData(gex_AD_t ad, const void* val) {
   gasnetc_domain(ad, "gex_AD_SetCData")->gasnetc_data = val;
 }
+/* The word that was set last; NULL before. */
 GASNETC_INLINE void* gex_AD_QueryCData(gex_AD_t ad) {
   return (void*)gasnetc_domain(ad, "gex_AD_QueryCData")->gasnetc_data;
 }

@@ -29,10 +29,13 @@ GASNETT_BEGIN_EXTERNC
 
 /* ---- the barrier: the only collective that is not in gasnet_coll.h ---- */
 extern gex_Event_t GASNETC_(ex_barrier)(gex_TM_t tm);
+/* Begins a barrier of the members of tm. Collective. The event is complete when all have begun it.
+ */
 GASNETC_INLINE gex_Event_t gex_Coll_BarrierNB(gex_TM_t tm, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(ex_barrier)(tm);
 }
+/* The same, and waits; handlers run meanwhile. */
 GASNETC_INLINE void gex_Coll_BarrierBlocking(gex_TM_t tm, gex_Flags_t flags) {
   gex_Event_Wait(gex_Coll_BarrierNB(tm, flags));
 }
