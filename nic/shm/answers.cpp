@@ -141,9 +141,9 @@ void service_thread::help(int socket, const visitor& v, const request& q,
       a.error = EIO;  // EFAULT would be about the memory of the peer that asks
     } else if (read) {
       out = length;
-      if (!guarded([&] { std::memcpy(payload_.get(), at, length); })) a.error = EIO, out = 0;
+      if (!guarded_copy(payload_.get(), at, length)) a.error = EIO, out = 0;
     } else if (write) {
-      if (!guarded([&] { std::memcpy(at, payload_.get(), length); })) a.error = EIO;
+      if (!guarded_copy(at, payload_.get(), length)) a.error = EIO;
     } else {
       std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(at));
       a.value = q.operand;

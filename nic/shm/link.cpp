@@ -87,12 +87,14 @@ void sweep(context& c) noexcept {
 }  // namespace
 
 void return_claim(queue_pair& qp) noexcept {
-  const link& l = qp.to;
+  link& l = qp.to;
   if (l.srq == nullptr || l.claimed_at != qp.tx.pushed()) return;
   // An XRC queue may be destroyed while QPs of its domain are connected.
   if (l.srq->domain.load(std::memory_order_relaxed) !=
       l.remote->domain.load(std::memory_order_relaxed))
     return;
+  --l.srq_claims;
+  l.claimed_at = ~std::uint64_t{0};  // it is returned once
   // C3 leave  fetch_sub claims  <-> C4
   if ((qp.shown->claims.fetch_sub(1, std::memory_order_acq_rel) & claims_counted) == 0)
     l.srq->available.fetch_add(1, std::memory_order_release);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +30,8 @@ bool read_line(const char* line, mapped_piece& p) noexcept {
   if (n < 5) return false;
   p.readable = rights[0] == 'r';
   p.writable = p.readable && rights[1] == 'w';
+  p.rights = (p.readable ? PROT_READ : 0) | (rights[1] == 'w' ? PROT_WRITE : 0) |
+             (rights[2] == 'x' ? PROT_EXEC : 0);
   p.shared = rights[3] == 's';
   p.named = is_special(p, name);
   return true;
@@ -46,7 +49,7 @@ static_assert(sizeof(map_query) == 104);
 /// Asks for one piece after the other: the time does not grow with the number of the others. False:
 /// this kernel cannot be asked.
 bool ask_each(int maps, std::uint64_t first, std::uint64_t last, std::vector<mapped_piece>& found) {
-  constexpr std::uint64_t readable = 1, writable = 2, shared = 8, or_next = 0x10;
+  constexpr std::uint64_t readable = 1, writable = 2, executable = 4, shared = 8, or_next = 0x10;
   while (first < last) {
     char name[16] = {};
     map_query q{.size = sizeof q,
@@ -65,6 +68,8 @@ bool ask_each(int maps, std::uint64_t first, std::uint64_t last, std::vector<map
     mapped_piece p{.begin = q.begin, .end = q.end, .offset = q.offset, .inode = q.inode};
     p.readable = (q.rights & readable) != 0;
     p.writable = p.readable && (q.rights & writable) != 0;
+    p.rights = (p.readable ? PROT_READ : 0) | ((q.rights & writable) != 0 ? PROT_WRITE : 0) |
+               ((q.rights & executable) != 0 ? PROT_EXEC : 0);
     p.shared = (q.rights & shared) != 0;
     p.named = is_special(p, name);
     found.push_back(p);

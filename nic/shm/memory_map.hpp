@@ -14,6 +14,7 @@ struct mapped_piece {
   std::uint64_t inode = 0;  ///< of the file behind it; 0: none
   bool readable = false;
   bool writable = false;  ///< readable and writable
+  int rights = 0;         ///< PROT_READ and so on
   bool shared = false;
   bool named = false;  ///< a stack or another special place; the heap is not one
 };

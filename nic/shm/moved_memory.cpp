@@ -64,12 +64,12 @@ void* pointer(std::uint64_t address) noexcept { return reinterpret_cast<void*>(a
 
 bool in_file(const state& s, const mapped_piece& p) noexcept {
   return p.inode != 0 && p.inode == s.inode.load(std::memory_order_relaxed) && p.shared &&
-         p.writable && p.offset == p.begin;
+         p.offset == p.begin;
 }
 
 bool movable(const mapped_piece& p) noexcept {
-  return p.inode == 0 && !p.shared && p.writable && !p.named && p.end <= file_bytes &&
-         !still::stands_on(p.begin, p.end);
+  return p.inode == 0 && !p.shared && p.rights == (PROT_READ | PROT_WRITE) && !p.named &&
+         p.end <= file_bytes && !still::stands_on(p.begin, p.end);
 }
 
 void punch(const state& s, std::uint64_t first, std::uint64_t last) noexcept {
@@ -91,7 +91,7 @@ bool write_all(int fd, std::uint64_t first, std::uint64_t last) noexcept {
 
 bool read_all(int fd, std::byte* to, std::uint64_t first, std::uint64_t last) noexcept {
   while (first < last) {
-    const ssize_t n = ::pread(fd, to, last - first, place(first));
+    const long n = ::syscall(SYS_pread64, fd, to, last - first, place(first));  // as in write_all()
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     first += static_cast<std::uint64_t>(n);
@@ -136,8 +136,9 @@ bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
   });
 }
 
-/// The other direction: replaces the file's pages by private ones with the same contents.
-bool restore_piece(int fd, std::uint64_t first, std::uint64_t last) noexcept {
+/// The other direction: replaces the file's pages by private ones with the same contents, and with
+/// the rights that the program has given them since.
+bool restore_piece(int fd, int rights, std::uint64_t first, std::uint64_t last) noexcept {
   void* fresh = ::mmap(nullptr, last - first, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (fresh == MAP_FAILED) return false;
@@ -145,6 +146,7 @@ bool restore_piece(int fd, std::uint64_t first, std::uint64_t last) noexcept {
   if (each_written(
           fd, first, last,
           [=](std::uint64_t a, std::uint64_t b) { return read_all(fd, to + (a - first), a, b); }) &&
+      ::mprotect(fresh, last - first, rights) == 0 &&
       ::mremap(fresh, last - first, last - first, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(first)) !=
           MAP_FAILED)
     return true;
@@ -320,9 +322,11 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
       forget(at, begin);  // the program has unmapped it
       at = end;
       const int fd = s.fd.load(std::memory_order_relaxed);
-      const bool back = nobody && by_pieces(begin, end, [fd](std::uint64_t x, std::uint64_t y) {
-                          return restore_piece(fd, x, y);
-                        });
+      const bool back =
+          nobody &&
+          by_pieces(begin, end, [fd, rights = p.rights](std::uint64_t x, std::uint64_t y) {
+            return restore_piece(fd, rights, x, y);
+          });
       if (back)
         forget(begin, end);
       else

@@ -3,14 +3,14 @@
 // registration needs them. The process has one such file, and a page's offset in it is its address.
 // So registrations may overlap, and any range of moved pages is one part of the file.
 //
-// Moved is private anonymous memory that may be read and written, but no stack. The process must
-// have no threads but the device's own, since another thread could write to a page between its
-// copying and its replacement. All other memory stays where it is and is reached in slower ways. A
-// child of fork gets copies of moved pages, as of private memory, and the parent waits until they
-// are made; if the program has asked libibverbs to keep registered memory from its children, they
-// get none. A child of a bare clone(2) gets its copies of all of them when it first touches one, by
-// a handler of SIGSEGV (page_guard.hpp): what the parent has written by then is in them. Before
-// that a system call on such memory ends with EFAULT there.
+// Moved is private anonymous memory that may be read and written (no more), but no stack. The
+// process must have no threads but the device's own, since another thread could write to a page
+// between its copying and its replacement. All other memory stays where it is and is reached in
+// slower ways. A child of fork gets copies of moved pages, as of private memory, and the parent
+// waits until they are made; if the program has asked libibverbs to keep registered memory from its
+// children, they get none. A child of a bare clone(2) gets its copies of all of them when it first
+// touches one, by a handler of SIGSEGV (page_guard.hpp): what the parent has written by then is in
+// them. Before that a system call on such memory ends with EFAULT there.
 #pragma once
 
 #include <cstdint>

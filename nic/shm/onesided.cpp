@@ -145,7 +145,7 @@ ibv_wc_status perform(queue_pair& qp, send_work& w) noexcept {
 [[nodiscard]] inline bool put_bytes(std::byte* to, const std::byte* from,
                                     std::size_t bytes) noexcept {
   const auto put_word = [&]<class Word>(Word v) {
-    if (!guarded([&] { std::memcpy(&v, from, sizeof v); })) [[unlikely]]
+    if (sizeof v == 8 ? !guarded_copy_8(&v, from) : !guarded_copy(&v, from, sizeof v)) [[unlikely]]
       return false;
     // PW1 word  release the target's word, behind the WRITEs before; its program acquires it
     std::atomic_ref(*reinterpret_cast<Word*>(to)).store(v, std::memory_order_release);
@@ -154,7 +154,7 @@ ibv_wc_status perform(queue_pair& qp, send_work& w) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(to);
   if (bytes == 8 && at % 8 == 0) return put_word(std::uint64_t{});
   if (bytes == 4 && at % 4 == 0) return put_word(std::uint32_t{});
-  return guarded([&] { std::memcpy(to, from, bytes); });
+  return guarded_copy(to, from, bytes);
 }
 
 /// The target's QP breaks, too, and its program gets an event.
@@ -174,7 +174,7 @@ int move_bytes(queue_pair& qp, const send_work& w) noexcept {
     if (s.length == 0) continue;
     if (w.opcode == IBV_WR_RDMA_READ) {
       if (target != nullptr)
-        e = guarded([&] { std::memcpy(own, target + offset, s.length); }) ? 0 : EFAULT;
+        e = guarded_copy(own, target + offset, s.length) ? 0 : EFAULT;
       else
         e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
     } else {

@@ -1,51 +1,71 @@
 #include "nic/shm/page_guard.hpp"
 
 #include <signal.h>
-#include <sys/mman.h>
+#include <ucontext.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "lib/base/page.hpp"
 #include "nic/shm/moved_memory.hpp"
 
 namespace penstock::nic::shm {
-
-thread_local constinit copy_holes holes_of_thread;
-
 namespace {
 
-struct sigaction before;  // fixed before the handler can run
+struct sigaction before_segv, before_bus;  // fixed before the handler can run
 
-/// Puts empty pages at the address, as many as there are places used, if they are free.
-bool fill_hole(std::uintptr_t address) noexcept {
-  copy_holes& h = holes_of_thread;
-  if (!h.copying || h.count == copy_holes::most) return false;
-  void* at = reinterpret_cast<void*>(address & ~(page_bytes() - 1));
-  for (std::size_t pages = std::size_t{1} << h.count;; pages /= 2) {
-    const std::size_t bytes = pages * page_bytes();
-    void* p = ::mmap(at, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p == at) return h.at[h.count++] = {at, bytes}, true;
-    if (p != MAP_FAILED) ::munmap(p, bytes);  // a kernel that does not know the flag
-    // Somebody has just mapped it: the copy goes on there.
-    if (pages == 1) return p == MAP_FAILED && errno == EEXIST;
+/// Thrown from the handler.
+struct memory_is_gone {};
+
+/// Whether this thread is inside guarded_call().
+thread_local constinit bool copying __attribute__((tls_model("initial-exec"))) = false;
+
+/// An entry of the table that guarded_copy_8() makes; each place is told by its distance.
+struct guarded_place {
+  std::int32_t begin, end, otherwise;
+  [[nodiscard]] static std::uintptr_t of(const std::int32_t& distance) noexcept {
+    return reinterpret_cast<std::uintptr_t>(&distance) + static_cast<std::uintptr_t>(distance);
   }
+};
+// The linker's names for the table's ends; weak, since there may be no entry.
+extern "C" const guarded_place __start_penstock_copies[]
+    __attribute__((weak, visibility("hidden")));
+extern "C" const guarded_place __stop_penstock_copies[] __attribute__((weak, visibility("hidden")));
+
+/// Makes the thread go on at the label of the copy that has met the fault, if it is one of the
+/// table's.
+bool skip_copy(void* machine) noexcept {
+#if defined(__x86_64__)
+  auto& at = static_cast<ucontext_t*>(machine)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+  auto& at = static_cast<ucontext_t*>(machine)->uc_mcontext.pc;
+#else
+  static std::uintptr_t at = 0;
+  (void)machine;
+#endif
+  for (const guarded_place* p = __start_penstock_copies; p != __stop_penstock_copies; ++p)
+    if (const auto now = static_cast<std::uintptr_t>(at);
+        now >= guarded_place::of(p->begin) && now < guarded_place::of(p->end)) {
+      at = static_cast<std::remove_reference_t<decltype(at)>>(guarded_place::of(p->otherwise));
+      return true;
+    }
+  return false;
 }
 
 void on_fault(int signal, siginfo_t* info, void* machine) {
   const int saved = errno;
-  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  if (info->si_code == SEGV_MAPERR &&
-      (fill_hole(address) || moved_memory::copy_for_child(address))) {
-    errno = saved;
-    return;
-  }
+  const bool served = info->si_code == SEGV_MAPERR && signal == SIGSEGV &&
+                      moved_memory::copy_for_child(reinterpret_cast<std::uintptr_t>(info->si_addr));
   errno = saved;
+  const bool fault = info->si_code > 0;  // else somebody has sent the signal
+  if (served || (fault && skip_copy(machine))) return;
+  if (fault && copying) throw memory_is_gone{};
+  const struct sigaction& before = signal == SIGBUS ? before_bus : before_segv;
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, machine);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
     return before.sa_handler(signal);
-  ::sigaction(SIGSEGV, &before, nullptr);   // the instruction is tried again, and ends the program
-  if (info->si_code <= 0) ::raise(signal);  // unless somebody has sent the signal
+  ::sigaction(signal, &before, nullptr);  // the instruction is tried again, and ends the program
+  if (!fault) ::raise(signal);
 }
 
 }  // namespace
@@ -53,18 +73,31 @@ void on_fault(int signal, siginfo_t* info, void* machine) {
 void install_page_guard() noexcept {
   static const bool done = [] {
     struct sigaction ours {};
-    if (::sigaction(SIGSEGV, nullptr, &before) != 0) return false;
+    if (::sigaction(SIGSEGV, nullptr, &before_segv) != 0 ||
+        ::sigaction(SIGBUS, nullptr, &before_bus) != 0)
+      return false;
     ours.sa_sigaction = on_fault;
+    // SA_NODEFER: an exception leaves the handler with the signal still open.
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    return ::sigaction(SIGSEGV, &ours, nullptr) == 0;
+    return ::sigaction(SIGSEGV, &ours, nullptr) == 0 && ::sigaction(SIGBUS, &ours, nullptr) == 0;
   }();
   (void)done;
 }
 
-void remove_fillings() noexcept {
-  copy_holes& h = holes_of_thread;
-  for (std::uint32_t i = 0; i < h.count; ++i) ::munmap(h.at[i].at, h.at[i].bytes);
-  h.count = 0;
+bool guarded_call(void (*copy)(void*), void* argument) noexcept {
+  // The compiler must not see that copy() throws nothing.
+  __asm__("" : "+r"(copy));
+  copying = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler is this thread's
+  bool there = true;
+  try {
+    copy(argument);
+  } catch (const memory_is_gone&) {
+    there = false;
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  copying = false;
+  return there;
 }
 
 bool readable(const void* at, std::size_t bytes) noexcept {

@@ -158,7 +158,7 @@ void clear_entry(qp_entry& e) noexcept;
 /// delivered.
 void say_taken(queue_pair& qp) noexcept;
 /// Frees the shared receive that was claimed for a message of which nothing was pushed. To be
-/// called by a sender that leaves. Under `sending`.
+/// called by a sender that leaves, or cannot send the message. Under `sending`.
 void return_claim(queue_pair& qp) noexcept;
 /// Publishes the QP's state to its peers.
 void publish_life(queue_pair& qp, qp_public s) noexcept;

@@ -77,7 +77,7 @@ ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* lis
     // What no message fills is not looked at, as on adapters: perftest posts such lists.
     if (!qp.owner->regions.allows(s.lkey, pd, s.addr + offset, now, IBV_ACCESS_LOCAL_WRITE))
       return IBV_WC_LOC_PROT_ERR;
-    if (!guarded([&] { std::memcpy(reinterpret_cast<std::byte*>(s.addr) + offset, from, now); }))
+    if (!guarded_copy(reinterpret_cast<std::byte*>(s.addr) + offset, from, now))
       return IBV_WC_LOC_PROT_ERR;
     from += now;
     n -= now;
@@ -108,13 +108,8 @@ bool receive_short(queue_pair& qp, ibv_wc& wc) noexcept {
          !qp.owner->regions.allows(s->lkey, qp.pd_number, s->addr, bytes, IBV_ACCESS_LOCAL_WRITE)))
       return false;
     auto* to = reinterpret_cast<std::byte*>(s->addr);
-    const bool there = guarded([&] {
-      if (bytes == 8)
-        std::memcpy(to, slot->body, 8);
-      else
-        std::memcpy(to, slot->body, bytes);
-    });
-    if (!there) [[unlikely]]
+    if (bytes == 8 ? !guarded_copy_8(to, slot->body) : !guarded_copy(to, slot->body, bytes))
+        [[unlikely]]
       return false;  // receive_one() finds the same
     wc = {};
     wc.wr_id = qp.receives.drop();

@@ -226,10 +226,9 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
       continue;
     }
     const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
-    // mapped() has read it. Between the two only another thread can have unmapped it, and
-    // the receiver then gets zeros.
-    (void)guarded(
-        [&] { std::memcpy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now); });
+    // mapped() has read it. Since then the program has taken it away, and the receiver gets zeros.
+    if (!guarded_copy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now)) [[unlikely]]
+      std::memset(to, 0, now);
     tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
     to += now;
     n -= now;
@@ -260,15 +259,13 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
   const bool pushed =
       qp.tx.push_if(op, message_header(s.length, wr.imm_data), [&](std::byte* body) {
-        const auto copy = [&] {
-          if (s.length == 8)
-            std::memcpy(body, from, 8);
-          else
-            std::memcpy(body, from, s.length);
-        };
         tsan_tell_peer(from);
-        if (!in_line) return guarded(copy);
-        copy();  // a fault there is the program's own
+        if (!in_line)
+          return s.length == 8 ? guarded_copy_8(body, from) : guarded_copy(body, from, s.length);
+        if (s.length == 8)
+          std::memcpy(body, from, 8);
+        else
+          std::memcpy(body, from, s.length);
         return true;
       });
   if (!pushed) [[unlikely]]
@@ -312,12 +309,17 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
   if (w.at < stage::claimed) {
     if (qp.qp_type == IBV_QPT_XRC_SEND && !push_selection(qp, w)) [[unlikely]]
       return stuck(qp, w);
+    if (!claim(qp, w.deadline != 0))
+      return unanswered(qp) ? without_receive(qp, w) : not_ready(qp, w, why);
+    // Once a message, and before any of it is pushed.
     if (w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && !mapped(w)) [[unlikely]] {
+      if (qp.to.srq == nullptr)
+        --qp.to.claimed;
+      else
+        return_claim(qp);
       *why = IBV_WC_LOC_PROT_ERR;
       return outcome::failed;
     }
-    if (!claim(qp, w.deadline != 0))
-      return unanswered(qp) ? without_receive(qp, w) : not_ready(qp, w, why);
     w.at = stage::claimed;
     w.deadline = 0;
   }

@@ -134,8 +134,8 @@ int taker() {
   return 0;
 }
 
-/// Offers memory that it has unmapped; ends when the parent closes the socket.
-int shrinking_memory() {
+/// Offers memory that it has unmapped, or closed to itself; ends when the parent closes the socket.
+int memory_that_goes(bool unmapped) {
   penstock::nic::shm::install_page_guard();
   side s;
   const std::size_t bytes = 1 << 16;
@@ -147,7 +147,7 @@ int shrinking_memory() {
   card mine = card_of(s);
   mine.rkey = mr->rkey;
   mine.address = reinterpret_cast<std::uint64_t>(at);
-  NEED(::munmap(at, bytes) == 0);
+  NEED((unmapped ? ::munmap(at, bytes) : ::mprotect(at, bytes, PROT_NONE)) == 0);
   const card theirs = exchange(parent, mine);
   NEED(s.to_rtr(s.qp, theirs.gid, theirs.qpn) == 0);
   NEED(s.to_rts(s.qp) == 0);
@@ -159,9 +159,16 @@ int shrinking_memory() {
   return 0;
 }
 
+int shrinking_memory() { return memory_that_goes(true); }
+
 int closed_shrinking_memory() {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  return shrinking_memory();
+  return memory_that_goes(true);
+}
+
+int closed_protected_memory() {
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  return memory_that_goes(false);
 }
 
 /// Its own fault: its handler ends it, or the signal does.
@@ -193,6 +200,7 @@ int play(const std::string& role) {
       {"faulty_with_handler", faulty_with_handler},
       {"shrinking_memory", shrinking_memory},
       {"closed_shrinking_memory", closed_shrinking_memory},
+      {"closed_protected_memory", closed_protected_memory},
       {"closed_memory", closed_memory}};
   const auto r = roles.find(role);
   return r == roles.end() ? 126 : r->second();

@@ -201,6 +201,37 @@ TEST_CASE("pages that were never touched cost nothing when they are registered")
   CHECK(m.base[123 * 4096] == std::byte{5});
 }
 
+TEST_CASE("memory that its program has protected meanwhile comes back as it was") {
+  for (const int rights : {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE | PROT_EXEC}) {
+    CAPTURE(rights);
+    rig::side s(rig::moving());
+    pages m(8 * 4096);
+    std::memset(m.base, 9, m.bytes);
+    ibv_mr* mr = s.v.reg_mr(s.pd, m.base, m.bytes, all_rights);
+    REQUIRE(mr != nullptr);
+    if (can_move) REQUIRE(moved(m.base, m.bytes));
+    REQUIRE(::mprotect(m.base + 4096, 2 * 4096, rights) == 0);
+    REQUIRE(s.v.dereg_mr(mr) == 0);
+    const auto back = shm::pieces_of(at(m.base + 4096), at(m.base + 3 * 4096));
+    REQUIRE(back.size() == 1);
+    CHECK(back[0].rights == rights);
+    CHECK_FALSE(moved(m.base, m.bytes));
+    REQUIRE(::mprotect(m.base, m.bytes, PROT_READ) == 0);
+    CHECK(std::count(m.base, m.base + m.bytes, std::byte{9}) == 8 * 4096);
+  }
+}
+
+TEST_CASE("memory that may be executed stays where it is") {
+  rig::pair p(rig::moving());
+  pages m(2 * 4096);
+  REQUIRE(::mprotect(m.base, m.bytes, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
+  ibv_mr* mr = p.b.v.reg_mr(p.b.pd, m.base, m.bytes, all_rights);
+  REQUIRE(mr != nullptr);
+  CHECK_FALSE(moved(m.base, m.bytes));
+  CHECK(write_to(p.a, 0, 8, m.base + 4096, mr->rkey) == IBV_WC_SUCCESS);
+  REQUIRE(p.b.v.dereg_mr(mr) == 0);
+}
+
 TEST_CASE("the first access to a stopped peer's memory waits for nobody") {
   rig::child c("mapped_victim");
   rig::side s(rig::moving());
@@ -296,6 +327,7 @@ TEST_CASE(
     if (::write(back[1], &c, 1) != 1 || ::read(go[0], &c, 1) != 1) ::_exit(2);
     ::_exit(words[0] == 43 && words[1] == 51 && p.b.memory[100'000] == std::byte{0} ? 0 : 1);
   }
+  ::close(back[1]);
   char c;
   REQUIRE(::read(back[0], &c, 1) == 1);
   CHECK(words[0] == 41);
@@ -307,7 +339,7 @@ TEST_CASE(
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
   CHECK(words[0] == 77);
-  for (const int fd : {go[0], go[1], back[0], back[1]}) ::close(fd);
+  for (const int fd : {go[0], go[1], back[0]}) ::close(fd);
 }
 
 TEST_CASE("a child of fork has moved memory of one moment, though the device writes to it") {
