@@ -87,7 +87,7 @@ struct context {
   std::unique_ptr<observer> watched;  ///< null: nobody watches
   int (*post)(queue_pair&, ibv_send_wr*, ibv_send_wr** bad) noexcept;
   outcome (*attempt)(queue_pair&, send_work&, ibv_wc_status* why) noexcept;
-  int (*move)(queue_pair&, const send_work&) noexcept;
+  int (*move)(queue_pair&, send_work&) noexcept;
 
   /// Lists of objects, for the two threads and for the calls that create and destroy. A thread that
   /// holds it never waits for a peer. Taken before every spin lock.

@@ -2,8 +2,9 @@
 // asynchronous events of a context. One count in the eventfd stands for one event in the queue.
 #pragma once
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <deque>
 #include <mutex>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/descriptors.hpp"
 
 namespace penstock::nic::shm {
@@ -43,13 +45,20 @@ class event_queue {
   /// with errno.
   int pop(Event& e) {
     for (;;) {
-      std::uint64_t one;
-      if (::read(fd_, &one, sizeof one) != sizeof one) return -1;
-      const std::lock_guard guard(lock_);
-      if (events_.empty()) continue;  // the count of an event that was withdrawn
-      e = events_.front();
-      events_.pop_front();
-      return 0;
+      {
+        const std::lock_guard guard(lock_);
+        if (!events_.empty()) {
+          e = events_.front();
+          events_.pop_front();
+          take_count();
+          return 0;
+        }
+      }
+      // A count is taken with its event only: one that was taken before would be missing where the
+      // event is withdrawn meanwhile.
+      if ((::fcntl(fd_, F_GETFL) & O_NONBLOCK) != 0) return errno = EAGAIN, -1;
+      pollfd wait{fd_, POLLIN, 0};
+      if (::poll(&wait, 1, -1) < 0) return -1;
     }
   }
 
@@ -64,14 +73,18 @@ class event_queue {
         continue;
       }
       i = events_.erase(i);
-      std::uint64_t one;
-      const iovec v{&one, sizeof one};
-      // Never waits: a reader that took the count already finds the queue shorter and asks again.
-      [[maybe_unused]] const auto n = ::preadv2(fd_, &v, 1, -1, RWF_NOWAIT);
+      take_count();
     }
   }
 
  private:
+  /// Under the lock, of an event that is in the queue: this never waits.
+  void take_count() noexcept {
+    std::uint64_t one;
+    [[maybe_unused]] const auto n = ::read(fd_, &one, sizeof one);
+    PENSTOCK_ASSERT(n, ==, static_cast<ssize_t>(sizeof one));
+  }
+
   int fd_ = -1;
   std::mutex lock_;
   std::deque<Event> events_;

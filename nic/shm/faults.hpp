@@ -91,6 +91,6 @@ int played_req_notify_cq(ibv_cq*, int solicited_only);
 int played_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
 outcome played_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Moves the bytes of a WRITE in pieces, in any order.
-int move_in_any_order(queue_pair& qp, const send_work& w) noexcept;
+int move_in_any_order(queue_pair& qp, send_work& w) noexcept;
 
 }  // namespace penstock::nic::shm

@@ -72,13 +72,15 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
   return check_region(qp, {w.remote, w.bytes, w.rkey}, need);
 }
 
-/// Where the region's bytes are mapped here, or null.
+/// Where the region's bytes are mapped here, or null. near_key is 0 then if the peer has been asked
+/// for its file.
 std::byte* here(queue_pair& qp, const remote_place& w) noexcept {
   const auto* shown = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
   const std::uint32_t epoch = shown->epoch.load(std::memory_order_relaxed);
   if (qp.near_key != w.rkey || qp.near_epoch != epoch) {
+    errno = 0;
     qp.near = map_region(qp, w.rkey);
-    qp.near_key = w.rkey;
+    qp.near_key = qp.near != nullptr || errno != EINPROGRESS ? w.rkey : 0;
     qp.near_epoch = epoch;
   }
   const peer::mapping* m = qp.near.get();
@@ -91,12 +93,24 @@ std::byte* here(queue_pair& qp, const send_work& w) noexcept {
   return here(qp, {w.remote, w.bytes, w.rkey});
 }
 
+/// How a request reaches its memory. It goes on in the way in which it has begun.
+enum class reach : std::uint8_t { mapped, not_mapped, asked };
+reach reach_of(queue_pair& qp, const send_work& w, std::byte** target) noexcept {
+  if (w.position != 0 || w.offset != 0) return reach::not_mapped;
+  *target = here(qp, w);
+  if (*target != nullptr) return reach::mapped;
+  return qp.near_key == 0 ? reach::asked : reach::not_mapped;
+}
+
 /// Uses the processor's atomics, so that the target's own program may take part. For memory that is
 /// not mapped, the target's service thread uses the same instructions. It answers a second question
 /// about the same atomic from memory, so one that is asked again is done once.
 int change_word(queue_pair& qp, send_work& w, std::uint64_t* old) noexcept {
   const bool add = w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-  if (std::byte* target = here(qp, w)) {
+  std::byte* target = nullptr;
+  const reach way = reach_of(qp, w, &target);
+  if (way == reach::asked) return EINPROGRESS;
+  if (way == reach::mapped) {
     std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target));
     *old = add ? word.fetch_add(w.operand, std::memory_order_acq_rel) : w.operand;
     if (!add)
@@ -111,11 +125,11 @@ int change_word(queue_pair& qp, send_work& w, std::uint64_t* old) noexcept {
   q.length = 8;
   q.operand = w.operand;
   q.swap = w.swap;
-  if (w.position == 0)
-    w.position = qp.owner->atomics_asked.fetch_add(1, std::memory_order_relaxed) + 1;
-  q.atomic = w.position;
+  if (w.number == 0) w.number = qp.owner->atomics_asked.fetch_add(1, std::memory_order_relaxed) + 1;
+  q.atomic = w.number;
   reply a;
-  if (const int e = qp.remote->ask(q, nullptr, 0, a, nullptr, 0, nullptr)) return e;
+  if (const int e = qp.remote->ask_later(q, nullptr, 0, a, nullptr, 0, nullptr, &w.position))
+    return e;
   *old = a.value;
   return a.error;
 }
@@ -128,15 +142,20 @@ ibv_wc_status status_of(int e) noexcept {
   return meaning_of(e) == meaning::refused ? IBV_WC_REM_OP_ERR : IBV_WC_RETRY_EXC_ERR;
 }
 
-ibv_wc_status perform(queue_pair& qp, send_work& w) noexcept {
+/// *asked: the peer has been asked to do it, and has not answered yet.
+ibv_wc_status perform(queue_pair& qp, send_work& w, bool* asked) noexcept {
+  int e = 0;
   if (is_atomic(w)) {
     std::uint64_t old = 0;
-    if (const int e = change_word(qp, w, &old)) return status_of(e);
+    e = change_word(qp, w, &old);
+    *asked = e == EINPROGRESS;
+    if (e != 0) return status_of(e);
     return scatter(qp, qp.pd_number, w.list, w.count, 0, reinterpret_cast<const std::byte*>(&old),
                    sizeof old);
   }
-  if (w.bytes == 0) return IBV_WC_SUCCESS;
-  return status_of(qp.owner->move(qp, w));
+  if (w.bytes != 0) e = qp.owner->move(qp, w);
+  *asked = e == EINPROGRESS;
+  return status_of(e);
 }
 
 /// Puts a WRITE's bytes into mapped memory of the target. Its program may poll a word there that
@@ -164,27 +183,24 @@ void report_misuse(const queue_pair& qp) noexcept {
 
 }  // namespace
 
-int move_bytes(queue_pair& qp, const send_work& w) noexcept {
-  std::byte* target = here(qp, w);
+bool asks_peer(queue_pair& qp, const send_work& w) noexcept {
+  return here(qp, w) == nullptr && !by_kernel(qp);
+}
+
+int move_bytes(queue_pair& qp, send_work& w) noexcept {
+  std::byte* target = nullptr;
+  const reach way = reach_of(qp, w, &target);
+  if (way != reach::mapped) return way == reach::asked ? EINPROGRESS : copy_unmapped(qp, w);
   std::uint64_t offset = 0;
-  int e = 0;
-  for (std::uint32_t i = 0; i < w.count && e == 0; offset += w.list[i++].length) {
+  for (std::uint32_t i = 0; i < w.count; offset += w.list[i++].length) {
     const ibv_sge& s = w.list[i];
     auto* own = reinterpret_cast<std::byte*>(s.addr);
     if (s.length == 0) continue;
-    if (w.opcode == IBV_WR_RDMA_READ) {
-      if (target != nullptr)
-        e = guarded_copy(own, target + offset, s.length) ? 0 : EFAULT;
-      else
-        e = copy_from(qp, w.rkey, w.remote + offset, own, s.length);
-    } else {
-      if (target != nullptr)
-        e = put_bytes(target + offset, own, s.length) ? 0 : EFAULT;
-      else
-        e = copy_to(qp, w.rkey, w.remote + offset, own, s.length);
-    }
+    if (w.opcode == IBV_WR_RDMA_READ ? !guarded_copy(own, target + offset, s.length)
+                                     : !put_bytes(target + offset, own, s.length))
+      return EFAULT;
   }
-  return e;
+  return 0;
 }
 
 outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
@@ -232,9 +248,11 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     qp.shown->touching.store(w.rkey, std::memory_order_relaxed);
     light_fence();
     *why = check(qp, w);  // T2 valid?  load key  <-> T3
-    if (*why == IBV_WC_SUCCESS) *why = perform(qp, w);
+    bool asked = false;
+    if (*why == IBV_WC_SUCCESS) *why = perform(qp, w, &asked);
     // T5 let go  store-release touching  -> T4: the bytes are written and read
     qp.shown->touching.store(0, std::memory_order_release);
+    if (asked) return outcome::wait;
     if (*why == IBV_WC_RETRY_EXC_ERR) return unreachable(qp, w, why);
     if (*why != IBV_WC_SUCCESS) {
       if (unanswered(qp) && *why != IBV_WC_LOC_PROT_ERR) return outcome::done;

@@ -9,7 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <new>
+#include <utility>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
@@ -17,6 +20,7 @@
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/shortage.hpp"
 #include "nic/shm/context.hpp"
+#include "nic/shm/page_guard.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -69,7 +73,7 @@ int greet(peer& p) noexcept {
   if (const int e = same_user(p.socket, &p.pid)) return e;
   reply a;
   int fd = -1;
-  int e = p.ask(p.make(request_kind::hello, 0, 0), nullptr, 0, a, nullptr, 0, &fd);
+  int e = p.ask(p.make(request_kind::hello, 0, 0), a, &fd);
   if (e == 0) e = a.error;
   if (e == 0 && (fd < 0 || a.name != p.name)) e = EPROTO;
   if (e == 0) e = map_arena(p, fd);
@@ -82,7 +86,7 @@ int greet(peer& p) noexcept {
   // So a first access to its memory needs no answer: it may be stopped by then.
   reply moved;
   if (e == 0 && p.self.moves_memory)
-    e = p.ask(p.make(request_kind::moved_file, 0, 0), nullptr, 0, moved, nullptr, 0, &p.moved_fd);
+    e = p.ask(p.make(request_kind::moved_file, 0, 0), moved, &p.moved_fd);
   if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
   return e;
 }
@@ -99,6 +103,8 @@ peer::~peer() {
   if (base != nullptr) ::munmap(base, arena_bytes);
   if (memory_fd >= 0) ::close(memory_fd);
   if (moved_fd >= 0) ::close(moved_fd);
+  for (const auto& [key, q] : questions_)
+    if (q.fd >= 0) ::close(q.fd);
   if (socket >= 0) ::close(socket);
   if (process >= 0) ::close(process);
 }
@@ -128,30 +134,89 @@ void peer::tell(const request& q) noexcept {
   }
 }
 
-int peer::ask(request q, const void* payload, std::size_t bytes, reply& a, void* into,
-              std::size_t room, int* fd) noexcept {
-  const std::lock_guard guard(talk_);
-  if (dead.load(std::memory_order_relaxed)) return EPIPE;
-  q.serial = ++serial_;
-  int e;
+int peer::ask(const request& q, reply& a, int* fd) noexcept {
   const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
-  const auto again = [until](int code) {
-    if (code == 0 || meaning_of(code) != meaning::later || now_ns() >= until) return false;
-    ::poll(nullptr, 0, 1);
-    return true;
-  };
-  while (again(e = send_packet(socket, &q, sizeof q, payload, bytes, -1))) {
-  }
-  if (e != 0) return e == EAGAIN ? ETIMEDOUT : e;
+  std::uint64_t ticket = 0;
   for (;;) {
-    e = wait_readable(socket, answer_ms);
-    if (e == 0 && receive_packet(socket, &a, sizeof a, into, room, fd) < 0) e = errno;
-    // EMFILE: the answer has come, without its descriptor.
-    if (e != ETIMEDOUT && e != EMFILE && again(e)) continue;
-    if (e != 0) return e;
-    if (a.serial == q.serial) return 0;
-    // The late answer to an earlier question that timed out.
-    if (fd != nullptr && *fd >= 0) ::close(*fd), *fd = -1;
+    const int e = ask_later(q, nullptr, 0, a, nullptr, 0, fd, &ticket);
+    if (e == 0 || e == EMFILE || (e != EINPROGRESS && meaning_of(e) != meaning::later)) return e;
+    if (now_ns() >= until) return ETIMEDOUT;
+    // A millisecond at most: another thread may take the answer for this one.
+    if (e == EINPROGRESS)
+      (void)wait_readable(socket, 1);
+    else
+      ::poll(nullptr, 0, 1);
+  }
+}
+
+/// Reads what has come, to the questions that it answers. 0 or an errno.
+int peer::take_answers() noexcept {
+  for (;;) {
+    reply a;
+    int fd = -1;
+    const ssize_t n = receive_packet(socket, &a, sizeof a, arriving_.data(), arriving_.size(), &fd);
+    if (n < 0 && errno != EMFILE) return errno == EAGAIN ? 0 : errno;
+    for (auto& [by, q] : questions_)
+      if (q.serial == a.serial && !q.answered) {
+        q.answered = true;
+        q.error = n < 0 ? EMFILE : 0;
+        q.answer = a;
+        q.fd = std::exchange(fd, -1);
+        if (n > 0) q.payload.assign(arriving_.begin(), arriving_.begin() + n);
+      }
+    if (fd >= 0) ::close(fd);  // of a question that nobody waits for any more
+  }
+}
+
+int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a, void* into,
+                    std::size_t room, int* fd, std::uint64_t* ticket) noexcept {
+  // As many answers as a socket certainly holds. One that has not come for long is asked for again.
+  constexpr std::size_t most_open = 4;
+  constexpr std::uint64_t long_ns = std::uint64_t{answer_ms} * 1'000'000;
+  const std::unique_lock guard(talk_, std::try_to_lock);
+  if (!guard) return EINPROGRESS;
+  if (fd != nullptr) *fd = -1;
+  if (dead.load(std::memory_order_relaxed)) return EPIPE;
+  try {
+    arriving_.resize(wire_payload);
+    if (const int e = take_answers()) return e;
+    const std::uint64_t key = std::uint64_t{q.src_qpn} << 8 | static_cast<std::uint8_t>(q.kind);
+    question& mine = questions_[key];
+    if (*ticket != 0 && mine.serial == *ticket && mine.answered) {
+      *ticket = 0;
+      const question got = std::move(mine);
+      questions_.erase(key);
+      a = got.answer;
+      if (fd != nullptr)
+        *fd = got.fd;
+      else if (got.fd >= 0)
+        ::close(got.fd);
+      if (got.error != 0) return got.error;
+      if (got.payload.size() > room) return EPROTO;
+      return got.payload.empty() || guarded_copy(into, got.payload.data(), got.payload.size())
+                 ? 0
+                 : EFAULT;
+    }
+    const std::uint64_t now = now_ns();
+    if (*ticket != 0 && mine.serial == *ticket && now - mine.asked_ns < long_ns) return EINPROGRESS;
+    if (mine.fd >= 0) ::close(mine.fd);
+    mine = {};
+    *ticket = 0;
+    std::erase_if(questions_, [&](const auto& old) {
+      return old.first != key && !old.second.answered && now - old.second.asked_ns > 2 * long_ns;
+    });
+    if (std::count_if(questions_.begin(), questions_.end(), [](const auto& o) {
+          return o.second.serial != 0 && !o.second.answered;
+        }) >= static_cast<std::ptrdiff_t>(most_open))
+      return EINPROGRESS;
+    q.serial = ++serial_;
+    const int sent = send_packet(socket, &q, sizeof q, payload, bytes, -1);
+    if (sent != 0) return meaning_of(sent) == meaning::later ? EINPROGRESS : sent;
+    mine.serial = *ticket = q.serial;
+    mine.asked_ns = now;
+    return EINPROGRESS;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "nic/shm/wire.hpp"
 
@@ -47,10 +48,17 @@ struct peer {
   /// Sends a request that has no answer. It is not sent again when the socket is full: the peer
   /// then has unread requests and will look at its bells anyway.
   void tell(const request& q) noexcept;
-  /// Sends a request and waits for its answer. 0 or an errno; meaning_of() says whether
-  /// the peer has ended. A shortage that passes within seconds is not an error.
-  int ask(request q, const void* payload, std::size_t bytes, reply& a, void* into, std::size_t room,
-          int* fd) noexcept;
+  /// Sends a request and waits for its answer, for at most 10 s; set-up only. 0 or an errno;
+  /// meaning_of() says whether the peer has ended. A shortage that passes within seconds is not an
+  /// error. A descriptor that comes along is stored in *fd (else -1).
+  int ask(const request& q, reply& a, int* fd) noexcept;
+  /// Sends a request without waiting, or looks for its answer. EINPROGRESS: it has not come yet;
+  /// the same call is to be made again, when the pusher thread or a poll comes by. *ticket is 0 for
+  /// a new question, and is 0 again when it has been answered. A queue pair has one question of a
+  /// kind at a time, and a later one takes the place of an earlier one. `payload` and `into` are
+  /// memory of the program: EFAULT if it is not there.
+  int ask_later(request q, const void* payload, std::size_t bytes, reply& a, void* into,
+                std::size_t room, int* fd, std::uint64_t* ticket) noexcept;
   request make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept;
 
   /// A piece of the peer's memory, mapped here.
@@ -74,10 +82,28 @@ struct peer {
     std::uint32_t epoch = 0;      ///< the region's epoch when the peer was asked
   };
   std::unordered_map<std::uint32_t, answered_mapping> mappings;  ///< by rkey
+  struct file_question {
+    std::uint64_t ticket = 0;
+    std::uint32_t epoch = 0;
+  };
+  std::unordered_map<std::uint32_t, file_question> asked_for_file;  ///< by rkey
 
  private:
+  /// A question, and its answer once that has come.
+  struct question {
+    std::uint64_t serial = 0, asked_ns = 0;
+    bool answered = false;
+    int error = 0;  ///< EMFILE: the answer has come without its descriptor
+    reply answer;
+    std::vector<std::byte> payload;
+    int fd = -1;
+  };
+  int take_answers() noexcept;
+
   std::mutex talk_;
   std::uint64_t serial_ = 0;
+  std::unordered_map<std::uint64_t, question> questions_;  ///< by queue pair and kind
+  std::vector<std::byte> arriving_;                        ///< an answer's payload
 };
 
 /// The peer of that name, connected on first use. Null with errno: EHOSTUNREACH (no such context),

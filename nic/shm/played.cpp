@@ -110,8 +110,8 @@ int played_poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
   return got;
 }
 
-int move_in_any_order(queue_pair& qp, const send_work& w) noexcept {
-  if (w.opcode == IBV_WR_RDMA_READ) return move_bytes(qp, w);
+int move_in_any_order(queue_pair& qp, send_work& w) noexcept {
+  if (w.opcode == IBV_WR_RDMA_READ || asks_peer(qp, w)) return move_bytes(qp, w);
   constexpr std::uint32_t most = 32;
   faults& f = *qp.owner->play;
   const std::uint32_t n = std::min(w.bytes, most);

@@ -24,7 +24,8 @@ namespace {
 
 // What an epoll event is about: small numbers for our own sockets, a flag for those of peers.
 constexpr std::uint64_t about_bells = 1, about_kicks = 2, about_datagrams = 3;
-constexpr std::uint64_t about_peer = std::uint64_t{1} << 62;
+constexpr std::uint64_t about_peer = std::uint64_t{1} << 62;     // its end
+constexpr std::uint64_t about_answers = std::uint64_t{1} << 61;  // its socket
 constexpr std::uint64_t linger_ns = 20'000'000;  // how long it stays alert after the last work
 
 /// A message of ours was refused after it had completed. The QP breaks, and the program gets an
@@ -98,8 +99,9 @@ void pusher_thread::begin_watch() noexcept {
 }
 
 int pusher_thread::add_peer(const std::shared_ptr<peer>& p) {
-  // The thread that asks reads the answers; this one only waits for the hang-up.
-  const int e = watch_socket(epoll_, p->socket, EPOLLRDHUP, about_peer | p->id);
+  // Of answers this thread only hears that some have come, once for each.
+  const int e =
+      watch_socket(epoll_, p->socket, EPOLLRDHUP | EPOLLIN | EPOLLET, about_answers | p->id);
   return e == 0 && p->process >= 0 ? watch_socket(epoll_, p->process, EPOLLIN, about_peer | p->id)
                                    : e;
 }
@@ -150,6 +152,8 @@ void pusher_thread::run() noexcept {
       const std::uint64_t about = events[i].data.u64;
       if ((about & about_peer) != 0) {
         bury(about & ~about_peer);
+      } else if ((about & about_answers) != 0) {
+        if ((events[i].events & ~std::uint32_t{EPOLLIN}) != 0) bury(about & ~about_answers);
       } else if (about == about_bells) {
         hear_kicks();
       } else if (about == about_datagrams) {

@@ -193,8 +193,10 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
 int post_together(queue_pair& qp, ibv_send_wr* first, std::uint64_t count) noexcept;
 
 // onesided.cpp, datagram.cpp
-/// Copies the bytes of a WRITE or READ. 0 or an errno.
-int move_bytes(queue_pair& qp, const send_work& w) noexcept;
+/// Copies the bytes of a WRITE or READ. 0 or an errno; EINPROGRESS: the peer has been asked.
+int move_bytes(queue_pair& qp, send_work& w) noexcept;
+/// Whether the peer itself has to copy for such a request.
+bool asks_peer(queue_pair& qp, const send_work& w) noexcept;
 /// Does a WRITE of one piece into mapped memory at once, and pushes what it tells if it has an
 /// immediate. failed: its bytes may have been written, and nothing has been told. wait: as
 /// send_short().

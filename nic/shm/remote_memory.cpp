@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -106,7 +107,11 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
     q.rkey = rkey;
     reply a;
     int fd = -1;
-    int e = p.ask(q, nullptr, 0, a, nullptr, 0, &fd);
+    peer::file_question& asked = p.asked_for_file[rkey];
+    if (asked.epoch != epoch) asked = {0, epoch};  // the answer would be about other memory
+    int e = p.ask_later(q, nullptr, 0, a, nullptr, 0, &fd, &asked.ticket);
+    if (e == EINPROGRESS) return errno = e, nullptr;
+    p.asked_for_file.erase(rkey);
     if (e == 0 && a.error == 0 && fd >= 0) {
       m = map_file(fd, a, a.proof.high);
       if (!m) e = errno;
@@ -125,47 +130,41 @@ std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) no
   return m;
 }
 
-int copy_to(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, const std::byte* from,
-            std::size_t n) noexcept {
-  peer& p = *qp.remote;
-  const int fd = open_memory(p);
-  if (fd >= 0)
-    return file_copy(address, n, [&](std::size_t done, std::size_t left, off_t at) {
-      return ::pwrite(fd, from + done, left, at);
-    });
-  for (std::size_t done = 0; done < n;) {
-    const std::size_t piece = n - done < wire_payload ? n - done : wire_payload;
-    request q = p.make(request_kind::copy_in, peer_qpn(qp), qp.qp_num);
-    q.rkey = rkey;
-    q.address = address + done;
-    q.length = static_cast<std::uint32_t>(piece);
-    reply a;
-    if (const int e = p.ask(q, from + done, piece, a, nullptr, 0, nullptr)) return e;
-    if (a.error != 0) return a.error;
-    done += piece;
-  }
-  return 0;
-}
+bool by_kernel(queue_pair& qp) noexcept { return open_memory(*qp.remote) >= 0; }
 
-int copy_from(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, std::byte* to,
-              std::size_t n) noexcept {
+int copy_unmapped(queue_pair& qp, send_work& w) noexcept {
   peer& p = *qp.remote;
   const int fd = open_memory(p);
-  if (fd >= 0)
-    return file_copy(address, n, [&](std::size_t done, std::size_t left, off_t at) {
-      return ::pread(fd, to + done, left, at);
-    });
-  for (std::size_t done = 0; done < n;) {
-    const std::size_t piece = n - done < wire_payload ? n - done : wire_payload;
-    request q = p.make(request_kind::copy_out, peer_qpn(qp), qp.qp_num);
-    q.rkey = rkey;
-    q.address = address + done;
-    q.length = static_cast<std::uint32_t>(piece);
-    reply a;
-    if (const int e = p.ask(q, nullptr, 0, a, to + done, piece, nullptr)) return e;
-    if (a.error != 0) return a.error;
-    done += piece;
+  const bool read = w.opcode == IBV_WR_RDMA_READ;
+  // Parts of the list before w.offset are done.
+  std::uint64_t first = 0;
+  for (std::uint32_t i = 0; i < w.count; first += w.list[i++].length) {
+    const ibv_sge& s = w.list[i];
+    while (w.offset < first + s.length) {
+      const std::uint64_t inside = w.offset - first, left = s.length - inside;
+      auto* own = reinterpret_cast<std::byte*>(s.addr) + inside;
+      std::uint64_t piece = left;
+      int e;
+      if (fd >= 0) {
+        e = file_copy(w.remote + w.offset, left, [&](std::size_t done, std::size_t n, off_t at) {
+          return read ? ::pread(fd, own + done, n, at) : ::pwrite(fd, own + done, n, at);
+        });
+      } else {
+        piece = std::min<std::uint64_t>(left, wire_payload);
+        request q =
+            p.make(read ? request_kind::copy_out : request_kind::copy_in, peer_qpn(qp), qp.qp_num);
+        q.rkey = w.rkey;
+        q.address = w.remote + w.offset;
+        q.length = static_cast<std::uint32_t>(piece);
+        reply a;
+        e = p.ask_later(q, own, read ? 0 : piece, a, own, read ? piece : 0, nullptr, &w.position);
+        if (e == 0) e = a.error;
+      }
+      if (e != 0) return e;
+      w.offset += static_cast<std::uint32_t>(piece);
+    }
   }
+  w.offset = 0;
   return 0;
 }
 
@@ -211,8 +210,15 @@ void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes,
   do {
     errno = 0;
     m = map_region(qp, rkey);
-  } while (!m && errno != ETIMEDOUT && meaning_of(errno) == meaning::later && now_ns() < until &&
-           ::poll(nullptr, 0, 10) == 0);
+    if (m || errno == 0) break;
+    if (errno == EINPROGRESS)
+      (void)wait_readable(qp.remote->socket, 1);
+    else if (meaning_of(errno) == meaning::later)
+      ::poll(nullptr, 0, 10);
+    else
+      break;
+    if (now_ns() >= until) errno = ETIMEDOUT;
+  } while (errno != ETIMEDOUT);
   if (!m || addr < m->address || bytes > m->bytes || addr - m->address > m->bytes - bytes)
     return nullptr;
   qp.kept.push_back(m);

@@ -11,15 +11,16 @@
 namespace penstock::nic::shm {
 
 struct queue_pair;
+struct send_work;
 
-/// The mapping of the region behind rkey, made on first use; null where it cannot be mapped.
-/// Waits for the peer's service thread the first time.
+/// The mapping of the region behind rkey, made on first use; null where it cannot be mapped, or
+/// with an errno: EINPROGRESS where the peer has been asked for its file. It waits for nobody.
 std::shared_ptr<peer::mapping> map_region(queue_pair& qp, std::uint32_t rkey) noexcept;
 
-/// Copies to or from memory that is not mapped. 0 or an errno.
-int copy_to(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, const std::byte* from,
-            std::size_t n) noexcept;
-int copy_from(queue_pair& qp, std::uint32_t rkey, std::uint64_t address, std::byte* to,
-              std::size_t n) noexcept;
+/// Whether memory that is not mapped is reached through the kernel; else the peer is asked.
+bool by_kernel(queue_pair& qp) noexcept;
+/// Copies the bytes of a WRITE or READ to or from memory that is not mapped. 0 or an errno;
+/// EINPROGRESS: the peer has been asked for a part of it, and w says how far it has come.
+int copy_unmapped(queue_pair& qp, send_work& w) noexcept;
 
 }  // namespace penstock::nic::shm

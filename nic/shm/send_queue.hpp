@@ -47,10 +47,11 @@ struct send_work {
   std::uint32_t datagram_qkey = 0;  ///< of XRC: 1 when the peer has been told that number
 
   stage at = stage::fresh;
-  std::uint32_t offset = 0;  ///< bytes pushed so far
-  std::uint64_t position =
-      0;                    ///< ring position behind the message, once pushed; an atomic's number
-  std::uint32_t tries = 0;  ///< receiver-not-ready answers so far
+  std::uint32_t offset = 0;    ///< bytes pushed so far
+  std::uint64_t position = 0;  ///< ring position behind the message, once pushed; before that,
+                               ///< the ticket of a question to the peer (peer::ask_later)
+  std::uint64_t number = 0;    ///< an atomic's, once the peer has been asked to do it
+  std::uint32_t tries = 0;     ///< receiver-not-ready answers so far
   std::uint64_t deadline = 0;  ///< when the timer of the current obstacle ends; 0: not running
   bool unreachable = false;    ///< which timer it is: transport (true) or receiver-not-ready
 };

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -290,4 +292,37 @@ TEST_CASE("receives claimed for messages that were never taken go back to the sh
   for (int i = 0; i < 4; ++i) CHECK(c.sent().status == IBV_WC_SUCCESS);
   for (int i = 0; i < 4; ++i) CHECK(b.received().qp_num == second->qp_num);
   CHECK(b.v.destroy_qp(second) == 0);
+}
+
+TEST_CASE("events that are withdrawn while somebody waits for them leave no sign behind") {
+  shm::event_queue<int> q;
+  REQUIRE(q.open() == 0);
+  std::atomic<int> taken{0};
+  std::thread taker([&] {
+    for (int e = 0; e != -1;) {
+      REQUIRE(q.pop(e) == 0);
+      taken.fetch_add(1);
+    }
+  });
+  const auto readable = [&] {
+    pollfd p{q.fd(), POLLIN, 0};
+    return ::poll(&p, 1, 0) == 1;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    q.push(1);
+    q.withdraw([](int e) { return e == 1; });
+    q.push(2);
+  }
+  q.push(-1);
+  taker.join();
+  CHECK(taken.load() > 20'000);
+  CHECK_FALSE(readable());
+  q.push(3);
+  REQUIRE(readable());
+  REQUIRE(::fcntl(q.fd(), F_SETFL, O_NONBLOCK) == 0);
+  int e = 0;
+  CHECK(q.pop(e) == 0);
+  CHECK(e == 3);
+  CHECK(q.pop(e) == -1);
+  CHECK(errno == EAGAIN);
 }

@@ -133,12 +133,12 @@ TEST_CASE(
         CHECK(wc.opcode == IBV_WC_RDMA_WRITE);
         CHECK(wc.byte_len == n);
       }
-      CHECK(m.base[2] == std::byte{0});
-      CHECK(std::memcmp(m.base + 3, p.a.memory.data(), n) == 0);
-      CHECK(m.base[3 + n] == std::byte{0});
       REQUIRE(p.b.receive(id, 0, 64) == 0);
       REQUIRE(p.a.send(++id, 0, 8) == 0);
       CHECK(p.a.sent().wr_id == id);
+      CHECK(m.base[2] == std::byte{0});
+      CHECK(std::memcmp(m.base + 3, p.a.memory.data(), n) == 0);
+      CHECK(m.base[3 + n] == std::byte{0});
     }
   CHECK(rig::side::empty(p.a.send_cq));
 }

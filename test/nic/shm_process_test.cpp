@@ -1,11 +1,15 @@
 // shm0 between two processes: traffic, death, and memory that cannot be touched from outside.
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
+#include "nic/shm/peer.hpp"
+#include "nic/shm/qp.hpp"
 #include "test/nic/child.hpp"
 
 namespace shm = penstock::nic::shm;
@@ -136,6 +140,52 @@ TEST_CASE("a stopped peer is waited for, and goes on when it continues") {
   CHECK(side::empty(s.recv_cq));
   ::kill(c.pid, SIGCONT);
   CHECK(s.received().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("no post waits for a peer that has to help, and what it asked for is done in the end") {
+  // Where memory can be neither mapped nor reached through the kernel, and for atomics where it
+  // cannot be mapped, the peer's device does the work; here its process stands still at first.
+  child c("memory");
+  side s;
+  const rig::card theirs = rig::exchange(c.socket, rig::card_of(s));
+  rig::connect(s, theirs);
+  rig::meet(c.socket);
+  constexpr std::uint32_t bytes = 100'000;  // more than one question carries
+  for (std::size_t i = 0; i < bytes; ++i) s.memory[i] = static_cast<std::byte>(i % 251 + 17);
+  const auto reach = [&](ibv_wr_opcode op, std::size_t offset, std::uint32_t n, std::uint64_t at) {
+    return s.post(1, op, offset, n, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+      if (op == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        wr.wr.atomic = {theirs.address + at, 5, 0, theirs.rkey};
+      else
+        wr.wr.rdma = {theirs.address + at, theirs.rkey};
+    });
+  };
+  REQUIRE(reach(IBV_WR_RDMA_WRITE, 0, 8, 0) == 0);  // it is connected, and goes the kernel's way …
+  REQUIRE(s.sent().status == IBV_WC_SUCCESS);
+  // … which is closed from now on.
+  ::close(std::exchange(shm::of(s.qp).remote->memory_fd, -1));
+  ::kill(c.pid, SIGSTOP);
+  int status = 0;
+  REQUIRE(::waitpid(c.pid, &status, WUNTRACED) == c.pid);
+  const std::uint64_t begin = penstock::now_ns();
+  REQUIRE(reach(IBV_WR_ATOMIC_FETCH_AND_ADD, 300'000, 8, bytes + 8 - bytes % 8) == 0);
+  REQUIRE(reach(IBV_WR_RDMA_WRITE, 0, bytes, 0) == 0);
+  REQUIRE(reach(IBV_WR_RDMA_READ, 400'000, bytes, 0) == 0);
+  REQUIRE(reach(IBV_WR_ATOMIC_FETCH_AND_ADD, 300'008, 8, bytes + 8 - bytes % 8) == 0);
+  for (int i = 0; i < 1000; ++i) CHECK(side::empty(s.send_cq));
+  CHECK(penstock::now_ns() - begin < 3'000'000'000);
+  CHECK(s.state() == IBV_QPS_RTS);
+  ::kill(c.pid, SIGCONT);
+  // The device goes on although nobody polls.
+  std::atomic_ref<std::uint64_t> last(*reinterpret_cast<std::uint64_t*>(&s.memory[300'008]));
+  CHECK(rig::wait_for([&] { return last.load() == 5; }));
+  for (int i = 0; i < 4; ++i) CHECK(s.sent().status == IBV_WC_SUCCESS);
+  CHECK(std::memcmp(&s.memory[0], &s.memory[400'000], bytes) == 0);
+  std::uint64_t before = 1;
+  std::memcpy(&before, &s.memory[300'000], sizeof before);
+  CHECK(before == 0);
+  ::shutdown(c.socket, SHUT_WR);
+  CHECK(c.wait() == 0);
 }
 
 TEST_CASE("a receiver that does not run gets all that is sent into its receives, once it runs") {

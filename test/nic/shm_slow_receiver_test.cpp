@@ -312,6 +312,7 @@ TEST_CASE("a datagram waits while the receiver's full socket takes those of othe
   const pretending as("receive_wait_ms=60000", "");
   exchange e(IBV_QPT_UD, false);
   side &a = e.p.a, &b = e.p.b;
+  penstock::nic::shm::of(a.context).datagram_patience_ns = 60'000'000'000;  // while it is filled
   std::uint64_t sent = 0, done = 0, got = 0;
   const auto fill = [&] {
     if (sent - done < 8) e.send(sent++);
