@@ -100,7 +100,11 @@ bool guarded_call(void (*copy)(void*), void* argument) noexcept {
   return there;
 }
 
-bool readable(const void* at, std::size_t bytes) noexcept {
+bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
+  return guarded([=] { std::memcpy(to, from, n); });
+}
+
+bool readable_slow(const void* at, std::size_t bytes) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(at), end = first + bytes;
   return bytes == 0 || guarded([=] {
            for (std::uintptr_t p = first; p < end; p = (p & ~(page_bytes() - 1)) + page_bytes()) {

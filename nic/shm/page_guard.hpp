@@ -5,8 +5,8 @@
 // touch (moved_memory.hpp).
 //
 // How a copy ends. The handler throws an exception through the copy's frames, which costs nothing
-// until then, or, for the copy of eight bytes that a short message is, goes on at the label that a
-// table names for the instruction.
+// until then, or, for eight bytes and for a look at one page, which short messages need, goes on at
+// the label that a table names for the instruction.
 //
 // All other faults are the program's: its own handler, or the signal's usual end, gets them. A
 // program that sets a handler later than it opens the device takes these services away.
@@ -34,40 +34,58 @@ template <class Copy>
 }
 
 /// Copies n bytes of, or to, registered memory. False: as guarded_call().
-[[nodiscard]] inline bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
-  return guarded([=] { std::memcpy(to, from, n); });
-}
+[[nodiscard]] bool guarded_copy(void* to, const void* from, std::size_t n) noexcept;
 
-/// The same for eight bytes: two instructions, which page_guard.cpp finds in a table.
-[[nodiscard]] inline bool guarded_copy_8(void* to, const void* from) noexcept {
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(PENSTOCK_TSAN)
-#if defined(__x86_64__)
-#define PENSTOCK_COPY_8 "1: movq (%1), %%rax\n movq %%rax, (%0)\n2:\n"
-#define PENSTOCK_COPY_8_USES "rax"
-#else
-#define PENSTOCK_COPY_8 "1: ldr x9, [%1]\n str x9, [%0]\n2:\n"
-#define PENSTOCK_COPY_8_USES "x9"
+// Instructions between 1: and 2:, of which page_guard.cpp finds three words in a table: where they
+// begin, where they end, and where a fault between the two goes on, at `gone`.
+#define PENSTOCK_GUARDED(instructions, uses, ...)                                     \
+  __asm__ volatile goto("1: " instructions                                            \
+                        "\n2:\n.pushsection penstock_copies, \"a?\"\n"                \
+                        ".balign 4\n .long 1b - ., 2b - ., %l[gone] - .\n.popsection" \
+                        :                                                             \
+                        : __VA_ARGS__                                                 \
+                        : "memory", uses                                              \
+                        : gone)
 #endif
-  // In the table: where it begins, where it ends, where a fault between the two goes on.
-  __asm__ volatile goto(PENSTOCK_COPY_8
-                        ".pushsection penstock_copies, \"a?\"\n"
-                        ".balign 4\n .long 1b - ., 2b - ., %l[gone] - .\n"
-                        ".popsection\n"
-                        :
-                        : "r"(to), "r"(from)
-                        : "memory", PENSTOCK_COPY_8_USES
-                        : gone);
+
+/// guarded_copy() of eight bytes: two instructions.
+[[nodiscard]] inline bool guarded_copy_8(void* to, const void* from) noexcept {
+#if !defined(PENSTOCK_GUARDED)
+  return guarded_copy(to, from, 8);
+#else
+#if defined(__x86_64__)
+  PENSTOCK_GUARDED("movq (%1), %%rax\n movq %%rax, (%0)", "rax", "r"(to), "r"(from));
+#else
+  PENSTOCK_GUARDED("ldr x9, [%1]\n str x9, [%0]", "x9", "r"(to), "r"(from));
+#endif
   return true;
 gone:
   return false;
-#undef PENSTOCK_COPY_8
-#undef PENSTOCK_COPY_8_USES
-#else
-  return guarded_copy(to, from, 8);
 #endif
 }
 
 /// True if each page of that memory can be read now.
-[[nodiscard]] bool readable(const void* at, std::size_t bytes) noexcept;
+[[nodiscard]] bool readable_slow(const void* at, std::size_t bytes) noexcept;
+/// The same; one instruction where it lies on one page.
+[[nodiscard]] inline bool readable(const void* at, std::size_t bytes) noexcept {
+#if defined(PENSTOCK_GUARDED)
+  constexpr std::size_t smallest_page = 4096;
+  if (bytes != 0 && reinterpret_cast<std::uintptr_t>(at) % smallest_page + bytes <= smallest_page) {
+#if defined(__x86_64__)
+    PENSTOCK_GUARDED("movb (%0), %%al", "rax", "r"(at));
+#else
+    PENSTOCK_GUARDED("ldrb w9, [%0]", "x9", "r"(at));
+#endif
+    return true;
+  }
+  return readable_slow(at, bytes);
+gone:
+  return false;
+#else
+  return readable_slow(at, bytes);
+#endif
+}
+#undef PENSTOCK_GUARDED
 
 }  // namespace penstock::nic::shm

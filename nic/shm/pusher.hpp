@@ -1,8 +1,8 @@
 // The context's second thread. It does what an adapter's send and receive engines would do while
 // the program does something else. It wakes sleeping programs whose bell was rung, and continues
 // sends that wait for room, a receive or a timer. It takes in messages whose sender is stuck,
-// flushes broken QPs, carries datagrams, and cleans up after dead peers. It takes the queues' locks,
-// so it never answers peers (service.hpp does that).
+// flushes broken QPs, carries datagrams, and cleans up after dead peers. It takes the queues'
+// locks, so it never answers peers (service.hpp does that).
 #pragma once
 
 #include <atomic>

@@ -227,7 +227,8 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
     }
     const std::uint32_t now = n < s.length - offset ? n : s.length - offset;
     // mapped() has read it. Since then the program has taken it away, and the receiver gets zeros.
-    if (!guarded_copy(to, reinterpret_cast<const std::byte*>(s.addr) + offset, now)) [[unlikely]]
+    const auto* from = reinterpret_cast<const std::byte*>(s.addr) + offset;
+    if (now == 8 ? !guarded_copy_8(to, from) : !guarded_copy(to, from, now)) [[unlikely]]
       std::memset(to, 0, now);
     tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
     to += now;
