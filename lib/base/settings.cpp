@@ -1,4 +1,4 @@
-// Reads the environment once, by the rows of settings_table.cpp.
+// Reads the files of settings and the environment once, by the rows of settings_table.cpp.
 #include "lib/base/settings.hpp"
 
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/setting_files.hpp"
 #include "lib/base/settings_table.hpp"
 
 namespace penstock {
@@ -78,6 +79,50 @@ bool known_elsewhere(std::string_view name) {
          std::any_of(known.begin(), known.end(), [&](const char* k) { return name == k; });
 }
 
+// Why a line of a file has no effect.
+void warn_of_line(const setting_line& line) {
+  for (const auto& gone : settings_not_applicable())
+    if (line.name == gone.name)
+      return log(log_level::warning, "%s: %s has no meaning on verbs; instead: %s",
+                 line.where.c_str(), gone.name, gone.instead);
+  if (known_elsewhere(line.name))
+    return log(log_level::warning, "%s: %s is read from the environment alone", line.where.c_str(),
+               line.name.c_str());
+  log(log_level::warning, "%s: %s", line.where.c_str(), unknown_text(line.name).c_str());
+}
+
+// Sets what the lines of files say; those that say nothing to any row are left in `strangers`.
+result<void> take_lines(setting_files& files, settings& s, std::vector<setting_line>& strangers) {
+  const auto rows = settings_table();
+  for (setting_line& line : files.lines) {
+    bool known = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].has(of_launchers) || !named(rows[i], line.name)) continue;
+      known = true;
+      if (rows[i].has(not_in_files))
+        return failure{line.where + ": a file of settings cannot name another one", 0, ""};
+      if (auto r = parse_setting(rows[i], line.where + ": " + line.name, line.value, s); !r)
+        return r.error();
+      s.sources[i] = line.where;
+    }
+    if (!known) strangers.push_back(std::move(line));
+  }
+  s.files = std::move(files.read);
+  return {};
+}
+
+setting_places places_of(const environment_map& env, std::span<const setting_override> overrides,
+                         const std::string& system) {
+  const auto text = [&](std::string_view name) {
+    const auto at = env.find(name);
+    return at == env.end() ? std::string_view{} : at->second;
+  };
+  setting_places at{text("PENSTOCK_CONFIG"), text("XDG_CONFIG_HOME"), text("HOME"), system};
+  for (const auto& [name, value] : overrides)
+    if (name == "CONFIG" || name == "PENSTOCK_CONFIG") at.config = value;
+  return at;
+}
+
 void warn_of_strangers(const environment_map& env) {
   const auto rows = settings_table();
   std::string others;  // of GASNet, in one line: some may be meant for the client
@@ -125,7 +170,8 @@ std::string nearest_setting(std::string_view name) {
 }
 
 result<settings> read_settings(std::span<const setting_override> overrides,
-                               std::span<const char* const> environment) {
+                               std::span<const char* const> environment,
+                               const std::string& system_file) {
   environment_map env;
   for (const char* entry : environment) {
     const std::string_view text = entry;
@@ -135,6 +181,10 @@ result<settings> read_settings(std::span<const setting_override> overrides,
   const auto rows = settings_table();
   settings s;
   s.sources.assign(rows.size(), "default");
+  auto files = read_setting_files(places_of(env, overrides, system_file));
+  if (!files) return files.error();
+  std::vector<setting_line> strangers;
+  if (auto r = take_lines(*files, s, strangers); !r) return r.error();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     // A name set to nothing counts as not set, so that a script can clear one.
     const auto take = [&](std::string_view name) {
@@ -157,14 +207,17 @@ result<settings> read_settings(std::span<const setting_override> overrides,
     }
     if (!known) return failure{unknown_text(name), 0, ""};
   }
-  if (!somebody_else_warns(s)) warn_of_strangers(env);
+  if (somebody_else_warns(s)) return s;
+  for (const std::string& why : files->unread) log(log_level::warning, "%s", why.c_str());
+  for (const setting_line& line : strangers) warn_of_line(line);
+  warn_of_strangers(env);
   return s;
 }
 
 result<settings> read_settings(std::span<const setting_override> overrides) {
   std::size_t n = 0;
   while (environ != nullptr && environ[n] != nullptr) ++n;
-  return read_settings(overrides, std::span<const char* const>(environ, n));
+  return read_settings(overrides, std::span<const char* const>(environ, n), system_settings);
 }
 
 namespace {
@@ -225,13 +278,17 @@ std::string settings_text(const settings& s, bool all) {
   const auto with = [](setting_level l) {
     return [l](const setting_row& row, const std::string&) { return level_of(row) == l; };
   };
+  std::string files = "\nFiles of settings that were read, the later above the earlier:\n";
+  for (const std::string& path : s.files) files += "    " + path + "\n";
+  if (s.files.empty()) files += "    none\n";
   line("NAME", "VALUE", "DEFAULT", "SOURCE");
   print("", with(setting_level::user));
   if (!all) {
     print("\nOthers that are set:\n", [](const setting_row& row, const std::string& source) {
       return level_of(row) != setting_level::user && source != "default";
     });
-    return out + "\nWith --all come those for who runs the machines or tunes the library.\n";
+    return out + files +
+           "\nWith --all come those for who runs the machines or tunes the library.\n";
   }
   print("\nFor who runs the machines:\n", with(setting_level::operators));
   print("\nFor who tunes or develops the library:\n", with(setting_level::developer));
@@ -240,7 +297,7 @@ std::string settings_text(const settings& s, bool all) {
     column(gone.name, 34);
     out += std::string(gone.instead) + "\n";
   }
-  return out;
+  return out + files;
 }
 
 }  // namespace penstock

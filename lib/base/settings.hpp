@@ -105,7 +105,8 @@ struct settings {
   std::uint32_t packed_long_cutover = 4096;  ///< header and payload of the largest packed Long
   std::uint32_t long_depth = 0;              ///< unpacked Longs in flight to one peer; 0: no limit
   bool connect_static = false;               ///< connect to all ranks at start
-  std::string connectfile_in = "0", connectfile_out = "0";  ///< files that say whom each rank connects to
+  std::string connectfile_in = "0",
+              connectfile_out = "0";  ///< files that say whom each rank connects to
   std::uint32_t max_connections = 0;  ///< by queue pairs, above which idle ones go; 0: no limit
 
   // credits
@@ -189,6 +190,7 @@ struct settings {
   std::uint64_t connect_timeout_ns = 30'000'000'000;
   std::uint64_t death_grace_ns = 5'000'000'000;  ///< between a death and the end of the survivors
   std::string rsh = "ssh -x -oBatchMode=yes -oServerAliveInterval=5";  ///< penrun's way to a host
+  std::string config = "auto";  ///< a file of settings; "auto": the system's and the user's alone
   log_level log = log_level::warning;
   bool verbose_env = false;  ///< rank 0 prints the settings at start-up
   std::string launch;        ///< written by penrun for its children
@@ -200,9 +202,10 @@ struct settings {
   std::string launcher_size;       ///< processes that some launcher has started, if it says so
   std::string launcher_rank;       ///< which of them this one is
 
-  /// Where each row's value comes from, by index into settings_table(); "default", "override", or
-  /// the environment name.
+  /// Where each row's value comes from, by index into settings_table(); "default", "override", the
+  /// environment name, or the file and the number of the line.
   std::vector<std::string> sources;
+  std::vector<std::string> files;  ///< of settings, that were read
 
   /// What so many processes of a host with `physical` bytes may pin together: PHYSMEM_MAX, but no
   /// more than PINNABLE_RATIO; 0.8 of the memory if neither is set.
@@ -223,14 +226,16 @@ struct settings {
 /// A setting by name ("PENSTOCK_SB_CHUNKS", "SB_CHUNKS" or an alias) and its text.
 using setting_override = std::pair<std::string, std::string>;
 
-/// Reads the environment, then applies `overrides` above it. Fails with one line naming the
-/// setting, its value and what is allowed. Unknown PENSTOCK_ names are logged with the nearest
-/// known one, and so are names that mean nothing to this conduit. Cost: one pass over the
-/// environment; to be called once, at start.
+/// Reads the files of settings (setting_files.hpp), the environment above them, and applies
+/// `overrides` above both. Fails with one line naming the setting, its value, what is allowed, and
+/// of a file its path and line. Unknown names in a file, and unknown PENSTOCK_ names, are logged
+/// with the nearest known one, and so are names that mean nothing to this conduit. Cost: one pass
+/// over the files and the environment; to be called once, at start.
 result<settings> read_settings(std::span<const setting_override> overrides = {});
 
-/// The same with the environment given ("NAME=VALUE" each): for tests.
+/// The same with the environment given ("NAME=VALUE" each), and the system's file: for tests.
 result<settings> read_settings(std::span<const setting_override> overrides,
-                               std::span<const char* const> environment);
+                               std::span<const char* const> environment,
+                               const std::string& system_file);
 
 }  // namespace penstock

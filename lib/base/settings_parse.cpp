@@ -152,13 +152,14 @@ std::string number_text(double v, setting_unit unit) {
   return out;
 }
 
+// usual: the default of the member.
 template <class T>
-bool assign(const setting_row& row, const std::string& text, T& into) {
+bool assign(const setting_row& row, const std::string& text, const T& usual, T& into) {
   if constexpr (std::is_same_v<T, std::string>) {
     into = text;
     return row.has(of_launchers) || !text.empty();
   } else if constexpr (std::is_same_v<T, memory_limit>) {
-    const auto v = read_limit(text, into.each);
+    const auto v = read_limit(text, usual.each);  // not what a weaker source has said
     if (!v) return false;
     const bool none = v->share <= 0 && v->bytes == 0;
     if (none ? !row.has(or_zero) : v->share <= 0 && static_cast<double>(v->bytes) < row.min)
@@ -188,8 +189,9 @@ bool assign(const setting_row& row, const std::string& text, T& into) {
 
 result<void> parse_setting(const setting_row& row, std::string_view name, const std::string& text,
                            settings& into) {
-  const bool good =
-      std::visit([&](auto member) { return assign(row, text, into.*member); }, row.field);
+  static const settings defaults;
+  const bool good = std::visit(
+      [&](auto member) { return assign(row, text, defaults.*member, into.*member); }, row.field);
   if (good) return {};
   return failure{std::string(name) + "=" + text + " is not valid", 0,
                  "allowed: " + allowed_values(row)};

@@ -429,6 +429,15 @@ constexpr setting_row rows[] = {
     {"RSH", "", &s::rsh, 0, 0, u::none,
      "penrun --host reaches a host by this command: words that stand before HOST PROGRAM "
      "ARGUMENTS."},
+    {"CONFIG", "", &s::config, 0, 0, u::none,
+     "This names a file of settings, with lines NAME = VALUE and comments that begin with #. It "
+     "stands "
+     "above the user's file ($XDG_CONFIG_HOME/penstock.conf, or ~/.config/penstock.conf), this "
+     "above "
+     "the system's, /etc/penstock.conf, and the environment above them all. auto reads the latter "
+     "two "
+     "alone, and none reads no file.",
+     not_in_files},
     {"LOG", "", &s::log, 0, 0, u::none,
      "This is what the library says on stderr, one line a fact, with the rank and the time of day. "
      "error says what fails; warning also says what slows it or was asked for in vain; info also "

@@ -31,10 +31,11 @@ using setting_field =
 
 /// What else is to be known of a setting; bits.
 enum setting_trait : unsigned {
-  job_wide = 1,      ///< all processes must have the same value, which is compared at start
-  of_launchers = 2,  ///< written by launchers, not by people; not printed
-  or_zero = 4,       ///< 0 is allowed below `min`
-  queue_pairs = 8,   ///< has no effect in a job all of whose messages go through rings
+  job_wide = 1,       ///< all processes must have the same value, which is compared at start
+  of_launchers = 2,   ///< written by launchers, not by people; not printed
+  or_zero = 4,        ///< 0 is allowed below `min`
+  queue_pairs = 8,    ///< has no effect in a job all of whose messages go through rings
+  not_in_files = 16,  ///< says which files are read
 };
 
 /// Who is to care about a setting.

@@ -130,7 +130,7 @@ result<pretence> pretence_of_environment() {
   for (char** at = environ; at != nullptr && *at != nullptr; ++at)
     if (std::string_view(*at).starts_with("PENSTOCK_SHM_")) ours.push_back(*at);
   if (ours.empty()) return pretence{};
-  const auto s = read_settings({}, ours);
+  const auto s = read_settings({}, ours, "");
   if (!s) return s.error();
   return parse_pretence(s->shm_personality, s->shm_fault);
 }

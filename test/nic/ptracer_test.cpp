@@ -39,7 +39,7 @@ TEST_CASE("a process that opens shm0 lets its peers read and write its memory") 
 
 TEST_CASE("ANY_PTRACER=no leaves the kernel's rule as it is") {
   const char* const environment[] = {"PENSTOCK_DEVICE=shm0", "PENSTOCK_ANY_PTRACER=no"};
-  const auto s = read_settings({}, environment);
+  const auto s = read_settings({}, environment, "");
   REQUIRE(s);
   asked = 0;
   const auto d = open_device(*s);

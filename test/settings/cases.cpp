@@ -38,6 +38,7 @@ const std::vector<special>& specials() {
       {"COUNTERS", {"0", "1"}},
       {"TRACE", {"0", "1"}},
       {"STATS_FILE", {"0", "stats"}},
+      {"CONFIG", {"auto", "none"}},
       {"TRACE_MASK", {"*", "A"}},
       {"STATS_MASK", {"*", "P"}},
       {"TRACE_NODES", {"*", "0"}},

@@ -4,9 +4,15 @@
 
 #include <doctest/doctest.h>
 
+#include <stdlib.h>
+
 #include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "lib/base/settings_table.hpp"
 
@@ -17,7 +23,7 @@ namespace {
 result<settings> read(std::initializer_list<const char*> environment,
                       std::initializer_list<setting_override> overrides = {}) {
   return read_settings(std::span(overrides.begin(), overrides.size()),
-                       std::span(environment.begin(), environment.size()));
+                       std::span(environment.begin(), environment.size()), "");
 }
 
 std::string message(std::initializer_list<const char*> environment,
@@ -35,7 +41,129 @@ std::string source_of(const settings& s, std::string_view name) {
   return "no such row";
 }
 
+// A folder with files of settings: the system's, the user's in its home, and another one.
+class files {
+ public:
+  files() {
+    char name[] = "/tmp/penstock-settings.XXXXXX";
+    REQUIRE(::mkdtemp(name) != nullptr);
+    folder_ = name;
+    std::filesystem::create_directories(folder_ + "/home/.config");
+  }
+  ~files() { std::filesystem::remove_all(folder_); }
+  files(const files&) = delete;
+  files& operator=(const files&) = delete;
+
+  files& system(const std::string& text) { return write(system_path(), text); }
+  files& user(const std::string& text) { return write(user_path(), text); }
+  files& named(const std::string& text) { return write(named_path(), text); }
+  [[nodiscard]] std::string system_path() const { return folder_ + "/system.conf"; }
+  [[nodiscard]] std::string user_path() const { return folder_ + "/home/.config/penstock.conf"; }
+  [[nodiscard]] std::string named_path() const { return folder_ + "/named.conf"; }
+
+  [[nodiscard]] result<settings> read(
+      std::vector<std::string> environment,
+      std::initializer_list<setting_override> overrides = {}) const {
+    environment.push_back("HOME=" + folder_ + "/home");
+    std::vector<const char*> all;
+    for (const std::string& e : environment) all.push_back(e.c_str());
+    return read_settings(std::span(overrides.begin(), overrides.size()), all, system_path());
+  }
+  [[nodiscard]] std::string message(std::vector<std::string> environment = {}) const {
+    const auto r = read(std::move(environment));
+    return r ? "no failure" : r.error().message();
+  }
+
+ private:
+  files& write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    return *this;
+  }
+  std::string folder_;
+};
+
 }  // namespace
+
+TEST_CASE("the environment stands above the named file, this above the user's and the system's") {
+  files f;
+  f.system("AM_LIMIT = 1\nSAFE_LIMIT = 1\nSYS_LIMIT = 1\nPOLL_MASK = 1\n");
+  f.user("AM_LIMIT = 2\nSAFE_LIMIT = 2\nSYS_LIMIT = 2\n");
+  f.named("# a comment\n\n  AM_LIMIT=3  \nSAFE_LIMIT\t=\t3\r\n");
+  const auto s = f.read({"PENSTOCK_CONFIG=" + f.named_path(), "GASNET_PORTAL_AM_LIMIT=4"});
+  REQUIRE(s);
+  CHECK(s->am_limit == 4);
+  CHECK(s->safe_limit == 3);
+  CHECK(s->sys_limit == 2);
+  CHECK(s->poll_mask == 1);
+  CHECK(source_of(*s, "AM_LIMIT") == "GASNET_PORTAL_AM_LIMIT");
+  CHECK(source_of(*s, "SAFE_LIMIT") == f.named_path() + ":4");
+  CHECK(source_of(*s, "SYS_LIMIT") == f.user_path() + ":3");
+  CHECK(source_of(*s, "POLL_MASK") == f.system_path() + ":4");
+  CHECK(s->files == std::vector{f.system_path(), f.user_path(), f.named_path()});
+  const auto above = f.read({}, {{"SYS_LIMIT", "7"}, {"CONFIG", f.named_path()}});
+  REQUIRE(above);
+  CHECK(above->sys_limit == 7);
+  CHECK(above->safe_limit == 3);
+}
+
+TEST_CASE("files that are absent are no fault, but the one that is asked for by name") {
+  files f;
+  REQUIRE(f.read({}));
+  CHECK(f.read({})->files.empty());
+  CHECK(contains(f.message({"PENSTOCK_CONFIG=" + f.named_path()}),
+                 "PENSTOCK_CONFIG: the settings file"));
+  CHECK(contains(f.message({"PENSTOCK_CONFIG=" + f.named_path()}), "No such file"));
+  CHECK(contains(f.message({"PENSTOCK_CONFIG=/tmp"}), "Is a directory"));
+  f.user("AM_LIMIT = 2\n");
+  CHECK(f.read({})->am_limit == 2);
+  CHECK(f.read({"PENSTOCK_CONFIG=none"})->am_limit == 8);
+  CHECK(f.read({"PENSTOCK_CONFIG=auto"})->am_limit == 2);
+}
+
+TEST_CASE("XDG_CONFIG_HOME moves the user's file, if it is an absolute path") {
+  files f, other;
+  f.user("AM_LIMIT = 2\n");
+  other.user("AM_LIMIT = 3\n");
+  const std::string there = other.user_path().substr(0, other.user_path().rfind('/'));
+  CHECK(f.read({"XDG_CONFIG_HOME=" + there})->am_limit == 3);
+  CHECK(f.read({"XDG_CONFIG_HOME=.config"})->am_limit == 2);
+}
+
+TEST_CASE("a file takes every name and value that the environment takes") {
+  files f;
+  f.user(
+      "PENSTOCK_AM_LIMIT = 5\nGASNET_PORTAL_PUTGET_BOUNCE_LIMIT = 1 KB\nWAIT_MODE = Block\n"
+      "RSH = ssh -x -o A=b\nPHYSMEM_MAX = 1G/P\n");
+  const auto s = f.read({"PENSTOCK_PHYSMEM_MAX=0.5"});
+  REQUIRE(s);
+  CHECK(s->am_limit == 5);
+  CHECK(s->put_bounce_limit == 1024);
+  CHECK(s->get_bounce_limit == 1024);
+  CHECK(s->wait == wait_mode::block);
+  CHECK(s->rsh == "ssh -x -o A=b");
+  CHECK(s->physmem_max.share == 0.5);
+  CHECK_FALSE(s->physmem_max.each);  // the file's /P is of the file's value
+}
+
+TEST_CASE("a mistake in a file is named with the file and the line") {
+  for (const auto& [text, said] :
+       {std::pair{"AM_LIMIT = many\n", ":1: AM_LIMIT=many is not valid; allowed"},
+        {"\n\nAM_LIMIT\n", ":3: \"AM_LIMIT\" is not a setting; a line is"},
+        {"AM_LIMIT =\n", ":1: \"AM_LIMIT =\" is not a setting"},
+        {"= 3\n", ":1: \"= 3\" is not a setting"},
+        {"CONFIG = x\n", ":1: a file of settings cannot name another one"}}) {
+    files f;
+    f.user(text);
+    CHECK(contains(f.message(), (f.user_path() + said).c_str()));
+    CHECK(contains(f.message({"PENSTOCK_AM_LIMIT=3"}), (f.user_path() + said).c_str()));
+  }
+  files f;
+  f.named(std::string(5000, 'A'));
+  CHECK(contains(f.message({"PENSTOCK_CONFIG=" + f.named_path()}), ":1: the line has more than"));
+  CHECK(contains(f.message({"PENSTOCK_CONFIG=/dev/zero"}), "/dev/zero:1: the line has more than"));
+  f.user("LAUNCH = 1\nAM_LIMT = 4\n");  // these are told, and do not stop the program
+  CHECK(f.read({}));
+}
 
 TEST_CASE("an empty environment gives the documented defaults") {
   const auto s = read({});

@@ -80,6 +80,7 @@ std::string in_json(const std::vector<device_info>& devices,
                                {"allowed", penstock::allowed_values(rows[i])},
                                {"also", rows[i].aliases}});
   }
+  out["files"] = s.files;
   return out.dump(2) + "\n";
 }
 
