@@ -69,7 +69,9 @@ ex_objects& objects() noexcept {
 gasnetc_ep* own_endpoint(std::size_t index) noexcept {
   ex_objects& o = objects();
   if (index == 0) return &o.ep;
-  return index <= o.more.size() ? o.more[index - 1] : nullptr;  // null: not made yet
+  if (index > o.more.size()) return nullptr;
+  // EP2 find  acquire o.more  <- EP1 (segments.cpp); null: not made yet
+  return o.more[index - 1].load(std::memory_order_acquire);
 }
 
 void describe_objects(const char* name, gex_Flags_t flags) {

@@ -6,8 +6,10 @@
 #include <gasnetex.h>
 
 #include <array>
+#include <atomic>
 #include <cstdarg>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -58,10 +60,11 @@ namespace penstock::gasnet::PENSTOCK_ABI {
 struct ex_objects {
   gasnetc_client client;
   gasnetc_ep ep;  // the first one
-  // The others, by index - 1. Each is written before its endpoint may have messages, so that their
-  // handlers may read it.
-  std::array<gasnetc_ep*, more_endpoints> more{};
-  std::size_t more_made = 0;
+  // The others, by index - 1, without a gap: never taken away. Each is written before its endpoint
+  // may have messages, so that their handlers may read it. Readers are many and never wait for a
+  // thread that makes one; RCU would add nothing, since nothing is freed.
+  std::array<std::atomic<gasnetc_ep*>, more_endpoints> more{};
+  std::mutex making;  // held while one is added
   gasnetc_segment attached;
 };
 ex_objects& objects() noexcept;
@@ -103,7 +106,7 @@ inline endpoint_pair pair_of(gex_TM_t tm) noexcept {
   const auto bits = reinterpret_cast<std::uintptr_t>(tm);
   return {static_cast<gex_EP_Index_t>(bits >> 17), static_cast<gex_EP_Index_t>(bits >> 1)};
 }
-/// The endpoint of that index of this process, or null.
+/// The endpoint of that index of this process, or null. Any thread.
 gasnetc_ep* own_endpoint(std::size_t index) noexcept;
 /// This process's endpoint in tm, and the index of the endpoint that (tm, rank) names. tm is valid,
 /// and has that rank.

@@ -208,10 +208,11 @@ void GASNETC_(segment_destroy)(gex_Segment_t segment, gex_Flags_t) {
     fatal(1, "gex_Segment_Destroy: the segment of gex_Segment_Attach stays");
   if (segment == o.ep.segment && segment->of_client)
     fatal(1, "gex_Segment_Destroy: the first endpoint is bound to this memory of the client's");
-  for (std::size_t i = 0; i <= o.more_made; ++i)
-    if (gasnetc_ep& ep = *own_endpoint(i); ep.segment == segment) {
-      ep.segment = nullptr;
-      ep.was_bound = true;
+  std::size_t i = 0;
+  for (gasnetc_ep* ep; (ep = own_endpoint(i)) != nullptr; ++i)
+    if (ep->segment == segment) {
+      ep->segment = nullptr;
+      ep->was_bound = true;
       if (i != 0) forget_more(GASNETC_(mynode), i);
     }
   if (segment->of_client)
@@ -245,7 +246,9 @@ int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities
       (caps & ~GEX_EP_CAPABILITY_ALL) != 0 || (flags & ~GEX_FLAG_HINT_ACCEL_ALL) != 0)
     return refused(GASNET_ERR_BAD_ARG, "gex_EP_Create: capabilities %#x, flags %#x", caps, flags);
   ex_objects& o = objects();
-  const std::size_t index = o.more_made + 1;
+  const std::lock_guard alone(o.making);
+  std::size_t index = 1;
+  while (own_endpoint(index) != nullptr) ++index;
   const bool messages = (caps & GEX_EP_CAPABILITY_AM) != 0;
   if (index >= most || self.everything || (messages && index >= message_endpoints))
     return refused(
@@ -254,9 +257,10 @@ int GASNETC_(ep_create)(gex_EP_t* ep_p, gex_Client_t client, gex_EP_Capabilities
         "those of index 1 to %u may have messages%s",
         index, caps, most, message_endpoints - 1,
         self.everything ? ", and none with GASNET_SEGMENT_EVERYTHING" : "");
-  *ep_p = o.more[o.more_made++] =
-      new gasnetc_ep{.index = static_cast<gex_EP_Index_t>(index), .capabilities = caps};
+  *ep_p = new gasnetc_ep{.index = static_cast<gex_EP_Index_t>(index), .capabilities = caps};
   if (messages) make_handlers(static_cast<unsigned>(index));
+  // EP1 make  release o.more  -> EP2 (client.cpp): the endpoint and its table of handlers are there
+  o.more[index - 1].store(*ep_p, std::memory_order_release);
   return GASNET_OK;
 }
 
