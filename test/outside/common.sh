@@ -38,5 +38,5 @@ relinked() {  # LIBRARY MAP [OBJECT...]: libpenstock-seq once more, of its archi
   rm -f "$1"
   c++ -shared -o "$1" "$work/newer.o" -Wl,-soname,libpenstock-seq.so.0 -Wl,--version-script="$2" \
     -Wl,-Bsymbolic-functions -Wl,--whole-archive "${archives[@]}" -Wl,--no-whole-archive \
-    $(pkg-config --libs libibverbs liburcu-memb liburcu-cds) -pthread
+    $(pkg-config --libs libibverbs liburcu-memb) -pthread
 }

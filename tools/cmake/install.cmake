@@ -109,10 +109,10 @@ foreach(name ${PENSTOCK_CONDUIT_NAMES})
   endif()
 endforeach()
 
-set(others ibverbs urcu-memb urcu-cds Threads::Threads ${CMAKE_DL_LIBS})
+set(others ibverbs urcu-memb Threads::Threads ${CMAKE_DL_LIBS})
 set(in_c stdc++ m)  # who links an archive with a C compiler needs these
 set(pc_flags "-pthread -ldl -lstdc++ -lm")
-set(pc_packages "libibverbs liburcu-memb liburcu-cds")
+set(pc_packages "libibverbs liburcu-memb")
 set(heap_folders heap)
 foreach(mode ${PENSTOCK_MODES})
   string(TOUPPER ${mode} MODE)
@@ -137,7 +137,7 @@ foreach(mode ${PENSTOCK_MODES})
   # Where there are only archives, everybody has to name what they need.
   set(pc_public "")
   if(NOT with_shared)
-    set(pc_public " -libverbs -lurcu-memb -lurcu-cds ${pc_flags}")
+    set(pc_public " -libverbs -lurcu-memb ${pc_flags}")
   endif()
   penstock_pc(penstock-${mode} "Penstock's C++20 and C interfaces, thread mode ${MODE}" "-DPENSTOCK_MODE=${mode}"
               "-lpenstock-${mode}${pc_public}" "${pc_flags}" "${pc_packages}")

@@ -1,47 +1,90 @@
 #include "lib/conduit/report/open_engines.hpp"
 
+#include <urcu/urcu-memb.h>
+
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "lib/base/cross_process.hpp"
+#include "lib/base/forked.hpp"
 #include "lib/base/immortal.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// An endpoint that is a static object may end after static objects here.
+// Read by RCU: a list is never changed, but replaced, and freed when no thread can read it any
+// more. An endpoint that is a static object may end after static objects here.
+using numbers = std::vector<const engine*>;  // null: the number is free
 struct list {
-  std::mutex lock;
-  std::vector<const engine*> engines;  // under lock; null: the number is free
+  std::mutex writing;
+  std::atomic<const numbers*> now{nullptr};
 };
 list& all() {
   static immortal<list> l;
   return l.value;
 }
 
+// Makes `change` to a copy of the list, and returns when no thread reads the one before. A child of
+// fork would wait for readers that it has not: it lets the list be.
+template <class Change>
+void replace(Change&& change) {
+  if (is_forked()) return;
+  list& l = all();
+  const std::lock_guard hold(l.writing);
+  const std::unique_ptr<const numbers> before(l.now.load(std::memory_order_relaxed));
+  auto after = before ? std::make_unique<numbers>(*before) : std::make_unique<numbers>();
+  change(*after);
+  // N1 list  release now  -> N2: the list, and the engines in it, are there
+  l.now.store(after.release(), std::memory_order_release);
+  urcu_memb_synchronize_rcu();
+  tsan_hear_peer(&l);
+}
+
+// liburcu knows a thread from its first reading to its end.
+struct known_thread {
+  known_thread() noexcept { urcu_memb_register_thread(); }
+  ~known_thread() { urcu_memb_unregister_thread(); }
+};
+struct read_section {
+  read_section() noexcept {
+    static thread_local const known_thread known;
+    (void)known;
+    urcu_memb_read_lock();
+  }
+  ~read_section() {
+    tsan_tell_peer(&all());
+    urcu_memb_read_unlock();
+  }
+  read_section(const read_section&) = delete;
+  read_section& operator=(const read_section&) = delete;
+};
+
 }  // namespace
 
 open_engine::open_engine(const engine& e) : engine_(&e) {
-  list& l = all();
-  const std::lock_guard hold(l.lock);
-  const auto place = std::find(l.engines.begin(), l.engines.end(), nullptr);
-  if (place != l.engines.end())
-    *place = engine_;
-  else
-    l.engines.push_back(engine_);
+  replace([&e](numbers& of) {
+    if (const auto place = std::ranges::find(of, nullptr); place != of.end())
+      *place = &e;
+    else
+      of.push_back(&e);
+  });
 }
 
 open_engine::~open_engine() {
-  list& l = all();
-  const std::lock_guard hold(l.lock);
-  std::replace(l.engines.begin(), l.engines.end(), engine_, static_cast<const engine*>(nullptr));
+  replace([this](numbers& of) {
+    std::ranges::replace(of, engine_, static_cast<const engine*>(nullptr));
+  });
 }
 
 bool open_engine::with(unsigned number, const std::function<void(const engine&)>& f) {
-  list& l = all();
-  const std::lock_guard hold(l.lock);
-  if (number >= l.engines.size() || l.engines[number] == nullptr) return false;
-  f(*l.engines[number]);
+  const read_section now;
+  // N2 read  acquire now  <- N1
+  const numbers* const of = all().now.load(std::memory_order_acquire);
+  if (of == nullptr || number >= of->size() || (*of)[number] == nullptr) return false;
+  f(*(*of)[number]);
   return true;
 }
 
