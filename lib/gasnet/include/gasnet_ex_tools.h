@@ -11,7 +11,9 @@ GASNETT_BEGIN_EXTERNC
 /* ---- constants as text, names joined by |: writes it to buf, which may be NULL, and returns the
  * number of bytes that buf must have ---- */
 extern size_t gasnett_format_dt(char* buf, gex_DT_t dt);
+/* The same of operations. */
 extern size_t gasnett_format_op(char* buf, gex_OP_t op);
+/* The same of what a token tells. */
 extern size_t gasnett_format_ti(char* buf, gex_TI_t ti);
 
 /* ---- the library's test of itself ---- */

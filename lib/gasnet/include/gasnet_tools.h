@@ -43,10 +43,12 @@ typedef uint64_t gasnett_tick_t;
 #define GASNETT_TICK_MIN ((gasnett_tick_t)0)
 #define GASNETT_TICK_MAX (~(gasnett_tick_t)0)
 #if defined(__x86_64__)
+/* The ticks now, at about the cost of one instruction. Any thread. */
 GASNETT_INLINE(gasnett_ticks_now) gasnett_tick_t gasnett_ticks_now(void) {
   return __builtin_ia32_rdtsc();
 }
 #else
+/* The ticks now. Any thread. */
 extern gasnett_tick_t gasnett_ticks_now(void);
 #endif
 /* Nanoseconds, or whole microseconds, in that many ticks. The first call calibrates: 2 ms. */
@@ -54,6 +56,7 @@ extern uint64_t gasnett_ticks_to_ns(gasnett_tick_t ticks);
 #define gasnett_ticks_to_us(ticks) (gasnett_ticks_to_ns(ticks) / 1000)
 /* The smallest step between two readings, and the cost of one, in microseconds; measured once. */
 extern double gasnett_tick_granularityus(void);
+/* What reading the ticks costs, in microseconds; measured once. */
 extern double gasnett_tick_overheadus(void);
 extern uint64_t gasnett_gettimeofday_us(void); /* wall clock, microseconds since 1970 */
 extern int gasnett_nsleep(uint64_t nanoseconds);
@@ -71,8 +74,12 @@ extern void gasnett_setenv(const char* key, const char* value); /* this process 
 extern void gasnett_unsetenv(const char* key);
 /* Whether this process shows the settings it reads (GASNET_VERBOSEENV, on node 0 only). */
 extern int gasnett_verboseenv(void);
+/* Prints the setting to stderr as read, once for each key, if gasnett_verboseenv() says so. val:
+ * NULL where it is not set. */
 extern void gasnett_envstr_display(const char* key, const char* val, int is_dflt);
+/* The same of a number; is_mem_size: in bytes, printed with a unit. */
 extern void gasnett_envint_display(const char* key, int64_t val, int is_dflt, int is_mem_size);
+/* The same of a floating-point number. */
 extern void gasnett_envdbl_display(const char* key, double val, int is_dflt);
 
 /* A number: decimal, 0x…, or with a fraction; with a suffix B, K(B), M(B), G(B) or T(B) if mem_unit
@@ -88,8 +95,11 @@ GASNETT_FORMAT_PRINTF(gasnett_fatalerror, 1, 2,
 #define gasnett_fatalerror_nopos gasnett_fatalerror
 extern void gasnett_killmyprocess(int exitcode) GASNETT_NORETURN; /* at once, no atexit */
 extern void gasnett_flush_streams(void);
+/* Flushes and closes stdin, stdout and stderr. */
 extern void gasnett_close_streams(void);
 typedef void (*gasnett_sighandlerfn_t)(int);
+/* Sets the handler of a signal for the process, and returns the one before. Interrupted system
+ * calls are restarted. A signal that cannot be handled ends the process with a line. */
 extern gasnett_sighandlerfn_t gasnett_reghandler(int sig, gasnett_sighandlerfn_t handler);
 /* Sets *flag to 1, prints a line with this process's number and flagsymname, and waits until a
  * debugger sets *flag to 0 or the process gets SIGCONT. May be called in a signal handler. */
@@ -111,15 +121,22 @@ extern gasnett_backtrace_type_t gasnett_backtrace_user;
 
 /* ---- the system ---- */
 extern int gasnett_cpu_count(void);
-/* Pins this thread to one of the CPUs that it may use; 0 if it is. */
 #define GASNETT_SET_AFFINITY_SUPPORT 1
+/* Pins this thread to one of the CPUs that it may use, counted from 0 and round again; 0 if it is.
+ */
 extern int gasnett_set_affinity(int rank);
 extern const char* gasnett_exe_name(void); /* the program's file; "" if unknown */
 extern uint64_t gasnett_getPhysMemSz(int failure_is_fatal);
+/* This host's name, which lasts as long as the process. Any thread. */
 extern const char* gasnett_gethostname(void);
+/* Gives the core to another thread that waits for it, if there is one. */
 extern void gasnett_sched_yield(void);
+/* Raises the limits of this process on data, stack, resident and address space as far as it may; 1
+ * if all were. */
 extern int gasnett_maximize_rlimits(void);
+/* The same of one limit, RLIMIT_*; name is its name in messages. */
 extern int gasnett_maximize_rlimit(int res, const char* name);
+/* 1 if a word's lowest byte comes first, else 0. */
 extern int gasnett_isLittleEndian(void);
 extern void* gasnett_mmap(uintptr_t bytes); /* anonymous pages; MAP_FAILED if there are none */
 #if defined(__x86_64__)
@@ -132,8 +149,11 @@ extern void* gasnett_mmap(uintptr_t bytes); /* anonymous pages; MAP_FAILED if th
 extern uint64_t gasnett_checksum(const void* p, int bytes); /* quick, not secure */
 /* The number of bytes that are 0. */
 extern int gasnett_count0s_uint32_t(uint32_t x);
+/* The same of 8 bytes. */
 extern int gasnett_count0s_uint64_t(uint64_t x);
+/* The same of the bytes of an address. */
 extern int gasnett_count0s_uintptr_t(uintptr_t x);
+/* The same of that many bytes at p. */
 extern size_t gasnett_count0s(const void* p, size_t bytes);
 /* The same for the bytes of src, which it also copies to dst; the two do not overlap. */
 extern size_t gasnett_count0s_copy(void* GASNETT_RESTRICT dst, const void* GASNETT_RESTRICT src,
@@ -152,12 +172,18 @@ typedef struct {
   void* minaddr;
   void* maxaddr;
 } gasneti_addrlist_stats_t;
+/* The bytes that the text of count pieces takes at most. */
 extern size_t gasnett_format_memveclist_bufsz(size_t count);
+/* Writes the pieces to buf; the smallest, largest and total size, and the addresses that they
+ * cover. */
 extern gasneti_memveclist_stats_t gasnett_format_memveclist(char* buf, size_t count,
                                                             gasnet_memvec_t const* list);
+/* The bytes that the text of count addresses takes at most. */
 extern size_t gasnett_format_addrlist_bufsz(size_t count);
+/* Writes the addresses of pieces of len bytes to buf; returns what they cover. */
 extern gasneti_addrlist_stats_t gasnett_format_addrlist(char* buf, size_t count, void* const* list,
                                                         size_t len);
+/* The bytes that the text of a strided operation takes at most. */
 extern size_t gasnett_format_putsgets_bufsz(size_t stridelevels);
 /* pstats is unused. Returns the bytes moved. The arguments are GASNet-1's (9, where count[0] is the
  * bytes of an element) or those of gasnetex.h's strided operations (11, with a team). */
@@ -165,6 +191,7 @@ extern size_t gasneti_format_strided(char* buf, void* pstats, uint32_t rank, voi
                                      const ptrdiff_t dststrides[], void* srcaddr,
                                      const ptrdiff_t srcstrides[], size_t elemsz,
                                      const size_t count[], size_t stridelevels);
+/* The same with GASNet-1's arguments. */
 extern size_t gasnett_format_putsgets(char* buf, void* pstats, uint32_t node, void* dstaddr,
                                       const size_t dststrides[], void* srcaddr,
                                       const size_t srcstrides[], const size_t count[],
@@ -181,7 +208,9 @@ extern size_t gasnett_format_putsgets(char* buf, void* pstats, uint32_t node, vo
 /* ---- about this build ---- */
 /* What in the library's build costs speed, as lines for a warning; "" if nothing does. */
 extern const char* gasnett_performance_warning_str(void);
+/* The library's release: major * 1000000 + minor * 10000 + patch. */
 extern uint64_t gasnett_release_version(void);
+/* The library's release as text, which lasts as long as the process. */
 extern const char* gasnett_release_version_str(void);
 #define GASNETT_SYSTEM_TUPLE _STRINGIFY(PLATFORM_ARCH_FAMILYNAME) "-unknown-linux-gnu"
 #define GASNETT_CONFIGURE_ARGS ""

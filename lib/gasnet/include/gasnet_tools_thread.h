@@ -44,9 +44,14 @@ typedef union {
     { 0 }                          \
   }
 GASNETT_BEGIN_EXTERNC
+/* Makes a lock that is free. One that has GASNETT_RWLOCK_INITIALIZER needs no call. A wrong use of
+ * any of these ends the process with a line. */
 extern void gasnett_rwlock_init(gasnett_rwlock_t* lock);
+/* Ends a lock that is free and that no thread uses any more. */
 extern void gasnett_rwlock_destroy(gasnett_rwlock_t* lock);
+/* Waits until no thread writes, and reads beside other readers. */
 extern void gasnett_rwlock_rdlock(gasnett_rwlock_t* lock);
+/* Waits until no thread reads or writes, and writes alone. */
 extern void gasnett_rwlock_wrlock(gasnett_rwlock_t* lock);
 extern int gasnett_rwlock_tryrdlock(gasnett_rwlock_t* lock); /* 0, or EBUSY */
 extern int gasnett_rwlock_trywrlock(gasnett_rwlock_t* lock); /* 0, or EBUSY */
