@@ -128,6 +128,7 @@ struct settings {
   // what is reported
   std::string counters = "0";              ///< "0": none, "1": penstock_counters.RANK, else a path
   std::uint64_t counters_interval_ns = 0;  ///< between two such files; 0: at the end only
+  std::string counters_http = "0";         ///< "0": none, a port, or the path of a socket
   bool watch = true;                       ///< pentop may ask
   std::uint64_t wait_warning_ns = 10'000'000'000;  ///< of a wait; 0: none
   bool checks = false;                             ///< every call is looked at

@@ -244,6 +244,13 @@ constexpr setting_row rows[] = {
     {"COUNTERS_INTERVAL", "", &s::counters_interval_ns, 0, hour, u::seconds,
      "The file of COUNTERS is written anew each time this long has passed; 0 writes it at the end "
      "only."},
+    {"COUNTERS_HTTP", "", &s::counters_http, 0, 0, u::none,
+     "Each process answers HTTP requests for /metrics with its counters in Prometheus's format: 0 "
+     "answers none; a number is a port of 127.0.0.1, to which the process's place among those of "
+     "its "
+     "host is added; anything else is the path of a socket for this user alone, in which % stands "
+     "for "
+     "the rank, which otherwise follows behind a dot."},
     {"WATCH", "", &s::watch, 0, 0, u::none,
      "yes lets pentop ask this process for its counters, and other ranks ask whether it polls."},
     {"WAIT_WARNING", "", &s::wait_warning_ns, 0, hour, u::seconds,

@@ -159,6 +159,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   if (!drawn) return drawn.error();
   trace_ = std::move(*drawn);
   if (auto r = report::outputs_can_be_written(settings_, rank_, first_file_); !r) return r;
+  auto metrics = reporter::open_metrics(*this);
+  if (!metrics) return metrics.error();
   if (auto r = begin_connect_file(); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
     handler_entry& h = handlers_.user[i];
@@ -176,7 +178,10 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   if (!c) return c.error();
   connector_ = std::move(*c);
   attendance_ = domain_count_ != 1 || (may_sleep() && !events_fd_);
-  reporter_ = reporter::start(*this);
+  reporter_ = reporter::start(*this, std::move(*metrics));
+  if (!reporter_ && settings_.counters_http != "0")
+    return failure{"PENSTOCK_COUNTERS_HTTP: there is no thread to answer", 0,
+                   "PENSTOCK_LOG=info says why"};
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
   connect_at_start();

@@ -39,6 +39,7 @@ const std::vector<special>& specials() {
       {"TRACE", {"0", "1"}},
       {"STATS_FILE", {"0", "stats"}},
       {"CONFIG", {"auto", "none"}},
+      {"COUNTERS_HTTP", {"0", "http"}},
       {"TRACE_MASK", {"*", "A"}},
       {"STATS_MASK", {"*", "P"}},
       {"TRACE_NODES", {"*", "0"}},

@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/counters_socket.hpp"
@@ -112,11 +115,24 @@ void reporter::write_counters(const engine& e) {
         std::strerror(errno));
 }
 
-std::unique_ptr<reporter> reporter::start(engine& e) {
+result<std::unique_ptr<report::metrics_socket>> reporter::open_metrics(const engine& e) {
+  std::string where = e.settings_.counters_http;
+  const bool port = where.find_first_not_of("0123456789") == where.npos;
+  if (where == "0" || (port && e.first_file_ != 0)) return report::metrics_socket::open("0", 0);
+  if (!port) where = report::file_of(where, "", "", e.rank_, e.first_file_);
+  const auto& here = e.job_.host_ranks();
+  const auto me = std::lower_bound(here.begin(), here.end(), e.rank_);
+  return report::metrics_socket::open(where, static_cast<std::uint32_t>(me - here.begin()));
+}
+
+std::unique_ptr<reporter> reporter::start(engine& e,
+                                          std::unique_ptr<report::metrics_socket> metrics) {
   const settings& s = e.settings_;
   const bool files = s.counters != "0" || s.credit_stats != "0";
   std::unique_ptr<reporter> r(new reporter(e));
-  if (!s.watch && s.wait_warning_ns == 0 && !files && !r->watches_overflow()) return nullptr;
+  r->metrics_ = std::move(metrics);
+  if (!s.watch && s.wait_warning_ns == 0 && !files && !r->watches_overflow() && !r->metrics_)
+    return nullptr;
   r->nth_ = e.first_file_;
   if (auto opened = r->open(); !opened) {
     log(log_level::info, "counters are not shown: %s", opened.error().message().c_str());
@@ -178,19 +194,27 @@ void reporter::run() noexcept {
   const doing reporting{"showing counters"};
   unsigned heard = signals.load(std::memory_order_relaxed);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    pollfd of[] = {{bell_, POLLIN, 0}, {socket_, POLLIN, 0}};
+    std::array<pollfd, 2 + report::metrics_socket::descriptors> of;
+    of.fill({-1, 0, 0});
+    of[0] = {bell_, POLLIN, 0}, of[1] = {socket_, POLLIN, 0};
+    const auto clients = std::span(of).last<report::metrics_socket::descriptors>();
+    if (metrics_) metrics_->list(clients);
     const std::uint64_t now = now_ns();
     std::uint64_t due = 0;
-    for (const std::uint64_t next : {next_look_ns_, next_file_ns_, next_overflow_ns_})
+    for (const std::uint64_t next : {next_look_ns_, next_file_ns_, next_overflow_ns_,
+                                     metrics_ ? metrics_->due() : std::uint64_t{0}})
       if (next != 0) due = due == 0 ? next : std::min(due, next);
     const std::uint64_t ms = due <= now ? 0 : (due - now + 999'999) / 1'000'000;
-    (void)::poll(of, std::size(of), due == 0 ? -1 : static_cast<int>(ms));
+    (void)::poll(of.data(), metrics_ ? of.size() : 2, due == 0 ? -1 : static_cast<int>(ms));
     // Memory that the process gives to a segment is replaced while this thread sleeps.
     const nic::shm::working_time working = nic::shm::begin_work();
     std::uint64_t rung = 0;
     const bool bell = ::read(bell_, &rung, sizeof rung) > 0;
     if (stopping_.load(std::memory_order_relaxed)) return;
     if (of[1].revents != 0) answer();
+    if (metrics_)
+      metrics_->serve(clients,
+                      [&] { return report::prometheus(identify(engine_), engine_.counters()); });
     const unsigned signal = signals.load(std::memory_order_relaxed);
     const bool on_time = next_file_ns_ != 0 && now_ns() >= next_file_ns_;
     if (signal != heard || on_time) {

@@ -3,6 +3,8 @@
 // when the library has waited for PENSTOCK_WAIT_WARNING, or when messages find no receive buffer
 // without flow control. The engine owns it.
 //
+// Where COUNTERS_HTTP asks for it, it also answers HTTP requests (metrics_socket.hpp).
+//
 // It sleeps until it is asked. No poll does anything for it, and while it is not asked it costs
 // nothing but its stack. It reads counters and writes none.
 //
@@ -24,6 +26,7 @@
 #include <vector>
 
 #include "lib/base/result.hpp"
+#include "lib/conduit/report/metrics_socket.hpp"
 #include "lib/conduit/report/text.hpp"
 #include "penstock/mode.hpp"
 
@@ -39,8 +42,13 @@ class long_waits;
 class reporter {
  public:
   /// Starts the thread. Null: the settings need none, or the kernel refuses something, which is
-  /// logged; the program runs without it.
-  static std::unique_ptr<reporter> start(engine& e);
+  /// logged; the program runs without it. metrics: the socket of COUNTERS_HTTP that the thread
+  /// serves, or null.
+  static std::unique_ptr<reporter> start(engine& e,
+                                         std::unique_ptr<report::metrics_socket> metrics);
+  /// The socket of COUNTERS_HTTP for e, before start(); null: none is asked for. A port is that of
+  /// a process's first endpoint alone.
+  static result<std::unique_ptr<report::metrics_socket>> open_metrics(const engine& e);
   /// Ends the thread and waits for it.
   ~reporter();
   reporter(const reporter&) = delete;
@@ -98,6 +106,7 @@ class reporter {
   std::uint64_t overflows_ = 0;  ///< messages without a receive buffer, at the last look
   std::vector<watched> requests_, others_;
   std::map<std::uint32_t, polls_seen> seen_;
+  std::unique_ptr<report::metrics_socket> metrics_;  // the thread's own, where it is not null
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
