@@ -131,7 +131,7 @@ void operation::wait_on() {
   has_asked_ = true;
   if (shared_.begun()) return ask(shared_.waits_for(*team_, asked_));
   for (const step* s = plan.begin(round_); missing_ != 0 && s != plan.end(round_); ++s)
-    if (s->what == act::receive && !s->matched) ask(s->peer);
+    if (receives(s->what) && !s->matched) ask(s->peer);
 }
 
 void operation::deliver(std::unique_ptr<arrival> a) {
@@ -147,7 +147,7 @@ void operation::deliver(std::unique_ptr<arrival> a) {
 
 // If `a` is the message that the receive s waits for, takes its bytes, or begins to fetch them.
 bool operation::take(step& s, std::unique_ptr<arrival>& a) {
-  if (s.what != act::receive || s.matched || s.peer != a->from || s.tag != a->tag) return false;
+  if (!receives(s.what) || s.matched || s.peer != a->from || s.tag != a->tag) return false;
   if (s.bytes != a->bytes)
     fatal(1, "collective %u over a team of %u: %zu bytes came from rank %u where %zu were expected",
           number_, team_->size(), static_cast<std::size_t>(a->bytes), team_->job_rank(a->from),
@@ -155,6 +155,10 @@ bool operation::take(step& s, std::unique_ptr<arrival>& a) {
   s.matched = true;
   --missing_;
   const std::uint32_t from = team_->job_rank(s.peer);
+  if (s.what != act::receive) {
+    combining_.deliver(s, std::move(a), from);
+    return true;
+  }
   if (a->type == arrival::type::data) {
     if (s.bytes != 0) std::memcpy(s.to, a->payload(), s.bytes);
   } else if (reachable(from, a->address, a->bytes)) {
@@ -185,8 +189,10 @@ void operation::combine(const step& s) {
 
 void operation::start_round() {
   if (round_ == plan.rounds()) return;
-  for (step* s = plan.begin(round_); s != plan.end(round_); ++s)
-    if (s->what == act::receive) ++missing_;
+  for (step* s = plan.begin(round_); s != plan.end(round_); ++s) {
+    if (receives(s->what)) ++missing_;
+    if (receives(s->what) && s->what != act::receive) combining_.expect(*s);
+  }
   for (step* s = plan.begin(round_); s != plan.end(round_); ++s) {
     switch (s->what) {
       case act::send:
@@ -200,6 +206,8 @@ void operation::start_round() {
         combine(*s);
         break;
       case act::receive:
+      case act::receive_left:
+      case act::receive_right:
         for (std::size_t i = 0; i < early_.size(); ++i)
           if (take(*s, early_[i])) {
             early_.erase(early_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -222,6 +230,8 @@ bool operation::advance() {
     // F2 fetched  acquire fetching, lent  <- F1 (messages.cpp): the bytes are there, or free
     if (fetching.load(std::memory_order_acquire) != 0) return false;
     if (!fetched_.empty()) say_fetched();
+    if (!combining_.advance(how_, [this](std::uint32_t r) { return team_->job_rank(r); }))
+      return false;
     if (missing_ != 0 || lent.load(std::memory_order_acquire) != 0) return false;
     if (round_ == plan.rounds()) break;
     ++round_;

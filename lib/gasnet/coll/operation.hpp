@@ -14,6 +14,7 @@
 
 #include "lib/gasnet/coll/call_word.hpp"
 #include "lib/gasnet/coll/collective.hpp"
+#include "lib/gasnet/coll/combiner.hpp"
 #include "lib/gasnet/coll/schedule.hpp"
 #include "lib/gasnet/coll/shared_call.hpp"
 
@@ -43,8 +44,9 @@ struct request {
   const reduction* how = nullptr;  ///< copied
 };
 
-/// A message that has come, for an operation or for a loan of one.
-struct arrival {
+/// A message that has come, for an operation or for a loan of one. Its payload is aligned for any
+/// type of elements.
+struct alignas(16) arrival {
   arrival* next = nullptr;
   std::uint64_t team = 0;
   std::uint32_t number = 0, lane = 0;
@@ -92,7 +94,7 @@ class operation {
   bool advance();
   /// True while bytes are fetched: no message tells of their arrival.
   [[nodiscard]] bool fetches() const noexcept {
-    return fetching.load(std::memory_order_relaxed) != 0;
+    return fetching.load(std::memory_order_relaxed) != 0 || combining_.fetches();
   }
 
   /// Notes that it has not come further. After a second it asks the processes that it waits for
@@ -150,6 +152,7 @@ class operation {
   std::vector<expected> expected_;  // the messages of a plan to each peer; empty between uses
   std::size_t round_ = 0;
   std::uint32_t missing_ = 0;  // receives of this round
+  combiner combining_;         // those of them that combine
   std::vector<std::unique_ptr<arrival>> early_;
   struct fetched {
     std::uint32_t from;

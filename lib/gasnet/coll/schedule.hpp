@@ -1,6 +1,7 @@
 // The steps of one process in a collective operation: rounds of sends, receives, copies and
 // combinations. A round begins when all of the one before is done. The steps of a round begin in
-// order; sends and receives then go on at the same time. algorithms.cpp writes schedules, and
+// order; sends and receives then go on at the same time. Receives that combine what comes do so one
+// after the other, in their order. algorithms.cpp writes schedules, and
 // operation.cpp carries them out. A schedule knows no messages, and members of a team only by rank.
 #pragma once
 
@@ -14,7 +15,18 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
-enum class act : std::uint8_t { send, receive, copy, combine_left, combine_right };
+enum class act : std::uint8_t {
+  send,
+  receive,
+  receive_left,   ///< and combines: `to` becomes to ∘ what comes
+  receive_right,  ///< and combines: `to` becomes what comes ∘ to
+  copy,
+  combine_left,
+  combine_right
+};
+constexpr bool receives(act a) noexcept {
+  return a == act::receive || a == act::receive_left || a == act::receive_right;
+}
 
 struct step {
   act what;
@@ -38,6 +50,13 @@ class schedule {
   }
   void receive(std::uint32_t peer, std::uint32_t tag, void* to, std::size_t bytes) {
     add({act::receive, false, peer, tag, static_cast<std::byte*>(to), nullptr, bytes});
+  }
+  /// Receives that combine, chunk by chunk as the bytes come.
+  void receive_left(std::uint32_t peer, std::uint32_t tag, void* to, std::size_t bytes) {
+    add({act::receive_left, false, peer, tag, static_cast<std::byte*>(to), nullptr, bytes});
+  }
+  void receive_right(std::uint32_t peer, std::uint32_t tag, void* to, std::size_t bytes) {
+    add({act::receive_right, false, peer, tag, static_cast<std::byte*>(to), nullptr, bytes});
   }
   /// Adds a copy, unless the bytes are at `to` already.
   void copy(void* to, const void* from, std::size_t bytes) {
