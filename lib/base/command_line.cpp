@@ -5,9 +5,20 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/base/no_memory.hpp"
 #include "lib/base/sizes.hpp"
 
 namespace penstock {
+
+namespace {
+
+// Before the constructors of other global objects, of which CLI11 brings some.
+struct line_without_memory {
+  line_without_memory() noexcept { end_by_a_line_without_memory(); }
+};
+[[gnu::init_priority(101)]] const line_without_memory before_all;
+
+}  // namespace
 
 struct command_line::parts {
   CLI::App app;

@@ -52,7 +52,7 @@ void end_by_a_line_without_memory() noexcept {
   (void)done;
 }
 
-failure failure_of(const char* what, const std::bad_alloc& e) {
+failure failure_of(const char* what, const std::bad_alloc& e) noexcept {
   return {std::string(what) + ": no memory for " + asked_for(e), ENOMEM, hint};
 }
 

@@ -38,12 +38,14 @@ class doing {
 /// thread; once is enough.
 void end_by_a_line_without_memory() noexcept;
 
-/// The failure that stands for a lack of memory.
-failure failure_of(const char* what, const std::bad_alloc& e);
+/// The failure that stands for a lack of memory. Where there is none for its text either, the
+/// process ends with the line.
+failure failure_of(const char* what, const std::bad_alloc& e) noexcept;
 
 /// Runs f, which returns a result; a lack of memory becomes its failure.
 template <class F>
 auto or_no_memory(const char* what, F&& f) -> decltype(f()) {
+  end_by_a_line_without_memory();
   const doing now{what};
   try {
     return std::forward<F>(f)();

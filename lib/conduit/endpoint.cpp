@@ -108,14 +108,14 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
 }
 
 result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
-  return or_no_memory("starting an endpoint", [&]() -> result<void> {
-    const bool again = called(engine_)->has_started();
+  const bool again = called(engine_)->has_started();
+  auto r = or_no_memory("starting an endpoint", [&] {
     if (access == remote_access::everything) engine_->one_sided().allow_everything();
-    auto r = engine_->start(segment_bytes);
-    if (r) r = engine_->start_progress();
-    if (!again) engine_->membership().note_start(r);
-    return r;
+    auto started = engine_->start(segment_bytes);
+    return started ? engine_->start_progress() : started;
   });
+  if (!again) engine_->membership().note_start(r);  // of every failure, a lack of memory too
+  return r;
 }
 rank_id endpoint::rank() const noexcept { return called(engine_)->rank(); }
 rank_id endpoint::size() const noexcept { return called(engine_)->size(); }

@@ -24,12 +24,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "test/faults/trials.hpp"
 #include "test/job/run.hpp"
 
 namespace {
@@ -208,23 +207,12 @@ int main(int argc, char** argv) {
       for (const int code : {EPERM, ENOSYS}) trials.push_back({c, code});
     }
   }
-  std::atomic<std::size_t> next{0};
-  std::mutex lock;
-  const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < trials.size();) {
-      const trial& t = trials[i];
-      const std::string wrong = verdict(t, argv[0], command);
-      const std::lock_guard hold(lock);
-      std::printf("%s: %s refused with %s%s%s\n", wrong.empty() ? "ok" : "FAILED", t.what->name,
-                  t.code == EPERM ? "EPERM" : "ENOSYS", wrong.empty() ? "" : ": the job ",
-                  wrong.c_str());
-      std::fflush(stdout);
-      failures += wrong.empty() ? 0 : 1;
-    }
-  };
-  std::vector<std::thread> workers;
-  for (int i = 0; i < 3; ++i) workers.emplace_back(work);
-  for (auto& w : workers) w.join();
-  std::printf("%zu trials, %d failures\n", trials.size(), failures);
+  failures += testing::run_trials(
+      trials.size(),
+      [&](std::size_t i) {
+        return std::string(trials[i].what->name) + " refused with " +
+               (trials[i].code == EPERM ? "EPERM" : "ENOSYS");
+      },
+      [&](std::size_t i) { return verdict(trials[i], argv[0], command); });
   return failures == 0 ? 0 : 1;
 }
