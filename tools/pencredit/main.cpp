@@ -38,6 +38,9 @@ bool add_line(job& out, const std::string& line) {
   const nlohmann::json j = nlohmann::json::parse(line, nullptr, false);
   if (j.is_discarded() || !j.is_object() || !j.contains("rank")) return false;
   const std::uint32_t rank = number(j, "rank");
+  constexpr std::uint32_t most_ranks = 1u << 20;  // of a job; a table of more has no room
+  if (rank >= most_ranks || number(j, "peer") >= most_ranks || number(j, "ranks") > most_ranks)
+    return false;
   if (!j.contains("peer")) {
     out.ranks = std::max(out.ranks, number(j, "ranks"));
     out.bank[rank] = number(j, "bank");

@@ -19,10 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& file, const char* why) {
-  fmt::print(stderr, "pentrace: {}: {}\n", file, why);
-  std::exit(1);
-}
+// A file that cannot be used, and why: main() says so.
+struct refusal {
+  std::string file;
+  const char* why;
+};
+constexpr const char* no_trace = "is no trace of PENSTOCK_TRACE";
+[[noreturn]] void refuse(const std::string& file, const char* why) { throw refusal{file, why}; }
 
 // The entries of a file about its rank's clock.
 struct clock_of_file {
@@ -34,7 +37,7 @@ json read(const std::string& file, clock_of_file& clock) {
   std::ifstream in(file);
   if (!in) refuse(file, "cannot be read");
   json events = json::parse(in, nullptr, false);
-  if (!events.is_array()) refuse(file, "is no trace of PENSTOCK_TRACE");
+  if (!events.is_array()) refuse(file, no_trace);
   for (const json& e : events) {
     if (!e.is_object() || e.value("name", "") != "penstock_clock") continue;
     const json& a = e.value("args", json::object());
@@ -42,7 +45,7 @@ json read(const std::string& file, clock_of_file& clock) {
     clock.offset_us = (a.value("real_ns", 0.0) - a.value("now_ns", 0.0)) / 1000;
     return events;
   }
-  refuse(file, "is no trace of PENSTOCK_TRACE");
+  refuse(file, no_trace);
 }
 
 // Messages whose both ends are in the files.
@@ -66,9 +69,37 @@ void count(const json& all, sums& s) {
   }
 }
 
-}  // namespace
+// Reads the files, whose events it returns in one list, in the first file's time.
+json together(const std::vector<std::string>& files) {
+  json all = json::array();
+  clock_of_file first;
+  double earliest = std::numeric_limits<double>::max();
+  std::string now;
+  try {
+    for (const std::string& file : files) {
+      now = file;
+      clock_of_file clock;
+      json events = read(file, clock);
+      if (&file == files.data()) first = clock;
+      const double shift = clock.host == first.host ? 0 : clock.offset_us - first.offset_us;
+      for (json& e : events) {
+        if (!e.is_object() || !e.value("ph", json()).is_string()) refuse(file, no_trace);
+        if (e.contains("ts")) {
+          e["ts"] = e.value("ts", 0.0) + shift;
+          earliest = std::min(earliest, e.value("ts", 0.0));
+        }
+        all.push_back(std::move(e));
+      }
+    }
+  } catch (const json::exception&) {  // a member of another type than traces have
+    refuse(now, no_trace);
+  }
+  for (json& e : all)  // a viewer's time begins at 0
+    if (e.contains("ts")) e["ts"] = e.value("ts", 0.0) - earliest;
+  return all;
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   std::vector<std::string> files;
   std::string out = "penstock_trace.json";
   penstock::command_line line(
@@ -81,25 +112,7 @@ int main(int argc, char** argv) {
             {.required = true, .type = "FILE"});
   line.parse(argc, argv);
 
-  json all = json::array();
-  clock_of_file first;
-  double earliest = std::numeric_limits<double>::max();
-  for (const std::string& file : files) {
-    clock_of_file clock;
-    json events = read(file, clock);
-    if (&file == files.data()) first = clock;
-    const double shift = clock.host == first.host ? 0 : clock.offset_us - first.offset_us;
-    for (json& e : events) {
-      if (e.contains("ts")) {
-        e["ts"] = e.value("ts", 0.0) + shift;
-        earliest = std::min(earliest, e.value("ts", 0.0));
-      }
-      all.push_back(std::move(e));
-    }
-  }
-  for (json& e : all)  // a viewer's time begins at 0
-    if (e.contains("ts")) e["ts"] = e.value("ts", 0.0) - earliest;
-
+  const json all = together(files);
   std::ofstream to(out);
   to << "[\n";
   for (const json& e : all)
@@ -121,4 +134,15 @@ int main(int argc, char** argv) {
   if (s.backwards != 0)
     fmt::print("{} were handled before they were sent: the hosts' clocks differ\n", s.backwards);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const refusal& r) {
+    fmt::print(stderr, "pentrace: {}: {}\n", r.file, r.why);
+    return 1;
+  }
 }
