@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
@@ -88,6 +89,8 @@ std::uint64_t arena::carve(std::uint64_t bytes, std::uint64_t with_memory) noexc
     pieces.pop_back();
   else
     heap_top_ += bytes;
+  PENSTOCK_ASSERT(offset + bytes, <=, heap_top_);
+  PENSTOCK_ASSERT(heap_top_, <=, arena_bytes);
   return offset;
 }
 
@@ -97,6 +100,7 @@ void arena::give_back(std::uint64_t offset, std::uint64_t bytes) noexcept {
   ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
               static_cast<off_t>(bytes));
   const std::lock_guard guard(lock_);
+  PENSTOCK_ASSERT(offset + bytes, <=, heap_top_);
   free_pieces_[bytes].push_back(offset);
 }
 
@@ -107,6 +111,7 @@ int arena::take_entry(table t) noexcept {
   if (!l.entries.empty()) {
     const std::uint32_t i = l.entries.back();
     l.entries.pop_back();
+    PENSTOCK_ASSERT(i, <, l.used);
     return static_cast<int>(i);
   }
   if (l.used == place.capacity) {
@@ -125,12 +130,16 @@ int arena::take_entry(table t) noexcept {
     header().used[static_cast<int>(t)].store(std::min(l.committed, place.capacity),
                                              std::memory_order_release);
   }
+  PENSTOCK_ASSERT(l.used, <, l.committed);
   return static_cast<int>(l.used++);
 }
 
 void arena::free_entry(table t, std::uint32_t index) noexcept {
   const std::lock_guard guard(lock_);
-  tables_[static_cast<int>(t)].entries.push_back(index);
+  free_list& l = tables_[static_cast<int>(t)];
+  PENSTOCK_ASSERT(index, <, l.used);
+  PENSTOCK_ASSERT(l.entries.size(), <, l.used);  // each is free once
+  l.entries.push_back(index);
 }
 
 }  // namespace penstock::nic::shm

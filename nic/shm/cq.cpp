@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/qp.hpp"
@@ -24,6 +25,7 @@ void store(completion_queue& cq, const completion& c, bool solicited) noexcept {
     const hold guard(cq.queue_lock);
     const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
     if (n < static_cast<std::uint32_t>(cq.cqe)) {
+      PENSTOCK_ASSERT(n, <, cq.queue.size());
       cq.queue[(cq.head + n) & (cq.queue.size() - 1)] = c;
       // C1 stored  release stored  -> C2: a poller that sees the count takes the lock anyway
       cq.stored.store(n + 1, std::memory_order_release);
@@ -56,6 +58,7 @@ void purge(completion_queue& cq, const queue_pair& qp) noexcept {
     else if (c.datagram)
       cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
   }
+  PENSTOCK_ASSERT(kept, <=, n);
   cq.stored.store(kept, std::memory_order_release);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/layout.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/patience.hpp"
@@ -41,6 +42,7 @@ class datagram_line {
 
   /// Appends a copy. False when there is no memory for it.
   [[nodiscard]] bool append(const datagram_packet& d) noexcept {
+    PENSTOCK_ASSERT(d.head.bytes, <=, max_datagram_bytes);
     const std::size_t bytes = sizeof d.head + d.head.bytes;
     void* room = ::operator new(offsetof(place, packet) + bytes, std::nothrow);
     if (room == nullptr) return false;
@@ -52,6 +54,7 @@ class datagram_line {
     return true;
   }
   void pop() noexcept {
+    PENSTOCK_ASSERT(empty(), ==, false);
     place* p = first_;
     first_ = p->next;
     ::operator delete(p);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/immortal.hpp"
 #include "lib/base/page.hpp"
@@ -117,6 +118,8 @@ bool each_written(int fd, std::uint64_t first, std::uint64_t last, F f) noexcept
 /// and this writes to no memory outside the stack.
 bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
                 std::uint64_t last) noexcept {
+  PENSTOCK_ASSERT((first | last) % page_bytes(), ==, 0u);
+  PENSTOCK_ASSERT(s.moved.has(first), ==, true);  // a child finds it before it is there
   const int fd = s.fd.load(std::memory_order_relaxed);
   bool present = false;
   for (std::uint64_t at = first; at < last;) {
@@ -139,6 +142,7 @@ bool move_piece(const state& s, const page_states& pages, std::uint64_t first,
 /// The other direction: replaces the file's pages by private ones with the same contents, and with
 /// the rights that the program has given them since.
 bool restore_piece(int fd, int rights, std::uint64_t first, std::uint64_t last) noexcept {
+  PENSTOCK_ASSERT((first | last) % page_bytes(), ==, 0u);
   void* fresh = ::mmap(nullptr, last - first, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (fresh == MAP_FAILED) return false;
@@ -307,6 +311,7 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
   const std::vector<mapped_piece> pieces = pieces_of(first, last);
   const still nobody;
   const auto forget = [&s](std::uint64_t from, std::uint64_t to) {
+    PENSTOCK_ASSERT(s.users.any(from, to), ==, false);
     punch(s, from, to);
     s.moved.remove(from, to);
   };

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/ring.hpp"
 
 namespace penstock::nic::shm {
@@ -46,6 +47,7 @@ class overflow {
     r = {header, bytes, op};
     fill(reinterpret_cast<std::byte*>(&r + 1));
     at_ += length_of(bytes);
+    PENSTOCK_ASSERT(at_, <=, room);
     // O1 put  release shared.filled  -> O2: the record is written
     shared_->filled.store(at_, std::memory_order_release);
     return true;
@@ -64,6 +66,7 @@ class overflow {
   [[nodiscard]] ring_rx::message front() noexcept;
   void pop(const ring_rx::message& m) noexcept {
     at_ += length_of(m.data_bytes);
+    PENSTOCK_ASSERT(at_, <=, room);
     // O3 take  release shared.taken  -> O4: the record has been read
     shared_->taken.store(at_, std::memory_order_release);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/zero_pages.hpp"
 
 namespace penstock::nic::shm {
@@ -43,6 +44,7 @@ class page_ranges {
         return insert(kept, {end, r.end});
       }
     }
+    PENSTOCK_ASSERT(kept, <=, i);
     std::memmove(&at_[kept], &at_[i], (count_ - i) * sizeof(range));
     count_ -= i - kept;
     return true;
@@ -62,6 +64,9 @@ class page_ranges {
   }
   bool insert(std::uint32_t i, range r) noexcept {
     if (count_ == room_) return false;
+    PENSTOCK_ASSERT(r.first, <, r.end);
+    PENSTOCK_ASSERT(i == 0 || at_[i - 1].end <= r.first, ==, true);
+    PENSTOCK_ASSERT(i == count_ || r.end <= at_[i].first, ==, true);
     std::memmove(&at_[i + 1], &at_[i], (count_ - i) * sizeof(range));
     at_[i] = r;
     ++count_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/cq.hpp"
 #include "nic/shm/fence.hpp"
@@ -31,6 +32,7 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
   const hold guard(cq.queue_lock);
   const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);
   const std::uint64_t mask = cq.queue.size() - 1;
+  PENSTOCK_ASSERT(n, <=, cq.queue.size());
   int got = 0;
   while (got < room && static_cast<std::uint32_t>(got) < n) {
     const completion& c = cq.queue[cq.head++ & mask];

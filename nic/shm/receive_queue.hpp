@@ -10,6 +10,7 @@
 #include <limits>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/lock.hpp"
 #include "nic/shm/untouched.hpp"
 
@@ -56,6 +57,7 @@ class receive_queue {
     }
     capacity_ = capacity;
     mask_ = places - 1;
+    PENSTOCK_ASSERT(size(), <=, capacity_);
     return 0;
   }
 
@@ -75,6 +77,8 @@ class receive_queue {
     }
     if (w.room < floor_) floor_ = static_cast<std::uint32_t>(w.room);
     ++tail_;
+    PENSTOCK_ASSERT(size(), <=, capacity_);
+    PENSTOCK_ASSERT(floor_, <=, w.room);  // a message that fits the smallest fits this one
     return 0;
   }
 
@@ -82,6 +86,7 @@ class receive_queue {
   bool take(receive_work& w, ibv_sge* list) noexcept {
     if (head_ == tail_) return false;
     w = works_[head_ & mask_];
+    PENSTOCK_ASSERT(w.count, <=, sges_);
     const ibv_sge* from = &lists_[(head_ & mask_) * sges_];
     for (std::uint32_t i = 0; i < w.count; ++i) list[i] = from[i];
     ++head_;
@@ -94,7 +99,10 @@ class receive_queue {
     return &lists_[(head_ & mask_) * sges_];
   }
   /// Takes the oldest receive, which is there; answers its wr_id.
-  std::uint64_t drop() noexcept { return works_[head_++ & mask_].wr_id; }
+  std::uint64_t drop() noexcept {
+    PENSTOCK_ASSERT(head_, <, tail_);
+    return works_[head_++ & mask_].wr_id;
+  }
   void clear() noexcept { head_ = tail_; }
   /// Whether a posted receive names that key.
   [[nodiscard]] bool names(std::uint32_t lkey) const noexcept {

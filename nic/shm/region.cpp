@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/immortal.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/no_memory.hpp"
@@ -146,6 +147,9 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
   const std::uint32_t i = mr.handle;
   auto& mine = c.regions.at(i);
   auto& shown = c.memory.entry<mr_entry>(table::mr, i);
+  PENSTOCK_ASSERT(key, !=, 0u);
+  PENSTOCK_ASSERT(region_table::index_of(key), ==, i);
+  PENSTOCK_ASSERT(mine.key.load(std::memory_order_relaxed), ==, 0u);  // nobody uses the entry
   const auto rights = static_cast<std::uint32_t>(mr.access) | region_table::local_use;
   const auto address = reinterpret_cast<std::uint64_t>(mr.addr);
   const std::uint32_t pd = of(mr.pd).number;
@@ -175,6 +179,7 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
 /// Invalidates the region's key; when this returns no peer touches its memory.
 void hide(context& c, memory_region& mr) noexcept {
   const std::uint32_t i = mr.handle;
+  PENSTOCK_ASSERT(c.regions.at(i).key.load(std::memory_order_relaxed), ==, mr.rkey);
   c.regions.at(i).key.store(0, std::memory_order_release);
   c.memory.entry<mr_entry>(table::mr, i).key.store(0, std::memory_order_release);
   if ((mr.access & remote_rights) != 0) wait_untouched(c, mr.rkey);

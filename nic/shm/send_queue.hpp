@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/layout.hpp"
 #include "nic/shm/untouched.hpp"
 
@@ -89,15 +90,22 @@ class send_queue {
   [[nodiscard]] std::uint32_t inline_room() const noexcept { return inline_; }
 
   /// Takes the slot number of work that is done at once; nothing waits before it.
-  std::uint64_t pass() noexcept { return finished_ = ++posted_; }
+  std::uint64_t pass() noexcept {
+    PENSTOCK_ASSERT(finished_, ==, posted_);
+    PENSTOCK_ASSERT(in_use(), <, capacity_);
+    return finished_ = ++posted_;
+  }
 
   /// Stores work for later, with its scatter list or, when inline, its bytes.
   void store(const send_work& w) noexcept {
+    PENSTOCK_ASSERT(in_use(), <, capacity_);
+    PENSTOCK_ASSERT(w.count, <=, sges_);
     const std::uint64_t slot = posted_++ & mask_;
     send_work& kept = works_[slot];
     kept = w;
     ibv_sge* list = &lists_[slot * sges_];
     if ((w.flags & IBV_SEND_INLINE) != 0) {
+      PENSTOCK_ASSERT(w.bytes, <=, inline_);
       std::byte* to = bytes_.data() + slot * inline_;
       list[0] = {reinterpret_cast<std::uint64_t>(to), w.bytes, 0};
       for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
@@ -110,16 +118,24 @@ class send_queue {
   }
   [[nodiscard]] send_work& oldest() noexcept { return works_[finished_ & mask_]; }
   /// Finishes the oldest stored work; answers its slot number (for `frees`).
-  std::uint64_t finish() noexcept { return ++finished_; }
+  std::uint64_t finish() noexcept {
+    PENSTOCK_ASSERT(finished_, <, posted_);
+    return ++finished_;
+  }
 
   /// A completion of that slot was polled. Calls come in order, since all of a QP's sends complete
   /// to one queue, whose lock is held.
   void release(std::uint64_t slot) noexcept {
+    PENSTOCK_ASSERT(released_.load(std::memory_order_relaxed), <, slot);
     // Q2 release  store-release released  -> Q1
     released_.store(slot, std::memory_order_release);
   }
 
  private:
+  [[nodiscard]] std::uint64_t in_use() const noexcept {
+    return posted_ - released_.load(std::memory_order_relaxed);
+  }
+
   std::uint32_t capacity_ = 0, sges_ = 1, inline_ = 0, mask_ = 0;
   std::uint64_t posted_ = 0, finished_ = 0;
   std::atomic<std::uint64_t> released_{0};
