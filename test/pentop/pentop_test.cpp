@@ -6,15 +6,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/counters_socket.hpp"
+#include "tools/pentop/layout.hpp"
 #include "tools/pentop/view.hpp"
 
 using namespace pentop;
@@ -214,4 +217,105 @@ TEST_CASE("Who listens and does not answer is waited for no longer than was said
   CHECK(took >= 190'000'000);
   CHECK(took < 5'000'000'000);
   ::close(fd);
+}
+
+namespace {
+
+// Ranks 0 to n - 1, each with more messages and less waiting than the one before it.
+picture many(std::uint32_t n) {
+  picture p;
+  p.job = "abcd";
+  p.seconds = 1;
+  for (std::uint32_t r = 0; r < n; ++r) {
+    process one;
+    one.rank = r, one.ranks = n, one.pid = 100 + r, one.program = "p", one.device = "shm0";
+    p.now.processes.emplace(r, one);
+    p.polls[r] = r;
+    flow f{.from = r, .to = (r + 1) % n, .now = {}};
+    f.messages = 10 * r, f.bytes = 1e6 - r, f.waited = 0.9 - 0.01 * r;
+    f.now.waits_for = "credits", f.now.path = "rings";
+    p.waits.push_back(f);
+    p.flows.push_back(f);
+  }
+  p.target = 0;
+  return p;
+}
+
+// The ranks that the upper table shows, in order.
+std::vector<std::uint32_t> shown(const std::vector<std::string>& lines) {
+  std::vector<std::uint32_t> ranks;
+  for (std::size_t i = 3; i < lines.size() && !lines[i].empty(); ++i)
+    ranks.push_back(static_cast<std::uint32_t>(std::strtoul(lines[i].c_str(), nullptr, 10)));
+  return ranks;
+}
+
+}  // namespace
+
+TEST_CASE("The screen has exactly the terminal's lines, and none is longer than it is wide") {
+  for (const std::uint32_t ranks : {1u, 4u, 12u, 500u})
+    for (std::size_t rows = 0; rows < 60; ++rows)
+      for (const std::size_t columns : {0u, 1u, 20u, 80u, 100u, 300u})
+        for (const bool help : {false, true}) {
+          choices c;
+          c.help = help;
+          const auto lines = lay_out(many(ranks), c, rows, columns);
+          REQUIRE(lines.size() == rows);
+          for (const std::string& line : lines) REQUIRE(line.size() <= columns);
+        }
+}
+
+TEST_CASE("The job, both headings and the keys are there however many ranks there are") {
+  for (const std::uint32_t ranks : {2u, 12u, 500u}) {
+    choices c;
+    const auto lines = lay_out(many(ranks), c, 24, 120);
+    CHECK(lines[0].starts_with("job abcd: p,"));
+    CHECK(lines[1] == "The others wait for rank 0 most.");
+    CHECK(lines[2].find("rank") != std::string::npos);
+    CHECK(std::ranges::count_if(lines, [](const auto& l) { return l.find(" from ") != l.npos; }) ==
+          1);
+    CHECK(lines.back().starts_with("q ends"));
+  }
+}
+
+TEST_CASE("Keys sort the tables, and turn the order round") {
+  const picture p = many(4);
+  choices c;
+  const auto order = [&](std::initializer_list<int> keys) {
+    for (const int key : keys) CHECK(press(key, 40, c));
+    return shown(lay_out(p, c, 40, 120));
+  };
+  using ranks = std::vector<std::uint32_t>;
+  CHECK(order({}) == ranks{0, 1, 2, 3});
+  CHECK(order({'m'}) == ranks{3, 2, 1, 0});
+  CHECK(order({'b'}) == ranks{0, 1, 2, 3});
+  CHECK(order({'R'}) == ranks{3, 2, 1, 0});
+  CHECK(order({'w'}) == ranks{3, 2, 1, 0});
+  CHECK(order({'R'}) == ranks{0, 1, 2, 3});
+  CHECK(order({'r'}) == ranks{0, 1, 2, 3});
+}
+
+TEST_CASE("Keys move a table that does not fit, and stop at its ends") {
+  const picture p = many(500);
+  choices c;
+  const auto first = [&](std::initializer_list<int> keys) {
+    for (const int key : keys) CHECK(press(key, 24, c));
+    return shown(lay_out(p, c, 24, 120)).front();
+  };
+  CHECK(first({}) == 0);
+  CHECK(first({key_up, 'k', key_page_up}) == 0);
+  CHECK(first({key_down, 'j'}) == 2);
+  CHECK(first({key_page_down}) == 10);
+  CHECK(first({key_end}) == 500 - shown(lay_out(p, c, 24, 120)).size());
+  CHECK(shown(lay_out(p, c, 24, 120)).back() == 499);
+  CHECK(first({key_down, key_page_down}) == 500 - shown(lay_out(p, c, 24, 120)).size());
+  CHECK(first({key_home}) == 0);
+  CHECK(first({'\t', key_page_down}) == 0);  // this moves the table of pairs
+  CHECK(c.first[1] != 0);
+}
+
+TEST_CASE("q ends, and no other key does") {
+  choices c;
+  CHECK_FALSE(press('q', 24, c));
+  for (int key = 0; key < 1010; ++key)
+    if (key != 'q' && key != 'Q') CHECK(press(key, 24, c));
 }

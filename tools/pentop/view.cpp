@@ -112,53 +112,94 @@ nlohmann::json as_json(const picture& p) {
   return j;
 }
 
-std::string as_text(const picture& p, std::size_t most) {
-  std::string out;
-  if (p.now.processes.empty()) return fmt::format("job {}: no process answers\n", p.job);
+std::string job_line(const picture& p) {
+  if (p.now.processes.empty()) return fmt::format("job {}: no process answers", p.job);
   const process& first = p.now.processes.begin()->second;
-  out += fmt::format("job {}: {}, {} ranks, {} answer here, device {}, {:.1f} s\n\n", p.job,
+  return fmt::format("job {}: {}, {} ranks, {} answer here, device {}, {:.1f} s", p.job,
                      first.program, first.ranks, p.now.processes.size(), first.device, p.seconds);
-  out += fmt::format("{:>6} {:>8} {:>10} {:>10} {:>10} {:>8} {:>8}  {}\n", "rank", "pid",
+}
+
+std::string rank_heading() {
+  return fmt::format("{:>6} {:>8} {:>10} {:>10} {:>10} {:>8} {:>8}  {}", "rank", "pid",
                      "messages/s", "bytes/s", "polls/s", "lent", "bank", "waits for");
+}
+
+std::vector<row> rank_rows(const picture& p) {
+  std::vector<row> rows;
   for (const auto& [rank, one] : p.now.processes) {
-    double messages = 0, bytes = 0;
+    row r{.rank = rank};
     std::uint64_t lent = 0;
     for (const flow& f : p.flows)
-      if (f.from == rank) messages += f.messages, bytes += f.bytes;
+      if (f.from == rank) r.messages += f.messages, r.bytes += f.bytes;
     for (const auto& [peer, f] : one.with) lent += f.loan;
     std::string waits;
-    for (const flow& f : p.waits)
-      if (f.from == rank && waits.empty())
+    for (const flow& f : p.waits) {
+      if (f.from != rank) continue;
+      r.waited += f.waited;
+      if (waits.empty())
         waits = fmt::format("{} of {}, {:.0f} % of it{}{}", f.now.waits_for, f.to, 100 * f.waited,
                             f.now.waits_handler.empty() ? "" : "; handler ", f.now.waits_handler);
-    std::string row = fmt::format("{:>6} {:>8} {:>10} {:>10} {:>10} {:>8} {:>8}  {}", rank, one.pid,
-                                  short_number(messages), short_number(bytes),
-                                  short_number(p.polls.at(rank)), lent, one.bank, waits);
-    row.resize(std::min(row.size(), columns));  // the name of a handler may be long
-    out += row + '\n';
+    }
+    r.text = fmt::format("{:>6} {:>8} {:>10} {:>10} {:>10} {:>8} {:>8}  {}", rank, one.pid,
+                         short_number(r.messages), short_number(r.bytes),
+                         short_number(p.polls.at(rank)), lent, one.bank, waits);
+    rows.push_back(std::move(r));
   }
   for (const std::uint32_t r : p.now.silent)
-    out += fmt::format("{:>6} does not answer (is it stopped?)\n", r);
-  if (p.target != picture::no_target)
-    out += fmt::format("\nThe others wait for rank {} most.\n", p.target);
-  out += fmt::format("\n{:>6} {:>6} {:>6} {:>10} {:>10} {:>8} {:>10} {:>8} {:>10}  {}\n", "from",
-                     "to", "path", "messages/s", "bytes/s", "stalls", "waited", "% now", "for now",
+    rows.push_back({.rank = r, .text = fmt::format("{:>6} does not answer (is it stopped?)", r)});
+  return rows;
+}
+
+std::string pair_heading() {
+  return fmt::format("{:>6} {:>6} {:>6} {:>10} {:>10} {:>8} {:>10} {:>8} {:>10}  {}", "from", "to",
+                     "path", "messages/s", "bytes/s", "stalls", "waited", "% now", "for now",
                      "credits");
-  std::vector<flow> rows = p.waits;
+}
+
+std::vector<row> pair_rows(const picture& p) {
+  std::vector<flow> all = p.waits;
   for (const flow& f : p.flows)
     if (std::none_of(p.waits.begin(), p.waits.end(),
                      [&](const flow& w) { return w.from == f.from && w.to == f.to; }))
-      rows.push_back(f);
-  for (std::size_t i = 0; i < std::min(most, rows.size()); ++i) {
-    const flow& f = rows[i];
-    out += fmt::format("{:>6} {:>6} {:>6} {:>10} {:>10} {:>8} {:>10} {:>8.1f} {:>10}  {}\n", f.from,
-                       f.to, f.now.path, short_number(f.messages), short_number(f.bytes),
-                       short_number(static_cast<double>(f.now.stalls)), short_time(f.now.waited_ns),
-                       100 * f.waited, f.now.waiting_ns == 0 ? "-" : short_time(f.now.waiting_ns),
-                       f.now.holds);
+      all.push_back(f);
+  std::vector<row> rows;
+  for (const flow& f : all)
+    rows.push_back({.rank = f.from,
+                    .messages = f.messages,
+                    .bytes = f.bytes,
+                    .waited = f.waited,
+                    .text = fmt::format(
+                        "{:>6} {:>6} {:>6} {:>10} {:>10} {:>8} {:>10} {:>8.1f} {:>10}  {}", f.from,
+                        f.to, f.now.path, short_number(f.messages), short_number(f.bytes),
+                        short_number(static_cast<double>(f.now.stalls)),
+                        short_time(f.now.waited_ns), 100 * f.waited,
+                        f.now.waiting_ns == 0 ? "-" : short_time(f.now.waiting_ns), f.now.holds)});
+  return rows;
+}
+
+std::string target_line(const picture& p) {
+  if (p.target == picture::no_target) return {};
+  return fmt::format("The others wait for rank {} most.", p.target);
+}
+
+std::string as_text(const picture& p, std::size_t most) {
+  std::string out = job_line(p);
+  out += '\n';
+  if (p.now.processes.empty()) return out;
+  out += fmt::format("\n{}\n", rank_heading());
+  for (row& r : rank_rows(p)) {
+    r.text.resize(std::min(r.text.size(), columns));  // the name of a handler may be long
+    out += r.text;
+    out += '\n';
   }
-  if (rows.size() > most)
-    out += fmt::format("{} more pairs; --top shows more\n", rows.size() - most);
+  if (const std::string target = target_line(p); !target.empty())
+    out += fmt::format("\n{}\n", target);
+  out += fmt::format("\n{}\n", pair_heading());
+  const std::vector<row> pairs = pair_rows(p);
+  for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i)
+    out += fmt::format("{}\n", pairs[i].text);
+  if (pairs.size() > most)
+    out += fmt::format("{} more pairs; --top shows more\n", pairs.size() - most);
   return out;
 }
 

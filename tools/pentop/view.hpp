@@ -36,4 +36,17 @@ nlohmann::json as_json(const picture& p);
 /// At most 100 columns; `most` pairs.
 std::string as_text(const picture& p, std::size_t most);
 
+/// A line of a table, and what it may be sorted by.
+struct row {
+  std::uint32_t rank = 0;
+  double messages = 0, bytes = 0, waited = 0;
+  std::string text = {};
+};
+std::string job_line(const picture& p);
+std::string target_line(const picture& p);  ///< empty: the others wait for no rank
+std::string rank_heading();
+std::vector<row> rank_rows(const picture& p);  ///< in the order of ranks; silent ones last
+std::string pair_heading();
+std::vector<row> pair_rows(const picture& p);  ///< those that wait first
+
 }  // namespace pentop
