@@ -14,8 +14,8 @@ namespace penstock {
 namespace {
 
 constexpr const char* hint = "free memory, or raise ulimit -v or the container's limit";
-thread_local const char* now = nullptr;
-std::terminate_handler before = nullptr;  // written once, before the handler is installed
+thread_local const char* activity = nullptr;
+std::terminate_handler former_handler = nullptr;  // written once, before the handler is installed
 
 const char* asked_for(const std::bad_alloc& e) noexcept {
   return dynamic_cast<const no_memory_for*>(&e) != nullptr ? e.what() : "an allocation";
@@ -27,10 +27,10 @@ const char* asked_for(const std::bad_alloc& e) noexcept {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc& e) {
       fatal(1, "no memory for %s while %s; %s", asked_for(e),
-            now != nullptr ? now : "the program runs", hint);
+            activity != nullptr ? activity : "the program runs", hint);
     } catch (...) {
     }
-  if (before != nullptr) before();
+  if (former_handler != nullptr) former_handler();
   std::abort();
 }
 
@@ -40,12 +40,12 @@ no_memory_for::no_memory_for(std::size_t bytes, const char* what) noexcept {
   std::snprintf(text_, sizeof text_, "%zu bytes of %s", bytes, what);
 }
 
-doing::doing(const char* what) noexcept : before_(std::exchange(now, what)) {}
-doing::~doing() { now = before_; }
+doing::doing(const char* what) noexcept : before_(std::exchange(activity, what)) {}
+doing::~doing() { activity = before_; }
 
 void end_by_a_line_without_memory() noexcept {
   static const bool done = [] {
-    before = std::get_terminate();
+    former_handler = std::get_terminate();
     std::set_terminate(without_memory);
     return true;
   }();

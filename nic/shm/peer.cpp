@@ -178,9 +178,11 @@ int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a,
   if (fd != nullptr) *fd = -1;
   if (dead.load(std::memory_order_relaxed)) return EPIPE;
   try {
-    arriving_.resize(wire_payload);
+    if (q.kind == request_kind::copy_out) arriving_.resize(wire_payload);
     if (const int e = take_answers()) return e;
-    const std::uint64_t key = std::uint64_t{q.src_qpn} << 8 | static_cast<std::uint8_t>(q.kind);
+    // All queue pairs that want a region's file wait for one answer.
+    const std::uint32_t about = q.kind == request_kind::memory_file ? q.rkey : q.src_qpn;
+    const std::uint64_t key = std::uint64_t{about} << 8 | static_cast<std::uint8_t>(q.kind);
     question& mine = questions_[key];
     if (*ticket != 0 && mine.serial == *ticket && mine.answered) {
       *ticket = 0;

@@ -55,8 +55,8 @@ struct peer {
   /// Sends a request without waiting, or looks for its answer. EINPROGRESS: it has not come yet;
   /// the same call is to be made again, when the pusher thread or a poll comes by. *ticket is 0 for
   /// a new question, and is 0 again when it has been answered. A queue pair has one question of a
-  /// kind at a time, and a later one takes the place of an earlier one. `payload` and `into` are
-  /// memory of the program: EFAULT if it is not there.
+  /// kind at a time, and so has a region's file, whoever asks; a later one takes the place of an
+  /// earlier one. `payload` and `into` are memory of the program: EFAULT if it is not there.
   int ask_later(request q, const void* payload, std::size_t bytes, reply& a, void* into,
                 std::size_t room, int* fd, std::uint64_t* ticket) noexcept;
   request make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept;
@@ -102,8 +102,8 @@ struct peer {
 
   std::mutex talk_;
   std::uint64_t serial_ = 0;
-  std::unordered_map<std::uint64_t, question> questions_;  ///< by queue pair and kind
-  std::vector<std::byte> arriving_;                        ///< an answer's payload
+  std::unordered_map<std::uint64_t, question> questions_;  ///< by queue pair or region, and kind
+  std::vector<std::byte> arriving_;  ///< an answer's payload; empty until one is asked for
 };
 
 /// The peer of that name, connected on first use. Null with errno: EHOSTUNREACH (no such context),
