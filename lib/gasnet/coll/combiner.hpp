@@ -10,12 +10,11 @@
 #include <memory>
 #include <vector>
 
+#include "lib/gasnet/coll/arrival.hpp"
 #include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/coll/schedule.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
-
-struct arrival;
 
 class combiner {
  public:
