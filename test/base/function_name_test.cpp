@@ -1,7 +1,7 @@
 // name_of_function(): what the symbols of a program and of its libraries say.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
+#include <gnu/libc-version.h>
 
 #include "lib/base/function_name.hpp"
 
@@ -37,7 +37,9 @@ TEST_CASE("A function's name comes from the program's symbols, whatever its link
   CHECK(name(&instance<int>).find("instance<int>") != std::string::npos);
 }
 
-TEST_CASE("A function of a library has its name from there") { CHECK(name(&std::atoi) == "atoi"); }
+TEST_CASE("A function of a library has its name from there") {
+  CHECK(name(&gnu_get_libc_version) == "gnu_get_libc_version");
+}
 
 TEST_CASE("What no symbol begins at has no name") {
   static int data;
