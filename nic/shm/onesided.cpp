@@ -96,7 +96,7 @@ std::byte* here(queue_pair& qp, const send_work& w) noexcept {
 /// How a request reaches its memory. It goes on in the way in which it has begun.
 enum class reach : std::uint8_t { mapped, not_mapped, asked };
 reach reach_of(queue_pair& qp, const send_work& w, std::byte** target) noexcept {
-  if (w.position != 0 || w.offset != 0) return reach::not_mapped;
+  if (w.position != 0 || w.offset != 0 || w.number != 0) return reach::not_mapped;
   *target = here(qp, w);
   if (*target != nullptr) return reach::mapped;
   return qp.near_key == 0 ? reach::asked : reach::not_mapped;

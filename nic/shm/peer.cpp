@@ -25,7 +25,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-constexpr int answer_ms = 10'000;  // a peer that is stopped for longer is unreachable
+constexpr int answer_ms = 10'000;  // set-up waits no longer; a request is asked again after it
 constexpr std::uint64_t shortage_ns = 2'000'000'000;  // of descriptors or memory: tried again
 
 /// A connected socket to the context of that name, or -1 with errno.
@@ -179,7 +179,7 @@ int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a,
   if (dead.load(std::memory_order_relaxed)) return EPIPE;
   try {
     if (q.kind == request_kind::copy_out) arriving_.resize(wire_payload);
-    if (const int e = take_answers()) return e;
+    const int ended = take_answers();  // what came before it counts
     // All queue pairs that want a region's file wait for one answer.
     const std::uint32_t about = q.kind == request_kind::memory_file ? q.rkey : q.src_qpn;
     const std::uint64_t key = std::uint64_t{about} << 8 | static_cast<std::uint8_t>(q.kind);
@@ -199,13 +199,17 @@ int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a,
                  ? 0
                  : EFAULT;
     }
+    if (ended != 0) return ended;
     const std::uint64_t now = now_ns();
     if (*ticket != 0 && mine.serial == *ticket && now - mine.asked_ns < long_ns) return EINPROGRESS;
     if (mine.fd >= 0) ::close(mine.fd);
     mine = {};
     *ticket = 0;
+    // Nobody asks on whose queue pair has gone. Who comes that late asks anew.
     std::erase_if(questions_, [&](const auto& old) {
-      return old.first != key && !old.second.answered && now - old.second.asked_ns > 2 * long_ns;
+      if (old.first == key || now - old.second.asked_ns <= 2 * long_ns) return false;
+      if (old.second.fd >= 0) ::close(old.second.fd);
+      return true;
     });
     if (std::count_if(questions_.begin(), questions_.end(), [](const auto& o) {
           return o.second.serial != 0 && !o.second.answered;
