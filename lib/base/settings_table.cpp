@@ -247,10 +247,8 @@ constexpr setting_row rows[] = {
     {"COUNTERS_HTTP", "", &s::counters_http, 0, 0, u::none,
      "Each process answers HTTP requests for /metrics with its counters in Prometheus's format: 0 "
      "answers none; a number is a port of 127.0.0.1, to which the process's place among those of "
-     "its "
-     "host is added; anything else is the path of a socket for this user alone, in which % stands "
-     "for "
-     "the rank, which otherwise follows behind a dot."},
+     "its host is added; anything else is the path of a socket for this user alone, in which % "
+     "stands for the rank, which otherwise follows behind a dot."},
     {"WATCH", "", &s::watch, 0, 0, u::none,
      "yes lets pentop ask this process for its counters, and other ranks ask whether it polls."},
     {"WAIT_WARNING", "", &s::wait_warning_ns, 0, hour, u::seconds,
@@ -438,12 +436,9 @@ constexpr setting_row rows[] = {
      "ARGUMENTS."},
     {"CONFIG", "", &s::config, 0, 0, u::none,
      "This names a file of settings, with lines NAME = VALUE and comments that begin with #. It "
-     "stands "
-     "above the user's file ($XDG_CONFIG_HOME/penstock.conf, or ~/.config/penstock.conf), this "
-     "above "
-     "the system's, /etc/penstock.conf, and the environment above them all. auto reads the latter "
-     "two "
-     "alone, and none reads no file.",
+     "stands above the user's file ($XDG_CONFIG_HOME/penstock.conf, or ~/.config/penstock.conf), "
+     "this above the system's, /etc/penstock.conf, and the environment above them all. auto reads "
+     "the user's and the system's alone, and none reads no file.",
      not_in_files},
     {"LOG", "", &s::log, 0, 0, u::none,
      "This is what the library says on stderr, one line a fact, with the rank and the time of day. "

@@ -178,8 +178,9 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   if (!c) return c.error();
   connector_ = std::move(*c);
   attendance_ = domain_count_ != 1 || (may_sleep() && !events_fd_);
+  const bool answers = *metrics != nullptr;  // the first endpoint alone answers a port
   reporter_ = reporter::start(*this, std::move(*metrics));
-  if (!reporter_ && settings_.counters_http != "0")
+  if (!reporter_ && answers)
     return failure{"PENSTOCK_COUNTERS_HTTP: there is no thread to answer", 0,
                    "PENSTOCK_LOG=info says why"};
   listed_ = std::make_unique<open_engine>(*this);

@@ -40,7 +40,9 @@ status core::refused(rank_id to, const outgoing& m, status s) const noexcept {
   log(log_level::warning,
       "a %s to rank %u, for handler %s, with %u words of arguments and %zu bytes, is not sent: "
       "%s%s",
-      name_of(m.kind), to, names_.numbered(m.handler).c_str(), m.nargs, m.bytes, describe(s), more);
+      name_of(m.kind), to,
+      (m.named_handler() != 0 ? names_.numbered(m.handler) : std::to_string(m.handler)).c_str(),
+      m.nargs, m.bytes, describe(s), more);
   return s;
 }
 

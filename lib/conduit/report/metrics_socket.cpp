@@ -68,11 +68,11 @@ result<std::unique_ptr<metrics_socket>> metrics_socket::open(const std::string& 
   std::uint32_t port = 0;
   const char* const end = where.data() + where.size();
   if (const auto r = std::from_chars(where.data(), end, port);
-      r.ec == std::errc() && r.ptr == end) {
-    port += place;
-    if (port > 0xffff)
-      return failure{setting + std::to_string(port) + " is no port", 0,
+      r.ec != std::errc::invalid_argument && r.ptr == end) {
+    if (r.ec != std::errc() || port > 0xffff || port + place > 0xffff)
+      return failure{setting + where + " + " + std::to_string(place) + " is no port", 0,
                      "each process of a host has one more than the one before it"};
+    port += place;
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -104,7 +104,8 @@ metrics_socket::~metrics_socket() {
 }
 
 void metrics_socket::list(std::span<pollfd, descriptors> into) const noexcept {
-  const bool full = std::ranges::none_of(clients_, [](const client& c) { return c.fd < 0; });
+  const bool full = rests_until_ns_ != 0 ||
+                    std::ranges::none_of(clients_, [](const client& c) { return c.fd < 0; });
   into[0] = {full ? -1 : listens_, POLLIN, 0};
   for (std::size_t i = 0; i < most_clients; ++i) {
     const client& c = clients_[i];
@@ -113,7 +114,7 @@ void metrics_socket::list(std::span<pollfd, descriptors> into) const noexcept {
 }
 
 std::uint64_t metrics_socket::due() const noexcept {
-  std::uint64_t first = 0;
+  std::uint64_t first = rests_until_ns_;
   for (const client& c : clients_)
     if (c.fd >= 0 && (first == 0 || c.until_ns < first)) first = c.until_ns;
   return first;
@@ -121,6 +122,7 @@ std::uint64_t metrics_socket::due() const noexcept {
 
 void metrics_socket::serve(std::span<const pollfd, descriptors> seen,
                            const std::function<std::string()>& counters) {
+  if (now_ns() >= rests_until_ns_) rests_until_ns_ = 0;
   for (std::size_t i = 0; i < most_clients; ++i) {
     client& c = clients_[i];
     if (c.fd < 0) continue;
@@ -131,7 +133,10 @@ void metrics_socket::serve(std::span<const pollfd, descriptors> seen,
   const auto free = std::ranges::find_if(clients_, [](const client& c) { return c.fd < 0; });
   if (free == clients_.end()) return;
   const int fd = above_stdio(::accept4(listens_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd >= 0) *free = {fd, now_ns() + patience_ns, {}, {}, 0};
+  if (fd >= 0)
+    *free = {fd, now_ns() + patience_ns, {}, {}, 0};
+  else if (errno != EAGAIN)  // no descriptor, say: poll(2) would return at once
+    rests_until_ns_ = now_ns() + patience_ns;
 }
 
 void metrics_socket::receive(client& c, const std::function<std::string()>& counters) {

@@ -35,7 +35,7 @@ class metrics_socket {
 
   /// What poll(2) is to wait for.
   void list(std::span<pollfd, descriptors> into) const noexcept;
-  /// When the next client is to be dropped (now_ns()); 0: there is none.
+  /// When the next client is to be dropped, or it listens again (now_ns()); 0: never.
   [[nodiscard]] std::uint64_t due() const noexcept;
   /// Goes on with clients that poll(2) has found ready, and drops late ones. counters: their text,
   /// asked for at most ten times a second.
@@ -58,7 +58,8 @@ class metrics_socket {
   const int listens_;
   const std::string path_;  ///< of a Unix socket; else empty
   std::array<client, most_clients> clients_;
-  std::string text_;  ///< of the counters, as at made_ns_
+  std::uint64_t rests_until_ns_ = 0;  ///< after a connection that could not be taken; 0: it listens
+  std::string text_;                  ///< of the counters, as at made_ns_
   std::uint64_t made_ns_ = 0;
 };
 

@@ -34,9 +34,10 @@ void replace(Change&& change) {
   if (is_forked()) return;
   list& l = all();
   const std::lock_guard hold(l.writing);
-  const std::unique_ptr<const numbers> before(l.now.load(std::memory_order_relaxed));
-  auto after = before ? std::make_unique<numbers>(*before) : std::make_unique<numbers>();
-  change(*after);
+  const numbers* const former = l.now.load(std::memory_order_relaxed);
+  auto after = former != nullptr ? std::make_unique<numbers>(*former) : std::make_unique<numbers>();
+  change(*after);  // where memory is lacking, the list before stays
+  const std::unique_ptr<const numbers> before(former);  // freed when nobody reads it any more
   // N1 list  release now  -> N2: the list, and the engines in it, are there
   l.now.store(after.release(), std::memory_order_release);
   urcu_memb_synchronize_rcu();

@@ -13,8 +13,8 @@
 // is answered by the text of report::json, and "polls" by a number; then the connection is closed.
 // The thread does not wait long for a client that does not read.
 //
-// Waits: in poll(2), for its bell, the socket, or the next time that something is due; the end
-// rings the bell.
+// Waits: in poll(2), for its bell, the socket, those of COUNTERS_HTTP, or the next time that
+// something is due; the end rings the bell.
 #pragma once
 
 #include <atomic>
