@@ -54,7 +54,7 @@ std::vector<std::string> help_lines() {
           "  up, down     move it by a line, also k and j",
           "  PgUp, PgDn   by a page, Home and End to its ends",
           "  + -          longer or shorter between two looks",
-          "  space        stops looking, and goes on",
+          "  space        keeps the figures as they are, and goes on",
           "  h, ?         shows this, and goes back",
           "",
           "Columns: messages and payload bytes a second that a rank sent; polls of all its "
@@ -110,10 +110,10 @@ bool press(int key, std::size_t rows, choices& c) {
       c.paused = !c.paused;
       break;
     case '+':
-      c.interval = std::min(c.interval * 2, longest_interval);
+      c.interval = std::max(c.interval, std::min(c.interval * 2, longest_interval));
       break;
     case '-':
-      c.interval = std::max(c.interval / 2, shortest_interval);
+      c.interval = std::min(c.interval, std::max(c.interval / 2, shortest_interval));
       break;
     case 'k':
     case key_up:

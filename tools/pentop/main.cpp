@@ -91,7 +91,8 @@ bool watch_on_screen(const std::string& job, const options& o) {
     pentop::screen::show(
         pentop::lay_out(shown, chosen, pentop::screen::rows(), pentop::screen::columns()));
     const std::uint64_t now = penstock::now_ns();
-    const int key = now < next ? pentop::screen::key(static_cast<double>(next - now) * 1e-9) : 0;
+    // Also where a look has taken the whole interval: only this hears keys and signals.
+    const int key = pentop::screen::key(now < next ? static_cast<double>(next - now) * 1e-9 : 0.0);
     if (key < 0 || !pentop::press(key, pentop::screen::rows(), chosen)) return false;
     if (penstock::now_ns() < next) continue;
     next = penstock::now_ns() + static_cast<std::uint64_t>(chosen.interval * 1e9);

@@ -1,7 +1,7 @@
 // The steps of one process in a collective operation: rounds of sends, receives, copies and
 // combinations. A round begins when all of the one before is done. The steps of a round begin in
 // order; sends and receives then go on at the same time. Receives that combine what comes do so one
-// after the other, in their order. algorithms.cpp writes schedules, and
+// after the other, in their order. algorithms.cpp and reductions.cpp write schedules, and
 // operation.cpp carries them out. A schedule knows no messages, and members of a team only by rank.
 #pragma once
 

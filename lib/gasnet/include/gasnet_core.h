@@ -145,13 +145,12 @@ typedef struct {
 GASNETC_INLINE void gasnet_hsl_init(gasnet_hsl_t* hsl) { (void)hsl; }
 /* Ends a lock that is free and that no thread uses any more. */
 GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) { (void)hsl; }
-/* Waits for the lock and takes it, also in a handler. With GASNET_DEBUG a thread that holds it
- * already ends the job. The holder polls not, and releases in the order opposite to that of taking.
- */
+/* Does nothing in SEQ, also with GASNET_DEBUG. The holder must not poll, and releases locks in the
+ * order opposite to that of taking. */
 GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) { (void)hsl; }
-/* Releases the lock, on the thread that took it. */
+/* Does nothing in SEQ. */
 GASNETC_INLINE void gasnet_hsl_unlock(gasnet_hsl_t* hsl) { (void)hsl; }
-/* Takes the lock if it is free: GASNET_OK, or GASNET_ERR_NOT_READY at once. */
+/* Always GASNET_OK in SEQ. */
 GASNETC_INLINE int gasnet_hsl_trylock(gasnet_hsl_t* hsl) {
   (void)hsl;
   return GASNET_OK;
@@ -190,7 +189,8 @@ GASNETC_INLINE void gasnet_hsl_destroy(gasnet_hsl_t* hsl) {
   gasnetc_lock_check(pthread_mutex_destroy(&hsl->gasnetc_mutex));
 }
 /* Waits for the lock and takes it, also in a handler. With GASNET_DEBUG a thread that holds it
- * already ends the job. The holder polls not, and releases in the order opposite to that of taking.
+ * already ends the job. The holder must not poll, and releases in the order opposite to that of
+ * taking.
  */
 GASNETC_INLINE void gasnet_hsl_lock(gasnet_hsl_t* hsl) {
   gasnetc_hsl_check(hsl, 0, EDEADLK);
