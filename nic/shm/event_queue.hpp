@@ -2,9 +2,8 @@
 // asynchronous events of a context. One count in the eventfd stands for one event in the queue.
 #pragma once
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,20 +44,17 @@ class event_queue {
   /// with errno.
   int pop(Event& e) {
     for (;;) {
-      {
-        const std::lock_guard guard(lock_);
-        if (!events_.empty()) {
-          e = events_.front();
-          events_.pop_front();
-          take_count();
-          return 0;
-        }
+      std::uint64_t one;  // read(2) and not poll(2): it goes on after a handler with SA_RESTART
+      if (::read(fd_, &one, sizeof one) != sizeof one) return -1;
+      const std::lock_guard guard(lock_);
+      if (debt_ != 0) {  // the count of an event that was withdrawn
+        --debt_;
+        continue;
       }
-      // A count is taken with its event only: one that was taken before would be missing where the
-      // event is withdrawn meanwhile.
-      if ((::fcntl(fd_, F_GETFL) & O_NONBLOCK) != 0) return errno = EAGAIN, -1;
-      pollfd wait{fd_, POLLIN, 0};
-      if (::poll(&wait, 1, -1) < 0) return -1;
+      PENSTOCK_ASSERT(events_.empty(), ==, false);
+      e = events_.front();
+      events_.pop_front();
+      return 0;
     }
   }
 
@@ -78,16 +74,20 @@ class event_queue {
   }
 
  private:
-  /// Under the lock, of an event that is in the queue: this never waits.
+  /// Under the lock. Never waits: where a reader has the count of this event already, that reader
+  /// goes on instead.
   void take_count() noexcept {
     std::uint64_t one;
-    [[maybe_unused]] const auto n = ::read(fd_, &one, sizeof one);
-    PENSTOCK_ASSERT(n, ==, static_cast<ssize_t>(sizeof one));
+    const iovec v{&one, sizeof one};
+    if (::preadv2(fd_, &v, 1, -1, RWF_NOWAIT) != static_cast<ssize_t>(sizeof one)) ++debt_;
   }
 
   int fd_ = -1;
   std::mutex lock_;
+  // Counts in the eventfd, and those that readers hold on their way to the lock, are as many as
+  // events_ and debt_ together.
   std::deque<Event> events_;
+  std::uint64_t debt_ = 0;  ///< withdrawn events whose counts are yet to be taken
 };
 
 }  // namespace penstock::nic::shm

@@ -1,6 +1,8 @@
 // Completion channels, asynchronous events and overruns of shm0.
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cerrno>
@@ -325,4 +327,27 @@ TEST_CASE("events that are withdrawn while somebody waits for them leave no sign
   CHECK(e == 3);
   CHECK(q.pop(e) == -1);
   CHECK(errno == EAGAIN);
+}
+
+TEST_CASE("who waits for an event goes on waiting after a handler that restarts calls") {
+  struct sigaction counts {
+  }, before;
+  static std::atomic<int> came{0};
+  counts.sa_handler = [](int) { came.fetch_add(1); };
+  counts.sa_flags = SA_RESTART;
+  REQUIRE(::sigaction(SIGUSR1, &counts, &before) == 0);
+  shm::event_queue<int> q;
+  REQUIRE(q.open() == 0);
+  int got = -2, e = 0;
+  std::thread taker([&] { got = q.pop(e); });
+  for (int i = 1; i <= 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (::pthread_kill(taker.native_handle(), SIGUSR1) != 0) break;  // its wait has ended
+    if (!rig::wait_for([&] { return came.load() >= i; }, 5)) break;
+  }
+  q.push(5);
+  taker.join();
+  CHECK(got == 0);
+  CHECK(e == 5);
+  REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
 }
