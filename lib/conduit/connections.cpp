@@ -49,8 +49,8 @@ void engine::connect_at_start() {
       for (const std::uint32_t r : ranks) {
         peer& p = begun(domains_[i].peers[r]);
         const long_wait named(waits_, wait_for::connection, r);
-        for (unsigned empty = 0; !is_ready(p, lane_request);) {
-          if (is_failure(connect(p, lane_request))) return;
+        for (unsigned empty = 0; !connections::is_ready(p, lane_request);) {
+          if (is_failure(connections_.connect(p, lane_request))) return;
           if (!wait || is_failure(wait_step(empty))) break;
         }
       }

@@ -13,7 +13,8 @@
 #include <string>
 
 #include "lib/base/forked.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
+#include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/ways/ways.hpp"
 #include "penstock/counters.hpp"
@@ -27,7 +28,7 @@ class meeting;
 class open_engine;
 class quiescence;
 
-class engine final : public channels {
+class engine final : public credit_flow {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
   /// The largest segment of each process of a job on this host (per_process), and the limit that
@@ -198,18 +199,11 @@ class engine final : public channels {
   [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
 
   // What the floors below call.
-  bool say(peer& p, const wire::header& h) noexcept override;
-  void describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept override;
-  void lane_made(peer& p, unsigned lane) noexcept override;
-  void attached(peer& p) noexcept override;
-  result<void> reached(peer& p) noexcept override;
-  void slow_progress() noexcept override;
+  static const ports up;  // setup.cpp
+  void slow_progress() noexcept;
   void hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
                   std::atomic<std::uint32_t>& taken) noexcept;
-  bool has_left(rank_id r) const noexcept override;
-  bool is_gone(rank_id r) const noexcept override;
-  void lost_contact(peer& p, const char* how) noexcept override;
-  void note_gone(const peer& p) noexcept override;
+  static void lost_contact(engine& e, peer& p, const char* how) noexcept;
   inline static const std::atomic<std::uint32_t> no_news_{0};
 
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
@@ -220,7 +214,8 @@ class engine final : public channels {
   bool (*progress_step_)() noexcept = nullptr;
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
-  ways ways_{*this};
+  connections connections_{*this};
+  ways ways_{*this, connections_};
   std::unique_ptr<host_page> page_;
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;

@@ -87,7 +87,7 @@ result<void> engine::introduce() {
   mine.ground = {settings_, transfers_->everything()};
   mine.address = device_.self;
   if (near_) mine.near_address = near_->device.self;
-  mine.datagram_qp = datagram_port_->number();
+  mine.datagram_qp = connections_.port();
   mine.handlers = fingerprint(handlers_.user, user_handlers);
   mine.credits = credit_config_.fingerprint();
   mine.credits_move = credit_room_.moves ? 1 : 0;

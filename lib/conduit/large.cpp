@@ -75,7 +75,7 @@ bool large_mediums::has_credit(engine& e, peer& p) noexcept {
 
 // Offers m while the lane that it would take is being connected: the lane of Shorts is there.
 status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept {
-  if (!p.posts() || !engine::is_ready(p, lane_request) || !e.large_->may_offer() ||
+  if (!p.posts() || !connections::is_ready(p, lane_request) || !e.large_->may_offer() ||
       !has_credit(e, p))
     return status::not_ready;
   outgoing offered = m;

@@ -142,7 +142,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
 
 // Takes replies out of p's queue, since credits may have come back with them. It does not wait.
 void engine::look_for_credits(peer& p) noexcept {
-  if (is_ready(p, lane_reply))
+  if (connections::is_ready(p, lane_reply))
     ways_.of(p, [&](auto& path) { (void)path.poll_replies_of(p, my_tag()); });
 }
 
@@ -155,8 +155,8 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   peer& p = begun(channel(r, my_tag()));
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
   for (const unsigned l : {lane_request, lane_reply})
-    if (!is_ready(p, l)) (void)connect(p, l);
-  if (each > 1 && p.posts() && !is_ready(p, lane_bulk)) foresee_bulk(p);
+    if (!connections::is_ready(p, l)) (void)connections_.connect(p, l);
+  if (each > 1 && p.posts() && !connections::is_ready(p, lane_bulk)) connections_.foresee_bulk(p);
   // With those that messages leave to offers, so that none of these messages is offered.
   const std::uint64_t wanted = std::min<std::uint64_t>(
       std::uint64_t{messages} * each + (each > 1 ? credit::offer_reserve : 0), 65535);

@@ -30,23 +30,13 @@
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-namespace {
+namespace {}  // namespace
 
-std::uint64_t secret_of(const std::string& name) noexcept {
-  std::uint64_t h = 14695981039346656037ull;
-  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return h;
-}
-
-}  // namespace
-
-engine::engine(job::job& j, const settings& s) : channels(*this, j, s) {
-  job_secret_ = secret_of(j.name());
+engine::engine(job::job& j, const settings& s) : credit_flow(*this, up, j, s) {
   meeting_ = std::make_unique<meeting>(*this);
   departure_ = std::make_unique<departure>(*this);
   quiescence_ = std::make_unique<quiescence>(*this);
   transfers_ = std::make_unique<transfers>(*this);
-  sources_ = transfers_.get();
 }
 
 result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
@@ -93,13 +83,7 @@ result<void> engine::open_queues() {
   if (hello_channel_ == nullptr)
     return failure{"ibv_create_comp_channel for connections on " + device_.name, errno,
                    what_to_raise(errno)};
-  // Datagrams of all other processes may come at once; one that is lost is sent again.
-  const auto most = static_cast<std::uint32_t>(
-      std::clamp(std::min(device_.limits.max_qp_wr, device_.limits.max_cqe), 16, 1024));
-  auto port = datagrams::open(device_, pd_, std::clamp(size_ * 2 * domain_count_, 16u, most),
-                              hello_channel_);
-  if (!port) return port.error();
-  datagram_port_ = std::move(*port);
+  if (auto r = connections_.open(hello_channel_); !r) return r;
   if (ways_.uses(way::verbs)) {
     auto room = queue_room(size_, channel_ != nullptr);
     if (!room) return room.error();
@@ -153,8 +137,6 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   }
   if (ways_.uses(way::verbs))
     if (auto r = transfers_->open(); !r) return r;
-  parts_ = ways_.uses(way::verbs) && settings_.max_connections != 0 && settings_.flow_control &&
-           !transfers_->everything();
   auto drawn = report::open_trace(settings_, rank_, first_file_);
   if (!drawn) return drawn.error();
   trace_ = std::move(*drawn);
@@ -174,9 +156,9 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   if (auto r = introduce(); !r) return r;
   offers_ = size_ > 1 && (ways_.uses(way::verbs) || credit_config_.start_may_grow());
   if (offers_) large_->prepare(ways_.uses(way::verbs));
-  auto c = connector::start(*this, hello_channel_);
-  if (!c) return c.error();
-  connector_ = std::move(*c);
+  const bool parts = ways_.uses(way::verbs) && settings_.max_connections != 0 &&
+                     settings_.flow_control && !transfers_->everything();
+  if (auto r = connections_.start(parts); !r) return r;
   attendance_ = domain_count_ != 1 || (may_sleep() && !events_fd_);
   const bool answers = *metrics != nullptr;  // the first endpoint alone answers a port
   reporter_ = reporter::start(*this, std::move(*metrics));
@@ -220,7 +202,7 @@ void engine::heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)(
 
 void engine::expect_ends() noexcept {
   closing_.store(true, std::memory_order_relaxed);
-  if (connector_ != nullptr) connector_->hush();
+  connections_.hush();
 }
 
 void engine::close() noexcept {
@@ -228,7 +210,7 @@ void engine::close() noexcept {
   write_connections();
   if (size_ > 1 && !job_.ended()) departure_->leave(settings_.exit_limit_ns(size_));
   // The connector ends after leave(): until then other processes may need it to finish.
-  connector_.reset();
+  connections_.stop();
   progress_.reset();
   if (events_fd_) events_fd_->detach();
   reporter_.reset();
@@ -269,12 +251,9 @@ engine::~engine() {
   listed_.reset();
   reporter_.reset();
   closing_.store(true, std::memory_order_relaxed);
-  connector_.reset();
+  connections_.stop();
   if (device_.verbs == nullptr) return;
-  for (peer& p : all_begun())
-    for (unsigned l = 0; l < lane_count; ++l)
-      if (p.lanes[l].qp != nullptr) device_of(p, l).verbs->destroy_qp(p.lanes[l].qp);
-  datagram_port_.reset();
+  connections_.close();
   if (hello_channel_ != nullptr) device_.verbs->destroy_comp_channel(hello_channel_);
   transfers_->close();
   ways_.all([](auto& path) { path.close(); });
@@ -295,8 +274,9 @@ std::byte* engine::segment_here(rank_id r) noexcept {
   if (r == rank_ || !p.maps() || p.segment_bytes.load(std::memory_order_relaxed) == 0)
     return p.segment_here.load(std::memory_order_relaxed);
   const long_wait named(waits_, wait_for::connection, r);
-  for (unsigned empty = 0; !is_ready(p, lane_request);)
-    if (is_failure(connect(p, lane_request)) || is_failure(wait_step(empty))) return nullptr;
+  for (unsigned empty = 0; !connections::is_ready(p, lane_request);)
+    if (is_failure(connections_.connect(p, lane_request)) || is_failure(wait_step(empty)))
+      return nullptr;
   return p.segment_here.load(std::memory_order_relaxed);
 }
 
@@ -315,27 +295,44 @@ status engine::quiet() noexcept { return started_ ? quiescence_->wait() : over()
 std::uint32_t engine::barriers_begun() const noexcept { return meeting_->begun(); }
 void engine::end_progress() noexcept { progress_.reset(); }
 bool engine::stop_progress(std::uint64_t limit_ns) noexcept {
-  if (connector_ != nullptr) connector_->hush();
+  connections_.hush();
   return progress_ == nullptr || progress_->stop(limit_ns);
 }
 
 // ---- what the floors below call ----
 
-bool engine::say(peer& p, const wire::header& h) noexcept {
-  return ways_.of(p, [&](auto& path) { return path.say(p, h); });
-}
-void engine::describe_lane(peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept {
-  if (lane == lane_rma && ways_.uses(way::verbs)) return transfers_->describe_queue(p, init);
-  ways_.of(p, [&](auto& path) { path.describe_lane(p, lane, init); });
-}
-void engine::lane_made(peer& p, unsigned lane) noexcept {
-  if (lane == lane_rma) transfers_->attach(p);
-}
-void engine::attached(peer& p) noexcept {
-  ways_.of(p, [&](auto& path) { path.attached(p); });
-}
-result<void> engine::reached(peer& p) noexcept {
-  return ways_.of(p, [&](auto& path) { return path.reached(p); });
-}
+const ports engine::up{
+    .slow_progress = [](engine& e) noexcept { e.slow_progress(); },
+    .has_left = [](const engine& e, rank_id r) noexcept { return e.departure_->has_left(r); },
+    .is_gone = [](const engine& e, rank_id r) noexcept { return e.departure_->is_gone(r); },
+    .lost_contact = &engine::lost_contact,
+    .note_gone = [](engine& e, const peer& p) noexcept { e.departure_->note_gone(p.rank); },
+    .say =
+        [](engine& e, peer& p, const wire::header& h) noexcept {
+          return e.ways_.of(p, [&](auto& path) { return path.say(p, h); });
+        },
+    .describe_lane =
+        [](engine& e, peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept {
+          if (lane == lane_rma && e.ways_.uses(way::verbs))
+            return e.transfers_->describe_queue(p, init);
+          e.ways_.of(p, [&](auto& path) { path.describe_lane(p, lane, init); });
+        },
+    .lane_made =
+        [](engine& e, peer& p, unsigned lane) noexcept {
+          if (lane == lane_rma) e.transfers_->attach(p);
+        },
+    .attached = [](engine& e,
+                   peer& p) noexcept { e.ways_.of(p, [&](auto& path) { path.attached(p); }); },
+    .reached =
+        [](engine& e, peer& p) noexcept {
+          return e.ways_.of(p, [&](auto& path) { return path.reached(p); });
+        },
+    .hold_source =
+        [](engine& e, const void* at, std::size_t bytes, long_source& out) noexcept {
+          return e.transfers_->hold_source(at, bytes, out);
+        },
+    .release_source = [](engine& e,
+                         std::uint16_t held) noexcept { e.transfers_->release_source(held); },
+};
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -13,7 +13,7 @@ struct test_access {
   static auto& ledger(engine& e) { return *e.domains_[0].ledger; }
   static bool by_rings(engine& e, rank_id r) { return e.domains_[0].peers[r].rings(); }
   static bool lane_is_ready(engine& e, rank_id r, unsigned lane) {
-    return engine::is_ready(e.domains_[0].peers[r], lane);
+    return connections::is_ready(e.domains_[0].peers[r], lane);
   }
   /// What streams have leased and not spent goes back.
   static void give_back_leases(engine& e) {

@@ -23,16 +23,71 @@
 #include "lib/base/log.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/base/shortage.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
 #include "lib/conduit/channel/hello.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
+namespace {
+
+std::uint64_t secret_of(const std::string& name) noexcept {
+  std::uint64_t h = 14695981039346656037ull;
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return h;
+}
+
+}  // namespace
+
+connections::connections(core& c) noexcept : core_(c), job_secret_(secret_of(c.job_.name())) {}
+
+result<void> connections::open(ibv_comp_channel* channel) {
+  const ibv_device_attr& limits = core_.device_.limits;
+  // Datagrams of all other processes may come at once; one that is lost is sent again.
+  const auto most =
+      static_cast<std::uint32_t>(std::clamp(std::min(limits.max_qp_wr, limits.max_cqe), 16, 1024));
+  auto port =
+      datagrams::open(core_.device_, core_.pd_,
+                      std::clamp(core_.size_ * 2 * core_.domain_count_, 16u, most), channel);
+  if (!port) return port.error();
+  datagram_port_ = std::move(*port);
+  arrivals_ = channel;
+  return {};
+}
+
+result<void> connections::start(bool parts) {
+  parts_ = parts;
+  auto c = connector::start(*this, core_, arrivals_);
+  if (!c) return c.error();
+  connector_ = std::move(*c);
+  return {};
+}
+
+void connections::close() noexcept {
+  stop();
+  for (peer& p : core_.all_begun())
+    for (unsigned l = 0; l < lane_count; ++l)
+      if (p.lanes[l].qp != nullptr) core_.device_of(p, l).verbs->destroy_qp(p.lanes[l].qp);
+  datagram_port_.reset();
+}
+
+// By queue pairs a start loan by which a Medium of full size goes at once would else meet no lane
+// for it; where loans are smaller, such a Medium is offered. And the device has enough queue pairs
+// even if all processes of the host have all lanes to all ranks.
+std::uint8_t connections::later_lanes(const peer& p, bool foreseen) const noexcept {
+  const credit::config& c = core_.credit_config_;
+  const std::uint32_t left = c.start_may_grow() ? credit::offer_reserve : 0;
+  const bool plenty = std::uint64_t{core_.size_} * lane_count * core_.job_.host_size() <=
+                      static_cast<std::uint64_t>(core_.device_.limits.max_qp);
+  const bool bulk =
+      plenty && (foreseen || !c.flow_control || c.credits_per_peer >= c.highest_cost + left);
+  return bulk && p.posts() ? 1u << lane_bulk : 0;
+}
+
 // Makes those of the wanted lanes that are missing.
-result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
+result<void> connections::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
-  if (before == 0 && p.rank != rank_)
-    if (auto r = p.home->met.meet(p.rank, room_for_loan(*p.home, p.rank)); !r) return r;
+  if (before == 0 && p.rank != core_.rank_)
+    if (auto r = p.home->met.meet(p.rank, core_.room_for_loan(*p.home, p.rank)); !r) return r;
   result<void> made;
   for (unsigned l = 0; l < lane_count; ++l) {
     const auto bit = static_cast<std::uint8_t>(1u << l);
@@ -52,21 +107,21 @@ result<void> channels::make_lanes(peer& p, std::uint8_t wanted) noexcept {
 
 // Destroys p's queue pairs, on which nothing is under way; those of messages may be known by
 // number.
-void channels::unmake_lanes(peer& p) noexcept {
+void connections::unmake_lanes(peer& p) noexcept {
   PENSTOCK_ASSERT(p.ready.load(std::memory_order_relaxed), ==, 0);
   p.made.store(0, std::memory_order_relaxed);
   for (unsigned l = 0; l < lane_count; ++l)
     if (ibv_qp* const qp = p.lanes[l].qp; qp != nullptr) {
-      device_of(p, l).verbs->destroy_qp(qp);
+      core_.device_of(p, l).verbs->destroy_qp(qp);
       p.lanes[l].close();
     }
 }
 
-void channels::say_hello(peer& p, bool want, bool please) noexcept {
-  PENSTOCK_ASSERT(has_begun(p), ==, true);
-  PENSTOCK_ASSERT(p.rank, !=, rank_);
+void connections::say_hello(peer& p, bool want, bool please) noexcept {
+  PENSTOCK_ASSERT(core_.has_begun(p), ==, true);
+  PENSTOCK_ASSERT(p.rank, !=, core_.rank_);
   hello h;
-  h.from = rank_;
+  h.from = core_.rank_;
   h.job = job_secret_;
   h.made = p.made.load(std::memory_order_relaxed);
   h.needed = p.needed;
@@ -82,7 +137,7 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
     h.buffers_base = p.home->queues->request_chunks->base();
     h.buffers_rkey = p.home->queues->request_chunks->keys().rkey;
   } else {
-    large_->where(h.buffers_base, h.buffers_rkey);
+    core_.large_->where(h.buffers_base, h.buffers_rkey);
   }
   for (unsigned l = 0; l < lane_count; ++l)
     if (p.lanes[l].qp != nullptr) {
@@ -94,15 +149,16 @@ void channels::say_hello(peer& p, bool want, bool please) noexcept {
 }
 
 // Takes a datagram, which anybody may have sent: it is dropped unless every field can be.
-void channels::hear_datagram(const connector& by, const std::byte* bytes,
-                             std::size_t size) noexcept {
+void connections::hear_datagram(const connector& by, const std::byte* bytes,
+                                std::size_t size) noexcept {
   hello h;
   if (size != sizeof h) return;
   std::memcpy(&h, bytes, sizeof h);
-  if (h.magic != hello_magic || h.job != job_secret_ || h.from >= size_ || h.from == rank_ ||
-      (h.made & ~all_lanes) != 0 || h.domain >= domain_count_ || h.lowered > 1)
+  if (h.magic != hello_magic || h.job != job_secret_ || h.from >= core_.size_ ||
+      h.from == core_.rank_ || (h.made & ~all_lanes) != 0 || h.domain >= core_.domain_count_ ||
+      h.lowered > 1)
     return;
-  peer& p = begun(domains_[h.domain].peers[h.from]);
+  peer& p = core_.begun(core_.domains_[h.domain].peers[h.from]);
   const auto heard = heard_hello(p, h);
   // A time-out means that the peer was stopped while its device was asked something. It is alive,
   // and when it goes on, one of the two says hello again.
@@ -110,15 +166,16 @@ void channels::hear_datagram(const connector& by, const std::byte* bytes,
   // Its process has ended. Where the launcher tells of no death, the peer has left, and this
   // process could not be told, since it was stopped, or did not run, at that time.
   const int e = heard.error().code;
-  const bool near = device_of(p, lane_request).shared_memory;
-  if (near && nic::shm::means_gone(e) && !ends_soon()) return note_gone(p);
+  const bool near = core_.device_of(p, lane_request).shared_memory;
+  if (near && nic::shm::means_gone(e) && !core_.ends_soon())
+    return core_.up_.note_gone(core_.self_, p);
   // Refused calls, and shortages that have lasted, are this process's own.
   if (near && !nic::shm::means_gone(e))
     fatal(1, "no connection to rank %u: %s", p.rank, heard.error().message().c_str());
-  peer_failed(p, heard.error().message().c_str());
+  core_.peer_failed(p, heard.error().message().c_str());
 }
 
-result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
+result<void> connections::heard_hello(peer& p, const hello& h) noexcept {
   if (p.posts() && !hear_parting(p, h)) return {};
   const auto needed = static_cast<std::uint8_t>(h.made & (h.needed | basic_lanes));
   if (auto r = make_lanes(p, needed); !r) return r;
@@ -149,30 +206,30 @@ result<void> channels::heard_hello(peer& p, const hello& h) noexcept {
     if (!std::exchange(p.attached, true)) {
       // relaxed: the release of R2 carries it
       if (h.lowered != 0) p.lowered.store(true, std::memory_order_relaxed);
-      attached(p);
+      core_.up_.attached(core_.self_, p);
     }
   }
   // Bound are lanes that are made; those of messages that are known by number, too.
   PENSTOCK_ASSERT(p.bound & ~p.made.load(std::memory_order_relaxed), ==, 0);
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if ((ready >> lane_request & 1) != 0)
-    if (auto r = reached(p); !r) return r;
+    if (auto r = core_.up_.reached(core_.self_, p); !r) return r;
   const auto fresh_ready =
       static_cast<std::uint8_t>(ready & ~p.ready.load(std::memory_order_relaxed));
-  // R2 ready  release p.ready  -> A2 (channels.hpp, connector.cpp, peer.hpp, rma_queue.cpp): the
+  // R2 ready  release p.ready  -> A2 (connections.hpp, connector.cpp, peer.hpp, rma_queue.cpp): the
   // lanes' queue pairs and rings are there
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
   if (fresh_ready != 0) PENSTOCK_PROBE(connection, p.rank, h.domain, fresh_ready);
-  if (fresh_ready != 0 && trace_ != nullptr)
-    trace_->apart("connection", p.rank, p.awaited != 0 ? p.since_ns : 0);
+  if (fresh_ready != 0 && core_.trace_ != nullptr)
+    core_.trace_->apart("connection", p.rank, p.awaited != 0 ? p.since_ns : 0);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
 }
 
 // Connects a queue pair to itself, for this process's atomics on words of its own segment: the
 // device must do them, since it does those of the other processes.
-result<void> channels::connect_self(peer& p) noexcept {
+result<void> connections::connect_self(peer& p) noexcept {
   if (auto r = make_lanes(p, 1u << lane_rma); !r) return r;
   if (auto r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
       !r)
@@ -182,14 +239,16 @@ result<void> channels::connect_self(peer& p) noexcept {
   return {};
 }
 
-result<void> channels::make_lane(peer& p, unsigned l) noexcept {
+result<void> connections::make_lane(peer& p, unsigned l) noexcept {
   ibv_qp_init_attr init{};
   init.qp_context = &p;
   init.qp_type = IBV_QPT_RC;
   init.cap.max_send_sge = 1;
-  describe_lane(p, l, init);
-  nic::device& dev = device_of(p, l);
-  ibv_pd* const pd = is_near(p, l) ? near_->pd : concurrent(build_mode) ? pd_ : alone_.pd();
+  core_.up_.describe_lane(core_.self_, p, l, init);
+  nic::device& dev = core_.device_of(p, l);
+  ibv_pd* const pd = core_.is_near(p, l)      ? core_.near_->pd
+                     : concurrent(build_mode) ? core_.pd_
+                                              : core_.alone_.pd();
   ibv_qp* qp = dev.verbs->create_qp(pd, &init);
   if (qp == nullptr)
     return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + dev.name, errno,
@@ -207,21 +266,21 @@ result<void> channels::make_lane(peer& p, unsigned l) noexcept {
   PENSTOCK_ASSERT(p.lanes[l].qp == nullptr, ==, true);
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff,
                   p.lanes[l].posted());
-  lane_made(p, l);
+  core_.up_.lane_made(core_.self_, p, l);
   return {};
 }
 
-result<void> channels::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
-                                 std::uint32_t psn) noexcept {
-  nic::device& dev = device_of(p, l);
-  const nic::address& there = is_near(p, l) ? p.near_address : p.address;
+result<void> connections::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
+                                    std::uint32_t psn) noexcept {
+  nic::device& dev = core_.device_of(p, l);
+  const nic::address& there = core_.is_near(p, l) ? p.near_address : p.address;
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTR;
   a.path_mtu = static_cast<ibv_mtu>(std::min(there.mtu, dev.self.mtu));
   a.dest_qp_num = qpn;
   a.rq_psn = psn;
-  a.max_dest_rd_atomic = reads_;
-  a.min_rnr_timer = static_cast<std::uint8_t>(settings_.rnr_timer);
+  a.max_dest_rd_atomic = core_.reads_;
+  a.min_rnr_timer = static_cast<std::uint8_t>(core_.settings_.rnr_timer);
   a.ah_attr = dev.path_to(there, nic::flow_of(p.lanes[l].qp->qp_num, qpn));
   if (const int e = dev.verbs->modify_qp(p.lanes[l].qp, &a,
                                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -231,12 +290,13 @@ result<void> channels::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
     return failure{"ibv_modify_qp to RTR on " + dev.name, e, what_to_raise(e)};
   a.qp_state = IBV_QPS_RTS;
   a.sq_psn = p.lanes[l].first_psn;
-  a.timeout = static_cast<std::uint8_t>(settings_.qp_timeout);
-  a.retry_cnt = static_cast<std::uint8_t>(settings_.retry_count);
+  a.timeout = static_cast<std::uint8_t>(core_.settings_.qp_timeout);
+  a.retry_cnt = static_cast<std::uint8_t>(core_.settings_.retry_count);
   // Without credits a receiver is not ready whenever it does not poll: that is no fault of its.
   constexpr std::uint8_t for_ever = 7;
-  a.rnr_retry = settings_.flow_control ? static_cast<std::uint8_t>(settings_.rnr_retry) : for_ever;
-  a.max_rd_atomic = std::min(reads_, p.reads);
+  a.rnr_retry = core_.settings_.flow_control ? static_cast<std::uint8_t>(core_.settings_.rnr_retry)
+                                             : for_ever;
+  a.max_rd_atomic = std::min(core_.reads_, p.reads);
   if (const int e =
           dev.verbs->modify_qp(p.lanes[l].qp, &a,
                                IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

@@ -19,7 +19,7 @@
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
 #include "nic/shm/own_threads.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -31,9 +31,10 @@ std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memo
 
 }  // namespace
 
-result<std::unique_ptr<connector>> connector::start(channels& e, ibv_comp_channel* channel) {
+result<std::unique_ptr<connector>> connector::start(connections& e, core& of,
+                                                    ibv_comp_channel* channel) {
   constexpr const char* what = "the thread that makes connections";
-  std::unique_ptr<connector> c(new connector(e, channel));
+  std::unique_ptr<connector> c(new connector(e, of, channel));
   c->bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (c->bell_ < 0) return failure{std::string("eventfd of ") + what, errno, what_to_raise(errno)};
   // The channel is only read after poll(2) has said that it holds an event.
@@ -123,9 +124,9 @@ void connector::sleep() noexcept {
   [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
   ibv_cq* cq = nullptr;
   void* context = nullptr;
-  while (all_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
+  while (core_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
     armed_ = false;
-    all_.device_.verbs->ack_cq_events(cq, 1);
+    core_.device_.verbs->ack_cq_events(cq, 1);
   }
 }
 
@@ -139,7 +140,7 @@ void connector::arm() noexcept {
 
 // Takes the datagrams that have come, at most SYS_LIMIT (a setting). True: there may be more.
 bool connector::hear_all() noexcept {
-  const unsigned limit = all_.settings_.sys_limit == 0 ? ~0u : all_.settings_.sys_limit;
+  const unsigned limit = core_.settings_.sys_limit == 0 ? ~0u : core_.settings_.sys_limit;
   std::byte bytes[datagrams::max_bytes];
   std::size_t size = 0;
   for (unsigned n = 0; n < limit; ++n) {
@@ -165,7 +166,7 @@ void connector::grant_wishes() noexcept {
 // Makes those of the wanted lanes to p that are missing, and says hello; it may be called again for
 // lanes that were asked for before. Those that will be wanted are made, too, if they can be.
 void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
-  const bool self = p.rank == all_.rank_, wanted = lanes != 0;
+  const bool self = p.rank == core_.rank_, wanted = lanes != 0;
   if (!self) lanes |= basic_lanes;
   const std::uint8_t later = self ? std::uint8_t{0} : all_.later_lanes(p, foreseen);
   if (((lanes | later) & ~ready_lanes(p)) == 0) return;
@@ -217,13 +218,13 @@ void connector::ask_again(peer& p) noexcept {
 // Says hello again to peers that have not answered: a hello may be lost, and a process may be
 // stopped.
 void connector::remind_peers() noexcept {
-  const std::uint64_t warn_ns = all_.settings_.connect_timeout_ns;
+  const std::uint64_t warn_ns = core_.settings_.connect_timeout_ns;
   const std::uint64_t now = now_ns();
   const auto remind = [&](peer& p) {
     const std::uint64_t waited = now - p.since_ns;
-    if ((p.awaited & ~ready_lanes(p)) == 0 || all_.is_gone(p.rank)) {
+    if ((p.awaited & ~ready_lanes(p)) == 0 || core_.is_gone(p.rank)) {
       p.awaited = 0;
-      if (p.warned && !all_.is_gone(p.rank))
+      if (p.warned && !core_.is_gone(p.rank))
         log(log_level::info, "rank %u has answered after %.1f s", p.rank,
             static_cast<double>(waited) * 1e-9);
       return true;

@@ -37,14 +37,16 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-class channels;
+class connections;
+class core;
 struct peer;
 
 class connector {
  public:
   /// Starts the thread, after all peers have been introduced. channel: gets the events of arriving
   /// datagrams, and stays the caller's. A failure names what the kernel refused.
-  static result<std::unique_ptr<connector>> start(channels& e, ibv_comp_channel* channel);
+  static result<std::unique_ptr<connector>> start(connections& e, core& c,
+                                                  ibv_comp_channel* channel);
   /// Ends the thread and waits for it.
   ~connector();
   connector(const connector&) = delete;
@@ -65,7 +67,8 @@ class connector {
   [[nodiscard]] bool hushed() const noexcept { return hushed_.load(std::memory_order_relaxed); }
 
  private:
-  connector(channels& e, ibv_comp_channel* channel) noexcept : all_(e), channel_(channel) {}
+  connector(connections& e, core& c, ibv_comp_channel* channel) noexcept
+      : all_(e), core_(c), channel_(channel) {}
   void run() noexcept;
   void sleep() noexcept;
   void arm() noexcept;
@@ -82,7 +85,8 @@ class connector {
   void watch_rings_of(peer& p) noexcept;
   void ring() noexcept;
 
-  channels& all_;
+  connections& all_;
+  core& core_;
   ibv_comp_channel* channel_;
   int bell_ = -1;  // an eventfd, written when there is a wish, and at the end
   std::atomic<peer*> wishes_{nullptr};

@@ -16,8 +16,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-core::core(engine& self, job::job& j, const settings& s)
-    : self_(self), job_(j), settings_(s), rank_(j.rank()), size_(j.size()) {
+core::core(engine& self, const ports& up, job::job& j, const settings& s)
+    : self_(self), up_(up), job_(j), settings_(s), rank_(j.rank()), size_(j.size()) {
   // Where a host's processes outnumber its cores, a process that waits yields its core at once.
   if (j.host_size() > std::thread::hardware_concurrency()) spins_before_yield_ = 1;
 }

@@ -1,7 +1,6 @@
 // What every part of an engine reads: the ranks of the job, the handlers, the channels of all
 // domains, the device, and the flags that say what has happened. Credits, connections and both
-// paths stand on it. The engine derives from it and implements its pure virtual functions; no
-// message calls any of them.
+// paths stand on it.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +26,7 @@
 #include "lib/conduit/channel/near_device.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/poller.hpp"
+#include "lib/conduit/channel/ports.hpp"
 #include "lib/conduit/channel/rank_table.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/message/handler_names.hpp"
@@ -40,7 +40,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-class engine;
+class connections;
 class connector;
 class transfers;
 class everywhere;
@@ -88,6 +88,7 @@ class core {
  protected:
   template <way>
   friend class path_by;
+  friend class connections;
   friend class connector;
   friend class transfers;
   friend class everywhere;
@@ -97,7 +98,7 @@ class core {
   friend class large_buffers;
   friend struct test_access;  // tests of peers that send malformed bytes
 
-  core(engine& self, job::job& j, const settings& s);
+  core(engine& self, const ports& up, job::job& j, const settings& s);
   ~core();
 
   [[nodiscard]] static bool in_segment(const peer& p, const void* at, std::size_t bytes) noexcept {
@@ -169,16 +170,16 @@ class core {
   [[nodiscard]] bool attention_to_device() const noexcept;
   [[nodiscard]] bool attention_to_kernel() noexcept;
   [[nodiscard]] bool attention_to_near() const noexcept;
-  virtual void slow_progress() noexcept = 0;
   void slow_progress_in_wait() noexcept;
-  // True if the rank has said that it leaves.
-  [[nodiscard]] virtual bool has_left(rank_id r) const noexcept = 0;
-  // True if it has said so, and its process has ended.
-  [[nodiscard]] virtual bool is_gone(rank_id r) const noexcept = 0;
-  // Contact to p was lost. Any thread, whatever it holds: the next poll judges whether p has died.
-  virtual void lost_contact(peer& p, const char* how) noexcept = 0;
-  // Its process has ended, and not by a death.
-  virtual void note_gone(const peer& p) noexcept = 0;
+  // See ports.hpp.
+  void slow_progress() noexcept { up_.slow_progress(self_); }
+  [[nodiscard]] bool has_left(rank_id r) const noexcept { return up_.has_left(self_, r); }
+  [[nodiscard]] bool is_gone(rank_id r) const noexcept { return up_.is_gone(self_, r); }
+  void lost_contact(peer& p, const char* how) noexcept { up_.lost_contact(self_, p, how); }
+  bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept {
+    return up_.hold_source(self_, at, bytes, out);
+  }
+  void release_source(std::uint16_t held) noexcept { up_.release_source(self_, held); }
   [[nodiscard]] bool ends_soon() const noexcept;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
   // Kernel devices raise no counter, and to look for their events takes a system call: one look in
@@ -187,7 +188,23 @@ class core {
   static constexpr const char* malformed = "sent bytes that make no sense";
   static constexpr const char* overdrawn = "sent a request of more credits than it was lent";
 
+  // The sizes of each domain's queues in a job of that many ranks whose devices have room for so
+  // many credits. bell: there is a progress thread.
+  [[nodiscard]] queues::dimensions queue_dimensions(std::uint32_t ranks, bool bell,
+                                                    credit::room room) const;
+  // The room that this process's device has for credits: unlimited where the user has set them, or
+  // where the queues of the table's credits fit. Fails if not even the least number fits.
+  [[nodiscard]] result<credit::room> queue_room(std::uint32_t ranks, bool bell) const;
+  // Makes the receive buffers for the loan to rank r, for meetings; by rings there are none.
+  [[nodiscard]] auto room_for_loan(domain& d, std::uint32_t r) const noexcept {
+    return [this, &d, r]() -> result<void> {
+      if (d.queues == nullptr || !posts_messages(way_to(r))) return {};
+      return d.queues->admit_peer();
+    };
+  }
+
   engine& self_;
+  const ports& up_;
   std::vector<std::shared_ptr<void>>
       kept_;  // live as long as the engine: the job, unless the caller of open() keeps it
   job::job& job_;

@@ -10,7 +10,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/probes.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/conduit/message/codec.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

@@ -71,20 +71,12 @@ class credit_flow : public core {
   void settle_returned(peer& p, std::uint32_t tag, reply_right at) noexcept;
   void follow_intents() noexcept;
   void send_grants(domain& d) noexcept;
-  // Makes the receive buffers for the loan to rank r, for meetings; by rings there are none.
-  [[nodiscard]] auto room_for_loan(domain& d, std::uint32_t r) const noexcept {
-    return [this, &d, r]() -> result<void> {
-      if (d.queues == nullptr || !posts_messages(way_to(r))) return {};
-      return d.queues->admit_peer();
-    };
-  }
   // To be called after the ledger was told.
   void say_intents() noexcept { intents_.raise(); }
   void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
                    bool urgent) noexcept;
   void send_deferred() noexcept;
-  /// Puts a system message on the reply lane to p, by p's path. False: there is no room now.
-  virtual bool say(peer& p, const wire::header& h) noexcept = 0;
+  bool say(peer& p, const wire::header& h) noexcept { return up_.say(self_, p, h); }
   void write_statistics() noexcept;
   // The same, but leases are not given back first; any thread may call it.
   void write_files() const noexcept;

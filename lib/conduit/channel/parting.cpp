@@ -8,7 +8,7 @@
 #include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/probes.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
 #include "lib/conduit/channel/hello.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -45,7 +45,7 @@ std::uint64_t used_so_far(const peer& p) noexcept {
 
 }  // namespace
 
-vote channels::vote_on(const peer& p) const noexcept {
+vote connections::vote_on(const peer& p) const noexcept {
   if (leads_parting(p) || !is_open(p.ask)) return vote::none;
   switch (p.parting.load(std::memory_order_acquire)) {  // P1
     case parting_state::closed:
@@ -59,7 +59,7 @@ vote channels::vote_on(const peer& p) const noexcept {
 
 // The leader tells of its ask when it has closed: so the other side, which closes later, has sent
 // the last answer by then.
-std::uint32_t channels::ask_to_say(const peer& p) const noexcept {
+std::uint32_t connections::ask_to_say(const peer& p) const noexcept {
   // A12 closed  acquire p.ready  <- R12 (verbs_path/part.cpp): what this side had to send is sent
   const bool early =
       leads_parting(p) && is_open(p.ask) && p.ready.load(std::memory_order_acquire) != 0;
@@ -67,15 +67,15 @@ std::uint32_t channels::ask_to_say(const peer& p) const noexcept {
 }
 
 // Asks the program whether the connection to p is idle; as the leader, or because the leader asks.
-void channels::begin_parting(peer& p) noexcept {
+void connections::begin_parting(peer& p) noexcept {
   PENSTOCK_ASSERT(p.posts() && p.connected, ==, true);
   p.ready_before = p.ready.load(std::memory_order_relaxed);
   p.part_until_ns = now_ns() + ask_ns;
   p.part_said_ns = 0;
   // relaxed: polls look while the count is not 0
-  deferred_.fetch_add(1, std::memory_order_relaxed);
+  core_.deferred_.fetch_add(1, std::memory_order_relaxed);
   if (!turn(p, parting_state::none, parting_state::asked)) {  // p has gone
-    deferred_.fetch_sub(1, std::memory_order_relaxed);
+    core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
   if (leads_parting(p)) ++p.ask;
@@ -85,20 +85,20 @@ void channels::begin_parting(peer& p) noexcept {
 }
 
 // Asks the program whether the connection that it has closed is still idle.
-void channels::look_again(peer& p) noexcept {
+void connections::look_again(peer& p) noexcept {
   // relaxed: as above
-  deferred_.fetch_add(1, std::memory_order_relaxed);
+  core_.deferred_.fetch_add(1, std::memory_order_relaxed);
   if (!turn(p, parting_state::closed, parting_state::again))
-    deferred_.fetch_sub(1, std::memory_order_relaxed);
+    core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Ends the parting from p; the connection stays. Nothing is done while a poll looks.
-void channels::end_parting(peer& p) noexcept {
+void connections::end_parting(peer& p) noexcept {
   const parting_state s = p.parting.load(std::memory_order_acquire);  // P1
   if (s == parting_state::none || s == parting_state::looking) return;
   if (s != parting_state::shut && !turn(p, s, parting_state::none)) return;
-  if (is_asked(s)) deferred_.fetch_sub(1, std::memory_order_relaxed);
-  // R2 ready  release p.ready  -> A2 (channels.hpp, connector.cpp, rma_queue.cpp)
+  if (is_asked(s)) core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+  // R2 ready  release p.ready  -> A2 (connections.hpp, connector.cpp, rma_queue.cpp)
   p.ready.store(p.ready_before, std::memory_order_release);
   p.used_ns = now_ns();
   p.spared_until_ns = p.used_ns + idle_ns;
@@ -107,7 +107,9 @@ void channels::end_parting(peer& p) noexcept {
   say_hello(p, false);
 }
 
-void channels::stop_parting(peer& p) noexcept {
+bool connections::leads_parting(const peer& p) const noexcept { return core_.rank_ < p.rank; }
+
+void connections::stop_parting(peer& p) noexcept {
   parting_state s = p.parting.load(std::memory_order_relaxed);
   while (true) {
     if (s == parting_state::looking) {
@@ -121,11 +123,11 @@ void channels::stop_parting(peer& p) noexcept {
                                         std::memory_order_relaxed))  // P1
       break;
   }
-  if (is_asked(s)) deferred_.fetch_sub(1, std::memory_order_relaxed);
+  if (is_asked(s)) core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Both sides are closed: the queue pairs of this generation go.
-void channels::take_down(peer& p) noexcept {
+void connections::take_down(peer& p) noexcept {
   const std::uint8_t made = p.made.load(std::memory_order_relaxed);
   for (unsigned l = 0; l < lane_rma; ++l)
     if ((made >> l & 1) != 0) p.home->queues->forget(p.lanes[l].qp);
@@ -140,17 +142,17 @@ void channels::take_down(peer& p) noexcept {
   PENSTOCK_ASSERT(before, !=, 0u);
   connections_parted_.fetch_add(1, std::memory_order_relaxed);
   PENSTOCK_PROBE(parting, p.rank, p.home->index);
-  if (trace_ != nullptr) trace_->apart("parting", p.rank, 0);
+  if (core_.trace_ != nullptr) core_.trace_->apart("parting", p.rank, 0);
   std::erase(parting_, &p);
   p.parting.store(parting_state::none, std::memory_order_relaxed);
   p.hello_at_ns = 0;  // what is awaited is made without delay
 }
 
 // Goes on with the parting from p, as far as it can go.
-void channels::see_to_parting(peer& p) noexcept {
+void connections::see_to_parting(peer& p) noexcept {
   const bool leads = leads_parting(p), wanted = p.awaited != 0;
   const std::uint64_t now = now_ns();
-  if (is_gone(p.rank)) return end_parting(p);
+  if (core_.is_gone(p.rank)) return end_parting(p);
   switch (p.parting.load(std::memory_order_acquire)) {  // P1
     case parting_state::asked:
     case parting_state::again:
@@ -181,7 +183,7 @@ void channels::see_to_parting(peer& p) noexcept {
 
 // Takes what a hello says of generations and partings. True: the rest of it is about the lanes as
 // they are now.
-bool channels::hear_parting(peer& p, const hello& h) noexcept {
+bool connections::hear_parting(peer& p, const hello& h) noexcept {
   const bool leads = leads_parting(p);
   if (h.generation != p.generation) {
     // The sender is yet to hear that its generation is gone; or it says that this one is.
@@ -212,7 +214,7 @@ bool channels::hear_parting(peer& p, const hello& h) noexcept {
   return p.parting.load(std::memory_order_relaxed) == parting_state::none;
 }
 
-bool channels::may_part(const peer& p) const noexcept {
+bool connections::may_part(const peer& p) const noexcept {
   return p.posts() && p.connected && p.awaited == 0 &&
          p.parting.load(std::memory_order_relaxed) == parting_state::none &&
          (p.ready.load(std::memory_order_relaxed) & basic_lanes) == basic_lanes && parts_;
@@ -222,7 +224,7 @@ bool channels::may_part(const peer& p) const noexcept {
 // Returns the time at which it wants to be called again; 0: none.
 std::uint64_t connector::see_to_partings() noexcept {
   if (!all_.parts_) return 0;
-  const std::uint32_t limit = all_.settings_.max_connections;
+  const std::uint32_t limit = core_.settings_.max_connections;
   const std::uint64_t now = now_ns();
   for (std::size_t i = all_.parting_.size(); i-- != 0;) all_.see_to_parting(*all_.parting_[i]);
   const std::uint32_t count = all_.connections_.load(std::memory_order_relaxed);
@@ -242,7 +244,7 @@ std::uint64_t connector::see_to_partings() noexcept {
 bool connector::begin_partings(std::uint32_t limit, std::uint64_t now) noexcept {
   std::vector<peer*> idle;
   auto going = static_cast<std::uint32_t>(all_.parting_.size());
-  for (peer& p : all_.all_begun()) {
+  for (peer& p : core_.all_begun()) {
     if (!p.connected || !p.posts()) continue;
     if (const std::uint64_t used = used_so_far(p); used != p.used) p.used = used, p.used_ns = now;
     if (!all_.may_part(p)) continue;

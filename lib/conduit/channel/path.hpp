@@ -7,7 +7,8 @@
 #include <concepts>
 #include <cstdint>
 
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
+#include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/conduit/message/draft.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -88,7 +89,7 @@ concept keeps_up = requires(P w, const P c, peer& p, domain& d, std::uint32_t ta
 };
 
 /// open() makes what the path has of its own, before peers are introduced; close() ends it, when
-/// their queue pairs are gone. The connector calls the others, see channels::describe_lane(),
+/// their queue pairs are gone. The connector calls the others, see ports::describe_lane(),
 /// attached() and reached().
 template <class P>
 concept connects = requires(P w, peer& p, ibv_qp_init_attr& init, ibv_comp_channel* bell,

@@ -1,12 +1,11 @@
 // How long each domain's queues are, for a number of ranks and what the device has room for.
 #include <algorithm>
 
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/credit_flow.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-queues::dimensions channels::queue_dimensions(std::uint32_t ranks, bool bell,
-                                              credit::room room) const {
+queues::dimensions core::queue_dimensions(std::uint32_t ranks, bool bell, credit::room room) const {
   const settings& s = settings_;
   queues::dimensions d;
   d.peers = ranks - 1;
@@ -40,7 +39,7 @@ queues::dimensions channels::queue_dimensions(std::uint32_t ranks, bool bell,
 // First as many credits as the queues have room for. Where these could not move, the fewest buffers
 // and receives, and fixed loans; but not in a large job that runs as long as some of its ranks are
 // not connected.
-result<credit::room> channels::queue_room(std::uint32_t ranks, bool bell) const {
+result<credit::room> core::queue_room(std::uint32_t ranks, bool bell) const {
   const ibv_device_attr& limits = device_.limits;
   const queues::dimensions wanted = queue_dimensions(ranks, bell, {});
   if (!credit_settings(settings_, domain_count_).by_table() || wanted.fit(limits, ""))

@@ -18,7 +18,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/owner.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -43,15 +43,15 @@ std::uint64_t connector::watch_rings() noexcept {
   if (now < look_ns_) return look_ns_;
   look_ns_ = now + looks_apart_ns;
   bool any = false;
-  for (std::uint32_t i = 0; i < all_.domain_count_; ++i) {
-    const peer_order& rings = all_.domains_[i].rings;
+  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
+    const peer_order& rings = core_.domains_[i].rings;
     for (std::uint32_t k = 0, count = rings.count(); k < count; ++k) {
       peer& p = rings[k];
       any = true;
       // A peer that left while its hello was read has some of the four ends only.
       const bool whole = p.request_rx.seen() != nullptr && p.reply_rx.seen() != nullptr &&
                          p.request_tx.seen() != nullptr && p.reply_tx.seen() != nullptr;
-      if (whole && !all_.has_left(p.rank)) watch_rings_of(p);
+      if (whole && !core_.has_left(p.rank)) watch_rings_of(p);
     }
   }
   return any ? look_ns_ : 0;
@@ -75,7 +75,7 @@ void connector::watch_rings_of(peer& p) noexcept {
                    !p.request_rx.seen()->credible() || !p.reply_rx.seen()->credible() ||
                    written_over(p);
   p.mended = p.mended || mends;
-  if (bad && !hushed() && !all_.has_left(p.rank)) all_.peer_failed(p, core::malformed);
+  if (bad && !hushed() && !core_.has_left(p.rank)) core_.peer_failed(p, core::malformed);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

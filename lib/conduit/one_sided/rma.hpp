@@ -47,7 +47,7 @@
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
 #include "lib/base/zero_pages.hpp"
-#include "lib/conduit/channel/channels.hpp"
+#include "lib/conduit/channel/connections.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/one_sided/rma_ops.hpp"
@@ -70,7 +70,7 @@ enum class reuse : std::uint8_t {
 /// The device's atomics on 64-bit integers.
 enum class device_atomic : std::uint8_t { fetch_add, compare_swap };
 
-class transfers final : public long_sources {
+class transfers final {
  public:
   explicit transfers(engine& e) noexcept;
   ~transfers();
@@ -156,8 +156,9 @@ class transfers final : public long_sources {
   void give(transfer_op& op) noexcept { ops_[op.owner - 1]->give(op, thread_tag()); }
   /// The program's heap of registered memory, which the first call makes. Any thread.
   result<memreg::lasting_heap*> heap(memreg::heap_maker make);
-  bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept override;
-  void release_source(std::uint16_t held) noexcept override;
+  /// See ports.hpp.
+  bool hold_source(const void* at, std::size_t bytes, long_source& out) noexcept;
+  void release_source(std::uint16_t held) noexcept;
   /// The registration cache, or null.
   [[nodiscard]] const firehose::pool* cache() const noexcept { return pool_.get(); }
   /// The keys to others' memory, with segment everything; else null.

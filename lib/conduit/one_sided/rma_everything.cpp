@@ -106,7 +106,7 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
     // A2 ready  acquire p.ready  <- R2 (connect.cpp)
     return (p.ready.load(std::memory_order_acquire) >> lane_rma & 1) != 0
                ? status::ok
-               : engine_.connect(p, lane_rma);
+               : engine_.connections_.connect(p, lane_rma);
   });
   if (s != status::ok) return s;
   const auto use =
@@ -134,7 +134,7 @@ status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, st
     // A2 ready  acquire p.ready  <- R2 (channel/connect.cpp): the lane is there
     return (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0
                ? status::ok
-               : engine_.connect(p, lane_request);
+               : engine_.connections_.connect(p, lane_request);
   });
   if (s != status::ok) return s;
   switch (nic::shm::copy_remote(p.lanes[lane_request].qp, there, local, bytes, write)) {

@@ -104,7 +104,7 @@ status everywhere::send(unsigned rank, std::span<const std::byte> body) noexcept
   peer& p = engine_.begun(engine_.peers_[rank]);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the line is there
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
-    return engine_.connect(p, lane_rma);
+    return engine_.connections_.connect(p, lane_rma);
   line& l = lines_[rank];
   // There is one sender at a time, and receivers only add. relaxed: the frames carry the order.
   if (l.credits.load(std::memory_order_relaxed) == 0) return status::no_credit;

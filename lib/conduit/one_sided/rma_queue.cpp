@@ -28,13 +28,13 @@ status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
 status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
-    return engine_.connect(p, lane_rma);
+    return engine_.connections_.connect(p, lane_rma);
   const std::uint32_t tag = thread_tag();
   const auto in = p.transfer_out.try_enter(tag);
   if (!in) [[unlikely]]
     return status::busy;
   status s = status::ok;
-  if (engine::closed_meanwhile(p, lane_rma)) [[unlikely]] {
+  if (connections::closed_meanwhile(p, lane_rma)) [[unlikely]] {
     s = status::busy;
   } else if (!p.transfers->has_room() ||
              (shares_tickets_ && !p.home->transfer_room.try_take(queues::room_share::all)))
@@ -57,7 +57,7 @@ status transfers::room_for_one(rank_id to) noexcept {
   peer& p = channel(to);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
-    return engine_.connect(p, lane_rma);
+    return engine_.connections_.connect(p, lane_rma);
   const auto room = [&] {
     return p.transfers->has_room() && (!shares_tickets_ || p.home->transfer_room.free() > 0);
   };

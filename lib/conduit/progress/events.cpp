@@ -59,7 +59,8 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
       break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       if (auto* const of = static_cast<peer*>(e.element.qp->qp_context);
-          of->posts() && is_ready(*of, lane_reply) && of->lanes[lane_reply].qp == e.element.qp)
+          of->posts() && connections::is_ready(*of, lane_reply) &&
+          of->lanes[lane_reply].qp == e.element.qp)
         ended = of;
       break;
     default:
@@ -67,31 +68,28 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
   }
   dev.verbs->ack_async_event(&e);
   if (closing_.load(std::memory_order_relaxed)) return;
-  if (p != nullptr && lanes_closed(*p)) return;  // the other side has destroyed its queue pair
-  if (p != nullptr) return lost_contact(*p, dev.verbs->event_type_str(type));
+  if (p != nullptr && connections::lanes_closed(*p))
+    return;  // the other side has destroyed its queue pair
+  if (p != nullptr) return lost_contact(*this, *p, dev.verbs->event_type_str(type));
   if (ended != nullptr) {
     // The lane of a peer that has not left has failed: the error may not have been reaped yet.
     ended->cut.store(true, std::memory_order_relaxed);
-    if (is_gone(ended->rank)) return ways_.of(*ended, [&](auto& path) { path.note_end(*ended); });
-    return lost_contact(*ended, dev.verbs->event_type_str(type));
+    if (departure_->is_gone(ended->rank))
+      return ways_.of(*ended, [&](auto& path) { path.note_end(*ended); });
+    return lost_contact(*this, *ended, dev.verbs->event_type_str(type));
   }
   if (type == IBV_EVENT_CQ_ERR || type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_DEVICE_FATAL)
     fatal(1, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
   log(log_level::info, "device %s reports: %s", dev.name.c_str(), dev.verbs->event_type_str(type));
 }
 
-bool engine::is_gone(rank_id r) const noexcept { return departure_->is_gone(r); }
-bool engine::has_left(rank_id r) const noexcept { return departure_->has_left(r); }
-
-void engine::note_gone(const peer& p) noexcept { departure_->note_gone(p.rank); }
-
-void engine::lost_contact(peer& p, const char* how) noexcept {
+void engine::lost_contact(engine& e, peer& p, const char* how) noexcept {
   PENSTOCK_PROBE(queue_pair_error, p.rank, how);
   if (p.ended.load(std::memory_order_relaxed)) return;
   // relaxed: the text is a constant. A thread that sees it late judges in its next poll.
   if (const char* none = nullptr;
       p.lost.compare_exchange_strong(none, how, std::memory_order_relaxed))
-    deferred_.fetch_add(1, std::memory_order_relaxed);
+    e.deferred_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

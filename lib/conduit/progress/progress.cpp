@@ -138,7 +138,7 @@ void progress::run() noexcept {
       if (found != 0 && attended() == seen) queues_.give_back();
     } while (found != 0 && interval == 0 && ++more < most_rearms);
     if (found == 0 && !stopping_.load(std::memory_order_relaxed) && !queues_.waiting())
-      sleep(true, busy_ ? busy_look_ns : engine_.parts_ ? parting_look_ns : 0);
+      sleep(true, busy_ ? busy_look_ns : engine_.connections_.parts() ? parting_look_ns : 0);
   }
   // R2 stopped  release stopped_  -> A2
   stopped_.store(true, std::memory_order_release);

@@ -107,10 +107,11 @@ endpoint_counters engine::counters() const {
   endpoint_counters c;
   const double ns_a_tick = ns_per_tick();
   c.polls = polls();
-  if (parts_) c.connections = connections_.load(std::memory_order_relaxed);
+  const bool parts = connections_.parts();
+  if (parts) c.connections = connections_.count().now;
   for (std::uint32_t i = 0; i < domain_count_; ++i) {
     const domain& d = domains_[i];
-    c.connections += d.rings.count() + (parts_ ? 0 : d.verbs.count());
+    c.connections += d.rings.count() + (parts ? 0 : d.verbs.count());
     c.credits += d.ledger->settings().total_credits();
     c.bank += d.ledger->bank();
     c.epochs += d.ledger->epoch();

@@ -35,7 +35,7 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
   const auto m = rx.front();
   const codec::in_slot l(wire::header_of(word));
   if (!m || m.op != op_direct || l.data_bytes != m.data_bytes) [[unlikely]]
-    c_.peer_failed(p, channels::malformed);
+    c_.peer_failed(p, core::malformed);
   wire::large_block where;
   std::memcpy(&where, l.find(const_cast<std::byte*>(m.slot->body), m.data).fixed, sizeof where);
   if (map_large(p, where.base, where.key)) return true;

@@ -74,7 +74,7 @@ ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, 
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx[in];
     if (!run_plain_medium(rx, t, e)) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
     if (e.counts) [[unlikely]]
       return end_outside(t, e, tag), outcome::relieved;
     if (!t.replied) p.credits.owe(in, t.cost, 0);
@@ -82,11 +82,11 @@ ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, 
   }
   const auto m = rx.front();
   if (!m) [[unlikely]]  // peek() has seen it
-    c_.peer_failed(p, channels::malformed);
+    c_.peer_failed(p, core::malformed);
   const bool urgent = c_.note_request(p, t);
   t.lane = t.grant == 0 ? p.plain_tx[in] : nullptr;
   if (!run_any(m, t, e)) [[unlikely]]
-    c_.peer_failed(p, channels::malformed);
+    c_.peer_failed(p, core::malformed);
   if (e.counts) [[unlikely]] {
     e.urgent = urgent;
     return end_outside(t, e, tag), outcome::relieved;
@@ -181,7 +181,7 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
   if (h.kind() == wire::kind::credits || h.kind() == wire::kind::system) {
     const auto m = rx.front_of(op_direct, 0);
     if (!m || !c_.system_message(p, h, in)) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
     rx.pop(m);
     return outcome::done;
   }
@@ -194,11 +194,11 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
   relieved_end e;
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
     if (!run_plain_medium(rx, t, e)) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
   } else {
     const auto m = rx.front();
     if (!m || !run_any(m, t, e)) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
     if (!e.counts) [[likely]]
       rx.pop(m);
   }

@@ -48,7 +48,7 @@ bool ring_path::relieve(peer& p, bool requests, std::uint32_t tag) noexcept {
   if (!kept) kept.reset(new (std::nothrow) nic::shm::kept_messages);
   if (!kept) fatal(1, "no memory for a message of rank %u", p.rank);
   if (!(requests ? p.request_rx.seen() : p.reply_rx.seen())->keep_front(*kept, reader)) [[unlikely]]
-    c_.peer_failed(p, channels::malformed);
+    c_.peer_failed(p, core::malformed);
   if (requests) {  // its answer may come yet, and has its room
     p.replies_kept.fetch_add(1, std::memory_order_relaxed);
     if (auto& room = p.reply_room[p.request_in.inside_owner(tag)]; room != 0) --room;

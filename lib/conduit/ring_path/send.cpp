@@ -75,8 +75,8 @@ bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
 }
 
 status ring_path::try_request(peer& p, const outgoing& m) noexcept {
-  if (!channels::is_ready(p, lane_request)) [[unlikely]]
-    return c_.connect(p, lane_request);
+  if (!connections::is_ready(p, lane_request)) [[unlikely]]
+    return connections_.connect(p, lane_request);
   const std::uint32_t tag = my_tag();
   const auto entered = p.request_out.try_enter(tag);
   if (!entered) [[unlikely]]
@@ -192,8 +192,8 @@ void ring_path::answer(inside<end_of::request_in> in, token_state& t, const outg
 
 // A message of the engine's own is sent if there is more room than replies may need.
 bool ring_path::say(peer& p, const wire::header& h) noexcept {
-  if (!channels::is_ready(p, lane_reply)) {
-    (void)c_.connect(p, lane_reply);
+  if (!connections::is_ready(p, lane_reply)) {
+    (void)connections_.connect(p, lane_reply);
     return false;
   }
   const std::uint32_t tag = thread_tag();

@@ -126,7 +126,7 @@ void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noex
   t.header.length = 0;
   if (!c_.run_handler(t, {reinterpret_cast<std::byte*>(f.args), c_.large_->at(f.buffer)},
                       f.where.name(), bytes)) [[unlikely]]
-    c_.peer_failed(p, channels::malformed);
+    c_.peer_failed(p, core::malformed);
   if (f.request)
     handled(t, mine, f.urgent, tag);
   else

@@ -99,7 +99,7 @@ void verbs_path::send_put_off() noexcept {
       if (p.ends.any() || p.credits_put_off.load(std::memory_order_relaxed)) see_to_ends(p, tag);
     }
   }
-  if (c_.parts_ && running == nullptr) see_to_partings();
+  if (connections_.parts() && running == nullptr) see_to_partings();
 }
 
 // When no thread uses the endpoint any more.

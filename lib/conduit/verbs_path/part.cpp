@@ -26,7 +26,7 @@ void verbs_path::see_to_partings() noexcept {
                     : s == parting_state::asked ? parting_state::closed
                                                 : parting_state::sealed,
                     std::memory_order_release);  // P2
-    c_.connector_->looked();
+    connections_.looked();
   }
 }
 

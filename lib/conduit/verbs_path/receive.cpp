@@ -51,8 +51,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
                                   [this, &d, payload](queues::holding h) {
                                     if (h.chunk != queues::no_chunk)
                                       d.queues->reply_chunks->give(h.chunk);
-                                    if (h.source != queues::no_source)
-                                      c_.sources_->release_source(h.source);
+                                    if (h.source != queues::no_source) c_.release_source(h.source);
                                     if (h.fetch != queues::no_fetch) [[unlikely]]
                                       fetches_[d.index].note_end(h.fetch, payload);
                                   });
@@ -79,7 +78,7 @@ inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t
                                                          std::uint32_t n) noexcept {
   const codec::packed l(t.header);
   if (l.bytes > n || l.carried > max_eager) [[unlikely]]
-    c_.peer_failed(*t.from, channels::malformed);
+    c_.peer_failed(*t.from, core::malformed);
   const codec::parts where = l.find(at);
   c_.call_handler(c_.handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);
   if (t.header.kind() == wire::kind::medium)
@@ -92,7 +91,7 @@ void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n,
                            std::uint32_t chunk) noexcept {
   const codec::packed l(t.header);
   if (l.bytes > n || !c_.run_handler(t, l.find(at), chunk)) [[unlikely]]
-    c_.peer_failed(*t.from, channels::malformed);
+    c_.peer_failed(*t.from, core::malformed);
 }
 
 // Takes a reply that is not plain, or a message of credits.
@@ -100,13 +99,13 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
                                   std::uint32_t tag) noexcept {
   if (h.kind() == wire::kind::credits) {
     if (!free_listed_chunks(p, at, n) || !c_.system_message(p, h, {})) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
     return;
   }
   // A large one is kept first: when all credits have come back, p is taken for idle unless a
   // payload is yet to be fetched (part.cpp).
   const bool large = h.kind() == wire::kind::large;
-  if (large && !keep_large(p, h, at, n, false, {})) c_.peer_failed(p, channels::malformed);
+  if (large && !keep_large(p, h, at, n, false, {})) c_.peer_failed(p, core::malformed);
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
     c_.absorb_reply(p, h, tag, {});
@@ -164,7 +163,7 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
     tsan_hear_peer(at);
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
     if (c_.handlers_.plain(h) && c_.try_note_returned(p, h.chunk, tag)) [[likely]] {
       token_state t(c_.self_, p, h, false);
       run_plain(t, at, wc[i].byte_len);
@@ -246,7 +245,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
     std::byte* const at = pool.at(buffer);
     wire::header h;
     if (!find_header(at, wc.byte_len, h)) [[unlikely]]
-      c_.peer_failed(p, channels::malformed);
+      c_.peer_failed(p, core::malformed);
     token_state t(c_.self_, p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     c_.check_claim(p, t.cost, 0);
@@ -261,7 +260,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
     } else if (h.kind() == wire::kind::large) {
       urgent = c_.note_request(p, t);
       if (!keep_large(p, h, at, wc.byte_len, true, {t.grant, urgent}))
-        c_.peer_failed(p, channels::malformed);
+        c_.peer_failed(p, core::malformed);
       later = true;
     } else {
       urgent = take_other_request(t, at, wc.byte_len);

@@ -139,14 +139,14 @@ verbs_path::written verbs_path::answer(token_state& t, const outgoing& m) noexce
 
 // A system message is all in the immediate of an RDMA write of no bytes.
 bool verbs_path::say(peer& p, const wire::header& h) noexcept {
-  if (!channels::is_ready(p, lane_reply)) {
-    (void)c_.connect(p, lane_reply);
+  if (!connections::is_ready(p, lane_reply)) {
+    (void)connections_.connect(p, lane_reply);
     return false;
   }
   const std::uint32_t tag = thread_tag();
   if (!p.reply_out.try_enter(tag)) return false;
   queues::lane& lane = p.lanes[lane_reply];
-  const bool room = !channels::closed_meanwhile(p, lane_reply) &&
+  const bool room = !connections::closed_meanwhile(p, lane_reply) &&
                     p.home->queues->admits(lane, false, queues::room_share::all);
   if (room) {
     ibv_send_wr wr{};

@@ -85,7 +85,7 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
       post(from + done, left, 0, IBV_SEND_INLINE, false);
     } else if (chunk.has_payload) {
       post(from + done, left, chunk.lkey, 0, false);
-    } else if (left > copied && c_.sources_->hold_source(from + done, left, s)) {
+    } else if (left > copied && c_.hold_source(from + done, left, s)) {
       w.in_place = true;
       for (std::size_t n; s.bytes != 0; s.bytes -= n) {
         n = std::min(s.bytes, most);
@@ -165,7 +165,7 @@ template <class Write, class Before>
   const auto entered = p.request_out.try_enter(tag);
   if (!entered) [[unlikely]]
     return false;
-  if (!channels::is_ready(p, lane_request)) [[unlikely]] {  // never for this process itself
+  if (!connections::is_ready(p, lane_request)) [[unlikely]] {  // never for this process itself
     p.request_out.leave(tag);
     return false;
   }
@@ -234,21 +234,22 @@ void verbs_path::cancel(peer& p, draft& d) noexcept {
 // Called for m, which takes a lane that is not connected yet: asks for the lane, unless m finds too
 // few credits for it anyway and can go by rendezvous. Then the lane is made when there are credits.
 status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexcept {
-  if (lane == lane_bulk && m.is_offerable() && channels::is_ready(p, lane_request)) {
+  if (lane == lane_bulk && m.is_offerable() && connections::is_ready(p, lane_request)) {
     const auto& ledger = *p.home->ledger;
     const std::uint32_t cost = c_.queue_sizes().full_cost,
                         left = ledger.left_to_offers(p.rank, cost);
     if (left != 0 && ledger.lacks(p.rank, cost + left)) return status::no_credit;
   }
-  return c_.connect(p, lane);
+  return connections_.connect(p, lane);
 }
 
 // Has the lane of full-size messages made once the loan holds one, before it is needed.
 void verbs_path::expect_bulk(peer& p) noexcept {
-  if (channels::is_ready(p, lane_bulk)) return;
+  if (connections::is_ready(p, lane_bulk)) return;
   const auto& ledger = *p.home->ledger;
   const std::uint32_t cost = c_.queue_sizes().full_cost;
-  if (ledger.send_credits(p.rank) >= cost + ledger.left_to_offers(p.rank, cost)) c_.foresee_bulk(p);
+  if (ledger.send_credits(p.rank) >= cost + ledger.left_to_offers(p.rank, cost))
+    connections_.foresee_bulk(p);
 }
 
 status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
@@ -258,14 +259,14 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const unsigned l = layout.bytes <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
   if (c_.some_gone_.load(std::memory_order_relaxed) && c_.is_gone(p.rank)) [[unlikely]]
     return status::peer_dead;
-  if (!channels::is_ready(p, l)) [[unlikely]]
+  if (!connections::is_ready(p, l)) [[unlikely]]
     return ask_for_lane(p, l, m);
   const std::uint32_t tag = my_tag();
   const auto entered = p.request_out.try_enter(tag);
   if (!entered) [[unlikely]]
     return status::busy;
   const auto in = *entered;
-  if (channels::closed_meanwhile(p, l)) [[unlikely]] {
+  if (connections::closed_meanwhile(p, l)) [[unlikely]] {
     p.request_out.leave(tag);
     return status::busy;
   }

@@ -71,9 +71,9 @@ bool verbs_path::sent_all(const peer& p) noexcept {
 void verbs_path::shut(peer& p) noexcept {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_ERR;
-  c_.stop_parting(p);
+  connections_.stop_parting(p);
   for (const unsigned l : {lane_request, lane_bulk, lane_reply})
-    if (channels::is_ready(p, l))
+    if (connections::is_ready(p, l))
       (void)c_.device_.verbs->modify_qp(p.lanes[l].qp, &a, IBV_QP_STATE);
   // An adapter's queue pair takes nothing more from here on. On shm0 a poll still takes what has
   // come before, and then raises an event, unless it has done so before.
@@ -111,13 +111,13 @@ void verbs_path::probe_peers() noexcept {
   for (std::uint32_t i = 0; i < std::min(all, most); ++i) {
     mine.turn = mine.turn + 1 < all ? mine.turn + 1 : 0;
     peer& p = d.verbs[mine.turn];
-    if (!channels::is_ready(p, lane_request) || !p.request_out.try_enter(tag)) continue;
+    if (!connections::is_ready(p, lane_request) || !p.request_out.try_enter(tag)) continue;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.wr.rdma.remote_addr = p.buffers_base;
     wr.wr.rdma.rkey = p.buffers_rkey;
     queues::lane& lane = p.lanes[lane_request];
-    const bool may = !channels::closed_meanwhile(p, lane_request) &&
+    const bool may = !connections::closed_meanwhile(p, lane_request) &&
                      d.queues->admits(lane, true, queues::room_share::requests);
     if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)
       c_.peer_failed(p, std::strerror(e));

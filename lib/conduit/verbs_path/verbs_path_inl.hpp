@@ -94,7 +94,7 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
 inline bool verbs_path::settle(queues::chunk_pool& chunks, peer& p, std::uint32_t chunk) noexcept {
   if (chunks.settle(chunk, p.rank)) [[likely]]
     return true;
-  if (!p.ended.load(std::memory_order_relaxed)) c_.peer_failed(p, channels::malformed);
+  if (!p.ended.load(std::memory_order_relaxed)) c_.peer_failed(p, core::malformed);
   return false;
 }
 

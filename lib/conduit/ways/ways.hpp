@@ -12,7 +12,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 class ways {
  public:
-  explicit ways(channels& c) noexcept : rings_(c), verbs_(c) {}
+  ways(credit_flow& c, connections& l) noexcept : rings_(c, l), verbs_(c, l) {}
 
   /// True if messages of a process to itself travel by a path. If not, the engine runs their
   /// handlers at once.
