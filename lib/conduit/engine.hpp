@@ -28,7 +28,7 @@ class meeting;
 class open_engine;
 class quiescence;
 
-class engine final : public credit_flow {
+class engine final : public core {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
   /// The largest segment of each process of a job on this host (per_process), and the limit that
@@ -214,8 +214,9 @@ class engine final : public credit_flow {
   bool (*progress_step_)() noexcept = nullptr;
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
+  credit_flow credits_{*this};
   connections connections_{*this};
-  ways ways_{*this, connections_};
+  ways ways_{*this, credits_, connections_};
   std::unique_ptr<host_page> page_;
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;

@@ -39,7 +39,7 @@ status engine::send_handed(peer& p) noexcept {
                            ? large_mediums::try_request(*this, p, h.m)
                            : ways_.of(p, [&](auto& path) { return path.try_request(p, h.m); });
       held = s == status::busy;
-      if (s == status::no_credit) stall(p, cost_of(p, h.m), h.stalled);
+      if (s == status::no_credit) credits_.stall(p, cost_of(p, h.m), h.stalled);
       if (is_short(s) && !(departure_->news() && departure_->is_gone(p.rank))) return false;
       if (h.stalled.noted) p.home->ledger->end_stall(p.rank);
       if (s != status::ok && h.m.is_large()) large_->give(h.m.buffer);

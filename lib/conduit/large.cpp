@@ -68,8 +68,8 @@ status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
 // lease is taken meanwhile, so nobody else tells the ledger of those.
 bool large_mediums::has_credit(engine& e, peer& p) noexcept {
   const auto& ledger = *p.home->ledger;
-  if (ledger.lacks(p.rank, 1)) e.collect_returned(p, my_tag());
-  if (ledger.lacks(p.rank, 1)) e.give_back_lease(p);
+  if (ledger.lacks(p.rank, 1)) e.credits_.collect_returned(p, my_tag());
+  if (ledger.lacks(p.rank, 1)) e.credits_.give_back_lease(p);
   return !ledger.lacks(p.rank, 1);
 }
 
@@ -102,7 +102,7 @@ status large_mediums::offer(engine& e, peer& p, const outgoing& m, status why) n
     const status s = send(e, p, offered, large_buffers::use::offer);
     if (s == status::ok && lacks) {
       credit::stall asked;
-      e.stall(p, cost, asked, engine::lack::offered);
+      e.credits_.stall(p, cost, asked, credit_flow::lack::offered);
       ledger.end_stall(p.rank);
     }
     if (p.request_out.asked()) [[unlikely]]

@@ -125,7 +125,8 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     if (s == status::no_credit) {
       peer& p = channel(to, my_tag());
       const bool offers = large_mediums::offers(*this, p, m) && large_->has_offer(to);
-      stall(p, cost_of(p, m), stalled, offers ? lack::awaits_offer : lack::blocked);
+      credits_.stall(p, cost_of(p, m), stalled,
+                     offers ? credit_flow::lack::awaits_offer : credit_flow::lack::blocked);
     }
     if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {
       s = status::peer_dead;
@@ -160,7 +161,7 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   // With those that messages leave to offers, so that none of these messages is offered.
   const std::uint64_t wanted = std::min<std::uint64_t>(
       std::uint64_t{messages} * each + (each > 1 ? credit::offer_reserve : 0), 65535);
-  expect_credits(p, static_cast<std::uint32_t>(wanted));
+  credits_.expect_credits(p, static_cast<std::uint32_t>(wanted));
   return status::ok;
 }
 

@@ -32,7 +32,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {}  // namespace
 
-engine::engine(job::job& j, const settings& s) : credit_flow(*this, up, j, s) {
+engine::engine(job::job& j, const settings& s) : core(*this, up, j, s) {
   meeting_ = std::make_unique<meeting>(*this);
   departure_ = std::make_unique<departure>(*this);
   quiescence_ = std::make_unique<quiescence>(*this);
@@ -284,7 +284,7 @@ void engine::write_credit_statistics() noexcept {
   reporter::write_counters(*this);
   transfers_->report();
   if (trace_ != nullptr) trace_->flush();
-  write_statistics();
+  credits_.write_statistics();
 }
 status engine::barrier() noexcept {
   const trace::lasting drawn(trace_.get(), "barrier");

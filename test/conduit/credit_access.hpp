@@ -17,7 +17,7 @@ struct test_access {
   }
   /// What streams have leased and not spent goes back.
   static void give_back_leases(engine& e) {
-    for (peer& p : e.all_begun()) e.give_back_lease(p);
+    for (peer& p : e.all_begun()) e.credits_.give_back_lease(p);
   }
   static const credit_places& places(engine& e, rank_id r) { return channel(e, r).credits; }
   /// What r was lent and is not yet told, and what is leased of its loan. For a rank at rest.
@@ -30,7 +30,7 @@ struct test_access {
   /// The next request to r asks for n more credits.
   static void ask_for_more(engine& e, rank_id r, unsigned n) {
     peer& p = channel(e, r);
-    e.give_back_lease(p);  // a request that is not allowed beforehand
+    e.credits_.give_back_lease(p);  // a request that is not allowed beforehand
     p.credits.say.fetch_or(static_cast<std::uint8_t>(n << 4), std::memory_order_relaxed);
   }
   /// While it lasts, no message of credits can go to r.

@@ -40,6 +40,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class credit_flow;
 class connections;
 class connector;
 class transfers;
@@ -88,6 +89,7 @@ class core {
  protected:
   template <way>
   friend class path_by;
+  friend class credit_flow;
   friend class connections;
   friend class connector;
   friend class transfers;

@@ -9,6 +9,7 @@
 
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/channel/credit_flow_inl.hpp"
 #include "nic/shm/ring.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -18,7 +19,7 @@ static constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 // (I2) as one thread sees it after each move where assertions are on: what is leased, and what the
 // ring permits, is in use. A peer that gave back too many breaks it.
 void credit_flow::places_add_up(inside<end_of::request_out> in, const peer& p) const noexcept {
-  if (!assertions || !credit_config_.flow_control) return;
+  if (!assertions || !core_.credit_config_.flow_control) return;
   std::uint64_t unspent = p.credits.lease[in];
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (const auto* const tx = p.stream.load(std::memory_order_acquire)) unspent += tx->permitted();
@@ -136,7 +137,7 @@ void credit_flow::give_back_lease(peer& p) noexcept {
 
 // Called when the loan to p has grown by `lent`, or p has given back `revoked` credits of it.
 void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
-  p.credits.return_batch.store(return_batch(p), std::memory_order_relaxed);
+  p.credits.return_batch.store(core_.return_batch(p), std::memory_order_relaxed);
   count_shared(p.counts.credits_lent, lent);
   count_shared(p.counts.credits_revoked, revoked);
   if (lent != 0) PENSTOCK_PROBE(loan, p.rank, lent);
@@ -148,11 +149,12 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
 // Called when rank r has gone: each domain lends to others from now on what it had lent to r.
 // Requests of r that wait to be taken hold their buffers a moment longer, as r's replies do.
 void credit_flow::loans_come_back(std::uint32_t r) noexcept {
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    domain& d = domains_[i];
+  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
+    domain& d = core_.domains_[i];
     // Where there is no room for it, the loan to a rank that was never met stays unused.
-    if (!d.met.may_return(r, room_for_loan(d, r))) continue;
-    if (const std::uint32_t n = d.ledger->on_gone(r); n != 0) loan_changed(begun(d.peers[r]), 0, n);
+    if (!d.met.may_return(r, core_.room_for_loan(d, r))) continue;
+    if (const std::uint32_t n = d.ledger->on_gone(r); n != 0)
+      loan_changed(core_.begun(d.peers[r]), 0, n);
   }
   say_intents();
 }
@@ -229,13 +231,13 @@ wire::header credit_flow::credits_header(inside<end_of::request_in> in, peer& p)
 // The credits that p is owed found no room, or no way out; a later poll sends them.
 void credit_flow::put_credits_off(peer& p) noexcept {
   if (!p.credits_put_off.exchange(true, std::memory_order_relaxed))
-    deferred_.fetch_add(1, std::memory_order_relaxed);
+    core_.deferred_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Whether the caller is to send what was put off.
 bool credit_flow::take_put_off(inside<end_of::request_in>, peer& p) noexcept {
   if (!p.credits_put_off.exchange(false, std::memory_order_relaxed)) return false;
-  [[maybe_unused]] const auto before = deferred_.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
   PENSTOCK_ASSERT(before, !=, 0u);
   return true;
 }
@@ -284,23 +286,23 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_right at)
 
 // Sends what the ledgers want sent: REVOKEs while the bank is low, and GRANTs to peers that wait.
 void credit_flow::follow_intents() noexcept {
-  if (!intents_.take_down()) return;
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    domain& d = domains_[i];
+  if (!core_.intents_.take_down()) return;
+  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
+    domain& d = core_.domains_[i];
     if (!d.ledger->has_intents()) continue;
     send_grants(d);
     std::uint32_t lowered = 0;
     credit::revoke_intent asked[16];
     const std::uint32_t n = d.ledger->next_revoke(asked, [&](std::uint32_t r) {
-      const auto how = d.met.reach(r, room_for_loan(d, r));
+      const auto how = d.met.reach(r, core_.room_for_loan(d, r));
       lowered += how == credit::reach::take ? 1 : 0;
       return how;
     });
     for (std::uint32_t k = 0; k < n; ++k)
-      send_system(begun(d.peers[asked[k].peer]), wire::system_op::revoke, asked[k].at_most,
+      send_system(core_.begun(d.peers[asked[k].peer]), wire::system_op::revoke, asked[k].at_most,
                   asked[k].end_epoch, asked[k].urgent);
     if (lowered == 0) continue;
-    const std::uint32_t each = credit_config_.credits_per_peer - credit::min_credits;
+    const std::uint32_t each = core_.credit_config_.credits_per_peer - credit::min_credits;
     credits_revoked_.fetch_add(std::uint64_t{lowered} * each, std::memory_order_relaxed);
     send_grants(d);
   }
@@ -309,10 +311,16 @@ void credit_flow::follow_intents() noexcept {
 void credit_flow::send_grants(domain& d) noexcept {
   credit::grant g;
   while (d.ledger->next_grant(g)) {
-    peer& p = begun(d.peers[g.peer]);
+    peer& p = core_.begun(d.peers[g.peer]);
     loan_changed(p, g.count, 0);
     send_system(p, wire::system_op::grant, g.count, g.end_epoch, false);
   }
+}
+
+void credit_flow::say_intents() noexcept { core_.intents_.raise(); }
+
+bool credit_flow::say(peer& p, const wire::header& h) noexcept {
+  return core_.up_.say(core_.self_, p, h);
 }
 
 void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
@@ -329,18 +337,18 @@ void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, 
   PENSTOCK_ASSERT(p.deferred[h.handler].load(std::memory_order_relaxed), ==, 0u);
   // R1 defer  release deferred  -> A1 below
   p.deferred[h.handler].store(wire::word_of(h), std::memory_order_release);
-  deferred_.fetch_add(1, std::memory_order_relaxed);
+  core_.deferred_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Tries to send the system messages that found no room, or no connection.
 void credit_flow::send_deferred() noexcept {
-  for (peer& p : all_begun())
+  for (peer& p : core_.all_begun())
     for (auto& d : p.deferred) {
       // A1 take  acquire deferred  <- R1; the thread that takes it sends it or puts it back
       const std::uint64_t w = d.exchange(0, std::memory_order_acquire);
       if (w == 0) continue;
       if (say(p, wire::header_of(w)))
-        deferred_.fetch_sub(1, std::memory_order_relaxed);
+        core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
       else
         d.store(w, std::memory_order_release);  // R1 again
     }

@@ -22,14 +22,11 @@ std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t 
 /// The right of a caller that may be inside reply_in of the peer whose message it handles.
 using reply_right = std::optional<inside<end_of::reply_in>>;
 
-class credit_flow : public core {
- protected:
-  template <way>
-  friend class path_by;
-  friend class progress;
-  friend class departure;
-  friend struct test_access;
-  using core::core;
+class credit_flow {
+ public:
+  explicit credit_flow(core& c) noexcept : core_(c) {}
+  credit_flow(const credit_flow&) = delete;
+  credit_flow& operator=(const credit_flow&) = delete;
 
   // The borrower.
   [[nodiscard]] status take_credits(inside<end_of::request_out> in, peer& p, const outgoing& m,
@@ -42,11 +39,7 @@ class credit_flow : public core {
   static std::uint8_t request_credit_byte(inside<end_of::request_out>, peer& p,
                                           std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;
-  void note_lowered(inside<end_of::request_out>, peer& p) noexcept;
-  void places_add_up(inside<end_of::request_out> in, const peer& p) const noexcept;
   void give_back_lease(peer& p) noexcept;
-  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
-                      std::uint32_t tag, reply_right at) noexcept;
   void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag, reply_right at) noexcept;
   void tell_returned(inside<end_of::reply_in> in, peer& p) noexcept;
   void note_returned(inside<end_of::reply_in> in, peer& p, std::uint32_t n) noexcept;
@@ -55,8 +48,6 @@ class credit_flow : public core {
 
   // The lender.
   bool note_request(peer& p, token_state& t) noexcept;
-  bool grant_more(peer& p, token_state& t) noexcept;
-  void loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept;
   void check_claim(const peer& p, std::uint32_t cost, std::uint32_t unreturned) noexcept;
   void loans_come_back(std::uint32_t r) noexcept;
   static wire::header reply_header(peer& p, const token_state& t, std::uint32_t returned) noexcept;
@@ -68,21 +59,39 @@ class credit_flow : public core {
   // under way to a peer at a time. One that finds no room in its queue is kept in the peer
   // (deferred), and a later poll sends it.
   bool system_message(peer& p, const wire::header& h, reply_right at) noexcept;
+  void follow_intents() noexcept;  ///< sends what the ledgers want sent
+  void send_deferred() noexcept;
+
+  // report/
+  /// Writes the files of CREDIT_STATS, after leases were given back.
+  void write_statistics() noexcept;
+  /// The same, but leases are not given back first; any thread may call it.
+  void write_files() const noexcept;
+  /// Credits lent by this process on demand, and given back to it; any thread.
+  [[nodiscard]] std::uint64_t lent() const noexcept {
+    return credits_lent_.load(std::memory_order_relaxed);  // relaxed: a figure for reports
+  }
+  [[nodiscard]] std::uint64_t revoked() const noexcept {
+    return credits_revoked_.load(std::memory_order_relaxed);  // relaxed: as above
+  }
+
+ private:
+  void note_lowered(inside<end_of::request_out>, peer& p) noexcept;
+  void places_add_up(inside<end_of::request_out> in, const peer& p) const noexcept;
+  void absorb_credits(peer& p, const wire::header& h, std::uint32_t returned, std::uint32_t granted,
+                      std::uint32_t tag, reply_right at) noexcept;
   void settle_returned(peer& p, std::uint32_t tag, reply_right at) noexcept;
-  void follow_intents() noexcept;
+  bool grant_more(peer& p, token_state& t) noexcept;
+  void loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept;
   void send_grants(domain& d) noexcept;
   // To be called after the ledger was told.
-  void say_intents() noexcept { intents_.raise(); }
+  void say_intents() noexcept;
   void send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
                    bool urgent) noexcept;
-  void send_deferred() noexcept;
-  bool say(peer& p, const wire::header& h) noexcept { return up_.say(self_, p, h); }
-  void write_statistics() noexcept;
-  // The same, but leases are not given back first; any thread may call it.
-  void write_files() const noexcept;
+  bool say(peer& p, const wire::header& h) noexcept;
 
-  std::atomic<std::uint64_t> credits_lent_{0};     // by this process, on demand
-  std::atomic<std::uint64_t> credits_revoked_{0};  // given back to this process
+  core& core_;
+  std::atomic<std::uint64_t> credits_lent_{0}, credits_revoked_{0};
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -81,7 +81,7 @@ void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcep
     away_.compare_exchange_strong(none, r, std::memory_order_relaxed);
   }
   news_.store(true, std::memory_order_relaxed);
-  if (gone) engine_.loans_come_back(r);
+  if (gone) engine_.credits_.loans_come_back(r);
 }
 
 bool departure::has_left(std::uint32_t r) const noexcept {

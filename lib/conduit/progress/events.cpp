@@ -15,9 +15,9 @@ void engine::slow_progress() noexcept {
     set_fatal_witness(nullptr);  // this rank's last call has no part in it
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
-  if (intents_.is_up()) follow_intents();
+  if (intents_.is_up()) credits_.follow_intents();
   if (deferred_.load(std::memory_order_relaxed) != 0) {
-    send_deferred();
+    credits_.send_deferred();
     ways_.each([](auto& path) { path.send_put_off(); });
     departure_->judge_lost();
   }

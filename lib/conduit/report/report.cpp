@@ -24,8 +24,8 @@ endpoint_statistics engine::statistics() const noexcept {
     s.credit_messages += p.credit_messages.read();
     s.credit_stalls += p.credit_stalls.load(std::memory_order_relaxed);
   }
-  s.credits_lent = credits_lent_.load(std::memory_order_relaxed);
-  s.credits_revoked = credits_revoked_.load(std::memory_order_relaxed);
+  s.credits_lent = credits_.lent();
+  s.credits_revoked = credits_.revoked();
   for (std::uint32_t i = 0; i < domain_count_; ++i) s.credit_epochs += domains_[i].ledger->epoch();
   return s;
 }

@@ -228,7 +228,7 @@ void reporter::run() noexcept {
 
 void reporter::write_files() noexcept {
   write_counters(engine_);
-  engine_.write_files();
+  engine_.credits_.write_files();
   if (next_file_ns_ != 0) next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
 }
 

@@ -70,7 +70,7 @@ ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, 
   relieved_end e{.handled = before + 1};
   token_state t(c_.self_, p, wire::header_of(word), true);
   t.cost = cost_of_request(t.header);
-  c_.check_claim(p, t.cost, p.credits.due());
+  credits_.check_claim(p, t.cost, p.credits.due());
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx[in];
     if (!run_plain_medium(rx, t, e)) [[unlikely]]
@@ -83,7 +83,7 @@ ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, 
   const auto m = rx.front();
   if (!m) [[unlikely]]  // peek() has seen it
     c_.peer_failed(p, core::malformed);
-  const bool urgent = c_.note_request(p, t);
+  const bool urgent = credits_.note_request(p, t);
   t.lane = t.grant == 0 ? p.plain_tx[in] : nullptr;
   if (!run_any(m, t, e)) [[unlikely]]
     c_.peer_failed(p, core::malformed);
@@ -180,16 +180,16 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
   const wire::header h = wire::header_of(word);
   if (h.kind() == wire::kind::credits || h.kind() == wire::kind::system) {
     const auto m = rx.front_of(op_direct, 0);
-    if (!m || !c_.system_message(p, h, in)) [[unlikely]]
+    if (!m || !credits_.system_message(p, h, in)) [[unlikely]]
       c_.peer_failed(p, core::malformed);
     rx.pop(m);
     return outcome::done;
   }
   constexpr std::uint8_t more_than_a_count = 0xf0;
   if ((h.credit & more_than_a_count) != 0) [[unlikely]]
-    c_.absorb_reply(p, h, tag, in);
+    credits_.absorb_reply(p, h, tag, in);
   else
-    c_.note_returned(in, p, h.chunk);
+    credits_.note_returned(in, p, h.chunk);
   token_state t(c_.self_, p, h, false);
   relieved_end e;
   if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
@@ -227,7 +227,7 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
     if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
         [[likely]] {
       token_state t(c_.self_, p, wire::header_of(word), false);
-      c_.note_returned(in, p, wire::chunk_of(word));
+      credits_.note_returned(in, p, wire::chunk_of(word));
       places[tag].lend(&p.reply_in);
       c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
       if (!places[tag].back()) [[unlikely]] {

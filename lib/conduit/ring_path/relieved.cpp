@@ -137,7 +137,8 @@ void ring_path::send_put_off() noexcept {
       peer& p = d.rings[k];
       const bool put_off = p.credits_put_off.load(std::memory_order_relaxed);
       if (const auto in = put_off ? p.request_in.try_enter(tag) : std::nullopt) {
-        if (c_.take_put_off(*in, p)) give_credits_back(*in, p, tag);  // or puts them off again
+        if (credits_.take_put_off(*in, p))
+          give_credits_back(*in, p, tag);  // or puts them off again
         p.request_in.leave(tag);
       }
       if (const auto in = p.answers.any() ? p.request_in.try_enter(tag) : std::nullopt) {

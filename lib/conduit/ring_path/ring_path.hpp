@@ -27,7 +27,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 template <>
 class path_by<way::rings> {
  public:
-  path_by(credit_flow& c, connections& l) noexcept : c_(c), connections_(l) {}
+  path_by(core& c, credit_flow& f, connections& l) noexcept : c_(c), credits_(f), connections_(l) {}
   path_by(const path_by&) = delete;
   path_by& operator=(const path_by&) = delete;
 
@@ -166,7 +166,8 @@ class path_by<way::rings> {
   unsigned poll_requests_of(peer& p, std::uint32_t tag) noexcept;
   unsigned poll_peer(peer& p, std::uint32_t tag) noexcept;
 
-  credit_flow& c_;
+  core& c_;
+  credit_flow& credits_;
   connections& connections_;
   ibv_cq* cq_ =
       nullptr;  // of queue pairs whose rings are used directly; its events tell of messages

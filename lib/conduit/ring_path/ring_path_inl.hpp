@@ -8,6 +8,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
+#include "lib/conduit/channel/credit_flow_inl.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/ring_path/ring_path.hpp"
 #include "nic/shm/direct.hpp"

@@ -39,7 +39,7 @@ inline void ring_path::look_for_mark(peer& p, std::uint32_t tag) noexcept {
 // most_unanswered allows.
 status ring_path::lease(inside<end_of::request_out> in, peer& p, const outgoing& m,
                         std::uint32_t cost, std::uint32_t tag) noexcept {
-  c_.collect_returned(p, tag);
+  credits_.collect_returned(p, tag);
   fit_request_ring(in, p);
   look_for_mark(p, tag);
   // Each credit of the lease may become a request. Without flow control none is in use.
@@ -47,8 +47,8 @@ status ring_path::lease(inside<end_of::request_out> in, peer& p, const outgoing&
       p.marks[in].unanswered(p.home->ledger->in_use(p.rank), p.credits.lease[in],
                              static_cast<std::uint32_t>(p.request_tx[in]->pushed()));
   if (open != 0 && open + cost > most_unanswered) return status::no_space;
-  return c_.take_credits(in, p, m, cost,
-                         most_unanswered - std::min(most_unanswered, open + p.credits.lease[in]));
+  return credits_.take_credits(
+      in, p, m, cost, most_unanswered - std::min(most_unanswered, open + p.credits.lease[in]));
 }
 
 bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
@@ -104,7 +104,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
             there != m.payload)
           std::memcpy(there, m.payload, m.bytes);
       wire::header h;
-      h.credit = c_.request_credit_byte(in, p, cost);
+      h.credit = credits_.request_credit_byte(in, p, cost);
       p.request_tx[in]->push(op_direct, ring_word(m, h), l.data_bytes,
                              ring_writer<codec::words::exact>(m, l));
       p.counts.sent.note(m.kind, m.bytes, m.system());
@@ -121,7 +121,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   p.request_out.leave(tag);
   wake(p);
   if (leases && s == status::ok) {
-    c_.ask_early(p, cost);
+    credits_.ask_early(p, cost);
     if (c_.spins_before_yield_ == 1) [[unlikely]]
       c_.share_core(credit::lease_messages);
   }
@@ -181,7 +181,7 @@ void ring_path::answer(inside<end_of::request_in> in, token_state& t, const outg
   peer& p = *t.from;
   const codec::in_slot l(m);
   PENSTOCK_ASSERT(p.credits.due() + t.cost, <=, credit::counter_max);
-  const wire::header h = c_.reply_header(p, t, p.credits.due() + t.cost);
+  const wire::header h = credits_.reply_header(p, t, p.credits.due() + t.cost);
   p.reply_tx[in]->push(op_direct, ring_word(m, h), l.data_bytes,
                        ring_writer<codec::words::exact>(m, l));
   p.counts.replied.note(m.kind, m.bytes, m.system());
@@ -213,10 +213,10 @@ bool ring_path::say(peer& p, const wire::header& h) noexcept {
 // room, the next reply takes along what is owed, but not what was lent: that is put off.
 void ring_path::give_credits_back(inside<end_of::request_in> in, peer& p, std::uint32_t) noexcept {
   if (!p.reply_tx[in]->has_room(p.reply_room[in] + p.replies_kept + 1, 0)) [[unlikely]] {
-    if (p.credits.grant[in] != 0) c_.put_credits_off(p);
+    if (p.credits.grant[in] != 0) credits_.put_credits_off(p);
     return;
   }
-  p.reply_tx[in]->push_words(op_direct, wire::word_of(c_.credits_header(in, p)), nullptr, 0);
+  p.reply_tx[in]->push_words(op_direct, wire::word_of(credits_.credits_header(in, p)), nullptr, 0);
   p.credit_messages.add(1);
   wake(p);
 }

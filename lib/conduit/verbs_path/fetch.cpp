@@ -47,7 +47,7 @@ void verbs_path::keep_request(token_state& t, const std::byte* at, std::uint32_t
   f->from = t.from;
   f->header = t.header;
   f->request = true;
-  f->urgent = c_.note_request(*t.from, t);
+  f->urgent = credits_.note_request(*t.from, t);
   f->grant = t.grant;
   f->cost = static_cast<std::uint16_t>(t.cost);
   f->under_way = true;  // nothing has to be started

@@ -64,7 +64,7 @@ verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexce
     p.marks[out].gave_back(lease);
     d.ledger->give_back(p.rank, lease);
   }
-  c_.tell_returned(p.reply_in.inside_owner(tag), p);
+  credits_.tell_returned(p.reply_in.inside_owner(tag), p);
   const bool transfers = p.transfers && !p.transfers->empty();
   if (!d.ledger->is_idle(p.rank) || p.unanswered[p.request_in.inside_owner(tag)].count != 0 ||
       transfers)

@@ -98,7 +98,7 @@ void verbs_path::run_other(token_state& t, std::byte* at, std::uint32_t n,
 void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at, std::uint32_t n,
                                   std::uint32_t tag) noexcept {
   if (h.kind() == wire::kind::credits) {
-    if (!free_listed_chunks(p, at, n) || !c_.system_message(p, h, {})) [[unlikely]]
+    if (!free_listed_chunks(p, at, n) || !credits_.system_message(p, h, {})) [[unlikely]]
       c_.peer_failed(p, core::malformed);
     return;
   }
@@ -107,8 +107,8 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
   const bool large = h.kind() == wire::kind::large;
   if (large && !keep_large(p, h, at, n, false, {})) c_.peer_failed(p, core::malformed);
   constexpr std::uint8_t more_than_a_count = 0xf0;
-  if ((h.credit & more_than_a_count) != 0 || !c_.try_note_returned(p, h.chunk, tag))
-    c_.absorb_reply(p, h, tag, {});
+  if ((h.credit & more_than_a_count) != 0 || !credits_.try_note_returned(p, h.chunk, tag))
+    credits_.absorb_reply(p, h, tag, {});
   if (large) return;
   token_state t(c_.self_, p, h, false);
   const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
@@ -118,7 +118,7 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
 
 // Takes a request that is not plain. True: its sender waits for credits.
 bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t n) noexcept {
-  const bool urgent = c_.note_request(*t.from, t);
+  const bool urgent = credits_.note_request(*t.from, t);
   run_other(t, at, n, t.header.chunk);
   return urgent;
 }
@@ -164,7 +164,7 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       c_.peer_failed(p, core::malformed);
-    if (c_.handlers_.plain(h) && c_.try_note_returned(p, h.chunk, tag)) [[likely]] {
+    if (c_.handlers_.plain(h) && credits_.try_note_returned(p, h.chunk, tag)) [[likely]] {
       token_state t(c_.self_, p, h, false);
       run_plain(t, at, wc[i].byte_len);
       count(p.replies_handled);
@@ -248,7 +248,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
       c_.peer_failed(p, core::malformed);
     token_state t(c_.self_, p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
-    c_.check_claim(p, t.cost, 0);
+    credits_.check_claim(p, t.cost, 0);
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     bool urgent = false, later = false;
     if (crowded && !h.system() && !c_.large_->may_reply(rank) && h.kind() != wire::kind::large)
@@ -258,7 +258,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
     } else if (c_.handlers_.plain(h)) [[likely]] {
       run_plain(t, at, wc.byte_len);
     } else if (h.kind() == wire::kind::large) {
-      urgent = c_.note_request(p, t);
+      urgent = credits_.note_request(p, t);
       if (!keep_large(p, h, at, wc.byte_len, true, {t.grant, urgent}))
         c_.peer_failed(p, core::malformed);
       later = true;

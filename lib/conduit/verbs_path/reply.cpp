@@ -53,7 +53,7 @@ template <class Write>
                                                           bool copied, Write&& write) noexcept {
   peer& p = *t.from;
   write_reply(p, t.reply_chunk, n, copied, t.header.chunk,
-              [&](std::byte* to) { write(to, c_.reply_header(p, t, t.cost)); });
+              [&](std::byte* to) { write(to, credits_.reply_header(p, t, t.cost)); });
   if (!copied) t.reply_chunk = queues::no_chunk;
   p.counts.replies.add(1);
 }
@@ -177,13 +177,13 @@ void verbs_path::give_credits_back(inside<end_of::request_in> in, peer& p,
   if (!copied) [[unlikely]] {
     chunk = chunks.take();
     if (!chunk && reap_sends(*p.home) != 0) chunk = chunks.take();
-    if (!chunk) return c_.put_credits_off(p);
+    if (!chunk) return credits_.put_credits_off(p);
   }
   if (!enter_soon(p.reply_out, tag)) [[unlikely]] {
     if (chunk) chunks.give(*chunk);
-    return c_.put_credits_off(p);
+    return credits_.put_credits_off(p);
   }
-  const wire::header h = c_.credits_header(in, p);
+  const wire::header h = credits_.credits_header(in, p);
   const std::uint16_t last = unanswered.chunk[--unanswered.count];
   write_reply(p, chunk.value_or(queues::no_chunk), n, copied, last, [&](std::byte* to) {
     std::memcpy(to, &h, sizeof h);

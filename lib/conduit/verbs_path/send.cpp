@@ -140,7 +140,7 @@ template <class Write, class Before>
   alignas(16) std::byte here[wire::credit_bytes];
   std::byte* const at = copied ? here : chunks.at(*chunk) + held.begin;
   wire::header h;
-  h.credit = c_.request_credit_byte(in, p, cost);
+  h.credit = credits_.request_credit_byte(in, p, cost);
   h.chunk = static_cast<std::uint16_t>(*chunk);
   write(at, h);
   chunks.lend(*chunk, p.rank);
@@ -277,8 +277,8 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const bool leases = p.credits.lease[in] < cost;
   if (leases) {
-    c_.collect_returned(p, tag);
-    s = c_.take_credits(in, p, m, cost);
+    credits_.collect_returned(p, tag);
+    s = credits_.take_credits(in, p, m, cost);
   }
   const held_chunk held = m.written == nullptr
                               ? held_chunk{}
@@ -316,7 +316,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (s == status::no_space || s == status::no_chunk) reap_sends(*p.home);
   if (s == status::no_chunk) take_chunks_back(*p.home);
   if (leases && s == status::ok) {
-    c_.ask_early(p, cost);
+    credits_.ask_early(p, cost);
     expect_bulk(p);
     if (c_.spins_before_yield_ == 1) [[unlikely]]
       c_.share_core(credit::lease_messages);

@@ -39,7 +39,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 template <>
 class path_by<way::verbs> {
  public:
-  path_by(credit_flow& c, connections& l) noexcept : c_(c), connections_(l) {}
+  path_by(core& c, credit_flow& f, connections& l) noexcept : c_(c), credits_(f), connections_(l) {}
   path_by(const path_by&) = delete;
   path_by& operator=(const path_by&) = delete;
 
@@ -222,7 +222,8 @@ class path_by<way::verbs> {
   idleness close_if_idle(peer& p, std::uint32_t tag) noexcept;
   idleness close_inside(peer& p, std::uint32_t tag) noexcept;
 
-  credit_flow& c_;
+  core& c_;
+  credit_flow& credits_;
   connections& connections_;
   bool plain_ = false;
   std::uint32_t long_depth_ = 0;          // LONG_DEPTH's part of a domain; 0: no limit

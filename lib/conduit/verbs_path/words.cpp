@@ -15,7 +15,7 @@ bool verbs_path::take_word(peer& p, std::uint32_t imm) noexcept {
   h.flags = (imm & imm_urgent) != 0 ? wire::flag_urgent : std::uint8_t{0};
   h.length = static_cast<std::uint16_t>(imm & imm_count);
   h.credit = credit::credit_byte{(imm & imm_epoch) != 0, 0, 0}.encode();
-  return c_.system_message(p, h, {});
+  return credits_.system_message(p, h, {});
 }
 
 // Takes the system messages (SYS) among n completions of reply_cq, before the replies.

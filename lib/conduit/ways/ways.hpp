@@ -12,7 +12,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 class ways {
  public:
-  ways(credit_flow& c, connections& l) noexcept : rings_(c, l), verbs_(c, l) {}
+  ways(core& c, credit_flow& f, connections& l) noexcept : rings_(c, f, l), verbs_(c, f, l) {}
 
   /// True if messages of a process to itself travel by a path. If not, the engine runs their
   /// handlers at once.

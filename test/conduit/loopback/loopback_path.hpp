@@ -14,7 +14,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 template <>
 class path_by<way::loopback> {
  public:
-  path_by(credit_flow& c, connections&) noexcept : c_(c) {}
+  path_by(core& c, credit_flow&, connections&) noexcept : c_(c) {}
   std::uint32_t cost_of(const outgoing&) const { return 0; }
   bool request_quick(peer&, std::uint32_t, auto...) { return false; }
   bool reply_quick(token_state&, auto...) { return false; }
@@ -70,7 +70,7 @@ class path_by<way::loopback> {
     return 1;
   }
 
-  credit_flow& c_;
+  core& c_;
   peer* self_ = nullptr;
   std::deque<std::unique_ptr<kept_message>> kept_[2];  // replies, requests
 };
