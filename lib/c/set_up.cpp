@@ -53,7 +53,7 @@ int add(penstock_endpoint* ep, penstock_endpoint::handler h, unsigned nargs) {
   c::set_up("adding a handler", [&]() -> result<void> {
     conduit::engine& e = ep->ep.internals();
     if (nargs > max_args) return failure{"a handler takes at most 16 argument words", 0, ""};
-    if (e.has_started())
+    if (e.fixed().has_started())
       return failure{"the endpoint has been started", 0, "add handlers before penstock_start()"};
     const std::uint8_t next = e.next_handler();
     if (next == 0) return failure{"an endpoint has at most 255 handlers", 0, ""};

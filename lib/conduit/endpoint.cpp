@@ -108,7 +108,7 @@ result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
 }
 
 result<void> endpoint::start(std::size_t segment_bytes, remote_access access) {
-  const bool again = called(engine_)->has_started();
+  const bool again = called(engine_)->fixed().has_started();
   auto r = or_no_memory("starting an endpoint", [&] {
     if (access == remote_access::everything) engine_->one_sided().allow_everything();
     auto started = engine_->start(segment_bytes);

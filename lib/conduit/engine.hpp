@@ -7,14 +7,12 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "lib/base/forked.hpp"
 #include "lib/conduit/channel/connections.hpp"
-#include "lib/conduit/channel/credit_flow.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/ways/ways.hpp"
 #include "penstock/counters.hpp"
@@ -22,13 +20,17 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class departure;
 class event_descriptor;
 class host_page;
 class meeting;
 class open_engine;
+class progress;
 class quiescence;
+class reporter;
+class transfers;
 
-class engine final : public core {
+class engine final {
  public:
   static result<std::unique_ptr<engine>> open(job::job& j, const settings& s);
   /// The largest segment of each process of a job on this host (per_process), and the limit that
@@ -40,7 +42,7 @@ class engine final : public core {
   /// Registers a user's handler at `index`. Before start(). False: the index is taken.
   bool add_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// What handlers of the user are called; any thread, at any time.
-  [[nodiscard]] handler_names& names() noexcept { return names_; }
+  [[nodiscard]] handler_names& names() noexcept { return core_.names(); }
   std::uint8_t next_handler() const noexcept;
   void add_system_handler(std::uint8_t index, const handler_entry& h) noexcept;
   /// Collective; see endpoint::start(). No handler runs before this process polls. reserve_bytes:
@@ -62,6 +64,9 @@ class engine final : public core {
   /// (false: it still runs), and not in that handler. Other ranks' ends are no errors from here on.
   bool stop_progress(std::uint64_t limit_ns) noexcept;
   void end_progress() noexcept;  ///< and waits for a handler that it runs
+
+  /// The status of calls where the endpoint is closed, not yet started, or the parent process's.
+  [[gnu::cold, gnu::noinline]] static status over() noexcept;
 
   // Messages. Requests wait by polling (see endpoint); replies do not.
   status request(rank_id to, const outgoing& m) noexcept;
@@ -89,10 +94,15 @@ class engine final : public core {
                  status& why) noexcept;
   status commit(draft& d, outgoing m, bool wait) noexcept;
   void cancel(draft& d) noexcept;
+  /// A place for the payload of an answer to t (reply_place::find), or none.
+  void find_place(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
   /// Polls all queues once; adds the number of messages handled to *n, unless n is null.
   status poll(unsigned* n = nullptr) noexcept;
   /// The same, but it looks at every peer; for a thread that is about to yield.
   status poll_widely(unsigned* n) noexcept;
+  unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;  ///< returns messages handled
+  /// Polls domains whose own threads do not, now or when that is due; returns the same.
+  unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
   /// One step of a wait: polls, and yields the core when no message has come for a while. empty
   /// counts the fruitless polls; the caller sets it to 0 at first.
   status wait_step(unsigned& empty) noexcept;
@@ -117,43 +127,49 @@ class engine final : public core {
   [[nodiscard]] std::span<std::byte> segment_of(rank_id r) const noexcept;
   /// True if r's segment is, or can be, mapped in this process.
   [[nodiscard]] bool maps(rank_id r) const noexcept {
-    const peer& p = peers_[r];
-    return maps_memory(has_begun(p) ? p.path : way_to(r));
+    const peer& p = core_.peers()[r];
+    return maps_memory(core::has_begun(p) ? p.path : core_.way_to(r));
   }
-  /// True if the processes that may share memory (SUPERNODE_MAXSIZE) do; the same in the whole job.
-  [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
   /// Where r's segment is mapped here, or null; connects when needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
   [[nodiscard]] endpoint_statistics statistics() const noexcept;
   /// For report/. Any thread; the counts of messages under way may be a moment old.
   [[nodiscard]] endpoint_counters counters() const;
+  [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
+  void write_credit_files() const noexcept { credits_.write_files(); }
+  [[nodiscard]] bool posts() const noexcept { return ways_.uses(way::verbs); }  ///< to some ranks
   [[nodiscard]] std::uint64_t polls() const noexcept;  ///< of all threads; any thread may ask
   [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
+  /// What set-up has fixed; and what of it is asked for most.
+  [[nodiscard]] const core& fixed() const noexcept { return core_; }
+  [[nodiscard]] rank_id rank() const noexcept { return core_.rank(); }
+  [[nodiscard]] rank_id size() const noexcept { return core_.size(); }
+  [[nodiscard]] std::span<std::byte> segment() const noexcept { return core_.segment(); }
+  [[nodiscard]] const settings& options() const noexcept { return core_.options(); }
+  [[nodiscard]] job::job& membership() const noexcept { return core_.membership(); }
+  [[nodiscard]] const nic::device& device() const noexcept { return core_.device(); }
+  [[nodiscard]] trace* drawn() const noexcept { return core_.drawn(); }
+  [[nodiscard]] long_waits& waits() noexcept { return core_.waits(); }
+  void keep(std::shared_ptr<void> object) { core_.keep(std::move(object)); }
+  /// Any thread may make calls from here on, also in SEQ: the process leaves.
+  void let_any_thread_call() noexcept { core_.calling().end(); }
+
   /// The C++ interface's object over this engine, which tokens name.
   void set_owner(endpoint* e) noexcept { endpoint_ = e; }
   [[nodiscard]] endpoint* owner_endpoint() const noexcept { return endpoint_; }
 
  private:
-  friend struct test_access;  // tests of peers that send malformed bytes
-  friend class transfers;
-  friend class everywhere;
-  friend class progress;
-  friend class armed_queues;
-  friend class departure;
-  friend class quiescence;
-  friend class reporter;
+  friend struct test_access;     // tests of peers that send malformed bytes
+  friend struct large_mediums;   // the part of requests that is about Mediums by rendezvous
+  friend struct segment_growth;  // the part of set-up that comes after the start
   engine(job::job& j, const settings& s);
 
   // requests.cpp
   status request_self(const outgoing& m) noexcept;
-  friend struct large_mediums;
-  friend struct reply_place;
-  friend struct segment_growth;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
   status try_at_once(rank_id to, const outgoing& m) noexcept;
-  // A user's Short (handler, words) or Medium (and payload) by the shortest way, and what is done
-  // when that cannot be taken.
+  // A user's Short (handler, words) or Medium (and payload) by the shortest way, then by others.
   template <class... What>
   status request_user(rank_id to, What... what) noexcept;
   template <class... What>
@@ -170,8 +186,6 @@ class engine final : public core {
   // progress/poll.cpp
   [[gnu::noinline]] status poll_posted(unsigned* n, std::uint32_t tag) noexcept;
   [[gnu::noinline]] status poll_all(unsigned* n, std::uint32_t tag) noexcept;
-  unsigned poll_domain(domain& d, std::uint32_t tag) noexcept;
-  unsigned poll_elsewhere(std::uint32_t tag, bool now) noexcept;
   void note_attendance(std::uint32_t tag) noexcept;
   template <class Path>
   unsigned poll_path(Path& path, domain& d, std::uint32_t tag, bool busy) noexcept;
@@ -191,12 +205,8 @@ class engine final : public core {
   [[nodiscard]] bool counts_barriers() const noexcept;
   [[nodiscard]] bool may_sleep() const noexcept;  // until messages come, which need a channel then
   void set_quick(bool started) noexcept;
-  // The status of calls where the endpoint is closed, not yet started, or the parent process's.
-  [[gnu::cold, gnu::noinline]] static status over() noexcept;
   void stop_calls() noexcept;
   static void leave_to_parent(void* self) noexcept;
-  [[nodiscard]] std::string paths_report() const;
-  [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
 
   // What the floors below call.
   static const ports up;  // setup.cpp
@@ -206,6 +216,8 @@ class engine final : public core {
   static void lost_contact(engine& e, peer& p, const char* how) noexcept;
   inline static const std::atomic<std::uint32_t> no_news_{0};
 
+  core core_;
+  std::atomic<std::uint32_t> handed_looks_{0};
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
   bool quick_verbs_ = false;  // started, and a poll has queue pairs alone to look at
   bool attendance_ = false;   // polls are noted, for other domains or the progress thread
@@ -214,9 +226,9 @@ class engine final : public core {
   bool (*progress_step_)() noexcept = nullptr;
   const std::unique_ptr<poll_count[]> poll_counts_{
       new poll_count[concurrent(build_mode) ? max_threads : 1]};
-  credit_flow credits_{*this};
-  connections connections_{*this};
-  ways ways_{*this, credits_, connections_};
+  credit_flow credits_{core_};
+  connections connections_{core_};
+  ways ways_{core_, credits_, connections_};
   std::unique_ptr<host_page> page_;
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;
@@ -226,9 +238,8 @@ class engine final : public core {
   std::unique_ptr<progress> progress_;
   std::unique_ptr<event_descriptor> events_fd_;  // null: nobody asked for it
   endpoint* endpoint_ = nullptr;
-  ibv_comp_channel* channel_ = nullptr;        // where somebody sleeps until messages come
-  ibv_comp_channel* hello_channel_ = nullptr;  // tells the connector of datagrams
-  std::unique_ptr<reporter> reporter_;         // reads all members above
+  ibv_comp_channel* channel_ = nullptr;  // where somebody sleeps until messages come
+  std::unique_ptr<reporter> reporter_;   // reads all members above
   std::unique_ptr<open_engine> listed_;
 };
 

@@ -12,9 +12,9 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // been handed over.
 bool engine::hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept {
   constexpr unsigned polls_of_patience = 64;  // more than a thread that runs stays inside
-  peer& p = channel(to, my_tag());
+  peer& p = core_.channel(to, my_tag());
   if (found_held <= polls_of_patience && !p.request_out.asked()) return false;
-  if (transfers_->must_settle() || !p.handed.accept(m, handed_)) return false;
+  if (transfers_->must_settle() || !p.handed.accept(m, core_.handed())) return false;
   if (m.written != nullptr && m.written->chunk != draft::no_chunk)
     ways_.of(p, [&](auto& path) { path.cancel(p, *m.written); });
   if (p.request_out.try_enter_or_ask(my_tag())) {
@@ -31,10 +31,10 @@ status engine::send_handed(peer& p) noexcept {
   do {
     p.request_out.heard();
     bool held = false;
-    p.handed.send_all(handed_, [&](handed_message& h) {
+    p.handed.send_all(core_.handed(), [&](handed_message& h) {
       if (held || transfers_->must_settle()) return false;
-      if (trace_ != nullptr) [[unlikely]]
-        trace_sending();
+      if (core_.drawn() != nullptr) [[unlikely]]
+        core_.trace_sending();
       const status s = h.m.is_large()
                            ? large_mediums::try_request(*this, p, h.m)
                            : ways_.of(p, [&](auto& path) { return path.try_request(p, h.m); });
@@ -42,7 +42,7 @@ status engine::send_handed(peer& p) noexcept {
       if (s == status::no_credit) credits_.stall(p, cost_of(p, h.m), h.stalled);
       if (is_short(s) && !(departure_->news() && departure_->is_gone(p.rank))) return false;
       if (h.stalled.noted) p.home->ledger->end_stall(p.rank);
-      if (s != status::ok && h.m.is_large()) large_->give(h.m.buffer);
+      if (s != status::ok && h.m.is_large()) core_.large().give(h.m.buffer);
       return true;
     });
     // Another thread is inside again, and sends the rest when it leaves, unless it has left
@@ -58,7 +58,7 @@ void engine::send_all_handed() noexcept {
   constexpr std::uint32_t looks_between = 256;
   if (running != nullptr) return;
   const bool all = handed_looks_.fetch_add(1, std::memory_order_relaxed) % looks_between == 0;
-  for (peer& p : all_begun())
+  for (peer& p : core_.all_begun())
     if (p.handed.any() && (all || !p.request_out.asked())) (void)send_handed(p);
 }
 

@@ -74,46 +74,48 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
 // True if barriers are to be counted in a page of the host; rank 0 decides for all. Between two
 // processes with a core each, dissemination is faster.
 bool engine::counts_barriers() const noexcept {
-  if (size_ != neighbours_.size() || size_ > counting_words::most_ranks) return false;
-  return settings_.barrier == barrier_kind::counter ||
-         (settings_.barrier == barrier_kind::automatic && settings_.barrier_shm &&
-          ways_.uses(way::rings) && spins_before_yield_ == 1 && size_ > 1);
+  if (core_.size_ != core_.neighbours_.size() || core_.size_ > counting_words::most_ranks)
+    return false;
+  return core_.settings_.barrier == barrier_kind::counter ||
+         (core_.settings_.barrier == barrier_kind::automatic && core_.settings_.barrier_shm &&
+          ways_.uses(way::rings) && core_.spins_before_yield_ == 1 && core_.size_ > 1);
 }
 
 // Exchanges the introductions. The exchange ends when every process has posted the receives that
 // messages to it need, so no message comes too early.
 result<void> engine::introduce() {
   introduction mine;
-  mine.ground = {settings_, transfers_->everything()};
-  mine.address = device_.self;
-  if (near_) mine.near_address = near_->device.self;
+  mine.ground = {core_.settings_, transfers_->everything()};
+  mine.address = core_.device_.self;
+  if (core_.near_) mine.near_address = core_.near_->device.self;
   mine.datagram_qp = connections_.port();
-  mine.handlers = fingerprint(handlers_.user, user_handlers);
-  mine.credits = credit_config_.fingerprint();
-  mine.credits_move = credit_room_.moves ? 1 : 0;
-  mine.room = credit_room_.credits;
-  mine.leader = shares_memory_ ? neighbours_.front() : rank_;
-  if (segment_) {
-    mine.segment_base = reinterpret_cast<std::uintptr_t>(segment_->base());
-    mine.segment_bytes = segment_->bytes();
-    mine.segment_mapped = near_ || device_.shared_memory ? segment_->capacity() : segment_->bytes();
-    mine.segment_rkey = mine.map_rkey = segment_->keys().rkey;
-    if (near_) mine.map_rkey = near_->registration->rkey;
+  mine.handlers = fingerprint(core_.handlers_.user, user_handlers);
+  mine.credits = core_.credit_config_.fingerprint();
+  mine.credits_move = core_.credit_room_.moves ? 1 : 0;
+  mine.room = core_.credit_room_.credits;
+  mine.leader = core_.shares_memory_ ? core_.neighbours_.front() : core_.rank_;
+  if (core_.segment_) {
+    mine.segment_base = reinterpret_cast<std::uintptr_t>(core_.segment_->base());
+    mine.segment_bytes = core_.segment_->bytes();
+    mine.segment_mapped = core_.near_ || core_.device_.shared_memory ? core_.segment_->capacity()
+                                                                     : core_.segment_->bytes();
+    mine.segment_rkey = mine.map_rkey = core_.segment_->keys().rkey;
+    if (core_.near_) mine.map_rkey = core_.near_->registration->rkey;
   }
-  if (ways_.uses(way::verbs)) mine.chunk_bytes = queue_sizes().chunk_bytes;
-  mine.domains = domain_count_;
+  if (ways_.uses(way::verbs)) mine.chunk_bytes = core_.queue_sizes().chunk_bytes;
+  mine.domains = core_.domain_count_;
   mine.wakes = ways_.uses(way::rings) && channel_ != nullptr;
   mine.sleeps = events_fd_ != nullptr;
   mine.reads = transfers_->reads_here();
   mine.device_atomics = transfers_->device_atomics();
   mine.place = nic::shm::here();
-  if (rank_ == 0 && counts_barriers()) page_ = host_page::make();
+  if (core_.rank_ == 0 && counts_barriers()) page_ = host_page::make();
   if (page_) mine.page = page_->offer();
-  auto all = job_.exchange(std::as_bytes(std::span(&mine, 1)));
+  auto all = core_.job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!all) return all.error();
   if (auto r = compare_grounds(*all); !r) return r;
-  std::vector<introduction> known(size_);
-  for (std::uint32_t r = 0; r < size_; ++r)
+  std::vector<introduction> known(core_.size_);
+  for (std::uint32_t r = 0; r < core_.size_; ++r)
     std::memcpy(&known[r], (*all)[r].data(), sizeof known[r]);
   all->clear();
   if (const auto room = least_room(known)) {
@@ -126,8 +128,8 @@ result<void> engine::introduce() {
   }
   host_page::ticket page;
   bool sleep = false;
-  known_.open(size_, neighbours_);
-  for (std::uint32_t r = 0; r < size_; ++r) {
+  core_.known_.open(core_.size_, core_.neighbours_);
+  for (std::uint32_t r = 0; r < core_.size_; ++r) {
     const introduction& his = known[r];
     const auto disagree = [r](const char* what, std::uint64_t here, std::uint64_t there) {
       return different(std::string(what) + " differs: " + std::to_string(here) + " here, " +
@@ -144,39 +146,39 @@ result<void> engine::introduce() {
     if (his.domains != mine.domains)
       return disagree("the number of domains (PAR or not)", mine.domains, his.domains);
     // Beside a NIC, ranks that do not find each other have been told apart before (try_neighbours).
-    if (device_.shared_memory)
+    if (core_.device_.shared_memory)
       if (const std::string why = nic::shm::why_apart(mine.place, his.place); !why.empty())
         return failure{"rank " + std::to_string(r) + " " + why, 0, ""};
-    if (his.leader == r) leaders_.push_back(r);
-    known_.add(r, {.address = his.address,
-                   .near_address = his.near_address,
-                   .datagram_qp = his.datagram_qp,
-                   .segment_base = reinterpret_cast<std::byte*>(his.segment_base),
-                   .segment_bytes = his.segment_bytes,
-                   .segment_mapped = his.segment_mapped,
-                   .segment_rkey = his.segment_rkey,
-                   .map_rkey = his.map_rkey,
-                   .wakes = his.wakes != 0,
-                   .reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u))});
+    if (his.leader == r) core_.leaders_.push_back(r);
+    core_.known_.add(r, {.address = his.address,
+                         .near_address = his.near_address,
+                         .datagram_qp = his.datagram_qp,
+                         .segment_base = reinterpret_cast<std::byte*>(his.segment_base),
+                         .segment_bytes = his.segment_bytes,
+                         .segment_mapped = his.segment_mapped,
+                         .segment_rkey = his.segment_rkey,
+                         .map_rkey = his.map_rkey,
+                         .wakes = his.wakes != 0,
+                         .reads = static_cast<std::uint8_t>(std::clamp(his.reads, 1u, 255u))});
     transfers_->agree(his.device_atomics != 0);
   }
-  known_.shut();
+  core_.known_.shut();
   known = {};
-  if (leaders_.size() == 1 || leaders_.size() == size_) leaders_ = {};
+  if (core_.leaders_.size() == 1 || core_.leaders_.size() == core_.size_) core_.leaders_ = {};
   // Messages to this process itself, and its own segment, need no connection. By the first peer of
   // a domain its threads know the domain (my_domain).
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    begun(domains_[i].peers[0]);
-    peer& self = begun(domains_[i].peers[rank_]);
-    if (segment_) self.segment_here.store(segment_->base(), std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
+    core_.begun(core_.domains_[i].peers[0]);
+    peer& self = core_.begun(core_.domains_[i].peers[core_.rank_]);
+    if (core_.segment_) self.segment_here.store(core_.segment_->base(), std::memory_order_relaxed);
   }
   transfers_->know_segments();
   if (sleep) page_.reset();  // a count in a page wakes nobody: all barriers go by messages
   if (page.proof == 0 || sleep) return {};
-  auto shared = host_page::share(job_, page, std::move(page_));
+  auto shared = host_page::share(core_.job_, page, std::move(page_));
   if (!shared) return shared.error();
   page_ = std::move(*shared);
-  if (!page_ && rank_ == 0)
+  if (!page_ && core_.rank_ == 0)
     log(log_level::info, "barriers go by messages: not all processes can map a page of rank 0");
   return {};
 }

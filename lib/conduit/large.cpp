@@ -21,24 +21,24 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // others for good, since what it waits for needs no buffer (claim 22).
 status large_mediums::request(engine& e, rank_id to, outgoing m) noexcept {
   if (running != nullptr) return status::in_handler;
-  if (to >= e.size_) return status::bad_rank;
-  if (!e.started_) return engine::over();
-  if (const status s = e.handlers_.check(m); s != status::ok) return s;
-  m.buffer = e.large_->take(large_buffers::use::request, to);
+  if (to >= e.core_.size()) return status::bad_rank;
+  if (!e.core_.has_started()) return engine::over();
+  if (const status s = e.core_.handlers().check(m); s != status::ok) return s;
+  m.buffer = e.core_.large().take(large_buffers::use::request, to);
   if (m.buffer == large_buffers::none) {
-    waiting wait(e.begun(e.channel(to, my_tag())).counts, to, m.named_handler(), e.reporter_.get(),
-                 e.trace_.get());
+    waiting wait(e.core_.begun(e.core_.channel(to, my_tag())).counts, to, m.named_handler(),
+                 e.reporter_.get(), e.core_.drawn());
     for (unsigned empty = 0; m.buffer == large_buffers::none;
-         m.buffer = e.large_->take(large_buffers::use::request, to)) {
+         m.buffer = e.core_.large().take(large_buffers::use::request, to)) {
       wait.step(status::no_chunk);
       if (e.departure_->news() && e.departure_->is_gone(to)) return status::peer_dead;
       if (const status w = e.limited_step(empty, false); w != status::ok) return w;
     }
   }
-  std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
-  m.payload = e.large_->at(m.buffer);
+  std::memcpy(e.core_.large().at(m.buffer), m.payload, m.bytes);
+  m.payload = e.core_.large().at(m.buffer);
   const status s = e.request(to, m);
-  if (s != status::ok) e.large_->give(m.buffer);
+  if (s != status::ok) e.core_.large().give(m.buffer);
   return s;
 }
 
@@ -50,11 +50,11 @@ void large_mediums::no_memory(const outgoing& m) noexcept {
 // False: the buffer cannot be registered.
 bool large_mediums::describe(engine& e, const peer& p, outgoing& m,
                              wire::large_block& where) noexcept {
-  if (!e.large_->name(m.buffer, p.maps(), where)) [[unlikely]]
+  if (!e.core_.large().name(m.buffer, p.maps(), where)) [[unlikely]]
     return false;
   m.kind = wire::kind::large;
   m.where = &where;
-  tsan_tell_peer(e.large_->at(m.buffer));  // -> is_done (large_buffers.cpp)
+  tsan_tell_peer(e.core_.large().at(m.buffer));  // -> is_done (large_buffers.cpp)
   return true;
 }
 
@@ -75,7 +75,7 @@ bool large_mediums::has_credit(engine& e, peer& p) noexcept {
 
 // Offers m while the lane that it would take is being connected: the lane of Shorts is there.
 status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept {
-  if (!p.posts() || !connections::is_ready(p, lane_request) || !e.large_->may_offer() ||
+  if (!p.posts() || !connections::is_ready(p, lane_request) || !e.core_.large().may_offer() ||
       !has_credit(e, p))
     return status::not_ready;
   outgoing offered = m;
@@ -96,7 +96,7 @@ status large_mediums::offer(engine& e, peer& p, const outgoing& m, status why) n
   const std::uint32_t cost = e.cost_of(p, m);
   // Who waits comes here at each poll, and need not copy the payload before there is a credit.
   if (!has_credit(e, p)) return status::no_credit;
-  if (e.large_->may_offer()) {
+  if (e.core_.large().may_offer()) {
     outgoing offered = m;
     const bool lacks = ledger.lacks(p.rank, cost);
     const status s = send(e, p, offered, large_buffers::use::offer);
@@ -118,24 +118,24 @@ status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u
   if (e.transfers_->must_settle()) return status::busy;
   const bool own = m.buffer == large_buffers::none;
   if (own) {
-    m.buffer = e.large_->take(u, p.rank);
+    m.buffer = e.core_.large().take(u, p.rank);
     if (m.buffer == large_buffers::none) return status::no_chunk;
-    std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
+    std::memcpy(e.core_.large().at(m.buffer), m.payload, m.bytes);
   }
   wire::large_block where{};
   if (!describe(e, p, m, where)) [[unlikely]] {
     if (u != large_buffers::use::offer) no_memory(m);
-    e.large_->give(m.buffer);
+    e.core_.large().give(m.buffer);
     return status::no_chunk;
   }
   m.written = nullptr;
-  if (e.trace_ != nullptr) [[unlikely]]
-    engine::trace_sending();
+  if (e.core_.drawn() != nullptr) [[unlikely]]
+    core::trace_sending();
   const status s = e.ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   if (s == status::ok)
-    e.large_->sent(m.buffer, where.number);
+    e.core_.large().sent(m.buffer, where.number);
   else if (own)
-    e.large_->give(m.buffer);
+    e.core_.large().give(m.buffer);
   return s;
 }
 
@@ -144,51 +144,51 @@ status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u
 status large_mediums::reply(engine& e, token_state& t, outgoing m) noexcept {
   peer& p = *t.from;
   const bool own = m.buffer == large_buffers::none;  // else its payload is written there
-  if (own) m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
+  if (own) m.buffer = e.core_.large().take(large_buffers::use::reply, p.rank);
   if (m.buffer == large_buffers::none) [[unlikely]] {
-    long_wait named(e.waits_, wait_for::large_reply, p.rank);
+    long_wait named(e.core_.waits(), wait_for::large_reply, p.rank);
     for (backoff b(64); m.buffer == large_buffers::none; named.step()) {
       b.idle();
-      e.slow_progress_in_wait();
-      m.buffer = e.large_->take(large_buffers::use::reply, p.rank);
+      e.core_.slow_progress_in_wait();
+      m.buffer = e.core_.large().take(large_buffers::use::reply, p.rank);
     }
   }
-  if (own) std::memcpy(e.large_->at(m.buffer), m.payload, m.bytes);
+  if (own) std::memcpy(e.core_.large().at(m.buffer), m.payload, m.bytes);
   wire::large_block where{};
   if (!describe(e, p, m, where)) [[unlikely]]
     no_memory(m);
   const status s = e.ways_.of(p, [&](auto& path) { return path.reply(t, m); });
   if (s == status::ok)
-    e.large_->sent(m.buffer, where.number);
+    e.core_.large().sent(m.buffer, where.number);
   else if (own)
-    e.large_->give(m.buffer);
+    e.core_.large().give(m.buffer);
   return s;
 }
 
 // Gives d a buffer, unless drafts hold most_drafts already: the others are left to requests.
 void large_mediums::reserve(engine& e, draft& d, std::size_t most) noexcept {
-  std::atomic<std::uint32_t>& drafts = e.large_->drafts;
+  std::atomic<std::uint32_t>& drafts = e.core_.large().drafts;
   if (drafts.fetch_add(1, std::memory_order_relaxed) < large_buffers::most_drafts)
-    d.buffer = e.large_->take(large_buffers::use::request, d.to);
+    d.buffer = e.core_.large().take(large_buffers::use::request, d.to);
   if (d.buffer == large_buffers::none) {
     drafts.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
-  d.payload = e.large_->at(d.buffer);
+  d.payload = e.core_.large().at(d.buffer);
   d.most = most;
 }
 
 // unused: no message took the buffer.
 void large_mediums::end(engine& e, draft& d, bool unused) noexcept {
-  e.large_->drafts.fetch_sub(1, std::memory_order_relaxed);
+  e.core_.large().drafts.fetch_sub(1, std::memory_order_relaxed);
   const std::uint16_t buffer = std::exchange(d.buffer, large_buffers::none);
-  if (unused) e.large_->give(buffer);
+  if (unused) e.core_.large().give(buffer);
 }
 
 void large_mediums::reserve(engine& e, token_state& t, reply_place& at) noexcept {
-  at.buffer = e.large_->take(large_buffers::use::reply, t.from->rank);
-  if (at.buffer != large_buffers::none) at.payload = e.large_->at(at.buffer);
+  at.buffer = e.core_.large().take(large_buffers::use::reply, t.from->rank);
+  if (at.buffer != large_buffers::none) at.payload = e.core_.large().at(at.buffer);
 }
-void large_mediums::end(engine& e, reply_place& at) noexcept { e.large_->give(at.buffer); }
+void large_mediums::end(engine& e, reply_place& at) noexcept { e.core_.large().give(at.buffer); }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

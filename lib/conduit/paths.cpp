@@ -76,48 +76,49 @@ memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_
 
 // Opens the device that the settings ask for, in place of the one that was opened before.
 result<void> engine::use_device(const settings& s) {
-  account_.reset();
-  alone_ = {};
-  if (pd_ != nullptr) device_.verbs->dealloc_pd(std::exchange(pd_, nullptr));
-  events_ = nullptr;
-  device_ = nic::device();
+  core_.account_.reset();
+  core_.alone_ = {};
+  if (core_.pd_ != nullptr) core_.device_.verbs->dealloc_pd(std::exchange(core_.pd_, nullptr));
+  core_.events_ = nullptr;
+  core_.device_ = nic::device();
   auto d = nic::open_device(s);
   if (!d) return d.error();
-  device_ = std::move(*d);
-  log(log_level::info, "device %s: %s", device_.name.c_str(), device_.reason.c_str());
+  core_.device_ = std::move(*d);
+  log(log_level::info, "device %s: %s", core_.device_.name.c_str(), core_.device_.reason.c_str());
   // Two threads may see one event there; only one of them gets it, and the other must not wait.
-  if (!never_waits(device_.context->async_fd))
-    return failure{"fcntl on the events of " + device_.name, errno, ""};
-  if (device_.shared_memory) events_ = &nic::shm::event_count(device_.context);
-  pd_ = device_.verbs->alloc_pd(device_.context);
-  if (pd_ == nullptr) return failure{"ibv_alloc_pd on " + device_.name, errno, ""};
-  if (!concurrent(build_mode)) alone_ = nic::thread_domain(device_, pd_);
-  auto to = std::make_unique<registrar_of_device>(device_, pd_);
-  auto budget =
-      memreg::probe_pin_budget(settings_, std::max(1u, job_.host_size()), !device_.shared_memory);
-  if (settings_.physmem_probe && !device_.shared_memory)
+  if (!never_waits(core_.device_.context->async_fd))
+    return failure{"fcntl on the events of " + core_.device_.name, errno, ""};
+  if (core_.device_.shared_memory) core_.events_ = &nic::shm::event_count(core_.device_.context);
+  core_.pd_ = core_.device_.verbs->alloc_pd(core_.device_.context);
+  if (core_.pd_ == nullptr) return failure{"ibv_alloc_pd on " + core_.device_.name, errno, ""};
+  if (!concurrent(build_mode)) core_.alone_ = nic::thread_domain(core_.device_, core_.pd_);
+  auto to = std::make_unique<registrar_of_device>(core_.device_, core_.pd_);
+  auto budget = memreg::probe_pin_budget(core_.settings_, std::max(1u, core_.job_.host_size()),
+                                         !core_.device_.shared_memory);
+  if (core_.settings_.physmem_probe && !core_.device_.shared_memory)
     budget = memreg::tried(std::move(budget), *to);
-  account_ = std::make_unique<memreg::account>(std::move(to), std::move(budget));
+  core_.account_ = std::make_unique<memreg::account>(std::move(to), std::move(budget));
   return {};
 }
 
 // Makes the domains; threads are spread over them by their numbers, which are dense.
 void engine::open_domains() {
-  domain_count_ = concurrent(build_mode) ? settings_.domain_count : 1;
+  core_.domain_count_ = concurrent(build_mode) ? core_.settings_.domain_count : 1;
   static std::atomic<std::uint32_t> files{0};
-  first_file_ = files.fetch_add(domain_count_, std::memory_order_relaxed);
-  domains_ = std::make_unique<domain[]>(domain_count_);
-  peers_ = zero_array<peer>(std::size_t{domain_count_} * size_);
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    domain& d = domains_[i];
+  core_.first_file_ = files.fetch_add(core_.domain_count_, std::memory_order_relaxed);
+  core_.domains_ = std::make_unique<domain[]>(core_.domain_count_);
+  core_.peers_ = zero_array<peer>(std::size_t{core_.domain_count_} * core_.size_);
+  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
+    domain& d = core_.domains_[i];
     d.index = i;
-    d.peers = &peers_[std::size_t{i} * size_];
-    d.met.open(size_);
-    d.rings.at = zero_array<std::atomic<peer*>>(size_);
-    d.verbs.at = zero_array<std::atomic<peer*>>(size_);
+    d.peers = &core_.peers_[std::size_t{i} * core_.size_];
+    d.met.open(core_.size_);
+    d.rings.at = zero_array<std::atomic<peer*>>(core_.size_);
+    d.verbs.at = zero_array<std::atomic<peer*>>(core_.size_);
   }
   for (std::uint32_t t = 0; t < max_threads; ++t)
-    channels_of_[t] = domains_[t / settings_.threads_per_domain % domain_count_].peers;
+    core_.channels_of_[t] =
+        core_.domains_[t / core_.settings_.threads_per_domain % core_.domain_count_].peers;
 }
 
 // Plans the credits for that room, before any has been lent. A message by rings costs as much as
@@ -127,53 +128,54 @@ result<void> engine::plan_credits(credit::room room) {
     return failure{"a device of this job has room for " + std::to_string(room.credits) +
                        " credits, too few for messages by rings beside it",
                    0, "lower PENSTOCK_AM_SPARES, set PENSTOCK_DIRECT=0, or use another device"};
-  auto c = credit::plan(size_, rank_, credit_settings(settings_, domain_count_, room));
+  auto c = credit::plan(core_.size_, core_.rank_,
+                        credit_settings(core_.settings_, core_.domain_count_, room));
   if (!c) {
     failure f = c.error();
-    if (domain_count_ > 1)
-      f.what += " (in each of " + std::to_string(domain_count_) +
+    if (core_.domain_count_ > 1)
+      f.what += " (in each of " + std::to_string(core_.domain_count_) +
                 " domains, which share what the settings say)";
     return f;
   }
-  credit_config_ = *c;
-  credit_room_ = room;
-  for (std::uint32_t i = 0; i < domain_count_; ++i)
-    domains_[i].ledger = std::make_unique<credit::ledger<build_mode>>(credit_config_);
+  core_.credit_config_ = *c;
+  core_.credit_room_ = room;
+  for (std::uint32_t i = 0; i < core_.domain_count_; ++i)
+    core_.domains_[i].ledger = std::make_unique<credit::ledger<build_mode>>(core_.credit_config_);
   return {};
 }
 
 // Chooses every peer's path, which is the same for both sides: rings to ranks that share memory
 // with this one, queue pairs to all others. may: ranks that should share memory can do so.
 void engine::choose_paths(bool may) noexcept {
-  const bool all_near = neighbours_.size() == size_;
+  const bool all_near = core_.neighbours_.size() == core_.size_;
   // With segment everything, remote firehoses do not see messages by rings, which may tell of
   // changed memory (R-a).
-  shares_memory_ = may && settings_.direct && (all_near || !transfers_->everything());
-  ways_.use(way::rings, shares_memory_ && (all_near || neighbours_.size() > 1));
-  ways_.use(way::verbs, !shares_memory_ || !all_near);
+  core_.shares_memory_ = may && core_.settings_.direct && (all_near || !transfers_->everything());
+  ways_.use(way::rings, core_.shares_memory_ && (all_near || core_.neighbours_.size() > 1));
+  ways_.use(way::verbs, !core_.shares_memory_ || !all_near);
 }
 
 // Called when all processes are about to start: the paths are only known then. Where all ranks
 // share memory, shm0 replaces the device; where some do, shm0 is opened beside it.
 result<void> engine::agree_on_paths() {
-  if (settings_.host_detect != host_sign::launcher) {
-    auto left = with_same_sign(job_, settings_.host_detect, neighbours_);
+  if (core_.settings_.host_detect != host_sign::launcher) {
+    auto left = with_same_sign(core_.job_, core_.settings_.host_detect, core_.neighbours_);
     if (!left) return left.error();
-    neighbours_ = detected_ = std::move(*left);
+    core_.neighbours_ = core_.detected_ = std::move(*left);
   }
   choose_paths(true);
-  if (!shares_memory_) return {};
-  if (!device_.shared_memory) {
+  if (!core_.shares_memory_) return {};
+  if (!core_.device_.shared_memory) {
     if (auto r = try_neighbours(); !r) return r;
     choose_paths(true);
     if (!ways_.uses(way::verbs)) {
-      if (auto r = use_device(shm0_beside(settings_)); !r) return r;
+      if (auto r = use_device(shm0_beside(core_.settings_)); !r) return r;
     }
   }
   if (ways_.uses(way::rings) && ways_.uses(way::verbs)) {
-    auto near = near_device::open(settings_, may_sleep());
+    auto near = near_device::open(core_.settings_, may_sleep());
     if (!near) return near.error();
-    near_ = std::move(*near);
+    core_.near_ = std::move(*near);
   }
   return {};
 }
@@ -183,36 +185,36 @@ result<void> engine::agree_on_paths() {
 // shares memory.
 result<void> engine::try_neighbours() {
   std::unique_ptr<host_page> page;
-  const bool first = neighbours_.front() == rank_;
-  if (first && neighbours_.size() > 1) page = host_page::make();
+  const bool first = core_.neighbours_.front() == core_.rank_;
+  if (first && core_.neighbours_.size() > 1) page = host_page::make();
   struct offer {
     common_ground ground;
     host_page::ticket page;
   } mine, his;
-  mine.ground = {settings_, transfers_->everything()};
+  mine.ground = {core_.settings_, transfers_->everything()};
   if (page) mine.page = page->offer();
-  auto tickets = job_.exchange(std::as_bytes(std::span(&mine, 1)));
+  auto tickets = core_.job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!tickets) return tickets.error();
   if (auto r = compare_grounds(*tickets); !r) return r;
-  std::memcpy(&his, (*tickets)[neighbours_.front()].data(), sizeof his);
+  std::memcpy(&his, (*tickets)[core_.neighbours_.front()].data(), sizeof his);
   if (!first && his.page.proof != 0) page = host_page::open(his.page);
   struct {
     nic::shm::whereabouts place = nic::shm::here();
     std::uint64_t opened = 0;
   } each, leader;
   each.opened = page ? 1 : 0;
-  auto all = job_.exchange(std::as_bytes(std::span(&each, 1)));
+  auto all = core_.job_.exchange(std::as_bytes(std::span(&each, 1)));
   if (!all) return all.error();
-  for (const std::uint32_t r : neighbours_) {
+  for (const std::uint32_t r : core_.neighbours_) {
     if ((*all)[r].size() != sizeof each) return failure{"the library differs", 0, ""};
     std::memcpy(&each, (*all)[r].data(), sizeof each);
-    if (r == neighbours_.front()) leader = each;
+    if (r == core_.neighbours_.front()) leader = each;
     const std::string apart = nic::shm::why_apart(leader.place, each.place);
     if (each.opened != 0 && apart.empty()) continue;
-    if (neighbours_.size() > 1)
+    if (core_.neighbours_.size() > 1)
       log(log_level::info, "ranks of this host do not share memory: rank %u %s", r,
           apart.empty() ? "cannot open a page" : apart.c_str());
-    neighbours_ = std::span(&rank_, 1);
+    core_.neighbours_ = std::span(&core_.rank_, 1);
     break;
   }
   return {};

@@ -25,10 +25,10 @@ std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
 // Sends a user's Short or Medium, if all that it needs is at hand; any other goes the long way.
 template <class... What>
 [[gnu::always_inline]] inline status engine::request_user(rank_id to, What... what) noexcept {
-  if (const std::uint32_t tag = known_tag(); to < size_ && running == nullptr && tag != 0)
+  if (const std::uint32_t tag = known_tag(); to < core_.size() && running == nullptr && tag != 0)
       [[likely]]
-    if (peer& p = channel(to, tag); ways::request_at_once(handlers_, p, tag, of_user(what...)))
-        [[likely]]
+    if (peer& p = core_.channel(to, tag);
+        ways::request_at_once(core_.handlers(), p, tag, of_user(what...))) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   return request_user_slow(to, what...);
 }
@@ -38,11 +38,11 @@ template <class... What>
 // message stays in registers unless it goes the long way.
 template <class... What>
 status engine::request_user_slow(rank_id to, What... what) noexcept {
-  callers_.look();
-  if (to < size_ && running == nullptr) [[likely]] {
+  core_.calling().look();
+  if (to < core_.size() && running == nullptr) [[likely]] {
     const std::uint32_t tag = my_tag();
-    peer& p = channel(to, tag);
-    if (has_begun(p) &&  // else the long way begins it
+    peer& p = core_.channel(to, tag);
+    if (core_.has_begun(p) &&  // else the long way begins it
         ways_.of(p, [&](auto& path) { return path.request_quick(p, tag, what...); })) [[likely]]
       return p.request_out.asked() ? send_handed(p) : status::ok;
   }
@@ -62,34 +62,35 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
   const status s = try_at_once(to, m);
   return (s == status::no_credit || s == status::not_ready) && m.is_offerable()
-             ? large_mediums::offer(*this, channel(to, my_tag()), m, s)
+             ? large_mediums::offer(*this, core_.channel(to, my_tag()), m, s)
              : s;
 }
 
 status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
-  callers_.look();
+  core_.calling().look();
   if (running != nullptr) [[unlikely]]  // (I5)
     return status::in_handler;
-  if (to >= size_) [[unlikely]]
+  if (to >= core_.size()) [[unlikely]]
     return status::bad_rank;
-  if (!started_) [[unlikely]]
+  if (!core_.has_started()) [[unlikely]]
     return over();
-  if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
+  if (const status s = core_.handlers().check(m); s != status::ok) [[unlikely]]
     return s;
-  if (to == rank_ && !ways::to_oneself) [[unlikely]]
+  if (to == core_.rank() && !ways::to_oneself) [[unlikely]]
     return request_self(m);
-  peer& p = begun(channel(to, my_tag()));
-  if (m.is_large() && to != rank_) [[unlikely]] {
+  peer& p = core_.begun(core_.channel(to, my_tag()));
+  if (m.is_large() && to != core_.rank()) [[unlikely]] {
     const status s = large_mediums::try_request(*this, p, m);
     if (p.request_out.asked()) (void)send_handed(p);
     return s;
   }
-  if (m.kind == wire::kind::long_ && m.bytes != 0 && !in_segment(p, m.dest, m.bytes)) [[unlikely]]
+  if (m.kind == wire::kind::long_ && m.bytes != 0 && !core_.in_segment(p, m.dest, m.bytes))
+      [[unlikely]]
     return status::out_of_segment;
   if (transfers_->must_settle()) [[unlikely]]
     return status::busy;
-  if (trace_ != nullptr) [[unlikely]]
-    trace_sending();
+  if (core_.drawn() != nullptr) [[unlikely]]
+    core_.trace_sending();
   const status s = ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   if (p.request_out.asked()) [[unlikely]]
     (void)send_handed(p);
@@ -97,22 +98,23 @@ status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
 }
 
 status engine::request(rank_id to, const outgoing& m) noexcept {
-  if (quick_polls_ && running == nullptr && attention_to_device()) [[unlikely]]
+  if (quick_polls_ && running == nullptr && core_.attention_to_device()) [[unlikely]]
     slow_progress();
   else if (!quick_polls_ && running == nullptr)
-    slow_progress_in_wait();  // a process that sends to itself alone has no other look
-  if (m.is_large() && m.buffer == large_buffers::none && to != rank_) [[unlikely]]
+    core_.slow_progress_in_wait();  // a process that sends to itself alone has no other look
+  if (m.is_large() && m.buffer == large_buffers::none && to != core_.rank()) [[unlikely]]
     return large_mediums::request(*this, to, m);
   status s = try_at_once(to, m);
   if (s == status::ok) [[likely]]
     return s;
   if (s == status::no_credit || s == status::not_ready) {
-    look_for_credits(channel(to, my_tag()));
+    look_for_credits(core_.channel(to, my_tag()));
     s = try_request(to, m);
   }
-  if (!is_short(s)) return refused(to, m, s);
+  if (!is_short(s)) return core_.refused(to, m, s);
   credit::stall stalled;
-  waiting wait(channel(to, my_tag()).counts, to, m.named_handler(), reporter_.get(), trace_.get());
+  waiting wait(core_.channel(to, my_tag()).counts, to, m.named_handler(), reporter_.get(),
+               core_.drawn());
   unsigned held = 0;
   for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
     wait.step(s);
@@ -123,8 +125,8 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
       break;
     }
     if (s == status::no_credit) {
-      peer& p = channel(to, my_tag());
-      const bool offers = large_mediums::offers(*this, p, m) && large_->has_offer(to);
+      peer& p = core_.channel(to, my_tag());
+      const bool offers = large_mediums::offers(*this, p, m) && core_.large().has_offer(to);
       credits_.stall(p, cost_of(p, m), stalled,
                      offers ? credit_flow::lack::awaits_offer : credit_flow::lack::blocked);
     }
@@ -137,7 +139,7 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
       break;
     }
   }
-  if (stalled.noted) channel(to, my_tag()).home->ledger->end_stall(to);
+  if (stalled.noted) core_.channel(to, my_tag()).home->ledger->end_stall(to);
   return s;
 }
 
@@ -149,11 +151,11 @@ void engine::look_for_credits(peer& p) noexcept {
 
 status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noexcept {
   if (running != nullptr) return status::in_handler;
-  if (r >= size_) return status::bad_rank;
-  if (!started_) return over();
+  if (r >= core_.size()) return status::bad_rank;
+  if (!core_.has_started()) return over();
   if (bytes > max_medium) return status::too_long;
-  if (r == rank_) return status::ok;
-  peer& p = begun(channel(r, my_tag()));
+  if (r == core_.rank()) return status::ok;
+  peer& p = core_.begun(core_.channel(r, my_tag()));
   const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
   for (const unsigned l : {lane_request, lane_reply})
     if (!connections::is_ready(p, l)) (void)connections_.connect(p, l);
@@ -190,11 +192,11 @@ status kept_message::keep(const outgoing& m, std::span<std::byte> segment) noexc
 // A message to this process itself: its handler runs at once, and the reply's handler after that.
 status engine::request_self(const outgoing& m) noexcept {
   kept_message request, answer;
-  if (const status s = request.keep(m, segment()); s != status::ok) return s;
-  peer& self = channel(rank_, my_tag());
+  if (const status s = request.keep(m, core_.segment()); s != status::ok) return s;
+  peer& self = core_.channel(core_.rank(), my_tag());
   self.counts.sent.note_shared(m.kind, m.bytes, m.system());
   count_shared(self.requests_sent, 1);
-  PENSTOCK_PROBE(request, rank_, m.handler, static_cast<unsigned>(m.kind), m.bytes);
+  PENSTOCK_PROBE(request, core_.rank(), m.handler, static_cast<unsigned>(m.kind), m.bytes);
   const auto deliver = [this, &self](kept_message& c, bool is_request, kept_message* own_reply) {
     token_state t;
     t.engine = this;
@@ -204,7 +206,7 @@ status engine::request_self(const outgoing& m) noexcept {
     t.own_reply = own_reply;
     codec::parts at = codec::packed(t.header).find(c.bytes);
     if (c.large) at.payload = c.large.get();
-    [[maybe_unused]] const bool made_sense = run_handler(t, at, 0, c.large_bytes);
+    [[maybe_unused]] const bool made_sense = core_.run_handler(t, at, 0, c.large_bytes);
     PENSTOCK_ASSERT(made_sense, ==, true);
     count_shared(is_request ? self.requests_handled : self.replies_handled, 1);
     return t.replied;
@@ -215,7 +217,7 @@ status engine::request_self(const outgoing& m) noexcept {
 
 template <class... What>
 [[gnu::always_inline]] inline status engine::reply_user(token_state& t, What... what) noexcept {
-  if (ways::reply_at_once(t.engine->handlers_, t, of_user(what...))) [[likely]]
+  if (ways::reply_at_once(t.engine->core_.handlers(), t, of_user(what...))) [[likely]]
     return status::ok;
   return reply_user_slow(t, what...);
 }
@@ -241,16 +243,16 @@ status engine::reply_medium(token_state& t, std::uint8_t handler, const std::uin
 
 status engine::reply(token_state& t, const outgoing& m) noexcept {
   if (!t.request || t.replied) [[unlikely]]
-    return refused(t.source(), m, status::replied_twice);
+    return core_.refused(t.source(), m, status::replied_twice);
   if (running != &t) [[unlikely]]
-    return refused(t.source(), m, status::not_in_handler);
-  if (const status s = handlers_.check(m); s != status::ok) [[unlikely]]
-    return refused(t.source(), m, s);
-  if (trace_ != nullptr) [[unlikely]]
-    trace_sending();
+    return core_.refused(t.source(), m, status::not_in_handler);
+  if (const status s = core_.handlers().check(m); s != status::ok) [[unlikely]]
+    return core_.refused(t.source(), m, s);
+  if (core_.drawn() != nullptr) [[unlikely]]
+    core_.trace_sending();
   if (t.from == nullptr) {
-    if (const status s = t.own_reply->keep(m, segment()); s != status::ok) return s;
-    peer& self = channel(rank_, my_tag());
+    if (const status s = t.own_reply->keep(m, core_.segment()); s != status::ok) return s;
+    peer& self = core_.channel(core_.rank(), my_tag());
     self.counts.replied.note_shared(m.kind, m.bytes, m.system());
     count_shared(self.counts.replies, 1);
     t.replied = true;
@@ -258,7 +260,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   }
   if (transfers_->must_settle()) [[unlikely]]
     transfers_->settle_in_handler();  // (R-a of firehose/remote.hpp, claim 20)
-  if (m.is_large() && t.from->rank != rank_) [[unlikely]]
+  if (m.is_large() && t.from->rank != core_.rank()) [[unlikely]]
     return large_mediums::reply(*this, t, m);
   return ways_.of(*t.from, [&](auto& path) { return path.reply(t, m); });
 }

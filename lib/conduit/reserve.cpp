@@ -54,17 +54,17 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   const bool is_long = m.kind == wire::kind::long_;
   const std::size_t limit = is_long ? max_long : std::size_t{max_medium};
   why = status::ok;
-  if (running != nullptr || to >= size_ || !started_ || most < least || m.nargs > max_args ||
-      least > limit) [[unlikely]] {
+  if (running != nullptr || to >= core_.size() || !core_.has_started() || most < least ||
+      m.nargs > max_args || least > limit) [[unlikely]] {
     why = running != nullptr                   ? status::in_handler
-          : to >= size_                        ? status::bad_rank
-          : !started_                          ? over()
+          : to >= core_.size()                 ? status::bad_rank
+          : !core_.has_started()               ? over()
           : most < least || m.nargs > max_args ? status::bad_arguments
                                                : status::too_long;
     return nullptr;
   }
   const std::uint32_t tag = my_tag();
-  peer& p = begun(channel(to, tag));
+  peer& p = core_.begun(core_.channel(to, tag));
   most = std::min(most, limit);
   if (is_long && m.dest != nullptr) {
     const std::span<std::byte> there = segment_of(to);
@@ -85,8 +85,8 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   d->tag = tag;
   d->payload = nullptr;
   d->buffer = large_buffers::none;
-  if (to != rank_ && !is_long && most > max_eager) large_mediums::reserve(*this, *d, most);
-  if (to != rank_ && d->payload == nullptr)
+  if (to != core_.rank() && !is_long && most > max_eager) large_mediums::reserve(*this, *d, most);
+  if (to != core_.rank() && d->payload == nullptr)
     ways_.of(p, [&](auto& path) { path.reserve(p, *d, least, most); });
   if (d->payload == nullptr && !d->use_own(least, most)) [[unlikely]] {
     draft::let_go(*d);
@@ -114,15 +114,19 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
   return s;
 }
 
+void engine::find_place(token_state& t, const outgoing& m, reply_place& at,
+                        std::size_t most) noexcept {
+  if (m.kind == wire::kind::medium && most > max_eager)
+    large_mediums::reserve(*this, t, at);
+  else
+    ways_.of(*t.from, [&](auto& path) { path.reserve(t, m, at, most); });
+}
+
 reply_place reply_place::find(token_state& t, const outgoing& m, std::size_t most) noexcept {
   reply_place at;
   // A process answers itself from the client's memory; reply() names what is wrong.
   if (!t.request || t.replied || running != &t || t.from == nullptr) return at;
-  engine& e = *t.engine;
-  if (m.kind == wire::kind::medium && most > max_eager)
-    large_mediums::reserve(e, t, at);
-  else
-    e.ways_.of(*t.from, [&](auto& path) { path.reserve(t, m, at, most); });
+  t.engine->find_place(t, m, at, most);
   // A client may store any type there.
   if (reinterpret_cast<std::uintptr_t>(at.payload) % alignof(std::max_align_t) != 0)
     at.payload = nullptr;
@@ -139,7 +143,8 @@ void reply_place::drop(engine& e, bool taken) noexcept {
 void engine::cancel(draft& d) noexcept {
   if (d.buffer != large_buffers::none) large_mediums::end(*this, d, true);
   if (d.chunk != draft::no_chunk)
-    ways_.of(channel(d.to, d.tag), [&](auto& path) { path.cancel(channel(d.to, d.tag), d); });
+    ways_.of(core_.channel(d.to, d.tag),
+             [&](auto& path) { path.cancel(core_.channel(d.to, d.tag), d); });
   if (d.tag == my_tag())
     draft::let_go(d);
   else

@@ -8,27 +8,20 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 result<segment_growth::news> segment_growth::extend(engine& e, std::size_t bytes) {
-  const std::size_t before = e.segment_->bytes();
-  if (!e.device_.shared_memory && bytes > before)
-    if (auto r = e.account_->take(bytes - before); !r) return r.error();
-  if (auto r = e.segment_->extend(bytes); !r) return r.error();
-  return news{e.segment_->bytes(), e.segment_->keys().rkey, 0};
+  const std::size_t before = e.core_.own_segment()->bytes();
+  if (!e.core_.device().shared_memory && bytes > before)
+    if (auto r = e.core_.account().take(bytes - before); !r) return r.error();
+  if (auto r = e.core_.own_segment()->extend(bytes); !r) return r.error();
+  return news{e.core_.own_segment()->bytes(), e.core_.own_segment()->keys().rkey, 0};
 }
 
 void segment_growth::learn(engine& e, std::uint32_t r, const news& n) noexcept {
-  const std::lock_guard alone(e.beginning_);
-  e.known_.rank_grew(r, n.bytes, n.rkey);
-  for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
-    peer& p = e.domains_[i].peers[r];
-    if (!e.has_begun(p)) continue;  // it begins with what the table says
-    p.segment_bytes.store(n.bytes, std::memory_order_relaxed);
-    p.segment_rkey.store(n.rkey, std::memory_order_relaxed);
-  }
+  e.core_.learn_segment(r, n.bytes, n.rkey);
 }
 
 result<std::byte*> segment_growth::adopt(engine& e, std::byte* at, std::size_t bytes,
                                          std::byte* part) {
-  const memreg::segment& s = *e.segment_;
+  const memreg::segment& s = *e.core_.own_segment();
   if (s.page_size() != page_bytes())
     return failure{"the segment consists of huge pages", EINVAL, ""};
   const auto pages = client_pages::around(at, bytes);
@@ -39,7 +32,7 @@ result<std::byte*> segment_growth::adopt(engine& e, std::byte* at, std::size_t b
 
 result<void> segment_growth::give_back(engine& e, std::byte* at, std::size_t bytes,
                                        std::byte* part) {
-  const memreg::segment& s = *e.segment_;
+  const memreg::segment& s = *e.core_.own_segment();
   return give_pages_back(client_pages::around(at, bytes), s.fd(),
                          static_cast<std::size_t>(part - s.base()), part);
 }

@@ -32,11 +32,11 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {}  // namespace
 
-engine::engine(job::job& j, const settings& s) : core(*this, up, j, s) {
+engine::engine(job::job& j, const settings& s) : core_(*this, up, j, s) {
   meeting_ = std::make_unique<meeting>(*this);
-  departure_ = std::make_unique<departure>(*this);
-  quiescence_ = std::make_unique<quiescence>(*this);
-  transfers_ = std::make_unique<transfers>(*this);
+  departure_ = std::make_unique<departure>(*this, core_, credits_, ways_);
+  quiescence_ = std::make_unique<quiescence>(*this, core_);
+  transfers_ = std::make_unique<transfers>(*this, core_, connections_);
 }
 
 result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
@@ -49,45 +49,42 @@ result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
 }
 
 result<void> engine::open_device() {
-  if (auto r = use_device(settings_); !r) return r;
-  if (device_.shared_memory && job_.host_size() != size_)
-    return failure{device_.name +
+  if (auto r = use_device(core_.settings_); !r) return r;
+  if (core_.device_.shared_memory && core_.job_.host_size() != core_.size_)
+    return failure{core_.device_.name +
                        " reaches the processes of one host, and this job has processes on " +
-                       "others (" + std::to_string(job_.host_size()) + " of " +
-                       std::to_string(size_) + " are here)",
+                       "others (" + std::to_string(core_.job_.host_size()) + " of " +
+                       std::to_string(core_.size_) + " are here)",
                    0, "use hosts with RDMA devices (peninfo lists them), or one host"};
-  if (settings_.progress_thread && !concurrent(build_mode))
+  if (core_.settings_.progress_thread && !concurrent(build_mode))
     log(log_level::warning,
         "PENSTOCK_PROGRESS_THREAD is ignored: it takes the PAR library, since elsewhere handlers "
         "run in the program's one thread only");
-  if (settings_.domain_count > 1 && !concurrent(build_mode))
+  if (core_.settings_.domain_count > 1 && !concurrent(build_mode))
     log(log_level::warning,
         "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread "
         "sends at a time");
-  neighbours_ = job_.neighbours(settings_.supernode_size);
+  core_.neighbours_ = core_.job_.neighbours(core_.settings_.supernode_size);
   open_domains();
   if (auto r = plan_credits({}); !r) return r;
-  choose_paths(device_.shared_memory);
-  am_limit_ = settings_.am_limit == 0 ? ~0u : settings_.am_limit;
-  safe_limit_ = settings_.safe_limit == 0 ? ~0u : settings_.safe_limit;
+  choose_paths(core_.device_.shared_memory);
+  core_.am_limit_ = core_.settings_.am_limit == 0 ? ~0u : core_.settings_.am_limit;
+  core_.safe_limit_ = core_.settings_.safe_limit == 0 ? ~0u : core_.settings_.safe_limit;
   return {};
 }
 
 result<void> engine::open_queues() {
   if (may_sleep()) {
-    channel_ = device_.verbs->create_comp_channel(device_.context);
+    channel_ = core_.device_.verbs->create_comp_channel(core_.device_.context);
     if (channel_ == nullptr)
-      return failure{"ibv_create_comp_channel on " + device_.name, errno, what_to_raise(errno)};
+      return failure{"ibv_create_comp_channel on " + core_.device_.name, errno,
+                     what_to_raise(errno)};
   }
-  hello_channel_ = device_.verbs->create_comp_channel(device_.context);
-  if (hello_channel_ == nullptr)
-    return failure{"ibv_create_comp_channel for connections on " + device_.name, errno,
-                   what_to_raise(errno)};
-  if (auto r = connections_.open(hello_channel_); !r) return r;
+  if (auto r = connections_.open(); !r) return r;
   if (ways_.uses(way::verbs)) {
-    auto room = queue_room(size_, channel_ != nullptr);
+    auto room = core_.queue_room(core_.size_, channel_ != nullptr);
     if (!room) return room.error();
-    if (*room != credit_room_)
+    if (*room != core_.credit_room_)
       if (auto r = plan_credits(*room); !r) return r;
   }
   result<void> opened;
@@ -96,70 +93,74 @@ result<void> engine::open_queues() {
 }
 
 bool engine::add_handler(std::uint8_t index, const handler_entry& h) noexcept {
-  if (started_ || handlers_.user[index].call != nullptr) return false;
-  handlers_.user[index] = h;
+  if (core_.started_ || core_.handlers_.user[index].call != nullptr) return false;
+  core_.handlers_.user[index] = h;
   return true;
 }
 
 std::uint8_t engine::next_handler() const noexcept {
   unsigned i = 1;
-  while (i < user_handlers && handlers_.user[i].call != nullptr) ++i;
+  while (i < user_handlers && core_.handlers_.user[i].call != nullptr) ++i;
   return static_cast<std::uint8_t>(i < user_handlers ? i : 0);
 }
 
 void engine::add_system_handler(std::uint8_t index, const handler_entry& h) noexcept {
-  if (handlers_.own[index].call != nullptr)
+  if (core_.handlers_.own[index].call != nullptr)
     fatal(1, "two parts of the engine have handler %u", index);
-  handlers_.own[index] = h;
+  core_.handlers_.own[index] = h;
 }
 
 result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes) {
-  if (started_) return failure{"the endpoint has been started already", 0, ""};
+  if (core_.started_) return failure{"the endpoint has been started already", 0, ""};
   if (auto r = agree_on_paths(); !r) return r;
   if (auto r = open_queues(); !r) return r;
   if (segment_bytes != 0) {
     memreg::segment_options o;
     o.bytes = segment_bytes;
     o.reserve = reserve_bytes;
-    o.huge_pages = settings_.huge_pages;
+    o.huge_pages = core_.settings_.huge_pages;
     auto made = memreg::segment::create(o);
     if (!made) return made.error();
-    segment_ = std::make_unique<memreg::segment>(std::move(*made));
+    core_.segment_ = std::make_unique<memreg::segment>(std::move(*made));
     // Where a registration pins pages, the part that is only reserved is not registered; where it
     // pins none, a segment takes only what is used of it, and is not counted.
-    if (!device_.shared_memory)
-      if (auto r = account_->take(segment_->bytes()); !r) return r;
-    if (auto r = segment_->attach(account_->device(), memreg::access::all, device_.shared_memory);
+    if (!core_.device_.shared_memory)
+      if (auto r = core_.account_->take(core_.segment_->bytes()); !r) return r;
+    if (auto r = core_.segment_->attach(core_.account_->device(), memreg::access::all,
+                                        core_.device_.shared_memory);
         !r)
       return r;
-    if (near_)
-      if (auto r = near_->show(*segment_); !r) return r;
+    if (core_.near_)
+      if (auto r = core_.near_->show(*core_.segment_); !r) return r;
   }
   if (ways_.uses(way::verbs))
-    if (auto r = transfers_->open(); !r) return r;
-  auto drawn = report::open_trace(settings_, rank_, first_file_);
+    if (auto r = transfers_->open(channel_); !r) return r;
+  core_.reads_ = transfers_->reads_here();
+  auto drawn = report::open_trace(core_.settings_, core_.rank_, core_.first_file_);
   if (!drawn) return drawn.error();
-  trace_ = std::move(*drawn);
-  if (auto r = report::outputs_can_be_written(settings_, rank_, first_file_); !r) return r;
+  core_.trace_ = std::move(*drawn);
+  if (auto r = report::outputs_can_be_written(core_.settings_, core_.rank_, core_.first_file_); !r)
+    return r;
   auto metrics = reporter::open_metrics(*this);
   if (!metrics) return metrics.error();
   if (auto r = begin_connect_file(); !r) return r;
   for (unsigned i = 0; i < user_handlers; ++i) {
-    handler_entry& h = handlers_.user[i];
-    if (h.call == nullptr || trace_ != nullptr || settings_.checks) continue;
+    handler_entry& h = core_.handlers_.user[i];
+    if (h.call == nullptr || core_.trace_ != nullptr || core_.settings_.checks) continue;
     constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
     const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
     if (h.payload != handler_entry::takes::payload) h.plain_words[0] = words;
     if (h.payload != handler_entry::takes::nothing) h.plain_words[1] = words;
   }
-  callers_.begin();
+  core_.callers_.begin();
   if (auto r = introduce(); !r) return r;
-  offers_ = size_ > 1 && (ways_.uses(way::verbs) || credit_config_.start_may_grow());
-  if (offers_) large_->prepare(ways_.uses(way::verbs));
-  const bool parts = ways_.uses(way::verbs) && settings_.max_connections != 0 &&
-                     settings_.flow_control && !transfers_->everything();
+  core_.offers_ =
+      core_.size_ > 1 && (ways_.uses(way::verbs) || core_.credit_config_.start_may_grow());
+  if (core_.offers_) core_.large_->prepare(ways_.uses(way::verbs));
+  const bool parts = ways_.uses(way::verbs) && core_.settings_.max_connections != 0 &&
+                     core_.settings_.flow_control && !transfers_->everything();
   if (auto r = connections_.start(parts); !r) return r;
-  attendance_ = domain_count_ != 1 || (may_sleep() && !events_fd_);
+  attendance_ = core_.domain_count_ != 1 || (may_sleep() && !events_fd_);
   const bool answers = *metrics != nullptr;  // the first endpoint alone answers a port
   reporter_ = reporter::start(*this, std::move(*metrics));
   if (!reporter_ && answers)
@@ -168,25 +169,28 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   listed_ = std::make_unique<open_engine>(*this);
   set_quick(true);
   connect_at_start();
-  if (rank_ == 0 && size_ > 1)
-    for (const std::string& line : report::idle_settings(
-             settings_, ways_.uses(way::rings), ways_.uses(way::verbs), transfers_->everything()))
+  if (core_.rank_ == 0 && core_.size_ > 1)
+    for (const std::string& line :
+         report::idle_settings(core_.settings_, ways_.uses(way::rings), ways_.uses(way::verbs),
+                               transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
-  if (rank_ == 0 && credit_room_ != credit::room{})
+  if (core_.rank_ == 0 && core_.credit_room_ != credit::room{})
     log(log_level::info, "%s",
-        shorter_table(settings_, size_, domain_count_, credit_room_).c_str());
-  if (settings_.memory_report && rank_ == 0) std::fputs(memory_report(0).c_str(), stderr);
+        shorter_table(core_.settings_, core_.size_, core_.domain_count_, core_.credit_room_)
+            .c_str());
+  if (core_.settings_.memory_report && core_.rank_ == 0)
+    std::fputs(memory_report(0).c_str(), stderr);
   return {};
 }
 
 result<void> engine::start_progress() {
   if (channel_ == nullptr) return {};
   if (events_fd_) {
-    auto r = events_fd_->attach(*this, channel_, job_.ended_fd());
+    auto r = events_fd_->attach(*this, core_, ways_, channel_);
     if (!r) stop_calls();
     return r;
   }
-  auto p = progress::start(*this, channel_);
+  auto p = progress::start(*this, core_, ways_, channel_, {connections_.parts(), progress_step_});
   if (!p) {
     stop_calls();  // there is nothing to close
     return p.error();
@@ -201,14 +205,15 @@ void engine::heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)(
 }
 
 void engine::expect_ends() noexcept {
-  closing_.store(true, std::memory_order_relaxed);
+  core_.closing_.store(true, std::memory_order_relaxed);
   connections_.hush();
 }
 
 void engine::close() noexcept {
-  if (!started_) return;
+  if (!core_.started_) return;
   write_connections();
-  if (size_ > 1 && !job_.ended()) departure_->leave(settings_.exit_limit_ns(size_));
+  if (core_.size_ > 1 && !core_.job_.ended())
+    departure_->leave(core_.settings_.exit_limit_ns(core_.size_));
   // The connector ends after leave(): until then other processes may need it to finish.
   connections_.stop();
   progress_.reset();
@@ -220,19 +225,19 @@ void engine::close() noexcept {
 
 // From here on every request goes the long way, which answers shut_down.
 void engine::stop_calls() noexcept {
-  callers_.end();
-  for (peer& p : all_begun()) p.stream.store(nullptr, std::memory_order_relaxed);
+  core_.callers_.end();
+  for (peer& p : core_.all_begun()) p.stream.store(nullptr, std::memory_order_relaxed);
   set_quick(false);
 }
 
 // Sets the flags that the short ways of requests and polls ask first.
 void engine::set_quick(bool started) noexcept {
-  started_ = started;
+  core_.started_ = started;
   const bool plain = started && ways_.uses(way::verbs) && !transfers_->everything();
-  quick_polls_ = started && ways_.uses_only(way::rings) && !attendance_ && !settings_.checks;
+  quick_polls_ = started && ways_.uses_only(way::rings) && !attendance_ && !core_.settings_.checks;
   ways_.at(way::rings, [&](auto& path) { path.allow_quick(quick_polls_); });
   ways_.at(way::verbs, [&](auto& path) { path.allow_quick(plain); });
-  quick_verbs_ = plain && ways_.uses_only(way::verbs) && !attendance_ && !settings_.checks;
+  quick_verbs_ = plain && ways_.uses_only(way::verbs) && !attendance_ && !core_.settings_.checks;
 }
 
 void engine::leave_to_parent(void* self) noexcept {
@@ -250,30 +255,26 @@ engine::~engine() {
   close();
   listed_.reset();
   reporter_.reset();
-  closing_.store(true, std::memory_order_relaxed);
+  core_.closing_.store(true, std::memory_order_relaxed);
   connections_.stop();
-  if (device_.verbs == nullptr) return;
+  if (core_.device_.verbs == nullptr) return;
   connections_.close();
-  if (hello_channel_ != nullptr) device_.verbs->destroy_comp_channel(hello_channel_);
   transfers_->close();
   ways_.all([](auto& path) { path.close(); });
-  domains_.reset();
-  if (channel_ != nullptr) device_.verbs->destroy_comp_channel(channel_);
-  large_.reset();
-  near_.reset();
-  segment_.reset();
-  alone_ = {};
-  if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
+  core_.close();
+  if (channel_ != nullptr) core_.device_.verbs->destroy_comp_channel(channel_);
 }
 
-std::span<std::byte> engine::segment_of(rank_id r) const noexcept { return known_.segment_of(r); }
+std::span<std::byte> engine::segment_of(rank_id r) const noexcept {
+  return core_.known_.segment_of(r);
+}
 
 std::byte* engine::segment_here(rank_id r) noexcept {
-  if (r >= known_.ranks() || is_forked()) return nullptr;
-  peer& p = begun(peers_[r]);
-  if (r == rank_ || !p.maps() || p.segment_bytes.load(std::memory_order_relaxed) == 0)
+  if (r >= core_.known_.ranks() || is_forked()) return nullptr;
+  peer& p = core_.begun(core_.peers_[r]);
+  if (r == core_.rank_ || !p.maps() || p.segment_bytes.load(std::memory_order_relaxed) == 0)
     return p.segment_here.load(std::memory_order_relaxed);
-  const long_wait named(waits_, wait_for::connection, r);
+  const long_wait named(core_.waits_, wait_for::connection, r);
   for (unsigned empty = 0; !connections::is_ready(p, lane_request);)
     if (is_failure(connections_.connect(p, lane_request)) || is_failure(wait_step(empty)))
       return nullptr;
@@ -283,15 +284,15 @@ std::byte* engine::segment_here(rank_id r) noexcept {
 void engine::write_credit_statistics() noexcept {
   reporter::write_counters(*this);
   transfers_->report();
-  if (trace_ != nullptr) trace_->flush();
+  if (core_.trace_ != nullptr) core_.trace_->flush();
   credits_.write_statistics();
 }
 status engine::barrier() noexcept {
-  const trace::lasting drawn(trace_.get(), "barrier");
-  callers_.look();
-  return started_ ? meeting_->run() : over();
+  const trace::lasting drawn(core_.trace_.get(), "barrier");
+  core_.callers_.look();
+  return core_.started_ ? meeting_->run() : over();
 }
-status engine::quiet() noexcept { return started_ ? quiescence_->wait() : over(); }
+status engine::quiet() noexcept { return core_.started_ ? quiescence_->wait() : over(); }
 std::uint32_t engine::barriers_begun() const noexcept { return meeting_->begun(); }
 void engine::end_progress() noexcept { progress_.reset(); }
 bool engine::stop_progress(std::uint64_t limit_ns) noexcept {

@@ -76,8 +76,9 @@ result<void> meet_others() {
 // settings told which ranks share memory.
 void know_supernodes() {
   const conduit::engine& e = *self.engine;
-  const std::vector<std::uint32_t>& leaders = e.leaders();
-  const bool all_share = e.shares_memory() && e.neighbours().size() == self.nodes.size();
+  const std::vector<std::uint32_t>& leaders = e.fixed().leaders();
+  const bool all_share =
+      e.fixed().shares_memory() && e.fixed().neighbours().size() == self.nodes.size();
   std::vector<gasnet_node_t> number(self.nodes.size());  // by the number before
   gasnet_node_t next = 0;
   for (std::uint32_t r = 0; r < self.nodes.size(); ++r) {

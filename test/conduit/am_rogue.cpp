@@ -19,8 +19,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 // What a peer could do to us with its own copy of the library.
 struct test_access {
-  static peer& to(engine& e, rank_id r) { return e.begun(e.peers_[r]); }
-  static queues::message_queues* queues(engine& e) { return e.domains_[0].queues.get(); }
+  static peer& to(engine& e, rank_id r) { return e.core_.begun(e.core_.peers_[r]); }
+  static queues::message_queues* queues(engine& e) { return e.core_.domains_[0].queues.get(); }
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -32,7 +32,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 struct test_access {
-  static std::uint32_t limit(const engine& e) { return e.settings_.max_connections; }
+  static std::uint32_t limit(const engine& e) { return e.core_.settings_.max_connections; }
   static std::uint32_t connections(const engine& e) { return e.connections_.count().now; }
   static std::uint64_t made(const engine& e) { return e.connections_.count().made; }
   static std::uint64_t parted(const engine& e) { return e.connections_.count().parted; }

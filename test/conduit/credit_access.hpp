@@ -9,15 +9,15 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 
 struct test_access {
-  static peer& channel(engine& e, rank_id r) { return e.begun(e.domains_[0].peers[r]); }
-  static auto& ledger(engine& e) { return *e.domains_[0].ledger; }
-  static bool by_rings(engine& e, rank_id r) { return e.domains_[0].peers[r].rings(); }
+  static peer& channel(engine& e, rank_id r) { return e.core_.begun(e.core_.domains_[0].peers[r]); }
+  static auto& ledger(engine& e) { return *e.core_.domains_[0].ledger; }
+  static bool by_rings(engine& e, rank_id r) { return e.core_.domains_[0].peers[r].rings(); }
   static bool lane_is_ready(engine& e, rank_id r, unsigned lane) {
-    return connections::is_ready(e.domains_[0].peers[r], lane);
+    return connections::is_ready(e.core_.domains_[0].peers[r], lane);
   }
   /// What streams have leased and not spent goes back.
   static void give_back_leases(engine& e) {
-    for (peer& p : e.all_begun()) e.credits_.give_back_lease(p);
+    for (peer& p : e.core_.all_begun()) e.credits_.give_back_lease(p);
   }
   static const credit_places& places(engine& e, rank_id r) { return channel(e, r).credits; }
   /// What r was lent and is not yet told, and what is leased of its loan. For a rank at rest.
@@ -43,7 +43,7 @@ struct test_access {
         return;
       }
       auto& chunks = *p.home->queues->reply_chunks;
-      poller& mine = e.my_poller(my_tag(), *p.home);
+      poller& mine = e.core_.my_poller(my_tag(), *p.home);
       if (!mine.reply_chunk) mine.reply_chunk = chunks.take();
       // Those of replies that are under way come back first.
       for (int polls = 0; polls < 3000; ++polls) {
@@ -58,7 +58,7 @@ struct test_access {
         p.reply_room[inside<end_of::request_in>::alone()] -= no_room;
         return;
       }
-      e.my_poller(my_tag(), *p.home).keeps = kept_;
+      e.core_.my_poller(my_tag(), *p.home).keeps = kept_;
       for (const std::uint32_t c : taken_) p.home->queues->reply_chunks->give(c);
     }
 

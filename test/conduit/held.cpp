@@ -24,7 +24,7 @@ using namespace penstock;
 
 namespace penstock::conduit::PENSTOCK_ABI {
 struct test_access {
-  static peer& channel(engine& e, rank_id r) { return e.begun(e.channel(r, my_tag())); }
+  static peer& channel(engine& e, rank_id r) { return e.core_.begun(e.core_.channel(r, my_tag())); }
   // Leaves an end of p as the engine does. What was left for request_out is sent by polls.
   static void leave(engine& e, peer& p, queue_owner& o) {
     e.ways_.of(p, [&](auto& path) {

@@ -21,9 +21,9 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 // What a peer could do to us with its own copy of the library.
 struct test_access {
-  static peer& to(engine& e, rank_id r) { return e.begun(e.peers_[r]); }
-  static large_buffers& buffers(engine& e) { return *e.large_; }
-  static queues::message_queues* queues(engine& e) { return e.domains_[0].queues.get(); }
+  static peer& to(engine& e, rank_id r) { return e.core_.begun(e.core_.peers_[r]); }
+  static large_buffers& buffers(engine& e) { return *e.core_.large_; }
+  static queues::message_queues* queues(engine& e) { return e.core_.domains_[0].queues.get(); }
   static void send(engine& e, peer& p, const outgoing& m) {
     (void)e.ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   }

@@ -23,15 +23,15 @@ const nic::calls* real = nullptr;
 /// endpoint starts, as later its threads read what is changed here.
 struct test_access {
   static void watch(engine& e) {
-    static nic::calls watched = *e.device_.verbs;
-    real = e.device_.verbs;
+    static nic::calls watched = *e.core_.device_.verbs;
+    real = e.core_.device_.verbs;
     watched.reg_mr = [](ibv_pd* pd, void* at, std::size_t bytes, int access) -> ibv_mr* {
       registrations.fetch_add(1, std::memory_order_relaxed);
       if (!refuses) return real->reg_mr(pd, at, bytes, access);
       errno = ENOMEM;
       return nullptr;
     };
-    e.device_.verbs = &watched;
+    e.core_.device_.verbs = &watched;
   }
 };
 

@@ -20,7 +20,7 @@ struct test_access {
   /// Whether requests to rank r, or puts, need not wait for a connection.
   static bool connected(engine& e, std::uint32_t r, bool puts) {
     const unsigned lane = puts && !e.maps(r) ? lane_rma : lane_request;
-    return (e.peers_[r].ready.load(std::memory_order_acquire) >> lane & 1) != 0;
+    return (e.core_.peers_[r].ready.load(std::memory_order_acquire) >> lane & 1) != 0;
   }
 };
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -18,7 +18,7 @@ using namespace penstock;
 namespace penstock::conduit::PENSTOCK_ABI {
 
 struct test_access {
-  static peer& to(engine& e, rank_id r) { return e.begun(e.peers_[r]); }
+  static peer& to(engine& e, rank_id r) { return e.core_.begun(e.core_.peers_[r]); }
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -14,7 +14,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 struct test_access {
-  static std::uint64_t registered(const engine& e) { return e.account_->used(); }
+  static std::uint64_t registered(const engine& e) { return e.core_.account_->used(); }
 };
 }  // namespace penstock::conduit::PENSTOCK_ABI
 

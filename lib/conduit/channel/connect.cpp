@@ -38,19 +38,22 @@ std::uint64_t secret_of(const std::string& name) noexcept {
 
 }  // namespace
 
-connections::connections(core& c) noexcept : core_(c), job_secret_(secret_of(c.job_.name())) {}
+connections::connections(core& c) noexcept
+    : core_(c), job_secret_(secret_of(c.membership().name())) {}
 
-result<void> connections::open(ibv_comp_channel* channel) {
-  const ibv_device_attr& limits = core_.device_.limits;
+result<void> connections::open() {
+  nic::device& dev = core_.device();
+  arrivals_ = dev.verbs->create_comp_channel(dev.context);
+  if (arrivals_ == nullptr)
+    return failure{"ibv_create_comp_channel for connections on " + dev.name, errno,
+                   what_to_raise(errno)};
   // Datagrams of all other processes may come at once; one that is lost is sent again.
-  const auto most =
-      static_cast<std::uint32_t>(std::clamp(std::min(limits.max_qp_wr, limits.max_cqe), 16, 1024));
-  auto port =
-      datagrams::open(core_.device_, core_.pd_,
-                      std::clamp(core_.size_ * 2 * core_.domain_count_, 16u, most), channel);
+  const auto most = static_cast<std::uint32_t>(
+      std::clamp(std::min(dev.limits.max_qp_wr, dev.limits.max_cqe), 16, 1024));
+  auto port = datagrams::open(
+      dev, core_.pd(), std::clamp(core_.size() * 2 * core_.domain_count(), 16u, most), arrivals_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
-  arrivals_ = channel;
   return {};
 }
 
@@ -68,16 +71,17 @@ void connections::close() noexcept {
     for (unsigned l = 0; l < lane_count; ++l)
       if (p.lanes[l].qp != nullptr) core_.device_of(p, l).verbs->destroy_qp(p.lanes[l].qp);
   datagram_port_.reset();
+  if (arrivals_ != nullptr) core_.device().verbs->destroy_comp_channel(arrivals_);
 }
 
 // By queue pairs a start loan by which a Medium of full size goes at once would else meet no lane
 // for it; where loans are smaller, such a Medium is offered. And the device has enough queue pairs
 // even if all processes of the host have all lanes to all ranks.
 std::uint8_t connections::later_lanes(const peer& p, bool foreseen) const noexcept {
-  const credit::config& c = core_.credit_config_;
+  const credit::config& c = core_.credit_config();
   const std::uint32_t left = c.start_may_grow() ? credit::offer_reserve : 0;
-  const bool plenty = std::uint64_t{core_.size_} * lane_count * core_.job_.host_size() <=
-                      static_cast<std::uint64_t>(core_.device_.limits.max_qp);
+  const bool plenty = std::uint64_t{core_.size()} * lane_count * core_.membership().host_size() <=
+                      static_cast<std::uint64_t>(core_.device().limits.max_qp);
   const bool bulk =
       plenty && (foreseen || !c.flow_control || c.credits_per_peer >= c.highest_cost + left);
   return bulk && p.posts() ? 1u << lane_bulk : 0;
@@ -86,7 +90,7 @@ std::uint8_t connections::later_lanes(const peer& p, bool foreseen) const noexce
 // Makes those of the wanted lanes that are missing.
 result<void> connections::make_lanes(peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
-  if (before == 0 && p.rank != core_.rank_)
+  if (before == 0 && p.rank != core_.rank())
     if (auto r = p.home->met.meet(p.rank, core_.room_for_loan(*p.home, p.rank)); !r) return r;
   result<void> made;
   for (unsigned l = 0; l < lane_count; ++l) {
@@ -119,9 +123,9 @@ void connections::unmake_lanes(peer& p) noexcept {
 
 void connections::say_hello(peer& p, bool want, bool please) noexcept {
   PENSTOCK_ASSERT(core_.has_begun(p), ==, true);
-  PENSTOCK_ASSERT(p.rank, !=, core_.rank_);
+  PENSTOCK_ASSERT(p.rank, !=, core_.rank());
   hello h;
-  h.from = core_.rank_;
+  h.from = core_.rank();
   h.job = job_secret_;
   h.made = p.made.load(std::memory_order_relaxed);
   h.needed = p.needed;
@@ -137,7 +141,7 @@ void connections::say_hello(peer& p, bool want, bool please) noexcept {
     h.buffers_base = p.home->queues->request_chunks->base();
     h.buffers_rkey = p.home->queues->request_chunks->keys().rkey;
   } else {
-    core_.large_->where(h.buffers_base, h.buffers_rkey);
+    core_.large().where(h.buffers_base, h.buffers_rkey);
   }
   for (unsigned l = 0; l < lane_count; ++l)
     if (p.lanes[l].qp != nullptr) {
@@ -154,11 +158,11 @@ void connections::hear_datagram(const connector& by, const std::byte* bytes,
   hello h;
   if (size != sizeof h) return;
   std::memcpy(&h, bytes, sizeof h);
-  if (h.magic != hello_magic || h.job != job_secret_ || h.from >= core_.size_ ||
-      h.from == core_.rank_ || (h.made & ~all_lanes) != 0 || h.domain >= core_.domain_count_ ||
+  if (h.magic != hello_magic || h.job != job_secret_ || h.from >= core_.size() ||
+      h.from == core_.rank() || (h.made & ~all_lanes) != 0 || h.domain >= core_.domain_count() ||
       h.lowered > 1)
     return;
-  peer& p = core_.begun(core_.domains_[h.domain].peers[h.from]);
+  peer& p = core_.begun(core_.domains()[h.domain].peers[h.from]);
   const auto heard = heard_hello(p, h);
   // A time-out means that the peer was stopped while its device was asked something. It is alive,
   // and when it goes on, one of the two says hello again.
@@ -168,7 +172,7 @@ void connections::hear_datagram(const connector& by, const std::byte* bytes,
   const int e = heard.error().code;
   const bool near = core_.device_of(p, lane_request).shared_memory;
   if (near && nic::shm::means_gone(e) && !core_.ends_soon())
-    return core_.up_.note_gone(core_.self_, p);
+    return core_.up().note_gone(core_.self(), p);
   // Refused calls, and shortages that have lasted, are this process's own.
   if (near && !nic::shm::means_gone(e))
     fatal(1, "no connection to rank %u: %s", p.rank, heard.error().message().c_str());
@@ -206,14 +210,14 @@ result<void> connections::heard_hello(peer& p, const hello& h) noexcept {
     if (!std::exchange(p.attached, true)) {
       // relaxed: the release of R2 carries it
       if (h.lowered != 0) p.lowered.store(true, std::memory_order_relaxed);
-      core_.up_.attached(core_.self_, p);
+      core_.up().attached(core_.self(), p);
     }
   }
   // Bound are lanes that are made; those of messages that are known by number, too.
   PENSTOCK_ASSERT(p.bound & ~p.made.load(std::memory_order_relaxed), ==, 0);
   const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
   if ((ready >> lane_request & 1) != 0)
-    if (auto r = core_.up_.reached(core_.self_, p); !r) return r;
+    if (auto r = core_.up().reached(core_.self(), p); !r) return r;
   const auto fresh_ready =
       static_cast<std::uint8_t>(ready & ~p.ready.load(std::memory_order_relaxed));
   // R2 ready  release p.ready  -> A2 (connections.hpp, connector.cpp, peer.hpp, rma_queue.cpp): the
@@ -221,8 +225,8 @@ result<void> connections::heard_hello(peer& p, const hello& h) noexcept {
   p.ready.store(static_cast<std::uint8_t>(p.ready.load(std::memory_order_relaxed) | ready),
                 std::memory_order_release);
   if (fresh_ready != 0) PENSTOCK_PROBE(connection, p.rank, h.domain, fresh_ready);
-  if (fresh_ready != 0 && core_.trace_ != nullptr)
-    core_.trace_->apart("connection", p.rank, p.awaited != 0 ? p.since_ns : 0);
+  if (fresh_ready != 0 && core_.drawn() != nullptr)
+    core_.drawn()->apart("connection", p.rank, p.awaited != 0 ? p.since_ns : 0);
   if (h.want != 0 || fresh != 0) say_hello(p, false);
   return {};
 }
@@ -244,11 +248,9 @@ result<void> connections::make_lane(peer& p, unsigned l) noexcept {
   init.qp_context = &p;
   init.qp_type = IBV_QPT_RC;
   init.cap.max_send_sge = 1;
-  core_.up_.describe_lane(core_.self_, p, l, init);
+  core_.up().describe_lane(core_.self(), p, l, init);
   nic::device& dev = core_.device_of(p, l);
-  ibv_pd* const pd = core_.is_near(p, l)      ? core_.near_->pd
-                     : concurrent(build_mode) ? core_.pd_
-                                              : core_.alone_.pd();
+  ibv_pd* const pd = core_.pd_of(p, l);
   ibv_qp* qp = dev.verbs->create_qp(pd, &init);
   if (qp == nullptr)
     return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + dev.name, errno,
@@ -266,7 +268,7 @@ result<void> connections::make_lane(peer& p, unsigned l) noexcept {
   PENSTOCK_ASSERT(p.lanes[l].qp == nullptr, ==, true);
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff,
                   p.lanes[l].posted());
-  core_.up_.lane_made(core_.self_, p, l);
+  core_.up().lane_made(core_.self(), p, l);
   return {};
 }
 
@@ -279,8 +281,8 @@ result<void> connections::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
   a.path_mtu = static_cast<ibv_mtu>(std::min(there.mtu, dev.self.mtu));
   a.dest_qp_num = qpn;
   a.rq_psn = psn;
-  a.max_dest_rd_atomic = core_.reads_;
-  a.min_rnr_timer = static_cast<std::uint8_t>(core_.settings_.rnr_timer);
+  a.max_dest_rd_atomic = core_.reads();
+  a.min_rnr_timer = static_cast<std::uint8_t>(core_.options().rnr_timer);
   a.ah_attr = dev.path_to(there, nic::flow_of(p.lanes[l].qp->qp_num, qpn));
   if (const int e = dev.verbs->modify_qp(p.lanes[l].qp, &a,
                                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -290,13 +292,13 @@ result<void> connections::bind_lane(peer& p, unsigned l, std::uint32_t qpn,
     return failure{"ibv_modify_qp to RTR on " + dev.name, e, what_to_raise(e)};
   a.qp_state = IBV_QPS_RTS;
   a.sq_psn = p.lanes[l].first_psn;
-  a.timeout = static_cast<std::uint8_t>(core_.settings_.qp_timeout);
-  a.retry_cnt = static_cast<std::uint8_t>(core_.settings_.retry_count);
+  a.timeout = static_cast<std::uint8_t>(core_.options().qp_timeout);
+  a.retry_cnt = static_cast<std::uint8_t>(core_.options().retry_count);
   // Without credits a receiver is not ready whenever it does not poll: that is no fault of its.
   constexpr std::uint8_t for_ever = 7;
-  a.rnr_retry = core_.settings_.flow_control ? static_cast<std::uint8_t>(core_.settings_.rnr_retry)
+  a.rnr_retry = core_.options().flow_control ? static_cast<std::uint8_t>(core_.options().rnr_retry)
                                              : for_ever;
-  a.max_rd_atomic = std::min(core_.reads_, p.reads);
+  a.max_rd_atomic = std::min(core_.reads(), p.reads);
   if (const int e =
           dev.verbs->modify_qp(p.lanes[l].qp, &a,
                                IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

@@ -25,9 +25,8 @@ class connections {
   connections& operator=(const connections&) = delete;
 
   // Set-up and the end; one thread.
-  /// Opens the port for hellos; `channel` gets the events of those that arrive, and stays the
-  /// caller's. A failure names what the device refused.
-  result<void> open(ibv_comp_channel* channel);
+  /// Opens the port for hellos. A failure names what the device refused.
+  result<void> open();
   /// The number of the port's queue pair, which others send hellos to. After open().
   [[nodiscard]] std::uint32_t port() const noexcept { return datagram_port_->number(); }
   /// Starts the connector's thread, after all peers have been introduced. parts: idle connections
@@ -110,7 +109,7 @@ class connections {
 
   core& core_;
   const std::uint64_t job_secret_;
-  ibv_comp_channel* arrivals_ = nullptr;
+  ibv_comp_channel* arrivals_ = nullptr;  // tells the connector of datagrams
   std::unique_ptr<datagrams> datagram_port_;
   std::unique_ptr<connector> connector_;
   std::atomic<std::uint32_t> connections_{0};

@@ -124,9 +124,9 @@ void connector::sleep() noexcept {
   [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
   ibv_cq* cq = nullptr;
   void* context = nullptr;
-  while (core_.device_.verbs->get_cq_event(channel_, &cq, &context) == 0) {
+  while (core_.device().verbs->get_cq_event(channel_, &cq, &context) == 0) {
     armed_ = false;
-    core_.device_.verbs->ack_cq_events(cq, 1);
+    core_.device().verbs->ack_cq_events(cq, 1);
   }
 }
 
@@ -140,7 +140,7 @@ void connector::arm() noexcept {
 
 // Takes the datagrams that have come, at most SYS_LIMIT (a setting). True: there may be more.
 bool connector::hear_all() noexcept {
-  const unsigned limit = core_.settings_.sys_limit == 0 ? ~0u : core_.settings_.sys_limit;
+  const unsigned limit = core_.options().sys_limit == 0 ? ~0u : core_.options().sys_limit;
   std::byte bytes[datagrams::max_bytes];
   std::size_t size = 0;
   for (unsigned n = 0; n < limit; ++n) {
@@ -166,7 +166,7 @@ void connector::grant_wishes() noexcept {
 // Makes those of the wanted lanes to p that are missing, and says hello; it may be called again for
 // lanes that were asked for before. Those that will be wanted are made, too, if they can be.
 void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
-  const bool self = p.rank == core_.rank_, wanted = lanes != 0;
+  const bool self = p.rank == core_.rank(), wanted = lanes != 0;
   if (!self) lanes |= basic_lanes;
   const std::uint8_t later = self ? std::uint8_t{0} : all_.later_lanes(p, foreseen);
   if (((lanes | later) & ~ready_lanes(p)) == 0) return;
@@ -218,7 +218,7 @@ void connector::ask_again(peer& p) noexcept {
 // Says hello again to peers that have not answered: a hello may be lost, and a process may be
 // stopped.
 void connector::remind_peers() noexcept {
-  const std::uint64_t warn_ns = core_.settings_.connect_timeout_ns;
+  const std::uint64_t warn_ns = core_.options().connect_timeout_ns;
   const std::uint64_t now = now_ns();
   const auto remind = [&](peer& p) {
     const std::uint64_t waited = now - p.since_ns;

@@ -51,6 +51,26 @@ core::~core() {
     std::exchange(p, p->next_begun)->~peer();
 }
 
+void core::close() noexcept {
+  domains_.reset();
+  large_.reset();
+  near_.reset();
+  segment_.reset();
+  alone_ = {};
+  if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
+}
+
+void core::learn_segment(std::uint32_t r, std::uint64_t bytes, std::uint32_t rkey) noexcept {
+  const std::lock_guard alone(beginning_);
+  known_.rank_grew(r, bytes, rkey);
+  for (std::uint32_t i = 0; i < domain_count_; ++i) {
+    peer& p = domains_[i].peers[r];
+    if (!has_begun(p)) continue;  // it begins with what the table says
+    p.segment_bytes.store(bytes, std::memory_order_relaxed);
+    p.segment_rkey.store(rkey, std::memory_order_relaxed);
+  }
+}
+
 way core::way_to(rank_id r) const noexcept {
   const bool near = shares_memory_ && std::binary_search(neighbours_.begin(), neighbours_.end(), r);
   const way w = near ? way::rings : way::verbs;

@@ -19,53 +19,13 @@ static constexpr std::uint8_t epoch_bit = 0x80;  // E of the credit byte
 // (I2) as one thread sees it after each move where assertions are on: what is leased, and what the
 // ring permits, is in use. A peer that gave back too many breaks it.
 void credit_flow::places_add_up(inside<end_of::request_out> in, const peer& p) const noexcept {
-  if (!assertions || !core_.credit_config_.flow_control) return;
+  if (!assertions || !core_.credit_config().flow_control) return;
   std::uint64_t unspent = p.credits.lease[in];
   // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
   if (const auto* const tx = p.stream.load(std::memory_order_acquire)) unspent += tx->permitted();
   if (const std::uint32_t used = p.home->ledger->in_use(p.rank); unspent > used)
     fatal(1, "credits of rank %u do not add up: %llu are not spent, and %u are in use", p.rank,
           static_cast<unsigned long long>(unspent), used);
-}
-
-credit::overrides credit_settings(const settings& s, std::uint32_t domains, credit::room room) {
-  const auto part = [domains](std::uint64_t of) {
-    return static_cast<std::int64_t>(part_of(of, domains));
-  };
-  credit::overrides o;
-  o.room = room;
-  o.credits_per_peer = part(s.cred_per_node);
-  o.bank = s.banked_credits / domains;
-  o.empty_bank = s.banked_credits != 0 && o.bank == 0;
-  o.receive_bytes =
-      part(s.amrecv_space != 0 || s.rbuf_count == 0
-               ? s.amrecv_space
-               : std::uint64_t{s.rbuf_count} * wire::full_cost(max_eager) * wire::credit_bytes);
-  if (s.max_cred_per_node != 0) o.max_per_peer = part(s.max_cred_per_node);
-  // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan.
-  if (s.am_oust_pp != 0) o.max_per_peer = std::min(o.max_per_peer, part(s.am_oust_pp));
-  o.lender_limit = s.lender_limit;
-  o.revoke_limit = s.revoke_limit;
-  o.epoch_requests = s.epoch_duration;
-  o.num_scavenge = s.num_scavenge;
-  o.flow_control = s.flow_control;
-  o.dynamic = s.dynamic_credits;
-  if (s.decay_last_curr) o.fade = credit::decay::last_curr;
-  if (s.lender_counts_revoked) o.revoked = credit::revoked_at::lender;
-  return o;
-}
-
-std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t domains,
-                          credit::room room) {
-  const auto table = credit::plan(ranks, 0, credit_settings(s, domains));
-  const auto now = credit::plan(ranks, 0, credit_settings(s, domains, room));
-  if (!table || !now) return "";
-  const auto shares = [](const credit::config& c) {
-    return std::to_string(c.credits_per_peer) + " credits for each other rank and " +
-           std::to_string(c.bank) + " in the bank";
-  };
-  return "the device's queues are short: " + shares(*now) +
-         (room.moves ? ", instead of " : ", which never move, instead of ") + shares(*table);
 }
 
 // Fills p's lease so that it covers one message like m, of `cost` credits. It takes credits for
@@ -149,8 +109,8 @@ void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoke
 // Called when rank r has gone: each domain lends to others from now on what it had lent to r.
 // Requests of r that wait to be taken hold their buffers a moment longer, as r's replies do.
 void credit_flow::loans_come_back(std::uint32_t r) noexcept {
-  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
-    domain& d = core_.domains_[i];
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    domain& d = core_.domains()[i];
     // Where there is no room for it, the loan to a rank that was never met stays unused.
     if (!d.met.may_return(r, core_.room_for_loan(d, r))) continue;
     if (const std::uint32_t n = d.ledger->on_gone(r); n != 0)
@@ -231,13 +191,13 @@ wire::header credit_flow::credits_header(inside<end_of::request_in> in, peer& p)
 // The credits that p is owed found no room, or no way out; a later poll sends them.
 void credit_flow::put_credits_off(peer& p) noexcept {
   if (!p.credits_put_off.exchange(true, std::memory_order_relaxed))
-    core_.deferred_.fetch_add(1, std::memory_order_relaxed);
+    core_.deferred().fetch_add(1, std::memory_order_relaxed);
 }
 
 // Whether the caller is to send what was put off.
 bool credit_flow::take_put_off(inside<end_of::request_in>, peer& p) noexcept {
   if (!p.credits_put_off.exchange(false, std::memory_order_relaxed)) return false;
-  [[maybe_unused]] const auto before = core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = core_.deferred().fetch_sub(1, std::memory_order_relaxed);
   PENSTOCK_ASSERT(before, !=, 0u);
   return true;
 }
@@ -286,9 +246,9 @@ bool credit_flow::system_message(peer& p, const wire::header& h, reply_right at)
 
 // Sends what the ledgers want sent: REVOKEs while the bank is low, and GRANTs to peers that wait.
 void credit_flow::follow_intents() noexcept {
-  if (!core_.intents_.take_down()) return;
-  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
-    domain& d = core_.domains_[i];
+  if (!core_.intents().take_down()) return;
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    domain& d = core_.domains()[i];
     if (!d.ledger->has_intents()) continue;
     send_grants(d);
     std::uint32_t lowered = 0;
@@ -302,7 +262,7 @@ void credit_flow::follow_intents() noexcept {
       send_system(core_.begun(d.peers[asked[k].peer]), wire::system_op::revoke, asked[k].at_most,
                   asked[k].end_epoch, asked[k].urgent);
     if (lowered == 0) continue;
-    const std::uint32_t each = core_.credit_config_.credits_per_peer - credit::min_credits;
+    const std::uint32_t each = core_.credit_config().credits_per_peer - credit::min_credits;
     credits_revoked_.fetch_add(std::uint64_t{lowered} * each, std::memory_order_relaxed);
     send_grants(d);
   }
@@ -317,10 +277,10 @@ void credit_flow::send_grants(domain& d) noexcept {
   }
 }
 
-void credit_flow::say_intents() noexcept { core_.intents_.raise(); }
+void credit_flow::say_intents() noexcept { core_.intents().raise(); }
 
 bool credit_flow::say(peer& p, const wire::header& h) noexcept {
-  return core_.up_.say(core_.self_, p, h);
+  return core_.up().say(core_.self(), p, h);
 }
 
 void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, bool epoch,
@@ -337,7 +297,7 @@ void credit_flow::send_system(peer& p, wire::system_op op, std::uint32_t count, 
   PENSTOCK_ASSERT(p.deferred[h.handler].load(std::memory_order_relaxed), ==, 0u);
   // R1 defer  release deferred  -> A1 below
   p.deferred[h.handler].store(wire::word_of(h), std::memory_order_release);
-  core_.deferred_.fetch_add(1, std::memory_order_relaxed);
+  core_.deferred().fetch_add(1, std::memory_order_relaxed);
 }
 
 // Tries to send the system messages that found no room, or no connection.
@@ -348,7 +308,7 @@ void credit_flow::send_deferred() noexcept {
       const std::uint64_t w = d.exchange(0, std::memory_order_acquire);
       if (w == 0) continue;
       if (say(p, wire::header_of(w)))
-        core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+        core_.deferred().fetch_sub(1, std::memory_order_relaxed);
       else
         d.store(w, std::memory_order_release);  // R1 again
     }

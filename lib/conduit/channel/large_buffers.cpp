@@ -13,7 +13,7 @@ large_buffers::large_buffers(core& c) noexcept : c_(c) {}
 
 large_buffers::~large_buffers() {
   for (auto& b : blocks_)
-    if (b.known.load(std::memory_order_relaxed)) c_.account_->messages().dereg(b.keys);
+    if (b.known.load(std::memory_order_relaxed)) c_.account().messages().dereg(b.keys);
   if (mapped_ != nullptr) nic::deregister_memory(c_.ring_device(), static_cast<ibv_mr*>(mapped_));
   if (memory_.base() != nullptr) nic::shm::forget_shared(memory_.base());
 }
@@ -43,7 +43,7 @@ bool large_buffers::make() noexcept {
   memory_ = std::move(*m);
   if (c_.ring_device().shared_memory) {
     nic::shm::declare_shared(memory_.base(), memory_.capacity(), memory_.fd(), 0);
-    auto r = nic::register_memory(c_.ring_device(), c_.near_ ? c_.near_->pd : c_.pd_,
+    auto r = nic::register_memory(c_.ring_device(), c_.near() ? c_.near()->pd : c_.pd(),
                                   memory_.base(), memory_.capacity(), memreg::access::all);
     if (!r) {
       refuse("sharing", r.error());
@@ -86,7 +86,7 @@ const memreg::registration* large_buffers::keys_of(unsigned block) noexcept {
   const std::lock_guard hold(making_);
   if (b.known.load(std::memory_order_relaxed)) return &b.keys;
   const std::size_t first = block * a_block;
-  auto r = c_.account_->messages().reg(
+  auto r = c_.account().messages().reg(
       memory_.base() + offset(first), offset(first + a_block) - offset(first), memreg::access::all);
   if (!r) {
     refuse("registering", r.error());
@@ -107,7 +107,7 @@ bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
   }
   const rank_id rank = buffer_use::rank_of(s);
   if (e.what == buffer_use::end::wrong) [[unlikely]]
-    c_.peer_failed(c_.begun(c_.peers_[rank]), core::malformed);
+    c_.peer_failed(c_.begun(c_.peers()[rank]), core::malformed);
   // What no message has told of is still its holder's, who gives it back.
   if (!buffer_use::was_sent(s) || !c_.is_gone(rank)) return false;
   buffer_use::tell_for_target(s, e.word, word(i));
@@ -121,7 +121,7 @@ bool large_buffers::is_done(unsigned i, std::uint64_t s) noexcept {
 bool large_buffers::has_share_left(use u, rank_id with) noexcept {
   if (u == use::reply) return true;
   const numbers n = numbers_of(u);
-  const bool alone = c_.size_ <= 2;
+  const bool alone = c_.size() <= 2;
   const auto fewer = [&](auto&& in_use) {
     unsigned of_rank = 0, free = 0;
     for (unsigned i = n.first; i < n.end; ++i) {

@@ -73,9 +73,9 @@ void connections::begin_parting(peer& p) noexcept {
   p.part_until_ns = now_ns() + ask_ns;
   p.part_said_ns = 0;
   // relaxed: polls look while the count is not 0
-  core_.deferred_.fetch_add(1, std::memory_order_relaxed);
+  core_.deferred().fetch_add(1, std::memory_order_relaxed);
   if (!turn(p, parting_state::none, parting_state::asked)) {  // p has gone
-    core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+    core_.deferred().fetch_sub(1, std::memory_order_relaxed);
     return;
   }
   if (leads_parting(p)) ++p.ask;
@@ -87,9 +87,9 @@ void connections::begin_parting(peer& p) noexcept {
 // Asks the program whether the connection that it has closed is still idle.
 void connections::look_again(peer& p) noexcept {
   // relaxed: as above
-  core_.deferred_.fetch_add(1, std::memory_order_relaxed);
+  core_.deferred().fetch_add(1, std::memory_order_relaxed);
   if (!turn(p, parting_state::closed, parting_state::again))
-    core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+    core_.deferred().fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Ends the parting from p; the connection stays. Nothing is done while a poll looks.
@@ -97,7 +97,7 @@ void connections::end_parting(peer& p) noexcept {
   const parting_state s = p.parting.load(std::memory_order_acquire);  // P1
   if (s == parting_state::none || s == parting_state::looking) return;
   if (s != parting_state::shut && !turn(p, s, parting_state::none)) return;
-  if (is_asked(s)) core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+  if (is_asked(s)) core_.deferred().fetch_sub(1, std::memory_order_relaxed);
   // R2 ready  release p.ready  -> A2 (connections.hpp, connector.cpp, rma_queue.cpp)
   p.ready.store(p.ready_before, std::memory_order_release);
   p.used_ns = now_ns();
@@ -107,7 +107,7 @@ void connections::end_parting(peer& p) noexcept {
   say_hello(p, false);
 }
 
-bool connections::leads_parting(const peer& p) const noexcept { return core_.rank_ < p.rank; }
+bool connections::leads_parting(const peer& p) const noexcept { return core_.rank() < p.rank; }
 
 void connections::stop_parting(peer& p) noexcept {
   parting_state s = p.parting.load(std::memory_order_relaxed);
@@ -123,7 +123,7 @@ void connections::stop_parting(peer& p) noexcept {
                                         std::memory_order_relaxed))  // P1
       break;
   }
-  if (is_asked(s)) core_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+  if (is_asked(s)) core_.deferred().fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Both sides are closed: the queue pairs of this generation go.
@@ -142,7 +142,7 @@ void connections::take_down(peer& p) noexcept {
   PENSTOCK_ASSERT(before, !=, 0u);
   connections_parted_.fetch_add(1, std::memory_order_relaxed);
   PENSTOCK_PROBE(parting, p.rank, p.home->index);
-  if (core_.trace_ != nullptr) core_.trace_->apart("parting", p.rank, 0);
+  if (core_.drawn() != nullptr) core_.drawn()->apart("parting", p.rank, 0);
   std::erase(parting_, &p);
   p.parting.store(parting_state::none, std::memory_order_relaxed);
   p.hello_at_ns = 0;  // what is awaited is made without delay
@@ -224,7 +224,7 @@ bool connections::may_part(const peer& p) const noexcept {
 // Returns the time at which it wants to be called again; 0: none.
 std::uint64_t connector::see_to_partings() noexcept {
   if (!all_.parts_) return 0;
-  const std::uint32_t limit = core_.settings_.max_connections;
+  const std::uint32_t limit = core_.options().max_connections;
   const std::uint64_t now = now_ns();
   for (std::size_t i = all_.parting_.size(); i-- != 0;) all_.see_to_parting(*all_.parting_[i]);
   const std::uint32_t count = all_.connections_.load(std::memory_order_relaxed);

@@ -1,9 +1,50 @@
-// How long each domain's queues are, for a number of ranks and what the device has room for.
+// How many credits there are, and how long each domain's queues are, for a number of ranks and what
+// the device has room for.
 #include <algorithm>
 
 #include "lib/conduit/channel/credit_flow.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
+
+credit::overrides credit_settings(const settings& s, std::uint32_t domains, credit::room room) {
+  const auto part = [domains](std::uint64_t of) {
+    return static_cast<std::int64_t>(part_of(of, domains));
+  };
+  credit::overrides o;
+  o.room = room;
+  o.credits_per_peer = part(s.cred_per_node);
+  o.bank = s.banked_credits / domains;
+  o.empty_bank = s.banked_credits != 0 && o.bank == 0;
+  o.receive_bytes =
+      part(s.amrecv_space != 0 || s.rbuf_count == 0
+               ? s.amrecv_space
+               : std::uint64_t{s.rbuf_count} * wire::full_cost(max_eager) * wire::credit_bytes);
+  if (s.max_cred_per_node != 0) o.max_per_peer = part(s.max_cred_per_node);
+  // No more requests are in flight than there are credits, so AM_OUST_PP bounds the loan.
+  if (s.am_oust_pp != 0) o.max_per_peer = std::min(o.max_per_peer, part(s.am_oust_pp));
+  o.lender_limit = s.lender_limit;
+  o.revoke_limit = s.revoke_limit;
+  o.epoch_requests = s.epoch_duration;
+  o.num_scavenge = s.num_scavenge;
+  o.flow_control = s.flow_control;
+  o.dynamic = s.dynamic_credits;
+  if (s.decay_last_curr) o.fade = credit::decay::last_curr;
+  if (s.lender_counts_revoked) o.revoked = credit::revoked_at::lender;
+  return o;
+}
+
+std::string shorter_table(const settings& s, std::uint32_t ranks, std::uint32_t domains,
+                          credit::room room) {
+  const auto table = credit::plan(ranks, 0, credit_settings(s, domains));
+  const auto now = credit::plan(ranks, 0, credit_settings(s, domains, room));
+  if (!table || !now) return "";
+  const auto shares = [](const credit::config& c) {
+    return std::to_string(c.credits_per_peer) + " credits for each other rank and " +
+           std::to_string(c.bank) + " in the bank";
+  };
+  return "the device's queues are short: " + shares(*now) +
+         (room.moves ? ", instead of " : ", which never move, instead of ") + shares(*table);
+}
 
 queues::dimensions core::queue_dimensions(std::uint32_t ranks, bool bell, credit::room room) const {
   const settings& s = settings_;

@@ -43,8 +43,8 @@ std::uint64_t connector::watch_rings() noexcept {
   if (now < look_ns_) return look_ns_;
   look_ns_ = now + looks_apart_ns;
   bool any = false;
-  for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
-    const peer_order& rings = core_.domains_[i].rings;
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    const peer_order& rings = core_.domains()[i].rings;
     for (std::uint32_t k = 0, count = rings.count(); k < count; ++k) {
       peer& p = rings[k];
       any = true;

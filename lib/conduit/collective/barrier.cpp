@@ -34,16 +34,16 @@ void barrier::use_segment() noexcept {
   if (kind == barrier_kind::am_dissemination) return;
   // A word that is polled in memory may be seen before what was put ahead of it (MEM_CONSISTENCY).
   if (engine_.options().mem_consistency == memory_ordering::relaxed &&
-      engine_.neighbours().size() != engine_.size())
+      engine_.fixed().neighbours().size() != engine_.size())
     return;
   if (!engine_.options().barrier_shm && kind != barrier_kind::put_dissemination) return;
   by_put_ = kind != barrier_kind::tree;
   // Fresh pages of a segment are zero, which is what unwritten slots are.
   slots_ = std::launder(reinterpret_cast<barrier_slots*>(engine_.segment().data()));
   in_segment_ = true;
-  const std::vector<std::uint32_t>& leaders = engine_.leaders();
+  const std::vector<std::uint32_t>& leaders = engine_.fixed().leaders();
   if (kind == barrier_kind::automatic && !leaders.empty() && leaders.size() <= staged::most_hosts)
-    logic_.emplace<staged>(engine_.rank(), engine_.neighbours(), leaders);
+    logic_.emplace<staged>(engine_.rank(), engine_.fixed().neighbours(), leaders);
 }
 
 bool barrier::send(unsigned link, std::uint32_t to, unsigned parity, unsigned slot,

@@ -28,7 +28,8 @@ enum class word : std::uint32_t { leaves, gone, some_hear };
 
 }  // namespace
 
-departure::departure(engine& e) : engine_(e), states_(e.size()) {
+departure::departure(engine& e, core& c, credit_flow& f, ways& w)
+    : engine_(e), core_(c), credits_(f), ways_(w), states_(c.size()) {
   e.add_system_handler(word_index, {&departure::on_word, this, 3, handler_entry::takes::nothing});
 }
 
@@ -43,7 +44,7 @@ void departure::on_word(void* self, token&, const std::uint32_t* args, std::byte
 
 // The number of powers of two that are distances to other ranks.
 std::uint32_t departure::distances() const noexcept {
-  return static_cast<std::uint32_t>(std::bit_width(engine_.size() - 1));
+  return static_cast<std::uint32_t>(std::bit_width(core_.size() - 1));
 }
 
 // Notes that a leaver handles messages at that moment of waited_, which is to be told to the ranks
@@ -60,28 +61,28 @@ void departure::note_traffic(std::uint64_t watched_ns, std::uint32_t told) noexc
 // The number of messages that this process has handled, but for those of this class.
 std::uint64_t departure::handled() const noexcept {
   std::uint64_t n = 0;
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-    for (const peer_order* of : {&engine_.domains_[i].rings, &engine_.domains_[i].verbs})
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    for (const peer_order* of : {&core_.domains()[i].rings, &core_.domains()[i].verbs})
       for (std::uint32_t k = 0, all = of->count(); k < all; ++k)
         n += (*of)[k].requests_handled.read() + (*of)[k].replies_handled.read();
   return n - words_.read();
 }
 
 void departure::note(std::uint32_t r, std::uint32_t barriers, bool gone) noexcept {
-  if (r >= engine_.size() || r == engine_.rank()) return;
+  if (r >= core_.size() || r == core_.rank()) return;
   if (gone || states_[r].load(std::memory_order_relaxed) == stays)
     states_[r].store(gone ? is_away : leaves, std::memory_order_relaxed);
   const std::uint64_t mine = std::uint64_t{barriers} << 32 | r;
   std::uint64_t now = first_.load(std::memory_order_relaxed);
   while (mine < now && !first_.compare_exchange_weak(now, mine, std::memory_order_relaxed)) {
   }
-  if (gone) engine_.some_gone_.store(true, std::memory_order_relaxed);
+  if (gone) core_.note_some_gone();
   if (std::uint32_t none = ~0u; gone && away_.load(std::memory_order_relaxed) == none) {
     heard_ns_.store(waited_.look(now_ns()), std::memory_order_relaxed);
     away_.compare_exchange_strong(none, r, std::memory_order_relaxed);
   }
   news_.store(true, std::memory_order_relaxed);
-  if (gone) engine_.credits_.loans_come_back(r);
+  if (gone) credits_.loans_come_back(r);
 }
 
 bool departure::has_left(std::uint32_t r) const noexcept {
@@ -100,22 +101,22 @@ void departure::note_gone(std::uint32_t r) noexcept {
 
 void departure::judge_lost() noexcept {
   if (running != nullptr) return;  // it cannot poll; a later look judges
-  for (peer& p : engine_.all_begun()) {
+  for (peer& p : core_.all_begun()) {
     const char* how = p.lost.exchange(nullptr, std::memory_order_relaxed);
     if (how == nullptr) continue;
-    engine_.deferred_.fetch_sub(1, std::memory_order_relaxed);
-    if (engine_.closing_.load(std::memory_order_relaxed)) continue;
+    core_.deferred().fetch_sub(1, std::memory_order_relaxed);
+    if (core_.closing()) continue;
     // If the peer has left, it has said so before, and the message may still lie in a queue, or in
     // the hands of another thread.
     for (unsigned quiet = 0; quiet < 2 && !has_left(p.rank);)
       quiet = engine_.poll_domain(*p.home, my_tag()) == 0 ? quiet + 1 : 0;
-    if (!has_left(p.rank) && (engine_.ends_soon() || !has_left(p.rank))) {
+    if (!has_left(p.rank) && (core_.ends_soon() || !has_left(p.rank))) {
       // The polls may have found the error of which an event has told.
       if (const char* later = p.lost.load(std::memory_order_relaxed); later != nullptr) how = later;
-      engine_.peer_failed(p, how);
+      core_.peer_failed(p, how);
     }
     note_gone(p.rank);
-    engine_.ways_.of(p, [&](auto& path) { path.shut(p); });
+    ways_.of(p, [&](auto& path) { path.shut(p); });
   }
 }
 
@@ -124,7 +125,7 @@ void departure::judge_lost() noexcept {
 // thread is telling.
 void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
   notice n{{r, barriers, static_cast<std::uint32_t>(gone ? word::gone : word::leaves)}, {}};
-  const std::uint32_t me = engine_.rank(), size = engine_.size();
+  const std::uint32_t me = core_.rank(), size = core_.size();
   std::vector<bool> listed(size);
   listed[me] = listed[r] = true;
   const auto list = [&](std::uint32_t to) {
@@ -132,7 +133,7 @@ void departure::pass_on(std::uint32_t r, std::uint32_t barriers, bool gone) {
     listed[to] = true;
     n.untold.push_back(to);
   };
-  const domain& d = engine_.domains_[0];
+  const domain& d = core_.domains()[0];
   for (const peer_order* of : {&d.rings, &d.verbs})
     for (std::uint32_t i = 0, all = of->count(); i < all; ++i)
       if (const peer& p = (*of)[i]; p.made.load(std::memory_order_relaxed) != 0) list(p.rank);
@@ -159,9 +160,8 @@ bool departure::tell(std::uint32_t r, const std::uint32_t* words) noexcept {
 void departure::tell_of_traffic() noexcept {
   for (std::uint32_t k = distances_.exchange(0, std::memory_order_relaxed); k-- != 0;) {
     const std::uint32_t words[] = {k, 0, static_cast<std::uint32_t>(word::some_hear)};
-    (void)tell(
-        static_cast<std::uint32_t>((engine_.rank() + (std::uint64_t{1} << k)) % engine_.size()),
-        words);
+    (void)tell(static_cast<std::uint32_t>((core_.rank() + (std::uint64_t{1} << k)) % core_.size()),
+               words);
   }
 }
 
@@ -180,7 +180,7 @@ bool departure::tell_some() noexcept {
 // Tells all ranks, for telling_ns at most; for a caller whose later calls would not tell the rest.
 void departure::tell_all() noexcept {
   watched_time watched;
-  const long_wait named(engine_.waits(), wait_for::departure);
+  const long_wait named(core_.waits(), wait_for::departure);
   for (unsigned empty = 0; tell_some() && watched.look(now_ns()) < telling_ns;)
     if (is_failure(engine_.wait_step(empty))) break;
 }
@@ -207,7 +207,7 @@ status departure::in_wait(bool heard) noexcept {
   if (away == ~0u) return status::ok;
   const std::uint64_t now = waited_.look(now_ns());
   if (heard) heard_ns_.store(now, std::memory_order_relaxed);
-  const std::uint64_t limit = engine_.options().exit_limit_ns(engine_.size());
+  const std::uint64_t limit = core_.options().exit_limit_ns(core_.size());
   const std::uint64_t last = heard_ns_.load(std::memory_order_relaxed);
   if (heard || now < last || now - last < limit) return status::ok;
   if (!said_.exchange(true, std::memory_order_relaxed))
@@ -220,7 +220,7 @@ status departure::in_wait(bool heard) noexcept {
 // leaves; and where the fence fails, since a rank has left, messages that still arrive are waited
 // for all the same.
 departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexcept {
-  job::job& j = engine_.membership();
+  job::job& j = core_.membership();
   // With some launchers no fence completes any more once a rank has left. Then only the time is
   // waited.
   const bool fenced = j.outlives_leavers() || away_.load(std::memory_order_relaxed) == ~0u;
@@ -229,7 +229,7 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
   const std::uint64_t begin = waited_.look(now_ns());
   std::uint64_t handled_before = handled(), failed_at = 0, told_at = 0;
   patience waiting;
-  const long_wait named(engine_.waits(), wait_for::departure);
+  const long_wait named(core_.waits(), wait_for::departure);
   for (unsigned step = 1, empty = 0;; ++step) {
     if (failed && (!first || j.ended())) return meeting_end::failed;
     if (is_failure(engine_.wait_step(empty))) return meeting_end::failed;
@@ -251,7 +251,7 @@ departure::meeting_end departure::meet(std::uint64_t limit_ns, bool first) noexc
     if (failed && waiting.silent(begin, limit_ns, now)) return meeting_end::failed;
     if (!failed && waiting.over(begin, limit_ns, now)) return meeting_end::alone;
     if (!first || now - begin < alone_ns) continue;
-    if (!std::exchange(told, true)) pass_on(engine_.rank(), engine_.barriers_begun(), false);
+    if (!std::exchange(told, true)) pass_on(core_.rank(), engine_.barriers_begun(), false);
     (void)tell_some();
   }
 }
@@ -264,38 +264,38 @@ void departure::finish_sends(std::uint64_t limit_ns) noexcept {
   const std::uint64_t begin = watched.look(now_ns());
   const auto in_time = [&] { return watched.look(now_ns()) - begin < limit_ns; };
   const auto finish = [&](auto&& over, auto&& reap) {
-    const long_wait named(engine_.waits(), wait_for::departure);
-    for (unsigned empty = 0; !over() && !engine_.membership().ended() && in_time();)
+    const long_wait named(core_.waits(), wait_for::departure);
+    for (unsigned empty = 0; !over() && !core_.membership().ended() && in_time();)
       if (reap() == 0 && is_failure(engine_.wait_step(empty))) sched_yield();
   };
-  finish([&] { return running != nullptr || engine_.handed_.load(std::memory_order_relaxed) == 0; },
+  finish([&] { return running != nullptr || core_.handed().load(std::memory_order_relaxed) == 0; },
          [] { return 0; });
-  if (!engine_.ways_.uses(way::verbs)) return;
+  if (!ways_.uses(way::verbs)) return;
   finish(
       [&] {
         bool left = false;
-        engine_.ways_.each([&](const auto& path) { left |= path.answers_left(); });
+        ways_.each([&](const auto& path) { left |= path.answers_left(); });
         return !left;
       },
       [] { return 0; });
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
-    domain& d = engine_.domains_[i];
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    domain& d = core_.domains()[i];
     finish(
         [&] {
           for (std::uint32_t k = 0, all = d.verbs.count(); k < all; ++k)
-            if (peer& p = d.verbs[k];
-                !is_gone(p.rank) &&
-                !engine_.ways_.of(p, [&](const auto& path) { return path.sent_all(p); }))
+            if (peer& p = d.verbs[k]; !is_gone(p.rank) && !ways_.of(p, [&](const auto& path) {
+                  return path.sent_all(p);
+                }))
               return false;
           return true;
         },
         [&] {
           unsigned n = 0;
-          engine_.ways_.each([&](auto& path) { n += path.reap_sends(d); });
+          ways_.each([&](auto& path) { n += path.reap_sends(d); });
           return n;
         });
-    finish([&] { return engine_.transfers_->drained(d); },
-           [&] { return engine_.transfers_->reap(d); });
+    finish([&] { return engine_.one_sided().drained(d); },
+           [&] { return engine_.one_sided().reap(d); });
   }
 }
 
@@ -308,22 +308,22 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
     // All that was sent before the fence is here. Handlers of other ranks may send still more, but
     // not without end. Many quiet polls are asked for, since a single one may look at one
     // completion queue only, or at some peers.
-    const unsigned quiet = 64 + engine_.size();
+    const unsigned quiet = 64 + core_.size();
     const std::uint64_t until = now_ns() + limit_ns;
-    const long_wait named(engine_.waits(), wait_for::departure);
+    const long_wait named(core_.waits(), wait_for::departure);
     for (unsigned empty = 0; empty < quiet && now_ns() < until;)
       if (is_failure(engine_.wait_step(empty))) break;
     finish_sends(limit_ns);
     engine_.end_progress();
     end = meet(limit_ns, false);
   }
-  if (end == meeting_end::all || engine_.membership().ended()) return;
+  if (end == meeting_end::all || core_.membership().ended()) return;
   // The others are told also where the fence has failed since another rank has left before: ranks
   // that stay would otherwise take this process's end for a death.
   if (end == meeting_end::alone)
     log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
         static_cast<double>(now_ns() - begin) * 1e-9);
-  pass_on(engine_.rank(), engine_.barriers_begun(), true);
+  pass_on(core_.rank(), engine_.barriers_begun(), true);
   tell_all();
   finish_sends(telling_ns);
 }

@@ -40,12 +40,15 @@ class token;
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class core;
+class credit_flow;
 class engine;
+class ways;
 
 class departure {
  public:
   /// Registers its handler with e. Before start().
-  explicit departure(engine& e);
+  departure(engine& e, core& c, credit_flow& f, ways& w);
   departure(const departure&) = delete;
   departure& operator=(const departure&) = delete;
   /// Collective; waits, polling, for limit_ns of watched time as a rule (patience.hpp). After it no
@@ -87,6 +90,9 @@ class departure {
   void finish_sends(std::uint64_t limit_ns) noexcept;
 
   engine& engine_;
+  core& core_;
+  credit_flow& credits_;
+  ways& ways_;
   enum state : std::uint8_t { stays = 0, leaves, is_away };
   // By rank; its pages take memory once a rank leaves. One thread writes a state and all may read
   // it; relaxed: nothing else is read because of it.

@@ -20,7 +20,7 @@ std::uint32_t high(std::uint64_t w) noexcept { return static_cast<std::uint32_t>
 
 }  // namespace
 
-quiescence::quiescence(engine& e) noexcept : engine_(e) {
+quiescence::quiescence(engine& e, core& c) noexcept : engine_(e), core_(c) {
   constexpr auto nothing = handler_entry::takes::nothing;
   e.add_system_handler(question_index, {&quiescence::on_question, this, 2, nothing});
   e.add_system_handler(answer_index, {&quiescence::on_answer, this, 4, nothing});
@@ -35,14 +35,14 @@ quiescence::~quiescence() {
 // These two sum over all domains, since threads of this process may send in several.
 std::uint64_t quiescence::sent_to(std::uint32_t rank) const noexcept {
   std::uint64_t n = 0;
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-    n += requests_put(engine_.domains_[i].peers[rank]);
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    n += requests_put(core_.domains()[i].peers[rank]);
   return n;
 }
 std::uint64_t quiescence::handled_of(std::uint32_t rank) const noexcept {
   std::uint64_t n = 0;
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-    n += engine_.domains_[i].peers[rank].requests_handled.read();
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    n += core_.domains()[i].peers[rank].requests_handled.read();
   return n;
 }
 
@@ -91,7 +91,7 @@ status quiescence::ask_until_handled(questions& all) noexcept {
     for (question& q : all.of) {
       if (q.done) continue;
       std::uint64_t handled = 0;
-      const long_wait named(engine_.waits(), wait_for::quiet, q.rank);
+      const long_wait named(core_.waits(), wait_for::quiet, q.rank);
       // A1 answered  acquire answer  <- R1
       for (unsigned empty = 0;
            (handled = q.answer.load(std::memory_order_acquire)) == question::none;) {
@@ -115,20 +115,20 @@ status quiescence::ask_until_handled(questions& all) noexcept {
 // Adds a question to each rank that a request was sent to and that is not asked yet, or to which
 // requests were sent since it answered.
 void quiescence::complete(questions& all) const {
-  std::vector<bool> known(engine_.size());
-  known[engine_.rank()] = true;
+  std::vector<bool> known(core_.size());
+  known[core_.rank()] = true;
   for (question& q : all.of) {
     known[q.rank] = true;
     q.done = q.done && sent_to(q.rank) == q.sent + 1;
   }
-  for (const std::uint32_t r : engine_.ranks_begun())
+  for (const std::uint32_t r : core_.ranks_begun())
     if (!known[r] && sent_to(r) != 0) all.of.emplace_back().rank = r;
 }
 
 status quiescence::wait() noexcept {
   if (running != nullptr) return status::in_handler;
   for (unsigned empty = 0;
-       engine_.handed_.load(std::memory_order_relaxed) != 0;)  // they are not counted as sent yet
+       core_.handed().load(std::memory_order_relaxed) != 0;)  // they are not counted as sent yet
     if (const status s = engine_.limited_step(empty, false); s != status::ok) return s;
   // P1 go on  exchange acquire paused_  <- P2: the questions of a call that timed out
   std::unique_ptr<questions> all(paused_.exchange(nullptr, std::memory_order_acquire));

@@ -18,12 +18,13 @@ class token;
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class core;
 class engine;
 
 class quiescence {
  public:
   /// Registers its handlers with e. Before start().
-  explicit quiescence(engine& e) noexcept;
+  quiescence(engine& e, core& c) noexcept;
   ~quiescence();
   quiescence(const quiescence&) = delete;
   quiescence& operator=(const quiescence&) = delete;
@@ -56,6 +57,7 @@ class quiescence {
   status ask_until_handled(questions& all) noexcept;
 
   engine& engine_;
+  core& core_;
   token_table<question> asked_;  // the other ranks know the questions by its tokens
   std::atomic<questions*> paused_{nullptr}, abandoned_{nullptr};
 };

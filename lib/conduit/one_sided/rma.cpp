@@ -15,15 +15,15 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   here = nullptr;
   if (running != nullptr) [[unlikely]]
     return status::in_handler;
-  if (to >= engine_.size_) [[unlikely]]
+  if (to >= core_.size()) [[unlikely]]
     return status::bad_rank;
-  if (!engine_.started_) [[unlikely]]
+  if (!core_.has_started()) [[unlikely]]
     return engine::over();
   if (bytes == 0) return status::ok;
-  const peer& p = engine_.begun(engine_.peers_[to]);
-  if (!engine::in_segment(p, at, bytes)) [[unlikely]]
+  const peer& p = core_.begun(core_.peers()[to]);
+  if (!core::in_segment(p, at, bytes)) [[unlikely]]
     return begin_anywhere(to, at, bytes, here);
-  if (!p.maps() && to != engine_.rank_) return everything_ ? settle_changes() : status::ok;
+  if (!p.maps() && to != core_.rank()) return everything_ ? settle_changes() : status::ok;
   std::byte* const base = engine_.segment_here(to);
   if (base == nullptr) [[unlikely]]
     return status::peer_dead;
@@ -46,7 +46,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   peer_counts& counts = channel(to).counts;
   count_shared(counts.puts, 1);
   count_shared(counts.put_bytes, bytes);
-  if (engine_.trace_ != nullptr) engine_.trace_->event("put", "put", to, 0, bytes);
+  if (core_.drawn() != nullptr) core_.drawn()->event("put", "put", to, 0, bytes);
   if (bytes <= max_inline_ && !everything_) return put_inline(to, dest, src, bytes, c);
   // A source larger than a bounce chunk is sent without a copy. A caller that wants it back at once
   // then waits for the whole operation, since only a write's completion says that its source was
@@ -107,7 +107,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   peer& p = channel(from);
   count_shared(p.counts.gets, 1);
   count_shared(p.counts.get_bytes, bytes);
-  if (engine_.trace_ != nullptr) engine_.trace_->event("get", "get", from, 0, bytes);
+  if (core_.drawn() != nullptr) core_.drawn()->event("get", "get", from, 0, bytes);
   auto at = reinterpret_cast<std::uintptr_t>(src);
   while (bytes != 0) {
     part local_part;
@@ -131,7 +131,7 @@ status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
     std::memset(here, value, bytes);
     return status::ok;
   }
-  if (!everything_ && bytes <= engine_.queue_sizes().chunk_bytes) {
+  if (!everything_ && bytes <= core_.queue_sizes().chunk_bytes) {
     part filled;
     status s = retry([&]() noexcept { return chunk(bytes, filled); });
     if (s != status::ok) return s;
@@ -160,7 +160,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   if (const status s = begin(to, dest, sizeof a, here); s != status::ok) return s;
   if (!device_atomics_) return status::unsupported;
   if (reinterpret_cast<std::uintptr_t>(dest) % sizeof a != 0) return status::misaligned;
-  if (here != nullptr && engine_.device_.shared_memory) {
+  if (here != nullptr && core_.device().shared_memory) {
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(here));
     // The shared-memory device uses the processor's atomics itself.
     // acq_rel: an atomic comes behind what its caller has put, and before what it gets.
@@ -190,7 +190,7 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
   wr.opcode =
       op == device_atomic::fetch_add ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
   wr.wr.atomic.remote_addr = reinterpret_cast<std::uintptr_t>(dest);
-  wr.wr.atomic.rkey = engine_.peers_[to].segment_rkey.load(std::memory_order_relaxed);
+  wr.wr.atomic.rkey = core_.peers()[to].segment_rkey.load(std::memory_order_relaxed);
   wr.wr.atomic.compare_add = a;
   wr.wr.atomic.swap = b;
   count_shared(channel(to).counts.atomics, 1);
@@ -236,16 +236,16 @@ status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part
 // ---- large sets, at the target and back ----
 
 void transfers::on_set(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t) {
-  auto& e = static_cast<transfers*>(self)->engine_;
+  auto& all = *static_cast<transfers*>(self);
   const auto at = address_pair<std::byte>(args, 0);
   const auto bytes = word_pair(args, 2);
-  const bool own = e.segment_ && e.segment_->contains(at, bytes);
-  if (!own && !e.transfers_->everything_) [[unlikely]]
+  const bool own = all.core_.own_segment() && all.core_.own_segment()->contains(at, bytes);
+  if (!own && !all.everything_) [[unlikely]]
     fatal(1, "rank %u asks for bytes outside this segment to be set", running->source());
   std::memset(at, static_cast<int>(args[6]), bytes);
-  if (const status s =
-          e.reply(*running,
-                  {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 4});
+  if (const status s = all.engine_.reply(
+          *running,
+          {.handler = rma_done, .flags = wire::flag_system, .nargs = 2, .args = args + 4});
       s != status::ok)
     fatal(1, "the answer to a set: %s", describe(s));
 }

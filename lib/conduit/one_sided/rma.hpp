@@ -72,7 +72,7 @@ enum class device_atomic : std::uint8_t { fetch_add, compare_swap };
 
 class transfers final {
  public:
-  explicit transfers(engine& e) noexcept;
+  transfers(engine& e, core& c, connections& l) noexcept;
   ~transfers();
   transfers(const transfers&) = delete;
   transfers& operator=(const transfers&) = delete;
@@ -164,13 +164,30 @@ class transfers final {
   /// The keys to others' memory, with segment everything; else null.
   [[nodiscard]] const firehose::remote_firehoses* rights() const noexcept { return remote_; }
 
+  // Set-up and the end, by the engine.
+  /// channel: gets the events of completions, or null.
+  result<void> open(ibv_comp_channel* channel);
+  void describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept;
+  void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
+  /// Called when all ranks have said where their segments are.
+  void know_segments();
+  /// Called when the queue pairs have been destroyed.
+  void close() noexcept;
+  /// Called when p's queue pair is made.
+  void attach(peer& p);
+  [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
+  /// True if no transfer of the domain is under way.
+  [[nodiscard]] bool drained(const domain& d) noexcept;
+  /// The same as reap(), of one domain.
+  unsigned reap(domain& d) noexcept;
+  /// Writes the line of FIREHOSE_VERBOSE.
+  void report() const noexcept;
+
  private:
-  friend class engine;
-  friend class departure;
+  friend class everywhere;  // the part of this class that is about memory outside segments
   // The domain whose queue pairs the calling thread uses: with segment everything the first one, on
   // whose queue pairs remote firehoses send control messages; else the thread's own.
   [[nodiscard]] domain& home() noexcept;
-  unsigned reap(domain& d) noexcept;
   [[nodiscard]] peer& channel(rank_id r) noexcept;
   [[nodiscard]] queues::chunk_pool& chunks() noexcept;
   // The local side of a piece of a transfer.
@@ -182,21 +199,7 @@ class transfers final {
     transfer_record hold;
   };
 
-  // Set-up, by the engine.
-  result<void> open();
-  void describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept;
-  void agree(bool device_atomics) noexcept { device_atomics_ = device_atomics_ && device_atomics; }
-  /// Called when all ranks have said where their segments are.
-  void know_segments();
-  /// Called when the queue pairs have been destroyed.
-  void close() noexcept;
-  void attach(peer& p);
-  [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
-  [[nodiscard]] bool drained(const domain& d) noexcept;
-  void report() const noexcept;
-
   // rma_everything.cpp
-  friend class everywhere;
   void make_room_for_peers(firehose::pool_settings& f) const;
   result<void> open_everything();
   status begin_anywhere(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept;
@@ -232,6 +235,8 @@ class transfers final {
   static void on_done(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 
   engine& engine_;
+  core& core_;
+  connections& connections_;
   zero_array<detail::window> windows_;
   std::unique_ptr<transfer_ops> ops_[max_threads];  // by thread, whose own it is
   bool device_atomics_ = false;

@@ -36,17 +36,17 @@ firehose::remote_settings for_peers(const settings& s, std::uint32_t self, std::
 }  // namespace
 
 void transfers::make_room_for_peers(firehose::pool_settings& f) const {
-  const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
-                           engine_.account_->left_to_caches());
+  const auto s =
+      for_peers(core_.options(), core_.rank(), core_.size(), core_.account().left_to_caches());
   f.max_bytes += s.max_bytes;
   f.max_regions += s.max_regions;
   f.access_bits = memreg::access::all;
 }
 
 result<void> transfers::open_everything() {
-  everywhere_ = std::make_unique<everywhere>(*this, engine_);
-  const auto s = for_peers(engine_.settings_, engine_.rank_, engine_.size_,
-                           engine_.account_->left_to_caches());
+  everywhere_ = std::make_unique<everywhere>(*this, core_, connections_);
+  const auto s =
+      for_peers(core_.options(), core_.rank(), core_.size(), core_.account().left_to_caches());
   if (auto r = everywhere_->open(*pool_, s); !r) return r;
   remote_ = &everywhere_->remote();
   return {};
@@ -66,7 +66,7 @@ status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
                                  std::byte*& here) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(at);
   if (!everything_ || first == 0 || first + bytes < first) return status::out_of_segment;
-  if (to != engine_.rank_) return engine_.maps(to) ? status::ok : settle_changes();
+  if (to != core_.rank()) return engine_.maps(to) ? status::ok : settle_changes();
   here = static_cast<std::byte*>(const_cast<void*>(at));
   return status::ok;
 }
@@ -76,7 +76,7 @@ status transfers::begin_anywhere(rank_id to, const void* at, std::size_t bytes,
 status transfers::settle_changes() noexcept {
   if (!must_settle()) [[likely]]
     return status::ok;
-  const long_wait named(engine_.waits(), wait_for::old_keys);
+  const long_wait named(core_.waits(), wait_for::old_keys);
   for (unsigned empty = 0; must_settle();) {
     progress();
     if (reap() != 0) continue;
@@ -88,7 +88,7 @@ status transfers::settle_changes() noexcept {
 // The same for a reply, whose handler may have changed memory that a peer holds a key to. The key
 // comes back by control messages and completions, for which no handler has to run.
 void transfers::settle_in_handler() noexcept {
-  long_wait named(engine_.waits(), wait_for::old_keys);
+  long_wait named(core_.waits(), wait_for::old_keys);
   for (backoff b(64); must_settle();) {
     progress();
     if (reap() == 0) b.idle(), named.step();
@@ -100,13 +100,13 @@ void transfers::settle_in_handler() noexcept {
 // push().
 status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
                       std::uint32_t& rkey) noexcept {
-  if (engine::in_segment(p, reinterpret_cast<void*>(remote), local.bytes)) return status::ok;
+  if (core::in_segment(p, reinterpret_cast<void*>(remote), local.bytes)) return status::ok;
   if (remote_ == nullptr) return status::unsupported;
   status s = retry([&]() noexcept {
     // A2 ready  acquire p.ready  <- R2 (connect.cpp)
     return (p.ready.load(std::memory_order_acquire) >> lane_rma & 1) != 0
                ? status::ok
-               : engine_.connections_.connect(p, lane_rma);
+               : connections_.connect(p, lane_rma);
   });
   if (s != status::ok) return s;
   const auto use =
@@ -129,12 +129,12 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
 // Copies to or from another process of this host: the kernel does so, or messages where it may not.
 status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes,
                            bool write, op_counter& c) noexcept {
-  peer& p = engine_.begun(engine_.peers_[to]);
+  peer& p = core_.begun(core_.peers()[to]);
   const status s = retry([&]() noexcept {
     // A2 ready  acquire p.ready  <- R2 (channel/connect.cpp): the lane is there
     return (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0
                ? status::ok
-               : engine_.connections_.connect(p, lane_request);
+               : connections_.connect(p, lane_request);
   });
   if (s != status::ok) return s;
   switch (nic::shm::copy_remote(p.lanes[lane_request].qp, there, local, bytes, write)) {
@@ -151,13 +151,13 @@ status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, st
 }
 
 void transfers::report() const noexcept {
-  if (!engine_.settings_.firehose_verbose || !pool_) return;
+  if (!core_.options().firehose_verbose || !pool_) return;
   const auto p = pool_->statistics();
   std::fprintf(stderr,
                "rank %u: firehose: %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
                " evictions, %" PRIu64 " invalidated, %" PRIu64 " refused, %" PRIu64
                " bytes pinned in %u regions\n",
-               engine_.rank_, p.hits, p.misses, p.evictions, p.invalidations, p.refusals,
+               core_.rank(), p.hits, p.misses, p.evictions, p.invalidations, p.refusals,
                p.bytes_pinned, p.regions);
   if (remote_ == nullptr) return;
   const auto r = remote_->statistics();
@@ -165,7 +165,7 @@ void transfers::report() const noexcept {
                "rank %u: remote firehoses: %" PRIu64 " hits, %" PRIu64 " asked, %" PRIu64
                " refused, %" PRIu64 " given back, %" PRIu64 " revoked, %" PRIu64
                " bytes granted to others\n",
-               engine_.rank_, r.hits, r.asks, r.refused, r.given_back, r.revoked, r.bytes_granted);
+               core_.rank(), r.hits, r.asks, r.refused, r.given_back, r.revoked, r.bytes_granted);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

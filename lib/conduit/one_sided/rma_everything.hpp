@@ -38,7 +38,8 @@ T* address_pair(const std::uint32_t* args, unsigned i) noexcept {
 
 class everywhere {
  public:
-  explicit everywhere(transfers& t, engine& e) noexcept : transfers_(t), engine_(e) {}
+  everywhere(transfers& t, core& c, connections& l) noexcept
+      : transfers_(t), core_(c), connections_(l) {}
   ~everywhere();
   /// Makes the remote firehoses over pool.
   result<void> open(firehose::pool& pool, const firehose::remote_settings& s);
@@ -76,7 +77,8 @@ class everywhere {
   void return_owed() noexcept;
 
   transfers& transfers_;
-  engine& engine_;
+  core& core_;
+  connections& connections_;
   // Completion queues, each with room for the receives of peers_a_queue_ peers: as many as the
   // peers whose queue pairs are made need, so that a job of any size does with what a device can
   // have.

@@ -19,20 +19,20 @@ constexpr std::uint32_t most_peers_a_queue = 64;
 everywhere::~everywhere() {
   remote_.reset();
   for (std::uint32_t i = 0; i < cq_count_.load(std::memory_order_relaxed); ++i)
-    engine_.device_.verbs->destroy_cq(cqs_[i]);
+    core_.device().verbs->destroy_cq(cqs_[i]);
 }
 
 result<void> everywhere::open(firehose::pool& pool, const firehose::remote_settings& s) {
-  const auto most = static_cast<std::uint32_t>(engine_.device_.limits.max_cqe);
+  const auto most = static_cast<std::uint32_t>(core_.device().limits.max_cqe);
   receives_ = std::min(most, most_receives);
   if (receives_ < least_receives)
-    return failure{"a completion queue of " + engine_.device_.name + " has " +
-                       std::to_string(most) + " entries, too few for segment everything",
+    return failure{"a completion queue of " + core_.device().name + " has " + std::to_string(most) +
+                       " entries, too few for segment everything",
                    0, "use a segment"};
   most_ = receives_ - 2;
   peers_a_queue_ = std::min(most / receives_, most_peers_a_queue);
-  cqs_ = std::make_unique<ibv_cq*[]>((engine_.size_ + peers_a_queue_ - 1) / peers_a_queue_);
-  lines_ = zero_array<line>(engine_.size_);
+  cqs_ = std::make_unique<ibv_cq*[]>((core_.size() + peers_a_queue_ - 1) / peers_a_queue_);
+  lines_ = zero_array<line>(core_.size());
   remote_ = std::make_unique<firehose::remote_firehoses>(*this, pool, s);
   return {};
 }
@@ -44,11 +44,11 @@ void everywhere::describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept 
     l.queue = places_ != 0 ? n : n + 1;
     if (places_ == 0) {
       places_ = peers_a_queue_;
-      cqs_[n] = engine_.device_.verbs->create_cq(
-          engine_.device_.context, static_cast<int>(places_ * receives_), nullptr, nullptr, 0);
+      cqs_[n] = core_.device().verbs->create_cq(
+          core_.device().context, static_cast<int>(places_ * receives_), nullptr, nullptr, 0);
       if (cqs_[n] == nullptr)
         fatal(1, "segment everything: ibv_create_cq on %s: %s; raise ulimit -l, or use a segment",
-              engine_.device_.name.c_str(), std::strerror(errno));
+              core_.device().name.c_str(), std::strerror(errno));
       // Q1 queue  release cq_count_  -> Q2
       cq_count_.store(n + 1, std::memory_order_release);
     }
@@ -59,7 +59,7 @@ void everywhere::describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept 
 }
 
 void everywhere::attach(peer& p) {
-  if (p.rank == engine_.rank_) return;
+  if (p.rank == core_.rank()) return;
   auto m = transfers_.memory_->take(std::size_t{receives_} * sizeof(frame));
   if (!m) fatal(1, "segment everything: %s", m.error().message().c_str());
   line& l = lines_[p.rank];
@@ -78,7 +78,7 @@ void everywhere::post(peer& p, std::uint32_t buffer) noexcept {
   wr.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
   if (const int e = ibv_post_recv(p.lanes[lane_rma].qp, &wr, &bad); e != 0)
-    engine_.peer_failed(p, std::strerror(e));
+    core_.peer_failed(p, std::strerror(e));
 }
 
 status everywhere::push(peer& p, const frame& f) noexcept {
@@ -100,11 +100,11 @@ status everywhere::push(peer& p, const frame& f) noexcept {
 }
 
 status everywhere::send(unsigned rank, std::span<const std::byte> body) noexcept {
-  if (rank >= engine_.size_ || body.size() > body_bytes) return status::bad_arguments;
-  peer& p = engine_.begun(engine_.peers_[rank]);
+  if (rank >= core_.size() || body.size() > body_bytes) return status::bad_arguments;
+  peer& p = core_.begun(core_.peers()[rank]);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp): the line is there
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
-    return engine_.connections_.connect(p, lane_rma);
+    return connections_.connect(p, lane_rma);
   line& l = lines_[rank];
   // There is one sender at a time, and receivers only add. relaxed: the frames carry the order.
   if (l.credits.load(std::memory_order_relaxed) == 0) return status::no_credit;
@@ -134,18 +134,17 @@ void everywhere::receive_from(ibv_cq* cq) noexcept {
   ibv_wc wc[4];
   const int n = ibv_poll_cq(cq, 4, wc);
   if (n < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of remote firehose failed on %s", engine_.device_.name.c_str());
+    fatal(1, "ibv_poll_cq of remote firehose failed on %s", core_.device().name.c_str());
   for (int i = 0; i < n; ++i) {
     const auto rank = static_cast<std::uint32_t>(wc[i].wr_id >> 8);
     const auto buffer = static_cast<std::uint32_t>(wc[i].wr_id & 0xff);
-    peer& p = engine_.peers_[rank];
+    peer& p = core_.peers()[rank];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!engine_.closing_.load(std::memory_order_relaxed))
-        engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
+      if (!core_.closing()) core_.peer_failed(p, core_.device().verbs->wc_status_str(wc[i].status));
       continue;
     }
     if (wc[i].byte_len != sizeof(frame)) [[unlikely]]
-      engine_.peer_failed(p, engine::malformed);
+      core_.peer_failed(p, core::malformed);
     frame f;
     std::memcpy(&f, lines_[rank].memory.base + buffer * sizeof f, sizeof f);
     post(p, buffer);
@@ -157,18 +156,18 @@ void everywhere::handle(peer& p, const frame& f) noexcept {
   line& l = lines_[p.rank];
   const std::uint32_t had = l.credits.fetch_add(f.returned, std::memory_order_relaxed);
   if (f.returned > most_ || had + f.returned > most_) [[unlikely]]
-    engine_.peer_failed(p, engine::malformed);
+    core_.peer_failed(p, core::malformed);
   if (f.kind != frame_kind::message) return;
   if (l.owed.fetch_add(1, std::memory_order_relaxed) + 1 >= most_ / 2)
     owing_.store(true, std::memory_order_relaxed);
   if (!remote_->on_message(p.rank, f.body)) [[unlikely]]
-    engine_.peer_failed(p, engine::malformed);
+    core_.peer_failed(p, core::malformed);
 }
 
 // Sends frames that only return receives, to peers to which N/2 or more are owed.
 void everywhere::return_owed() noexcept {
   owing_.store(false, std::memory_order_relaxed);
-  for (peer& p : engine_.all_begun()) {
+  for (peer& p : core_.all_begun()) {
     if (p.home->index != 0) continue;
     line& l = lines_[p.rank];
     if (l.owed.load(std::memory_order_relaxed) < most_ / 2) continue;

@@ -10,15 +10,15 @@ namespace penstock::conduit::PENSTOCK_ABI {
 inline constexpr std::uint32_t slot_bytes = 64;
 
 inline domain& transfers::home() noexcept {
-  return everything_ ? engine_.domains_[0] : engine_.my_domain(thread_tag());
+  return everything_ ? core_.domains()[0] : core_.my_domain(thread_tag());
 }
 
 // Transfers of all domains take bounce chunks from the first domain's pool.
 inline queues::chunk_pool& transfers::chunks() noexcept {
-  return *engine_.domains_[0].queues->request_chunks;
+  return *core_.domains()[0].queues->request_chunks;
 }
 
-inline peer& transfers::channel(rank_id r) noexcept { return engine_.begun(home().peers[r]); }
+inline peer& transfers::channel(rank_id r) noexcept { return core_.begun(home().peers[r]); }
 
 // Repeats attempt() while it is short of something, and polls in between.
 template <class Try>
@@ -26,7 +26,7 @@ status transfers::retry(Try&& attempt) noexcept {
   status s = attempt();
   if (!is_short(s)) [[likely]]
     return s;
-  const long_wait named(engine_.waits(), wait_for::transfer_room);
+  const long_wait named(core_.waits(), wait_for::transfer_room);
   for (unsigned empty = 0; is_short(s); s = attempt()) {
     if (reap() != 0) continue;
     if (const status w = engine_.wait_step(empty); is_failure(w)) return w;

@@ -19,7 +19,7 @@ status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
   // (W-b) While this thread holds a peer's key no handler may run; completions alone make room.
   status s = try_push(p, wr, r);
   if (!is_short(s)) return s;
-  long_wait named(engine_.waits(), wait_for::sends, p.rank);
+  long_wait named(core_.waits(), wait_for::sends, p.rank);
   for (backoff b(64); is_short(s); s = try_push(p, wr, r))
     if (reap() == 0) b.idle(), named.step();
   return s;
@@ -28,7 +28,7 @@ status transfers::push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
 status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept {
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0) [[unlikely]]
-    return engine_.connections_.connect(p, lane_rma);
+    return connections_.connect(p, lane_rma);
   const std::uint32_t tag = thread_tag();
   const auto in = p.transfer_out.try_enter(tag);
   if (!in) [[unlikely]]
@@ -45,19 +45,19 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
     r.counter->fetch_add(1, std::memory_order_relaxed);
     if (const int e = p.transfers->post(*in, p.lanes[lane_rma].qp, wr, p.rank, std::move(r));
         e != 0) [[unlikely]]
-      engine_.peer_failed(p, std::strerror(e));
+      core_.peer_failed(p, std::strerror(e));
   }
   p.transfer_out.leave(tag);
   return s;
 }
 
 status transfers::room_for_one(rank_id to) noexcept {
-  if (running != nullptr || to >= engine_.size_ || !engine_.started_) return status::ok;
-  if (to == engine_.rank_ || engine_.maps(to)) return status::ok;
+  if (running != nullptr || to >= core_.size() || !core_.has_started()) return status::ok;
+  if (to == core_.rank() || engine_.maps(to)) return status::ok;
   peer& p = channel(to);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)
-    return engine_.connections_.connect(p, lane_rma);
+    return connections_.connect(p, lane_rma);
   const auto room = [&] {
     return p.transfers->has_room() && (!shares_tickets_ || p.home->transfer_room.free() > 0);
   };
@@ -82,14 +82,13 @@ unsigned transfers::reap(domain& d) noexcept {
   ibv_wc wc[batch];
   const int n = ibv_poll_cq(d.transfers, batch, wc);
   if (n < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of puts and gets failed on %s", engine_.device_.name.c_str());
+    fatal(1, "ibv_poll_cq of puts and gets failed on %s", core_.device().name.c_str());
   if (shares_tickets_) d.transfer_room.give(static_cast<std::uint32_t>(n));
   for (int i = 0; i < n; ++i) {
     peer& p = d.peers[wc[i].wr_id >> 32];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      PENSTOCK_PROBE(queue_pair_error, p.rank, engine_.device_.verbs->wc_status_str(wc[i].status));
-      if (!engine_.closing_.load(std::memory_order_relaxed))
-        engine_.peer_failed(p, engine_.device_.verbs->wc_status_str(wc[i].status));
+      PENSTOCK_PROBE(queue_pair_error, p.rank, core_.device().verbs->wc_status_str(wc[i].status));
+      if (!core_.closing()) core_.peer_failed(p, core_.device().verbs->wc_status_str(wc[i].status));
     }
     p.transfers->complete(*in, static_cast<std::uint32_t>(wc[i].wr_id), [this](transfer_record& r) {
       if (r.copy_to != nullptr)
@@ -103,7 +102,7 @@ unsigned transfers::reap(domain& d) noexcept {
     });
   }
   d.reaping.leave(tag);
-  if (n == 0) engine_.slow_progress_in_wait();
+  if (n == 0) core_.slow_progress_in_wait();
   return static_cast<unsigned>(n);
 }
 
@@ -118,7 +117,7 @@ void transfers::release(transfer_record& r) noexcept {
 
 status transfers::wait(const op_counter& c) noexcept {
   if (done(c)) return status::ok;
-  const long_wait named(engine_.waits(), wait_for::transfers);
+  const long_wait named(core_.waits(), wait_for::transfers);
   for (unsigned empty = 0; !done(c);) {
     if (look()) continue;
     if (const status s = engine_.limited_step(empty, !everything_); s != status::ok) return s;
@@ -134,7 +133,7 @@ void transfers::settle(const op_counter& c) noexcept {
 }
 
 bool transfers::drained(const domain& d) noexcept {
-  for (const peer& p : engine_.all_begun())
+  for (const peer& p : core_.all_begun())
     // A7 made  acquire p.made  <- R7 (connect.cpp)
     if (p.home == &d && (p.made.load(std::memory_order_acquire) >> lane_rma & 1) != 0 &&
         p.transfers && !p.transfers->empty())

@@ -19,7 +19,8 @@ constexpr std::uint32_t most_reads = 16;
 
 }  // namespace
 
-transfers::transfers(engine& e) noexcept : engine_(e) {
+transfers::transfers(engine& e, core& c, connections& l) noexcept
+    : engine_(e), core_(c), connections_(l) {
   using takes = handler_entry::takes;
   e.add_system_handler(rma_set, {&transfers::on_set, this, 7, takes::nothing});
   add_atomic_handlers(e);
@@ -30,7 +31,7 @@ transfers::transfers(engine& e) noexcept : engine_(e) {
 }
 transfers::~transfers() = default;
 
-void transfers::know_segments() { windows_ = zero_array<detail::window>(engine_.size_); }
+void transfers::know_segments() { windows_ = zero_array<detail::window>(core_.size()); }
 
 void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
   detail::window& w = windows_[r];
@@ -44,13 +45,13 @@ void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
 }
 
 void transfers::forget_mapped() noexcept {
-  for (const peer& p : engine_.all_begun())
+  for (const peer& p : core_.all_begun())
     if (!windows_.empty()) windows_[p.rank].bytes.store(0, std::memory_order_relaxed);
 }
 
 void transfers::close() noexcept {
   // Transfers that were in flight when the job ended give their leases back first.
-  for (peer& p : engine_.all_begun()) p.transfers.reset();
+  for (peer& p : core_.all_begun()) p.transfers.reset();
   remote_ = nullptr;
   everywhere_.reset();
   slots_.reset();
@@ -61,81 +62,82 @@ void transfers::close() noexcept {
   heap_seen_.store(nullptr, std::memory_order_relaxed);
   heap_.reset();
   program_heap_.reset();
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-    if (ibv_cq*& cq = engine_.domains_[i].transfers; cq != nullptr)
-      engine_.device_.verbs->destroy_cq(std::exchange(cq, nullptr));
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    if (ibv_cq*& cq = core_.domains()[i].transfers; cq != nullptr)
+      core_.device().verbs->destroy_cq(std::exchange(cq, nullptr));
 }
 
 // Called where there are queue pairs, after the segment was attached.
-result<void> transfers::open() {
-  const engine& e = engine_;
-  const ibv_device_attr& limits = e.device_.limits;
-  const auto asked = static_cast<int>(e.settings_.rd_atom != 0 ? e.settings_.rd_atom : most_reads);
-  engine_.reads_ = reads_ = static_cast<std::uint8_t>(
+result<void> transfers::open(ibv_comp_channel* channel) {
+  const ibv_device_attr& limits = core_.device().limits;
+  const auto asked =
+      static_cast<int>(core_.options().rd_atom != 0 ? core_.options().rd_atom : most_reads);
+  reads_ = static_cast<std::uint8_t>(
       std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, asked));
-  if (e.rank_ == 0)
+  if (core_.rank() == 0)
     log(log_level::info, "up to %u reads and atomics are in flight to a peer", reads_);
   // Words outside segments have no key that lasts: their atomics travel as messages.
   device_atomics_ = limits.atomic_cap != IBV_ATOMIC_NONE && !everything_;
-  max_inline_ = e.max_inline();
-  max_piece_ = std::min<std::size_t>(e.device_.max_message(), std::size_t{1} << 30);
-  const std::size_t chunk_bytes = e.queue_sizes().chunk_bytes;
-  put_bounce_ = std::min<std::size_t>(e.settings_.put_bounce_limit, chunk_bytes);
-  get_bounce_ = std::min<std::size_t>(e.settings_.get_bounce_limit, chunk_bytes);
+  max_inline_ = core_.max_inline();
+  max_piece_ = std::min<std::size_t>(core_.device().max_message(), std::size_t{1} << 30);
+  const std::size_t chunk_bytes = core_.queue_sizes().chunk_bytes;
+  put_bounce_ = std::min<std::size_t>(core_.options().put_bounce_limit, chunk_bytes);
+  get_bounce_ = std::min<std::size_t>(core_.options().get_bounce_limit, chunk_bytes);
 
   // A domain has one completion queue. Where that has fewer entries than all its queue pairs
   // together, the queue pairs share the entries as tickets.
-  const std::uint32_t limit = std::max(e.settings_.msg_limit / e.domain_count_, 1u);
-  depth_ = std::min({e.settings_.op_oust_pp, limit, static_cast<std::uint32_t>(limits.max_qp_wr)});
-  const std::uint64_t together = std::uint64_t{depth_} * e.size_;
+  const std::uint32_t limit = std::max(core_.options().msg_limit / core_.domain_count(), 1u);
+  depth_ =
+      std::min({core_.options().op_oust_pp, limit, static_cast<std::uint32_t>(limits.max_qp_wr)});
+  const std::uint64_t together = std::uint64_t{depth_} * core_.size();
   const auto entries = static_cast<std::uint32_t>(std::min(
       {together, std::uint64_t{limit}, std::uint64_t{static_cast<std::uint32_t>(limits.max_cqe)}}));
   shares_tickets_ = together > entries;
-  for (std::uint32_t i = 0; i < e.domain_count_; ++i) {
-    ibv_cq*& cq = engine_.domains_[i].transfers;
-    cq = e.device_.verbs->create_cq(e.device_.context, static_cast<int>(entries), nullptr,
-                                    e.channel_, 0);
-    engine_.domains_[i].transfer_room.open(entries);
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    ibv_cq*& cq = core_.domains()[i].transfers;
+    cq = core_.device().verbs->create_cq(core_.device().context, static_cast<int>(entries), nullptr,
+                                         channel, 0);
+    core_.domains()[i].transfer_room.open(entries);
     if (cq == nullptr)
       return failure{
-          "ibv_create_cq of " + std::to_string(entries) + " entries on " + e.device_.name, errno,
-          "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
+          "ibv_create_cq of " + std::to_string(entries) + " entries on " + core_.device().name,
+          errno, "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
   }
 
   memreg::arena_options o;
   o.name = "penstock-slots";
   o.block_bytes = std::size_t{slot_count} * slot_bytes;
-  memory_ = std::make_unique<memreg::arena>(&e.account_->messages(), o);
+  memory_ = std::make_unique<memreg::arena>(&core_.account().messages(), o);
   auto slots = queues::chunk_pool::open(*memory_, slot_count, slot_bytes);
   if (!slots) return slots.error();
   slots_ = std::move(*slots);
 
-  program_heap_ = memreg::program_heap::create(e.account_->caches());
-  temporaries_ =
-      std::make_unique<memreg::temporary_pool>(e.account_->caches(), e.settings_.tmpmd_limit);
+  program_heap_ = memreg::program_heap::create(core_.account().caches());
+  temporaries_ = std::make_unique<memreg::temporary_pool>(core_.account().caches(),
+                                                          core_.options().tmpmd_limit);
   held_ = std::make_unique<held_source[]>(most_held);
   held_free_ = std::make_unique<index_pool<build_mode>>(most_held);
-  if (e.settings_.use_firehose) {
+  if (core_.options().use_firehose) {
     firehose::pool_settings f;
-    f.max_bytes = e.settings_.firehose_maxvictim_m;
-    f.max_regions = e.settings_.firehose_maxvictim_r;
-    f.max_region_bytes = e.settings_.firehose_maxregion_size;
+    f.max_bytes = core_.options().firehose_maxvictim_m;
+    f.max_regions = core_.options().firehose_maxvictim_r;
+    f.max_region_bytes = core_.options().firehose_maxregion_size;
     if (f.max_bytes == 0) f.max_bytes = std::uint64_t{f.max_regions} * f.max_region_bytes;
     // A quarter of what is left is for temporaries and heaps.
-    const std::uint64_t left = e.account_->left_to_caches();
+    const std::uint64_t left = core_.account().left_to_caches();
     f.max_bytes = std::min(f.max_bytes, everything_ ? left / 4 : left - left / 4);
     if (everything_) make_room_for_peers(f);
     constexpr std::uint64_t least_regions = 16;
-    const std::uint64_t most_regions = e.settings_.pinned_regions.of_each(
-        static_cast<std::uint64_t>(limits.max_mr), std::max(e.job_.host_size(), 1u));
+    const std::uint64_t most_regions = core_.options().pinned_regions.of_each(
+        static_cast<std::uint64_t>(limits.max_mr), std::max(core_.membership().host_size(), 1u));
     f.max_regions = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(f.max_regions, std::max(most_regions, least_regions)));
     // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
-    if (e.device_.shared_memory)
+    if (core_.device().shared_memory)
       f.protect = firehose::protection::none;
     else
       firehose::offer_interposing();
-    auto pool = firehose::pool::create(e.account_->caches(), f);
+    auto pool = firehose::pool::create(core_.account().caches(), f);
     if (!pool) return pool.error();
     pool_ = std::move(*pool);
     log(log_level::info, "firehose: %s", pool_->protection_text());

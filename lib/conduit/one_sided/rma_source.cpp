@@ -28,7 +28,7 @@ status transfers::source(const std::byte* from, std::size_t bytes, reuse r, part
     if (const status s = registered(from, bytes, firehose::purpose::source, out);
         s != status::unsupported)
       return s;
-  const status s = chunk(std::min<std::size_t>(bytes, engine_.queue_sizes().chunk_bytes), out);
+  const status s = chunk(std::min<std::size_t>(bytes, core_.queue_sizes().chunk_bytes), out);
   if (s == status::ok) std::memcpy(reinterpret_cast<void*>(out.at), from, out.bytes);
   return s;
 }
@@ -52,7 +52,7 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
     out.lkey = slots_->keys().lkey;
     out.bytes = bytes;
   } else if (const status s =
-                 chunk(std::min<std::size_t>(bytes, engine_.queue_sizes().chunk_bytes), out);
+                 chunk(std::min<std::size_t>(bytes, core_.queue_sizes().chunk_bytes), out);
              s != status::ok) {
     return s;
   }
@@ -64,8 +64,8 @@ status transfers::destination(std::byte* to, std::size_t bytes, part& out) noexc
 // The key of memory that stays registered: the segment or a heap. Null: `at` lies in neither.
 // bytes: the caller's number; in the program's heap it is cut to what has this key.
 const std::uint32_t* transfers::own_key(const void* at, std::size_t& bytes) const noexcept {
-  if (engine_.segment_ && engine_.segment_->contains(at, bytes))
-    return &engine_.segment_->keys().lkey;
+  if (core_.own_segment() && core_.own_segment()->contains(at, bytes))
+    return &core_.own_segment()->keys().lkey;
   // H2 heap  acquire heap_seen_  <- H1
   const memreg::lasting_heap* const h = heap_seen_.load(std::memory_order_acquire);
   if (h == nullptr || !h->contains(at)) {
@@ -83,7 +83,7 @@ const std::uint32_t* transfers::own_key(const void* at, std::size_t& bytes) cons
 result<memreg::lasting_heap*> transfers::heap(memreg::heap_maker make) {
   const std::lock_guard guard(heap_lock_);
   if (!heap_) {
-    auto made = make(engine_.account_->caches());
+    auto made = make(core_.account().caches());
     if (!made) return made.error();
     heap_ = std::move(*made);
     // H1 heap  release heap_seen_  -> H2

@@ -23,18 +23,17 @@ constexpr unsigned bell = 0;
 
 }  // namespace
 
-armed_queues::armed_queues(engine& e, ibv_comp_channel* channel, bool transfers)
-    : engine_(e), channel_(channel) {
+armed_queues::armed_queues(engine& e, core& c, ways& w, ibv_comp_channel* channel, bool transfers)
+    : engine_(e), core_(c), ways_(w), channel_(channel) {
   // That of the rings is the first: at index `bell`.
-  e.ways_.each(
-      [&](auto& path) { path.each_event_queue([&](ibv_cq* cq) { queues_.push_back({cq}); }); });
-  for (std::uint32_t i = 0; i < e.domain_count_ && transfers && e.ways_.uses(way::verbs); ++i)
-    queues_.push_back({e.domains_[i].transfers});
+  w.each([&](auto& path) { path.each_event_queue([&](ibv_cq* cq) { queues_.push_back({cq}); }); });
+  for (std::uint32_t i = 0; i < c.domain_count() && transfers && w.uses(way::verbs); ++i)
+    queues_.push_back({c.domains()[i].transfers});
 }
 
 result<void> armed_queues::open() {
-  if (engine_.ways_.uses(way::rings) &&
-      (messages_ = nic::shm::direct_bell(engine_.ring_device().context)) < 0)
+  if (ways_.uses(way::rings) &&
+      (messages_ = nic::shm::direct_bell(core_.ring_device().context)) < 0)
     return failure{"a socket that rings wake", errno, what_to_raise(errno)};
   // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel_->fd))
@@ -47,9 +46,9 @@ armed_queues::~armed_queues() {
 }
 
 std::vector<armed_queues::source> armed_queues::sources() const {
-  std::vector<source> all = {{engine_.device_.context->async_fd, false}, {channel_->fd, true}};
+  std::vector<source> all = {{core_.device().context->async_fd, false}, {channel_->fd, true}};
   if (messages_ >= 0) all.push_back({messages_, true});
-  if (const near_device* const near = engine_.near_.get()) {
+  if (const near_device* const near = core_.near()) {
     all.push_back({near->device.context->async_fd, false});
     all.push_back({near->channel->fd, true});
   }
@@ -61,8 +60,8 @@ status armed_queues::handle(unsigned& all, bool (*step)() noexcept, bool* steppe
     unsigned n = 0;
     const bool last = empty == quiet_polls - 1;
     if (const status s = last ? engine_.poll_widely(&n) : engine_.poll(&n); is_failure(s)) return s;
-    if (engine_.domain_count_ != 1) n += engine_.poll_elsewhere(my_tag(), true);
-    if (last && n == 0 && engine_.ways_.uses(way::verbs)) n += engine_.transfers_->reap();
+    if (core_.domain_count() != 1) n += engine_.poll_elsewhere(my_tag(), true);
+    if (last && n == 0 && ways_.uses(way::verbs)) n += engine_.one_sided().reap();
     if (step != nullptr) *stepped = step();
     empty = n == 0 ? empty + 1 : 0;
     all += n;
@@ -73,22 +72,21 @@ status armed_queues::handle(unsigned& all, bool (*step)() noexcept, bool* steppe
 // Calls f for each connected peer of all domains.
 template <class F>
 void armed_queues::for_each_peer(F&& f) const noexcept {
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i) {
-    const domain& d = engine_.domains_[i];
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    const domain& d = core_.domains()[i];
     for (const peer_order* of : {&d.rings, &d.verbs})
       for (std::uint32_t k = 0, all = of->count(); k < all; ++k) f((*of)[k]);
   }
 }
 
 bool armed_queues::waiting() noexcept {
-  bool more = engine_.attention();
-  engine_.ways_.each([&](auto& path) {
-    for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-      more |= path.holds_back(engine_.domains_[i], my_tag());
+  bool more = core_.attention();
+  ways_.each([&](auto& path) {
+    for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+      more |= path.holds_back(core_.domains()[i], my_tag());
   });
-  for_each_peer([&](peer& p) {
-    more |= engine_.ways_.of(p, [&](const auto& path) { return path.has_news(p); });
-  });
+  for_each_peer(
+      [&](peer& p) { more |= ways_.of(p, [&](const auto& path) { return path.has_news(p); }); });
   return more;
 }
 
@@ -98,13 +96,13 @@ void armed_queues::give_back() noexcept {
     if (p.credits.due() == 0) return;
     const auto in = p.request_in.try_enter(tag);
     if (!in) return;
-    engine_.ways_.of(p, [&](auto& path) { path.give_credits_back(*in, p, tag); });
+    ways_.of(p, [&](auto& path) { path.give_credits_back(*in, p, tag); });
     p.request_in.leave(tag);
   });
 }
 
 void armed_queues::arm() noexcept {
-  engine_.slow_progress();
+  core_.slow_progress();
   forget_events();
   for (armable& q : queues_)
     if (!q.armed) {
@@ -118,8 +116,8 @@ void armed_queues::arm() noexcept {
 void armed_queues::forget_events() noexcept {
   for (std::byte b; messages_ >= 0 && ::recv(messages_, &b, sizeof b, MSG_DONTWAIT) >= 0;)
     queues_[bell].armed = false;
-  forget_events_of(*engine_.device_.verbs, channel_);
-  if (engine_.near_) forget_events_of(*engine_.near_->device.verbs, engine_.near_->channel);
+  forget_events_of(*core_.device().verbs, channel_);
+  if (core_.near()) forget_events_of(*core_.near()->device.verbs, core_.near()->channel);
 }
 
 void armed_queues::forget_events_of(const nic::calls& verbs, ibv_comp_channel* channel) noexcept {

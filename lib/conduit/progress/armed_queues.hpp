@@ -20,13 +20,15 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class core;
 class engine;
+class ways;
 
 /// For one thread at a time.
 class armed_queues {
  public:
   /// transfers: the completions of puts, gets and atomics end a sleep, too. e has started.
-  armed_queues(engine& e, ibv_comp_channel* channel, bool transfers);
+  armed_queues(engine& e, core& c, ways& w, ibv_comp_channel* channel, bool transfers);
   ~armed_queues();
   armed_queues(const armed_queues&) = delete;
   armed_queues& operator=(const armed_queues&) = delete;
@@ -66,6 +68,8 @@ class armed_queues {
   };
 
   engine& engine_;
+  core& core_;
+  ways& ways_;
   ibv_comp_channel* channel_;
   int messages_ = -1;  // a socket to which senders by rings write
   std::vector<armable> queues_;

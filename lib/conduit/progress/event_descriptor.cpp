@@ -33,10 +33,10 @@ bool event_descriptor::add(int fd) const noexcept {
   return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
-result<void> event_descriptor::attach(engine& e, ibv_comp_channel* channel, int job_ended) {
-  queues_ = std::make_unique<armed_queues>(e, channel, true);
+result<void> event_descriptor::attach(engine& e, core& c, ways& w, ibv_comp_channel* channel) {
+  queues_ = std::make_unique<armed_queues>(e, c, w, channel, true);
   if (auto r = queues_->open(); !r) return r;
-  bool added = job_ended < 0 || add(job_ended);
+  bool added = c.membership().ended_fd() < 0 || add(c.membership().ended_fd());
   for (const armed_queues::source& from : queues_->sources()) added = added && add(from.fd);
   if (!added) return failure{"epoll_ctl for a descriptor to sleep on", errno, what_to_raise(errno)};
   return {};
@@ -65,15 +65,15 @@ void event_descriptor::set_timer(long ns) noexcept {
 // ---- the engine's calls ----
 
 bool engine::may_sleep() const noexcept {
-  return events_fd_ != nullptr || (settings_.progress_thread && concurrent(build_mode));
+  return events_fd_ != nullptr || (core_.options().progress_thread && concurrent(build_mode));
 }
 
 result<int> engine::event_fd() {
-  if (settings_.progress_thread && concurrent(build_mode))
+  if (core_.options().progress_thread && concurrent(build_mode))
     return failure{"a program does not sleep beside a progress thread, which handles messages", 0,
                    "set PENSTOCK_PROGRESS_THREAD=0"};
   if (!events_fd_) {
-    if (started_)
+    if (core_.has_started())
       return failure{"the endpoint has started, and others will not wake this process", 0,
                      "call event_fd() before start()"};
     auto made = event_descriptor::make();
@@ -84,8 +84,8 @@ result<int> engine::event_fd() {
 }
 
 status engine::arm() noexcept {
-  if (!started_) return over();
-  callers_.look();
+  if (!core_.has_started()) return over();
+  core_.calling().look();
   return events_fd_ ? events_fd_->arm() : status::unsupported;
 }
 

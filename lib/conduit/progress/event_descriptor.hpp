@@ -19,7 +19,9 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class core;
 class engine;
+class ways;
 
 /// Threads: arm() by one at a time.
 class event_descriptor {
@@ -32,7 +34,7 @@ class event_descriptor {
 
   [[nodiscard]] int fd() const noexcept { return epoll_; }
   /// After the engine has started: takes all its sources in.
-  result<void> attach(engine& e, ibv_comp_channel* channel, int job_ended);
+  result<void> attach(engine& e, core& c, ways& w, ibv_comp_channel* channel);
   /// See endpoint::arm(). After attach().
   status arm() noexcept;
   /// The next arm() makes the descriptor readable after look_ns. Any thread.

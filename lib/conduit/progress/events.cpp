@@ -9,27 +9,28 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 void engine::slow_progress() noexcept {
-  if (job_.ended() && !closing_.load(std::memory_order_relaxed)) {
-    const auto d = job_.ended_by();
-    if (d && d->ordered) job_.end(d->code_or_signal);
+  if (core_.membership().ended() && !core_.closing()) {
+    const auto d = core_.membership().ended_by();
+    if (d && d->ordered) core_.membership().end(d->code_or_signal);
     set_fatal_witness(nullptr);  // this rank's last call has no part in it
     fatal(1, "the job is over: %s", d ? d->text().c_str() : "the launcher says so");
   }
-  if (intents_.is_up()) credits_.follow_intents();
-  if (deferred_.load(std::memory_order_relaxed) != 0) {
+  if (core_.intents().is_up()) credits_.follow_intents();
+  if (core_.deferred().load(std::memory_order_relaxed) != 0) {
     credits_.send_deferred();
     ways_.each([](auto& path) { path.send_put_off(); });
     departure_->judge_lost();
   }
-  if (concurrent(build_mode) && handed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+  if (concurrent(build_mode) && core_.handed().load(std::memory_order_relaxed) != 0) [[unlikely]]
     send_all_handed();
-  if (near_ && attention_to_near()) hear_event(near_->device, near_->events, near_->events_seen);
-  if (events_ == nullptr) {
-    if (looks_.load(std::memory_order_relaxed) % looks_between_events != 0) return;
-    pollfd f{device_.context->async_fd, POLLIN, 0};
+  if (core_.near() && core_.attention_to_near())
+    hear_event(core_.near()->device, core_.near()->events, core_.near()->events_seen);
+  if (core_.events_ == nullptr) {
+    if (core_.looks_.load(std::memory_order_relaxed) % core::looks_between_events != 0) return;
+    pollfd f{core_.device().context->async_fd, POLLIN, 0};
     if (::poll(&f, 1, 0) != 1) return;
   }
-  hear_event(device_, events_, events_seen_);
+  hear_event(core_.device(), core_.events_, core_.events_seen_);
 }
 
 // Takes an event of the device, if there is one. raised: the number of events that it has raised,
@@ -67,7 +68,7 @@ void engine::hear_event(nic::device& dev, const std::atomic<std::uint32_t>* rais
       break;
   }
   dev.verbs->ack_async_event(&e);
-  if (closing_.load(std::memory_order_relaxed)) return;
+  if (core_.closing()) return;
   if (p != nullptr && connections::lanes_closed(*p))
     return;  // the other side has destroyed its queue pair
   if (p != nullptr) return lost_contact(*this, *p, dev.verbs->event_type_str(type));
@@ -89,7 +90,7 @@ void engine::lost_contact(engine& e, peer& p, const char* how) noexcept {
   // relaxed: the text is a constant. A thread that sees it late judges in its next poll.
   if (const char* none = nullptr;
       p.lost.compare_exchange_strong(none, how, std::memory_order_relaxed))
-    e.deferred_.fetch_add(1, std::memory_order_relaxed);
+    e.core_.deferred().fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

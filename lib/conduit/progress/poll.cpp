@@ -20,7 +20,7 @@ unsigned engine::poll_path(Path& path, domain& d, std::uint32_t tag, bool busy) 
   bool due = false;
   unsigned n = path.poll(d, tag, busy, due);
   if (due) [[unlikely]] {
-    if (attention()) [[unlikely]]
+    if (core_.attention()) [[unlikely]]
       slow_progress();
     (void)path.reap_sends(d);
     n += transfers_->reap(d);
@@ -34,8 +34,8 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
   const bool everything = posts && transfers_->everything();
   if (everything) transfers_->progress();
   const bool settles = everything && transfers_->must_settle();
-  // Where messages are posted poll_path() asks attention(), which is often enough.
-  if ((!posts || settles) && attention()) [[unlikely]]
+  // Where messages are posted poll_path() asks core_.attention(), which is often enough.
+  if ((!posts || settles) && core_.attention()) [[unlikely]]
     slow_progress();
   unsigned n = 0;
   if (settles) {
@@ -50,8 +50,8 @@ unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
 
 // One poll where all peers are by queue pairs.
 status engine::poll_posted(unsigned* n, std::uint32_t tag) noexcept {
-  const unsigned got =
-      ways_.at(way::verbs, [&](auto& path) { return poll_path(path, my_domain(tag), tag, false); });
+  const unsigned got = ways_.at(
+      way::verbs, [&](auto& path) { return poll_path(path, core_.my_domain(tag), tag, false); });
   if (n != nullptr) *n += got;
   return status::ok;
 }
@@ -64,15 +64,15 @@ status engine::poll(unsigned* n) noexcept {
   constexpr std::uint64_t polls_a_look = 1024;  // at the thread that calls, which costs a branch
   if (!concurrent(build_mode) && poll_counts_[tag - 1].polls.read() % polls_a_look == 0)
       [[unlikely]]
-    callers_.look();
+    core_.calling().look();
   // Most polls find nothing: the code for these stands here, and makes no call.
   if (quick_polls_) [[likely]]
     return ways_.poll_at_once(
-        n, my_domain(tag), tag, [&]() noexcept { return !attention_to_device(); },
+        n, core_.my_domain(tag), tag, [&]() noexcept { return !core_.attention_to_device(); },
         [&]() noexcept { return poll_all(n, tag); });
   if (quick_verbs_) [[likely]]
     return poll_posted(n, tag);
-  if (!started_) [[unlikely]]
+  if (!core_.has_started()) [[unlikely]]
     return over();
   return poll_all(n, tag);
 }
@@ -81,16 +81,16 @@ status engine::poll_widely(unsigned* n) noexcept {
   const status s = poll(n);
   if (s != status::ok || *n != 0) return s;
   const std::uint32_t tag = my_tag();
-  ways_.each([&](auto& path) { *n += path.poll_others(my_domain(tag), tag); });
+  ways_.each([&](auto& path) { *n += path.poll_others(core_.my_domain(tag), tag); });
   return status::ok;
 }
 
 status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
-  callers_.look();
-  unsigned got = poll_domain(my_domain(tag), tag);
+  core_.calling().look();
+  unsigned got = poll_domain(core_.my_domain(tag), tag);
   if (concurrent(build_mode) && attendance_) [[unlikely]] {
     note_attendance(tag);
-    if (domain_count_ != 1) got += poll_elsewhere(tag, false);
+    if (core_.domain_count() != 1) got += poll_elsewhere(tag, false);
   }
   if (n != nullptr) *n += got;
   return status::ok;
@@ -99,8 +99,8 @@ status engine::poll_all(unsigned* n, std::uint32_t tag) noexcept {
 // Notes that a thread of this domain polls, for threads of other domains and the progress thread.
 void engine::note_attendance(std::uint32_t tag) noexcept {
   constexpr std::uint32_t polls_a_note = 16;
-  domain& own = my_domain(tag);
-  poller& mine = my_poller(tag, own);
+  domain& own = core_.my_domain(tag);
+  poller& mine = core_.my_poller(tag, own);
   if (++mine.polls % polls_a_note == 0 && !mine.keeps)
     own.attended.store(own.attended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -110,15 +110,15 @@ void engine::note_attendance(std::uint32_t tag) noexcept {
 // them, so that no cache line is shared without need. Returns the number of messages.
 unsigned engine::poll_elsewhere(std::uint32_t tag, bool now) noexcept {
   constexpr std::uint32_t helping_polls = 64;  // that go on after the last message
-  domain& own = my_domain(tag);
-  poller& mine = my_poller(tag, own);
-  const bool due = (mine.polls & settings_.poll_mask) == 0;
+  domain& own = core_.my_domain(tag);
+  poller& mine = core_.my_poller(tag, own);
+  const bool due = (mine.polls & core_.options().poll_mask) == 0;
   if (!due && !now && mine.helps == 0) return 0;
   unsigned n = 0;
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    domain& d = domains_[i];
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    domain& d = core_.domains()[i];
     if (&d == &own) continue;
-    poller& there = my_poller(tag, d);
+    poller& there = core_.my_poller(tag, d);
     const std::uint32_t seen = d.attended.load(std::memory_order_relaxed);
     // Its count is taken over only where some time lies between two calls: otherwise the domain's
     // own threads would have had no time to count a poll.
@@ -146,27 +146,29 @@ status engine::wait_step(unsigned& empty) noexcept {
   if (wait_news_->load(std::memory_order_relaxed) != 0) [[unlikely]]
     heed_in_wait_();
   unsigned n = 0;
-  const bool last = empty >= spins_before_yield_;  // the last poll before the core is yielded
+  const bool last =
+      empty >= core_.spins_before_yield();  // the last poll before the core is yielded
   if (const status s = last ? poll_widely(&n) : poll(&n); s != status::ok) return s;
-  if (departure_->news() && !closing_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (departure_->news() && !core_.closing()) [[unlikely]]
     if (const status s = departure_->in_wait(n != 0); s != status::ok) return s;
   if (n != 0) {
     empty = 0;
-    if (spins_before_yield_ == 1) [[unlikely]]
-      share_core(n);
+    if (core_.spins_before_yield() == 1) [[unlikely]]
+      core_.share_core(n);
     return status::ok;
   }
   ++empty;
-  if (innermost_wait != nullptr) innermost_wait->step(empty > spins_before_yield_);
-  if (empty <= spins_before_yield_) return status::ok;
-  const callers::waiting inside(callers_);
-  if (concurrent(build_mode) && domain_count_ != 1 && poll_elsewhere(my_tag(), true) != 0)
+  if (innermost_wait != nullptr) innermost_wait->step(empty > core_.spins_before_yield());
+  if (empty <= core_.spins_before_yield()) return status::ok;
+  const callers::waiting inside(core_.calling());
+  if (concurrent(build_mode) && core_.domain_count() != 1 && poll_elsewhere(my_tag(), true) != 0)
     return status::ok;
   constexpr unsigned steps_a_probe = 1024;
   if (empty % steps_a_probe == 0) ways_.each([](auto& path) { path.probe_peers(); });
-  const std::uint64_t spins = settings_.wait == wait_mode::block ? 0 : settings_.spin_count;
-  if (settings_.wait == wait_mode::spin ||
-      (empty <= spins_before_yield_ + spins && !process_naps.is_due())) {
+  const std::uint64_t spins =
+      core_.options().wait == wait_mode::block ? 0 : core_.options().spin_count;
+  if (core_.options().wait == wait_mode::spin ||
+      (empty <= core_.spins_before_yield() + spins && !process_naps.is_due())) {
     give_core_away();
     return status::ok;
   }

@@ -47,15 +47,17 @@ std::uint64_t time_used(clockid_t of) noexcept {
 
 }  // namespace
 
-progress::progress(engine& e, ibv_comp_channel* channel) : engine_(e), queues_(e, channel, false) {}
+progress::progress(engine& e, core& c, ways& w, ibv_comp_channel* channel, duties d)
+    : engine_(e), core_(c), duties_(d), queues_(e, c, w, channel, false) {}
 
-result<std::unique_ptr<progress>> progress::start(engine& e, ibv_comp_channel* channel) {
-  std::unique_ptr<progress> p(new progress(e, channel));
+result<std::unique_ptr<progress>> progress::start(engine& e, core& c, ways& w,
+                                                  ibv_comp_channel* channel, duties d) {
+  std::unique_ptr<progress> p(new progress(e, c, w, channel, d));
   p->bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
   if (auto r = p->queues_.open(); !r) return r.error();
   for (const bool armed : {false, true}) {
-    p->sleep_on_[armed] = {{p->bell_, POLLIN, 0}, {e.job_.ended_fd(), POLLIN, 0}};
+    p->sleep_on_[armed] = {{p->bell_, POLLIN, 0}, {e.membership().ended_fd(), POLLIN, 0}};
     for (const armed_queues::source& from : p->queues_.sources())
       if (armed || !from.of_messages) p->sleep_on_[armed].push_back({from.fd, POLLIN, 0});
   }
@@ -112,16 +114,16 @@ void progress::run() noexcept {
   ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   ask_for_short_slices();
   claim_last_thread_index();
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-    engine_.my_poller(my_tag(), engine_.domains_[i]).keeps = true;
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    core_.my_poller(my_tag(), core_.domains()[i]).keeps = true;
   let_starter_return();
-  const std::uint64_t interval = engine_.settings_.progress_interval_ns;
+  const std::uint64_t interval = core_.options().progress_interval_ns;
   std::uint64_t nap = 0;
   std::uint32_t seen = attended();
   // A1 stop  acquire stopping_  <- R1
   while (!stopping_.load(std::memory_order_acquire)) {
     const std::uint64_t began = now_ns();
-    engine_.slow_progress();
+    core_.slow_progress();
     const std::uint32_t before = seen;
     seen = attended();
     const bool polled = seen != before;
@@ -138,7 +140,7 @@ void progress::run() noexcept {
       if (found != 0 && attended() == seen) queues_.give_back();
     } while (found != 0 && interval == 0 && ++more < most_rearms);
     if (found == 0 && !stopping_.load(std::memory_order_relaxed) && !queues_.waiting())
-      sleep(true, busy_ ? busy_look_ns : engine_.connections_.parts() ? parting_look_ns : 0);
+      sleep(true, busy_ ? busy_look_ns : duties_.parts ? parting_look_ns : 0);
   }
   // R2 stopped  release stopped_  -> A2
   stopped_.store(true, std::memory_order_release);
@@ -147,7 +149,7 @@ void progress::run() noexcept {
 // Handles what has come, and steps; returns the number of messages.
 unsigned progress::handle() noexcept {
   unsigned n = 0;
-  (void)queues_.handle(n, engine_.progress_step_, &busy_);
+  (void)queues_.handle(n, duties_.step, &busy_);
   return n;
 }
 
@@ -159,8 +161,8 @@ void progress::forget_bell() noexcept {
 // The sum of all domains' counts; it grows while the program's own threads poll.
 std::uint32_t progress::attended() const noexcept {
   std::uint32_t n = 0;
-  for (std::uint32_t i = 0; i < engine_.domain_count_; ++i)
-    n += engine_.domains_[i].attended.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    n += core_.domains()[i].attended.load(std::memory_order_relaxed);
   return n;
 }
 
@@ -168,7 +170,7 @@ std::uint32_t progress::attended() const noexcept {
 // without limit.
 void progress::sleep(bool armed, std::uint64_t ns) noexcept {
   std::vector<pollfd>& of = sleep_on_[armed];
-  if (engine_.job_.ended()) of[1].fd = -1;  // it stays readable
+  if (core_.membership().ended()) of[1].fd = -1;  // it stays readable
   const timespec limit{static_cast<time_t>(ns / 1'000'000'000),
                        static_cast<long>(ns % 1'000'000'000)};
   (void)::ppoll(of.data(), of.size(), ns == 0 ? nullptr : &limit, nullptr);

@@ -38,12 +38,21 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
+class core;
 class engine;
+class ways;
 
 class progress {
  public:
+  /// What the thread does besides. parts: idle connections are taken down, for which a poll looks.
+  /// step: called after its polls; true: it has found work (null: nothing).
+  struct duties {
+    bool parts = false;
+    bool (*step)() noexcept = nullptr;
+  };
   /// Starts the thread, after the engine has started. A failure names what the kernel refused.
-  static result<std::unique_ptr<progress>> start(engine& e, ibv_comp_channel* channel);
+  static result<std::unique_ptr<progress>> start(engine& e, core& c, ways& w,
+                                                 ibv_comp_channel* channel, duties d);
   /// Waits for the thread.
   ~progress();
   progress(const progress&) = delete;
@@ -56,7 +65,7 @@ class progress {
   void wake() noexcept;
 
  private:
-  progress(engine& e, ibv_comp_channel* channel);
+  progress(engine& e, core& c, ways& w, ibv_comp_channel* channel, duties d);
   void run() noexcept;
   void let_starter_return() noexcept;
   unsigned handle() noexcept;
@@ -65,6 +74,8 @@ class progress {
   void sleep(bool armed, std::uint64_t ns) noexcept;
 
   engine& engine_;
+  core& core_;
+  const duties duties_;
   armed_queues queues_;
   std::vector<pollfd> sleep_on_[2];  // by whether the queues are armed; the job's end is the second
   bool busy_ = false;                // the engine's user has work of which no message tells

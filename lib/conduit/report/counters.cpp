@@ -43,17 +43,17 @@ std::uint64_t port_counter(const nic::device& d, const char* name) {
 peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
   peer_counters c;
   c.rank = rank;
-  c.path = rank == rank_ ? "self" : maps(rank) ? "rings" : "verbs";
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    const domain& d = domains_[i];
+  c.path = rank == core_.rank() ? "self" : maps(rank) ? "rings" : "verbs";
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    const domain& d = core_.domains()[i];
     const peer& p = d.peers[rank];
-    if (rank != rank_) {
+    if (rank != core_.rank()) {
       const credit::peer_figures f = d.ledger->figures(rank);
       c.loan += f.loan, c.holds += f.send, c.most_in_use += f.most;
     }
-    if (!has_begun(p)) continue;
+    if (!core_.has_begun(p)) continue;
     const peer_counts& n = p.counts;
-    const bool rings = p.rings() && rank != rank_;
+    const bool rings = p.rings() && rank != core_.rank();
     std::uint64_t replied = n.replies.read();
     // A2 ready  acquire p.ready  <- R2 (connect.cpp): the rings are there
     const std::uint8_t ready = p.ready.load(std::memory_order_acquire);
@@ -79,7 +79,7 @@ peer_counters engine::counters_of(std::uint32_t rank, double ns_a_tick) const {
       c.waiting_ns = std::max(c.waiting_ns, static_cast<std::uint64_t>(ns) + 1);
       c.waits_for = name_of_wait(static_cast<status>(n.waits_for.load(std::memory_order_relaxed)));
       if (const unsigned h = n.waits_handler.load(std::memory_order_relaxed); h != 0)
-        c.waits_handler = names_.numbered(h);
+        c.waits_handler = core_.names().numbered(h);
     }
     c.stalls += p.credit_stalls.load(std::memory_order_relaxed);
     c.credit_messages += p.credit_messages.read();
@@ -109,8 +109,8 @@ endpoint_counters engine::counters() const {
   c.polls = polls();
   const bool parts = connections_.parts();
   if (parts) c.connections = connections_.count().now;
-  for (std::uint32_t i = 0; i < domain_count_; ++i) {
-    const domain& d = domains_[i];
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i) {
+    const domain& d = core_.domains()[i];
     c.connections += d.rings.count() + (parts ? 0 : d.verbs.count());
     c.credits += d.ledger->settings().total_credits();
     c.bank += d.ledger->bank();
@@ -130,12 +130,12 @@ endpoint_counters engine::counters() const {
     const firehose::remote_statistics s = there->statistics();
     c.remote_hits = s.hits, c.remote_asks = s.asks;
   }
-  c.receiver_not_ready = reporter::receiver_not_ready(device_);
+  c.receiver_not_ready = reporter::receiver_not_ready(core_.device());
   // The first name is soft-RoCE's, the others are mlx5's.
-  if (!device_.shared_memory)
+  if (!core_.device().shared_memory)
     for (const char* name : {"completer_retry_err", "local_ack_timeout_err", "packet_seq_err"})
-      c.retransmissions += port_counter(device_, name);
-  for (const std::uint32_t r : ranks_begun())
+      c.retransmissions += port_counter(core_.device(), name);
+  for (const std::uint32_t r : core_.ranks_begun())
     if (peer_counters p = counters_of(r, ns_a_tick); !silent(p)) c.peers.push_back(p);
   return c;
 }

@@ -12,10 +12,10 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 // An adapter counts for all processes of its port, of which one says what it has read.
 bool reporter::watches_overflow() const noexcept {
-  const auto host = engine_.neighbours();
+  const auto host = engine_.fixed().neighbours();
   const bool mine =
       engine_.device().shared_memory || host.empty() || host.front() == engine_.rank();
-  return !engine_.settings_.flow_control && engine_.ways_.uses(way::verbs) && mine;
+  return !engine_.options().flow_control && engine_.posts() && mine;
 }
 
 void reporter::look_at_overflow() noexcept {
@@ -25,7 +25,7 @@ void reporter::look_at_overflow() noexcept {
   if (now <= before) return;
   const char* const whose = engine_.device().shared_memory ? "this rank" : "this host";
   const std::uint64_t n = now - before;
-  if (engine_.settings_.overflow_fatal)
+  if (engine_.options().overflow_fatal)
     fatal(1,
           "receive buffers overflow: %" PRIu64
           " messages to or from %s have found none (PENSTOCK_FLOW_CONTROL=no, "

@@ -14,8 +14,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 endpoint_statistics engine::statistics() const noexcept {
   endpoint_statistics s;
-  for (const peer& p : all_begun()) {
-    if (p.rank == rank_) continue;  // messages to this process itself are not counted here
+  for (const peer& p : core_.all_begun()) {
+    if (p.rank == core_.rank()) continue;  // messages to this process itself are not counted here
     s.requests_sent += p.requests_sent.read();
     // A3 ready  acquire p.stream  <- R3 (ring_path/send.cpp)
     if (auto* tx = p.stream.load(std::memory_order_acquire)) s.requests_sent += tx->pushed();
@@ -26,25 +26,27 @@ endpoint_statistics engine::statistics() const noexcept {
   }
   s.credits_lent = credits_.lent();
   s.credits_revoked = credits_.revoked();
-  for (std::uint32_t i = 0; i < domain_count_; ++i) s.credit_epochs += domains_[i].ledger->epoch();
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    s.credit_epochs += core_.domains()[i].ledger->epoch();
   return s;
 }
 
+namespace {
+
 // Says which ranks are reached by which path, in lists such as "0 to 3, 7".
-std::string engine::paths_report() const {
+std::string paths_report(const core& c) {
   std::string out;
   for (const bool rings : {true, false}) {
-    const std::string which = ranks_where(
-        size_, [&](std::uint32_t r) { return r != rank_ && has_rings(way_to(r)) == rings; });
+    const std::string which = ranks_where(c.size(), [&](std::uint32_t r) {
+      return r != c.rank() && has_rings(c.way_to(r)) == rings;
+    });
     if (which.empty()) continue;
     out += rings ? "  by rings, in shared memory: ranks "
-                 : "  by queue pairs of " + device_.name + ": ranks ";
+                 : "  by queue pairs of " + c.device().name + ": ranks ";
     out += which + "\n";
   }
   return out;
 }
-
-namespace {
 
 // What the process has in memory now, by purpose. Bytes of heap belong to Penstock or to the
 // program, and nobody knows which; so do those of stacks.
@@ -70,17 +72,18 @@ std::string resident_report() {
 }  // namespace
 
 std::string engine::memory_report(std::size_t for_ranks) const {
-  const auto ranks = for_ranks == 0 ? size_ : static_cast<std::uint32_t>(for_ranks);
-  credit::room room = credit_room_;
-  if (ways_.uses(way::verbs) && (!started_ || ranks != size_)) {
-    const auto here = queue_room(ranks, channel_ != nullptr);
+  const auto ranks = for_ranks == 0 ? core_.size() : static_cast<std::uint32_t>(for_ranks);
+  credit::room room = core_.credit_room();
+  if (ways_.uses(way::verbs) && (!core_.has_started() || ranks != core_.size())) {
+    const auto here = core_.queue_room(ranks, channel_ != nullptr);
     room = here ? *here : credit::room{};
   }
-  const auto shares = credit::plan(ranks, 0, credit_settings(settings_, domain_count_, room));
+  const auto shares =
+      credit::plan(ranks, 0, credit_settings(core_.options(), core_.domain_count(), room));
   if (!shares)
     return "a job of " + std::to_string(ranks) +
            " processes is refused: " + shares.error().message() + "\n";
-  const queues::dimensions all = queue_dimensions(ranks, channel_ != nullptr, room);
+  const queues::dimensions all = core_.queue_dimensions(ranks, channel_ != nullptr, room);
   const queues::dimensions d = all.for_peers(all.peers_at_start());
   std::string out;
   char line[160];
@@ -90,13 +93,14 @@ std::string engine::memory_report(std::size_t for_ranks) const {
     out += line;
     total += bytes;
   };
-  const bool computed = for_ranks != 0 && for_ranks != size_;
+  const bool computed = for_ranks != 0 && for_ranks != core_.size();
   std::snprintf(line, sizeof line, "memory of one process in a job of %u, device %s%s%s:\n", ranks,
-                device_.name.c_str(), near_ ? " and shm0" : "", computed ? " (computed)" : "");
+                core_.device().name.c_str(), core_.near() ? " and shm0" : "",
+                computed ? " (computed)" : "");
   out += line;
-  if (started_ && !computed) out += paths_report();
-  const std::size_t by_rings = ways_.uses(way::verbs) ? neighbours_.size() - 1 : ranks - 1;
-  const std::size_t domains = domain_count_;
+  if (core_.has_started() && !computed) out += paths_report(core_);
+  const std::size_t by_rings = ways_.uses(way::verbs) ? core_.neighbours().size() - 1 : ranks - 1;
+  const std::size_t domains = core_.domain_count();
   if (ways_.uses(way::rings))
     row("rings, if all peers are connected and idle (shared)",
         domains * by_rings * 2 * length_for(0).memory());
@@ -113,15 +117,15 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   if (ranks > 1 && (ways_.uses(way::verbs) || shares->start_may_grow()))
     row("first buffers of Mediums by rendezvous", large_buffers::prepared(ways_.uses(way::verbs)));
   if (room != credit::room{})
-    out += "  " + shorter_table(settings_, ranks, domain_count_, room) + "\n";
-  const std::size_t pinned = total + (for_ranks == 0 ? segment().size() : 0);
+    out += "  " + shorter_table(core_.options(), ranks, core_.domain_count(), room) + "\n";
+  const std::size_t pinned = total + (for_ranks == 0 ? core_.segment().size() : 0);
   if (ways_.uses(way::verbs) && all.peers > d.peers) {
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
                   "more of ReqRB once all ranks have been connected",
                   domains * (all.receive_bytes() - d.receive_bytes()));
     out += line;
   }
-  if (for_ranks == 0) row("segment", segment().size());
+  if (for_ranks == 0) row("segment", core_.segment().size());
   if (ways_.uses(way::rings)) {
     const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
                              nic::shm::ring_length::all().memory();
@@ -133,16 +137,16 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "pinned or shared in all", pinned);
   out += line;
   // What a rank takes before it is talked to depends on how much ranks have in common.
-  if (started_ && !computed) {
+  if (core_.has_started() && !computed) {
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n", "known of all ranks (not pinned)",
-                  known_.bytes());
+                  core_.known().bytes());
     out += line;
   }
   std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
                 "more for each rank that is talked to (not pinned)",
                 sizeof(peer) + sizeof(credit::ledger<build_mode>::state));
   out += line;
-  if (started_ && !computed) out += resident_report();
+  if (core_.has_started() && !computed) out += resident_report();
   return out;
 }
 

@@ -88,7 +88,7 @@ report::identity reporter::identify(const engine& e) {
   report::identity who;
   who.rank = e.rank(), who.ranks = e.size();
   who.pid = ::getpid();
-  who.job = report::public_name(e.job_.name());
+  who.job = report::public_name(e.membership().name());
   who.program = base_name("/proc/self/exe");
   char host[256] = {};
   (void)::gethostname(host, sizeof host - 1);
@@ -100,7 +100,7 @@ report::identity reporter::identify(const engine& e) {
 reporter::reporter(engine& e) : engine_(e), waits_(e.waits()) {}
 
 void reporter::write_counters(const engine& e) {
-  const std::string& to = e.settings_.counters;
+  const std::string& to = e.options().counters;
   if (to == "0") return;
   const report::identity who = identify(e);
   const endpoint_counters c = e.counters();
@@ -108,7 +108,7 @@ void reporter::write_counters(const engine& e) {
     std::fputs(report::json(who, c).c_str(), to == "stdout" ? stdout : stderr);
     return;
   }
-  const std::string path = report::counters_file(e.settings_, e.rank_, e.first_file_);
+  const std::string path = report::counters_file(e.options(), e.rank(), e.fixed().first_file());
   if (!replace_file(path, path.ends_with(prometheus_ending) ? report::prometheus(who, c)
                                                             : report::json(who, c)))
     log(log_level::warning, "PENSTOCK_COUNTERS: cannot write %s: %s", path.c_str(),
@@ -116,24 +116,25 @@ void reporter::write_counters(const engine& e) {
 }
 
 result<std::unique_ptr<report::metrics_socket>> reporter::open_metrics(const engine& e) {
-  std::string where = e.settings_.counters_http;
+  std::string where = e.options().counters_http;
   const bool port = where.find_first_not_of("0123456789") == where.npos;
-  if (where == "0" || (port && e.first_file_ != 0)) return report::metrics_socket::open("0", 0);
-  if (!port) where = report::file_of(where, "", "", e.rank_, e.first_file_);
-  const auto& here = e.job_.host_ranks();
-  const auto me = std::lower_bound(here.begin(), here.end(), e.rank_);
+  if (where == "0" || (port && e.fixed().first_file() != 0))
+    return report::metrics_socket::open("0", 0);
+  if (!port) where = report::file_of(where, "", "", e.rank(), e.fixed().first_file());
+  const auto& here = e.membership().host_ranks();
+  const auto me = std::lower_bound(here.begin(), here.end(), e.rank());
   return report::metrics_socket::open(where, static_cast<std::uint32_t>(me - here.begin()));
 }
 
 std::unique_ptr<reporter> reporter::start(engine& e,
                                           std::unique_ptr<report::metrics_socket> metrics) {
-  const settings& s = e.settings_;
+  const settings& s = e.options();
   const bool files = s.counters != "0" || s.credit_stats != "0";
   std::unique_ptr<reporter> r(new reporter(e));
   r->metrics_ = std::move(metrics);
   if (!s.watch && s.wait_warning_ns == 0 && !files && !r->watches_overflow() && !r->metrics_)
     return nullptr;
-  r->nth_ = e.first_file_;
+  r->nth_ = e.fixed().first_file();
   if (auto opened = r->open(); !opened) {
     log(log_level::info, "counters are not shown: %s", opened.error().message().c_str());
     return nullptr;
@@ -145,19 +146,19 @@ std::unique_ptr<reporter> reporter::start(engine& e,
 result<void> reporter::open() {
   bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (bell_ < 0) return failure{"eventfd", errno, what_to_raise(errno)};
-  if (engine_.settings_.watch) {
+  if (engine_.options().watch) {
     socket_ = opened("socket", ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un at;
     const socklen_t n = report::address_of(
-        report::socket_name(::geteuid(), report::public_name(engine_.job_.name()), engine_.rank_,
-                            nth_),
+        report::socket_name(::geteuid(), report::public_name(engine_.membership().name()),
+                            engine_.rank(), nth_),
         at);
     if (socket_ < 0 || ::bind(socket_, reinterpret_cast<sockaddr*>(&at), n) != 0 ||
         ::listen(socket_, 16) != 0)
       return failure{"a socket for pentop", errno, what_to_raise(errno)};
   }
-  if (engine_.settings_.counters != "0" && engine_.settings_.counters_interval_ns != 0)
-    next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
+  if (engine_.options().counters != "0" && engine_.options().counters_interval_ns != 0)
+    next_file_ns_ = now_ns() + engine_.options().counters_interval_ns;
   if (watches_overflow()) {
     overflows_ = receiver_not_ready(engine_.device());
     next_overflow_ns_ = now_ns() + overflow_pause_ns;
@@ -228,8 +229,8 @@ void reporter::run() noexcept {
 
 void reporter::write_files() noexcept {
   write_counters(engine_);
-  engine_.credits_.write_files();
-  if (next_file_ns_ != 0) next_file_ns_ = now_ns() + engine_.settings_.counters_interval_ns;
+  engine_.write_credit_files();
+  if (next_file_ns_ != 0) next_file_ns_ = now_ns() + engine_.options().counters_interval_ns;
 }
 
 // Answers one process that has connected; further ones make poll(2) return again.

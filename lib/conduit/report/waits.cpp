@@ -45,7 +45,7 @@ Watched& find(std::vector<Watched>& all, std::uint64_t which) {
 }  // namespace
 
 void reporter::look_at_waits() noexcept {
-  const std::uint64_t limit = engine_.settings_.wait_warning_ns;
+  const std::uint64_t limit = engine_.options().wait_warning_ns;
   next_look_ns_ = 0;
   if (limit == 0) return;
   const bool requests = look_at_requests(limit), others = look_at_others(limit);
@@ -59,7 +59,7 @@ void reporter::look_at_waits() noexcept {
 // each time it has lasted twice as long as at the last line.
 bool reporter::look_at_requests(std::uint64_t limit) noexcept {
   const double ns_a_tick = ns_per_tick();
-  for (std::uint32_t r = 0; r < engine_.size_; ++r) {
+  for (std::uint32_t r = 0; r < engine_.size(); ++r) {
     const peer_counters p = engine_.counters_of(r, ns_a_tick);
     if (p.waiting_ns == 0) {
       std::erase_if(requests_, [r](const watched& w) { return w.which == r; });
@@ -72,7 +72,7 @@ bool reporter::look_at_requests(std::uint64_t limit) noexcept {
     if (p.waiting_ns < std::max(limit, 2 * w.told_wait_ns)) continue;
     w.told_wait_ns = p.waiting_ns;
     const std::string whose = p.waits_handler.empty() ? "" : "; handler " + p.waits_handler;
-    log(log_level::warning, "rank %u has waited %.0f s for %s %s rank %u%s%s", engine_.rank_,
+    log(log_level::warning, "rank %u has waited %.0f s for %s %s rank %u%s%s", engine_.rank(),
         seconds(p.waiting_ns), p.waits_for,
         std::strcmp(p.waits_for, "connection") == 0 ? "to" : "of", r, quiet.c_str(), whose.c_str());
   }
@@ -89,16 +89,16 @@ bool reporter::look_at_others(std::uint64_t limit) noexcept {
     const std::uint64_t lasted = now_ns() - e.since_ns;
     if (lasted < second_ns / 2) continue;
     watched& w = find(others_, e.since_ns);
-    const bool one = e.peer < engine_.size_;
+    const bool one = e.peer < engine_.size();
     const std::string quiet = one ? quiet_text(quiet_for(e.peer)) : who_is_quiet();
     if (lasted < std::max(limit, 2 * w.told_wait_ns)) continue;
     w.told_wait_ns = lasted;
     const char* const told = row_of(e.what).told;
     if (one)
-      log(log_level::warning, "rank %u has waited %.0f s %s, for rank %u%s", engine_.rank_,
+      log(log_level::warning, "rank %u has waited %.0f s %s, for rank %u%s", engine_.rank(),
           seconds(lasted), told, e.peer, quiet.c_str());
     else
-      log(log_level::warning, "rank %u has waited %.0f s %s%s", engine_.rank_, seconds(lasted),
+      log(log_level::warning, "rank %u has waited %.0f s %s%s", engine_.rank(), seconds(lasted),
           told, quiet.c_str());
   }
   return !others_.empty();
@@ -110,9 +110,9 @@ std::string reporter::who_is_quiet() noexcept {
   std::string which;
   std::uint64_t least = 0;
   unsigned count = 0;
-  const auto& here = engine_.job_.host_ranks();
+  const auto& here = engine_.membership().host_ranks();
   for (std::size_t i = 0; i < std::min(here.size(), most_asked); ++i) {
-    const std::uint64_t ns = here[i] == engine_.rank_ ? 0 : quiet_for(here[i]);
+    const std::uint64_t ns = here[i] == engine_.rank() ? 0 : quiet_for(here[i]);
     if (ns < second_ns) continue;
     least = count++ == 0 ? ns : std::min(least, ns);
     which += (which.empty() ? "" : ", ") + std::to_string(here[i]);
@@ -126,11 +126,12 @@ std::string reporter::who_is_quiet() noexcept {
 // For how long the rank has not polled, in ns, as far as this reporter has seen. 0: it has polled,
 // or is on another host.
 std::uint64_t reporter::quiet_for(std::uint32_t rank) noexcept {
-  const auto& here = engine_.job_.host_ranks();
-  if (!engine_.settings_.watch || !std::binary_search(here.begin(), here.end(), rank)) return 0;
-  const std::string said = report::ask(
-      report::socket_name(::geteuid(), report::public_name(engine_.job_.name()), rank, nth_),
-      ask_for_polls);
+  const auto& here = engine_.membership().host_ranks();
+  if (!engine_.options().watch || !std::binary_search(here.begin(), here.end(), rank)) return 0;
+  const std::string said =
+      report::ask(report::socket_name(::geteuid(), report::public_name(engine_.membership().name()),
+                                      rank, nth_),
+                  ask_for_polls);
   polls_seen& s = seen_[rank];
   const std::uint64_t now = now_ns();
   const std::uint64_t polls = said.empty() ? s.polls : std::strtoull(said.c_str(), nullptr, 10);
