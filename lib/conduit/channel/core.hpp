@@ -247,8 +247,6 @@ class core {
  private:
   friend class engine;        // its set-up fills in what is fixed afterwards, and it hears events
   friend struct test_access;  // tests of peers that send malformed bytes
-  template <way>
-  friend class path_by;
 
   [[gnu::cold, gnu::noinline]] void begin(peer& p) noexcept;
   bool find_long(const token_state& t, codec::parts& at, std::size_t& bytes) noexcept;

@@ -17,7 +17,7 @@ bool ring_path::map_large(peer& p, std::uint64_t base, std::uint32_t key) noexce
   auto* const here = static_cast<std::byte*>(
       nic::shm::map_remote(p.lanes[lane_request].qp, base, large_buffers::bytes(), key));
   if (here == nullptr) return false;
-  if (c_.offers_) large_buffers::ready_offers(here);
+  if (c_.offers()) large_buffers::ready_offers(here);
   p.large_base.store(base, std::memory_order_relaxed);
   // B5 mapped  release p.large_here  -> B5 (may_take_large)
   p.large_here.store(here, std::memory_order_release);
@@ -54,7 +54,7 @@ bool ring_path::run_large(token_state& t, codec::parts at, relieved_end& e) noex
   peer& p = *t.from;
   std::byte* const here = p.large_here.load(std::memory_order_relaxed);
   if (here == nullptr) [[unlikely]] {
-    c_.large_->lost(p.rank);
+    c_.large().lost(p.rank);
     return true;
   }
   wire::large_block where;

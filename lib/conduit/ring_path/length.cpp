@@ -72,7 +72,7 @@ void ring_path::tidy_replies(inside<end_of::request_in> in, peer& p) noexcept {
 // Finds out how many requests of p may be taken now (claim 16): for each of them the reply ring has
 // room for the longest reply, and for messages of the engine's own. False: none may be.
 bool ring_path::find_reply_room(inside<end_of::request_in> in, peer& p) noexcept {
-  if (!c_.large_->may_reply(p.rank)) [[unlikely]]
+  if (!c_.large().may_reply(p.rank)) [[unlikely]]
     return false;
   const auto there_is = [&p, in](std::uint32_t replies) {
     replies += p.replies_kept.load(std::memory_order_relaxed);

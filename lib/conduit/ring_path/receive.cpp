@@ -28,7 +28,7 @@ inline bool ring_path::run_plain_medium(nic::shm::ring_rx& rx, token_state& t,
   const codec::parts at = l.find(const_cast<std::byte*>(m.slot->body), m.data);
   thread_place& place = places[my_tag()];
   place.lend(&t.from->end_in(t.request));
-  c_.call_handler(c_.handlers_.user[h.handler], t, at.fixed, at.payload, h.length);
+  c_.call_handler(c_.handlers().user[h.handler], t, at.fixed, at.payload, h.length);
   if (!place.back()) [[unlikely]] {
     e.counts = true, e.kind = wire::kind::medium, e.bytes = h.length;
     return true;
@@ -68,10 +68,10 @@ ring_path::outcome ring_path::take_other_request(inside<end_of::request_in> in, 
                                                  nic::shm::ring_rx& rx, std::uint64_t word,
                                                  unsigned before, std::uint32_t tag) noexcept {
   relieved_end e{.handled = before + 1};
-  token_state t(c_.self_, p, wire::header_of(word), true);
+  token_state t(c_.self(), p, wire::header_of(word), true);
   t.cost = cost_of_request(t.header);
   credits_.check_claim(p, t.cost, p.credits.due());
-  if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
+  if (c_.handlers().plain(wire::kind::medium, word)) [[likely]] {
     t.lane = p.plain_tx[in];
     if (!run_plain_medium(rx, t, e)) [[unlikely]]
       c_.peer_failed(p, core::malformed);
@@ -119,7 +119,7 @@ inline void ring_path::back_off_in_stream(inside<end_of::request_in> in, peer& p
     return 0;
   const auto in = p.request_in.inside_owner(tag);
   nic::shm::ring_rx& rx = *p.request_rx[in];
-  const unsigned limit = p.back_off_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit_ : 0;
+  const unsigned limit = p.back_off_until.load(std::memory_order_relaxed) == 0 ? c_.am_limit() : 0;
   unsigned n = 0;
   for (; n < limit; ++n) {
     const nic::shm::ring_slot* s;
@@ -135,13 +135,13 @@ inline void ring_path::back_off_in_stream(inside<end_of::request_in> in, peer& p
     if (n == 0) p.reply_tx[in]->answered();
     bool urgent = false;
     const std::uint64_t word = s->header;
-    if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
+    if (seen == nic::shm::ring_rx::sight::plain && c_.handlers().plain(wire::kind::short_, word))
         [[likely]] {
-      token_state t(c_.self_, p, wire::header_of(word), true);
+      token_state t(c_.self(), p, wire::header_of(word), true);
       t.cost = 1;
       t.lane = p.plain_tx[in];
       places[tag].lend(&p.request_in);
-      c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
+      c_.call_handler(c_.handlers().user[t.header.handler], t, s->body, nullptr, 0);
       if (!places[tag].back()) [[unlikely]] {
         end_outside(t, {.handled = n + 1}, tag);
         return n + 1;
@@ -190,9 +190,9 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
     credits_.absorb_reply(p, h, tag, in);
   else
     credits_.note_returned(in, p, h.chunk);
-  token_state t(c_.self_, p, h, false);
+  token_state t(c_.self(), p, h, false);
   relieved_end e;
-  if (c_.handlers_.plain(wire::kind::medium, word)) [[likely]] {
+  if (c_.handlers().plain(wire::kind::medium, word)) [[likely]] {
     if (!run_plain_medium(rx, t, e)) [[unlikely]]
       c_.peer_failed(p, core::malformed);
   } else {
@@ -217,19 +217,19 @@ ring_path::outcome ring_path::take_other_reply(inside<end_of::reply_in> in, peer
   const auto in = p.reply_in.inside_owner(tag);
   nic::shm::ring_rx& rx = *p.reply_rx[in];
   unsigned n = 0;
-  for (; n < c_.safe_limit_; ++n) {
+  for (; n < c_.safe_limit(); ++n) {
     const nic::shm::ring_slot* s;
     auto seen = rx.peek(op_direct, s);
     if (seen == nic::shm::ring_rx::sight::mark) [[unlikely]]
       seen = behind_mark(rx, s);
     if (seen == nic::shm::ring_rx::sight::nothing) break;
     const std::uint64_t word = s->header;
-    if (seen == nic::shm::ring_rx::sight::plain && c_.handlers_.plain(wire::kind::short_, word))
+    if (seen == nic::shm::ring_rx::sight::plain && c_.handlers().plain(wire::kind::short_, word))
         [[likely]] {
-      token_state t(c_.self_, p, wire::header_of(word), false);
+      token_state t(c_.self(), p, wire::header_of(word), false);
       credits_.note_returned(in, p, wire::chunk_of(word));
       places[tag].lend(&p.reply_in);
-      c_.call_handler(c_.handlers_.user[t.header.handler], t, s->body, nullptr, 0);
+      c_.call_handler(c_.handlers().user[t.header.handler], t, s->body, nullptr, 0);
       if (!places[tag].back()) [[unlikely]] {
         end_outside(t, {}, tag);
         return n + 1;

@@ -74,7 +74,7 @@ status ring_path::reply_outside(token_state& t, const outgoing& m) noexcept {
   if (a == nullptr) fatal(1, "no memory for an answer to rank %u", p.rank);
   // relaxed: the list carries the answer
   answers_left_.fetch_add(1, std::memory_order_relaxed);
-  c_.deferred_.fetch_add(1, std::memory_order_relaxed);
+  c_.deferred().fetch_add(1, std::memory_order_relaxed);
   p.answers.push(*a);
   return status::ok;
 }
@@ -105,7 +105,7 @@ void ring_path::end_outside(const token_state& t, relieved_end e, std::uint32_t 
   }
   auto* const left = new (std::nothrow) relieved_end(e);
   if (left == nullptr) fatal(1, "no memory for a message of rank %u", p.rank);
-  c_.deferred_.fetch_add(1, std::memory_order_relaxed);
+  c_.deferred().fetch_add(1, std::memory_order_relaxed);
   p.relieved.push(*left);
 }
 
@@ -131,8 +131,8 @@ void ring_path::note_end(peer& p, const relieved_end& e, std::uint32_t tag) noex
 
 void ring_path::send_put_off() noexcept {
   const std::uint32_t tag = my_tag();
-  for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
-    const domain& d = c_.domains_[i];
+  for (std::uint32_t i = 0; i < c_.domain_count(); ++i) {
+    const domain& d = c_.domains()[i];
     for (std::uint32_t k = 0, all = d.rings.count(); k < all; ++k) {
       peer& p = d.rings[k];
       const bool put_off = p.credits_put_off.load(std::memory_order_relaxed);
@@ -144,11 +144,11 @@ void ring_path::send_put_off() noexcept {
       if (const auto in = p.answers.any() ? p.request_in.try_enter(tag) : std::nullopt) {
         for (left_answer* a = p.answers.take_all(); a != nullptr;) {
           left_answer& left = *std::exchange(a, a->next);
-          if (c_.trace_ != nullptr) [[unlikely]]
+          if (c_.drawn() != nullptr) [[unlikely]]
             core::trace_sending();
           answer_late(*in, left.request, left.m);
           left_answer::free_one(left);
-          c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+          c_.deferred().fetch_sub(1, std::memory_order_relaxed);
           // L1 sent  release answers_left_  -> L2 (ring_path.hpp): what was pushed
           answers_left_.fetch_sub(1, std::memory_order_release);
         }
@@ -164,7 +164,7 @@ void ring_path::send_put_off() noexcept {
         note_end(p, left, tag);
         end.leave(tag);
         delete &left;
-        c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+        c_.deferred().fetch_sub(1, std::memory_order_relaxed);
       }
     }
   }

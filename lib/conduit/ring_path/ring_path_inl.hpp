@@ -101,7 +101,7 @@ template <class... What>
 [[gnu::always_inline]] inline bool ring_path::request_quick(peer& p, std::uint32_t tag,
                                                             What... what) noexcept {
   const auto push = [&]() __attribute__((always_inline)) {
-    return push_quick<false>(c_.handlers_, p, tag, of_user(what...));
+    return push_quick<false>(c_.handlers(), p, tag, of_user(what...));
   };
   return (concurrent(build_mode) && push()) || (quick_ && renew(p, tag) && push());
 }

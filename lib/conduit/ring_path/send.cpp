@@ -54,7 +54,7 @@ status ring_path::lease(inside<end_of::request_out> in, peer& p, const outgoing&
 bool ring_path::renew(peer& p, std::uint32_t tag) noexcept {
   // A3 ready  acquire p.stream  <- R3 (below)
   nic::shm::ring_tx* const tx = p.stream.load(std::memory_order_acquire);
-  if (tx == nullptr || p.wakes || c_.spins_before_yield_ == 1 || c_.attention_to_device())
+  if (tx == nullptr || p.wakes || c_.spins_before_yield() == 1 || c_.attention_to_device())
       [[unlikely]]
     return false;
   const auto entered = p.request_out.try_enter(tag);
@@ -108,7 +108,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
       p.request_tx[in]->push(op_direct, ring_word(m, h), l.data_bytes,
                              ring_writer<codec::words::exact>(m, l));
       p.counts.sent.note(m.kind, m.bytes, m.system());
-      if (c_.trace_ != nullptr) [[unlikely]]
+      if (c_.drawn() != nullptr) [[unlikely]]
         c_.trace_sent(p, m, 0, false);
       PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
       // The rest of the lease is for the Shorts that may follow (request_short).
@@ -122,7 +122,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
   wake(p);
   if (leases && s == status::ok) {
     credits_.ask_early(p, cost);
-    if (c_.spins_before_yield_ == 1) [[unlikely]]
+    if (c_.spins_before_yield() == 1) [[unlikely]]
       c_.share_core(credit::lease_messages);
   }
   return s;
@@ -185,7 +185,7 @@ void ring_path::answer(inside<end_of::request_in> in, token_state& t, const outg
   p.reply_tx[in]->push(op_direct, ring_word(m, h), l.data_bytes,
                        ring_writer<codec::words::exact>(m, l));
   p.counts.replied.note(m.kind, m.bytes, m.system());
-  if (c_.trace_ != nullptr) [[unlikely]]
+  if (c_.drawn() != nullptr) [[unlikely]]
     c_.trace_sent(p, m, 0, true);
   wake(p);
 }
@@ -225,11 +225,11 @@ void ring_path::give_credits_back(inside<end_of::request_in> in, peer& p, std::u
 
 result<void> ring_path::open(ibv_comp_channel* bell) {
   nic::device& dev = c_.ring_device();
-  cq_ = dev.verbs->create_cq(dev.context, 16, nullptr, c_.near_ ? c_.near_->channel : bell, 0);
+  cq_ = dev.verbs->create_cq(dev.context, 16, nullptr, c_.near() ? c_.near()->channel : bell, 0);
   ibv_srq_init_attr init{};
   init.attr.max_wr = 1;
   init.attr.max_sge = 1;
-  srq_ = dev.verbs->create_srq(c_.near_ ? c_.near_->pd : c_.pd_, &init);
+  srq_ = dev.verbs->create_srq(c_.near() ? c_.near()->pd : c_.pd(), &init);
   if (cq_ == nullptr || srq_ == nullptr)
     return failure{"ibv_create_cq or ibv_create_srq on " + dev.name, errno, ""};
   return {};

@@ -59,7 +59,7 @@ void verbs_path::keep_request(token_state& t, const std::byte* at, std::uint32_t
 // replies.
 bool verbs_path::holds_back(domain& d, std::uint32_t tag) noexcept {
   return !acquire_reply_resources(d, c_.my_poller(tag, d)) || fetches_[d.index].waiting() ||
-         !c_.large_->may_reply();
+         !c_.large().may_reply();
 }
 
 // Posts the read of f's payload and, behind it, the write of the word that frees the sender's
@@ -74,16 +74,16 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   const auto use = !f.request                                ? large_buffers::use::fetched_reply
                    : large_buffers::is_offer(f.where.buffer) ? large_buffers::use::fetched_offer
                                                              : large_buffers::use::fetched_request;
-  if (lane.has_room(2)) f.buffer = c_.large_->take(use, p.rank);
+  if (lane.has_room(2)) f.buffer = c_.large().take(use, p.rank);
   const bool taken = f.buffer != large_buffers::none;
   if (!taken || !d.queues->admits(lane, false, queues::room_share::all)) {
-    if (taken) c_.large_->give(std::exchange(f.buffer, large_buffers::none));
+    if (taken) c_.large().give(std::exchange(f.buffer, large_buffers::none));
     leave_replies(p, tag);
     return;
   }
-  const std::uint32_t key = c_.large_->local_key(f.buffer);
+  const std::uint32_t key = c_.large().local_key(f.buffer);
   if (key == 0) fatal(1, "a large Medium of rank %u needs registered memory", p.rank);
-  std::byte* const line = c_.large_->line(f.buffer);
+  std::byte* const line = c_.large().line(f.buffer);
   const std::uint32_t number = f.where.number;
   std::memcpy(line, &number, sizeof number);
   const std::uint64_t there = f.where.base + large_buffers::offset(f.where.buffer);
@@ -112,7 +112,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
 void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept {
   peer& p = *f.from;
   const std::size_t bytes = std::size_t{f.header.length} + 1;
-  token_state t(c_.self_, p, f.header, f.request);
+  token_state t(c_.self(), p, f.header, f.request);
   if (f.request) {
     t.cost = f.cost;
     t.grant = f.grant;
@@ -124,7 +124,7 @@ void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noex
   }
   t.header.kind_args = wire::kind_args(wire::kind::medium, f.header.nargs());
   t.header.length = 0;
-  if (!c_.run_handler(t, {reinterpret_cast<std::byte*>(f.args), c_.large_->at(f.buffer)},
+  if (!c_.run_handler(t, {reinterpret_cast<std::byte*>(f.args), c_.large().at(f.buffer)},
                       f.where.name(), bytes)) [[unlikely]]
     c_.peer_failed(p, core::malformed);
   if (f.request)
@@ -141,7 +141,7 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
   fetches& all = fetches_[d.index];
   (void)reap_sends(d);
   unsigned n = 0;
-  const bool may = requests && c_.large_->may_reply() &&
+  const bool may = requests && c_.large().may_reply() &&
                    (mine.holds_reply_resources() || acquire_reply_resources(d, mine));
   for (;;) {
     if (!all.at.try_enter(tag)) break;
@@ -150,7 +150,7 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
     const peer* full = nullptr;  // the last one found to have its share of large replies
     const auto may_run = [&](const peer* of) {
       if (!may || !mine.reply_chunk || of == full) return false;
-      if (!c_.large_->crowded() || c_.large_->may_reply(of->rank)) return true;
+      if (!c_.large().crowded() || c_.large().may_reply(of->rank)) return true;
       full = of;
       return false;
     };
@@ -162,9 +162,9 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
       const auto payload = f.payload.load(std::memory_order_acquire);
       // That a fetch has failed ends this process, unless the sender turns out to have left.
       if (gone && (payload == fetch::state::failed || !f.under_way)) [[unlikely]] {
-        c_.large_->lost(f.from->rank);
+        c_.large().lost(f.from->rank);
         *at = f.next;
-        if (f.buffer != large_buffers::none) c_.large_->give(f.buffer);
+        if (f.buffer != large_buffers::none) c_.large().give(f.buffer);
         all.count.fetch_sub(1, std::memory_order_relaxed);
         delete &f;
         continue;
@@ -180,7 +180,7 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
     if (ready == nullptr) break;
     const bool request = ready->request;
     run_one_fetched(*ready, mine, tag);
-    if (ready->buffer != large_buffers::none) c_.large_->give(ready->buffer);
+    if (ready->buffer != large_buffers::none) c_.large().give(ready->buffer);
     delete ready;
     all.count.fetch_sub(1, std::memory_order_relaxed);
     ++n;

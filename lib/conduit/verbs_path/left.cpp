@@ -47,18 +47,18 @@ void verbs_path::send_left(left_answer& a) noexcept {
     auto chunk = chunks.take();
     if (!chunk && reap_sends(*p.home) != 0) chunk = chunks.take();
     if (!chunk) {
-      if (!std::exchange(a.put_off, true)) c_.deferred_.fetch_add(1, std::memory_order_relaxed);
+      if (!std::exchange(a.put_off, true)) c_.deferred().fetch_add(1, std::memory_order_relaxed);
       p.answers.push(a);
       return;
     }
     a.request.reply_chunk = static_cast<std::uint16_t>(*chunk);
   }
-  if (c_.trace_ != nullptr) [[unlikely]]
+  if (c_.drawn() != nullptr) [[unlikely]]
     core::trace_sending();
   const written w = answer(a.request, a.m);
   if (w.in_place) await_sends(p, [&] { return p.lanes[lane_reply].completed(w.last); });
   if (a.request.reply_chunk != queues::no_chunk) chunks.give(a.request.reply_chunk);
-  if (a.put_off) c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+  if (a.put_off) c_.deferred().fetch_sub(1, std::memory_order_relaxed);
   left_answer::free_one(a);
   // L1 sent  release answers_left_  -> L2 (verbs_path.hpp): what was posted
   answers_left_.fetch_sub(1, std::memory_order_release);
@@ -68,7 +68,7 @@ void verbs_path::send_left(left_answer& a) noexcept {
 void verbs_path::leave_end(peer& p, const left_end& e) noexcept {
   auto* const left = new (std::nothrow) left_end(e);
   if (left == nullptr) fatal(1, "no memory for a message of rank %u", p.rank);
-  c_.deferred_.fetch_add(1, std::memory_order_relaxed);
+  c_.deferred().fetch_add(1, std::memory_order_relaxed);
   p.ends.push(*left);
 }
 
@@ -80,7 +80,7 @@ void verbs_path::see_to_ends(peer& p, std::uint32_t tag) noexcept {
     left_end& left = *std::exchange(e, e->next);
     if (note_unanswered(*in, p, left, tag)) {
       delete &left;
-      c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+      c_.deferred().fetch_sub(1, std::memory_order_relaxed);
     } else {
       p.ends.push(left);
     }
@@ -90,8 +90,8 @@ void verbs_path::see_to_ends(peer& p, std::uint32_t tag) noexcept {
 
 void verbs_path::send_put_off() noexcept {
   const std::uint32_t tag = my_tag();
-  for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
-    const domain& d = c_.domains_[i];
+  for (std::uint32_t i = 0; i < c_.domain_count(); ++i) {
+    const domain& d = c_.domains()[i];
     for (std::uint32_t k = 0, all = d.verbs.count(); k < all; ++k) {
       peer& p = d.verbs[k];
       // What a thread inside was asked to send is left to it.

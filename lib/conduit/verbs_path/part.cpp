@@ -21,7 +21,7 @@ void verbs_path::see_to_partings() noexcept {
       p.parting.store(s, std::memory_order_release);  // P2
       continue;
     }
-    c_.deferred_.fetch_sub(1, std::memory_order_relaxed);
+    c_.deferred().fetch_sub(1, std::memory_order_relaxed);
     p.parting.store(found == idleness::busy     ? parting_state::busy
                     : s == parting_state::asked ? parting_state::closed
                                                 : parting_state::sealed,
@@ -38,7 +38,7 @@ verbs_path::idleness verbs_path::close_if_idle(peer& p, std::uint32_t tag) noexc
               p.lost.load(std::memory_order_relaxed) != nullptr ||
               p.ended.load(std::memory_order_relaxed) || fetches_[d.index].waiting() ||
               p.counts.waiters.load(std::memory_order_relaxed) != 0 || c_.has_left(p.rank) ||
-              c_.closing_.load(std::memory_order_relaxed);
+              c_.closing();
   for (const auto& word : p.deferred) left |= word.load(std::memory_order_relaxed) != 0;
   if (left) return idleness::busy;
   (void)reap_sends(d);

@@ -35,7 +35,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
   ibv_wc wc[completions_a_poll];
   const int n = ibv_poll_cq(d.queues->send_cq, completions_a_poll, wc);
   if (n < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of the send queue failed on %s", c_.device_.name.c_str());
+    fatal(1, "ibv_poll_cq of the send queue failed on %s", c_.device().name.c_str());
   auto tickets = static_cast<std::uint32_t>(n);
   for (int i = 0; i < n; ++i) {
     const auto id = static_cast<std::uint32_t>(wc[i].wr_id >> 32);
@@ -43,8 +43,8 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
     auto payload = fetch::state::here;
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       if (!queues::lane::had_ticket(wc[i].wr_id)) --tickets;
-      if (c_.closing_) continue;
-      c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
+      if (c_.closing()) continue;
+      c_.lost_contact(p, c_.device().verbs->wc_status_str(wc[i].status));
       payload = fetch::state::failed;
     }
     p.lanes[lane_of(id)].complete(static_cast<std::uint32_t>(wc[i].wr_id),
@@ -62,7 +62,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
 }
 
 void verbs_path::receives_failed() noexcept {
-  fatal(1, "ibv_post_srq_recv failed on %s", c_.device_.name.c_str());
+  fatal(1, "ibv_post_srq_recv failed on %s", c_.device().name.c_str());
 }
 
 // Reposts the n receives for replies that were just taken. A thread that holds a spare posts them
@@ -80,7 +80,7 @@ inline void verbs_path::put_receives_back(domain& d, poller& mine, std::uint32_t
   if (l.bytes > n || l.carried > max_eager) [[unlikely]]
     c_.peer_failed(*t.from, core::malformed);
   const codec::parts where = l.find(at);
-  c_.call_handler(c_.handlers_.user[t.header.handler], t, where.fixed, where.payload, l.carried);
+  c_.call_handler(c_.handlers().user[t.header.handler], t, where.fixed, where.payload, l.carried);
   if (t.header.kind() == wire::kind::medium)
     (t.request ? t.from->counts.handled : t.from->counts.answered)
         .note_shared(wire::kind::medium, l.carried, false);
@@ -110,7 +110,7 @@ void verbs_path::take_other_reply(peer& p, const wire::header& h, std::byte* at,
   if ((h.credit & more_than_a_count) != 0 || !credits_.try_note_returned(p, h.chunk, tag))
     credits_.absorb_reply(p, h, tag, {});
   if (large) return;
-  token_state t(c_.self_, p, h, false);
+  token_state t(c_.self(), p, h, false);
   const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   run_other(t, at, n, static_cast<std::uint32_t>(at - chunks.at(0)) / chunks.chunk_bytes());
   count(p.replies_handled);
@@ -131,7 +131,7 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
   const int n = ibv_poll_cq(d.queues->reply_cq, static_cast<int>(limit), wc);
   if (n <= 0) {
     if (n < 0) [[unlikely]]
-      fatal(1, "ibv_poll_cq of replies failed on %s", c_.device_.name.c_str());
+      fatal(1, "ibv_poll_cq of replies failed on %s", c_.device().name.c_str());
     if (mine.late_receives >= queues::dimensions::most_late / 2) [[unlikely]]
       put_receives_back(d, mine, 0, false);
     return 0;
@@ -143,11 +143,11 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
     take_words(d, wc, n);
   for (int i = 0; i < n; ++i) {
     const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num));
-    if (rank >= c_.size_) [[unlikely]]
+    if (rank >= c_.size()) [[unlikely]]
       continue;
     peer& p = d.peers[rank];
     if (wc[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!c_.closing_) c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc[i].status));
+      if (!c_.closing()) c_.lost_contact(p, c_.device().verbs->wc_status_str(wc[i].status));
       continue;
     }
     const std::uint32_t imm = be32toh(wc[i].imm_data);
@@ -164,8 +164,8 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       c_.peer_failed(p, core::malformed);
-    if (c_.handlers_.plain(h) && credits_.try_note_returned(p, h.chunk, tag)) [[likely]] {
-      token_state t(c_.self_, p, h, false);
+    if (c_.handlers().plain(h) && credits_.try_note_returned(p, h.chunk, tag)) [[likely]] {
+      token_state t(c_.self(), p, h, false);
       run_plain(t, at, wc[i].byte_len);
       count(p.replies_handled);
     } else {
@@ -179,10 +179,10 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
 // Takes at most safe_limit of them.
 [[gnu::always_inline]] inline unsigned verbs_path::take_replies(domain& d, poller& mine,
                                                                 std::uint32_t tag) noexcept {
-  const unsigned batch = std::min(c_.safe_limit_, completions_a_poll);
+  const unsigned batch = std::min(c_.safe_limit(), completions_a_poll);
   unsigned all = take_some_replies(d, mine, tag, batch), n = all;
-  while (n == completions_a_poll && all < c_.safe_limit_) [[unlikely]] {
-      n = take_some_replies(d, mine, tag, std::min(c_.safe_limit_ - all, batch));
+  while (n == completions_a_poll && all < c_.safe_limit()) [[unlikely]] {
+      n = take_some_replies(d, mine, tag, std::min(c_.safe_limit() - all, batch));
       all += n;
     }
   return all;
@@ -221,22 +221,22 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
 // is under way.
 [[gnu::always_inline]] inline unsigned verbs_path::take_requests(domain& d, poller& mine,
                                                                  std::uint32_t tag) noexcept {
-  if (!c_.large_->may_reply()) [[unlikely]]  // (claim 21)
+  if (!c_.large().may_reply()) [[unlikely]]  // (claim 21)
     return 0;
-  const unsigned limit = c_.am_limit_;
+  const unsigned limit = c_.am_limit();
   ibv_wc wc;
   unsigned n = 0;
   int got = 0;
-  const bool kept = mine.holds_reply_resources(), crowded = c_.large_->crowded();
+  const bool kept = mine.holds_reply_resources(), crowded = c_.large().crowded();
   while (n < limit && (mine.holds_reply_resources() || acquire_reply_resources(d, mine)) &&
          (got = ibv_poll_cq(d.queues->am_cq, 1, &wc)) == 1) {
     ++n;
     const std::uint32_t from = d.queues->identity_of(wc.qp_num), rank = rank_of(from);
-    if (rank >= c_.size_) [[unlikely]]
+    if (rank >= c_.size()) [[unlikely]]
       continue;
     peer& p = d.peers[rank];
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
-      if (!c_.closing_) c_.lost_contact(p, c_.device_.verbs->wc_status_str(wc.status));
+      if (!c_.closing()) c_.lost_contact(p, c_.device().verbs->wc_status_str(wc.status));
       continue;
     }
     const unsigned lane = lane_of(from) == lane_bulk;
@@ -246,16 +246,16 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
     wire::header h;
     if (!find_header(at, wc.byte_len, h)) [[unlikely]]
       c_.peer_failed(p, core::malformed);
-    token_state t(c_.self_, p, h, true);
+    token_state t(c_.self(), p, h, true);
     t.cost = lane == 0 ? 1 : d.queues->size.full_cost;
     credits_.check_claim(p, t.cost, 0);
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
     bool urgent = false, later = false;
-    if (crowded && !h.system() && !c_.large_->may_reply(rank) && h.kind() != wire::kind::large)
+    if (crowded && !h.system() && !c_.large().may_reply(rank) && h.kind() != wire::kind::large)
         [[unlikely]] {
       keep_request(t, at, wc.byte_len);
       later = true;
-    } else if (c_.handlers_.plain(h)) [[likely]] {
+    } else if (c_.handlers().plain(h)) [[likely]] {
       run_plain(t, at, wc.byte_len);
     } else if (h.kind() == wire::kind::large) {
       urgent = credits_.note_request(p, t);
@@ -270,7 +270,7 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
       c_.peer_failed(p, "ibv_post_srq_recv failed");
   }
   if (got < 0) [[unlikely]]
-    fatal(1, "ibv_poll_cq of requests failed on %s", c_.device_.name.c_str());
+    fatal(1, "ibv_poll_cq of requests failed on %s", c_.device().name.c_str());
   if (n != 0) d.ledger->count_requests(n);
   if (n != 0 || !kept) release_reply_resources(d, mine);
   return n;

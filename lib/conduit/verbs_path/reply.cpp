@@ -132,7 +132,7 @@ verbs_path::written verbs_path::answer(token_state& t, const outgoing& m) noexce
   const codec::packed l(m);
   p.counts.replied.note(m.kind, m.bytes, m.system());
   post_reply(t, l.bytes, l.bytes <= short_inline_, packed_writer<codec::words::exact>(m, l));
-  if (c_.trace_ != nullptr) [[unlikely]]
+  if (c_.drawn() != nullptr) [[unlikely]]
     c_.trace_sent(p, m, m.where != nullptr ? m.where->name() : t.header.chunk, true);
   return w;
 }

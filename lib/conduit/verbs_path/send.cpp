@@ -40,9 +40,9 @@ std::uint32_t verbs_path::cost_of(const outgoing& m) const noexcept {
 
 // True for a Long whose payload travels with its header.
 bool verbs_path::packs(const outgoing& m) const noexcept {
-  return c_.settings_.packed_long && m.bytes <= max_eager &&
+  return c_.options().packed_long && m.bytes <= max_eager &&
          m.bytes + wire::fixed_bytes(m.kind, m.nargs) + sizeof(wire::header) <=
-             c_.settings_.packed_long_cutover;
+             c_.options().packed_long_cutover;
 }
 
 // Posts the payload of a Long; inside request_out or reply_out. A small payload that its sender
@@ -52,10 +52,10 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
                                               chunk_place chunk) noexcept {
   queues::lane& lane = p.lanes[l];
   const auto share = l == lane_reply ? queues::room_share::all : queues::room_share::requests;
-  const std::size_t most = std::min<std::size_t>(c_.device_.max_message(), std::size_t{1} << 30);
+  const std::size_t most = std::min<std::size_t>(c_.device().max_message(), std::size_t{1} << 30);
   const std::size_t copied =
       m.async ? 0
-              : std::min<std::size_t>(c_.settings_.put_bounce_limit, c_.queue_sizes().chunk_bytes);
+              : std::min<std::size_t>(c_.options().put_bounce_limit, c_.queue_sizes().chunk_bytes);
   const auto* const from = static_cast<const std::byte*>(m.payload);
   written w;
   std::size_t done = 0;
@@ -212,7 +212,7 @@ void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most)
 // Takes back the chunks of requests to peers that have ended. A request by the short way to such a
 // peer takes a chunk as any other one does, so each thread that finds no chunk looks here.
 void verbs_path::take_chunks_back(domain& d) noexcept {
-  if (!c_.some_gone_.load(std::memory_order_relaxed)) return;
+  if (!c_.some_gone()) return;
   queues::chunk_pool& chunks = *d.queues->request_chunks;
   for (std::uint32_t c = 0; c < chunks.chunks(); ++c) {
     const std::uint32_t r = chunks.lent_to(c);
@@ -257,7 +257,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
   const codec::packed layout(m);
   const unsigned l = layout.bytes <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
-  if (c_.some_gone_.load(std::memory_order_relaxed) && c_.is_gone(p.rank)) [[unlikely]]
+  if (c_.some_gone() && c_.is_gone(p.rank)) [[unlikely]]
     return status::peer_dead;
   if (!connections::is_ready(p, l)) [[unlikely]]
     return ask_for_lane(p, l, m);
@@ -308,7 +308,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
         });
   if (s == status::ok) {
     p.counts.sent.note(m.kind, m.bytes, m.system());
-    if (c_.trace_ != nullptr) [[unlikely]]
+    if (c_.drawn() != nullptr) [[unlikely]]
       c_.trace_sent(p, m, m.where != nullptr ? m.where->name() : sent_chunk, false);
     PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   }
@@ -318,7 +318,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (leases && s == status::ok) {
     credits_.ask_early(p, cost);
     expect_bulk(p);
-    if (c_.spins_before_yield_ == 1) [[unlikely]]
+    if (c_.spins_before_yield() == 1) [[unlikely]]
       c_.share_core(credit::lease_messages);
   }
   if (s == status::ok && held.chunk != queues::no_chunk) {

@@ -9,31 +9,32 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 result<void> verbs_path::open(ibv_comp_channel* bell) {
-  const settings& s = c_.settings_;
+  const settings& s = c_.options();
   for (const auto& [name, most] :
        {std::pair("MSG_LIMIT", s.msg_limit), std::pair("AM_OUST_LIMIT", s.am_oust_limit),
         std::pair("SB_CHUNKS", s.sb_chunks), std::pair("RPL_CHUNKS", s.rpl_chunks),
         std::pair("LONG_DEPTH", s.long_depth), std::pair("AM_SPARES", s.am_spares)})
-    if (most != 0 && most < c_.domain_count_)
+    if (most != 0 && most < c_.domain_count())
       return failure{std::string("PENSTOCK_") + name + "=" + std::to_string(most) +
-                         " is below PENSTOCK_DOMAIN_COUNT=" + std::to_string(c_.domain_count_) +
+                         " is below PENSTOCK_DOMAIN_COUNT=" + std::to_string(c_.domain_count()) +
                          ", and each domain needs one at least",
                      0, "raise the first or lower the second"};
-  long_depth_ = s.long_depth / c_.domain_count_;
+  long_depth_ = s.long_depth / c_.domain_count();
   max_inline_ = c_.max_inline();
   short_inline_ = std::min(max_inline_, wire::credit_bytes);
-  const queues::dimensions size = c_.queue_dimensions(c_.size_, bell != nullptr, c_.credit_room_);
-  const std::uint32_t most = size.most_peers(c_.device_.limits);
-  if (c_.rank_ == 0 && most < size.peers && most >= size.peers_at_start())
+  const queues::dimensions size = c_.queue_dimensions(c_.size(), bell != nullptr, c_.credit_room());
+  const std::uint32_t most = size.most_peers(c_.device().limits);
+  if (c_.rank() == 0 && most < size.peers && most >= size.peers_at_start())
     log(log_level::warning,
         "the queues of %s have room for %u of the %u other ranks; requests to more fail: lower "
         "PENSTOCK_CRED_PER_NODE",
-        c_.device_.name.c_str(), most, size.peers);
-  fetches_ = std::make_unique<fetches[]>(c_.domain_count_);
-  for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
-    domain& d = c_.domains_[i];
-    if (long_depth_ != 0) d.longs = decltype(d.longs)(c_.size_);
-    auto q = queues::message_queues::open(c_.device_, c_.pd_, c_.account_->messages(), size, bell);
+        c_.device().name.c_str(), most, size.peers);
+  fetches_ = std::make_unique<fetches[]>(c_.domain_count());
+  for (std::uint32_t i = 0; i < c_.domain_count(); ++i) {
+    domain& d = c_.domains()[i];
+    if (long_depth_ != 0) d.longs = decltype(d.longs)(c_.size());
+    auto q =
+        queues::message_queues::open(c_.device(), c_.pd(), c_.account().messages(), size, bell);
     if (!q) {
       failure f = q.error();
       if (f.code == ENOMEM)
@@ -48,7 +49,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
 
 void verbs_path::close() noexcept {
   free_left();
-  for (std::uint32_t i = 0; i < c_.domain_count_; ++i) c_.domains_[i].queues.reset();
+  for (std::uint32_t i = 0; i < c_.domain_count(); ++i) c_.domains()[i].queues.reset();
 }
 
 void verbs_path::describe_lane(peer& p, unsigned l, ibv_qp_init_attr& init) noexcept {
@@ -74,10 +75,10 @@ void verbs_path::shut(peer& p) noexcept {
   connections_.stop_parting(p);
   for (const unsigned l : {lane_request, lane_bulk, lane_reply})
     if (connections::is_ready(p, l))
-      (void)c_.device_.verbs->modify_qp(p.lanes[l].qp, &a, IBV_QP_STATE);
+      (void)c_.device().verbs->modify_qp(p.lanes[l].qp, &a, IBV_QP_STATE);
   // An adapter's queue pair takes nothing more from here on. On shm0 a poll still takes what has
   // come before, and then raises an event, unless it has done so before.
-  if (!c_.device_.shared_memory || p.cut.load(std::memory_order_relaxed)) note_end(p);
+  if (!c_.device().shared_memory || p.cut.load(std::memory_order_relaxed)) note_end(p);
 }
 
 void verbs_path::note_end(peer& p) noexcept {
@@ -100,7 +101,7 @@ void verbs_path::note_end(peer& p) noexcept {
 void verbs_path::probe_peers() noexcept {
   constexpr std::uint64_t pause_ns = 1'000'000'000;
   constexpr std::uint32_t most = 64;
-  if (c_.device_.shared_memory) return;
+  if (c_.device().shared_memory) return;
   const std::uint32_t tag = my_tag();
   domain& d = c_.my_domain(tag);
   poller& mine = c_.my_poller(tag, d);

@@ -95,9 +95,9 @@ class path_by<way::verbs> {
   bool holds_back(domain& d, std::uint32_t tag) noexcept;
   template <class F>
   void each_event_queue(F&& f) const {
-    for (std::uint32_t i = 0; i < c_.domain_count_; ++i) {
-      f(c_.domains_[i].queues->am_cq);
-      f(c_.domains_[i].queues->reply_cq);
+    for (std::uint32_t i = 0; i < c_.domain_count(); ++i) {
+      f(c_.domains()[i].queues->am_cq);
+      f(c_.domains()[i].queues->reply_cq);
     }
   }
   /// Leaves reply_out of p, and sends what others have left there meanwhile.

@@ -103,7 +103,7 @@ inline bool verbs_path::settle(queues::chunk_pool& chunks, peer& p, std::uint32_
 inline bool verbs_path::is_plain(const outgoing& m) const noexcept {
   const bool carries = m.kind == wire::kind::medium;
   return m.bytes <= cheap_medium && carries == (m.payload != nullptr) &&
-         c_.handlers_.takes(m.kind, m.handler, m.nargs);
+         c_.handlers().takes(m.kind, m.handler, m.nargs);
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -23,7 +23,7 @@ void verbs_path::take_words(domain& d, ibv_wc* wc, int n) noexcept {
   for (int i = 0; i < n; ++i) {
     const std::uint32_t imm = be32toh(wc[i].imm_data);
     if (wc[i].status != IBV_WC_SUCCESS || (imm & imm_system) == 0) continue;
-    if (const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num)); rank < c_.size_)
+    if (const std::uint32_t rank = rank_of(d.queues->identity_of(wc[i].qp_num)); rank < c_.size())
       if (!take_word(d.peers[rank], imm)) c_.peer_failed(d.peers[rank], core::malformed);
   }
 }

@@ -62,7 +62,7 @@ class path_by<way::loopback> {
     if (kept_[request].empty()) return 0;
     const auto k = std::move(kept_[request].front());
     kept_[request].pop_front();
-    token_state t(c_.self_, *self_, {}, request);
+    token_state t(c_.self(), *self_, {}, request);
     std::memcpy(&t.header, k->bytes, sizeof t.header);
     codec::parts at = codec::packed(t.header).find(k->bytes);
     if (k->large) at.payload = k->large.get();
