@@ -128,7 +128,7 @@ class engine final {
   /// True if r's segment is, or can be, mapped in this process.
   [[nodiscard]] bool maps(rank_id r) const noexcept {
     const peer& p = core_.peers()[r];
-    return maps_memory(core::has_begun(p) ? p.path : core_.way_to(r));
+    return facts_of(core::has_begun(p) ? p.path : core_.way_to(r)).maps_memory;
   }
   /// Where r's segment is mapped here, or null; connects when needed.
   [[nodiscard]] std::byte* segment_here(rank_id r) noexcept;
@@ -137,7 +137,7 @@ class engine final {
   [[nodiscard]] endpoint_counters counters() const;
   [[nodiscard]] peer_counters counters_of(std::uint32_t rank, double ns_a_tick) const;
   void write_credit_files() const noexcept { credits_.write_files(); }
-  [[nodiscard]] bool posts() const noexcept { return ways_.uses(way::verbs); }  ///< to some ranks
+  [[nodiscard]] bool posts() const noexcept { return ways_.some_post(); }  ///< to some ranks
   [[nodiscard]] std::uint64_t polls() const noexcept;  ///< of all threads; any thread may ask
   [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
   /// What set-up has fixed; and what of it is asked for most.

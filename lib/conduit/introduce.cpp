@@ -78,7 +78,7 @@ bool engine::counts_barriers() const noexcept {
     return false;
   return core_.settings_.barrier == barrier_kind::counter ||
          (core_.settings_.barrier == barrier_kind::automatic && core_.settings_.barrier_shm &&
-          ways_.uses(way::rings) && core_.spins_before_yield_ == 1 && core_.size_ > 1);
+          ways_.some_have_rings() && core_.spins_before_yield_ == 1 && core_.size_ > 1);
 }
 
 // Exchanges the introductions. The exchange ends when every process has posted the receives that
@@ -102,9 +102,9 @@ result<void> engine::introduce() {
     mine.segment_rkey = mine.map_rkey = core_.segment_->keys().rkey;
     if (core_.near_) mine.map_rkey = core_.near_->registration->rkey;
   }
-  if (ways_.uses(way::verbs)) mine.chunk_bytes = core_.queue_sizes().chunk_bytes;
+  if (ways_.some_post()) mine.chunk_bytes = core_.queue_sizes().chunk_bytes;
   mine.domains = core_.domain_count_;
-  mine.wakes = ways_.uses(way::rings) && channel_ != nullptr;
+  mine.wakes = ways_.some_have_rings() && channel_ != nullptr;
   mine.sleeps = events_fd_ != nullptr;
   mine.reads = transfers_->reads_here();
   mine.device_atomics = transfers_->device_atomics();

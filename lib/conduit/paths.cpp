@@ -124,7 +124,7 @@ void engine::open_domains() {
 // Plans the credits for that room, before any has been lent. A message by rings costs as much as
 // its bytes, so there the loans have to grow.
 result<void> engine::plan_credits(credit::room room) {
-  if (!room.moves && ways_.uses(way::rings))
+  if (!room.moves && ways_.some_have_rings())
     return failure{"a device of this job has room for " + std::to_string(room.credits) +
                        " credits, too few for messages by rings beside it",
                    0, "lower PENSTOCK_AM_SPARES, set PENSTOCK_DIRECT=0, or use another device"};
@@ -168,11 +168,11 @@ result<void> engine::agree_on_paths() {
   if (!core_.device_.shared_memory) {
     if (auto r = try_neighbours(); !r) return r;
     choose_paths(true);
-    if (!ways_.uses(way::verbs)) {
+    if (!ways_.some_post()) {
       if (auto r = use_device(shm0_beside(core_.settings_)); !r) return r;
     }
   }
-  if (ways_.uses(way::rings) && ways_.uses(way::verbs)) {
+  if (ways_.some_have_rings() && ways_.some_post()) {
     auto near = near_device::open(core_.settings_, may_sleep());
     if (!near) return near.error();
     core_.near_ = std::move(*near);

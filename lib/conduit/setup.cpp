@@ -81,7 +81,7 @@ result<void> engine::open_queues() {
                      what_to_raise(errno)};
   }
   if (auto r = connections_.open(); !r) return r;
-  if (ways_.uses(way::verbs)) {
+  if (ways_.some_post()) {
     auto room = core_.queue_room(core_.size_, channel_ != nullptr);
     if (!room) return room.error();
     if (*room != core_.credit_room_)
@@ -133,7 +133,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     if (core_.near_)
       if (auto r = core_.near_->show(*core_.segment_); !r) return r;
   }
-  if (ways_.uses(way::verbs))
+  if (ways_.some_post())
     if (auto r = transfers_->open(channel_); !r) return r;
   core_.reads_ = transfers_->reads_here();
   auto drawn = report::open_trace(core_.settings_, core_.rank_, core_.first_file_);
@@ -154,10 +154,9 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   }
   core_.callers_.begin();
   if (auto r = introduce(); !r) return r;
-  core_.offers_ =
-      core_.size_ > 1 && (ways_.uses(way::verbs) || core_.credit_config_.start_may_grow());
-  if (core_.offers_) core_.large_->prepare(ways_.uses(way::verbs));
-  const bool parts = ways_.uses(way::verbs) && core_.settings_.max_connections != 0 &&
+  core_.offers_ = core_.size_ > 1 && (ways_.some_post() || core_.credit_config_.start_may_grow());
+  if (core_.offers_) core_.large_->prepare(ways_.some_post());
+  const bool parts = ways_.some_post() && core_.settings_.max_connections != 0 &&
                      core_.settings_.flow_control && !transfers_->everything();
   if (auto r = connections_.start(parts); !r) return r;
   attendance_ = core_.domain_count_ != 1 || (may_sleep() && !events_fd_);
@@ -170,9 +169,8 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   set_quick(true);
   connect_at_start();
   if (core_.rank_ == 0 && core_.size_ > 1)
-    for (const std::string& line :
-         report::idle_settings(core_.settings_, ways_.uses(way::rings), ways_.uses(way::verbs),
-                               transfers_->everything()))
+    for (const std::string& line : report::idle_settings(
+             core_.settings_, ways_.some_have_rings(), ways_.some_post(), transfers_->everything()))
       log(log_level::warning, "%s", line.c_str());
   if (core_.rank_ == 0 && core_.credit_room_ != credit::room{})
     log(log_level::info, "%s",
@@ -233,7 +231,7 @@ void engine::stop_calls() noexcept {
 // Sets the flags that the short ways of requests and polls ask first.
 void engine::set_quick(bool started) noexcept {
   core_.started_ = started;
-  const bool plain = started && ways_.uses(way::verbs) && !transfers_->everything();
+  const bool plain = started && ways_.some_post() && !transfers_->everything();
   quick_polls_ = started && ways_.uses_only(way::rings) && !attendance_ && !core_.settings_.checks;
   ways_.at(way::rings, [&](auto& path) { path.allow_quick(quick_polls_); });
   ways_.at(way::verbs, [&](auto& path) { path.allow_quick(plain); });
@@ -314,8 +312,7 @@ const ports engine::up{
         },
     .describe_lane =
         [](engine& e, peer& p, unsigned lane, ibv_qp_init_attr& init) noexcept {
-          if (lane == lane_rma && e.ways_.uses(way::verbs))
-            return e.transfers_->describe_queue(p, init);
+          if (lane == lane_rma && e.ways_.some_post()) return e.transfers_->describe_queue(p, init);
           e.ways_.of(p, [&](auto& path) { path.describe_lane(p, lane, init); });
         },
     .lane_made =

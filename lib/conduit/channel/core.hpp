@@ -178,7 +178,7 @@ class core {
   /// Makes the receive buffers for the loan to rank r, for meetings; by rings there are none.
   [[nodiscard]] auto room_for_loan(domain& d, std::uint32_t r) const noexcept {
     return [this, &d, r]() -> result<void> {
-      if (d.queues == nullptr || !posts_messages(way_to(r))) return {};
+      if (d.queues == nullptr || !facts_of(way_to(r)).posts_messages) return {};
       return d.queues->admit_peer();
     };
   }

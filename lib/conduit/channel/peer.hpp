@@ -78,9 +78,9 @@ inline constexpr nic::address no_address{
 /// A channel: the queues and credits of a domain towards one other process.
 struct alignas(cache_line) peer {
   /// What follows from p's way (way.hpp). After p has begun.
-  [[nodiscard]] bool maps() const noexcept { return maps_memory(path); }
-  [[nodiscard]] bool rings() const noexcept { return has_rings(path); }
-  [[nodiscard]] bool posts() const noexcept { return posts_messages(path); }
+  [[nodiscard]] bool maps() const noexcept { return facts_of(path).maps_memory; }
+  [[nodiscard]] bool rings() const noexcept { return facts_of(path).has_rings; }
+  [[nodiscard]] bool posts() const noexcept { return facts_of(path).posts_messages; }
   /// The end that takes messages, of requests or of replies.
   [[nodiscard]] queue_owner& end_in(bool requests) noexcept {
     if (requests) return request_in;

@@ -1,6 +1,6 @@
-// The ways for messages to travel, and what else follows from a peer's way. No switch has a
-// default, so that the compiler finds each place that must know a new way; ways/ways.hpp is the
-// only other one.
+// The ways for messages to travel, and what else follows from a peer's way: one row for each. No
+// switch has a default, so the compiler stops at each place that must know a new way: here, and in
+// ways/ways.hpp, which has the path of each.
 #pragma once
 
 #include <cstdint>
@@ -15,42 +15,43 @@ enum class way : std::uint8_t {
   verbs,  ///< work requests on queue pairs of the device
 };
 
-inline constexpr way all_ways[] = {way::rings, way::verbs};
+[[nodiscard]] constexpr bool is_way(unsigned w) noexcept {
+  switch (static_cast<way>(w)) {
+    case way::rings:
+    case way::verbs:
+      return true;
+  }
+  return false;
+}
+
+/// The number of ways, which are numbered from 0.
+inline constexpr unsigned way_count = [] {
+  unsigned n = 0;
+  while (is_way(n)) ++n;
+  return n;
+}();
 
 /// The path of a way: the class that meets the contract of path.hpp.
 template <way>
 class path_by;
 
-/// True if this process can map the memory of a peer of that way: puts and gets are copies.
-[[nodiscard]] constexpr bool maps_memory(way w) noexcept {
-  switch (w) {
-    case way::rings:
-      return true;
-    case way::verbs:
-      return false;
-  }
-  __builtin_unreachable();
-}
+/// What follows from a peer's way.
+struct way_facts {
+  /// This process can map the peer's memory: puts and gets are copies.
+  bool maps_memory;
+  /// The lanes to the peer have rings, and the near device holds them where there is one.
+  bool has_rings;
+  /// Each message to the peer is a work request, with a completion: its queue pairs are known to
+  /// the domain's queues, may be taken down when they are idle, and have a lane for Mediums.
+  bool posts_messages;
+};
 
-/// True if the lanes to such a peer have rings, and the near device holds them where there is one.
-[[nodiscard]] constexpr bool has_rings(way w) noexcept {
+[[nodiscard]] constexpr way_facts facts_of(way w) noexcept {
   switch (w) {
     case way::rings:
-      return true;
+      return {.maps_memory = true, .has_rings = true, .posts_messages = false};
     case way::verbs:
-      return false;
-  }
-  __builtin_unreachable();
-}
-
-/// True if each message to such a peer is a work request, with a completion: its queue pairs are
-/// known to the domain's queues, may be taken down when they are idle, and have a lane for Mediums.
-[[nodiscard]] constexpr bool posts_messages(way w) noexcept {
-  switch (w) {
-    case way::rings:
-      return false;
-    case way::verbs:
-      return true;
+      return {.maps_memory = false, .has_rings = false, .posts_messages = true};
   }
   __builtin_unreachable();
 }

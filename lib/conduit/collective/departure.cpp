@@ -270,7 +270,7 @@ void departure::finish_sends(std::uint64_t limit_ns) noexcept {
   };
   finish([&] { return running != nullptr || core_.handed().load(std::memory_order_relaxed) == 0; },
          [] { return 0; });
-  if (!ways_.uses(way::verbs)) return;
+  if (!ways_.some_post()) return;
   finish(
       [&] {
         bool left = false;

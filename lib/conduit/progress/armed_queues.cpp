@@ -27,12 +27,12 @@ armed_queues::armed_queues(engine& e, core& c, ways& w, ibv_comp_channel* channe
     : engine_(e), core_(c), ways_(w), channel_(channel) {
   // That of the rings is the first: at index `bell`.
   w.each([&](auto& path) { path.each_event_queue([&](ibv_cq* cq) { queues_.push_back({cq}); }); });
-  for (std::uint32_t i = 0; i < c.domain_count() && transfers && w.uses(way::verbs); ++i)
+  for (std::uint32_t i = 0; i < c.domain_count() && transfers && w.some_post(); ++i)
     queues_.push_back({c.domains()[i].transfers});
 }
 
 result<void> armed_queues::open() {
-  if (ways_.uses(way::rings) &&
+  if (ways_.some_have_rings() &&
       (messages_ = nic::shm::direct_bell(core_.ring_device().context)) < 0)
     return failure{"a socket that rings wake", errno, what_to_raise(errno)};
   // The channel is only read after poll(2) has said that it holds an event.
@@ -61,7 +61,7 @@ status armed_queues::handle(unsigned& all, bool (*step)() noexcept, bool* steppe
     const bool last = empty == quiet_polls - 1;
     if (const status s = last ? engine_.poll_widely(&n) : engine_.poll(&n); is_failure(s)) return s;
     if (core_.domain_count() != 1) n += engine_.poll_elsewhere(my_tag(), true);
-    if (last && n == 0 && ways_.uses(way::verbs)) n += engine_.one_sided().reap();
+    if (last && n == 0 && ways_.some_post()) n += engine_.one_sided().reap();
     if (step != nullptr) *stepped = step();
     empty = n == 0 ? empty + 1 : 0;
     all += n;

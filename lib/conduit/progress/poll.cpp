@@ -30,7 +30,7 @@ unsigned engine::poll_path(Path& path, domain& d, std::uint32_t tag, bool busy) 
 }
 
 unsigned engine::poll_domain(domain& d, std::uint32_t tag) noexcept {
-  const bool posts = ways_.uses(way::verbs);
+  const bool posts = ways_.some_post();
   const bool everything = posts && transfers_->everything();
   if (everything) transfers_->progress();
   const bool settles = everything && transfers_->must_settle();

@@ -38,7 +38,7 @@ std::string paths_report(const core& c) {
   std::string out;
   for (const bool rings : {true, false}) {
     const std::string which = ranks_where(c.size(), [&](std::uint32_t r) {
-      return r != c.rank() && has_rings(c.way_to(r)) == rings;
+      return r != c.rank() && facts_of(c.way_to(r)).has_rings == rings;
     });
     if (which.empty()) continue;
     out += rings ? "  by rings, in shared memory: ranks "
@@ -74,7 +74,7 @@ std::string resident_report() {
 std::string engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? core_.size() : static_cast<std::uint32_t>(for_ranks);
   credit::room room = core_.credit_room();
-  if (ways_.uses(way::verbs) && (!core_.has_started() || ranks != core_.size())) {
+  if (ways_.some_post() && (!core_.has_started() || ranks != core_.size())) {
     const auto here = core_.queue_room(ranks, channel_ != nullptr);
     room = here ? *here : credit::room{};
   }
@@ -99,12 +99,12 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                 computed ? " (computed)" : "");
   out += line;
   if (core_.has_started() && !computed) out += paths_report(core_);
-  const std::size_t by_rings = ways_.uses(way::verbs) ? core_.neighbours().size() - 1 : ranks - 1;
+  const std::size_t by_rings = ways_.some_post() ? core_.neighbours().size() - 1 : ranks - 1;
   const std::size_t domains = core_.domain_count();
-  if (ways_.uses(way::rings))
+  if (ways_.some_have_rings())
     row("rings, if all peers are connected and idle (shared)",
         domains * by_rings * 2 * length_for(0).memory());
-  if (ways_.uses(way::verbs)) {
+  if (ways_.some_post()) {
     row("ReqRB, small lane", domains * d.small_receives() * d.small_bytes);
     row("ReqRB, bulk lane", domains * d.bulk_receives() * d.full_bytes);
     row("ReqSB", domains * d.request_chunks * d.chunk_bytes);
@@ -114,19 +114,19 @@ std::string engine::memory_report(std::size_t for_ranks) const {
                   static_cast<double>(d.receive_bytes()) / d.credits);
     out += line;
   }
-  if (ranks > 1 && (ways_.uses(way::verbs) || shares->start_may_grow()))
-    row("first buffers of Mediums by rendezvous", large_buffers::prepared(ways_.uses(way::verbs)));
+  if (ranks > 1 && (ways_.some_post() || shares->start_may_grow()))
+    row("first buffers of Mediums by rendezvous", large_buffers::prepared(ways_.some_post()));
   if (room != credit::room{})
     out += "  " + shorter_table(core_.options(), ranks, core_.domain_count(), room) + "\n";
   const std::size_t pinned = total + (for_ranks == 0 ? core_.segment().size() : 0);
-  if (ways_.uses(way::verbs) && all.peers > d.peers) {
+  if (ways_.some_post() && all.peers > d.peers) {
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",
                   "more of ReqRB once all ranks have been connected",
                   domains * (all.receive_bytes() - d.receive_bytes()));
     out += line;
   }
   if (for_ranks == 0) row("segment", core_.segment().size());
-  if (ways_.uses(way::rings)) {
+  if (ways_.some_have_rings()) {
     const std::size_t busy = length_for(std::max(shares->credits_per_peer, 1u)).memory() +
                              nic::shm::ring_length::all().memory();
     std::snprintf(line, sizeof line, "  %-52s %12zu bytes\n",

@@ -22,6 +22,13 @@ class ways {
   void use(way w, bool yes) noexcept { (yes ? used_ |= bit(w) : used_ &= ~bit(w)); }
   [[nodiscard]] bool uses(way w) const noexcept { return (used_ & bit(w)) != 0; }
   [[nodiscard]] bool uses_only(way w) const noexcept { return used_ == bit(w); }
+  /// True if some peers' lanes have rings, or some peers' messages are posted (way_facts).
+  [[nodiscard]] bool some_have_rings() const noexcept {
+    return (used_ & those([](way_facts f) { return f.has_rings; })) != 0;
+  }
+  [[nodiscard]] bool some_post() const noexcept {
+    return (used_ & those([](way_facts f) { return f.posts_messages; })) != 0;
+  }
 
   /// Calls f with the path of w, or of p, and returns what f does.
   template <class F>
@@ -39,12 +46,12 @@ class ways {
   /// Calls f with each path; or with each that has peers.
   template <class F>
   [[gnu::always_inline]] void all(F&& f) {
-    for (const way w : all_ways) at(w, f);
+    for (unsigned w = 0; w < way_count; ++w) at(way(w), f);
   }
   template <class F>
   [[gnu::always_inline]] void each(F&& f) {
-    for (const way w : all_ways)
-      if (uses(w)) at(w, f);
+    for (unsigned w = 0; w < way_count; ++w)
+      if (uses(way(w))) at(way(w), f);
   }
 
   /// Sends a user's Short or Medium, if its peer is by rings and all that it needs is at hand;
@@ -81,6 +88,14 @@ class ways {
   }
   static constexpr std::uint8_t bit(way w) noexcept {
     return static_cast<std::uint8_t>(1u << static_cast<unsigned>(w));
+  }
+  // The bits of the ways of which that is so.
+  template <class F>
+  static constexpr std::uint8_t those(F is) noexcept {
+    std::uint8_t bits = 0;
+    for (unsigned w = 0; w < way_count; ++w)
+      if (is(facts_of(way(w)))) bits |= bit(way(w));
+    return bits;
   }
 
   ring_path rings_;
