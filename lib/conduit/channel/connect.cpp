@@ -88,7 +88,7 @@ std::uint8_t connections::later_lanes(const peer& p, bool foreseen) const noexce
 }
 
 // Makes those of the wanted lanes that are missing.
-result<void> connections::make_lanes(peer& p, std::uint8_t wanted) noexcept {
+result<void> connections::make_lanes(connecting, peer& p, std::uint8_t wanted) noexcept {
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
   if (before == 0 && p.rank != core_.rank())
     if (auto r = p.home->met.meet(p.rank, core_.room_for_loan(*p.home, p.rank)); !r) return r;
@@ -121,20 +121,20 @@ void connections::unmake_lanes(peer& p) noexcept {
     }
 }
 
-void connections::say_hello(peer& p, bool want, bool please) noexcept {
+void connections::say_hello(connecting in, peer& p, bool want, bool please) noexcept {
   PENSTOCK_ASSERT(core_.has_begun(p), ==, true);
   PENSTOCK_ASSERT(p.rank, !=, core_.rank());
   hello h;
   h.from = core_.rank();
   h.job = job_secret_;
   h.made = p.made.load(std::memory_order_relaxed);
-  h.needed = p.needed;
-  h.bound = p.bound;
+  h.needed = p.side[in].needed;
+  h.bound = p.side[in].bound;
   h.want = want;
   h.domain = static_cast<std::uint8_t>(p.home->index);
-  h.generation = p.generation;
-  h.ask = ask_to_say(p);
-  h.answer = vote_on(p);
+  h.generation = p.side[in].generation;
+  h.ask = ask_to_say(in, p);
+  h.answer = vote_on(in, p);
   h.lowered = p.home->met.was_lowered(p.rank);
   h.please = please;
   if (p.posts()) {
@@ -148,12 +148,12 @@ void connections::say_hello(peer& p, bool want, bool please) noexcept {
       h.qpn[l] = p.lanes[l].qp->qp_num;
       h.psn[l] = p.lanes[l].first_psn;
     }
-  p.hello_at_ns = now_ns();
+  p.side[in].hello_at_ns = now_ns();
   datagram_port_->send(p.rank, p.address, p.datagram_qp, &h, sizeof h);
 }
 
 // Takes a datagram, which anybody may have sent: it is dropped unless every field can be.
-void connections::hear_datagram(const connector& by, const std::byte* bytes,
+void connections::hear_datagram(connecting in, const connector& by, const std::byte* bytes,
                                 std::size_t size) noexcept {
   hello h;
   if (size != sizeof h) return;
@@ -163,7 +163,7 @@ void connections::hear_datagram(const connector& by, const std::byte* bytes,
       h.lowered > 1)
     return;
   peer& p = core_.begun(core_.domains()[h.domain].peers[h.from]);
-  const auto heard = heard_hello(p, h);
+  const auto heard = heard_hello(in, p, h);
   // A time-out means that the peer was stopped while its device was asked something. It is alive,
   // and when it goes on, one of the two says hello again.
   if (heard || heard.error().code == ETIMEDOUT || by.hushed()) return;
@@ -179,43 +179,44 @@ void connections::hear_datagram(const connector& by, const std::byte* bytes,
   core_.peer_failed(p, heard.error().message().c_str());
 }
 
-result<void> connections::heard_hello(peer& p, const hello& h) noexcept {
-  if (p.posts() && !hear_parting(p, h)) return {};
+result<void> connections::heard_hello(connecting in, peer& p, const hello& h) noexcept {
+  if (p.posts() && !hear_parting(in, p, h)) return {};
   const auto needed = static_cast<std::uint8_t>(h.made & (h.needed | basic_lanes));
-  if (auto r = make_lanes(p, needed); !r) return r;
-  if (auto r = make_lanes(p, h.made); !r)
+  if (auto r = make_lanes(in, p, needed); !r) return r;
+  if (auto r = make_lanes(in, p, h.made); !r)
     log(log_level::debug, "no queue pair for full-size messages of rank %u: %s", p.rank,
         r.error().message().c_str());
-  if (p.bound == 0) {  // no request can come before a lane is bound, so no thread reads these yet
+  if (p.side[in].bound ==
+      0) {  // no request can come before a lane is bound, so no thread reads these yet
     p.buffers_base = h.buffers_base;
     p.buffers_rkey = h.buffers_rkey;
     tsan_tell_peer(&p.buffers_base);  // -> write_reply (verbs_path/reply.cpp)
   }
-  const auto fresh =
-      static_cast<std::uint8_t>(h.made & p.made.load(std::memory_order_relaxed) & ~p.bound);
+  const auto fresh = static_cast<std::uint8_t>(h.made & p.made.load(std::memory_order_relaxed) &
+                                               ~p.side[in].bound);
   for (unsigned l = 0; l < lane_count; ++l)
     if ((fresh >> l & 1) != 0) {
       if (auto r = bind_lane(p, l, h.qpn[l], h.psn[l]); !r) return r;
-      PENSTOCK_ASSERT(p.bound >> l & 1, ==, 0);
-      p.bound |= static_cast<std::uint8_t>(1u << l);
+      PENSTOCK_ASSERT(p.side[in].bound >> l & 1, ==, 0);
+      p.side[in].bound |= static_cast<std::uint8_t>(1u << l);
     }
-  if (!p.connected && (p.bound & basic_lanes) == basic_lanes) {
-    p.connected = true;
+  if (!p.side[in].connected && (p.side[in].bound & basic_lanes) == basic_lanes) {
+    p.side[in].connected = true;
     if (p.posts()) {
       // relaxed, both: only this thread and reports read them
       connections_.fetch_add(1, std::memory_order_relaxed);
       connections_made_.fetch_add(1, std::memory_order_relaxed);
-      p.used_ns = now_ns();
+      p.side[in].used_ns = now_ns();
     }
-    if (!std::exchange(p.attached, true)) {
+    if (!std::exchange(p.side[in].attached, true)) {
       // relaxed: the release of R2 carries it
       if (h.lowered != 0) p.lowered.store(true, std::memory_order_relaxed);
       core_.up().attached(core_.self(), p);
     }
   }
   // Bound are lanes that are made; those of messages that are known by number, too.
-  PENSTOCK_ASSERT(p.bound & ~p.made.load(std::memory_order_relaxed), ==, 0);
-  const auto ready = static_cast<std::uint8_t>(p.bound & h.bound);
+  PENSTOCK_ASSERT(p.side[in].bound & ~p.made.load(std::memory_order_relaxed), ==, 0);
+  const auto ready = static_cast<std::uint8_t>(p.side[in].bound & h.bound);
   if ((ready >> lane_request & 1) != 0)
     if (auto r = core_.up().reached(core_.self(), p); !r) return r;
   const auto fresh_ready =
@@ -226,15 +227,15 @@ result<void> connections::heard_hello(peer& p, const hello& h) noexcept {
                 std::memory_order_release);
   if (fresh_ready != 0) PENSTOCK_PROBE(connection, p.rank, h.domain, fresh_ready);
   if (fresh_ready != 0 && core_.drawn() != nullptr)
-    core_.drawn()->apart("connection", p.rank, p.awaited != 0 ? p.since_ns : 0);
-  if (h.want != 0 || fresh != 0) say_hello(p, false);
+    core_.drawn()->apart("connection", p.rank, p.side[in].awaited != 0 ? p.side[in].since_ns : 0);
+  if (h.want != 0 || fresh != 0) say_hello(in, p, false);
   return {};
 }
 
 // Connects a queue pair to itself, for this process's atomics on words of its own segment: the
 // device must do them, since it does those of the other processes.
-result<void> connections::connect_self(peer& p) noexcept {
-  if (auto r = make_lanes(p, 1u << lane_rma); !r) return r;
+result<void> connections::connect_self(connecting in, peer& p) noexcept {
+  if (auto r = make_lanes(in, p, 1u << lane_rma); !r) return r;
   if (auto r = bind_lane(p, lane_rma, p.lanes[lane_rma].qp->qp_num, p.lanes[lane_rma].first_psn);
       !r)
     return r;

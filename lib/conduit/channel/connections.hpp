@@ -86,25 +86,26 @@ class connections {
   // The lanes that are made when p is connected, or once they are foreseen, though no message has
   // asked for them yet.
   [[nodiscard]] std::uint8_t later_lanes(const peer& p, bool foreseen) const noexcept;
-  void say_hello(peer& p, bool want, bool please = false) noexcept;
-  void hear_datagram(const connector& by, const std::byte* bytes, std::size_t size) noexcept;
-  result<void> heard_hello(peer& p, const hello& h) noexcept;
-  result<void> make_lanes(peer& p, std::uint8_t wanted) noexcept;
+  void say_hello(connecting in, peer& p, bool want, bool please = false) noexcept;
+  void hear_datagram(connecting in, const connector& by, const std::byte* bytes,
+                     std::size_t size) noexcept;
+  result<void> heard_hello(connecting in, peer& p, const hello& h) noexcept;
+  result<void> make_lanes(connecting, peer& p, std::uint8_t wanted) noexcept;
   result<void> make_lane(peer& p, unsigned lane) noexcept;
   void unmake_lanes(peer& p) noexcept;
   result<void> bind_lane(peer& p, unsigned lane, std::uint32_t qpn, std::uint32_t psn) noexcept;
-  result<void> connect_self(peer& p) noexcept;
+  result<void> connect_self(connecting in, peer& p) noexcept;
 
   // parting.cpp
-  void begin_parting(peer& p) noexcept;
-  void look_again(peer& p) noexcept;
-  void see_to_parting(peer& p) noexcept;
-  void end_parting(peer& p) noexcept;
-  bool hear_parting(peer& p, const hello& h) noexcept;
-  void take_down(peer& p) noexcept;
-  [[nodiscard]] bool may_part(const peer& p) const noexcept;
-  [[nodiscard]] std::uint32_t ask_to_say(const peer& p) const noexcept;
-  [[nodiscard]] vote vote_on(const peer& p) const noexcept;
+  void begin_parting(connecting in, peer& p) noexcept;
+  void look_again(connecting, peer& p) noexcept;
+  void see_to_parting(connecting in, peer& p) noexcept;
+  void end_parting(connecting in, peer& p) noexcept;
+  bool hear_parting(connecting in, peer& p, const hello& h) noexcept;
+  void take_down(connecting in, peer& p) noexcept;
+  [[nodiscard]] bool may_part(connecting in, const peer& p) const noexcept;
+  [[nodiscard]] std::uint32_t ask_to_say(connecting in, const peer& p) const noexcept;
+  [[nodiscard]] vote vote_on(connecting in, const peer& p) const noexcept;
   [[nodiscard]] bool leads_parting(const peer& p) const noexcept;
 
   core& core_;

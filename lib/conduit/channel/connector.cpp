@@ -95,16 +95,17 @@ void connector::wish(peer& p, std::uint8_t bits) noexcept {
 
 void connector::run() noexcept {
   const doing now{"connecting"};
+  const connecting in = thread_owner_.begin();
   ask_for_short_slices();  // other processes wait for this thread's answers
   while (!stopping_.load(std::memory_order_relaxed)) {
     {
       // Memory that the process gives to a segment is replaced while this thread sleeps.
       const nic::shm::working_time working = nic::shm::begin_work();
       arm();
-      more_ = hear_all();
-      grant_wishes();
-      remind_peers();
-      for (const std::uint64_t due : {watch_rings(), see_to_partings()})
+      more_ = hear_all(in);
+      grant_wishes(in);
+      remind_peers(in);
+      for (const std::uint64_t due : {watch_rings(in), see_to_partings(in)})
         if (due != 0) remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
     }
     sleep();
@@ -139,18 +140,18 @@ void connector::arm() noexcept {
 }
 
 // Takes the datagrams that have come, at most SYS_LIMIT (a setting). True: there may be more.
-bool connector::hear_all() noexcept {
+bool connector::hear_all(connecting in) noexcept {
   const unsigned limit = core_.options().sys_limit == 0 ? ~0u : core_.options().sys_limit;
   std::byte bytes[datagrams::max_bytes];
   std::size_t size = 0;
   for (unsigned n = 0; n < limit; ++n) {
     if (!all_.datagram_port_->receive(bytes, size)) return false;
-    all_.hear_datagram(*this, bytes, size);
+    all_.hear_datagram(in, *this, bytes, size);
   }
   return true;
 }
 
-void connector::grant_wishes() noexcept {
+void connector::grant_wishes(connecting in) noexcept {
   // A5 wishes  acquire wishes_  <- R5
   peer* next = wishes_.exchange(nullptr, std::memory_order_acquire);
   while (next != nullptr) {
@@ -159,13 +160,13 @@ void connector::grant_wishes() noexcept {
     const std::uint8_t lanes =
         p.wanted.fetch_and(static_cast<std::uint8_t>(~in_wishes), std::memory_order_release);
     PENSTOCK_ASSERT(lanes & in_wishes, !=, 0);  // once in the list
-    ask(p, lanes & all_lanes, (lanes & lane_foreseen) != 0);
+    ask(in, p, lanes & all_lanes, (lanes & lane_foreseen) != 0);
   }
 }
 
 // Makes those of the wanted lanes to p that are missing, and says hello; it may be called again for
 // lanes that were asked for before. Those that will be wanted are made, too, if they can be.
-void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
+void connector::ask(connecting in, peer& p, std::uint8_t lanes, bool foreseen) noexcept {
   const bool self = p.rank == core_.rank(), wanted = lanes != 0;
   if (!self) lanes |= basic_lanes;
   const std::uint8_t later = self ? std::uint8_t{0} : all_.later_lanes(p, foreseen);
@@ -173,76 +174,76 @@ void connector::ask(peer& p, std::uint8_t lanes, bool foreseen) noexcept {
   const bool parting = p.parting.load(std::memory_order_relaxed) != parting_state::none;
   if (parting && !wanted) return;
   if (parting && !self) {
-    await(p, lanes);
-    all_.see_to_parting(p);
+    await(in, p, lanes);
+    all_.see_to_parting(in, p);
     // Where it was not given up, the other side hears of the wish, and remind_peers() makes the
     // lanes when it has ended.
     if (p.parting.load(std::memory_order_relaxed) != parting_state::none)
-      return all_.say_hello(p, true);
+      return all_.say_hello(in, p, true);
   }
-  if (auto made = self ? all_.connect_self(p) : all_.make_lanes(p, lanes); !made) {
+  if (auto made = self ? all_.connect_self(in, p) : all_.make_lanes(in, p, lanes); !made) {
     log(log_level::error, "no queue pair for rank %u: %s", p.rank, made.error().message().c_str());
-    p.awaited &= p.made.load(std::memory_order_relaxed);
+    p.side[in].awaited &= p.made.load(std::memory_order_relaxed);
     p.refused.store(true, std::memory_order_relaxed);
     p.wanted.fetch_and(static_cast<std::uint8_t>(~lanes), std::memory_order_relaxed);
     return;
   }
   if (self) return;
-  p.needed |= lanes;
-  if (auto made = all_.make_lanes(p, later); !made)
+  p.side[in].needed |= lanes;
+  if (auto made = all_.make_lanes(in, p, later); !made)
     log(log_level::debug, "no queue pair for full-size messages to rank %u: %s", p.rank,
         made.error().message().c_str());
-  if ((lanes & ~ready_lanes(p)) != 0) await(p, lanes);
-  all_.say_hello(p, true);
+  if ((lanes & ~ready_lanes(p)) != 0) await(in, p, lanes);
+  all_.say_hello(in, p, true);
 }
 
 // Notes that lanes to p are waited for.
-void connector::await(peer& p, std::uint8_t lanes) noexcept {
+void connector::await(connecting in, peer& p, std::uint8_t lanes) noexcept {
   PENSTOCK_ASSERT(lanes != 0 && (lanes & ~all_lanes) == 0, ==, true);
-  if (p.awaited == 0) {
+  if (p.side[in].awaited == 0) {
     waiting_.push_back(&p);
-    p.since_ns = now_ns();
+    p.side[in].since_ns = now_ns();
   }
-  p.awaited |= lanes;
-  p.reminder_ns = first_reminder_ns;
+  p.side[in].awaited |= lanes;
+  p.side[in].reminder_ns = first_reminder_ns;
 }
 
 // Makes what is missing, if it has gone, and says hello.
-void connector::ask_again(peer& p) noexcept {
+void connector::ask_again(connecting in, peer& p) noexcept {
   const bool parting = p.parting.load(std::memory_order_relaxed) != parting_state::none;
-  if (!parting && (p.awaited & ~p.made.load(std::memory_order_relaxed)) != 0)
-    return ask(p, p.awaited);
-  all_.say_hello(p, true);
+  if (!parting && (p.side[in].awaited & ~p.made.load(std::memory_order_relaxed)) != 0)
+    return ask(in, p, p.side[in].awaited);
+  all_.say_hello(in, p, true);
 }
 
 // Says hello again to peers that have not answered: a hello may be lost, and a process may be
 // stopped.
-void connector::remind_peers() noexcept {
+void connector::remind_peers(connecting in) noexcept {
   const std::uint64_t warn_ns = core_.options().connect_timeout_ns;
   const std::uint64_t now = now_ns();
   const auto remind = [&](peer& p) {
-    const std::uint64_t waited = now - p.since_ns;
-    if ((p.awaited & ~ready_lanes(p)) == 0 || core_.is_gone(p.rank)) {
-      p.awaited = 0;
-      if (p.warned && !core_.is_gone(p.rank))
+    const std::uint64_t waited = now - p.side[in].since_ns;
+    if ((p.side[in].awaited & ~ready_lanes(p)) == 0 || core_.is_gone(p.rank)) {
+      p.side[in].awaited = 0;
+      if (p.side[in].warned && !core_.is_gone(p.rank))
         log(log_level::info, "rank %u has answered after %.1f s", p.rank,
             static_cast<double>(waited) * 1e-9);
       return true;
     }
-    if (now - p.hello_at_ns >= p.reminder_ns) {
-      p.hello_at_ns = now;
-      ask_again(p);
-      p.reminder_ns = std::min(p.reminder_ns * 2, rarest_reminder_ns);
+    if (now - p.side[in].hello_at_ns >= p.side[in].reminder_ns) {
+      p.side[in].hello_at_ns = now;
+      ask_again(in, p);
+      p.side[in].reminder_ns = std::min(p.side[in].reminder_ns * 2, rarest_reminder_ns);
     }
-    std::uint64_t due = p.hello_at_ns + p.reminder_ns;
-    if (!p.warned && waited >= warn_ns) {
-      p.warned = true;
+    std::uint64_t due = p.side[in].hello_at_ns + p.side[in].reminder_ns;
+    if (!p.side[in].warned && waited >= warn_ns) {
+      p.side[in].warned = true;
       log(log_level::warning,
           "rank %u has not answered for %.1f s while a connection to it is made; it is waited for "
           "(is it stopped?)",
           p.rank, static_cast<double>(waited) * 1e-9);
-    } else if (!p.warned) {
-      due = std::min(due, p.since_ns + warn_ns);
+    } else if (!p.side[in].warned) {
+      due = std::min(due, p.side[in].since_ns + warn_ns);
     }
     remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
     return false;

@@ -7,10 +7,10 @@
 //   p.ready, p.stream  <-- R2, R3 ---------- bind lanes  <------- hello ------------ connector
 //   polls: d.rings, d.verbs <-- R1 (domain.hpp)
 //
-// Who with whom: everything of a peer that is marked (connector) is touched by this thread only,
-// and so is the datagrams' queue pair. What the thread makes becomes visible by the release stores
-// above. Requests and polls acquire them anyway, so this thread costs them nothing. A wish costs
-// two RMWs and a system call that wakes the thread.
+// Who with whom: a peer's `side` is reached with the right `connecting`, which this thread alone
+// has; the datagrams' queue pair is touched by it alone, too. What the thread makes becomes visible
+// by the release stores above. Requests and polls acquire them anyway, so this thread costs them
+// nothing. A wish costs two RMWs and a system call that wakes the thread.
 //
 // Besides, the thread looks at the rings to processes of the same host, once a second
 // (ring_watch.cpp).
@@ -34,12 +34,16 @@
 #include "lib/base/build_mode.hpp"
 #include "lib/base/result.hpp"
 #include "lib/base/status.hpp"
+#include "lib/conduit/channel/rights.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
 class connections;
 class core;
 struct peer;
+
+/// The right of the connector's thread, by which it reaches peer::side.
+using connecting = inside<end_of::connecting>;
 
 class connector {
  public:
@@ -72,17 +76,17 @@ class connector {
   void run() noexcept;
   void sleep() noexcept;
   void arm() noexcept;
-  bool hear_all() noexcept;
-  void grant_wishes() noexcept;
+  bool hear_all(connecting in) noexcept;
+  void grant_wishes(connecting in) noexcept;
   void wish(peer& p, std::uint8_t bits) noexcept;
-  void ask(peer& p, std::uint8_t lanes, bool foreseen = false) noexcept;
-  void await(peer& p, std::uint8_t lanes) noexcept;
-  void ask_again(peer& p) noexcept;
-  void remind_peers() noexcept;
-  std::uint64_t see_to_partings() noexcept;  // parting.cpp
-  bool begin_partings(std::uint32_t limit, std::uint64_t now) noexcept;
-  std::uint64_t watch_rings() noexcept;  // ring_watch.cpp
-  void watch_rings_of(peer& p) noexcept;
+  void ask(connecting in, peer& p, std::uint8_t lanes, bool foreseen = false) noexcept;
+  void await(connecting in, peer& p, std::uint8_t lanes) noexcept;
+  void ask_again(connecting in, peer& p) noexcept;
+  void remind_peers(connecting in) noexcept;
+  std::uint64_t see_to_partings(connecting in) noexcept;  // parting.cpp
+  bool begin_partings(connecting in, std::uint32_t limit, std::uint64_t now) noexcept;
+  std::uint64_t watch_rings(connecting in) noexcept;  // ring_watch.cpp
+  void watch_rings_of(connecting in, peer& p) noexcept;
   void ring() noexcept;
 
   connections& all_;
@@ -92,6 +96,7 @@ class connector {
   std::atomic<peer*> wishes_{nullptr};
   std::atomic<bool> stopping_{false}, hushed_{false};
   // The thread's own.
+  thread_owner<end_of::connecting> thread_owner_;
   bool armed_ = false;
   bool more_ = false;            // datagrams were left for the next turn
   std::vector<peer*> waiting_;   // peers whose answer is awaited

@@ -188,37 +188,39 @@ struct alignas(cache_line) peer {
   std::uint64_t buffers_base = 0;  ///< its chunks for replies, or pool, as in its hello
   std::uint32_t buffers_rkey = 0;
 
-  // For the connector's thread (connector.hpp), which alone touches fields marked (connector).
+  // Between the connector's thread (connector.hpp) and others; `side` is that thread's alone.
   std::atomic<std::uint8_t> made{0};    // lanes whose QP exists here
   std::atomic<std::uint8_t> wanted{0};  // lanes asked for; lane_foreseen, in_wishes
   std::atomic<bool> refused{false};     // a lane could not be made; the next want() says so
   peer* next_wish = nullptr;            // of the thread that queues it, then of the connector
-  std::uint8_t bound = 0;               // (connector) lanes brought to RTS
-  std::uint8_t awaited = 0;             // (connector) lanes for which it waits
-  std::uint8_t needed = 0;              // (connector) lanes that messages have asked for
-  bool attached = false;                // (connector) it is in the domain's order
-  bool warned = false;                  // (connector) that it does not answer
-  bool mended = false;                  // (connector) a counter of its rings has been put right
-  std::uint8_t refused_looks = 0;       // (connector) looks in a row that found new refusals
-  std::uint32_t refused_before = 0;     // (connector) refusals, at the last look
-  std::uint64_t since_ns = 0;           // (connector) when the connector began to wait for it
-  std::uint64_t hello_at_ns = 0;        // (connector) when the last hello went out
-  std::uint64_t reminder_ns = 0;        // (connector) how long until the next one
-
   // With a limit on connections (parting.hpp).
   std::atomic<parting_state> parting{parting_state::none};
   std::uint64_t flushed[lane_rma]{};  // (in a poll that looks) last work requests that it posted
-  std::uint32_t generation = 0;       // (connector) of the queue pairs
-  std::uint32_t ask = 0;              // (connector) odd: an ask of the lower rank is under way
-  std::uint8_t ready_before = 0;      // (connector) lanes that were ready when it was asked
-  bool connected = false;             // (connector) it counts as a connection
-  std::uint64_t used = 0;             // (connector) work requests to it, at the last look
-  std::uint64_t used_ns = 0;          // (connector) the look at which that last changed
-  std::uint64_t spared_until_ns = 0;  // (connector) it is not asked before this time
-  std::uint64_t leader_told_until_ns =
-      0;                            // (connector) the lower rank was told of the wish to part
-  std::uint64_t part_until_ns = 0;  // (connector) an ask is given up at this time
-  std::uint64_t part_said_ns = 0;   // (connector) when it was last said
+  struct connecting_side {
+    std::uint8_t bound = 0;            ///< lanes brought to RTS
+    std::uint8_t awaited = 0;          ///< lanes for which it waits
+    std::uint8_t needed = 0;           ///< lanes that messages have asked for
+    std::uint8_t refused_looks = 0;    ///< looks in a row that found new refusals
+    bool attached = false;             ///< it is in the domain's order
+    bool warned = false;               ///< that it does not answer
+    bool mended = false;               ///< a counter of its rings has been put right
+    bool connected = false;            ///< it counts as a connection
+    std::uint32_t refused_before = 0;  ///< refusals, at the last look
+    std::uint64_t since_ns = 0;        ///< when the connector began to wait for it
+    std::uint64_t hello_at_ns = 0;     ///< when the last hello went out
+    std::uint64_t reminder_ns = 0;     ///< how long until the next one
+    // With a limit on connections (parting.hpp).
+    std::uint32_t generation = 0;            ///< of the queue pairs
+    std::uint32_t ask = 0;                   ///< odd: an ask of the lower rank is under way
+    std::uint64_t used = 0;                  ///< work requests to it, at the last look
+    std::uint64_t used_ns = 0;               ///< the look at which that last changed
+    std::uint64_t spared_until_ns = 0;       ///< it is not asked before this time
+    std::uint64_t leader_told_until_ns = 0;  ///< the lower rank was told of the wish to part
+    std::uint64_t part_until_ns = 0;         ///< an ask is given up at this time
+    std::uint64_t part_said_ns = 0;          ///< when it was last said
+    std::uint8_t ready_before = 0;           ///< lanes that were ready when it was asked
+  };
+  guarded<end_of::connecting, connecting_side> side;
 };
 
 /// Peers that have begun, the last one first. Any thread may go through them while others begin.

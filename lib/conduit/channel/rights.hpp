@@ -24,7 +24,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 using queue_owner = owner<build_mode>;
 
-/// The owners: the ends of the queues of a peer, and the thread that polls for transfers.
+/// The owners: the ends of the queues of a peer, the thread that polls for transfers, and the one
+/// that connects.
 namespace end_of {
 struct request_out;   ///< sends requests
 struct reply_out;     ///< by queue pairs: sends replies and messages of credits
@@ -32,10 +33,13 @@ struct request_in;    ///< takes requests; by rings it sends the replies, too
 struct reply_in;      ///< takes replies
 struct transfer_out;  ///< posts one-sided transfers
 struct reaping;       ///< polls for the completions of a domain's transfers
+struct connecting;    ///< the connector's thread, from its start to its end
 }  // namespace end_of
 
 template <class End>
 class end_owner;
+template <class End>
+class thread_owner;
 
 /// The caller is inside the owner End.
 template <class End>
@@ -46,6 +50,7 @@ class inside {
 
  private:
   friend class end_owner<End>;
+  friend class thread_owner<End>;
   constexpr inside() noexcept = default;
 };
 
@@ -69,6 +74,20 @@ class end_owner : public queue_owner {
     PENSTOCK_ASSERT(held_by(tag), ==, true);
     queue_owner::leave(tag);
   }
+};
+
+/// For what one thread alone touches as long as it runs.
+template <class End>
+class thread_owner {
+ public:
+  /// By that thread when it begins, once.
+  [[nodiscard]] inside<End> begin() noexcept {
+    PENSTOCK_ASSERT(std::exchange(begun_, true), ==, false);
+    return {};
+  }
+
+ private:
+  bool begun_ = false;
 };
 
 /// A T that a thread inside End alone touches.

@@ -37,7 +37,7 @@ bool written_over(peer& p) noexcept {
 }  // namespace
 
 // Looks at all rings if a second has passed. Returns when the next look is due, in ns; 0: never.
-std::uint64_t connector::watch_rings() noexcept {
+std::uint64_t connector::watch_rings(connecting in) noexcept {
   if (hushed()) return 0;
   const std::uint64_t now = now_ns();
   if (now < look_ns_) return look_ns_;
@@ -51,30 +51,31 @@ std::uint64_t connector::watch_rings() noexcept {
       // A peer that left while its hello was read has some of the four ends only.
       const bool whole = p.request_rx.seen() != nullptr && p.reply_rx.seen() != nullptr &&
                          p.request_tx.seen() != nullptr && p.reply_tx.seen() != nullptr;
-      if (whole && !core_.has_left(p.rank)) watch_rings_of(p);
+      if (whole && !core_.has_left(p.rank)) watch_rings_of(in, p);
     }
   }
   return any ? look_ns_ : 0;
 }
 
-void connector::watch_rings_of(peer& p) noexcept {
+void connector::watch_rings_of(connecting in, peer& p) noexcept {
   bool mends = p.request_rx.seen()->miscounted() || p.reply_rx.seen()->miscounted();
   if (mends) {  // or a thread of this process is just about to write the counter: wait for it
     ::poll(nullptr, 0, moment_ms);
     mends = p.request_rx.seen()->mend();
     mends = p.reply_rx.seen()->mend() || mends;
   }
-  if (mends && !p.mended)
+  if (mends && !p.side[in].mended)
     log(log_level::warning, "counters of the rings from rank %u were written over; put right",
         p.rank);
   const std::uint32_t refused = p.request_tx.seen()->refusals() + p.reply_tx.seen()->refusals();
-  p.refused_looks = refused != p.refused_before ? static_cast<std::uint8_t>(p.refused_looks + 1)
-                                                : std::uint8_t{0};
-  p.refused_before = refused;
-  const bool bad = (mends && p.mended) || p.refused_looks >= looks_refused ||
+  p.side[in].refused_looks = refused != p.side[in].refused_before
+                                 ? static_cast<std::uint8_t>(p.side[in].refused_looks + 1)
+                                 : std::uint8_t{0};
+  p.side[in].refused_before = refused;
+  const bool bad = (mends && p.side[in].mended) || p.side[in].refused_looks >= looks_refused ||
                    !p.request_rx.seen()->credible() || !p.reply_rx.seen()->credible() ||
                    written_over(p);
-  p.mended = p.mended || mends;
+  p.side[in].mended = p.side[in].mended || mends;
   if (bad && !hushed() && !core_.has_left(p.rank)) core_.peer_failed(p, core::malformed);
 }
 
