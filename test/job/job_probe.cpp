@@ -100,6 +100,31 @@ int tell_signal(job& j) {
   return 0;
 }
 
+// Says of each pair of SIGCONT and SIGUSR1 which came first, as far as it can be seen.
+int tell_order(job& j) {
+  sigset_t signals[2];
+  for (const int i : {0, 1}) {
+    sigemptyset(&signals[i]);
+    sigaddset(&signals[i], i == 0 ? SIGCONT : SIGUSR1);
+    sigprocmask(SIG_BLOCK, &signals[i], nullptr);
+  }
+  for (int i = 0; i < 100; ++i) {
+    std::printf("ready\n");
+    std::fflush(stdout);
+    sigset_t now;
+    do {
+      sigpending(&now);
+    } while (sigismember(&now, SIGCONT) == 0 && sigismember(&now, SIGUSR1) == 0);
+    if (sigismember(&now, SIGCONT) == 0) std::printf("out of order\n");
+    for (const sigset_t& each : signals) {
+      int sig = 0;
+      sigwait(&each, &sig);
+    }
+  }
+  j.finalize(0);
+  return 0;
+}
+
 int act(job& j, std::string_view what, std::uint32_t who, int code, const std::string& ticket) {
   const bool me = j.rank() == who;
   if (what == "exchange") return exchange(j, 100);
@@ -108,6 +133,7 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
   if (what == "daemon") return fork_a_daemon(j);
   if (what == "rubbish") return misbehave(j, ticket.c_str());
   if (what == "signal") return tell_signal(j);
+  if (what == "order") return tell_order(j);
   if (what == "kill") {
     if (me) raise(SIGKILL);
     return watch(j);

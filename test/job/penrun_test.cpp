@@ -439,6 +439,20 @@ TEST_CASE("stopping the job stops its processes, and continuing it lets them go 
   CHECK(job.wait().code == 0);
 }
 
+// A process that is continued after it was told to end is continued in its end: LeakSanitizer,
+// which then stops it, waits for ever if a SIGCONT undoes that.
+TEST_CASE("a signal sent after SIGCONT does not overtake it") {
+  running job(penrun({"-n", "1", PROBE, "order"}));
+  for (int i = 1; i <= 100; ++i) {
+    REQUIRE(job.wait_for("ready\n", i));
+    kill(job.pid(), SIGCONT);
+    kill(job.pid(), SIGUSR1);
+  }
+  const auto o = job.wait();
+  CHECK(o.code == 0);
+  CHECK(o.out.find("out of order") == std::string::npos);
+}
+
 TEST_CASE("penrun does not stay stopped when it is continued in the moment it stops") {
   running job(penrun({"-n", "1", PROBE, "signal"}));
   REQUIRE(job.wait_for("ready\n"));

@@ -70,13 +70,14 @@ int watch(pid_t keeper, int signals, int stops, terminal input) {
     if (fds[1].revents != 0) input.pump();
     if (fds[2].revents != 0) stop(keeper);
     if (fds[0].revents == 0) continue;
-    signalfd_siginfo info;
-    if (::read(signals, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
-    if (info.ssi_signo != SIGCHLD) {
-      const int sig = static_cast<int>(info.ssi_signo);
-      ::kill(keeper, sig);
-      continue;
+    bool ended = false;
+    for (const int sig : taken(signals)) {
+      if (sig == SIGCHLD)
+        ended = true;
+      else
+        ::kill(keeper, sig);
     }
+    if (!ended) continue;
     // Reaps the orphans of a keeper that was killed, too.
     int status = 0;
     pid_t pid = 0;
@@ -107,7 +108,8 @@ int guard(const std::function<int(int)>& keep) {
   if (!penstock::opened("pipe2", ::pipe2(life, O_CLOEXEC), life) ||
       (at_terminal && !penstock::opened("pipe2", ::pipe2(input, O_CLOEXEC), input)))
     return failed("pipe2");
-  const int signals = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC));
+  const int signals =
+      penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   const int stops = penstock::opened("signalfd", ::signalfd(-1, &stop_set, SFD_CLOEXEC));
   if (signals < 0 || stops < 0) return failed("signalfd");
   const pid_t keeper = ::fork();

@@ -178,9 +178,7 @@ void keeper::turn(int wait) {
 }
 
 void keeper::on_signal() {
-  signalfd_siginfo info;
-  while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    const int sig = static_cast<int>(info.ssi_signo);
+  for (const int sig : taken(signals_)) {
     if (sig == SIGCHLD) continue;
     signal_all(sig);
     if (sig != SIGINT && sig != SIGTERM && sig != SIGQUIT && sig != SIGHUP) continue;

@@ -1,6 +1,9 @@
 // See known_state.hpp.
 #include "tools/penrun/known_state.hpp"
 
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -34,6 +37,22 @@ sigset_t heeded(std::initializer_list<int> signals) {
   for (const int sig : signals)
     if (!is_ignored(sig)) sigaddset(&set, sig);
   return set;
+}
+
+std::vector<int> taken(int signals) {
+  signalfd_siginfo infos[16];  // more than there are kinds, so one read takes all that is pending
+  const auto bytes = ::read(signals, infos, sizeof infos);
+  std::vector<int> out;
+  std::size_t continued = 0;  // where a SIGCONT goes: behind the stop that it may undo
+  for (std::size_t i = 0; bytes > 0 && i < static_cast<std::size_t>(bytes) / sizeof infos[0]; ++i) {
+    const int sig = static_cast<int>(infos[i].ssi_signo);
+    if (sig == SIGCONT)
+      out.insert(out.begin() + static_cast<std::ptrdiff_t>(continued), sig);
+    else
+      out.push_back(sig);
+    if (sig == SIGTSTP) continued = out.size();
+  }
+  return out;
 }
 
 }  // namespace penrun
