@@ -31,13 +31,12 @@ const char* describe(status s) noexcept {
     case status::bad_handler:
       return "the handler index is not registered for this kind of message";
     case status::bad_arguments:
-      return "an argument is not allowed: more than 16 of them, a null payload, or no access "
-             "region "
-             "to end";
+      return "an argument is not allowed: a null payload that has bytes, more than 16 words, a "
+             "reservation that is not this thread's, or no access region to end";
     case status::too_long:
       return "the payload is longer than the maximum for its kind";
     case status::out_of_segment:
-      return "the destination lies outside the target's segment";
+      return "the address or the size lies outside the other rank's segment";
     case status::in_handler:
       return "a handler may not send requests, poll, or wait in barriers";
     case status::not_in_handler:

@@ -159,7 +159,8 @@ std::uint8_t endpoint::add_raw(detail::raw_handler f, void* context, bool payloa
   const handler_entry h{f, context, static_cast<std::uint8_t>(words),
                         payload ? handler_entry::takes::payload : handler_entry::takes::nothing};
   if (index == 0 || !engine_->add_handler(index, h))
-    fatal(1, "endpoint::add: handlers are added before start(), at most 255 of them");
+    fatal(1, "endpoint::add: handler %.*s cannot be added, since %s", static_cast<int>(name.size()),
+          name.data(), index == 0 ? "there are 255 already" : "start() has been called");
   engine_->names().set(index, name);
   return index;
 }

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <span>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "lib/conduit/collective/host_page.hpp"
@@ -71,6 +75,46 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
   return {};
 }
 
+std::vector<std::byte> handlers_told(const handler_entry* table, const handler_names& names) {
+  std::string lines;
+  for (unsigned i = 0; i < user_handlers; ++i) {
+    using takes = handler_entry::takes;
+    const handler_entry& h = table[i];
+    if (h.call == nullptr) continue;
+    lines += std::to_string(i) + " ";
+    if (const std::string name = names.of(i); !name.empty()) lines += name + ", ";
+    lines += h.payload == takes::nothing   ? "Shorts"
+             : h.payload == takes::payload ? "Mediums and Longs"
+                                           : "any message";
+    lines += " with " + (h.words == any_args ? "any number of" : std::to_string(h.words)) +
+             " argument words\n";
+  }
+  const auto bytes = std::as_bytes(std::span(lines));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string handler_that_differs(const std::vector<std::vector<std::byte>>& of_ranks) {
+  using lines = std::map<unsigned, std::string>;
+  std::vector<lines> told(of_ranks.size());
+  for (std::size_t r = 0; r < of_ranks.size(); ++r) {
+    std::istringstream text(
+        std::string(reinterpret_cast<const char*>(of_ranks[r].data()), of_ranks[r].size()));
+    unsigned index = 0;
+    std::string what;
+    while (text >> index && std::getline(text >> std::ws, what)) told[r][index] = what;
+  }
+  const auto of = [&told](std::size_t r, unsigned i) {
+    const auto at = told[r].find(i);
+    return at == told[r].end() ? std::string("none") : at->second;
+  };
+  for (unsigned i = 0; i < user_handlers; ++i)
+    for (std::size_t r = 1; r < told.size(); ++r)
+      if (of(r, i) != of(0, i))
+        return "handler " + std::to_string(i) + " differs: at rank 0 " + of(0, i) + "; at rank " +
+               std::to_string(r) + " " + of(r, i);
+  return "the table of handlers differs";
+}
+
 // True if barriers are to be counted in a page of the host; rank 0 decides for all. Between two
 // processes with a core each, dissemination is faster.
 bool engine::counts_barriers() const noexcept {
@@ -126,6 +170,12 @@ result<void> engine::introduce() {
     if (auto r = queues([&](auto& path) { return path.open(channel_); }); !r) return r;
     return introduce();
   }
+  // All ranks see this, and tell each other what they have.
+  if (std::any_of(known.begin(), known.end(),
+                  [&](const introduction& his) { return his.handlers != mine.handlers; })) {
+    const auto told = job_.exchange(handlers_told(handlers_.user, names_));
+    return told ? different(handler_that_differs(*told)) : told.error();
+  }
   host_page::ticket page;
   bool sleep = false;
   core_.known_.open(core_.size_, core_.neighbours_);
@@ -137,8 +187,6 @@ result<void> engine::introduce() {
     };
     if (r == 0) page = his.page;
     sleep = sleep || his.sleeps != 0;
-    if (his.handlers != mine.handlers)
-      return disagree("the table of handlers (fingerprint)", mine.handlers, his.handlers);
     if (his.credits != mine.credits)
       return disagree("the credit settings (fingerprint)", mine.credits, his.credits);
     if (his.chunk_bytes != mine.chunk_bytes)

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lib/base/settings_table.hpp"
 #include "lib/conduit/collective/host_page.hpp"
+#include "lib/conduit/message/handler_names.hpp"
+#include "lib/conduit/message/handlers.hpp"
 #include "lib/conduit/message/outgoing.hpp"
 #include "nic/device.hpp"
 #include "nic/shm/direct.hpp"
@@ -32,6 +35,11 @@ struct common_ground {
 /// Compares the common grounds of all ranks, by rank; the failure names each setting that differs,
 /// the values and their ranks.
 result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks);
+
+/// What a rank says of its user handlers when the tables differ: a line for each, by its index.
+std::vector<std::byte> handlers_told(const handler_entry* table, const handler_names& names);
+/// The first handler that one rank has otherwise than another, as each of the two told it.
+std::string handler_that_differs(const std::vector<std::vector<std::byte>>& of_ranks);
 
 /// What each process tells all others at start, as bytes; every receiver checks it.
 struct introduction {

@@ -20,6 +20,7 @@ namespace {
 unsigned hits;
 void on_hit(token&, unsigned) { ++hits; }
 void on_payload(token&, std::span<std::byte>) {}
+void on_other(token&, unsigned, unsigned) {}
 
 // The library's threads have names of their own, so that a report of stacks tells whose they are.
 int nameless_threads() {
@@ -54,6 +55,8 @@ int refusals(endpoint& ep, short_handler<unsigned> hit, payload_handler<> payloa
             status::out_of_segment);
   JOB_CHECK(ep.request_short(0, short_handler<>{hit.index}) == status::bad_handler);
   JOB_CHECK(ep.request_short(0, short_handler<>{payload.index}) == status::bad_handler);
+  JOB_CHECK(ep.request_medium(0, payload, {static_cast<std::byte*>(nullptr), 8}) ==
+            status::bad_arguments);
   JOB_CHECK(ep.request_short(0, hit, 1u) == status::ok);
   return is_failure(ep.barrier());
 }
@@ -73,6 +76,10 @@ int main(int argc, char** argv) {
     endpoint ep = test::open_endpoint(*w);
     const auto hit = ep.add<&on_hit>();
     const auto payload = ep.add<&on_payload>("takes \"bytes\"");
+    // Rank 1 takes two words where the others take one, or has one handler less.
+    if (what == "other_words" && ep.rank() == 1) (void)ep.add<&on_other>("third");
+    if (what == "other_words" && ep.rank() != 1) (void)ep.add<&on_hit>("third");
+    if (what == "one_less" && ep.rank() != 1) (void)ep.add<&on_other>();
     if (const auto started = ep.start(4096); !started) {
       std::fprintf(stderr, "%s\n", started.error().message().c_str());
       return 3;
@@ -88,6 +95,7 @@ int main(int argc, char** argv) {
       other.join();
       return is_failure(ep.barrier());
     }
+    if (what == "late_handler") (void)ep.add<&on_other>();
     if (what == "refusals") return refusals(ep, hit, payload);
     if (what == "moved_from") {
       const endpoint now = std::move(ep);

@@ -32,6 +32,9 @@ status core::refused(rank_id to, const outgoing& m, status s) const noexcept {
   } else if (s == status::too_long) {
     std::snprintf(more, sizeof more, ": the most is %zu",
                   m.kind == wire::kind::medium ? std::size_t{max_medium} : max_long);
+  } else if (s == status::bad_arguments) {
+    std::snprintf(more, sizeof more, ": it has %s",
+                  m.nargs > max_args ? "more than 16 words of arguments" : "a null payload");
   } else if (const handler_entry& h = handlers_.of(m.handler, false);
              s == status::bad_handler && h.call != nullptr) {
     std::snprintf(more, sizeof more, ": it takes %u words and %s payload", h.words,

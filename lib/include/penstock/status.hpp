@@ -23,9 +23,9 @@ enum class [[nodiscard]] status : std::uint8_t{
     // failed: calling again cannot help
     bad_rank,        ///< the job has no such process
     bad_handler,     ///< the handler's index is not registered, or is one of another kind
-    bad_arguments,   ///< more than 16 arguments, null payload, or no access region to end
+    bad_arguments,   ///< null payload, more than 16 arguments, no reservation or region to end
     too_long,        ///< the payload is above the maximum of its kind
-    out_of_segment,  ///< the destination lies outside the target's segment
+    out_of_segment,  ///< the address or the size lies outside the other rank's segment
     in_handler,      ///< a request was sent from a handler
     not_in_handler,  ///< a reply was sent from outside its handler
     replied_twice,   ///< the handler has replied already, or was itself a reply
