@@ -36,7 +36,7 @@ relinked() {  # LIBRARY MAP [OBJECT...]: libpenstock-seq once more, of its archi
   local -a archives=("${@:3}")
   [ $# -gt 2 ] || archives=("$libdir/libpenstock-seq.a" "$libdir/libgasnet-penstock-seq.a")
   rm -f "$1"
-  c++ -shared -o "$1" "$work/newer.o" -Wl,-soname,libpenstock-seq.so.0 -Wl,--version-script="$2" \
+  c++ -shared -o "$1" "$work/newer.o" -Wl,-soname,libpenstock-seq.so.0.1 -Wl,--version-script="$2" \
     -Wl,-Bsymbolic-functions -Wl,--whole-archive "${archives[@]}" -Wl,--no-whole-archive \
     $(pkg-config --libs libibverbs liburcu-memb) -pthread
 }

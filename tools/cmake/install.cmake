@@ -27,7 +27,7 @@ if(DEFINED BUILD_SHARED_LIBS)
     set(with_static OFF)
   endif()
 endif()
-set(abi_version ${PROJECT_VERSION_MAJOR})  # of the soname; ${PROJECT_VERSION} says more
+set(abi_version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # of the soname: tools/CHANGELOG.md says when it changes
 
 # Objects of the house's libraries: penstock_objects(VARIABLE folder...)
 function(penstock_objects variable)

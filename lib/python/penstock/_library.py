@@ -91,7 +91,7 @@ class Library:
 
     def __init__(self, mode):
         self.mode = mode
-        name = f"libpenstock-{mode}.so.0"
+        name = f"libpenstock-{mode}.so.0.1"
         own = pathlib.Path(__file__).parent / name
         path = os.environ.get("LIBPENSTOCK") or (str(own) if own.exists() else name)
         loaded = ctypes.CDLL(path)

@@ -1,0 +1,31 @@
+# Read by cpack before it packages. A build may be configured for any prefix; a package has Debian's folder of libraries,
+# such as lib/x86_64-linux-gnu, in what it installs and in what its .pc, .mak and CMake files say. So the build is
+# configured once more for that folder, below package/tree, and given what the build has made; nothing is compiled.
+set(build ${CPACK_PENSTOCK_BUILD})
+set(tree ${build}/package/tree)
+if(CPACK_PENSTOCK_SITE AND NOT EXISTS ${build}/reference/html/index.html)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build ${build} --target reference OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endif()
+if(NOT EXISTS ${build}/reference/html/index.html)
+  message(STATUS "no package of the reference: Doxygen is not installed")
+  list(REMOVE_ITEM CPACK_COMPONENTS_ALL documentation)
+endif()
+
+file(REMOVE_RECURSE ${tree})
+file(READ ${build}/CMakeCache.txt cache)
+string(REPLACE "${build}" "${tree}" cache "${cache}")
+file(WRITE ${tree}/CMakeCache.txt "${cache}")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${CPACK_PENSTOCK_SOURCE} -B ${tree} -DCMAKE_INSTALL_PREFIX=/usr
+  -DCMAKE_INSTALL_LIBDIR=${CPACK_PENSTOCK_LIBDIR} -DBUILD_TESTING=OFF OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB_RECURSE scripts ${tree}/cmake_install.cmake)
+foreach(script ${scripts})
+  file(STRINGS ${script} lines REGEX "\"${tree}/")
+  string(REGEX MATCHALL "\"${tree}/[^\"]+\"" files "${lines}")
+  foreach(file ${files})
+    string(REGEX REPLACE "^\"${tree}/|\"$" "" file "${file}")
+    get_filename_component(folder ${tree}/${file} DIRECTORY)
+    if(NOT EXISTS ${tree}/${file} AND EXISTS ${build}/${file})
+      file(COPY ${build}/${file} DESTINATION ${folder})
+    endif()
+  endforeach()
+endforeach()
