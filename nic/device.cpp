@@ -306,7 +306,7 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
     }
   }
   const std::string missing = any ? "no usable device" : joined({"there is no device ", wanted});
-  return failure{joined({missing, "; there is: ", seen.empty() ? "none" : seen}), ENODEV,
+  return failure{joined({missing, "; there is: ", seen.empty() ? "none" : seen}), 0,
                  limit.empty() ? "set PENSTOCK_DEVICE to auto or one of these" : limit};
 }
 
@@ -329,7 +329,7 @@ result<device> open_device(const settings& s) {
     all += joined({all.empty() ? "" : "; ", d.error().what});
     at = end + 1;
   }
-  return failure{all, ENODEV, "set PENSTOCK_DEVICE to auto or a device that is there"};
+  return failure{all, 0, "set PENSTOCK_DEVICE to auto or a device that is there"};
 }
 
 }  // namespace penstock::nic

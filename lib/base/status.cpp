@@ -44,7 +44,7 @@ const char* describe(status s) noexcept {
     case status::replied_twice:
       return "the handler has already replied, or is itself a reply";
     case status::unsupported:
-      return "not supported by the device or this build";
+      return "the device, this build or the atomic domain's operations do not have it";
     case status::device_error:
       return "a verbs call failed";
     case status::peer_dead:

@@ -94,15 +94,23 @@ void (*function_of(const gasnet_handlerentry_t& e))() { return e.fnptr; }
 
 // Registers the entries with a fixed index first, and then gives the others the lowest free
 // indexes. So ranks that pass the same table get the same indexes.
+// False, with a line, if an entry cannot be entered.
 bool enter_table(gasnet_handlerentry_t* table, int count) {
-  if (count < 0 || count > static_cast<int>(conduit::user_handlers - first_client_handler) ||
-      (count != 0 && table == nullptr))
+  const auto refuse = [&](int i, const char* why) {
+    log(log_level::error, "gasnet_attach: entry %d of %d handlers (index %u): %s", i, count,
+        table != nullptr && i < count ? unsigned{table[i].index} : 0u, why);
     return false;
+  };
+  if (count < 0 || count > static_cast<int>(conduit::user_handlers - first_client_handler))
+    return refuse(count, "a table has 0 to 128 entries");
+  if (count != 0 && table == nullptr) return refuse(0, "the table is a null pointer");
   for (int i = 0; i < count; ++i) {
     const unsigned index = table[i].index;
     if (index == 0) continue;
-    if (index < first_client_handler) return false;
-    if (!set_client_handler(table[i].index, function_of(table[i]))) return false;
+    if (index < first_client_handler)
+      return refuse(i, "a client's indexes are 128 to 255, and 0 asks for one");
+    if (!set_client_handler(table[i].index, function_of(table[i])))
+      return refuse(i, "its index is taken");
   }
   unsigned next = first_client_handler;
   for (int i = 0; i < count; ++i) {
@@ -110,7 +118,7 @@ bool enter_table(gasnet_handlerentry_t* table, int count) {
     while (next < conduit::user_handlers &&
            !set_client_handler(static_cast<std::uint8_t>(next), function_of(table[i])))
       ++next;
-    if (next == conduit::user_handlers) return false;
+    if (next == conduit::user_handlers) return refuse(i, "no index is left");
     table[i].index = static_cast<gasnet_handler_t>(next++);
   }
   return true;
@@ -288,11 +296,7 @@ int GASNETC_(attach)(gasnet_handlerentry_t* table, int numentries, uintptr_t seg
         self.segment_limit.hint.c_str());
     return GASNET_ERR_BAD_ARG;
   }
-  if (!enter_table(table, numentries)) {
-    log(log_level::error,
-        "gasnet_attach: handler indexes must be 0, or different and from 128 to 255");
-    return GASNET_ERR_BAD_ARG;
-  }
+  if (!enter_table(table, numentries)) return GASNET_ERR_BAD_ARG;
   if (auto r = start_engine(segsize, 0); !r) {
     if (r.error().code == ECANCELED) leave_after_another();
     return report(r.error());

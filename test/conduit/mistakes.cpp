@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "penstock/penstock.hpp"
+#include "penstock/rma.hpp"
 #include "test/conduit/job_check.hpp"
 
 using namespace penstock;
@@ -55,8 +56,14 @@ int refusals(endpoint& ep, short_handler<unsigned> hit, payload_handler<> payloa
             status::out_of_segment);
   JOB_CHECK(ep.request_short(0, short_handler<>{hit.index}) == status::bad_handler);
   JOB_CHECK(ep.request_short(0, short_handler<>{payload.index}) == status::bad_handler);
-  JOB_CHECK(ep.request_medium(0, payload, {static_cast<std::byte*>(nullptr), 8}) ==
-            status::bad_arguments);
+  const std::span<std::byte> null(static_cast<std::byte*>(nullptr), 8);
+  JOB_CHECK(ep.request_medium(0, payload, null) == status::bad_arguments);
+  remote_memory memory(ep);
+  for (const rank_id r : {rank_id{0}, rank_id{1}}) {  // also where the segment is mapped
+    JOB_CHECK(memory.put(r, ep.segment_of(r).data(), {&one, 1}) == status::ok);
+    JOB_CHECK(memory.put(r, ep.segment_of(r).data(), null) == status::bad_arguments);
+    JOB_CHECK(memory.get(null, r, ep.segment_of(r).data()) == status::bad_arguments);
+  }
   JOB_CHECK(ep.request_short(0, hit, 1u) == status::ok);
   return is_failure(ep.barrier());
 }

@@ -48,9 +48,16 @@ int main(int argc, char** argv) {
                                    AREA_HANDLER,
                                    {here_index, HANDLER(&on_act)}};
   MUST(gasnet_init(&argc, &argv));
+  call = argv[1];
+  if (strcmp(call, "index") == 0) {
+    gasnet_handlerentry_t twice[] = {{act_index, HANDLER(&on_act)}, {act_index, HANDLER(&on_act)}};
+    gasnet_handlerentry_t low[] = {{0, HANDLER(&on_act)}, {127, HANDLER(&on_act)}};
+    CHECK(gasnet_attach(low, 2, area_bytes, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_attach(twice, 2, area_bytes, 0) == GASNET_ERR_BAD_ARG);
+    gasnet_exit(0);
+  }
   MUST(gasnet_attach(table, gasnet_mynode() == 1 ? 4 : 3, area_bytes, 0)); /* tables may differ */
   share_areas();
-  call = argv[1];
   if (strcmp(call, "too_long") == 0) {
     static char text[1 << 20];
     (void)gasnet_AMRequestMedium0(0, act_index, text, gasnet_AMMaxMedium() + 1);

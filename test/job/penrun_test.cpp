@@ -477,6 +477,23 @@ TEST_CASE("penrun does not stay stopped when it is continued in the moment it st
   CHECK(job.wait().code == 0);
 }
 
+TEST_CASE("a process that has no processor time left is said to have had it") {
+  const auto o = run({PENRUN, "-n", "1", "sh", "-c", "ulimit -t 1; while :; do :; done"});
+  CHECK(o.code == 128 + SIGKILL);
+  CHECK(o.err.find("has had the 1 s of processor time that ulimit -t allows") != o.err.npos);
+  const auto killed = run({PENRUN, "-n", "1", "sh", "-c", "ulimit -t 1; kill -9 $$"});
+  CHECK(killed.err.find("ulimit") == killed.err.npos);
+}
+
+TEST_CASE(
+    "files that may not grow are named by the limit, and the processes' signal is their own") {
+  const auto o = run({"sh", "-c", "ulimit -f 0; exec " PENRUN " -n 1 true"});
+  CHECK(o.code == 1);
+  CHECK(o.err.find("raise ulimit -f") != o.err.npos);
+  const auto own = run({PENRUN, "-n", "1", "sh", "-c", "kill -XFSZ $$"});
+  CHECK(own.code == 128 + SIGXFSZ);
+}
+
 TEST_CASE("a job whose reader has gone ends as a shell's pipeline does") {
   const auto o = run({"sh", "-c", std::string(PENRUN) + " -q -n 2 yes | head -1"});
   CHECK(o.code == 0);

@@ -84,7 +84,8 @@ int watch(pid_t keeper, int signals, int stops, terminal input) {
     while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
       if (pid != keeper) continue;
       if (WIFEXITED(status)) return WEXITSTATUS(status);
-      std::fprintf(stderr, "penrun: the keeper was killed by signal %d\n", WTERMSIG(status));
+      std::fprintf(stderr, "penrun: the keeper was killed by signal %d (%s)\n", WTERMSIG(status),
+                   ::strsignal(WTERMSIG(status)));
       return 128 + WTERMSIG(status);
     }
     if (pid < 0) return failed("waitpid");
@@ -101,7 +102,8 @@ int guard(const std::function<int(int)>& keep) {
       heeded({SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT});
   sigprocmask(SIG_BLOCK, &set, nullptr);
   sigprocmask(SIG_BLOCK, &stop_set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
+  // A limit's end is the failure of a call, which names it (ulimit -f).
+  for (const int sig : {SIGPIPE, SIGXFSZ}) std::signal(sig, SIG_IGN);
 
   int life[2], input[2] = {-1, -1};
   const bool at_terminal = ::isatty(STDIN_FILENO) == 1;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -59,6 +60,26 @@ void end_at_the_latest_in(std::uint64_t ns) {
   itimerval t{};
   t.it_value.tv_sec = static_cast<time_t>(ns / 1'000'000'000) + 1;
   ::setitimer(ITIMER_REAL, &t, nullptr);
+}
+
+// As waitpid(-1), without waiting. Of one that the kernel killed for its processor time it says so,
+// since the signal is that of any kill.
+pid_t next_ended(int& status) {
+  siginfo_t info{};
+  rlimit cpu{RLIM_INFINITY, RLIM_INFINITY};
+  const bool told = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0;
+  if (told) ::prlimit(info.si_pid, RLIMIT_CPU, nullptr, &cpu);  // known until it is reaped
+  rusage used{};
+  const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
+  const auto ms = [](const timeval& t) { return t.tv_sec * 1000 + t.tv_usec / 1000; };
+  const auto had = static_cast<rlim_t>(ms(used.ru_utime) + ms(used.ru_stime));
+  // The kernel counts finer than rusage tells.
+  if (pid > 0 && told && pid == info.si_pid && WIFSIGNALED(status) &&
+      had / 1000 + (had % 1000 >= 950 ? 1 : 0) >= cpu.rlim_cur)
+    std::fprintf(stderr,
+                 "penrun: process %d has had the %llu s of processor time that ulimit -t allows\n",
+                 pid, static_cast<unsigned long long>(cpu.rlim_cur));
+  return pid;
 }
 
 }  // namespace
@@ -201,7 +222,7 @@ void keeper::signal_all(int sig) {
 void keeper::reap() {
   int status = 0;
   pid_t pid = 0;
-  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+  while ((pid = next_ended(status)) > 0) {
     const auto it = std::find(pids_.begin(), pids_.end(), pid);
     if (it == pids_.end()) {  // a remote shell, or an orphan of the job
       for (auto& r : remotes_)

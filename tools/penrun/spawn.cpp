@@ -35,7 +35,7 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
+  for (const int sig : {SIGPIPE, SIGXFSZ}) std::signal(sig, SIG_DFL);
   const int input =
       rank == 0 ? shared.input : penstock::above_stdio(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (input > 0) ::dup2(input, STDIN_FILENO);

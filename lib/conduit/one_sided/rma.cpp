@@ -36,6 +36,8 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
                       op_counter& c) noexcept {
   std::byte* here = nullptr;
   if (const status s = begin(to, dest, bytes, here); s != status::ok || bytes == 0) return s;
+  if (src == nullptr) [[unlikely]]
+    return status::bad_arguments;
   if (here != nullptr) {
     std::memmove(here, src, bytes);
     return status::ok;
@@ -97,6 +99,8 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
                       op_counter& c) noexcept {
   std::byte* here = nullptr;
   if (const status s = begin(from, src, bytes, here); s != status::ok || bytes == 0) return s;
+  if (dest == nullptr) [[unlikely]]
+    return status::bad_arguments;
   if (here != nullptr) {
     std::memmove(dest, here, bytes);
     return status::ok;
