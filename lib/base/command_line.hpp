@@ -122,8 +122,10 @@ void command_line::number(const std::string& names, T& to, const std::string& he
            T value{};
            const char* end = given.data() + given.size();
            const auto [stopped, error] = std::from_chars(given.data(), end, value);
-           if (error != std::errc() || stopped != end || !(low <= value && value <= high))
+           if (error == std::errc::invalid_argument || stopped != end)
              return given + " is not a number" + (bounded ? ": " + range : "");
+           if (error != std::errc() || !(low <= value && value <= high))
+             return given + " is not allowed: " + range;
            return to = value, std::string();
          },
          {.required = required,
