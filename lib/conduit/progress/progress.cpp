@@ -48,7 +48,7 @@ std::uint64_t time_used(clockid_t of) noexcept {
 }  // namespace
 
 progress::progress(engine& e, core& c, ways& w, ibv_comp_channel* channel, duties d)
-    : engine_(e), core_(c), duties_(d), queues_(e, c, w, channel, false) {}
+    : core_(c), duties_(d), queues_(e, c, w, channel, false) {}
 
 result<std::unique_ptr<progress>> progress::start(engine& e, core& c, ways& w,
                                                   ibv_comp_channel* channel, duties d) {

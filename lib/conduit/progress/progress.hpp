@@ -73,7 +73,6 @@ class progress {
   void forget_bell() noexcept;
   void sleep(bool armed, std::uint64_t ns) noexcept;
 
-  engine& engine_;
   core& core_;
   const duties duties_;
   armed_queues queues_;
