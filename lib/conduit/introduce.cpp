@@ -173,7 +173,7 @@ result<void> engine::introduce() {
   // All ranks see this, and tell each other what they have.
   if (std::any_of(known.begin(), known.end(),
                   [&](const introduction& his) { return his.handlers != mine.handlers; })) {
-    const auto told = job_.exchange(handlers_told(handlers_.user, names_));
+    const auto told = core_.job_.exchange(handlers_told(core_.handlers_.user, core_.names_));
     return told ? different(handler_that_differs(*told)) : told.error();
   }
   host_page::ticket page;

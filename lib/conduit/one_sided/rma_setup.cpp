@@ -34,7 +34,7 @@ transfers::~transfers() = default;
 void transfers::know_segments() { windows_ = zero_array<detail::window>(core_.size()); }
 
 void transfers::note_mapped(rank_id r, std::byte* base) noexcept {
-  if (engine_.settings_.checks) return;  // each call is looked at
+  if (core_.options().checks) return;  // each call is looked at
   detail::window& w = windows_[r];
   if (w.bytes.load(std::memory_order_relaxed) != 0) return;
   const std::span<std::byte> mapped = engine_.segment_of(r);
