@@ -196,19 +196,14 @@ void pusher_thread::hear_kicks() noexcept {
     request q;
     ssize_t n;
     if (!receive_credited(bells_, &q, sizeof q, &n)) {
-      if (meaning_of(errno) == meaning::refused) give_up(context_, errno);
-      return;
+      if (meaning_of(errno) == meaning::refused) return give_up(context_, errno);
+      break;
     }
     if (n != sizeof q || q.version != arena_version) continue;
     queue_pair* qp = nullptr;
     {
       const std::lock_guard guard(context_.objects);
       qp = connected_qp(context_, q.from, q.qpn, q.src_qpn);
-      // A peer that found this socket full does not tell again of what it has put aside since: so
-      // each word that was in it stands for all of them.
-      if (context_.asides)
-        for (queue_pair* with : context_.qps)
-          if (with->has_aside.load(std::memory_order_relaxed)) of(with->recv_cq).attention.raise();
     }
     if (qp == nullptr) continue;
     if (q.kind == request_kind::refused) notice_refusal(*qp);
@@ -216,6 +211,12 @@ void pusher_thread::hear_kicks() noexcept {
     // program polls.
     if (q.kind == request_kind::take_in && !looked_after(of(qp->recv_cq))) absorb(of(qp->recv_cq));
   }
+  // A peer that found this socket full does not tell again of what it has put aside since: so the
+  // words that were in it stand for all of them, once they have been read.
+  const std::lock_guard guard(context_.objects);
+  if (!context_.asides) return;
+  for (queue_pair* with : context_.qps)
+    if (with->has_aside.load(std::memory_order_relaxed)) of(with->recv_cq).attention.raise();
 }
 
 /// A peer is gone: the QPs connected to it break. A peer that had destroyed its QP before has only
