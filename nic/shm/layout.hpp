@@ -79,7 +79,7 @@ struct qp_entry {
   std::atomic<std::uint32_t> domain;   ///< the domain's number of an XRC_RECV QP; 0 for others
   // Receives posted to the QP's own queue since creation: the sender claims against this.
   alignas(cache_line) std::atomic<std::uint64_t> posted;
-  std::atomic<std::uint32_t> floor;  ///< bytes of the smallest receive posted so far
+  std::atomic<std::uint32_t> floor;  ///< a message of that size fits each receive that is posted
   // What this QP, as a requester, does in its peer's memory. The owner writes it for each
   // operation; the peer adds a bit to `claims` when it has counted them (link.cpp).
   alignas(cache_line) std::atomic<std::uint64_t> claims;  ///< SRQ receives claimed at the peer

@@ -31,14 +31,15 @@ struct link {
   qp_entry* remote = nullptr;
   std::uint32_t ready = 0;  ///< remote->life while the connection lives; 0: no connection
   srq_entry* srq = nullptr;
-  std::unique_ptr<overflow> aside;  ///< messages that went there; null: all go into the ring
-  std::uint64_t stuck_at = 0, stuck_since = 0;  ///< the ring's position, and the time; 0: not stuck
+  std::unique_ptr<overflow> aside;  ///< where messages go that find no room; null: none has
+  bool diverted = false;            ///< some of them lie there: later ones follow
+  std::uint64_t stuck_at = 0, stuck_since = 0;  ///< a position, and the time; 0: not stuck
   cq_entry* bell = nullptr;
   std::uint64_t posted = 0, claimed = 0;  ///< receives of the peer's own queue
   std::uint32_t rest = 0;                 ///< attempts until the peer's count is read again
   std::uint64_t srq_claims = 0;
   std::uint64_t claimed_at = ~std::uint64_t{0};  ///< messages pushed before the last of these
-  std::uint32_t floor = 0;  ///< a message of at most this size fits every receive posted so far
+  std::uint32_t floor = 0;  ///< a message of at most this size fits the receives up to `posted`
 };
 
 /// A message that is being put together from its pieces.

@@ -34,8 +34,8 @@ class receive_queue {
     mask_ = places - 1;
     works_ = untouched_vector<receive_work>(places);
     lists_ = untouched_vector<ibv_sge>(std::size_t{places} * sges);
-    head_ = tail_ = 0;
-    floor_ = std::numeric_limits<std::uint32_t>::max();
+    head_ = tail_ = mark_ = 0;
+    floor_ = later_ = std::numeric_limits<std::uint32_t>::max();
   }
 
   /// Makes room for `capacity` receives, those that are posted included. 0, EINVAL (more are
@@ -75,10 +75,11 @@ class receive_queue {
       list[i] = wr.sg_list[i];
       w.room += list[i].length;
     }
-    if (w.room < floor_) floor_ = static_cast<std::uint32_t>(w.room);
+    lower_floor(w.room);
     ++tail_;
     PENSTOCK_ASSERT(size(), <=, capacity_);
     PENSTOCK_ASSERT(floor_, <=, w.room);  // a message that fits the smallest fits this one
+    PENSTOCK_ASSERT(floor_, <=, later_);
     return 0;
   }
 
@@ -111,8 +112,9 @@ class receive_queue {
         if (lists_[(i & mask_) * sges_ + k].lkey == lkey) return true;
     return false;
   }
-  /// Makes floor() 0, since posted receives may no longer be valid: no message is certain to fit.
-  void doubt() noexcept { floor_ = 0; }
+  /// Makes floor() 0, since posted receives may no longer be valid: no message is certain to fit
+  /// until they have been taken.
+  void doubt() noexcept { floor_ = later_ = 0; }
 
   [[nodiscard]] std::uint32_t size() const noexcept {
     return static_cast<std::uint32_t>(tail_ - head_);
@@ -120,13 +122,30 @@ class receive_queue {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::uint32_t sges() const noexcept { return sges_; }
   [[nodiscard]] std::uint64_t posted() const noexcept { return tail_; }
-  /// Size of the smallest receive ever posted: a message that fits it fits every receive.
+  /// At most the size of the smallest receive that is posted now: a message that fits it fits each
+  /// of them. Becomes larger when all that were posted up to some time have been taken.
   [[nodiscard]] std::uint32_t floor() const noexcept { return floor_; }
 
  private:
+  /// Before a receive of that size is entered. Receives of equal size pay for two comparisons.
+  void lower_floor(std::uint64_t room) noexcept {
+    constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+    const auto now = static_cast<std::uint32_t>(room < most ? room : most);
+    if (now < later_) later_ = now;
+    if (now < floor_) {
+      floor_ = now;
+    } else if (now > floor_ && head_ >= mark_) [[unlikely]] {
+      floor_ = later_;  // what was posted before the mark has been taken
+      later_ = now;
+      mark_ = tail_;
+    }
+  }
+
   std::uint32_t capacity_ = 0, sges_ = 0, mask_ = 0;
   std::uint64_t head_ = 0, tail_ = 0;
   std::uint32_t floor_ = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t later_ = floor_;  // of the receives from mark_ on, the smallest
+  std::uint64_t mark_ = 0;
   untouched_vector<receive_work> works_;
   untouched_vector<ibv_sge> lists_;
 };

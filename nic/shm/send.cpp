@@ -10,7 +10,7 @@
 // flushes what is outstanding. If the peer's QP is moved to the error state, messages already in
 // the ring are delivered before its receives are flushed (flush_receives), and (d) keeps a message
 // that came too late from being reported. Where (b) is not certain (longer than the smallest
-// receive posted), the request waits until the receiver has taken the message, and gets its
+// receive that is posted), the request waits until the receiver has taken the message, and gets its
 // refusal. A message that finds no room, since its receiver does not run, goes another way
 // (overflow.hpp), and (c) holds for that.
 #include <algorithm>
@@ -178,11 +178,7 @@ outcome stuck(queue_pair& qp, send_work& w) noexcept {
 
 /// Whether the ring has had no room for so long that its receiver seems not to run.
 [[gnu::cold]] bool overflows(queue_pair& qp) noexcept {
-  link& l = qp.to;
-  if (qp.qp_type != IBV_QPT_RC) return false;
-  const std::uint64_t now = now_ns(), at = qp.tx.position();
-  if (l.stuck_since == 0 || l.stuck_at != at) l.stuck_at = at, l.stuck_since = now;
-  return now - l.stuck_since >= overflow_after_ns;
+  return qp.qp_type == IBV_QPT_RC && stands_still(qp, qp.tx.position(), overflow_after_ns);
 }
 
 /// Wakes the receiver if it sleeps.
@@ -241,7 +237,7 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   link& l = qp.to;
   if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) || wr.num_sge != 1 ||
       qp.qp_type != IBV_QPT_RC || l.ready == 0 || l.claimed == l.posted || l.srq != nullptr ||
-      l.aside != nullptr || state_of(qp) != IBV_QPS_RTS)
+      l.diverted || state_of(qp) != IBV_QPS_RTS)
     return outcome::failed;
   const ibv_sge& s = wr.sg_list[0];
   const bool in_line = (wr.send_flags & IBV_SEND_INLINE) != 0;
@@ -279,7 +275,7 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   return outcome::wait;
 }
 
-bool may_tell(queue_pair& qp) noexcept { return qp.to.aside == nullptr && qp.tx.has_room(1, 0); }
+bool may_tell(queue_pair& qp) noexcept { return !qp.to.diverted && qp.tx.has_room(1, 0); }
 
 outcome tell_written(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept {
   if (!claim(qp, false)) return outcome::failed;
@@ -328,13 +324,17 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     const bool no_bytes = w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;  // they have been written
     // A SEND that closes a window completes when the window is closed.
     const bool closes = w.opcode == IBV_WR_SEND_WITH_INV;
+    // The receives may have become larger since the last look at their count.
+    if (w.bytes > qp.to.floor) [[unlikely]]
+      qp.to.floor = (qp.to.srq != nullptr ? qp.to.srq->floor : qp.to.remote->floor)
+                        .load(std::memory_order_relaxed);
     const bool fits = no_bytes || unanswered(qp) || (w.bytes <= qp.to.floor && !closes);
     std::uint8_t op = no_bytes ? kind_write_imm : closes ? kind_send_inv : kind_send;
     if (w.opcode == IBV_WR_SEND_WITH_IMM) op |= flag_imm;
     if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
     if (!fits) op |= flag_tell;
     // Behind what was put aside: there, too, or only when all of that has been taken.
-    const bool follows = qp.to.aside != nullptr && follows_aside(qp);
+    const bool follows = qp.to.diverted && follows_aside(qp);
     if (follows && (!fits || !put_aside(qp, w, op))) [[unlikely]]
       return stuck(qp, w);
     bool all = follows;

@@ -21,10 +21,12 @@ namespace rig {
 
 using penstock::nic::shm_calls;
 
-/// Polls `ready` until it holds; false after ten seconds.
+/// Polls `ready` until it holds; false after ten seconds. Gives the core away now and then, not
+/// each time: where others wait for it, each costs a turn of theirs.
 inline bool wait_for(const std::function<bool()>& ready, double seconds = 10) {
   const std::uint64_t until = penstock::now_ns() + static_cast<std::uint64_t>(seconds * 1e9);
-  while (!ready()) {
+  for (unsigned i = 1; !ready(); ++i) {
+    if (i % 32 != 0) continue;
     if (penstock::now_ns() > until) return false;
     ::sched_yield();
   }
