@@ -70,6 +70,8 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   peer& p = *f.from;
   domain& d = *p.home;
   queues::lane& lane = p.lanes[lane_reply];
+  PENSTOCK_ASSERT(f.copy == nullptr, ==, true);  // else nothing has to be fetched
+  PENSTOCK_ASSERT(f.buffer, ==, large_buffers::none);
   if (!p.reply_out.try_enter(tag)) return;
   const auto use = !f.request                                ? large_buffers::use::fetched_reply
                    : large_buffers::is_offer(f.where.buffer) ? large_buffers::use::fetched_offer
@@ -99,6 +101,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
       c_.peer_failed(p, std::strerror(e));
   };
   fetches& all = fetches_[d.index];
+  PENSTOCK_ASSERT(f.buffer, <, large_buffers::count);
   all.by_buffer[f.buffer].store(&f, std::memory_order_relaxed);
   f.under_way = true;
   post(IBV_WR_RDMA_READ, line + 64, std::uint32_t{f.header.length} + 1, there + 64, 0, {}, false);
@@ -112,8 +115,10 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
 void verbs_path::run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept {
   peer& p = *f.from;
   const std::size_t bytes = std::size_t{f.header.length} + 1;
+  PENSTOCK_ASSERT((f.copy != nullptr) == (f.buffer == large_buffers::none), ==, true);
   token_state t(c_.self(), p, f.header, f.request);
   if (f.request) {
+    PENSTOCK_ASSERT(mine.reply_chunk.has_value(), ==, true);  // (I3)
     t.cost = f.cost;
     t.grant = f.grant;
     t.reply_chunk = static_cast<std::uint16_t>(*mine.reply_chunk);
@@ -165,7 +170,7 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
         c_.large().lost(f.from->rank);
         *at = f.next;
         if (f.buffer != large_buffers::none) c_.large().give(f.buffer);
-        all.count.fetch_sub(1, std::memory_order_relaxed);
+        all.remove();
         delete &f;
         continue;
       }
@@ -182,7 +187,7 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
     run_one_fetched(*ready, mine, tag);
     if (ready->buffer != large_buffers::none) c_.large().give(ready->buffer);
     delete ready;
-    all.count.fetch_sub(1, std::memory_order_relaxed);
+    all.remove();
     ++n;
     if (request && !mine.holds_reply_resources() && !acquire_reply_resources(d, mine)) break;
   }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/hand_over.hpp"
 #include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -51,14 +52,20 @@ struct fetches {
     count.fetch_add(1, std::memory_order_relaxed);
     arrived.push(f);
   }
+  /// A message has left the list.
+  void remove() noexcept {
+    [[maybe_unused]] const auto before = count.fetch_sub(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before, !=, 0u);
+  }
   /// Notes that the fetch into that buffer has completed, or never will. Until then the buffer
   /// belongs to the device, whatever becomes of the peer.
   void note_end(std::uint16_t buffer, fetch::state how) noexcept {
     // F2 here  release payload  -> F2 (fetch.cpp): by_buffer was written before the fetch was
     // posted
-    by_buffer[buffer]
-        .load(std::memory_order_relaxed)
-        ->payload.store(how, std::memory_order_release);
+    fetch* const f = by_buffer[buffer].load(std::memory_order_relaxed);
+    PENSTOCK_ASSERT(f != nullptr && f->under_way && f->buffer == buffer, ==, true);
+    PENSTOCK_ASSERT(f->payload.load(std::memory_order_relaxed) == fetch::state::awaited, ==, true);
+    f->payload.store(how, std::memory_order_release);
   }
   /// Puts the added messages behind the others, in the order in which they came; inside at.
   void take_arrived() noexcept {

@@ -41,6 +41,7 @@ void verbs_path::see_to_answers(peer& p, std::uint32_t tag) noexcept {
 // completions alone (claim 15): the chunks may be held by threads that do not poll.
 void verbs_path::send_left(left_answer& a) noexcept {
   peer& p = *a.request.from;
+  PENSTOCK_ASSERT(a.request.reply_chunk, ==, queues::no_chunk);  // it is found now
   queues::chunk_pool& chunks = *p.home->queues->reply_chunks;
   if (codec::packed(a.m).bytes > short_inline_ ||
       (a.m.kind == wire::kind::long_ && a.m.bytes != 0)) {
@@ -61,7 +62,8 @@ void verbs_path::send_left(left_answer& a) noexcept {
   if (a.put_off) c_.deferred().fetch_sub(1, std::memory_order_relaxed);
   left_answer::free_one(a);
   // L1 sent  release answers_left_  -> L2 (verbs_path.hpp): what was posted
-  answers_left_.fetch_sub(1, std::memory_order_release);
+  [[maybe_unused]] const auto before = answers_left_.fetch_sub(1, std::memory_order_release);
+  PENSTOCK_ASSERT(before, !=, 0u);
 }
 
 // Leaves the end of a request of p to a later poll.

@@ -21,7 +21,8 @@ void verbs_path::see_to_partings() noexcept {
       p.parting.store(s, std::memory_order_release);  // P2
       continue;
     }
-    c_.deferred().fetch_sub(1, std::memory_order_relaxed);
+    [[maybe_unused]] const auto before = c_.deferred().fetch_sub(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before, !=, 0u);
     p.parting.store(found == idleness::busy     ? parting_state::busy
                     : s == parting_state::asked ? parting_state::closed
                                                 : parting_state::sealed,
@@ -87,6 +88,8 @@ verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexce
     p.flushed[l] = lane.posted();
   }
   if (!over) return idleness::later;
+  PENSTOCK_ASSERT(p.credits.lease[out], ==, 0u);
+  PENSTOCK_ASSERT(p.credits.due(), ==, 0u);  // what is not given back would be lost with the lanes
   // Whoever wants a lane from here on says so (connector::want).
   p.wanted.fetch_and(in_wishes, std::memory_order_relaxed);
   // R12 closed  release p.ready  -> A12 (channel/parting.cpp)

@@ -56,6 +56,7 @@ unsigned verbs_path::reap_sends(domain& d) noexcept {
                                       fetches_[d.index].note_end(h.fetch, payload);
                                   });
   }
+  PENSTOCK_ASSERT(tickets, <=, static_cast<std::uint32_t>(n));
   d.queues->send_room.give(tickets);
   if (n == 0) c_.slow_progress_in_wait();
   return static_cast<unsigned>(n);

@@ -23,6 +23,8 @@ template <class Write>
                                                            std::uint32_t imm,
                                                            Write&& write) noexcept {
   queues::lane& lane = p.lanes[lane_reply];
+  PENSTOCK_ASSERT(copied || chunk != queues::no_chunk, ==, true);
+  PENSTOCK_ASSERT(n, <=, copied ? wire::credit_bytes : p.home->queues->size.chunk_bytes);
   if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) [[unlikely]]
     await_reply_room(p, !copied);
   // <- heard_hello: its request came by a lane that was bound later
@@ -184,6 +186,7 @@ void verbs_path::give_credits_back(inside<end_of::request_in> in, peer& p,
     return credits_.put_credits_off(p);
   }
   const wire::header h = credits_.credits_header(in, p);
+  PENSTOCK_ASSERT(unanswered.count, <=, max_unanswered);
   const std::uint16_t last = unanswered.chunk[--unanswered.count];
   write_reply(p, chunk.value_or(queues::no_chunk), n, copied, last, [&](std::byte* to) {
     std::memcpy(to, &h, sizeof h);

@@ -143,12 +143,14 @@ template <class Write, class Before>
   h.credit = credits_.request_credit_byte(in, p, cost);
   h.chunk = static_cast<std::uint16_t>(*chunk);
   write(at, h);
+  PENSTOCK_ASSERT(n, <=, copied ? wire::credit_bytes : chunks.chunk_bytes() - held.begin);
   chunks.lend(*chunk, p.rank);
   ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, copied ? 0 : chunks.keys().lkey};
   ibv_send_wr wr;
   describe(wr, IBV_WR_SEND, sge, copied);
   if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
     c_.peer_failed(p, std::strerror(e));
+  PENSTOCK_ASSERT(p.credits.lease[in], >=, cost);
   p.credits.lease[in] -= cost;
   p.requests_sent.add(1);
   c_.my_poller(tag, *p.home).replies_due = polls_for_replies;
@@ -227,8 +229,10 @@ void verbs_path::take_chunks_back(domain& d) noexcept {
 }
 
 void verbs_path::cancel(peer& p, draft& d) noexcept {
+  PENSTOCK_ASSERT(d.chunk, !=, queues::no_chunk);
   p.home->queues->request_chunks->give(std::exchange(d.chunk, queues::no_chunk));
-  drafts_.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = drafts_.fetch_sub(1, std::memory_order_relaxed);
+  PENSTOCK_ASSERT(before, !=, 0u);
 }
 
 // Called for m, which takes a lane that is not connected yet: asks for the lane, unless m finds too

@@ -79,6 +79,9 @@ void verbs_path::await_sends(peer& p, Arrived&& arrived) noexcept {
 [[gnu::always_inline]] inline void verbs_path::handled(token_state& t, poller& mine, bool urgent,
                                                        std::uint32_t tag) noexcept {
   peer& p = *t.from;
+  PENSTOCK_ASSERT(mine.reply_chunk.has_value(), ==, true);  // (I3)
+  PENSTOCK_ASSERT(t.reply_chunk == queues::no_chunk || t.reply_chunk == *mine.reply_chunk, ==,
+                  true);
   count_shared(p.requests_handled, 1);
   if (!t.replied) {
     const left_end end{nullptr, t.header.chunk, t.grant, urgent, t.cost};
