@@ -60,7 +60,7 @@ bool large_mediums::describe(engine& e, const peer& p, outgoing& m,
 
 // Sends m, which the handlers' table has been asked about. If the payload was not in a buffer
 // before, a failure gives the buffer back.
-status large_mediums::try_request(engine& e, peer& p, outgoing m) noexcept {
+status large_mediums::try_request(engine& e, peer& p, const outgoing& m) noexcept {
   return send(e, p, m, large_buffers::use::request);
 }
 
@@ -78,8 +78,7 @@ status large_mediums::offer_meanwhile(engine& e, peer& p, const outgoing& m) noe
   if (!p.posts() || !connections::is_ready(p, lane_request) || !e.core_.large().may_offer() ||
       !has_credit(e, p))
     return status::not_ready;
-  outgoing offered = m;
-  const status s = send(e, p, offered, large_buffers::use::offer);
+  const status s = send(e, p, m, large_buffers::use::offer);
   if (p.request_out.asked()) [[unlikely]]
     (void)e.send_handed(p);
   return is_short(s) ? status::not_ready : s;
@@ -97,9 +96,8 @@ status large_mediums::offer(engine& e, peer& p, const outgoing& m, status why) n
   // Who waits comes here at each poll, and need not copy the payload before there is a credit.
   if (!has_credit(e, p)) return status::no_credit;
   if (e.core_.large().may_offer()) {
-    outgoing offered = m;
     const bool lacks = ledger.lacks(p.rank, cost);
-    const status s = send(e, p, offered, large_buffers::use::offer);
+    const status s = send(e, p, m, large_buffers::use::offer);
     if (s == status::ok && lacks) {
       credit::stall asked;
       e.credits_.stall(p, cost, asked, credit_flow::lack::offered);
@@ -114,7 +112,7 @@ status large_mediums::offer(engine& e, peer& p, const outgoing& m, status why) n
   return e.try_at_once(p.rank, last);
 }
 
-status large_mediums::send(engine& e, peer& p, outgoing& m, large_buffers::use u) noexcept {
+status large_mediums::send(engine& e, peer& p, outgoing m, large_buffers::use u) noexcept {
   if (e.transfers_->must_settle()) return status::busy;
   const bool own = m.buffer == large_buffers::none;
   if (own) {

@@ -9,7 +9,7 @@ struct large_mediums {
   /// engine::request(), try_request() and reply() for a message that is_large(), to another
   /// process.
   static status request(engine& e, rank_id to, outgoing m) noexcept;
-  static status try_request(engine& e, peer& p, outgoing m) noexcept;
+  static status try_request(engine& e, peer& p, const outgoing& m) noexcept;
   static status reply(engine& e, token_state& t, outgoing m) noexcept;
   /// True if m, which lacks credits for p, goes by rendezvous once it finds a buffer and one
   /// credit. offer() and the wait for credits ask this alone: a message that is not offered has to
@@ -31,7 +31,7 @@ struct large_mediums {
  private:
   [[nodiscard]] static bool has_credit(engine& e, peer& p) noexcept;
   static status offer_meanwhile(engine& e, peer& p, const outgoing& m) noexcept;
-  static status send(engine& e, peer& p, outgoing& m, large_buffers::use u) noexcept;
+  static status send(engine& e, peer& p, outgoing m, large_buffers::use u) noexcept;
   [[nodiscard]] static bool describe(engine& e, const peer& p, outgoing& m,
                                      wire::large_block& where) noexcept;
   [[noreturn, gnu::cold]] static void no_memory(const outgoing& m) noexcept;
