@@ -18,8 +18,8 @@ std::span<const std::byte> bytes_at(const void* p, size_t n) {
 std::span<std::byte> bytes_at(void* p, size_t n) { return {static_cast<std::byte*>(p), n}; }
 
 // An operation lives in the caller's structure. One that is complete needs no destructor.
-static_assert(sizeof(operation) <= sizeof(penstock_operation) &&
-              alignof(operation) <= alignof(penstock_operation));
+static_assert(sizeof(operation) <= sizeof(penstock_operation));
+static_assert(alignof(operation) <= alignof(penstock_operation));
 penstock_status keep(operation&& started, penstock_operation* op) {
   auto* const kept = new (op->inside) operation(std::move(started));
   return c::in_c(kept->in_flight() ? status::pending : kept->wait());

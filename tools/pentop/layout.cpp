@@ -57,13 +57,11 @@ std::vector<std::string> help_lines() {
           "  space        keeps the figures as they are, and goes on",
           "  h, ?         shows this, and goes back",
           "",
-          "Columns: messages and payload bytes a second that a rank sent; polls of all its "
-          "threads; credits that it",
-          "lends and keeps; what its longest request waits for. stalls: requests that waited for "
-          "credits;",
-          "waited, % now, for now: how long since the start, in the last look, and in the current "
-          "wait;",
-          "credits: free ones that the other rank has lent. More stands in man pentop."};
+          "Columns: messages and payload bytes a second that a rank sent; polls of all its",
+          "threads; credits that it lends and keeps; what its longest request waits for.",
+          "stalls: requests that waited for credits; waited, % now, for now: how long since",
+          "the start, in the last look, and in the current wait; credits: free ones that the",
+          "other rank has lent. More stands in man pentop."};
 }
 
 // Appends a table that takes `room` lines with its heading, from row `first` on.

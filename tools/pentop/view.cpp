@@ -163,6 +163,7 @@ std::vector<row> pair_rows(const picture& p) {
                      [&](const flow& w) { return w.from == f.from && w.to == f.to; }))
       all.push_back(f);
   std::vector<row> rows;
+  rows.reserve(all.size());
   for (const flow& f : all)
     rows.push_back({.rank = f.from,
                     .messages = f.messages,
