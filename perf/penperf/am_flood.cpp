@@ -14,6 +14,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/thread_index.hpp"
 #include "perf/penperf/bench.hpp"
+#include "perf/penperf/flood_rounds.hpp"
 #include "perf/penperf/loading.hpp"
 #include "perf/penperf/rig.hpp"
 #include "perf/twin_ring.hpp"
@@ -52,17 +53,11 @@ class am_flood final : public bench {
       : options_(o),
         kind_(o.kind),
         size_(o.size),
-        iters_(o.iters),
         threads_(o.threads),
-        seconds_(o.seconds),
         window_(o.window),
         both_(o.both),
-        payload_(size_) {
-    // A batch is one sample; in shared memory about ten microseconds of traffic.
-    batch_ = std::clamp<std::uint64_t>(65536 / std::max<std::uint64_t>(size_, 64), 1, o.chunk);
-    if (window_ != 0) batch_ = window_;
-    if (iters_ != 0) batch_ = std::min(batch_, iters_);
-  }
+        rounds_(o),
+        payload_(size_) {}
 
   void add_handlers(endpoint& ep) override {
     on_short_ = ep.add<&am_flood::arrived>(this);
@@ -86,7 +81,8 @@ class am_flood final : public bench {
 
   figures ours(rig& r) override {
     if (threads_ > 1) r.pollers(true);
-    const figures f = round(r, ours_, [&](std::uint64_t batches) { return flood(r, batches); });
+    const figures f =
+        rounds_.round(r, ours_, [&](std::uint64_t batches) { return flood(r, batches); });
     if (threads_ > 1) r.pollers(false);
     return f;
   }
@@ -94,47 +90,13 @@ class am_flood final : public bench {
   figures raw(rig& r) override {
     const leg one_way{size_, kind_ == am_kind::long_};
     const manner how{both_, static_cast<std::uint32_t>(window_)};
-    return round(r, raw_, [&](std::uint64_t batches) {
+    return rounds_.round(r, raw_, [&](std::uint64_t batches) {
       samples_.resize(batches);
       return r.raw_flood(one_way, how, batch_, samples_);
     });
   }
 
  private:
-  /// How long a round of one side is, found in its first warm-up.
-  struct length {
-    std::uint64_t batches = 0;
-  };
-
-  template <class Flood>
-  figures round(rig& r, length& l, Flood&& flood_of) {
-    const std::uint64_t warm_up = (warm_up_operations + batch_ - 1) / batch_;
-    if (iters_ != 0) {
-      flood_of(std::max<std::uint64_t>(1, warm_up));
-      r.meet();
-      return flood_of(std::max<std::uint64_t>(1, iters_ / batch_));
-    }
-    if (l.batches == 0) {
-      double rate = 0;
-      std::uint64_t batches = warm_up != 0 ? warm_up : 16;
-      settle(batches * batch_, [&] {
-        rate = flood_of(batches).rate / (both_ ? 2 : 1);
-        // The next try is long enough to be significant: a fortieth of a second.
-        if (warm_up == 0) batches = batches_in(0.025, rate);
-        return rate;
-      });
-      l.batches = batches_in(seconds_, rate);
-    } else {
-      flood_of(warm_up != 0 ? warm_up : l.batches / 16 + 1);
-    }
-    r.meet();
-    return flood_of(l.batches);
-  }
-  [[nodiscard]] std::uint64_t batches_in(double seconds, double rate) const {
-    return std::clamp<std::uint64_t>(
-        static_cast<std::uint64_t>(seconds * rate / static_cast<double>(batch_)), 4, 1u << 22);
-  }
-
   // Runs at the target; with both ways, at both.
   void arrived(token&, std::uint64_t) { arrivals_.count(0); }
   void loaded(token&, std::span<std::byte> payload, std::uint64_t) {
@@ -237,14 +199,14 @@ class am_flood final : public bench {
 
   options options_;
   am_kind kind_;
-  std::uint64_t size_, iters_;
+  std::uint64_t size_;
   unsigned threads_;
-  std::uint64_t batch_ = 1;
-  double seconds_;  ///< of a round
   std::uint64_t window_;
   bool both_;
+  flood_rounds rounds_;
+  std::uint64_t batch_ = rounds_.batch();
   rank_id other_ = target_rank;
-  length ours_, raw_;
+  flood_rounds::length ours_, raw_;
   payload_buffer payload_;
   std::vector<std::uint64_t> samples_;
   short_handler<std::uint64_t> on_short_, on_told_;

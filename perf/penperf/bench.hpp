@@ -70,6 +70,8 @@ std::unique_ptr<bench> make_atomic_rate(const options& o);
 std::string complete_gasnet(options& o);
 std::string complete_gasnet_lat(options& o);
 std::unique_ptr<bench> make_gasnet_lat(const options& o);
+std::string complete_gasnet_rate(options& o);
+std::unique_ptr<bench> make_gasnet_rate(const options& o);
 std::unique_ptr<bench> make_barrier(const options& o);
 std::string complete_gasnet_rma(options& o);
 std::unique_ptr<bench> make_gasnet_rma(const options& o);

@@ -22,6 +22,12 @@ enum : gasnet_handler_t {
   on_loaded_ping,
   on_ex_ping,
   on_ex_loaded_ping,
+  on_counted,
+  on_loaded_counted,
+  on_ex_counted,
+  on_ex_loaded_counted,
+  on_ask,
+  on_told,
   on_pong,
   on_finish
 };
@@ -35,6 +41,9 @@ void must(int rc, const char* what) {
   if (rc != GASNET_OK) [[unlikely]]
     fatal(1, "%s: %s", what, gasnet_ErrorDesc(rc));
 }
+
+gasnet_handlerarg_t high(std::uint64_t n) { return static_cast<gasnet_handlerarg_t>(n >> 32); }
+gasnet_handlerarg_t low(std::uint64_t n) { return static_cast<gasnet_handlerarg_t>(n); }
 
 void ping(gasnet_token_t token) { must(gasnet_AMReplyShort0(token, on_pong), "a reply"); }
 void read(const void* payload, std::size_t bytes) {
@@ -50,6 +59,27 @@ void ex_loaded_ping(gex_Token_t token, void* payload, std::size_t bytes) {
   ex_ping(token);
 }
 void pong(gasnet_token_t) { __atomic_store_n(&answered, answered + 1, __ATOMIC_RELAXED); }
+// Of a flood: at the target; and at the requester what it has been told of them.
+std::uint64_t handled = 0, told = 0, answers = 0, sent = 0;
+
+void counted(gasnet_token_t, gasnet_handlerarg_t, gasnet_handlerarg_t) { ++handled; }
+void loaded_counted(gasnet_token_t, void* payload, std::size_t bytes, gasnet_handlerarg_t,
+                    gasnet_handlerarg_t) {
+  read(payload, bytes);
+  ++handled;
+}
+void ex_counted(gex_Token_t, gex_AM_Arg_t, gex_AM_Arg_t) { ++handled; }
+void ex_loaded_counted(gex_Token_t, void* payload, std::size_t bytes, gex_AM_Arg_t, gex_AM_Arg_t) {
+  read(payload, bytes);
+  ++handled;
+}
+void ask(gasnet_token_t token) {
+  must(gasnet_AMReplyShort2(token, on_told, high(handled), low(handled)), "the target's count");
+}
+void hear(gasnet_token_t, gasnet_handlerarg_t above, gasnet_handlerarg_t below) {
+  told = std::uint64_t{static_cast<std::uint32_t>(above)} << 32 | static_cast<std::uint32_t>(below);
+  __atomic_store_n(&answers, answers + 1, __ATOMIC_RELAXED);
+}
 void finish_serving(gasnet_token_t) { __atomic_store_n(&finished, true, __ATOMIC_RELAXED); }
 
 template <class Send>
@@ -70,6 +100,41 @@ void trips_of(Send&& send, std::span<std::uint64_t> samples) {
   }
 }
 
+// send(i) sends message i. Answers may overtake requests, so the target is asked until it has run
+// the handlers of all.
+template <class Send>
+void flood_of(Send&& send, std::uint64_t batch, std::span<std::uint64_t> samples) {
+  std::uint64_t before = ticks();
+  for (auto& s : samples) {
+    for (std::uint64_t i = 0; i < batch; ++i) must(send(i), "a request");
+    const std::uint64_t now = ticks();
+    s = now - before;
+    before = now;
+  }
+  sent += batch * samples.size();
+  while (told != sent) {
+    const std::uint64_t heard = __atomic_load_n(&answers, __ATOMIC_RELAXED);
+    must(gasnet_AMRequestShort0(target, on_ask), "asking for the target's count");
+    GASNET_BLOCKUNTIL(__atomic_load_n(&answers, __ATOMIC_RELAXED) != heard);
+  }
+}
+
+// A payload that lies there, or is made in a buffer for each message.
+class source {
+ public:
+  explicit source(const exchange& what)
+      : from_(what.from), made_(what.payload == payload_kind::made ? from_.size() : 0) {}
+  void* get() {
+    if (made_.empty()) return const_cast<std::byte*>(from_.data());
+    std::memcpy(made_.data(), from_.data(), made_.size());
+    return made_.data();
+  }
+
+ private:
+  std::span<const std::byte> from_;
+  std::vector<std::byte> made_;
+};
+
 void one_barrier() {
   gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
   must(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS), "a barrier");
@@ -84,6 +149,12 @@ void start(const std::string& device) {
       {on_loaded_ping, reinterpret_cast<void (*)()>(&loaded_ping)},
       {on_ex_ping, reinterpret_cast<void (*)()>(&ex_ping)},
       {on_ex_loaded_ping, reinterpret_cast<void (*)()>(&ex_loaded_ping)},
+      {on_counted, reinterpret_cast<void (*)()>(&counted)},
+      {on_loaded_counted, reinterpret_cast<void (*)()>(&loaded_counted)},
+      {on_ex_counted, reinterpret_cast<void (*)()>(&ex_counted)},
+      {on_ex_loaded_counted, reinterpret_cast<void (*)()>(&ex_loaded_counted)},
+      {on_ask, reinterpret_cast<void (*)()>(&ask)},
+      {on_told, reinterpret_cast<void (*)()>(&hear)},
       {on_pong, reinterpret_cast<void (*)()>(&pong)},
       {on_finish, reinterpret_cast<void (*)()>(&finish_serving)},
   };
@@ -110,21 +181,56 @@ void trips(const exchange& what, std::span<std::uint64_t> samples) {
           return GASNET_OK;
         },
         samples);
-  std::vector<std::byte> made(from.size());
-  const bool makes = what.payload == payload_kind::made;
-  const auto payload = [&] {
-    if (makes) std::memcpy(made.data(), from.data(), from.size());
-    return const_cast<std::byte*>(makes ? made.data() : from.data());
-  };
+  source payload(what);
   if (what.ex)
     return trips_of(
         [&] {
-          return gex_AM_RequestMedium0(tm, target, on_ex_loaded_ping, payload(), from.size(),
+          return gex_AM_RequestMedium0(tm, target, on_ex_loaded_ping, payload.get(), from.size(),
                                        GEX_EVENT_NOW, 0);
         },
         samples);
-  trips_of([&] { return gasnet_AMRequestMedium0(target, on_loaded_ping, payload(), from.size()); },
-           samples);
+  trips_of(
+      [&] { return gasnet_AMRequestMedium0(target, on_loaded_ping, payload.get(), from.size()); },
+      samples);
+}
+
+void flood(const exchange& what, std::uint64_t batch, std::span<std::uint64_t> samples) {
+  const std::size_t bytes = what.from.size();
+  const gex_TM_t tm = team;
+  if (!what.medium && !what.ex)
+    return flood_of(
+        [](std::uint64_t i) { return gasnet_AMRequestShort2(target, on_counted, high(i), low(i)); },
+        batch, samples);
+  if (!what.medium)
+    return flood_of(
+        [=](std::uint64_t i) {
+          return gex_AM_RequestShort2(tm, target, on_ex_counted, 0, high(i), low(i));
+        },
+        batch, samples);
+  if (what.payload == payload_kind::reserved)
+    return flood_of(
+        [=](std::uint64_t i) {
+          const gex_AM_SrcDesc_t d =
+              gex_AM_PrepareRequestMedium(tm, target, nullptr, bytes, bytes, nullptr, 0, 2);
+          std::memcpy(gex_AM_SrcDescAddr(d), what.from.data(), bytes);
+          gex_AM_CommitRequestMedium2(d, on_ex_loaded_counted, bytes, high(i), low(i));
+          return GASNET_OK;
+        },
+        batch, samples);
+  source payload(what);
+  if (what.ex)
+    return flood_of(
+        [&](std::uint64_t i) {
+          return gex_AM_RequestMedium2(tm, target, on_ex_loaded_counted, payload.get(), bytes,
+                                       GEX_EVENT_NOW, 0, high(i), low(i));
+        },
+        batch, samples);
+  flood_of(
+      [&](std::uint64_t i) {
+        return gasnet_AMRequestMedium2(target, on_loaded_counted, payload.get(), bytes, high(i),
+                                       low(i));
+      },
+      batch, samples);
 }
 
 void serve() {

@@ -15,7 +15,8 @@ namespace penstock::penperf::gasnet_side {
 /// Collective. device: as --device; empty: the default.
 void start(const std::string& device);
 
-/// The exchange that is measured: a message that is answered by a Short, both without arguments.
+/// What is measured by trips(): a message that is answered by a Short, both without arguments; and
+/// by flood(): a message.
 struct exchange {
   bool ex = false;      ///< by gasnetex.h, else by gasnet.h
   bool medium = false;  ///< else a Short
@@ -25,6 +26,9 @@ struct exchange {
 
 /// The requester: round trips, a sample each, in ticks.
 void trips(const exchange& what, std::span<std::uint64_t> samples);
+/// The requester: `batch` messages of two arguments for each sample, in ticks; returns when the
+/// target has run the handlers of all. They have no answer.
+void flood(const exchange& what, std::uint64_t batch, std::span<std::uint64_t> samples);
 /// Meanwhile the target polls, until the requester says that it has finished.
 void serve();
 void finish();

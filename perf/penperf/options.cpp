@@ -57,6 +57,9 @@ const char* name_of(lookup_kind k) noexcept {
 namespace {
 
 bool is_message(const std::string& bench) { return bench.starts_with("am_"); }
+bool is_by_gasnet(const std::string& bench) {
+  return bench.starts_with("gasnet_") || bench.starts_with("gex_") || bench == "strided";
+}
 
 // An option that says nothing to that benchmark would be believed to have said something.
 std::string not_for(const std::string& bench, const command_line& line) {
@@ -66,8 +69,10 @@ std::string not_for(const std::string& bench, const command_line& line) {
   const auto complain = [&](const char* option, const char* of) {
     return std::string(option) + " is for " + of;
   };
-  const bool by_gasnet = bench == "gasnet_lat" || bench == "gex_lat";
-  constexpr const char *messages = "am_lat, am_rate, am_bw, gasnet_lat and gex_lat",
+  const bool by_gasnet =
+      is_by_gasnet(bench) && (bench.ends_with("_lat") || bench.ends_with("_rate"));
+  constexpr const char *messages =
+                           "am_lat, am_rate, am_bw, gasnet_lat, gasnet_rate, gex_lat, gex_rate",
                        *transfers = "put_lat, get_lat, put_bw, get_bw, atomic_lat and atomic_rate";
   for (const char* of_messages : {"--kind", "--payload"})
     if (line.given(of_messages) && !is_message(bench) && !by_gasnet)
@@ -80,6 +85,8 @@ std::string not_for(const std::string& bench, const command_line& line) {
       return complain(of_rates, "am_rate, am_bw, put_bw, get_bw and atomic_rate");
   if (line.given("-p") && !is_message(bench) && !one_sided && !atomic)
     return complain("-p", "benchmarks whose names begin with am_, put_, get_ or atomic_");
+  if (line.given("--placement") && line.given("-p"))
+    return "--placement is for one pair: each pair of -p has its own";
   if (line.given("--warm-up") && bench == "reg")
     return complain("--warm-up", "benchmarks that warm up, which reg does not");
   if (line.given("-D") && !row.timed_rounds)
@@ -174,6 +181,11 @@ options parse(int argc, char** argv) {
   line.number("-n,--iters", o.iters, "Operations in a round", 1);
   line.number("--rounds", o.rounds,
               "Rounds, of which the median one is reported [5; 41 timed ones off shm0]", 1, 101);
+  line.choice(
+      "--placement", o.only,
+      {{"any", std::nullopt}, {"near", perf::placement::near}, {"far", perf::placement::far}},
+      "Which rounds count: those of two processes on one core (near), on two (far), or all; "
+      "of each placement the median is printed");
   line.number("--threads", o.threads,
               "Threads in each process: am_rate and am_bw with --mode par, reg", 1, 64);
   line.number("-p,--pairs", o.pairs, "Pairs of processes that measure at the same time", 1, 1024);
@@ -238,8 +250,10 @@ options parse(int argc, char** argv) {
   const bool any_size = o.all_sizes;
   if (any_size) o.size = o.kind == am_kind::short_ && is_message(o.bench) ? 0 : 1;
   const std::string complaint = find_bench(o.bench)->complete(o);
-  // gasnet.h is attached once in a process.
-  if (any_size && (!complaint.empty() || o.size != 1 || o.bench == "strided"))
+  if (any_size && is_by_gasnet(o.bench))
+    line.refuse("-a",
+                o.bench + " has one size a run, since gasnet.h is attached once in a process");
+  if (any_size && (!complaint.empty() || o.size != 1))
     line.refuse("-a", o.bench + " of that kind has one size only");
   if (!complaint.empty()) line.refuse(o.bench, complaint);
   return o;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "perf/rounds.hpp"
 
 namespace penstock::penperf {
 
@@ -47,6 +50,7 @@ struct options {
   std::uint64_t size = 0;   ///< payload bytes of one operation
   std::uint64_t iters = 0;  ///< operations a round
   unsigned rounds = 0;
+  std::optional<perf::placement> only;  ///< rounds at another placement do not count
   double seconds = 0;       ///< of a round whose operations are not told; 0: chosen (set_pace)
   std::uint64_t chunk = 0;  ///< operations between two looks at whether the rate has settled
   unsigned threads = 1;

@@ -73,7 +73,7 @@ perf::measurement one_round(rig& r, bench& b, perf::measurement m, bool raw_firs
 
 std::vector<perf::measurement> measure(rig& r, bench& b, const perf::measurement& head) {
   const options& o = r.opts();
-  perf::round_keeper keeper(o.rounds);
+  perf::round_keeper keeper(o.rounds, o.only);
   std::vector<perf::measurement> rounds;
   // Several pairs stay in step, so none of their rounds is repeated.
   while (o.pairs > 1 ? rounds.size() < o.rounds : !keeper.enough()) {
@@ -86,10 +86,18 @@ std::vector<perf::measurement> measure(rig& r, bench& b, const perf::measurement
   return rounds;
 }
 
-perf::measurement median_of(const std::vector<perf::measurement>& rounds) {
-  perf::round_keeper keeper(rounds.size());
+/// The median round of each placement that rounds were taken at.
+std::vector<perf::measurement> medians_of(const options& o,
+                                          const std::vector<perf::measurement>& rounds) {
+  perf::round_keeper keeper(rounds.size(), o.only);
   for (const perf::measurement& m : rounds) keeper.add({m.probe_ns, m.ratio()});
-  return rounds[keeper.median_round()];
+  std::vector<perf::measurement> medians;
+  for (const std::size_t i : keeper.median_rounds()) medians.push_back(rounds[i]);
+  if (o.pairs > 1) medians.resize(1);  // each pair has a placement of its own
+  if (medians.empty())
+    fatal(3, "--placement: the two processes ran %s all the time; try again, or choose by --cpus",
+          *o.only == perf::placement::near ? "on two cores" : "on one core");
+  return medians;
 }
 
 void print(const options& o, const perf::measurement& m, bool first) {
@@ -111,8 +119,8 @@ void draw_all(const options& o, std::span<const perf::measurement> all) {
     if (!path.empty() && !make(all, path)) fatal(1, "cannot draw %s", path.c_str());
 }
 
-/// All rounds of one size. Collective; the requester's answer counts.
-perf::measurement at_size(world& w, options o) {
+/// The median rounds of one size. Collective; the requester's answer counts.
+std::vector<perf::measurement> at_size(world& w, options o) {
   setting_overrides overrides;
   if (!o.device.empty()) overrides.emplace_back("PENSTOCK_DEVICE", o.device);
   if (o.counters) overrides.emplace_back("PENSTOCK_COUNTERS", "-");
@@ -147,7 +155,7 @@ perf::measurement at_size(world& w, options o) {
   must(ep.barrier(), "the last barrier");
   if (w.rank() != requester_rank) return {};
   if (o.pairs > 1) rounds = perf::combined(rounds, std::span(all).first(o.pairs));
-  return median_of(rounds);
+  return medians_of(o, rounds);
 }
 
 int run(int argc, char** argv) {
@@ -176,8 +184,10 @@ int run(int argc, char** argv) {
   std::vector<perf::measurement> all;
   for (const std::uint64_t size : sizes_of(o)) {
     o.size = size;
-    all.push_back(at_size(w, o));
-    if (w.rank() == requester_rank) print(o, all.back(), all.size() == 1);
+    for (const perf::measurement& m : at_size(w, o)) {
+      all.push_back(m);
+      print(o, m, all.size() == 1);
+    }
   }
   if (w.rank() == requester_rank) draw_all(o, all);
   return 0;

@@ -151,8 +151,33 @@ TEST_CASE("penperf counts a flood's requests whose handlers have run") {
           doctest::Approx(j["rate"].get<double>() * j["size"].get<double>()).epsilon(0.01));
     check_figures(j);
   }
+  for (const char* bench : {"gasnet_rate", "gex_rate"}) {
+    check_figures(measured({bench}));
+    for (const char* payload : {"ready", "made"})
+      check_figures(measured({bench, "--kind", "medium", "-s", "600", "--payload", payload}));
+  }
+  check_figures(measured({"gex_rate", "--kind", "medium", "--payload", "reserved"}));
   check_figures(measured({"am_bw", "--kind", "long", "-s", "100000"}));
   CHECK(measured({"--mode", "par", "--threads", "2", "am_rate"})["threads"] == 2);
+}
+
+TEST_CASE("penperf --placement counts the rounds of one placement, or says that there was none") {
+  for (const char* place : {"near", "far"}) {
+    CAPTURE(place);
+    const outcome o =
+        run({PENPERF, "am_lat", "-n", "200", "--rounds", "2", "--json", "--placement", place});
+    CAPTURE(o.err);
+    if (o.code == 3) {
+      CHECK(lines_with(o.err, "--placement") == 1);
+      CHECK(o.out.empty());
+      continue;
+    }
+    REQUIRE(o.code == 0);
+    REQUIRE(lines_with(o.out, "{") == 1);
+    const auto probes = nlohmann::json::parse(o.out)["probe_ns"].get<std::vector<double>>();
+    CHECK((*std::min_element(probes.begin(), probes.end()) < 180) ==
+          (place == std::string("near")));
+  }
 }
 
 TEST_CASE("penperf measures puts, gets and fetch-adds of every place beside a twin") {
@@ -234,6 +259,12 @@ TEST_CASE("penperf refuses what makes no sense with a line and code 2") {
       {"am_lat", "--json", "--csv"},
       {"--mode", "par", "am_lat", "--threads", "2"},
       {"am_lat", "-b"},
+      {"am_lat", "--placement", "middle"},
+      {"am_lat", "-p", "2", "--placement", "far"},
+      {"gasnet_lat", "--kind", "medium", "-a"},
+      {"gasnet_rate", "--kind", "long"},
+      {"gex_rate", "-b"},
+      {"gasnet_rate", "--kind", "medium", "--payload", "reserved"},
       {"put_lat", "--window", "4"},
       {"am_rate", "--window", "0"},
       {"barrier", "-p", "2"},
