@@ -261,6 +261,8 @@ int direct_bell(ibv_context* handle) noexcept {
   return bound_socket(SOCK_DGRAM, name_of(of(handle).name, "-direct"));
 }
 
+int kicks_of(ibv_context* handle) noexcept { return of(handle).pusher.bell_socket(); }
+
 const std::atomic<std::uint32_t>& event_count(ibv_context* handle) noexcept {
   return of(handle).event_count;
 }

@@ -50,6 +50,7 @@ class pusher_thread {
   }
 
   [[nodiscard]] int datagram_socket() const noexcept { return datagrams_; }
+  [[nodiscard]] int bell_socket() const noexcept { return bells_; }
 
  private:
   void begin_watch() noexcept;

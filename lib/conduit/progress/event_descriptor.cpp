@@ -9,6 +9,7 @@
 #include "lib/base/descriptors.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
+#include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -27,9 +28,9 @@ event_descriptor::~event_descriptor() {
     if (fd >= 0) ::close(fd);
 }
 
-bool event_descriptor::add(int fd) const noexcept {
+bool event_descriptor::add(int fd, std::uint32_t how) const noexcept {
   epoll_event e{};
-  e.events = EPOLLIN;
+  e.events = EPOLLIN | how;
   return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
@@ -38,6 +39,10 @@ result<void> event_descriptor::attach(engine& e, core& c, ways& w, ibv_comp_chan
   if (auto r = queues_->open(); !r) return r;
   bool added = c.membership().ended_fd() < 0 || add(c.membership().ended_fd());
   for (const armed_queues::source& from : queues_->sources()) added = added && add(from.fd);
+  // Earlier than the event that the device's thread makes of it. Where all messages go by rings
+  // their own bell does.
+  if (const nic::device& d = c.device(); d.shared_memory)
+    added = added && add(nic::shm::kicks_of(d.context), EPOLLET);
   if (!added) return failure{"epoll_ctl for a descriptor to sleep on", errno, what_to_raise(errno)};
   return {};
 }
@@ -45,6 +50,9 @@ result<void> event_descriptor::attach(engine& e, core& c, ways& w, ibv_comp_chan
 status event_descriptor::arm() noexcept {
   if (running != nullptr) return status::in_handler;
   if (timed_) set_timer(0);
+  // Takes the edges; what is read below shows by its level.
+  epoll_event seen[8];
+  (void)::epoll_wait(epoll_, seen, 8, 0);
   queues_->give_back();
   queues_->arm();
   unsigned n = 0;

@@ -46,7 +46,7 @@ class event_descriptor {
 
  private:
   event_descriptor() = default;
-  [[nodiscard]] bool add(int fd) const noexcept;
+  [[nodiscard]] bool add(int fd, std::uint32_t how = 0) const noexcept;
   void set_timer(long ns) noexcept;
   int epoll_ = -1, timer_ = -1;
   bool timed_ = false;             // the timer runs, or has fired
