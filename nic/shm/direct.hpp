@@ -33,10 +33,13 @@ void direct_wake(ibv_qp* qp) noexcept;
 /// most one at a time. -1 with errno. It may become readable without a message, and the bytes read
 /// from it have no meaning.
 int direct_bell(ibv_context* context) noexcept;
-/// A descriptor that becomes readable when a peer has rung for any queue of the context, before the
-/// device's thread makes an event of it, which then spares a sleeper that thread's waking. That
-/// thread alone reads from it, so a sleeper looks for its edges. The device's own.
+/// A descriptor that becomes readable when a peer has rung for any queue of the context. It spares
+/// a sleeper the waking of the device's thread, which from the first call on leaves such a sleeper
+/// 100 us to look itself, before it makes events. That thread alone reads from the descriptor, so a
+/// sleeper looks for its edges, and arms each queue again that was_rung(). The device's own.
 int kicks_of(ibv_context* context) noexcept;
+/// A peer has rung for the queue, and neither an arming nor the device's thread has answered since.
+bool was_rung(ibv_cq* cq) noexcept;
 
 /// Number of asynchronous events raised so far on the context. A poll loop compares it with what it
 /// last saw (one load) and calls get_async_event only then. A peer's death raises

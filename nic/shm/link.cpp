@@ -261,7 +261,11 @@ int direct_bell(ibv_context* handle) noexcept {
   return bound_socket(SOCK_DGRAM, name_of(of(handle).name, "-direct"));
 }
 
-int kicks_of(ibv_context* handle) noexcept { return of(handle).pusher.bell_socket(); }
+int kicks_of(ibv_context* handle) noexcept { return of(handle).pusher.shared_bells(); }
+
+bool was_rung(ibv_cq* cq) noexcept {
+  return of(cq).bell->bell.load(std::memory_order_relaxed) == bell_rung;
+}
 
 const std::atomic<std::uint32_t>& event_count(ibv_context* handle) noexcept {
   return of(handle).event_count;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
@@ -26,6 +27,7 @@ namespace {
 constexpr std::uint64_t about_bells = 1, about_kicks = 2, about_datagrams = 3;
 constexpr std::uint64_t about_peer = std::uint64_t{1} << 62;     // its end
 constexpr std::uint64_t about_answers = std::uint64_t{1} << 61;  // its socket
+constexpr unsigned sleepers_turn_us = 100;
 constexpr std::uint64_t linger_ns = 20'000'000;  // how long it stays alert after the last work
 
 /// A message of ours was refused after it had completed. The QP breaks, and the program gets an
@@ -146,6 +148,12 @@ void pusher_thread::run() noexcept {
     if (wait == 0) ::sched_yield();  // while work moves, the thread only gives way to others
     const int n = asked("epoll_wait", ::epoll_wait(epoll_, events, 64, wait));
     if (n < 0 && errno != EINTR) return give_up(context_, errno);
+    // The program was woken as well. If it looks in time its queues are armed again, and no event
+    // is due; relaxed: a hint.
+    if (shared_.load(std::memory_order_relaxed) &&
+        std::any_of(events, events + std::max(n, 0),
+                    [](const epoll_event& e) { return e.data.u64 == about_bells; }))
+      ::usleep(sleepers_turn_us);
     const working_time busy = begin_more_work();
     const std::lock_guard guard(working_);
     for (int i = 0; i < n; ++i) {

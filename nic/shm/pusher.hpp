@@ -50,7 +50,11 @@ class pusher_thread {
   }
 
   [[nodiscard]] int datagram_socket() const noexcept { return datagrams_; }
-  [[nodiscard]] int bell_socket() const noexcept { return bells_; }
+  /// The socket of the bells, on which a program sleeps as well from now on.
+  [[nodiscard]] int shared_bells() noexcept {
+    shared_.store(true, std::memory_order_relaxed);
+    return bells_;
+  }
 
  private:
   void begin_watch() noexcept;
@@ -63,7 +67,7 @@ class pusher_thread {
 
   context& context_;
   int epoll_ = -1, bells_ = -1, kicks_ = -1, datagrams_ = -1;
-  std::atomic<bool> stopping_{false}, watching_{false};
+  std::atomic<bool> stopping_{false}, watching_{false}, shared_{false};
   /// Datagrams do not wake the thread, since the program polls them. The thread checks every
   /// millisecond whether the program still does.
   std::atomic<bool> resting_{false};

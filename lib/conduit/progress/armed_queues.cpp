@@ -101,11 +101,11 @@ void armed_queues::give_back() noexcept {
   });
 }
 
-void armed_queues::arm() noexcept {
+void armed_queues::arm(bool rung) noexcept {
   core_.slow_progress();
   forget_events();
   for (armable& q : queues_)
-    if (!q.armed) {
+    if (!q.armed || (rung && nic::shm::was_rung(q.cq))) {
       (void)ibv_req_notify_cq(q.cq, 0);
       q.armed = true;
     }

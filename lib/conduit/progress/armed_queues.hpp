@@ -45,7 +45,8 @@ class armed_queues {
   /// Sees to events, and asks for one of each message that comes from here on; the caller must poll
   /// afterwards for messages that came before. A queue whose event has not come is still armed. On
   /// shm0 arming costs a fence on all processors.
-  void arm() noexcept;
+  /// rung: also those that a peer has rung for; all are of shm0.
+  void arm(bool rung = false) noexcept;
   /// Polls until quiet_polls polls in a row have found nothing, or `stretch` polls are done; adds
   /// the number of messages handled to n. The limit is for streams: others may poll by now. After
   /// each poll it calls step, if there is one, and stores what it answers. Returns ok, or the

@@ -42,7 +42,7 @@ result<void> event_descriptor::attach(engine& e, core& c, ways& w, ibv_comp_chan
   // Earlier than the event that the device's thread makes of it. Where all messages go by rings
   // their own bell does.
   if (const nic::device& d = c.device(); d.shared_memory)
-    added = added && add(nic::shm::kicks_of(d.context), EPOLLET);
+    early_ = true, added = added && add(nic::shm::kicks_of(d.context), EPOLLET);
   if (!added) return failure{"epoll_ctl for a descriptor to sleep on", errno, what_to_raise(errno)};
   return {};
 }
@@ -54,7 +54,7 @@ status event_descriptor::arm() noexcept {
   epoll_event seen[8];
   (void)::epoll_wait(epoll_, seen, 8, 0);
   queues_->give_back();
-  queues_->arm();
+  queues_->arm(early_);
   unsigned n = 0;
   if (const status s = queues_->handle(n); is_failure(s)) return s;
   if (n != 0 || queues_->waiting()) return status::pending;

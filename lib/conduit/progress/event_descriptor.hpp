@@ -49,6 +49,7 @@ class event_descriptor {
   [[nodiscard]] bool add(int fd, std::uint32_t how = 0) const noexcept;
   void set_timer(long ns) noexcept;
   int epoll_ = -1, timer_ = -1;
+  bool early_ = false;             // woken by the bells themselves
   bool timed_ = false;             // the timer runs, or has fired
   std::atomic<bool> soon_{false};  // relaxed, always: a hint for the thread that arms
   std::unique_ptr<armed_queues> queues_;
