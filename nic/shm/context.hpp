@@ -68,6 +68,9 @@ struct context {
   /// memory is in such a place already; that of other programs is wherever malloc put it. Fixed
   /// before the first MR.
   bool moves_memory = false;
+  /// After this time a question to a peer is asked again, and after twice that its answer is let
+  /// go.
+  std::uint64_t answer_ns = 10'000'000'000;
   /// How long a send to a full socket is retried after the socket has last taken a datagram of this
   /// context.
   std::uint64_t datagram_patience_ns = 100'000'000;

@@ -25,7 +25,7 @@
 namespace penstock::nic::shm {
 namespace {
 
-constexpr int answer_ms = 10'000;  // set-up waits no longer; a request is asked again after it
+constexpr int answer_ms = 10'000;                     // set-up waits no longer
 constexpr std::uint64_t shortage_ns = 2'000'000'000;  // of descriptors or memory: tried again
 
 /// A connected socket to the context of that name, or -1 with errno.
@@ -172,7 +172,7 @@ int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a,
                     std::size_t room, int* fd, std::uint64_t* ticket) noexcept {
   // As many answers as a socket certainly holds. One that has not come for long is asked for again.
   constexpr std::size_t most_open = 4;
-  constexpr std::uint64_t long_ns = std::uint64_t{answer_ms} * 1'000'000;
+  const std::uint64_t long_ns = self.answer_ns;
   const std::unique_lock guard(talk_, std::try_to_lock);
   if (!guard) return EINPROGRESS;
   if (fd != nullptr) *fd = -1;

@@ -2,6 +2,7 @@
 // peer's help.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -160,6 +161,31 @@ TEST_CASE("mapped memory is refused beyond its end, and when its region has gone
   }
   expect_refusal(p, IBV_WC_REM_ACCESS_ERR);
   CHECK(m.base[0] == std::byte{0});
+}
+
+TEST_CASE("a region's file that finds no descriptor free is asked for again") {
+  pair p;
+  // What there is for the connection is there before.
+  REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, 8, address(p.b, 0), p.b.mr->rkey) == 0);
+  REQUIRE(p.a.sent().status == IBV_WC_SUCCESS);
+  shared_memory m(p.b, 1 << 16);
+  std::memset(p.a.memory.data(), 9, 5000);
+  struct rlimit all {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &all) == 0);
+  const int next = ::dup(0);
+  ::close(next);
+  struct rlimit none = all;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  ibv_wc early{};
+  int got = 0;
+  const int posted = rdma(p.a, IBV_WR_RDMA_WRITE, 0, 5000, m.address(), m.mr->rkey);
+  (void)rig::wait_for([&] { return (got = ibv_poll_cq(p.a.send_cq, 1, &early)) != 0; }, 0.1);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &all) == 0);
+  REQUIRE(posted == 0);
+  CHECK((got != 0 ? early : p.a.sent()).status == IBV_WC_SUCCESS);
+  CHECK(std::memcmp(m.base, p.a.memory.data(), 5000) == 0);
+  CHECK(shm::map_remote(p.a.qp, m.address(), 8192, m.mr->rkey) != nullptr);
 }
 
 TEST_CASE("a file that could be cut short is not mapped, and is written all the same") {

@@ -219,6 +219,31 @@ TEST_CASE("a transition without its attributes, or out of order, is refused") {
   CHECK(a.to_rtr(a.qp, ibv_gid{}, 1) == EHOSTUNREACH);
 }
 
+TEST_CASE("a queue pair with a shared receive queue may ask for any receives of its own") {
+  rig::options o;
+  o.srq_wr = 4;
+  rig::side a(o);  // man ibv_create_qp: max_recv_wr and max_recv_sge are ignored then
+  ibv_device_attr limits{};
+  REQUIRE(a.v.query_device(a.context, &limits) == 0);
+  const auto made = [&](bool shared, std::uint32_t wr, std::uint32_t sge) {
+    ibv_qp_init_attr i{};
+    i.send_cq = a.send_cq;
+    i.recv_cq = a.recv_cq;
+    i.srq = shared ? a.srq : nullptr;
+    i.cap = {4, wr, 1, sge, 0};
+    i.qp_type = IBV_QPT_RC;
+    ibv_qp* qp = a.v.create_qp(a.pd, &i);
+    if (qp != nullptr) CHECK(a.v.destroy_qp(qp) == 0);
+    return qp != nullptr;
+  };
+  const auto wr = static_cast<std::uint32_t>(limits.max_qp_wr) + 1;
+  const auto sge = static_cast<std::uint32_t>(limits.max_sge) + 1;
+  CHECK(made(true, wr, 1));
+  CHECK(made(true, 4, sge));
+  CHECK_FALSE(made(false, wr, 1));
+  CHECK_FALSE(made(false, 4, sge));
+}
+
 TEST_CASE("the error state flushes both queues in order, and what is posted after") {
   pair p;
   for (std::uint64_t i = 0; i < 5; ++i) REQUIRE(p.a.receive(i, 0, 8) == 0);
