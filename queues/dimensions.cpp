@@ -4,6 +4,7 @@
 
 #include "lib/base/build_mode.hpp"
 #include "queues/completion_room.hpp"
+#include "queues/signals.hpp"
 
 namespace penstock::queues {
 namespace {
@@ -15,6 +16,16 @@ std::uint32_t entries(int limit) noexcept { return static_cast<std::uint32_t>(st
 std::uint32_t dimensions::send_completions(const ibv_device_attr& device) const noexcept {
   const std::uint32_t wanted = request_chunks + reply_chunks + 8 * (peers + 1) + depth;
   return std::min(wanted, entries(device.max_cqe));
+}
+
+bool dimensions::leaves_unsignalled(const ibv_device_attr& device) const noexcept {
+  return peers - near <= first_peers && send_entries(device, true) <= entries(device.max_cqe);
+}
+
+std::uint32_t dimensions::send_entries(const ibv_device_attr& device,
+                                       bool unsignalled) const noexcept {
+  return send_completions(device) +
+         (unsignalled ? lanes * (peers - near) * most_unsignalled(depth) : 0);
 }
 
 dimensions dimensions::bounded(const ibv_device_attr& device) const noexcept {

@@ -76,6 +76,16 @@ struct dimensions {
   /// shorter queue has fewer tickets (completion_room.hpp). They suffice when every chunk is in use
   /// and every lane has a few signals.
   [[nodiscard]] std::uint32_t send_completions(const ibv_device_attr& device) const noexcept;
+  /// Queue pairs to each peer that complete in send_cq.
+  static constexpr std::uint32_t lanes = 3;
+  /// Whether lanes may leave work requests unsignalled. A queue pair that enters the error state
+  /// gives back all that it has, also what took no ticket; send_cq has entries for these where they
+  /// take little memory, in a job of few peers, and the device's queues are that long. Otherwise
+  /// every work request is signalled, and takes a ticket.
+  [[nodiscard]] bool leaves_unsignalled(const ibv_device_attr& device) const noexcept;
+  /// The entries of send_cq. unsignalled: leaves_unsignalled() of the whole job.
+  [[nodiscard]] std::uint32_t send_entries(const ibv_device_attr& device,
+                                           bool unsignalled) const noexcept;
   /// Bytes registered for receiving requests.
   [[nodiscard]] std::size_t receive_bytes() const noexcept {
     return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;

@@ -23,6 +23,7 @@
 #include "lib/base/assert.hpp"
 #include "lib/base/build_mode.hpp"
 #include "queues/in_order.hpp"
+#include "queues/signals.hpp"
 
 namespace penstock::queues::PENSTOCK_ABI {
 
@@ -42,13 +43,15 @@ struct lane {
   std::uint32_t first_psn = 0;
 
   /// before: number of the work request before the first. A lane that was closed goes on from
-  /// posted(), so that a completion that is reported late covers nothing.
-  void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn, std::uint64_t before = 0) {
+  /// posted(), so that a completion that is reported late covers nothing. signals_all: none is left
+  /// unsignalled.
+  void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn, std::uint64_t before = 0,
+            bool signals_all = false) {
     PENSTOCK_ASSERT(depth, !=, 0u);
     qp = q;
     first_psn = psn;
     depth_ = depth;
-    signal_mask_ = std::bit_floor(std::max(depth / 4, 1u)) - 1;
+    signal_mask_ = signals_all ? 0 : signal_interval(depth) - 1;
     mask_ = std::bit_ceil(depth) - 1;  // numbers wrap round, and slots with them
     held_ = std::make_unique<holding[]>(mask_ + 1);
     posted_.store(before, std::memory_order_relaxed);  // relaxed: nobody else knows the lane yet

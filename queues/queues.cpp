@@ -57,7 +57,7 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   if (room_ < size.peers) {
     // Whether a device can make a queue longer is known only once it has done so.
     if (auto r = cq(completion_room<build_mode>::least, send_cq, nullptr); !r) return r;
-    longer_cqs_ = lengthen(send_cq, now.send_completions(dev_.limits)).has_value();
+    longer_cqs_ = lengthen(send_cq, now.send_entries(dev_.limits, !signals_all())).has_value();
     longer_srqs_ = (dev_.limits.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0;
     if (!longer_cqs_) dev_.verbs->destroy_cq(std::exchange(send_cq, nullptr));
   }
@@ -66,7 +66,7 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
   const dimensions& cqs = longer_cqs_ ? now : size;
   const dimensions& srqs = longer_srqs_ ? now : size;
   if (send_cq == nullptr)
-    if (auto r = cq(cqs.send_completions(dev_.limits), send_cq, nullptr); !r) return r;
+    if (auto r = cq(cqs.send_entries(dev_.limits, !signals_all()), send_cq, nullptr); !r) return r;
   sends_ = cqs.send_completions(dev_.limits);
   send_room.open(sends_);
   if (auto r = cq(cqs.reply_receives(), reply_cq, channel); !r) return r;

@@ -10,7 +10,8 @@
 //   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue
 //            pairs
 // Capacity (I6): am_cq holds a completion for every posted buffer, reply_cq
-// for every receive of the reply SRQ, send_cq one for each ticket of send_room.
+// for every receive of the reply SRQ, send_cq one for each ticket of send_room and for each work
+// request that may be unsignalled (dimensions::leaves_unsignalled).
 //
 // All of these have room for a few peers at start, and are made longer before a further one is
 // connected (admit_peer): first the completion queues, then the SRQs, and last the receives are
@@ -53,6 +54,8 @@ class message_queues {
   /// loan is lent to others. Any thread; a failure leaves everything as it was, or somewhat longer.
   result<void> admit_peer();
 
+  /// Whether the lanes have to signal every work request.
+  [[nodiscard]] bool signals_all() const noexcept { return !size.leaves_unsignalled(dev_.limits); }
   /// Fills in the attributes of a queue pair of that side, except its context.
   void describe(side s, ibv_qp_init_attr& init) const noexcept;
   /// Makes completions on qp findable.

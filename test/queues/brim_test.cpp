@@ -60,7 +60,8 @@ struct rig {
     q = std::move(*made);
     for (std::uint32_t p = 0; p < peers; ++p)
       for (unsigned s3 = 0; s3 < 3; ++s3)
-        lanes[p][s3].open(connected(static_cast<queues::side>(s3)), size.depth, 0);
+        lanes[p][s3].open(connected(static_cast<queues::side>(s3)), size.depth, 0, 0,
+                          q->signals_all());
   }
   ~rig() {
     for (auto& all : lanes)
@@ -186,6 +187,61 @@ TEST_CASE("signalled sends on all lanes stop at the tickets, and the completion 
   }
 }
 
+TEST_CASE(
+    "queue pairs that break give back all that they hold, and the completion queue holds it") {
+  for (const std::uint32_t cqe :
+       {std::uint32_t{0}, most_cqe}) {  // room for those unsignalled; none
+    CAPTURE(cqe);
+    rig r(small(), cqe, "overrun,inline=64");
+    CHECK(r.q->signals_all() == (cqe != 0));
+    // Every receive is taken, so that what follows stays on its queue pair.
+    r.send(queues::small_side, IBV_WR_SEND, small().small_receives());
+    r.send(queues::bulk_side, IBV_WR_SEND, small().bulk_receives());
+    r.send(queues::reply_side, IBV_WR_RDMA_WRITE_WITH_IMM, small().reply_receives());
+    for (int tries = 0; tries < 1'000'000 && r.q->send_room.free() != static_cast<std::int32_t>(
+                                                                          r.q->send_room.tickets());
+         ++tries)
+      (void)r.reap();
+    std::uint32_t posted = 0;
+    for (bool any = true; any;) {
+      any = false;
+      for (std::uint32_t p = 0; p < peers; ++p)
+        for (unsigned s = 0; s < 3; ++s)
+          if (r.q->admits(r.lanes[p][s], false, room_share::all)) {
+            r.post(r.lanes[p][s], p * 3 + s,
+                   s == queues::reply_side ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND, false);
+            ++posted;
+            any = true;
+          }
+    }
+    // Those that went before may linger unseen, three a lane.
+    if (cqe != 0)
+      CHECK(posted == r.q->send_room.tickets());
+    else
+      CHECK(posted >= peers * 3 * (small().depth - 3));
+    for (auto& all : r.lanes)
+      for (auto& l : all) {
+        ibv_qp_attr a{};
+        a.qp_state = IBV_QPS_ERR;
+        REQUIRE(r.device.verbs->modify_qp(l.qp, &a, IBV_QP_STATE) == 0);
+      }
+    std::uint32_t flushed = 0;
+    ibv_wc wc;
+    for (int tries = 0; flushed < posted && tries < 1'000'000; ++tries)
+      if (ibv_poll_cq(r.q->send_cq, 1, &wc) == 1) {
+        CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+        ++flushed;
+      }
+    CHECK(flushed == posted);
+    while (!r.quiet()) {  // each queue pair has taken its last message; no queue has overrun
+      ibv_async_event e;
+      REQUIRE(r.device.verbs->get_async_event(r.device.context, &e) == 0);
+      CHECK(e.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+      r.device.verbs->ack_async_event(&e);
+    }
+  }
+}
+
 TEST_CASE("as many messages as receives are posted fill the queues of what comes, and no more") {
   // The fewest receives that do, on a device that has no longer queues.
   queues::dimensions fewest = small().lean(1);
@@ -228,7 +284,7 @@ TEST_CASE("queues hold all that can come before they are made longer, meanwhile 
       for (; admitted < room; ++admitted) REQUIRE(r.q->admit_peer());
       const queues::dimensions now = d.for_peers(room);
       if (longer) {
-        CHECK(r.q->send_cq->cqe == static_cast<int>(now.send_completions(r.device.limits)));
+        CHECK(r.q->send_cq->cqe == static_cast<int>(now.send_entries(r.device.limits, false)));
         CHECK(r.q->reply_cq->cqe == static_cast<int>(now.reply_receives()));
         CHECK(r.q->am_cq->cqe == static_cast<int>(now.request_receives()));
       }

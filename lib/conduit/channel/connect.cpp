@@ -268,7 +268,7 @@ result<void> connections::make_lane(peer& p, unsigned l) noexcept {
     return failure{"ibv_modify_qp to INIT on " + dev.name, e, what_to_raise(e)};
   PENSTOCK_ASSERT(p.lanes[l].qp == nullptr, ==, true);
   p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff,
-                  p.lanes[l].posted());
+                  p.lanes[l].posted(), p.posts() && p.home->queues->signals_all());
   core_.up().lane_made(core_.self(), p, l);
   return {};
 }
