@@ -2,6 +2,8 @@
 // calls.
 #include <infiniband/verbs.h>
 
+#include <cerrno>
+
 #include "lib/base/settings.hpp"
 #include "nic/choice.hpp"
 #include "nic/device.hpp"
@@ -15,14 +17,21 @@
 namespace penstock::nic {
 namespace shm {
 
+namespace {
+ibv_mw* no_window(ibv_pd*, ibv_mw_type) { return errno = EOPNOTSUPP, nullptr; }
+}  // namespace
+
 void fill_operations(ibv_context_ops& ops, const context& c) noexcept {
   const bool played = shm::played(c), watched = c.watched != nullptr;
   ops.poll_cq = watched ? observed_poll_cq : played ? played_poll_cq : poll_cq;
   ops.req_notify_cq = played ? played_req_notify_cq : req_notify_cq;
   ops.post_srq_recv = played ? played_post_srq_recv : post_srq_recv;
-  ops.post_send = watched ? observed_post_send : played ? played_post_send : post_send;
+  ops.post_send = c.carrier ? carried_post_send
+                  : watched ? observed_post_send
+                  : played  ? played_post_send
+                            : post_send;
   ops.post_recv = played ? played_post_recv : post_recv;
-  ops.alloc_mw = alloc_mw;
+  ops.alloc_mw = c.carrier ? no_window : alloc_mw;
   ops.bind_mw = bind_mw;
   ops.dealloc_mw = dealloc_mw;
 }

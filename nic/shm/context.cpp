@@ -68,8 +68,9 @@ bool fill_random(nonce& n) noexcept {
 /// that is not in use. The search begins anywhere, so that a name is not soon used again.
 int take_name(context& c, const identity* device) noexcept {
   c.device = device;
+  if (c.by_block()) c.plays.limits.qp = std::min(c.plays.limits.qp, (1u << own_bits) - first_qp);
+  if (c.carrier) return c.carrier->open(c);
   if (device == nullptr) return c.service.bind();
-  c.plays.limits.qp = std::min(c.plays.limits.qp, (1u << own_bits) - first_qp);
   const std::uint64_t first = c.name.low;
   for (std::uint32_t i = 0; i < most_contexts; ++i) {
     c.block = static_cast<std::uint32_t>((first + i) % most_contexts);
@@ -135,10 +136,11 @@ result<pretence> pretence_of_environment() {
   return parse_pretence(s->shm_personality, s->shm_fault);
 }
 
-std::unique_ptr<context> make_context(const pretence& p) {
+std::unique_ptr<context> make_context(const pretence& p, std::unique_ptr<carrier> carrier) {
   end_by_a_line_without_memory();
   const doing now{"opening shm0"};
   auto c = std::make_unique<context>();
+  c->carrier = std::move(carrier);
   c->plays = p.plays;
   c->rate = p.rate;
   if (!p.faults.text.empty()) c->play = std::make_unique<faults>(*c, p.faults);
@@ -146,12 +148,18 @@ std::unique_ptr<context> make_context(const pretence& p) {
   c->attempt = c->play ? played_attempt : attempt;
   c->move = p.faults.any_order ? move_in_any_order : move_bytes;
   if (!fill_random(c->name) || !fill_random(c->proof)) return nullptr;
-  c->timed_bells.store(!join_barriers(), std::memory_order_relaxed);
+  if (c->carrier) {
+    c->post = carried_post;
+    c->attempt = carried_attempt;
+    c->polls_datagrams.store(true, std::memory_order_relaxed);  // a poll looks at the carrier
+  }
+  const bool barriers = join_barriers();
+  c->timed_bells.store(!barriers && !c->carrier, std::memory_order_relaxed);
   int e = take_name(*c, p.device);
   if (e == 0) e = c->memory.open(c->name);
   if (e == 0) e = c->events.open();
   if (e == 0) e = c->pusher.start();
-  if (e == 0) e = c->service.start();
+  if (e == 0 && !c->carrier) e = c->service.start();
   if (e != 0) {
     log(log_level::info, "shm0: cannot be opened: %s", std::strerror(e));
     return errno = e, nullptr;
@@ -186,6 +194,7 @@ int resolve(const context& c, const ibv_ah_attr& a, nonce& to) noexcept {
 void stop_context(context& c) noexcept {
   c.service.stop();
   c.pusher.stop();
+  if (c.carrier) c.carrier->close();
 }
 
 ibv_context* open_device(ibv_device* device) {
@@ -198,7 +207,10 @@ ibv_context* open_device(ibv_device* device) {
 ibv_context* open_device_as(ibv_device* device, const pretence& p) {
   if (device != &the_device()) return errno = ENODEV, nullptr;
   auto c = make_context(p);
-  if (!c) return nullptr;
+  return c ? expose(std::move(c), device) : nullptr;
+}
+
+ibv_context* expose(std::unique_ptr<context> c, ibv_device* device) {
   c->handle.owner = c.get();
   verbs_context& v = c->handle.verbs;
   v.sz = sizeof(verbs_context);
@@ -238,15 +250,16 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   a->hw_ver = 1;
   a->max_qp = static_cast<int>(most.qp);
   a->max_qp_wr = static_cast<int>(most.qp_wr);
-  a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-                        IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
-                        IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  a->device_cap_flags =
+      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD;
+  if (!c.carrier)
+    a->device_cap_flags |= IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   if (of(handle).plays.resizes) a->device_cap_flags |= IBV_DEVICE_SRQ_RESIZE;
   a->max_sge = a->max_sge_rd = a->max_srq_sge = static_cast<int>(most.sge);
   a->max_cq = static_cast<int>(most.cq);
   a->max_cqe = static_cast<int>(most.cqe);
   a->max_mr = static_cast<int>(most.mr);
-  a->max_mw = a->max_mr;
+  a->max_mw = c.carrier ? 0 : a->max_mr;
   a->max_pd = 1 << 20;
   a->max_qp_rd_atom = a->max_qp_init_rd_atom = static_cast<int>(most.reads);
   a->max_res_rd_atom = static_cast<int>(most.reads) * 1024;

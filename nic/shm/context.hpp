@@ -11,6 +11,7 @@
 #include "lib/base/use_count.hpp"
 #include "lib/base/zero_pages.hpp"
 #include "nic/shm/arena.hpp"
+#include "nic/shm/carrier.hpp"
 #include "nic/shm/event_queue.hpp"
 #include "nic/shm/faults.hpp"
 #include "nic/shm/identity.hpp"
@@ -87,7 +88,8 @@ struct context {
   // and the three functions are the device's ordinary ones.
   personality plays;
   std::unique_ptr<faults> play;
-  std::unique_ptr<observer> watched;  ///< null: nobody watches
+  std::unique_ptr<shm::carrier> carrier;  ///< null: rings and shared memory
+  std::unique_ptr<observer> watched;      ///< null: nobody watches
   int (*post)(queue_pair&, ibv_send_wr*, ibv_send_wr** bad) noexcept;
   outcome (*attempt)(queue_pair&, send_work&, ibv_wc_status* why) noexcept;
   int (*move)(queue_pair&, send_work&) noexcept;
@@ -110,16 +112,18 @@ struct context {
   /// The number of the QP in that entry. An own name leaves room for a count, so that a number is
   /// not given to the next QP at once.
   std::uint32_t number_of(std::uint32_t entry, std::uint32_t generation) const noexcept {
-    return device != nullptr ? block << own_bits | entry : (generation & 0xff) << 16 | entry;
+    return by_block() ? block << own_bits | entry : (generation & 0xff) << 16 | entry;
   }
   /// The entry, here or at a peer, of the QP that has this number.
   [[nodiscard]] std::uint32_t entry_of(std::uint32_t qpn) const noexcept {
-    return qpn & (device != nullptr ? (1u << own_bits) - 1 : 0xffff);
+    return qpn & (by_block() ? (1u << own_bits) - 1 : 0xffff);
   }
   /// The context, of those that an address leads to, that has this QP.
   [[nodiscard]] nonce context_at(const nonce& to, std::uint32_t qpn) const noexcept {
     return device != nullptr ? context_name(to, qpn) : to;
   }
+  /// Whether contexts that have one address are told apart by QP numbers.
+  [[nodiscard]] bool by_block() const noexcept { return device != nullptr || carrier != nullptr; }
   std::uint32_t block = 0;  ///< which QP numbers of the device are this context's
 
   /// Rings of destroyed QPs to which a peer may still write. Under objects.
@@ -162,7 +166,10 @@ result<pretence> parse_pretence(std::string_view personality, std::string_view f
 result<pretence> pretence_of_environment();
 /// A running context that no verbs_context leads to yet; null with errno. The caller stores its
 /// address in the `exposed` that holds the verbs_context.
-std::unique_ptr<context> make_context(const pretence& p);
+std::unique_ptr<context> make_context(const pretence& p,
+                                      std::unique_ptr<carrier> carrier = nullptr);
+/// Fills in what programs see of a running context, which is theirs from here on.
+ibv_context* expose(std::unique_ptr<context> c, ibv_device* device);
 /// The errno with which the fault plan wants this call to end, or 0.
 inline int refusal(context& c, verb v) noexcept { return c.play ? c.play->call(v) : 0; }
 /// Ends a context whose objects are gone, as far as its peers can tell; the caller deletes it.

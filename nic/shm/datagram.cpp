@@ -84,13 +84,8 @@ bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
 
 }  // namespace
 
-outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
-  if (w.bytes > max_datagram_bytes) {
-    *why = IBV_WC_LOC_LEN_ERR;
-    return outcome::failed;
-  }
+bool pack(const queue_pair& qp, const send_work& w, datagram_packet& d) noexcept {
   const context& c = *qp.owner;
-  datagram_packet d;
   d.head = {};
   d.head.to_qpn = w.datagram_qpn;
   d.head.from_qpn = qp.qp_num;
@@ -104,12 +99,21 @@ outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   d.head.from = nonce::of(gid_of(c, 0));
   d.head.without_grh = w.datagram_by_lid ? 1 : 0;
   if (c.device != nullptr && c.plays.has_lids) d.head.from_lid = c.device->lid;
-  const bool there = guarded([&] {
+  return guarded([&] {
     std::byte* to = d.body;
     for (std::uint32_t i = 0; i < w.count; to += w.list[i++].length)
       std::memcpy(to, reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length);
   });
-  if (!there) [[unlikely]] {
+}
+
+outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  if (w.bytes > max_datagram_bytes) {
+    *why = IBV_WC_LOC_LEN_ERR;
+    return outcome::failed;
+  }
+  const context& c = *qp.owner;
+  datagram_packet d;
+  if (!pack(qp, w, d)) [[unlikely]] {
     *why = IBV_WC_LOC_PROT_ERR;
     return outcome::failed;
   }
@@ -251,12 +255,19 @@ bool receive_some(context& c, int most) noexcept {
 }  // namespace
 
 bool receive_datagrams(context& c, int most) noexcept {
+  if (c.carrier) c.carrier->progress();
   if (!c.datagram_lock.try_lock()) return true;
   if (c.play != nullptr) hand_over_in_turn(c, nullptr);
   if (!c.arrivals.empty()) serve_waiting(c);
-  const bool more = receive_some(c, most);
+  const bool more = !c.carrier && receive_some(c, most);
   c.datagram_lock.unlock();
   return more;
+}
+
+void take_datagram(context& c, const datagram_packet& d) noexcept {
+  const hold reading(c.datagram_lock);
+  if (waiting_room_full(c)) return count_lost(c, 1);
+  hand_over(c, d);
 }
 
 void forget_datagrams(queue_pair& qp) noexcept {
@@ -267,7 +278,7 @@ void forget_datagrams(queue_pair& qp) noexcept {
   qp.arrived.patience = {};
   // A QP in RESET takes none of those that are still in the socket; one that is destroyed is not
   // found. The number ends this where others go on sending.
-  if (state_of(qp) == IBV_QPS_RESET) (void)receive_some(c, 1024);
+  if (state_of(qp) == IBV_QPS_RESET && !c.carrier) (void)receive_some(c, 1024);
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {

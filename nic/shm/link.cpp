@@ -161,6 +161,7 @@ bool attach(queue_pair& qp, bool early) noexcept {
 
 void disconnect(queue_pair& qp) noexcept {
   context& c = *qp.owner;
+  if (c.carrier) c.carrier->disconnect(qp);
   heavy_fence();  // F1, see attach() and claim(): after this the peer claims and attaches no more
   std::shared_ptr<peer> remote;
   const std::uint64_t ring = qp.ring;

@@ -103,6 +103,8 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
   const hold guard(qp.sending);
   qp.qkey.store(own.qkey, std::memory_order_relaxed);
   qp.rnr_retry = own.rnr_retry;
+  qp.sq_psn = own.sq_psn;
+  qp.reads_at_once = own.max_rd_atomic;
   // An unreachable peer is tried retry_cnt more times, each time for 4.096 us * 2^timeout.
   qp.transport_ns =
       own.timeout == 0 ? 0 : (std::uint64_t{4096} << own.timeout) * (own.retry_cnt + 1u);
@@ -116,6 +118,7 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
 int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   nonce to;
   if (const int e = resolve(*qp.owner, a.ah_attr, to)) return e;
+  if (qp.owner->carrier) return qp.owner->carrier->connect(qp, a);
   const nonce name = qp.owner->context_at(to, a.dest_qp_num);
   auto p = find_peer(*qp.owner, name);
   if (!p) return errno;

@@ -17,6 +17,7 @@
 #include "nic/shm/fence.hpp"
 #include "nic/shm/page_guard.hpp"
 #include "nic/shm/peer.hpp"
+#include "nic/shm/put_bytes.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/remote_memory.hpp"
 
@@ -158,24 +159,6 @@ ibv_wc_status perform(queue_pair& qp, send_work& w, bool* asked) noexcept {
   return status_of(e);
 }
 
-/// Puts a WRITE's bytes into mapped memory of the target. Its program may poll a word there that
-/// tells of what was written before: such a word arrives whole, and last. False: this process has
-/// unmapped some of the bytes.
-[[nodiscard]] inline bool put_bytes(std::byte* to, const std::byte* from,
-                                    std::size_t bytes) noexcept {
-  const auto put_word = [&]<class Word>(Word v) {
-    if (sizeof v == 8 ? !guarded_copy_8(&v, from) : !guarded_copy(&v, from, sizeof v)) [[unlikely]]
-      return false;
-    // PW1 word  release the target's word, behind the WRITEs before; its program acquires it
-    std::atomic_ref(*reinterpret_cast<Word*>(to)).store(v, std::memory_order_release);
-    return true;
-  };
-  const auto at = reinterpret_cast<std::uintptr_t>(to);
-  if (bytes == 8 && at % 8 == 0) return put_word(std::uint64_t{});
-  if (bytes == 4 && at % 4 == 0) return put_word(std::uint32_t{});
-  return guarded_copy(to, from, bytes);
-}
-
 /// The target's QP breaks, too, and its program gets an event.
 void report_misuse(const queue_pair& qp) noexcept {
   qp.remote->tell(qp.remote->make(request_kind::access_error, peer_qpn(qp), qp.qp_num));
@@ -266,6 +249,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
 }
 
 void wait_untouched(context& c, std::uint32_t rkey) noexcept {
+  if (c.carrier) return c.carrier->wait_untouched(rkey);
   heavy_fence();  // T3 gone  store key, before this fence  <-> T2; see above
   std::vector<std::pair<std::shared_ptr<peer>, const qp_entry*>> users;
   {

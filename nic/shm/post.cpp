@@ -154,6 +154,7 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
 
 bool push_on(queue_pair& qp) noexcept {
   bool moved = false;
+  if (qp.owner->carrier) qp.owner->carrier->advance(qp);
   while (!qp.works.idle()) {
     send_work& w = qp.works.oldest();
     ibv_wc_status why = IBV_WC_WR_FLUSH_ERR;
@@ -247,6 +248,33 @@ int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 
 int observed_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   return post_all<false>(qp, wr, bad);
+}
+
+outcome carried_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  return qp.owner->carrier->attempt(qp, w, why);
+}
+
+int carried_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  const ibv_qp_state state = state_of(qp);
+  int e = state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
+  for (; e == 0 && wr != nullptr; wr = wr->next) {
+    send_work w;
+    e = qp.works.full() ? ENOMEM : read_request(qp, *wr, w);
+    if (e == 0 && (w.opcode == IBV_WR_BIND_MW || w.opcode == IBV_WR_LOCAL_INV ||
+                   w.opcode == IBV_WR_SEND_WITH_INV))
+      e = EOPNOTSUPP;
+    if (e != 0) break;
+    qp.works.store(w);
+  }
+  if (e != 0) *bad = wr;
+  if (!qp.works.idle()) push_on(qp);
+  return e;
+}
+
+int carried_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+  queue_pair& qp = of(handle);
+  const hold guard(qp.sending);
+  return carried_post(qp, wr, bad);
 }
 
 int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {

@@ -59,9 +59,11 @@ bool looked_after(completion_queue& cq) noexcept {
 int pusher_thread::start() {
   epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
   kicks_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (epoll_ < 0 || kicks_ < 0) return errno;
+  if (context_.carrier) return start_beside_carrier();
   bells_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-bell"));
   datagrams_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-ud"));
-  if (epoll_ < 0 || kicks_ < 0 || bells_ < 0 || datagrams_ < 0) return errno;
+  if (bells_ < 0 || datagrams_ < 0) return errno;
   const int one = 1;
   for (const int s : {datagrams_, bells_})
     if (asked("setsockopt", ::setsockopt(s, SOL_SOCKET, SO_PASSCRED, &one, sizeof one)) != 0)
@@ -69,9 +71,20 @@ int pusher_thread::start() {
   int e = watch_socket(epoll_, kicks_, EPOLLIN, about_kicks);
   if (e == 0) e = watch_socket(epoll_, bells_, EPOLLIN, about_bells);
   if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);
-  if (e != 0) return e;
+  return e != 0 ? e : begin();
+}
+
+/// What comes by the carrier stands for datagrams here: it is left to the program while that polls.
+int pusher_thread::start_beside_carrier() {
+  datagrams_ = context_.carrier->fd();
+  int e = watch_socket(epoll_, kicks_, EPOLLIN, about_kicks);
+  if (e == 0) e = watch_socket(epoll_, datagrams_, EPOLLIN, about_datagrams);
+  return e != 0 ? e : begin();
+}
+
+int pusher_thread::begin() {
   count_own_thread(1);
-  e = start_quiet_thread(thread_, "penstock-push", [this] { run(); });
+  const int e = start_quiet_thread(thread_, "penstock-push", [this] { run(); });
   if (e != 0) count_own_thread(-1);
   return e;
 }
@@ -83,6 +96,7 @@ void pusher_thread::stop() noexcept {
     thread_.join();
     count_own_thread(-1);
   }
+  if (context_.carrier) datagrams_ = -1;  // the carrier closes it
   if (bells_ >= 0) remove_name(name_of(context_.name, "-bell"));
   if (datagrams_ >= 0) remove_name(name_of(context_.name, "-ud"));
   for (int* fd : {&bells_, &datagrams_, &kicks_, &epoll_}) {
@@ -175,6 +189,7 @@ void pusher_thread::run() noexcept {
     if (resting_.load(std::memory_order_relaxed) || context_.play != nullptr ||
         context_.waiting_datagrams.load(std::memory_order_relaxed) != 0)
       take_datagrams();
+    if (context_.carrier) context_.carrier->flush();
     wait = look_after_queues() ? 0 : patience();
   }
 }

@@ -59,6 +59,8 @@ class pusher_thread {
  private:
   void begin_watch() noexcept;
   void run() noexcept;
+  int start_beside_carrier();
+  int begin();
   int patience() noexcept;
   void hear_kicks() noexcept;
   void take_datagrams() noexcept;

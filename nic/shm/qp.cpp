@@ -16,6 +16,7 @@ void join(completion_queue& cq, queue_pair& qp) {
   const hold guard(cq.poll);
   if (std::find(cq.members.begin(), cq.members.end(), &qp) == cq.members.end())
     cq.members.push_back(&qp);
+  if (qp.owner->carrier) return void(cq.datagram_qps.fetch_add(1, std::memory_order_relaxed));
   if (&cq != qp.recv_cq) return;
   if (connected(qp))
     cq.rings.push_back(&qp);
@@ -28,7 +29,8 @@ void leave(completion_queue& cq, queue_pair& qp) noexcept {
   for (auto* list : {&cq.members, &cq.rings, &cq.hot})
     list->erase(std::remove(list->begin(), list->end(), &qp), list->end());
   purge(cq, qp);
-  if (&cq == qp.recv_cq && !connected(qp)) cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
+  if (qp.owner->carrier || (&cq == qp.recv_cq && !connected(qp)))
+    cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// Checks the attributes against the limits: 0 or an errno.
@@ -36,6 +38,7 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
   const bool xrc = a.qp_type == IBV_QPT_XRC_SEND || a.qp_type == IBV_QPT_XRC_RECV;
   if (a.qp_type != IBV_QPT_RC && a.qp_type != IBV_QPT_UC && a.qp_type != IBV_QPT_UD && !xrc)
     return EOPNOTSUPP;
+  if (xrc && c.carrier) return EOPNOTSUPP;
   if (xrc && a.srq != nullptr) return EINVAL;
   if (a.send_cq == nullptr || a.recv_cq == nullptr) return EINVAL;
   if (of(a.send_cq).owner != &c || of(a.recv_cq).owner != &c) return EINVAL;
@@ -51,6 +54,7 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
 }  // namespace
 
 int new_ring(queue_pair& qp) noexcept {
+  if (qp.owner->carrier) return 0;
   constexpr ring_geometry geometry;
   // A QP that sends takes the rest of the memory as it is used.
   const std::uint64_t offset =
@@ -73,7 +77,7 @@ void clear_entry(qp_entry& e) noexcept {
 }
 
 void say_taken(queue_pair& qp) noexcept {
-  if (!connected(qp) || qp.direct.load(std::memory_order_relaxed)) return;
+  if (qp.ring == 0 || qp.direct.load(std::memory_order_relaxed)) return;
   const hold guard(of(qp.recv_cq).poll);
   qp.rx.publish();
 }
@@ -151,6 +155,10 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   qp->shown->srq.store(init->srq != nullptr ? of(init->srq).index + 1 : 0,
                        std::memory_order_relaxed);
   if (init->srq != nullptr) qp->shared_receives = &of(init->srq);
+  if (c.carrier && (qp->way = c.carrier->make(*qp)) == nullptr) {
+    c.memory.free_entry(table::qp, i);
+    return errno = ENOMEM, nullptr;
+  }
   if (connected(*qp) && new_ring(*qp) != 0) {
     const int e = errno;
     c.memory.free_entry(table::qp, i);

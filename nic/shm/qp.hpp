@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "nic/shm/carrier.hpp"
 #include "nic/shm/cq.hpp"
 #include "nic/shm/datagram.hpp"
 #include "nic/shm/limits.hpp"
@@ -89,7 +90,9 @@ struct queue_pair : ibv_qp {
   /// The status of the oldest request once the QP is broken from outside; the other requests are
   /// flushed.
   std::atomic<ibv_wc_status> verdict{IBV_WC_WR_FLUSH_ERR};
-  bool tell_drained = false;  ///< IBV_EVENT_SQ_DRAINED has to be raised
+  bool tell_drained = false;     ///< IBV_EVENT_SQ_DRAINED has to be raised
+  std::unique_ptr<carried> way;  ///< in a context with a carrier: what that keeps; fixed
+  std::uint32_t sq_psn = 0, reads_at_once = 1;  ///< as modify_qp() set them; a carrier's
   receive_patience patience;  ///< UC: with the peer's receives, of this connection
 
   // Receiving.
@@ -184,6 +187,14 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Continues stored work as far as possible; flushes it in the error state. True if any finished.
 bool push_on(queue_pair& qp) noexcept;
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+/// post_send() and post_held() of a context with a carrier.
+int carried_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+int carried_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
+outcome carried_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// Whether the keys of a request's list hold.
+bool keys_hold(const queue_pair& qp, const send_work& w) noexcept;
+/// The responder's minimum RNR timer code in nanoseconds (the specification's table).
+std::uint64_t rnr_timer_ns(std::uint32_t code) noexcept;
 /// post_send() under `sending`.
 int post_held(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
 /// Translates the request into the device's form; the scatter list stays in the caller's memory. 0
@@ -217,6 +228,10 @@ bool may_tell(queue_pair& qp) noexcept;
 outcome tell_written(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept;
 outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 outcome send_datagram(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// Puts a datagram together. False: its memory is not mapped any more.
+bool pack(const queue_pair& qp, const send_work& w, datagram_packet& d) noexcept;
+/// Takes a datagram that a carrier has brought.
+void take_datagram(context& c, const datagram_packet& d) noexcept;
 /// Takes at most `most` datagrams from the socket to their QPs, unless another thread is doing so.
 /// True if there may be more.
 bool receive_datagrams(context& c, int most) noexcept;

@@ -221,7 +221,7 @@ void flush_receives(queue_pair& qp) noexcept {
   // with the sender's F2 between its push and its second look at our state: a message pushed too
   // late to be seen here is not reported as sent.
   heavy_fence();
-  if (connected(qp) && !qp.direct.load(std::memory_order_relaxed) && !qp.closed) {
+  if (qp.ring != 0 && !qp.direct.load(std::memory_order_relaxed) && !qp.closed) {
     for (std::uint32_t i = 0; i < qp.rx.memory().geometry.slots || waits_aside(qp); ++i) {
       if (!receive_one(qp, c.wc, &solicited)) break;
       store(destination(qp), c, solicited);

@@ -29,6 +29,14 @@
 #include "nic/shm/window.hpp"
 
 namespace penstock::nic::shm {
+std::uint64_t rnr_timer_ns(std::uint32_t code) noexcept {
+  static constexpr std::uint32_t hundredths_ms[32] = {
+      65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+      48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  return std::uint64_t{hundredths_ms[code & 31]} * 10'000;
+}
+
 namespace {
 
 /// A position that no receiver says it has passed: of a message that is not in the ring.
@@ -37,15 +45,6 @@ constexpr std::uint64_t never_passed = ~std::uint64_t{0};
 /// How many attempts to claim a receive lie between two looks at the peer's count of posted
 /// receives.
 constexpr std::uint32_t looks_apart = 8;
-
-/// The responder's minimum RNR timer code in nanoseconds (the specification's table).
-std::uint64_t rnr_timer_ns(std::uint32_t code) noexcept {
-  static constexpr std::uint32_t hundredths_ms[32] = {
-      65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
-      48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
-      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-  return std::uint64_t{hundredths_ms[code & 31]} * 10'000;
-}
 
 outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   const std::uint64_t now = now_ns();
@@ -191,6 +190,16 @@ void ring_bell(queue_pair& qp) noexcept {
     qp.remote->tell(qp.remote->make(request_kind::kick, peer_qpn(qp), qp.qp_num));
 }
 
+/// Whether what a message will be gathered from is mapped.
+bool mapped(const send_work& w) noexcept {
+  if ((w.flags & IBV_SEND_INLINE) != 0) return true;
+  for (std::uint32_t i = 0; i < w.count; ++i)
+    if (!readable(reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length)) return false;
+  return true;
+}
+
+}  // namespace
+
 bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
   if ((w.flags & IBV_SEND_INLINE) != 0) return true;
   const bool written = w.opcode == IBV_WR_RDMA_READ || w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -203,16 +212,6 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
       return false;
   return true;
 }
-
-/// Whether what a message will be gathered from is mapped.
-bool mapped(const send_work& w) noexcept {
-  if ((w.flags & IBV_SEND_INLINE) != 0) return true;
-  for (std::uint32_t i = 0; i < w.count; ++i)
-    if (!readable(reinterpret_cast<const void*>(w.list[i].addr), w.list[i].length)) return false;
-  return true;
-}
-
-}  // namespace
 
 void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept {
   for (std::uint32_t i = 0; n != 0; ++i) {

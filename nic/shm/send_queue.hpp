@@ -24,12 +24,13 @@ namespace penstock::nic::shm {
 
 /// How far a request has come.
 enum class stage : std::uint8_t {
-  doomed,   ///< faults.hpp: it will fail with the status that `tries` holds
+  doomed,   ///< faults.hpp, carrier.hpp: it will fail with the status that `tries` holds
   held,     ///< faults.hpp: nothing is done before `deadline`
   fresh,    ///< nothing done
   written,  ///< WRITE with immediate: the bytes are there, the receive is not claimed yet
   claimed,  ///< a receive at the peer is ours; pieces are being pushed
   pushed,   ///< all of it is in the ring; waits until the receiver has taken it
+  answered  ///< carrier.hpp: the peer has done it, and its answer has come
 };
 
 struct send_work {
@@ -117,6 +118,12 @@ class send_queue {
     kept.list = list;
   }
   [[nodiscard]] send_work& oldest() noexcept { return works_[finished_ & mask_]; }
+  /// Stored work by its number, from finished() on and before posted().
+  [[nodiscard]] send_work& work(std::uint64_t number) noexcept {
+    PENSTOCK_ASSERT(number - finished_, <, posted_ - finished_);
+    return works_[number & mask_];
+  }
+  [[nodiscard]] std::uint64_t finished() const noexcept { return finished_; }
   /// Finishes the oldest stored work; answers its slot number (for `frees`).
   std::uint64_t finish() noexcept {
     PENSTOCK_ASSERT(finished_, <, posted_);
