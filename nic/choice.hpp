@@ -72,6 +72,9 @@ const char* unfit(const ibv_device& d) noexcept;
 /// what the device pretends to be.
 result<ibv_context*> open_shm(ibv_device* dev, const settings& s, std::string& says);
 
+/// Opens tcp0; `secret` as in open_device().
+result<ibv_context*> open_tcp(ibv_device* dev, const settings& s, std::string_view secret);
+
 /// The device list of one library, freed at the end of the scope.
 class device_list {
  public:
@@ -93,9 +96,10 @@ class device_list {
   ibv_device** list_;
 };
 
-/// open_device() over the given libraries in this order; the last one's first device is what "auto"
-/// falls back to.
-result<device> open_device_of(std::span<const calls* const> libraries, const settings& s);
+/// open_device() over the given libraries in this order; "auto" falls back to shm0, and takes tcp0
+/// where that is the last one.
+result<device> open_device_of(std::span<const calls* const> libraries, const settings& s,
+                              std::string_view secret = {});
 /// list_devices() over the given libraries.
 std::vector<device_info> list_devices_of(std::span<const calls* const> libraries);
 

@@ -144,10 +144,12 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s,
       s.mtu <= 0 ? d.port.active_mtu
                  : mtu_code(static_cast<std::uint32_t>(s.mtu), d.port.active_mtu));
   // Shared memory belongs to no partition.
-  if (s.pkey != 0 && !d.shared_memory && !find_pkey(d, number, s, why)) return false;
+  if (s.pkey != 0 && d.pins && !find_pkey(d, number, s, why)) return false;
   d.reason += joined({", ", port, asked ? " as asked" : " is active"});
   if (d.shared_memory) {
     d.reason += ", shared memory of this host";
+  } else if (!d.pins) {
+    d.reason += joined({", TCP from ", gid_text(row->gid)});
   } else if (global) {
     d.reason += joined({", GID ", std::to_string(row->index), " (", gid_kind_text(row->kind), " ",
                         gid_text(row->gid), s.gid_index >= 0 ? ") as asked" : ") is the best"});
@@ -159,16 +161,21 @@ bool use_port(device& d, std::uint8_t number, bool asked, const settings& s,
 
 /// Opens one device and a port of it; the failure's `what` says why it cannot be used.
 result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, const settings& s,
-                          const std::string& interface = "") {
+                          std::string_view secret, const std::string& interface = "") {
   device d;
   d.verbs = &v;
   d.name = v.get_device_name(dev);
   if (const char* problem = unfit(*dev)) return failure{problem, 0, ""};
   d.shared_memory = &v == &shm_calls();
+  d.pins = !d.shared_memory && &v != &tcp_calls();
   if (d.shared_memory && s.any_ptracer) shm::admit_peers();
   std::string pretends;
   if (d.shared_memory) {
     auto opened = open_shm(dev, s, pretends);
+    if (!opened) return opened.error();
+    d.context = *opened;
+  } else if (&v == &tcp_calls()) {
+    auto opened = open_tcp(dev, s, secret);
     if (!opened) return opened.error();
     d.context = *opened;
   } else {
@@ -203,7 +210,7 @@ result<device> try_device(const calls& v, ibv_device* dev, std::uint32_t port, c
   d.paths.flow_spread = s.flow_spread;
   // There is no bus between processes that share memory. A device that lacks the feature ignores
   // the bit.
-  if (s.mem_consistency == memory_ordering::relaxed && !d.shared_memory)
+  if (s.mem_consistency == memory_ordering::relaxed && d.pins)
     d.registration_access = IBV_ACCESS_RELAXED_ORDERING;
   return d;
 }
@@ -222,7 +229,8 @@ device::device(device&& o) noexcept
       cqe_set(o.cqe_set),
       max_inline(o.max_inline),
       registration_access(o.registration_access),
-      shared_memory(o.shared_memory) {}
+      shared_memory(o.shared_memory),
+      pins(o.pins) {}
 
 device& device::operator=(device&& o) noexcept {
   std::swap(verbs, o.verbs);
@@ -237,6 +245,7 @@ device& device::operator=(device&& o) noexcept {
   std::swap(max_inline, o.max_inline);
   std::swap(registration_access, o.registration_access);
   std::swap(shared_memory, o.shared_memory);
+  std::swap(pins, o.pins);
   return *this;
 }
 
@@ -262,7 +271,8 @@ ibv_ah_attr device::path_to(const address& remote, std::uint64_t flow) const noe
   return a;
 }
 
-result<device> open_device_of(std::span<const calls* const> libraries, const settings& s) {
+result<device> open_device_of(std::span<const calls* const> libraries, const settings& s,
+                              std::string_view secret) {
   std::string wanted;
   std::uint32_t port = 0;
   if (!split_device_name(s.device, wanted, port))
@@ -286,7 +296,7 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
         if (known.by_gid) interface = wanted;
         if (port == 0) its_port = known.port;
       }
-      auto d = try_device(*v, dev, its_port, s, interface);
+      auto d = try_device(*v, dev, its_port, s, secret, interface);
       if (d) {
         const std::string_view how = !any            ? name == wanted ? " as asked" : " is "
                                      : is_near(*dev) ? " is the first usable device"
@@ -311,9 +321,9 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
 }
 
 // "a:1,2+b" is the first of a:1, a:2 and b that can be used.
-result<device> open_device(const settings& s) {
-  const calls* const libraries[] = {&verbs_calls(), &shm_calls()};
-  if (s.device.find_first_of("+,") == s.device.npos) return open_device_of(libraries, s);
+result<device> open_device(const settings& s, std::string_view secret) {
+  const calls* const libraries[] = {&verbs_calls(), &shm_calls(), &tcp_calls()};
+  if (s.device.find_first_of("+,") == s.device.npos) return open_device_of(libraries, s, secret);
   std::string name, all;
   for (std::size_t at = 0; at <= s.device.size();) {
     const std::size_t end = std::min(s.device.find_first_of("+,", at), s.device.size());
@@ -324,7 +334,7 @@ result<device> open_device(const settings& s) {
       name = part.substr(0, part.rfind(':'));
     settings one = s;
     one.device = part;
-    auto d = open_device_of(libraries, one);
+    auto d = open_device_of(libraries, one, secret);
     if (d) return d;
     all += joined({all.empty() ? "" : "; ", d.error().what});
     at = end + 1;

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/result.hpp"
@@ -66,6 +67,8 @@ struct calls {
 const calls& verbs_calls() noexcept;
 /// The table of the shared-memory device shm0, which is always there.
 const calls& shm_calls() noexcept;
+/// The table of tcp0, the device over TCP, which is always there.
+const calls& tcp_calls() noexcept;
 
 /// How other hosts address a port; exchanged between processes as bytes.
 struct address {
@@ -110,6 +113,7 @@ class device {
   std::uint32_t max_inline = 0;      ///< largest inline send, found by trying
   unsigned registration_access = 0;  ///< IBV_ACCESS bits of every registration (MEM_CONSISTENCY)
   bool shared_memory = false;  ///< true for shm0: nic/shm/direct.hpp may be used on its objects
+  bool pins = true;            ///< a registration pins pages: a kernel's device
 
   /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah). flow: any number
   /// that tells connections apart, for FLOW_SPREAD.
@@ -136,6 +140,7 @@ std::vector<device_info> list_devices();
 /// by its name, its network interface or its PCI address. Port 0 means the first active one.
 /// gid_index -1 means the best GID (best_gid()). Errors name what was asked for and which devices
 /// exist.
-result<device> open_device(const settings& s);
+/// secret: what tcp0's processes know each other by; empty: the setting TCP_SECRET.
+result<device> open_device(const settings& s, std::string_view secret = {});
 
 }  // namespace penstock::nic

@@ -37,7 +37,7 @@ std::vector<device_info> list_devices_of(std::span<const calls* const> libraries
 }
 
 std::vector<device_info> list_devices() {
-  const calls* const libraries[] = {&verbs_calls(), &shm_calls()};
+  const calls* const libraries[] = {&verbs_calls(), &shm_calls(), &tcp_calls()};
   return list_devices_of(libraries);
 }
 

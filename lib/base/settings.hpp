@@ -64,24 +64,28 @@ struct settings {
   // device
   std::string device =
       "auto";  ///< "auto", "shm0", or a verbs device ("mlx5_0", "rxe0"), with optional ":port"
-  std::uint32_t port = 0;            ///< 0: lowest active port
-  std::int32_t gid_index = -1;       ///< -1: best GID of the port
-  std::int32_t mtu = 0;              ///< path MTU in bytes; 0, -1: the port's active MTU
-  std::uint32_t service_level = 0;   ///< of InfiniBand; the priority of RoCE's frames
-  std::uint32_t traffic_class = 0;   ///< of the global header: 4 * DSCP
-  std::uint32_t hop_limit = 64;      ///< of the global header
-  std::uint32_t flow_label = 0;      ///< of the global header; 0: the device decides
-  bool flow_spread = false;          ///< each connection has a flow label of its own
-  std::uint32_t pkey = 0;            ///< partition; 0: the first row of the port's table
-  std::uint32_t retry_count = 6;     ///< 7 would never notice a dead peer on some devices
-  std::uint32_t rnr_retry = 7;       ///< 7: for ever
-  std::uint32_t rnr_timer = 1;       ///< verbs code of the minimum RNR timer (1: 10 µs)
-  std::uint32_t qp_timeout = 14;     ///< verbs code: 4.096 µs · 2^14 = 67 ms
-  std::uint32_t max_cqe = 0;         ///< entries of a completion queue; 0: what the device allows
-  std::int32_t inline_limit = -1;    ///< largest payload handed over inline; -1: the device's
-  std::uint32_t rd_atom = 0;         ///< reads and atomics in flight to a peer; 0: the device's
-  bool direct = true;                ///< inline path of the shared-memory device
-  std::uint32_t supernode_size = 0;  ///< processes of a host that share memory; 0: all of them
+  std::uint32_t port = 0;              ///< 0: lowest active port
+  std::int32_t gid_index = -1;         ///< -1: best GID of the port
+  std::int32_t mtu = 0;                ///< path MTU in bytes; 0, -1: the port's active MTU
+  std::uint32_t service_level = 0;     ///< of InfiniBand; the priority of RoCE's frames
+  std::uint32_t traffic_class = 0;     ///< of the global header: 4 * DSCP
+  std::uint32_t hop_limit = 64;        ///< of the global header
+  std::uint32_t flow_label = 0;        ///< of the global header; 0: the device decides
+  bool flow_spread = false;            ///< each connection has a flow label of its own
+  std::uint32_t pkey = 0;              ///< partition; 0: the first row of the port's table
+  std::uint32_t retry_count = 6;       ///< 7 would never notice a dead peer on some devices
+  std::uint32_t rnr_retry = 7;         ///< 7: for ever
+  std::uint32_t rnr_timer = 1;         ///< verbs code of the minimum RNR timer (1: 10 µs)
+  std::uint32_t qp_timeout = 14;       ///< verbs code: 4.096 µs · 2^14 = 67 ms
+  std::uint32_t max_cqe = 0;           ///< entries of a completion queue; 0: what the device allows
+  std::int32_t inline_limit = -1;      ///< largest payload handed over inline; -1: the device's
+  std::uint32_t rd_atom = 0;           ///< reads and atomics in flight to a peer; 0: the device's
+  bool direct = true;                  ///< inline path of the shared-memory device
+  std::uint32_t supernode_size = 0;    ///< processes of a host that share memory; 0: all of them
+  std::string tcp_interface = "auto";  ///< of tcp0: an address or an interface; "auto": the best
+  std::uint32_t tcp_port = 21000;      ///< the first of the ports at which tcp0's processes listen
+  std::string tcp_secret = "none";     ///< of tcp0 outside of a job; "/...": the file that has it
+  std::uint64_t tcp_timeout_ns = 15'000'000'000;  ///< until a peer that cannot be reached is dead
   host_sign host_detect = host_sign::launcher;
   bool any_ptracer = true;  ///< on it, processes of this user may read this one's memory
   memory_ordering mem_consistency = memory_ordering::strict;

@@ -96,6 +96,19 @@ constexpr setting_row rows[] = {
      "(PR_SET_PTRACER_ANY), where the kernel's ptrace_scope 1 allows it to parents only; through "
      "it shm0 copies what is not mapped. no leaves the kernel's rule as it is, and such copies go "
      "in pieces through messages or the other process's thread."},
+    {"TCP_INTERFACE", "", &s::tcp_interface, 0, 0, u::none,
+     "This is the address of tcp0: an IPv4 address of this host, or a network interface. auto "
+     "takes the interface that leads to other networks, else the first that is up."},
+    {"TCP_PORT", "", &s::tcp_port, 1024, 64512, u::none,
+     "This is the first of the 1,023 ports of which each process that uses tcp0 takes one.",
+     job_wide},
+    {"TCP_SECRET", "", &s::tcp_secret, 0, 0, u::none,
+     "By this text, or the text of this file where it begins with a slash, processes that use tcp0 "
+     "outside of a job know each other; with none, they do not meet. Those of a job have the job's "
+     "own secret."},
+    {"TCP_TIMEOUT", "", &s::tcp_timeout_ns, ms, hour, u::seconds,
+     "A peer on tcp0 that cannot be reached for this long counts as dead; until then its "
+     "connection is made again, and nothing is lost."},
     {"MEM_CONSISTENCY", "GASNET_GNI_MEM_CONSISTENCY", &s::mem_consistency, 0, 0, u::none,
      "This is the PCIe ordering of registered memory. relaxed can be faster, but a program that "
      "polls memory written by puts may then see later bytes first, so barriers go by messages; "

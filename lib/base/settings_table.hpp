@@ -75,7 +75,7 @@ setting_level level_of(const setting_row& row) noexcept;
 std::span<const std::string_view> settings_with_level(setting_level l) noexcept;
 
 /// The values of all rows with job_wide, in the table's order.
-inline constexpr std::size_t settings_in_common = 28;
+inline constexpr std::size_t settings_in_common = 29;
 using common_settings = std::array<std::uint64_t, settings_in_common>;
 common_settings common_settings_of(const settings& s);
 /// The lines that name each setting whose value is not the same at all ranks, which ranks have

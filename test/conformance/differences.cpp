@@ -18,6 +18,13 @@ constexpr differences shared_memory = [] {
   return d;
 }();
 
+constexpr differences over_tcp = [] {
+  differences d = specification;
+  d.name = "the specification, with tcp0's differences";
+  d.death_is_noticed = true;
+  return d;
+}();
+
 constexpr differences soft_roce = [] {
   differences d = specification;
   d.name = "the specification, with soft-RoCE's differences";
@@ -40,6 +47,7 @@ std::string learn_device() {
   const node n;
   chosen = n.dev.shared_memory                    ? &shared_memory
            : n.dev.name.compare(0, 3, "rxe") == 0 ? &soft_roce
+           : n.dev.name == "tcp0"                 ? &over_tcp
                                                   : &specification;
   // Every later opening takes the same device, whatever "auto" would find then.
   set_device_name(n.dev.name);

@@ -40,6 +40,7 @@ struct options {
   int cqe = 256;
   std::uint32_t srq_wr = 0;  ///< 0: no SRQ
   bool channel = false;
+  bool tcp = false;  ///< tcp0 instead of shm0
   bool signal_all = false;
   std::size_t memory = 1 << 20;
   const penstock::nic::shm::identity* device = nullptr;  ///< the provider's way of addressing
@@ -60,7 +61,7 @@ inline options moving() {
 
 /// One end. Everything is destroyed in order, unless the test has done so (and nulled it).
 struct side {
-  const penstock::nic::calls& v = shm_calls();
+  const penstock::nic::calls& v;
   options o;
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
@@ -72,7 +73,8 @@ struct side {
   std::vector<std::byte> memory;
   ibv_gid gid{};
 
-  explicit side(options opts = {}) : o(opts), memory(opts.memory) {
+  explicit side(options opts = {})
+      : v(opts.tcp ? penstock::nic::tcp_calls() : shm_calls()), o(opts), memory(opts.memory) {
     ibv_device** list = v.get_device_list(nullptr);
     penstock::nic::shm::pretence p;
     p.device = o.device;

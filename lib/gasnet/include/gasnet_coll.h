@@ -117,32 +117,21 @@ extern int GASNETC_(team_result)(gasnet_team_handle_t team, int* id);
   ((void)(init_flags), GASNETC_(coll_init)((images), (my_image), (fn_tbl), (size_t)(fn_count)))
 
 /* ---- synchronization ---- */
-/* Polls once if need be. GASNET_OK: the operation is complete, and the handle is spent.
- * GASNET_ERR_NOT_READY: not yet. GASNET_COLL_INVALID_HANDLE is complete. This and the next five:
- * a handle is for the image that began the operation. */
 GASNETC_INLINE int gasnet_coll_try_sync(gasnet_coll_handle_t handle) {
   return GASNETC_(coll_try)(&handle, 1, 0);
 }
-/* Waits, polling, until the operation is complete, and spends the handle. Not in a handler. */
 GASNETC_INLINE void gasnet_coll_wait_sync(gasnet_coll_handle_t handle) {
   GASNETC_(coll_wait)(&handle, 1, 0);
 }
-/* GASNET_OK: all count operations are complete; GASNET_ERR_NOT_READY: some are not. Polls once
- * if need be. Handles of complete ones become GASNET_COLL_INVALID_HANDLE, which counts as
- * complete. */
 GASNETC_INLINE int gasnet_coll_try_sync_all(gasnet_coll_handle_t* handles, size_t count) {
   return GASNETC_(coll_try)(handles, count, 0);
 }
-/* Waits, polling, until gasnet_coll_try_sync_all would return GASNET_OK. Not in a handler. */
 GASNETC_INLINE void gasnet_coll_wait_sync_all(gasnet_coll_handle_t* handles, size_t count) {
   GASNETC_(coll_wait)(handles, count, 0);
 }
-/* As gasnet_coll_try_sync_all, but one complete operation is enough; so is a list without a
- * valid handle. */
 GASNETC_INLINE int gasnet_coll_try_sync_some(gasnet_coll_handle_t* handles, size_t count) {
   return GASNETC_(coll_try)(handles, count, 1);
 }
-/* Waits, polling, until gasnet_coll_try_sync_some would return GASNET_OK. Not in a handler. */
 GASNETC_INLINE void gasnet_coll_wait_sync_some(gasnet_coll_handle_t* handles, size_t count) {
   GASNETC_(coll_wait)(handles, count, 1);
 }
@@ -154,21 +143,16 @@ GASNETC_INLINE void gasnet_coll_broadcast(gasnet_team_handle_t team, void* dst,
                                           int flags) {
   GASNETC_(coll_move)(GASNET_COLL_BROADCAST_OP, team, dst, srcimage, src, nbytes, flags);
 }
-/* As gasnet_coll_broadcast, but it returns at once, with a handle for the calls above; src and
- * dst are not the client's until one of these has said that it is complete. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcast_nb(gasnet_team_handle_t team, void* dst,
                                                              gasnet_image_t srcimage, void* src,
                                                              size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_BROADCAST_OP, team, dst, srcimage, src, nbytes, flags);
 }
-/* As gasnet_coll_broadcast with a list of dst: one of each image of this process (LOCAL), or of
- * every image of the team (SINGLE). */
 GASNETC_INLINE void gasnet_coll_broadcastM(gasnet_team_handle_t team, void* const dstlist[],
                                            gasnet_image_t srcimage, void* src, size_t nbytes,
                                            int flags) {
   GASNETC_(coll_move)(GASNET_COLL_BROADCASTM_OP, team, dstlist, srcimage, src, nbytes, flags);
 }
-/* As gasnet_coll_broadcastM, but with a handle. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcastM_nb(gasnet_team_handle_t team,
                                                               void* const dstlist[],
                                                               gasnet_image_t srcimage, void* src,
@@ -182,21 +166,16 @@ GASNETC_INLINE void gasnet_coll_scatter(gasnet_team_handle_t team, void* dst,
                                         int flags) {
   GASNETC_(coll_move)(GASNET_COLL_SCATTER_OP, team, dst, srcimage, src, nbytes, flags);
 }
-/* As gasnet_coll_scatter, but it returns at once, with a handle for the calls above; src and dst
- * are not the client's until one of these has said that it is complete. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatter_nb(gasnet_team_handle_t team, void* dst,
                                                            gasnet_image_t srcimage, void* src,
                                                            size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_SCATTER_OP, team, dst, srcimage, src, nbytes, flags);
 }
-/* As gasnet_coll_scatter with a list of dst: one of each image of this process (LOCAL), or of
- * every image of the team (SINGLE). */
 GASNETC_INLINE void gasnet_coll_scatterM(gasnet_team_handle_t team, void* const dstlist[],
                                          gasnet_image_t srcimage, void* src, size_t nbytes,
                                          int flags) {
   GASNETC_(coll_move)(GASNET_COLL_SCATTERM_OP, team, dstlist, srcimage, src, nbytes, flags);
 }
-/* As gasnet_coll_scatterM, but with a handle. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatterM_nb(gasnet_team_handle_t team,
                                                             void* const dstlist[],
                                                             gasnet_image_t srcimage, void* src,
@@ -209,21 +188,16 @@ GASNETC_INLINE void gasnet_coll_gather(gasnet_team_handle_t team, gasnet_image_t
                                        void* dst, void* src, size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
 }
-/* As gasnet_coll_gather, but it returns at once, with a handle for the calls above; src and dst
- * are not the client's until one of these has said that it is complete. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_nb(gasnet_team_handle_t team,
                                                           gasnet_image_t dstimage, void* dst,
                                                           void* src, size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
 }
-/* As gasnet_coll_gather with a list of src: one of each image of this process (LOCAL), or of
- * every image of the team (SINGLE). */
 GASNETC_INLINE void gasnet_coll_gatherM(gasnet_team_handle_t team, gasnet_image_t dstimage,
                                         void* dst, void* const srclist[], size_t nbytes,
                                         int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHERM_OP, team, dst, dstimage, srclist, nbytes, flags);
 }
-/* As gasnet_coll_gatherM, but with a handle. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gatherM_nb(gasnet_team_handle_t team,
                                                            gasnet_image_t dstimage, void* dst,
                                                            void* const srclist[], size_t nbytes,
@@ -236,19 +210,14 @@ GASNETC_INLINE void gasnet_coll_gather_all(gasnet_team_handle_t team, void* dst,
                                            size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
 }
-/* As gasnet_coll_gather_all, but it returns at once, with a handle for the calls above; src and
- * dst are not the client's until one of these has said that it is complete. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_all_nb(gasnet_team_handle_t team, void* dst,
                                                               void* src, size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
 }
-/* As gasnet_coll_gather_all with a list of dst and one of src: one of each image of this process
- * (LOCAL), or of every image of the team (SINGLE). */
 GASNETC_INLINE void gasnet_coll_gather_allM(gasnet_team_handle_t team, void* const dstlist[],
                                             void* const srclist[], size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_ALLM_OP, team, dstlist, 0, srclist, nbytes, flags);
 }
-/* As gasnet_coll_gather_allM, but with a handle. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_allM_nb(gasnet_team_handle_t team,
                                                                void* const dstlist[],
                                                                void* const srclist[], size_t nbytes,
@@ -261,19 +230,14 @@ GASNETC_INLINE void gasnet_coll_exchange(gasnet_team_handle_t team, void* dst, v
                                          size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
 }
-/* As gasnet_coll_exchange, but it returns at once, with a handle for the calls above; src and
- * dst are not the client's until one of these has said that it is complete. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchange_nb(gasnet_team_handle_t team, void* dst,
                                                             void* src, size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
 }
-/* As gasnet_coll_exchange with a list of dst and one of src: one of each image of this process
- * (LOCAL), or of every image of the team (SINGLE). */
 GASNETC_INLINE void gasnet_coll_exchangeM(gasnet_team_handle_t team, void* const dstlist[],
                                           void* const srclist[], size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_EXCHANGEM_OP, team, dstlist, 0, srclist, nbytes, flags);
 }
-/* As gasnet_coll_exchangeM, but with a handle. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchangeM_nb(gasnet_team_handle_t team,
                                                              void* const dstlist[],
                                                              void* const srclist[], size_t nbytes,
@@ -291,8 +255,6 @@ GASNETC_INLINE void gasnet_coll_reduce(gasnet_team_handle_t team, gasnet_image_t
                                         elem_count, func,       func_arg};
   GASNETC_(coll_reduce)(GASNET_COLL_REDUCE_OP, team, dstimage, dst, src, &how, flags);
 }
-/* As gasnet_coll_reduce, but it returns at once, with a handle for gasnet_coll_wait_sync and its
- * like. */
 GASNETC_INLINE gasnet_coll_handle_t
 gasnet_coll_reduce_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* dst, void* src,
                       size_t src_blksz, size_t src_offset, size_t elem_size, size_t elem_count,
@@ -301,8 +263,6 @@ gasnet_coll_reduce_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* 
                                         elem_count, func,       func_arg};
   return GASNETC_(coll_reduce_nb)(GASNET_COLL_REDUCE_OP, team, dstimage, dst, src, &how, flags);
 }
-/* As gasnet_coll_reduce with a list of src: one of each image of this process (LOCAL), or of
- * every image of the team (SINGLE). */
 GASNETC_INLINE void gasnet_coll_reduceM(gasnet_team_handle_t team, gasnet_image_t dstimage,
                                         void* dst, void* const srclist[], size_t src_blksz,
                                         size_t src_offset, size_t elem_size, size_t elem_count,
@@ -311,7 +271,6 @@ GASNETC_INLINE void gasnet_coll_reduceM(gasnet_team_handle_t team, gasnet_image_
                                         elem_count, func,       func_arg};
   GASNETC_(coll_reduce)(GASNET_COLL_REDUCEM_OP, team, dstimage, dst, srclist, &how, flags);
 }
-/* As gasnet_coll_reduceM, but with a handle. */
 GASNETC_INLINE gasnet_coll_handle_t
 gasnet_coll_reduceM_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* dst,
                        void* const srclist[], size_t src_blksz, size_t src_offset, size_t elem_size,
@@ -350,9 +309,6 @@ gasnet_coll_reduceM_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void*
 #define gasnet_coll_barrier_wait(team, id, flags) GASNETC_(team_wait)((team), (id), (flags))
 #define gasnet_coll_barrier_try(team, id, flags) GASNETC_(team_try)((team), (id), (flags))
 #define gasnet_coll_barrier_result(team, id) GASNETC_(team_result)((team), (id))
-/* gasnet_coll_barrier_notify and gasnet_coll_barrier_wait in one. GASNET_OK, or
- * GASNET_ERR_BARRIER_MISMATCH: the names differ, or a side gave GASNET_BARRIERFLAG_MISMATCH. Not
- * in a handler. */
 GASNETC_INLINE int gasnet_coll_barrier(gasnet_team_handle_t team, int id, int flags) {
   GASNETC_(team_notify)(team, id, flags);
   return GASNETC_(team_wait)(team, id, flags);

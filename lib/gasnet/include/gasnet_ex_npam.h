@@ -36,10 +36,6 @@ extern int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handle
                             const gex_AM_Arg_t* args);
 extern int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int kind, gex_Flags_t flags);
 
-/* Prepares a Medium of at least `least` and at most `most` bytes with numargs arguments to that
- * rank. client_buf: where the payload stands, or NULL: the library gives a place for it
- * (gex_AM_SrcDescAddr). It ends with one Commit or Cancel by the same thread, and a thread has
- * one request of each kind at a time. Not in a handler. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestMedium(gex_TM_t tm, gex_Rank_t rank,
                                                             const void* client_buf, size_t least,
                                                             size_t most, gex_Event_t* lc_opt,
@@ -48,7 +44,6 @@ GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestMedium(gex_TM_t tm, gex_Ran
   return GASNETC_(prepare_request)(tm, rank, 0, client_buf, least, most, NULL, lc_opt, flags,
                                    numargs);
 }
-/* The same for a Long; dest_addr: where the payload goes, or NULL if only the Commit says so. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestLong(gex_TM_t tm, gex_Rank_t rank,
                                                           const void* client_buf, size_t least,
                                                           size_t most, void* dest_addr,
@@ -57,15 +52,12 @@ GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestLong(gex_TM_t tm, gex_Rank_
   return GASNETC_(prepare_request)(tm, rank, 1, client_buf, least, most, dest_addr, lc_opt, flags,
                                    numargs);
 }
-/* The same for a reply, in the handler that has the token. A handler that ends without Commit or
- * Cancel gives it up. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareReplyMedium(gex_Token_t token, const void* client_buf,
                                                           size_t least, size_t most,
                                                           gex_Event_t* lc_opt, gex_Flags_t flags,
                                                           unsigned int numargs) {
   return GASNETC_(prepare_reply)(token, 0, client_buf, least, most, NULL, lc_opt, flags, numargs);
 }
-/* The same for a reply that is a Long; dest_addr as for a request. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareReplyLong(gex_Token_t token, const void* client_buf,
                                                         size_t least, size_t most, void* dest_addr,
                                                         gex_Event_t* lc_opt, gex_Flags_t flags,
@@ -73,26 +65,18 @@ GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareReplyLong(gex_Token_t token, const
   return GASNETC_(prepare_reply)(token, 1, client_buf, least, most, dest_addr, lc_opt, flags,
                                  numargs);
 }
-/* Where the payload is to be written before the Commit: client_buf, or the place that the
- * library gives. One load. */
 GASNETC_INLINE void* gex_AM_SrcDescAddr(gex_AM_SrcDesc_t sd) { return sd->gasnetc_addr; }
-/* The most bytes that the Commit may name: `least` to `most`. */
 GASNETC_INLINE size_t gex_AM_SrcDescSize(gex_AM_SrcDesc_t sd) { return sd->gasnetc_size; }
 
-/* Gives up what gex_AM_PrepareRequestMedium has prepared; the place is not touched any more.
- * Returns 0. By the thread that prepared it, as the next three. */
 GASNETC_INLINE int gex_AM_CancelRequestMedium(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 0, flags);
 }
-/* The same for gex_AM_PrepareRequestLong. */
 GASNETC_INLINE int gex_AM_CancelRequestLong(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 1, flags);
 }
-/* The same for gex_AM_PrepareReplyMedium, in the same handler. */
 GASNETC_INLINE int gex_AM_CancelReplyMedium(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 2, flags);
 }
-/* The same for gex_AM_PrepareReplyLong, in the same handler. */
 GASNETC_INLINE int gex_AM_CancelReplyLong(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 3, flags);
 }

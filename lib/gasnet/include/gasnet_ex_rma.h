@@ -53,8 +53,6 @@ GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest,
   gasnetc_put_far(node, dest, src, nbytes);
   return 0;
 }
-/* Copies nbytes from src in the segment of that rank to dest, and returns when they are there.
- * Not in a handler. */
 GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                        size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetBlocking");
@@ -70,8 +68,6 @@ GASNETC_INLINE gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t ra
   gasnetc_check_value("gex_RMA_GetBlockingVal", rank, nbytes);
   return gasnet_get_val(gasnetc_jobrank(tm, rank, "gex_RMA_GetBlockingVal"), src, nbytes);
 }
-/* Puts the low nbytes of value, 1 to SIZEOF_GEX_RMA_VALUE_T of them, as gex_RMA_PutBlocking
- * does. */
 GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                           gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
   gasnetc_check_value("gex_RMA_PutBlockingVal", rank, nbytes);
@@ -93,9 +89,6 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* des
   }
   return GASNETC_(ex_put_nb)(node, dest, src, nbytes, lc_opt);
 }
-/* Begins to copy nbytes from src in the segment of that rank to dest. The event is complete when
- * they are there; GEX_EVENT_INVALID: they are, which is so where the memory is mapped.
- * GEX_EVENT_NO_OP: nothing was started (GEX_FLAG_IMMEDIATE). */
 GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                          size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNB");
@@ -103,7 +96,6 @@ GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t ran
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
-/* As gex_RMA_PutNB, with the low nbytes of value, which is free on return. */
 GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                             gex_RMA_Value_t value, size_t nbytes,
                                             gex_Flags_t flags) {
@@ -127,8 +119,6 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
   }
   return GASNETC_(ex_put_nbi)(node, dest, src, nbytes, lc_opt);
 }
-/* As gex_RMA_GetNB for gex_NBI_Wait: it returns 0, or GASNET_ERR_NOT_READY if nothing was
- * started (GEX_FLAG_IMMEDIATE). */
 GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                   size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNBI");
@@ -137,7 +127,6 @@ GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void
   GASNETC_(get_nbi)(dest, node, src, nbytes);
   return 0;
 }
-/* As gex_RMA_PutNBI, with the low nbytes of value, which is free on return. */
 GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                      gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
   gasnetc_check_value("gex_RMA_PutNBIVal", rank, nbytes);
@@ -149,28 +138,21 @@ GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
 GASNETC_INLINE int gex_Event_Test(gex_Event_t event) {
   return event == GEX_EVENT_INVALID ? GASNET_OK : GASNETC_(event_test)(event);
 }
-/* Waits, polling, until the event is complete; it is spent then. GEX_EVENT_INVALID is complete.
- * Not in a handler. */
 GASNETC_INLINE void gex_Event_Wait(gex_Event_t event) {
   if_pf(event != GEX_EVENT_INVALID) GASNETC_(event_wait)(event);
 }
-/* GASNET_OK: one of the count events is complete, or none is valid; else GASNET_ERR_NOT_READY.
- * Complete ones become GEX_EVENT_INVALID. It does not wait. */
 GASNETC_INLINE int gex_Event_TestSome(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(events_test)(events, count, 1);
 }
-/* The same, but all of them have to be complete. */
 GASNETC_INLINE int gex_Event_TestAll(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(events_test)(events, count, 0);
 }
-/* Waits, polling, until gex_Event_TestSome would return GASNET_OK. Not in a handler. */
 GASNETC_INLINE void gex_Event_WaitSome(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   GASNETC_(events_wait)(events, count, 1);
 }
-/* The same for gex_Event_TestAll. */
 GASNETC_INLINE void gex_Event_WaitAll(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   GASNETC_(events_wait)(events, count, 0);
@@ -179,26 +161,18 @@ GASNETC_INLINE void gex_Event_WaitAll(gex_Event_t* events, size_t count, gex_Fla
 GASNETC_INLINE gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t which) {
   return root == GEX_EVENT_INVALID ? GEX_EVENT_INVALID : GASNETC_(event_leaf)(root, which);
 }
-/* GASNET_OK: the calling thread's implicit operations of these kinds (GEX_EC_*) are complete,
- * outside an access region; else GASNET_ERR_NOT_READY. It does not wait; one load if there are
- * none. */
 GASNETC_INLINE int gex_NBI_Test(gex_EC_t mask, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_NOTHING_IMPLICIT() ? GASNET_OK : GASNETC_(nbi_test)(mask);
 }
-/* Waits, polling, until gex_NBI_Test would return GASNET_OK. Not in a handler. */
 GASNETC_INLINE void gex_NBI_Wait(gex_EC_t mask, gex_Flags_t flags) {
   (void)flags;
   if_pf(!GASNETC_NOTHING_IMPLICIT()) GASNETC_(nbi_wait)(mask);
 }
-/* The calling thread's implicit operations up to gex_NBI_EndAccessRegion belong to that call's
- * event. Regions do not nest. */
 GASNETC_INLINE void gex_NBI_BeginAccessRegion(gex_Flags_t flags) {
   (void)flags;
   GASNETC_(ex_begin_region)();
 }
-/* Ends the calling thread's region. The event is complete when all its operations are;
- * GEX_EVENT_INVALID: they are. */
 GASNETC_INLINE gex_Event_t gex_NBI_EndAccessRegion(gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(ex_end_region)();

@@ -102,8 +102,6 @@ GASNETC_VIS_FORMS(StridedGet, ex_get_strided,
 #define GEX_VIS_MAX_PEERCOMPLETION 127 /* the most bytes that the message can have */
 extern void GASNETC_(ex_set_peer_completion)(gex_AM_Index_t handler, const void* source,
                                              size_t nbytes);
-/* Says which message follows the calling thread's next put, as told above; nbytes is at most
- * GEX_VIS_MAX_PEERCOMPLETION. It sends nothing. */
 GASNETC_INLINE void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void* source,
                                                      size_t nbytes, gex_Flags_t flags) {
   (void)flags; /* none is defined */

@@ -70,19 +70,12 @@ GASNETC_INLINE void gasnetc_get_far(void* dest, gasnet_node_t node, const void* 
   } else
     GASNETC_(get)(dest, node, src, nbytes);
 }
-/* Copies nbytes from src to dest in the segment of node, and returns when they are there. Where
- * that memory is mapped it is a copy without a call; else it may wait, polling. Any thread, but
- * no handler, as all calls of this part. */
 GASNETC_INLINE void gasnet_put(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
   if_pf(!gasnetc_put_here(node, dest, src, nbytes)) gasnetc_put_far(node, dest, src, nbytes);
 }
-/* Copies nbytes from src in the segment of node to dest, and returns when they are there. Cost
- * as gasnet_put. */
 GASNETC_INLINE void gasnet_get(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if_pf(!gasnetc_get_here(dest, node, src, nbytes)) gasnetc_get_far(dest, node, src, nbytes);
 }
-/* Sets nbytes at dest in the segment of node to the low 8 bits of val, and returns when they are
- * set. */
 GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset)(node, dest, val, nbytes);
 }
@@ -97,14 +90,11 @@ GASNETC_INLINE gasnet_handle_t gasnetc_put_nb(gasnet_node_t node, void* dest, co
     return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   return GASNETC_(put_nb)(node, dest, src, nbytes, bulk);
 }
-/* Begins what gasnet_get does. GASNET_INVALID_HANDLE: it is complete, which is so where the
- * memory is mapped. */
 GASNETC_INLINE gasnet_handle_t gasnet_get_nb(void* dest, gasnet_node_t node, const void* src,
                                              size_t nbytes) {
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
-/* Begins what gasnet_memset does; the handle as of gasnet_get_nb. */
 GASNETC_INLINE gasnet_handle_t gasnet_memset_nb(gasnet_node_t node, void* dest, int val,
                                                 size_t nbytes) {
   if_pt(gasnetc_set_here(node, dest, val, nbytes)) return GASNET_INVALID_HANDLE;
@@ -115,29 +105,21 @@ GASNETC_INLINE gasnet_handle_t gasnet_memset_nb(gasnet_node_t node, void* dest, 
   gasnetc_put_nb((node), (dest), (src), (nbytes), 1)
 #define gasnet_get_nb_bulk(dest, node, src, nbytes) gasnet_get_nb((dest), (node), (src), (nbytes))
 
-/* GASNET_OK: the operation is complete, and the handle is spent. GASNET_ERR_NOT_READY: not yet.
- * Polls once if need be. */
 GASNETC_INLINE int gasnet_try_syncnb(gasnet_handle_t handle) {
   return handle == GASNET_INVALID_HANDLE ? GASNET_OK : GASNETC_(try_handle)(handle);
 }
-/* Waits, polling, until the operation is complete, and spends the handle. */
 GASNETC_INLINE void gasnet_wait_syncnb(gasnet_handle_t handle) {
   if_pf(handle != GASNET_INVALID_HANDLE) GASNETC_(wait_handle)(handle);
 }
-/* GASNET_OK: all operations are complete; else GASNET_ERR_NOT_READY. Handles of complete ones
- * become GASNET_INVALID_HANDLE, which counts as complete. Polls once if need be. */
 GASNETC_INLINE int gasnet_try_syncnb_all(gasnet_handle_t* handles, size_t numhandles) {
   return GASNETC_(try_handles)(handles, numhandles, 0);
 }
-/* The same, but one complete operation is enough; so is a list without a valid handle. */
 GASNETC_INLINE int gasnet_try_syncnb_some(gasnet_handle_t* handles, size_t numhandles) {
   return GASNETC_(try_handles)(handles, numhandles, 1);
 }
-/* Waits, polling, until gasnet_try_syncnb_all would return GASNET_OK. */
 GASNETC_INLINE void gasnet_wait_syncnb_all(gasnet_handle_t* handles, size_t numhandles) {
   GASNETC_(wait_handles)(handles, numhandles, 0);
 }
-/* Waits, polling, until gasnet_try_syncnb_some would return GASNET_OK. */
 GASNETC_INLINE void gasnet_wait_syncnb_some(gasnet_handle_t* handles, size_t numhandles) {
   GASNETC_(wait_handles)(handles, numhandles, 1);
 }
@@ -151,13 +133,9 @@ GASNETC_INLINE void gasnetc_put_nbi(gasnet_node_t node, void* dest, const void* 
   else
     GASNETC_(put_nbi)(node, dest, src, nbytes, bulk);
 }
-/* Begins what gasnet_get does, as one of the calling thread's implicit operations, which
- * gasnet_wait_syncnbi_gets waits for. */
 GASNETC_INLINE void gasnet_get_nbi(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if_pf(!gasnetc_get_here(dest, node, src, nbytes)) GASNETC_(get_nbi)(dest, node, src, nbytes);
 }
-/* Begins what gasnet_memset does, as an implicit operation; gasnet_wait_syncnbi_puts waits for
- * it. */
 GASNETC_INLINE void gasnet_memset_nbi(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset_nbi)(node, dest, val, nbytes);
 }
@@ -190,25 +168,21 @@ GASNETC_INLINE void gasnetc_check_value(const char* call, gasnet_node_t rank, si
   if_pf(nbytes - 1 >= sizeof(gasnet_register_value_t))
       GASNETC_(mistake)(gasnetc_value_bytes, call, rank, nbytes);
 }
-/* Puts the low nbytes of value, as gasnet_put does. */
 GASNETC_INLINE void gasnet_put_val(gasnet_node_t node, void* dest, gasnet_register_value_t value,
                                    size_t nbytes) {
   gasnetc_check_value("gasnet_put_val", node, nbytes);
   gasnet_put(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
-/* Begins the same; the handle as of gasnet_get_nb. */
 GASNETC_INLINE gasnet_handle_t gasnet_put_nb_val(gasnet_node_t node, void* dest,
                                                  gasnet_register_value_t value, size_t nbytes) {
   gasnetc_check_value("gasnet_put_nb_val", node, nbytes);
   return gasnet_put_nb(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
-/* Begins the same as an implicit operation. */
 GASNETC_INLINE void gasnet_put_nbi_val(gasnet_node_t node, void* dest,
                                        gasnet_register_value_t value, size_t nbytes) {
   gasnetc_check_value("gasnet_put_nbi_val", node, nbytes);
   gasnet_put_nbi(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
-/* The nbytes at src in the segment of node as a value; the bytes above them are 0. */
 GASNETC_INLINE gasnet_register_value_t gasnet_get_val(gasnet_node_t node, const void* src,
                                                       size_t nbytes) {
   gasnet_register_value_t value = 0;
@@ -221,7 +195,6 @@ typedef struct {
   gasnet_register_value_t gasnetc_value;
   gasnet_handle_t gasnetc_op;
 } gasnet_valget_handle_t;
-/* Begins the same. gasnet_wait_syncnb_valget, once, gives the value. */
 GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, const void* src,
                                                         size_t nbytes) {
   gasnet_valget_handle_t h = {0, GASNET_INVALID_HANDLE};
@@ -230,7 +203,6 @@ GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, cons
       h.gasnetc_op = GASNETC_(get_value)(node, src, nbytes);
   return h;
 }
-/* Waits, polling, for the value of gasnet_get_nb_val; spends the handle. */
 GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_handle_t handle) {
   if_pt(handle.gasnetc_op == GASNET_INVALID_HANDLE) return handle.gasnetc_value;
   return GASNETC_(wait_value)(handle.gasnetc_op);
@@ -243,17 +215,12 @@ GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_h
 #define GASNET_BARRIERFLAG_IMAGES 4
 /* Beyond anonymous it promises that nobody names this barrier or asks for its result. */
 #define GASNET_BARRIERFLAG_UNNAMED (GASNET_BARRIERFLAG_ANONYMOUS | 8)
-/* Says that this process has come to the barrier, which no other process passes before. One
- * thread; a second notify before the wait ends the job. It does not wait. */
 GASNETC_INLINE void gasnet_barrier_notify(int id, int flags) {
   GASNETC_(barrier_notify)(id, flags);
 }
-/* Waits, polling, until all processes have come. GASNET_OK, or GASNET_ERR_BARRIER_MISMATCH: the
- * names differ, or a side gave GASNET_BARRIERFLAG_MISMATCH. */
 GASNETC_INLINE int gasnet_barrier_wait(int id, int flags) {
   return GASNETC_(barrier_wait)(id, flags);
 }
-/* As gasnet_barrier_wait, but it polls once at most: GASNET_ERR_NOT_READY if not all have come. */
 GASNETC_INLINE int gasnet_barrier_try(int id, int flags) {
   return GASNETC_(barrier_try)(id, flags);
 }

@@ -1,0 +1,123 @@
+#include "nic/tcp/output.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/assert.hpp"
+#include "nic/shm/page_guard.hpp"
+
+namespace penstock::nic::tcp {
+namespace {
+constexpr std::size_t block_bytes = 32 * 1024;
+constexpr std::size_t most_spare = 8;
+constexpr std::size_t most_owned = 1 << 20;  // of one reference that is copied
+constexpr std::size_t most_at_once = 1 << 20;
+}  // namespace
+
+void output::append(const void* from, std::size_t n) {
+  bytes_ += n;
+  const auto* at = static_cast<const std::byte*>(from);
+  while (n != 0) {
+    if (pieces_.empty() || pieces_.back().room == 0) {
+      piece& p = pieces_.emplace_back();
+      if (spare_.empty()) {
+        p.own = std::make_unique<std::byte[]>(block_bytes);
+      } else {
+        p.own = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      p.at = p.own.get();
+      p.room = block_bytes;
+    }
+    piece& p = pieces_.back();
+    const std::size_t now = std::min(n, p.room);
+    std::memcpy(const_cast<std::byte*>(p.at) + p.bytes, at, now);
+    p.bytes += now;
+    p.room -= now;
+    at += now;
+    n -= now;
+  }
+}
+
+void output::refer(const std::byte* from, std::size_t n, const shm::queue_pair* of,
+                   std::uint32_t key) {
+  if (n == 0) return;
+  bytes_ += n;
+  piece& p = pieces_.emplace_back();
+  p.at = from;
+  p.bytes = n;
+  p.of = of;
+  p.key = key;
+}
+
+output::went output::send(int socket) noexcept {
+  while (!pieces_.empty()) {
+    constexpr int most = 64;
+    iovec v[most];
+    int count = 0;
+    std::size_t total = 0;
+    for (auto p = pieces_.begin(); p != pieces_.end() && count < most && total < most_at_once;
+         ++p) {
+      const std::size_t now = std::min(p->bytes, most_at_once - total);
+      v[count++] = {const_cast<std::byte*>(p->at), now};
+      total += now;
+    }
+    msghdr m{};
+    m.msg_iov = v;
+    m.msg_iovlen = static_cast<std::size_t>(count);
+    const ssize_t n = ::sendmsg(socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) return went::some;
+    if (n < 0 && errno == EFAULT) {
+      // The program has unmapped memory that it sends from; the peer gets zeros.
+      const auto gone = std::find_if(pieces_.begin(), pieces_.end(),
+                                     [](const piece& p) { return p.own == nullptr; });
+      if (gone == pieces_.end() || gone->bytes > most_owned) return went::failed;
+      own(*gone);
+      continue;
+    }
+    if (n < 0) return went::failed;
+    auto left = static_cast<std::size_t>(n);
+    PENSTOCK_ASSERT(left, <=, bytes_);
+    bytes_ -= left;
+    while (!pieces_.empty() && left >= pieces_.front().bytes) {
+      piece& p = pieces_.front();
+      left -= p.bytes;
+      const bool block = p.own != nullptr && p.key == 0;
+      if (block && spare_.size() < most_spare) spare_.push_back(std::move(p.own));
+      pieces_.pop_front();
+    }
+    if (left != 0) pieces_.front().at += left, pieces_.front().bytes -= left;
+  }
+  return went::all;
+}
+
+void output::own(piece& p) noexcept {
+  auto copy = std::make_unique<std::byte[]>(p.bytes);
+  if (!shm::guarded_copy(copy.get(), p.at, p.bytes)) std::memset(copy.get(), 0, p.bytes);
+  p.own = std::move(copy);
+  p.at = p.own.get();
+  p.of = nullptr;
+  p.key = ~0u;  // not a block
+}
+
+bool output::let_go(const shm::queue_pair* of, std::uint32_t key) noexcept {
+  for (piece& p : pieces_) {
+    if (p.own != nullptr || (p.of != of && (key == 0 || p.key != key))) continue;
+    if (p.bytes > most_owned) return false;
+    own(p);
+  }
+  return true;
+}
+
+void output::clear() noexcept {
+  pieces_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace penstock::nic::tcp

@@ -1,0 +1,51 @@
+// What waits to be sent on a connection: bytes of our own, and references to registered memory,
+// which is read when the kernel takes it. Any thread, under `lock`, which is taken last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace penstock::nic::shm {
+struct queue_pair;
+}
+
+namespace penstock::nic::tcp {
+
+class output {
+ public:
+  std::mutex lock;
+
+  /// Appends a copy.
+  void append(const void* bytes, std::size_t n);
+  /// Appends a reference to memory of a queue pair's program, registered under that key.
+  void refer(const std::byte* bytes, std::size_t n, const shm::queue_pair* of, std::uint32_t key);
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  enum class went { all, some, failed };
+  /// Gives the kernel what it takes now. some: it takes no more. failed: the connection is broken.
+  went send(int socket) noexcept;
+  /// Copies what is referred to, of that queue pair or key, since its memory will not be ours any
+  /// more. False: that is too much, and the connection has to be broken.
+  [[nodiscard]] bool let_go(const shm::queue_pair* of, std::uint32_t key) noexcept;
+  void clear() noexcept;
+
+ private:
+  struct piece {
+    std::unique_ptr<std::byte[]> own;  // null: a reference
+    const std::byte* at = nullptr;
+    std::size_t bytes = 0, room = 0;  // room behind the bytes, of our own
+    const shm::queue_pair* of = nullptr;
+    std::uint32_t key = 0;
+  };
+  void own(piece& p) noexcept;
+
+  std::deque<piece> pieces_;
+  std::size_t bytes_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> spare_;  // empty blocks
+};
+
+}  // namespace penstock::nic::tcp
