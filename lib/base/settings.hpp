@@ -62,11 +62,11 @@ struct memory_limit {
 /// Durations are nanoseconds, sizes bytes.
 struct settings {
   // device
-  std::string device =
-      "auto";  ///< "auto", "shm0", or a verbs device ("mlx5_0", "rxe0"), with optional ":port"
-  std::uint32_t port = 0;              ///< 0: lowest active port
-  std::int32_t gid_index = -1;         ///< -1: best GID of the port
-  std::int32_t mtu = 0;                ///< path MTU in bytes; 0, -1: the port's active MTU
+  std::string device = "auto";  ///< "auto", "shm0", "tcp0", or a verbs device ("mlx5_0", "rxe0"),
+                                ///< with optional ":port"
+  std::uint32_t port = 0;       ///< 0: lowest active port
+  std::int32_t gid_index = -1;  ///< -1: best GID of the port
+  std::int32_t mtu = 0;         ///< path MTU in bytes; 0, -1: the port's active MTU
   std::uint32_t service_level = 0;     ///< of InfiniBand; the priority of RoCE's frames
   std::uint32_t traffic_class = 0;     ///< of the global header: 4 * DSCP
   std::uint32_t hop_limit = 64;        ///< of the global header

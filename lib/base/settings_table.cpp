@@ -19,11 +19,13 @@ constexpr setting_row rows[] = {
     // device
     {"DEVICE", "GASNET_HCA_ID GASNET_IBV_PORTS", &s::device, 0, 0, u::none,
      "This is the device for ranks that do not share memory (SUPERNODE_MAXSIZE, DIRECT); a job in "
-     "which all do uses shm0. It is auto, shm0 (shared memory, this host only), or a verbs device "
+     "which all do uses shm0. It is auto, shm0 (shared memory, this host only), tcp0 (over TCP, to "
+     "any "
+     "host), or a verbs device "
      "by its name, the name of its network interface or its PCI address; NAME:PORT names the port "
      "too, and of several, as in mlx5_0:1,2+mlx5_1, the first that can be used is taken. auto "
      "takes a verbs device with an active port, and of several the first that is near "
-     "this process's processors; without one it takes shm0."},
+     "this process's processors; without one it takes shm0, and tcp0 in a job of several hosts."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "This is the port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,

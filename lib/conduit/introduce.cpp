@@ -141,8 +141,8 @@ result<void> engine::introduce() {
   if (core_.segment_) {
     mine.segment_base = reinterpret_cast<std::uintptr_t>(core_.segment_->base());
     mine.segment_bytes = core_.segment_->bytes();
-    mine.segment_mapped = core_.near_ || core_.device_.shared_memory ? core_.segment_->capacity()
-                                                                     : core_.segment_->bytes();
+    mine.segment_mapped =
+        core_.near_ || !core_.device_.pins ? core_.segment_->capacity() : core_.segment_->bytes();
     mine.segment_rkey = mine.map_rkey = core_.segment_->keys().rkey;
     if (core_.near_) mine.map_rkey = core_.near_->registration->rkey;
   }

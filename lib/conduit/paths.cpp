@@ -55,7 +55,7 @@ memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_
   // Only where ulimit -l is short, or a trial is asked for, is it worth an opened device.
   if (budget.by_memlock || s.physmem_probe) {
     const auto d = nic::open_device(s);
-    if (d && d->shared_memory)
+    if (d && !d->pins)
       budget = memreg::probe_pin_budget(s, processes_on_host, false);
     else if (ibv_pd* const pd = d && s.physmem_probe ? d->verbs->alloc_pd(d->context) : nullptr) {
       registrar_of_device to(*d, pd);
@@ -81,7 +81,7 @@ result<void> engine::use_device(const settings& s) {
   if (core_.pd_ != nullptr) core_.device_.verbs->dealloc_pd(std::exchange(core_.pd_, nullptr));
   core_.events_ = nullptr;
   core_.device_ = nic::device();
-  auto d = nic::open_device(s);
+  auto d = nic::open_device(s, core_.job_.name());
   if (!d) return d.error();
   core_.device_ = std::move(*d);
   log(log_level::info, "device %s: %s", core_.device_.name.c_str(), core_.device_.reason.c_str());
@@ -94,8 +94,8 @@ result<void> engine::use_device(const settings& s) {
   if (!concurrent(build_mode)) core_.alone_ = nic::thread_domain(core_.device_, core_.pd_);
   auto to = std::make_unique<registrar_of_device>(core_.device_, core_.pd_);
   auto budget = memreg::probe_pin_budget(core_.settings_, std::max(1u, core_.job_.host_size()),
-                                         !core_.device_.shared_memory);
-  if (core_.settings_.physmem_probe && !core_.device_.shared_memory)
+                                         core_.device_.pins);
+  if (core_.settings_.physmem_probe && core_.device_.pins)
     budget = memreg::tried(std::move(budget), *to);
   core_.account_ = std::make_unique<memreg::account>(std::move(to), std::move(budget));
   return {};

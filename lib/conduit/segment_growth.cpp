@@ -9,7 +9,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 result<segment_growth::news> segment_growth::extend(engine& e, std::size_t bytes) {
   const std::size_t before = e.core_.own_segment()->bytes();
-  if (!e.core_.device().shared_memory && bytes > before)
+  if (e.core_.device().pins && bytes > before)
     if (auto r = e.core_.account().take(bytes - before); !r) return r.error();
   if (auto r = e.core_.own_segment()->extend(bytes); !r) return r.error();
   return news{e.core_.own_segment()->bytes(), e.core_.own_segment()->keys().rkey, 0};

@@ -50,12 +50,22 @@ result<std::unique_ptr<engine>> engine::open(job::job& j, const settings& s) {
 
 result<void> engine::open_device() {
   if (auto r = use_device(core_.settings_); !r) return r;
+  if (core_.device_.shared_memory && core_.job_.host_size() != core_.size_ &&
+      core_.settings_.device == "auto") {
+    settings over_tcp = core_.settings_;
+    over_tcp.device = "tcp0";
+    if (auto r = use_device(over_tcp); !r) return r;
+    if (core_.rank_ == 0)
+      log(log_level::warning,
+          "no RDMA device is active here: this job's hosts speak by TCP; PENSTOCK_DEVICE=tcp0 asks "
+          "for that without this line");
+  }
   if (core_.device_.shared_memory && core_.job_.host_size() != core_.size_)
-    return failure{core_.device_.name +
-                       " reaches the processes of one host, and this job has processes on " +
-                       "others (" + std::to_string(core_.job_.host_size()) + " of " +
-                       std::to_string(core_.size_) + " are here)",
-                   0, "use hosts with RDMA devices (peninfo lists them), or one host"};
+    return failure{
+        core_.device_.name + " reaches the processes of one host, and this job has processes on " +
+            "others (" + std::to_string(core_.job_.host_size()) + " of " +
+            std::to_string(core_.size_) + " are here)",
+        0, "use PENSTOCK_DEVICE=tcp0, hosts with RDMA devices (peninfo lists them), or one host"};
   if (core_.settings_.progress_thread && !concurrent(build_mode))
     log(log_level::warning,
         "PENSTOCK_PROGRESS_THREAD is ignored: it takes the PAR library, since elsewhere handlers "
@@ -124,10 +134,10 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
     core_.segment_ = std::make_unique<memreg::segment>(std::move(*made));
     // Where a registration pins pages, the part that is only reserved is not registered; where it
     // pins none, a segment takes only what is used of it, and is not counted.
-    if (!core_.device_.shared_memory)
+    if (core_.device_.pins)
       if (auto r = core_.account_->take(core_.segment_->bytes()); !r) return r;
     if (auto r = core_.segment_->attach(core_.account_->device(), memreg::access::all,
-                                        core_.device_.shared_memory);
+                                        !core_.device_.pins);
         !r)
       return r;
     if (core_.near_)

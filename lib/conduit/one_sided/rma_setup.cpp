@@ -133,8 +133,8 @@ result<void> transfers::open(ibv_comp_channel* channel) {
         static_cast<std::uint64_t>(limits.max_mr), std::max(core_.membership().host_size(), 1u));
     f.max_regions = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(f.max_regions, std::max(most_regions, least_regions)));
-    // shm0 reaches memory by its address, not by pages held: no registration of it can be stale.
-    if (core_.device().shared_memory)
+    // shm0 and tcp0 reach memory by its address, not by pages held: no registration can be stale.
+    if (!core_.device().pins)
       f.protect = firehose::protection::none;
     else
       firehose::offer_interposing();

@@ -132,7 +132,7 @@ endpoint_counters engine::counters() const {
   }
   c.receiver_not_ready = reporter::receiver_not_ready(core_.device());
   // The first name is soft-RoCE's, the others are mlx5's.
-  if (!core_.device().shared_memory)
+  if (core_.device().pins)
     for (const char* name : {"completer_retry_err", "local_ack_timeout_err", "packet_seq_err"})
       c.retransmissions += port_counter(core_.device(), name);
   for (const std::uint32_t r : core_.ranks_begun())
