@@ -30,15 +30,14 @@ std::optional<credit::room> least_room(const std::vector<introduction>& all) noe
   return {};
 }
 
+// What ranks must have alike of a handler; 0: there is none. Names may differ.
+std::uint32_t kind_of(const handler_entry& h) noexcept {
+  return h.call == nullptr ? 0u : 1u + h.words * 4u + static_cast<std::uint32_t>(h.payload);
+}
+
 std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
   std::uint32_t h = 2166136261u;
-  for (unsigned i = 0; i < n; ++i) {
-    const std::uint32_t what =
-        table[i].call == nullptr
-            ? 0u
-            : 1u + table[i].words * 4u + static_cast<std::uint32_t>(table[i].payload);
-    h = (h ^ what) * 16777619u;
-  }
+  for (unsigned i = 0; i < n; ++i) h = (h ^ kind_of(table[i])) * 16777619u;
   return h;
 }
 
@@ -81,8 +80,11 @@ std::vector<std::byte> handlers_told(const handler_entry* table, const handler_n
     using takes = handler_entry::takes;
     const handler_entry& h = table[i];
     if (h.call == nullptr) continue;
-    lines += std::to_string(i) + " ";
-    if (const std::string name = names.of(i); !name.empty()) lines += name + ", ";
+    lines += std::to_string(i) + " " + std::to_string(kind_of(h)) + " ";
+    if (std::string name = names.of(i); !name.empty()) {
+      std::replace(name.begin(), name.end(), '\n', ' ');  // a line for each handler
+      lines += name + ", ";
+    }
     lines += h.payload == takes::nothing   ? "Shorts"
              : h.payload == takes::payload ? "Mediums and Longs"
                                            : "any message";
@@ -94,24 +96,27 @@ std::vector<std::byte> handlers_told(const handler_entry* table, const handler_n
 }
 
 std::string handler_that_differs(const std::vector<std::vector<std::byte>>& of_ranks) {
-  using lines = std::map<unsigned, std::string>;
-  std::vector<lines> told(of_ranks.size());
+  struct entry {
+    std::uint32_t kind = 0;
+    std::string text = "none";
+  };
+  std::vector<std::map<unsigned, entry>> told(of_ranks.size());
   for (std::size_t r = 0; r < of_ranks.size(); ++r) {
     std::istringstream text(
         std::string(reinterpret_cast<const char*>(of_ranks[r].data()), of_ranks[r].size()));
     unsigned index = 0;
-    std::string what;
-    while (text >> index && std::getline(text >> std::ws, what)) told[r][index] = what;
+    entry e;
+    while (text >> index >> e.kind && std::getline(text >> std::ws, e.text)) told[r][index] = e;
   }
   const auto of = [&told](std::size_t r, unsigned i) {
     const auto at = told[r].find(i);
-    return at == told[r].end() ? std::string("none") : at->second;
+    return at == told[r].end() ? entry{} : at->second;
   };
   for (unsigned i = 0; i < user_handlers; ++i)
     for (std::size_t r = 1; r < told.size(); ++r)
-      if (of(r, i) != of(0, i))
-        return "handler " + std::to_string(i) + " differs: at rank 0 " + of(0, i) + "; at rank " +
-               std::to_string(r) + " " + of(r, i);
+      if (of(r, i).kind != of(0, i).kind)
+        return "handler " + std::to_string(i) + " differs: at rank 0 " + of(0, i).text +
+               "; at rank " + std::to_string(r) + " " + of(r, i).text;
   return "the table of handlers differs";
 }
 

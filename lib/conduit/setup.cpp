@@ -30,8 +30,6 @@
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
-namespace {}  // namespace
-
 engine::engine(job::job& j, const settings& s) : core_(*this, up, j, s) {
   meeting_ = std::make_unique<meeting>(*this);
   departure_ = std::make_unique<departure>(*this, core_, credits_, ways_);

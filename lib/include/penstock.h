@@ -46,9 +46,9 @@ enum penstock_status {
   /* failed: calling again cannot help */
   PENSTOCK_BAD_RANK = 9,        /* the job has no such process */
   PENSTOCK_BAD_HANDLER = 10,    /* not registered, or for another kind or number of arguments */
-  PENSTOCK_BAD_ARGUMENTS = 11,  /* more than 16 arguments, or a null pointer */
+  PENSTOCK_BAD_ARGUMENTS = 11,  /* null payload, more than 16 arguments, nothing to end */
   PENSTOCK_TOO_LONG = 12,       /* the payload is above the maximum of its kind */
-  PENSTOCK_OUT_OF_SEGMENT = 13, /* the destination lies outside the other rank's segment */
+  PENSTOCK_OUT_OF_SEGMENT = 13, /* the address or size lies outside the other rank's segment */
   PENSTOCK_IN_HANDLER = 14,     /* called in a handler, which must not */
   PENSTOCK_NOT_IN_HANDLER = 15, /* a reply was sent from outside its handler */
   PENSTOCK_REPLIED_TWICE = 16,  /* the handler has replied already, or was itself a reply */

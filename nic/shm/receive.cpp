@@ -168,7 +168,8 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
       ibv_wc_status status = IBV_WC_SUCCESS;
       if (m.bytes > m.work.room)
         status = IBV_WC_LOC_LEN_ERR;
-      else if (piece > left || (in.data == nullptr && piece > slot_body))
+      else if (piece > left || (in.data == nullptr && piece > slot_body) ||
+               (piece == 0 && left != 0))
         status = IBV_WC_LOC_QP_OP_ERR;  // the pieces do not add up: the sender is faulty
       else if (piece != 0)
         status = scatter(qp, qp.selected != nullptr ? qp.selected->pd_number : qp.pd_number, m.list,

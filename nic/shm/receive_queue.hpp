@@ -115,6 +115,8 @@ class receive_queue {
   /// Makes floor() 0, since posted receives may no longer be valid: no message is certain to fit
   /// until they have been taken.
   void doubt() noexcept { floor_ = later_ = 0; }
+  /// doubt() would change nothing: of what is posted by now nothing is certain.
+  [[nodiscard]] bool doubted() const noexcept { return later_ == 0; }
 
   [[nodiscard]] std::uint32_t size() const noexcept {
     return static_cast<std::uint32_t>(tail_ - head_);

@@ -227,7 +227,7 @@ void doubt_receives(context& c, std::uint32_t lkey) noexcept {
   const std::lock_guard guard(c.objects);
   const auto doubt = [lkey](auto& queue, auto& shown) {
     const hold lock(queue.lock);
-    if (queue.floor() == 0 || !queue.names(lkey)) return;
+    if (queue.doubted() || !queue.names(lkey)) return;
     queue.doubt();
     shown.floor.store(0, std::memory_order_release);
   };

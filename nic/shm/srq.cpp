@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -37,7 +38,10 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     } else if (!may_fill(srq.owner->regions, pd, *wr)) [[unlikely]] {
       srq.works.doubt();
     }
-  srq.shown->floor.store(srq.works.floor(), std::memory_order_relaxed);
+  // It never rises: a message that was claimed before may get a receive that is posted later.
+  srq.shown->floor.store(
+      std::min(srq.shown->floor.load(std::memory_order_relaxed), srq.works.floor()),
+      std::memory_order_relaxed);
   srq.shown->posted.store(srq.works.posted(), std::memory_order_relaxed);
   // S1 posted  release available  -> S2: a sender that claims one sees a floor that holds for it
   if (added != 0) srq.shown->available.fetch_add(added, std::memory_order_release);
@@ -69,6 +73,7 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
   srq->shown->available.store(0, std::memory_order_relaxed);
   srq->shown->posted.store(0, std::memory_order_relaxed);
+  srq->shown->floor.store(std::numeric_limits<std::uint32_t>::max(), std::memory_order_relaxed);
   srq->shown->domain.store(0, std::memory_order_relaxed);
   srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
   init->attr.max_sge = srq->works.sges();

@@ -182,12 +182,12 @@ int run(int argc, char** argv) {
     pin_to_core(w.rank());
   }
   std::vector<perf::measurement> all;
+  bool first = true;
   for (const std::uint64_t size : sizes_of(o)) {
     o.size = size;
-    for (const perf::measurement& m : at_size(w, o)) {
-      all.push_back(m);
-      print(o, m, all.size() == 1);
-    }
+    const std::vector<perf::measurement> medians = at_size(w, o);
+    for (const perf::measurement& m : medians) print(o, m, std::exchange(first, false));
+    if (!medians.empty()) all.push_back(medians.front());  // a curve has one point for a size
   }
   if (w.rank() == requester_rank) draw_all(o, all);
   return 0;

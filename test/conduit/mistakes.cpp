@@ -83,7 +83,10 @@ int main(int argc, char** argv) {
     endpoint ep = test::open_endpoint(*w);
     const auto hit = ep.add<&on_hit>();
     const auto payload = ep.add<&on_payload>("takes \"bytes\"");
-    // Rank 1 takes two words where the others take one, or has one handler less.
+    // Names may differ between ranks. Rank 1 takes two words where the others take one, or has one
+    // handler less.
+    if (what == "other_words" || what == "other_names")
+      (void)ep.add<&on_hit>(ep.rank() == 1 ? "one\nname" : "another");
     if (what == "other_words" && ep.rank() == 1) (void)ep.add<&on_other>("third");
     if (what == "other_words" && ep.rank() != 1) (void)ep.add<&on_hit>("third");
     if (what == "one_less" && ep.rank() != 1) (void)ep.add<&on_other>();

@@ -483,6 +483,10 @@ TEST_CASE("a process that has no processor time left is said to have had it") {
   CHECK(o.err.find("has had the 1 s of processor time that ulimit -t allows") != o.err.npos);
   const auto killed = run({PENRUN, "-n", "1", "sh", "-c", "ulimit -t 1; kill -9 $$"});
   CHECK(killed.err.find("ulimit") == killed.err.npos);
+  const auto children = run({PENRUN, "-n", "1", "sh", "-c",
+                             "ulimit -t 1; for i in 1 2; do timeout -s KILL 0.7 sh -c "
+                             "'while :; do :; done'; done; kill -9 $$"});
+  CHECK(children.err.find("ulimit") == children.err.npos);
 }
 
 TEST_CASE(

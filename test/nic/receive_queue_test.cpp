@@ -67,6 +67,19 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a floor of 0 is not yet a doubt about what was posted later") {
+  queue_of q(8);
+  q.post(0);
+  q.post(100);
+  CHECK(q.queue.floor() == 0);
+  CHECK_FALSE(q.queue.doubted());
+  q.queue.doubt();
+  CHECK(q.queue.doubted());
+  q.take();
+  q.post(100);
+  CHECK(q.queue.floor() == 0);
+}
+
 TEST_CASE("receives that are in doubt make the floor 0 as long as they are posted") {
   queue_of q(8);
   for (int i = 0; i < 4; ++i) q.post(100);

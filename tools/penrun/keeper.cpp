@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "lib/base/descriptors.hpp"
@@ -68,14 +69,16 @@ pid_t next_ended(int& status) {
   siginfo_t info{};
   rlimit cpu{RLIM_INFINITY, RLIM_INFINITY};
   const bool told = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0;
-  if (told) ::prlimit(info.si_pid, RLIMIT_CPU, nullptr, &cpu);  // known until it is reaped
-  rusage used{};
-  const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
-  const auto ms = [](const timeval& t) { return t.tv_sec * 1000 + t.tv_usec / 1000; };
-  const auto had = static_cast<rlim_t>(ms(used.ru_utime) + ms(used.ru_stime));
-  // The kernel counts finer than rusage tells.
+  timespec had{};  // by itself: wait4() would add what its children had
+  clockid_t clock{};
+  if (told) {  // both are known until it is reaped
+    ::prlimit(info.si_pid, RLIMIT_CPU, nullptr, &cpu);
+    if (::clock_getcpuclockid(info.si_pid, &clock) == 0) ::clock_gettime(clock, &had);
+  }
+  const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+  const auto seconds = static_cast<rlim_t>(had.tv_sec) + (had.tv_nsec >= 950'000'000 ? 1 : 0);
   if (pid > 0 && told && pid == info.si_pid && WIFSIGNALED(status) &&
-      had / 1000 + (had % 1000 >= 950 ? 1 : 0) >= cpu.rlim_cur)
+      (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU) && seconds >= cpu.rlim_cur)
     std::fprintf(stderr,
                  "penrun: process %d has had the %llu s of processor time that ulimit -t allows\n",
                  pid, static_cast<unsigned long long>(cpu.rlim_cur));
