@@ -96,12 +96,16 @@ bool network::parse(remote& r) noexcept {
     r.begin += here;
     if (here < left) break;
     r.in.active = false;
-    if (r.in.head.what == kind::answer)
+    if (r.in.head.what == kind::answer) {
       result_ends(r);
-    else if (r.in.where == goes::datagram)
+    } else if (r.in.where == goes::datagram) {
+      if (r.datagram.head.version != shm::arena_version ||
+          r.datagram.head.bytes != r.in.head.bytes - sizeof(shm::datagram_head))
+        return false;
       shm::take_datagram(*context_, r.datagram);
-    else if (is_request(r.in.head.what))
+    } else if (is_request(r.in.head.what)) {
       request_ends(r);
+    }
   }
   if (r.begin == r.end) {
     r.begin = r.end = 0;

@@ -64,8 +64,9 @@ remote& network::at(const endpoint& where) {
 }
 
 void network::want(remote& r) noexcept {
-  if (r.wanted.exchange(true, std::memory_order_relaxed)) return;
-  if (!wants_.exchange(true, std::memory_order_relaxed)) wake();
+  // Orders: who sees wants_ sees wanted
+  if (r.wanted.exchange(true, std::memory_order_acq_rel)) return;
+  if (!wants_.exchange(true, std::memory_order_acq_rel)) wake();
 }
 
 void network::arm_clock() noexcept {
@@ -274,13 +275,14 @@ void network::come_up(remote& r, int socket, bool ours) noexcept {
   r.bye = false;
   r.since_ns = now_ns();
   r.lost_ns = r.retry_ns = 0;
-  r.wanted.store(false, std::memory_order_relaxed);
   if (r.watched != 0 && !ours) r.watched = 0;
   live_.push_back(&r);
   {
     const std::lock_guard out(r.out.lock);
     r.socket = socket;
     r.up = true;
+    // Who finds no connection says so under this lock.
+    r.wanted.store(false, std::memory_order_relaxed);
     r.under_way.store(0, std::memory_order_relaxed);
     watch(r, EPOLLIN);
     if (r.out.bytes() != 0) send_out(r);  // datagrams

@@ -219,7 +219,8 @@ void network::progress() noexcept {
     epoll_event events[32];
     const int n = ::epoll_wait(epoll_, events, 32, 0);
     for (int i = 0; i < n; ++i) happened(events[i].data.u64, events[i].events);
-    if (wants_.exchange(false, std::memory_order_relaxed)) look_at_the_clock();
+    // Orders: as in want()
+    if (wants_.exchange(false, std::memory_order_acquire)) look_at_the_clock();
   }
   if (dirty_.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t now = now_ns();

@@ -59,7 +59,8 @@ struct half : shm::carried {
     std::uint32_t seq = 0;
     std::uint64_t old = 0;
   };
-  std::vector<done_atomic> atomics;  ///< the last of them, by seq
+  std::vector<done_atomic> atomics;  ///< the last of them
+  std::size_t next_atomic = 0;       ///< where the next one goes, modulo shm::max_reads
   // Under the output's lock of the connection that owes it.
   bool owes = false;
   remote* owed_by = nullptr;

@@ -117,6 +117,7 @@ void network::advance(queue_pair& qp) noexcept {
   if (h.stalled_until_ns != 0) {
     if (now_ns() < h.stalled_until_ns) return;
     h.stalled_until_ns = 0;
+    h.absent = false;
   }
   const std::lock_guard out(r.out.lock);
   if (!r.up) return want(r);
@@ -155,6 +156,7 @@ void network::resume(queue_pair& qp) noexcept {
   h.started = qp.works.finished();
   h.reads_out = 0;
   h.stalled_until_ns = 0;
+  h.absent = false;
   if (!qp.works.idle()) shm::push_on(qp);
 }
 
@@ -175,7 +177,9 @@ void network::heard(remote& r, const frame_head& f) noexcept {
   const std::int64_t past = std::int64_t{ahead} + (f.what == kind::ack ? 1 : 0);
   const auto under_way = static_cast<std::int64_t>(h.started - first);
   if (past < 0 || past > under_way || (f.what != kind::ack && past == under_way)) return;  // late
-  const std::uint64_t at = first + static_cast<std::uint64_t>(past);
+  // A queue pair that is not there has taken none of what has no ack; acks go before this word.
+  const std::uint64_t at =
+      f.what == kind::absent ? std::max(first, h.acked) : first + static_cast<std::uint64_t>(past);
   if (at > h.acked) {
     r.under_way.fetch_sub(static_cast<std::int64_t>(at - std::max(h.acked, first)),
                           std::memory_order_relaxed);

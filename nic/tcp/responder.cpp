@@ -54,6 +54,7 @@ int network::connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   h.met = r.now == remote::phase::up;
   h.expected.store(a.rq_psn, std::memory_order_relaxed);
   h.atomics.clear();
+  h.next_atomic = 0;
   qp.dest.store(a.dest_qp_num, std::memory_order_relaxed);
   table_[qp.index] = &qp;
   r.qps.push_back(&qp);
@@ -65,6 +66,7 @@ void network::disconnect(queue_pair& qp) noexcept {
   half& h = half_of(qp);
   const std::lock_guard reading(reading_);
   if (h.to == nullptr) return;
+  const shm::hold guard(qp.sending);
   remote& r = *h.to;
   const auto part = [&](remote& from, bool last) {
     if (from.in.qp == &qp) from.in.qp = nullptr, from.in.where = goes::nowhere;
@@ -85,7 +87,6 @@ void network::disconnect(queue_pair& qp) noexcept {
   h.owes = false;
   std::erase(r.qps, &qp);
   table_[qp.index] = nullptr;
-  const shm::hold guard(qp.sending);
   r.under_way.fetch_sub(
       static_cast<std::int64_t>(h.started -
                                 std::min(h.started, std::max(h.acked, qp.works.finished()))),
@@ -98,6 +99,7 @@ void network::say(remote& r, kind what, const frame_head& about, std::uint16_t d
       .what = what, .detail = detail, .to = about.from, .from = about.to, .seq = about.seq};
   const std::lock_guard out(r.out.lock);
   if (!r.up) return;
+  add_acks(r);
   r.out.append(&f, sizeof f);
   r.owes_now = true;
 }
@@ -200,8 +202,12 @@ void network::request_begins(remote& r) noexcept {
     return;
   }
   half& h = half_of(*qp);
-  const auto ahead = static_cast<std::int32_t>(f.seq - h.expected.load(std::memory_order_relaxed));
+  auto ahead = static_cast<std::int32_t>(f.seq - h.expected.load(std::memory_order_relaxed));
   in.qp = qp;
+  if (ahead > 0 && shm::unanswered(*qp)) {  // what was lost is not sent again
+    h.expected.store(f.seq, std::memory_order_relaxed);
+    ahead = 0;
+  }
   if (ahead > 0) {  // behind one that was not taken
     in.qp = nullptr;
     return;
@@ -240,13 +246,21 @@ void network::request_ends(remote& r) noexcept {
   const bool told = f.what == kind::write && (f.flags & flag_imm) != 0;
   if (f.what == kind::send && in.where == goes::receive && in.status != IBV_WC_SUCCESS) {
     complete_receive(qp, in, in.status);
+    if (shm::unanswered(qp)) {
+      h.expected.fetch_add(1, std::memory_order_relaxed);
+      owe(r, qp, true);
+      return shm::enter_error(qp);
+    }
     refuse(r, qp, in.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
     return;
   }
   if (f.what != kind::send && in.status != IBV_WC_SUCCESS) {
     if (!in.counts && f.what == kind::write) return owe(r, qp, true);
+    if (shm::unanswered(qp)) {
+      h.expected.fetch_add(1, std::memory_order_relaxed);
+      return owe(r, qp, true);
+    }
     const bool breaks = shm::state_of(qp) != IBV_QPS_ERR && shm::answered(qp);
-    if (shm::unanswered(qp)) h.expected.fetch_add(1, std::memory_order_relaxed);
     refuse(r, qp, in.status);
     if (breaks && in.status != IBV_WC_REM_OP_ERR) shm::raise_qp(qp, IBV_EVENT_QP_ACCESS_ERR);
     return;
@@ -275,11 +289,10 @@ void network::do_atomic(remote& r) noexcept {
   incoming& in = r.in;
   half& h = half_of(*in.qp);
   std::uint64_t old = in.operands.operand;
-  h.atomics.resize(shm::max_reads);
-  half::done_atomic& kept = h.atomics[in.head.seq % shm::max_reads];
   if (!in.counts) {
-    if (kept.seq != in.head.seq) return;
-    old = kept.old;
+    const auto kept = std::ranges::find(h.atomics, in.head.seq, &half::done_atomic::seq);
+    if (kept == h.atomics.end()) return;
+    old = kept->old;
   } else {
     std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(in.place.address));
     // Orders: the target's program may take part, as with an adapter's atomics
@@ -291,7 +304,9 @@ void network::do_atomic(remote& r) noexcept {
                                      std::memory_order_acquire);
     });
     if (!there) return refuse(r, *in.qp, IBV_WC_REM_OP_ERR);
-    kept = {in.head.seq, old};
+    // A requester has no more than these under way.
+    if (h.atomics.size() < shm::max_reads) h.atomics.emplace_back();
+    h.atomics[h.next_atomic++ % shm::max_reads] = {in.head.seq, old};
   }
   const frame_head f{.what = kind::answer,
                      .bytes = sizeof old,
