@@ -11,11 +11,6 @@
 
 namespace penstock::nic {
 
-bool is_ipv4_mapped(const ibv_gid& gid) noexcept {
-  static constexpr std::uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, prefix, sizeof prefix) == 0;
-}
-
 namespace {
 
 bool is_zero(const ibv_gid& gid) noexcept {

@@ -2,6 +2,8 @@
 // that tests can try them on devices that do not exist. Used by device.cpp and by tests.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -29,7 +31,10 @@ std::string gid_text(const ibv_gid& gid);
 /// "RoCE v2" and so on.
 const char* gid_kind_text(gid_kind kind) noexcept;
 /// True for ::ffff:a.b.c.d.
-bool is_ipv4_mapped(const ibv_gid& gid) noexcept;
+inline bool is_ipv4_mapped(const ibv_gid& gid) noexcept {
+  static constexpr std::uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, prefix, sizeof prefix) == 0;
+}
 
 /// The row that best reaches other hosts: RoCE v2 with an IPv4 address, then RoCE v2 with an IPv6
 /// address that is not link-local, any RoCE v2, then the first row. Null if there is none.

@@ -5,9 +5,11 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "lib/base/log.hpp"
@@ -322,8 +324,13 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
 
 // "a:1,2+b" is the first of a:1, a:2 and b that can be used.
 result<device> open_device(const settings& s, std::string_view secret) {
-  const calls* const libraries[] = {&verbs_calls(), &shm_calls(), &tcp_calls()};
-  if (s.device.find_first_of("+,") == s.device.npos) return open_device_of(libraries, s, secret);
+  static const std::array libraries = {&verbs_calls(), &shm_calls(), &tcp_calls()};
+  // tcp0 is taken by its name alone: where shm0 cannot be opened, the reason is to be told.
+  const auto open = [secret](const settings& one) {
+    const bool any = one.device.substr(0, one.device.find(':')) == "auto";
+    return open_device_of(std::span(libraries).first(any ? 2 : 3), one, secret);
+  };
+  if (s.device.find_first_of("+,") == s.device.npos) return open(s);
   std::string name, all;
   for (std::size_t at = 0; at <= s.device.size();) {
     const std::size_t end = std::min(s.device.find_first_of("+,", at), s.device.size());
@@ -334,7 +341,7 @@ result<device> open_device(const settings& s, std::string_view secret) {
       name = part.substr(0, part.rfind(':'));
     settings one = s;
     one.device = part;
-    auto d = open_device_of(libraries, one, secret);
+    auto d = open(one);
     if (d) return d;
     all += joined({all.empty() ? "" : "; ", d.error().what});
     at = end + 1;

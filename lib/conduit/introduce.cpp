@@ -41,6 +41,8 @@ std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
   return h;
 }
 
+constexpr std::array device_kinds = {"an RDMA device", "shm0", "tcp0"};
+
 failure different(const std::string& what) {
   return {what, 0, "start all processes with the same program and settings"};
 }
@@ -136,6 +138,7 @@ result<void> engine::introduce() {
   introduction mine;
   mine.ground = {core_.settings_, transfers_->everything()};
   mine.address = core_.device_.self;
+  mine.device_kind = core_.device_.shared_memory ? 1 : core_.device_.pins ? 0 : 2;
   if (core_.near_) mine.near_address = core_.near_->device.self;
   mine.datagram_qp = connections_.port();
   mine.handlers = fingerprint(core_.handlers_.user, user_handlers);
@@ -167,6 +170,12 @@ result<void> engine::introduce() {
   for (std::uint32_t r = 0; r < core_.size_; ++r)
     std::memcpy(&known[r], (*all)[r].data(), sizeof known[r]);
   all->clear();
+  for (std::uint32_t r = 0; ways_.some_post() && r < core_.size_; ++r)
+    if (known[r].device_kind != mine.device_kind && known[r].device_kind < device_kinds.size())
+      return failure{"rank " + std::to_string(core_.rank_) + " has " +
+                         device_kinds[mine.device_kind] + ", and rank " + std::to_string(r) +
+                         " has " + device_kinds[known[r].device_kind],
+                     0, "set PENSTOCK_DEVICE=tcp0, or use hosts that all have RDMA devices"};
   if (const auto room = least_room(known)) {
     // All ranks see this, make their queues again for the least room, and tell each other so.
     const auto queues = [&](auto&& f) { return ways_.at(way::verbs, f); };

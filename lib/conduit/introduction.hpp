@@ -58,6 +58,7 @@ struct introduction {
   /// 1: its program sleeps on event_fd(), so no rank counts barriers in a page.
   std::uint32_t sleeps = 0;
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
+  std::uint32_t device_kind = 0;                ///< index of device_kinds (introduce.cpp)
   nic::shm::whereabouts place;                  ///< of its process, where shm0 is to find it
   host_page::ticket page;                       ///< from rank 0, if barriers are to be counted
 };

@@ -50,13 +50,16 @@ result<void> engine::open_device() {
   if (auto r = use_device(core_.settings_); !r) return r;
   if (core_.device_.shared_memory && core_.job_.host_size() != core_.size_ &&
       core_.settings_.device == "auto") {
+    const std::string why = core_.device_.reason;  // it names each device, and what it lacks
     settings over_tcp = core_.settings_;
     over_tcp.device = "tcp0";
     if (auto r = use_device(over_tcp); !r) return r;
     if (core_.rank_ == 0)
       log(log_level::warning,
-          "no RDMA device is active here: this job's hosts speak by TCP; PENSTOCK_DEVICE=tcp0 asks "
-          "for that without this line");
+          "no RDMA device can be used here (%s): this job's hosts speak by TCP; "
+          "PENSTOCK_DEVICE=tcp0 "
+          "asks for that without this line",
+          why.c_str());
   }
   if (core_.device_.shared_memory && core_.job_.host_size() != core_.size_)
     return failure{

@@ -59,8 +59,8 @@ const call calls[] = {
                             CALL(access) CALL(uname) CALL(setitimer) CALL(getuid) CALL(getppid)
                                 CALL(connect) CALL(ioctl) CALL(gettid) CALL(tgkill) CALL(kill) CALL(
                                     getcwd) CALL(sysinfo) CALL(nanosleep) CALL(clock_gettime)
-                                    CALL(shutdown) CALL(
-                                        socket) CALL(pwrite64) NEEDED(munmap) CALL(unlink)
+                                    CALL(clock_getres) CALL(shutdown) CALL(socket) CALL(
+                                        pwrite64) NEEDED(munmap) CALL(unlink)
                                         CALL(rename) CALL(setrlimit) CALL(getrlimit) CALL(
                                             statfs) CALL(sigaltstack) CALL(getegid) CALL(getgid)
                                             CALL(preadv2) CALL(sched_setaffinity) CALL(umask) CALL(

@@ -252,6 +252,8 @@ result<void> connections::make_lane(peer& p, unsigned l) noexcept {
   core_.up().describe_lane(core_.self(), p, l, init);
   nic::device& dev = core_.device_of(p, l);
   ibv_pd* const pd = core_.pd_of(p, l);
+  // A device may grant more; completion queues are made for what was asked for.
+  const std::uint32_t depth = init.cap.max_send_wr;
   ibv_qp* qp = dev.verbs->create_qp(pd, &init);
   if (qp == nullptr)
     return failure{"ibv_create_qp (lane " + std::to_string(l) + ") on " + dev.name, errno,
@@ -267,8 +269,9 @@ result<void> connections::make_lane(peer& p, unsigned l) noexcept {
       e != 0)
     return failure{"ibv_modify_qp to INIT on " + dev.name, e, what_to_raise(e)};
   PENSTOCK_ASSERT(p.lanes[l].qp == nullptr, ==, true);
-  p.lanes[l].open(qp, init.cap.max_send_wr, static_cast<std::uint32_t>(ticks()) & 0xffffff,
-                  p.lanes[l].posted(), p.posts() && p.home->queues->signals_all());
+  p.lanes[l].open(qp, std::min(depth, init.cap.max_send_wr),
+                  static_cast<std::uint32_t>(ticks()) & 0xffffff, p.lanes[l].posted(),
+                  p.posts() && p.home->queues->signals_all());
   core_.up().lane_made(core_.self(), p, l);
   return {};
 }
