@@ -30,29 +30,35 @@ assert [line.split(" (")[0] for line in lines[5:]] == ["| Short, 8 B", "| Short 
 assert lines[-1] == "| put, 8 B (ns) | 2.0 | 55.0 | - |", lines
 
 assert c.ahead(c.PINNED, {rings: 0.0, "UCX, memory": 0.0}) == []  # nothing beside nothing
-c.PROBES[:] = [90.0, 120.0]
-assert c.ground().startswith("The two processors are near"), c.ground()
-c.PROBES[:] = [90.0, 320.0]
-assert "near in 1 of 2 runs" in c.ground(), c.ground()
+probes = [90.0, 120.0]
+c.output = (lambda real: lambda command, *more: json.dumps({"probe_ns": probes}) if "am_lat" in command else real(command, *more))(c.output)
+here = types.SimpleNamespace(programs=pathlib.Path(programs), cpus="0,1")
+assert c.placement(here) == c.NEAR
+probes[:] = [320.0, 300.0]
+assert c.placement(here) == c.FAR
+probes[:] = [90.0, 320.0]
+assert c.placement(here) is None
 
 run = subprocess.run([compare, programs, "--rounds", "1", "--seconds", "0.02", "--only", "rings", "--row", "put", "--row", "8 B", "--row", "incast", "--row", "memory"],
                      capture_output=True, text=True, timeout=100)
 assert run.returncode == 0, run
-for row in [c.SHORT, c.PUT, c.GET]:
-    assert f"| {row} (ns) | " in run.stdout and rings in run.stdout and "bare memory" in run.stdout, run
+for row in [c.SHORT, c.PUT, c.GET]:  # on a busy machine the placement may change during each exchange
+    assert "do not count" in run.stderr or (f"| {row} (ns) | " in run.stdout and "bare memory" in run.stdout), run
+assert rings in run.stdout, run
 assert f"| {c.INCAST} (M/s) | " in run.stdout and f"| {c.MEMORY} (MB) | " in run.stdout, run
-assert run.stdout.startswith("The two processors are "), run
+assert run.stdout.startswith((c.NEAR, c.FAR, c.ANY)) and c.ANY in run.stdout, run
 print(run.stdout)
 
 # Figures of an earlier run count, and the table goes between its marks.
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
-    (folder / "put.json").write_text(json.dumps({c.PUT: {"UCX, memory": [7.5]}, "probe_ns": [300]}))
+    (folder / "put.json").write_text(json.dumps({c.FAR: {c.PUT: {"UCX, memory": [7.5]}}}))
     run = subprocess.run([compare, programs, "--rounds", "1", "--seconds", "0.02", "--only", "rings", "--row", "put", "--with",
                           folder / "put.json", "--json", folder / "both.json"], capture_output=True, text=True, timeout=100)
     assert run.returncode == 0 and "UCX, memory" in run.stdout, run
     both = json.loads((folder / "both.json").read_text())
-    assert both[c.PUT]["UCX, memory"] == [7.5] and rings in both[c.PUT] and 300 in both["probe_ns"], both
+    assert both[c.FAR][c.PUT]["UCX, memory"] == [7.5], both
+    assert "do not count" in run.stderr or any(rings in by[c.PUT] for by in both.values()), both
     page = folder / "page.md"
     page.write_text("before\n<!-- compare: made by perf/compare/compare -->\nold\n<!-- end of compare -->\nafter\n")
     c.put_into(page, "far\n\nput: X is ahead of Y, by 2\n\n| table |")
