@@ -17,6 +17,7 @@
 #include "nic/shm/identity.hpp"
 #include "nic/shm/lock.hpp"
 #include "nic/shm/observer.hpp"
+#include "nic/shm/overflow.hpp"
 #include "nic/shm/patience.hpp"
 #include "nic/shm/personality.hpp"
 #include "nic/shm/pusher.hpp"
@@ -72,6 +73,8 @@ struct context {
   /// After this time a question to a peer is asked again, and after twice that its answer is let
   /// go.
   std::uint64_t answer_ns = 10'000'000'000;
+  /// How long a sender finds no room in a ring before it goes another way.
+  std::uint64_t overflow_ns = overflow_after_ns;
   /// How long a send to a full socket is retried after the socket has last taken a datagram of this
   /// context.
   std::uint64_t datagram_patience_ns = 100'000'000;

@@ -177,7 +177,7 @@ outcome stuck(queue_pair& qp, send_work& w) noexcept {
 
 /// Whether the ring has had no room for so long that its receiver seems not to run.
 [[gnu::cold]] bool overflows(queue_pair& qp) noexcept {
-  return qp.qp_type == IBV_QPT_RC && stands_still(qp, qp.tx.position(), overflow_after_ns);
+  return qp.qp_type == IBV_QPT_RC && stands_still(qp, qp.tx.position(), qp.owner->overflow_ns);
 }
 
 /// Wakes the receiver if it sleeps.
