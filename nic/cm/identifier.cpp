@@ -26,7 +26,7 @@ int create(rdma_event_channel* c, rdma_cm_id** to, void* context, rdma_port_spac
   const guard g(everything().lock);
   identifier* i = make_identifier(own ? *own : of(c), ps, g);
   i->sync = own != nullptr;
-  own.release();  // its identifier frees it
+  (void)own.release();  // its identifier frees it
   i->pub.context = context;
   *to = &i->pub;
   return 0;
@@ -268,7 +268,7 @@ int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* c) {
       e = move_to(i, own ? *own : of(c), g);
       i.pub.channel = &i.events->pub;
       i.sync = own != nullptr;
-      own.release();
+      (void)own.release();
     }
     if (before != nullptr) free_channel(std::unique_ptr<channel>(before));
     return e;
