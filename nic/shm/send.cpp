@@ -334,7 +334,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     if ((w.flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
     if (!fits) op |= flag_tell;
     // Else the compiler prepares what follows for each of its values: a hundred instructions.
-    __asm__("" : "+q"(op));
+    __asm__("" : "+r"(op));
     // Behind what was put aside: there, too, or only when all of that has been taken.
     const bool follows = qp.to.diverted && follows_aside(qp);
     if (follows && (!fits || !put_aside(qp, w, op))) [[unlikely]]
