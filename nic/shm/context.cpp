@@ -26,19 +26,8 @@ namespace penstock::nic::shm {
 namespace {
 
 ibv_device& the_device() noexcept {
-  // Zero padding behind it: programs peek past the public structure.
-  static struct {
-    ibv_device device;
-    std::byte padding[1024];
-  } d = [] {
-    decltype(d) x{};
-    x.device.node_type = IBV_NODE_CA;
-    x.device.transport_type = IBV_TRANSPORT_IB;
-    std::strcpy(x.device.name, "shm0");
-    std::strcpy(x.device.dev_name, "shm0");
-    return x;
-  }();
-  return d.device;
+  static named_device shm0("shm0");
+  return shm0.device;
 }
 
 int port_attributes(ibv_context* c, std::uint8_t port, ibv_port_attr* attr,
@@ -106,13 +95,22 @@ ibv_port_attr port_attributes(const context& c) noexcept {
   return a;
 }
 
-ibv_device** get_device_list(int* count) {
+named_device::named_device(const char* name) noexcept {
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
+  std::strcpy(device.name, name);
+  std::strcpy(device.dev_name, name);
+}
+
+ibv_device** list_of(ibv_device& device, int* count) noexcept {
   auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
   if (list == nullptr) return nullptr;
-  list[0] = &the_device();
+  list[0] = &device;
   if (count != nullptr) *count = 1;
   return list;
 }
+
+ibv_device** get_device_list(int* count) { return list_of(the_device(), count); }
 
 void free_device_list(ibv_device** list) { std::free(list); }
 

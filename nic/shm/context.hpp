@@ -208,6 +208,15 @@ void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) e
 [[gnu::cold]] void give_up(context& c, int code) noexcept;
 
 // The calls of nic::calls that concern the device and its context.
+/// A device as libibverbs shows it; zero padding behind it: programs peek past the public
+/// structure.
+struct named_device {
+  explicit named_device(const char* name) noexcept;
+  ibv_device device{};
+  std::byte padding[1024] = {};
+};
+/// What get_device_list() answers where there is that one device. Null: no memory.
+ibv_device** list_of(ibv_device& device, int* count) noexcept;
 ibv_device** get_device_list(int* count);
 void free_device_list(ibv_device** list);
 const char* get_device_name(ibv_device*);

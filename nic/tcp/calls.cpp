@@ -2,8 +2,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
@@ -17,28 +15,11 @@ namespace tcp {
 namespace {
 
 ibv_device& the_device() noexcept {
-  // Zero padding behind it: programs peek past the public structure.
-  static struct {
-    ibv_device device;
-    std::byte padding[1024];
-  } d = [] {
-    decltype(d) x{};
-    x.device.node_type = IBV_NODE_CA;
-    x.device.transport_type = IBV_TRANSPORT_IB;
-    std::strcpy(x.device.name, "tcp0");
-    std::strcpy(x.device.dev_name, "tcp0");
-    return x;
-  }();
-  return d.device;
+  static shm::named_device tcp0("tcp0");
+  return tcp0.device;
 }
 
-ibv_device** get_device_list(int* count) {
-  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
-  if (list == nullptr) return nullptr;
-  list[0] = &the_device();
-  if (count != nullptr) *count = 1;
-  return list;
-}
+ibv_device** get_device_list(int* count) { return shm::list_of(the_device(), count); }
 
 ibv_context* open_device(ibv_device* device) {
   std::vector<const char*> ours;  // tags of other subsystems are not ours
