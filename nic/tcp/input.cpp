@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "nic/shm/page_guard.hpp"
-#include "nic/shm/put_bytes.hpp"
 #include "nic/tcp/network.hpp"
+#include "nic/tcp/peer_memory.hpp"
 
 namespace penstock::nic::tcp {
 namespace {
@@ -153,7 +153,7 @@ void network::feed(remote& r, const std::byte* from, std::size_t n) noexcept {
     case goes::memory: {
       if (in.status != IBV_WC_SUCCESS || (in.status = check(*in.qp, in)) != IBV_WC_SUCCESS) break;
       auto* to = reinterpret_cast<std::byte*>(in.place.address + in.done);
-      if (!shm::put_bytes(to, from, n)) in.status = IBV_WC_REM_OP_ERR;
+      if (!peer_memory::put(to, from, n)) in.status = IBV_WC_REM_OP_ERR;
       break;
     }
     case goes::result: {
@@ -195,7 +195,7 @@ ssize_t network::receive_direct(remote& r) noexcept {
     msghdr m{};
     m.msg_iov = v;
     m.msg_iovlen = static_cast<std::size_t>(k);
-    const ssize_t n = ::recvmsg(r.socket, &m, MSG_DONTWAIT);
+    const ssize_t n = peer_memory::receive(r.socket, m);
     if (n <= 0) return n;
     const std::size_t placed = std::min(static_cast<std::size_t>(n), sum);
     in.done += static_cast<std::uint32_t>(placed);

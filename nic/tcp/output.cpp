@@ -10,6 +10,7 @@
 
 #include "lib/base/assert.hpp"
 #include "nic/shm/page_guard.hpp"
+#include "nic/tcp/peer_memory.hpp"
 
 namespace penstock::nic::tcp {
 namespace {
@@ -70,7 +71,7 @@ output::went output::send(int socket) noexcept {
     msghdr m{};
     m.msg_iov = v;
     m.msg_iovlen = static_cast<std::size_t>(count);
-    const ssize_t n = ::sendmsg(socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = peer_memory::send(socket, m);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) return went::some;
     if (n < 0 && errno == EFAULT) {

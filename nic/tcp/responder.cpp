@@ -3,15 +3,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
 #include "nic/choice.hpp"
-#include "nic/shm/page_guard.hpp"
 #include "nic/shm/srq.hpp"
 #include "nic/tcp/network.hpp"
+#include "nic/tcp/peer_memory.hpp"
 
 namespace penstock::nic::tcp {
 namespace {
@@ -288,21 +287,14 @@ void network::request_ends(remote& r) noexcept {
 void network::do_atomic(remote& r) noexcept {
   incoming& in = r.in;
   half& h = half_of(*in.qp);
-  std::uint64_t old = in.operands.operand;
+  std::uint64_t old = 0;
   if (!in.counts) {
     const auto kept = std::ranges::find(h.atomics, in.head.seq, &half::done_atomic::seq);
     if (kept == h.atomics.end()) return;
     old = kept->old;
   } else {
-    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(in.place.address));
-    // Orders: the target's program may take part, as with an adapter's atomics
-    const bool there = shm::guarded([&] {
-      if (in.head.what == kind::fetch_add)
-        old = word.fetch_add(in.operands.operand, std::memory_order_acq_rel);
-      else
-        word.compare_exchange_strong(old, in.operands.swap, std::memory_order_acq_rel,
-                                     std::memory_order_acquire);
-    });
+    const std::uint64_t* swap = in.head.what == kind::compare_swap ? &in.operands.swap : nullptr;
+    const bool there = peer_memory::on_word(in.place.address, in.operands.operand, swap, &old);
     if (!there) return refuse(r, *in.qp, IBV_WC_REM_OP_ERR);
     // A requester has no more than these under way.
     if (h.atomics.size() < shm::max_reads) h.atomics.emplace_back();
@@ -331,7 +323,7 @@ void network::send_answer(remote& r) noexcept {
                      .from = in.head.to,
                      .seq = in.head.seq};
   std::byte copy[most_copied];
-  if (bytes <= most_copied && !shm::guarded_copy(copy, from, bytes))
+  if (bytes <= most_copied && !peer_memory::get(copy, from, bytes))
     return refuse(r, *in.qp, IBV_WC_REM_OP_ERR);
   const std::lock_guard out(r.out.lock);
   if (!r.up) return;
