@@ -17,6 +17,7 @@
 #include "lib/base/log.hpp"
 #include "nic/tcp/hello.hpp"
 #include "nic/tcp/network.hpp"
+#include "nic/tcp/unshared.hpp"
 
 namespace penstock::nic::tcp {
 namespace {
@@ -98,7 +99,7 @@ void network::look_at_the_clock() noexcept {
   }
   std::erase_if(visitors_, [&](const auto& v) {
     if (now - v->since_ns <= greeting_ns) return false;
-    ::close(v->socket);
+    unshared::close(v->socket);
     return true;
   });
   more = more || !visitors_.empty();
@@ -112,7 +113,9 @@ void network::begin_connect(remote& r) noexcept {
   const sockaddr_in at = socket_address(r.at);
   r.since_ns = now_ns();
   r.watched = 0;
-  r.socket = opened("socket", ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  r.socket = unshared::open([] {
+    return opened("socket", ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  });
   if (r.socket < 0) return give_up_connecting(r, errno);
   const int one = 1;
   ::setsockopt(r.socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -125,7 +128,7 @@ void network::begin_connect(remote& r) noexcept {
 }
 
 void network::give_up_connecting(remote& r, int code) noexcept {
-  if (r.socket >= 0) ::close(std::exchange(r.socket, -1));
+  unshared::close(r.socket);
   r.now = remote::phase::idle;
   r.retry_ns = now_ns() + retry_after_ns;
   if (code == ECONNREFUSED) die(r, "has no process any more", code);
@@ -176,8 +179,10 @@ void network::greet_on(remote& r) noexcept {
 
 void network::accept_visitors() noexcept {
   for (;;) {
-    const int s =
-        opened("accept4", ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    int s = unshared::open([&] {
+      return opened("accept4",
+                    ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    });
     if (s < 0) return;
     const int one = 1;
     ::setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -186,11 +191,11 @@ void network::accept_visitors() noexcept {
     v->since_ns = now_ns();
     v->id = ++next_visitor_;
     if (visitors_.size() >= most_visitors) {  // the oldest has had its time
-      ::close(visitors_.front()->socket);
+      unshared::close(visitors_.front()->socket);
       visitors_.erase(visitors_.begin());
     }
     if (shm::watch_socket(epoll_, s, EPOLLIN, std::uint64_t{v->id} << 2 | 2) != 0) {
-      ::close(s);
+      unshared::close(s);
       continue;
     }
     visitors_.push_back(std::move(v));
@@ -251,9 +256,9 @@ void network::adopt(int socket, const endpoint& from, std::uint64_t instance) no
   remote& r = at(from);
   const bool mine = r.now != remote::phase::idle && r.ours && now_ns() - r.since_ns < crossing_ns &&
                     self_.order() > from.order();
-  if (mine && (r.instance == 0 || r.instance == instance)) return void(::close(socket));
+  if (mine && (r.instance == 0 || r.instance == instance)) return unshared::close(socket);
   if (r.instance != 0 && r.instance != instance) die(r, "is another process now", 0);
-  if (r.now != remote::phase::up && r.socket >= 0) ::close(std::exchange(r.socket, -1));
+  if (r.now != remote::phase::up) unshared::close(r.socket);
   r.instance = instance;
   come_up(r, socket, false);
 }
@@ -303,7 +308,7 @@ void network::lose(remote& r, int code) noexcept {
     for (shm::queue_pair* qp : r.owing) half_of(*qp).owes = false;
     r.owing.clear();
     r.waiting.clear();
-    ::close(std::exchange(r.socket, -1));
+    unshared::close(r.socket);
     r.watched = 0;
   }
   // A message that was coming in begins anew, in the receive that it has.
@@ -323,7 +328,7 @@ void network::lose(remote& r, int code) noexcept {
 void network::die(remote& r, const char* why, int code) noexcept {
   bool told = false;
   if (r.now != remote::phase::idle && r.now != remote::phase::up) {
-    if (r.socket >= 0) ::close(std::exchange(r.socket, -1));
+    unshared::close(r.socket);
     r.now = remote::phase::idle;
   }
   r.instance = 0;

@@ -21,6 +21,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
+#include "nic/tcp/unshared.hpp"
 
 namespace penstock::nic::tcp {
 namespace {
@@ -78,10 +79,15 @@ int network::open(shm::context& c) noexcept {
   if (self_.ip == 0) return EADDRNOTAVAIL;
   if (::getrandom(&instance_, sizeof instance_, 0) != sizeof instance_) return EIO;
   table_.resize(1u << shm::own_bits);
-  epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
-  wake_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  clock_ = opened("timerfd_create", ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  listener_ = opened("socket", ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  using unshared::open;
+  epoll_ = open([] { return opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC)); });
+  wake_ = open([] { return opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); });
+  clock_ = open([] {
+    return opened("timerfd_create", ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  });
+  listener_ = open([] {
+    return opened("socket", ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  });
   if (epoll_ < 0 || wake_ < 0 || clock_ < 0 || listener_ < 0) return errno;
   const int one = 1;
   ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -140,16 +146,12 @@ void network::close() noexcept {
       if (::poll(&p, 1, 20) > 0 && ::recv(r->socket, rest, sizeof rest, MSG_DONTWAIT) <= 0) break;
     }
   }
-  for (auto& r : remotes_)
-    if (r->socket >= 0) ::close(std::exchange(r->socket, -1));
-  if (self_in_ && self_in_->socket >= 0) ::close(std::exchange(self_in_->socket, -1));
-  for (auto& v : visitors_) ::close(v->socket);
+  for (auto& r : remotes_) unshared::close(r->socket);
+  if (self_in_) unshared::close(self_in_->socket);
+  for (auto& v : visitors_) unshared::close(v->socket);
   visitors_.clear();
   live_.clear();
-  for (int* fd : {&listener_, &wake_, &clock_, &epoll_}) {
-    if (*fd >= 0) ::close(*fd);
-    *fd = -1;
-  }
+  for (int* fd : {&listener_, &wake_, &clock_, &epoll_}) unshared::close(*fd);
 }
 
 unsigned network::cut() noexcept {
@@ -187,7 +189,7 @@ void network::happened(std::uint64_t about, std::uint32_t events) noexcept {
     const auto at = std::ranges::find_if(
         visitors_, [&](const auto& v) { return v->id == static_cast<std::uint32_t>(about >> 2); });
     if (at != visitors_.end() && !hear(**at)) {
-      if ((*at)->socket >= 0) ::close((*at)->socket);
+      unshared::close((*at)->socket);
       visitors_.erase(at);
     }
     return;

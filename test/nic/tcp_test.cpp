@@ -1,12 +1,15 @@
 // Connections of tcp0 that break: nothing is lost and nothing is done twice. What verbs says of a
 // device is tested by conformance.tcp0.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <algorithm>
 #include <thread>
 
 #include "nic/tcp/network.hpp"
+#include "test/nic/child.hpp"
 #include "test/nic/rig.hpp"
 
 namespace tcp = penstock::nic::tcp;
+namespace shm = penstock::nic::shm;
 
 namespace {
 
@@ -171,4 +174,51 @@ TEST_CASE("two queue pairs of one context reach each other") {
   CHECK(s.sent().status == IBV_WC_SUCCESS);
   CHECK(std::memcmp(s.memory.data() + 4096, "to myself", 10) == 0);
   CHECK(s.v.destroy_qp(other) == 0);
+}
+
+TEST_CASE("a child of a peer keeps no connection: a killed peer is dead though the child lives") {
+  (void)tcp::secret::of("");  // both processes' own
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  const pid_t peer = ::fork();
+  if (peer == 0) {
+    ::alarm(60);
+    rig::side s(over_tcp());
+    rig::connect(s, rig::exchange(ends[1], rig::card_of(s)));
+    if (!s.receive(1, 0, 64)) (void)s.received();
+    if (const pid_t heir = ::fork(); heir != 0) {
+      (void)!::write(ends[1], &heir, sizeof heir);
+      for (;;) ::pause();
+    }
+    ::alarm(60);
+    int sockets = 0;
+    for (int fd = 3; fd < 1024; ++fd) {
+      int domain = 0;
+      socklen_t n = sizeof domain;
+      if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_INET) ++sockets;
+    }
+    (void)!::write(ends[1], &sockets, sizeof sockets);
+    for (;;) ::pause();
+  }
+  rig::side s(over_tcp());
+  rig::connect(s, rig::exchange(ends[0], rig::card_of(s)));
+  REQUIRE(s.send(1, 0, 64) == 0);
+  CHECK(s.sent().status == IBV_WC_SUCCESS);
+  pid_t heir = 0;
+  int said[2] = {-1, -1};  // the heir's number and its count of sockets, in either order
+  REQUIRE(::recv(ends[0], said, sizeof said, MSG_WAITALL) == sizeof said);
+  CHECK(std::min(said[0], said[1]) == 0);
+  heir = std::max(said[0], said[1]);
+  ::kill(peer, SIGKILL);
+  ::waitpid(peer, nullptr, 0);
+  ibv_async_event e{};
+  CHECK(rig::wait_for([&] { return shm::event_count(s.context).load() != 0; }, 5));
+  if (shm::event_count(s.context).load() != 0) {
+    REQUIRE(s.v.get_async_event(s.context, &e) == 0);
+    s.v.ack_async_event(&e);
+    CHECK(e.event_type == IBV_EVENT_QP_FATAL);
+  }
+  CHECK(::kill(heir, 0) == 0);  // it lives
+  ::kill(heir, SIGKILL);
+  for (const int fd : ends) ::close(fd);
 }
