@@ -308,22 +308,23 @@ void restore(state& s, std::uint64_t first, std::uint64_t last) {
     if (users == 0) unused.emplace_back(a, b);
   });
   if (unused.empty()) return;
-  const std::vector<mapped_piece> pieces = pieces_of(first, last);
-  const still nobody;
+  std::vector<mapped_piece> pieces = pieces_of(first, last);
+  std::erase_if(pieces, [&s](const mapped_piece& p) { return !in_file(s, p); });
   const auto forget = [&s](std::uint64_t from, std::uint64_t to) {
     PENSTOCK_ASSERT(s.users.any(from, to), ==, false);
     punch(s, from, to);
     s.moved.remove(from, to);
   };
+  if (pieces.empty()) {  // nothing was moved
+    for (const auto& [a, b] : unused) forget(a, b);
+    return;
+  }
+  const still nobody;
   for (const auto& [a, b] : unused) {
     std::uint64_t at = a;  // everything before `at` is done
     for (const mapped_piece& p : pieces) {
       const std::uint64_t begin = std::max(p.begin, a), end = std::min(p.end, b);
       if (begin >= end) continue;
-      mapped_piece part = p;
-      part.offset += begin - p.begin;
-      part.begin = begin;
-      if (!in_file(s, part)) continue;
       forget(at, begin);  // the program has unmapped it
       at = end;
       const int fd = s.fd.load(std::memory_order_relaxed);

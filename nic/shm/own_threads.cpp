@@ -1,14 +1,19 @@
 #include "nic/shm/own_threads.hpp"
 
+#include <dirent.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <new>
+#include <string>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -26,6 +31,28 @@ bool alone() noexcept {
   return s.st_nlink == static_cast<nlink_t>(of_ours.load(std::memory_order_relaxed)) + 3;
 }
 
+/// True if a thread of this process has begun to end: the kernel lists one that was joined for a
+/// moment more. Behind its name stand its state, five numbers, and flags.
+bool is_ending(const char* thread) {
+  constexpr unsigned exiting = 4;  // the kernel's PF_EXITING
+  const std::string text = text_of(std::string("/proc/self/task/") + thread + "/stat");
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return true;  // it has ended
+  unsigned flags = 0;
+  return std::sscanf(&text[name_end], ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+         (flags & exiting) != 0;
+}
+
+/// True if threads of the program run beside the caller, so that there is nothing to wait for.
+bool beside_others() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> threads(open_folder("/proc/self/task"), ::closedir);
+  if (!threads) return true;
+  int others = -1 - of_ours.load(std::memory_order_relaxed);  // relaxed: as in alone()
+  for (const dirent* d = nullptr; others <= 0 && (d = ::readdir(threads.get())) != nullptr;)
+    others += d->d_name[0] != '.' && !is_ending(d->d_name);
+  return others > 0;
+}
+
 }  // namespace
 
 working_time begin_work() { return working_time(gate); }
@@ -38,6 +65,8 @@ working_time begin_more_work() noexcept {
 void count_own_thread(int change) noexcept { of_ours.fetch_add(change, std::memory_order_relaxed); }
 
 still::still() : lock_(gate, std::defer_lock) {
+  constexpr int looks = 100;
+  for (int i = 0; i < looks && !alone() && !beside_others(); ++i) ::sched_yield();
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &signals_);
@@ -45,9 +74,6 @@ still::still() : lock_(gate, std::defer_lock) {
   // on.
   constexpr std::uint64_t moment_ns = 1'000'000'000;
   const std::uint64_t until = now_ns() + moment_ns;
-  // A thread that was joined may still be counted for a moment.
-  constexpr int looks = 100;
-  for (int i = 0; i < looks && !alone(); ++i) ::sched_yield();
   if (!alone()) return;
   stillness_wanted.store(true, std::memory_order_relaxed);
   // It sleeps between two attempts: the thread that it waits for may have a lower priority.

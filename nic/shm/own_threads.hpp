@@ -19,7 +19,9 @@ working_time begin_work();
 /// first.
 working_time begin_more_work() noexcept;
 
-/// Counts a thread of the device, from before it begins until after it has ended.
+/// Counts a thread of the device: the one that started it adds 1 thereafter, and it takes 1 away as
+/// the last that it does. So the count is never above the number of them, and a thread of the
+/// program is never taken for one of them.
 void count_own_thread(int change) noexcept;
 
 /// Stillness: while this object lives, no thread of the process runs but the caller, and no signal

@@ -83,9 +83,11 @@ int pusher_thread::start_beside_carrier() {
 }
 
 int pusher_thread::begin() {
-  count_own_thread(1);
-  const int e = start_quiet_thread(thread_, "penstock-push", [this] { run(); });
-  if (e != 0) count_own_thread(-1);
+  const int e = start_quiet_thread(thread_, "penstock-push", [this] {
+    run();
+    count_own_thread(-1);
+  });
+  if (e == 0) count_own_thread(1);
   return e;
 }
 
@@ -94,7 +96,6 @@ void pusher_thread::stop() noexcept {
     stopping_.store(true, std::memory_order_release);
     kick();
     thread_.join();
-    count_own_thread(-1);
   }
   if (context_.carrier) datagrams_ = -1;  // the carrier closes it
   if (bells_ >= 0) remove_name(name_of(context_.name, "-bell"));

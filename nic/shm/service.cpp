@@ -40,9 +40,11 @@ int service_thread::start() {
   int e = watch_socket(epoll_, listener_, EPOLLIN, about_listener);
   if (e == 0) e = watch_socket(epoll_, stop_, EPOLLIN, about_stop);
   if (e != 0) return e;
-  count_own_thread(1);
-  e = start_quiet_thread(thread_, "penstock-shm", [this] { run(); });
-  if (e != 0) count_own_thread(-1);
+  e = start_quiet_thread(thread_, "penstock-shm", [this] {
+    run();
+    count_own_thread(-1);
+  });
+  if (e == 0) count_own_thread(1);
   return e;
 }
 
@@ -51,7 +53,6 @@ void service_thread::stop() noexcept {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto n = ::write(stop_, &one, sizeof one);
     thread_.join();
-    count_own_thread(-1);
   }
   if (listener_ >= 0) remove_name(name_);
   for (int* fd : {&listener_, &stop_, &epoll_}) {

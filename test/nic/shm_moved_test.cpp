@@ -1,6 +1,8 @@
 // Memory that is moved in place onto a file that peers can map, while it is registered.
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -164,6 +166,69 @@ TEST_CASE("nothing is moved, either way, while the program has a second thread")
   other.join();
   REQUIRE(p.b.v.dereg_mr(b) == 0);  // what was left is looked at again
   CHECK_FALSE(moved(first.base, first.bytes));
+}
+
+TEST_CASE("a thread that has just been joined is no reason to leave memory where it is") {
+  rig::side s(rig::moving());
+  pages m(4096);
+  int left = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::thread([] {}).join();
+    ibv_mr* mr = s.v.reg_mr(s.pd, m.base, m.bytes, all_rights);
+    REQUIRE(mr != nullptr);
+    left += moved(m.base, m.bytes) != can_move;
+    REQUIRE(s.v.dereg_mr(mr) == 0);
+  }
+  CHECK(left == 0);
+}
+
+TEST_CASE("nothing is moved while another thread opens and closes devices") {
+  rig::side s(rig::moving());
+  pages m(4096);
+  std::atomic<int> opened{0};
+  std::thread other([&] {
+    for (; opened.load() < 60; ++opened) const rig::side one(rig::moving());
+  });
+  int moves = 0;
+  while (opened.load() < 60) {
+    ibv_mr* mr = s.v.reg_mr(s.pd, m.base, m.bytes, all_rights);
+    REQUIRE(mr != nullptr);
+    moves += opened.load() < 60 && moved(m.base, m.bytes);
+    REQUIRE(s.v.dereg_mr(mr) == 0);
+  }
+  other.join();
+  CHECK(moves == 0);
+}
+
+TEST_CASE("a registration beside a thread that is busy on the same core does not wait for it") {
+  cpu_set_t before, one;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  CPU_ZERO(&one);
+  CPU_SET(::sched_getcpu(), &one);
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  rig::side s(rig::moving());
+  constexpr int each = 40;
+  pages m(each * 8192);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop.load()) {
+    }
+  });
+  const auto switches = [] {
+    rusage u{};
+    REQUIRE(::getrusage(RUSAGE_THREAD, &u) == 0);
+    return u.ru_nivcsw;
+  };
+  const long first = switches();
+  for (int i = 0; i < each; ++i) {
+    ibv_mr* mr = s.v.reg_mr(s.pd, m.base + i * 8192, 64, all_rights);
+    REQUIRE(mr != nullptr);
+    REQUIRE(s.v.dereg_mr(mr) == 0);
+  }
+  CHECK(switches() - first < 10 * each);  // a hundred for each, if it gave way until it was alone
+  stop.store(true);
+  other.join();
+  REQUIRE(::sched_setaffinity(0, sizeof before, &before) == 0);
 }
 
 TEST_CASE("memory that the program has unmapped leaves nothing in the file") {
