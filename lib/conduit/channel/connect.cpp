@@ -14,7 +14,6 @@
 // The connector's thread (connector.hpp) alone runs all of this.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "lib/base/assert.hpp"
@@ -155,15 +154,11 @@ void connections::say_hello(connecting in, peer& p, bool want, bool please) noex
 // Takes a datagram, which anybody may have sent: it is dropped unless every field can be.
 void connections::hear_datagram(connecting in, const connector& by, const std::byte* bytes,
                                 std::size_t size) noexcept {
-  hello h;
-  if (size != sizeof h) return;
-  std::memcpy(&h, bytes, sizeof h);
-  if (h.magic != hello_magic || h.job != job_secret_ || h.from >= core_.size() ||
-      h.from == core_.rank() || (h.made & ~all_lanes) != 0 || h.domain >= core_.domain_count() ||
-      h.lowered > 1)
-    return;
-  peer& p = core_.begun(core_.domains()[h.domain].peers[h.from]);
-  const auto heard = heard_hello(in, p, h);
+  const auto h =
+      hello_in(bytes, size, {job_secret_, core_.rank(), core_.size(), core_.domain_count()});
+  if (!h) return;
+  peer& p = core_.begun(core_.domains()[h->domain].peers[h->from]);
+  const auto heard = heard_hello(in, p, *h);
   // A time-out means that the peer was stopped while its device was asked something. It is alive,
   // and when it goes on, one of the two says hello again.
   if (heard || heard.error().code == ETIMEDOUT || by.hushed()) return;

@@ -1,7 +1,11 @@
-// What two connectors say to each other of a connection (connect.cpp, parting.cpp).
+// What two connectors say to each other of a connection (connect.cpp, parting.cpp), and what of a
+// datagram's bytes is taken for it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <optional>
 
 #include "lib/conduit/channel/parting.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -10,7 +14,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 inline constexpr std::uint32_t hello_magic = 0x50454e53;
 
-/// Travels in one datagram; checked field by field on arrival.
+/// Travels in one datagram; hello_in() checks it field by field on arrival.
 struct hello {
   std::uint32_t magic = hello_magic;
   std::uint32_t from = 0;
@@ -30,5 +34,31 @@ struct hello {
   std::uint8_t needed = 0;       ///< lanes that messages have asked for
   std::uint8_t lowered = 0;      ///< the sender lends the receiver the minimum alone (meetings.hpp)
 };
+
+/// What a hello must fit: its receiver's job, place, and number of domains.
+struct hello_reader {
+  std::uint64_t job = 0;
+  std::uint32_t rank = 0, size = 0, domains = 0;
+};
+
+/// The hello in a datagram of n bytes, which anybody may have sent; nothing unless every field is
+/// one that a connector of the job may say. Any thread may call it.
+[[nodiscard]] inline std::optional<hello> hello_in(const std::byte* bytes, std::size_t n,
+                                                   const hello_reader& here) noexcept {
+  hello h;
+  if (n != sizeof h) return std::nullopt;
+  std::memcpy(&h, bytes, sizeof h);
+  const bool ours = h.magic == hello_magic && h.job == here.job && h.from < here.size &&
+                    h.from != here.rank && h.domain < here.domains;
+  // A lane is bound after it was made; one may be needed before.
+  const bool lanes = ((h.made | h.needed) & ~all_lanes) == 0 && (h.bound & ~h.made) == 0;
+  if (!ours || !lanes || h.want > 1 || h.please > 1 || h.lowered > 1 || h.answer > vote::refused)
+    return std::nullopt;
+  // Both are numbers of 24 bits; those of lanes that are not made are not used.
+  constexpr std::uint32_t highest = 0xffffff;
+  for (unsigned l = 0; l < lane_count; ++l)
+    if ((h.made >> l & 1) != 0 && (h.qpn[l] > highest || h.psn[l] > highest)) return std::nullopt;
+  return h;
+}
 
 }  // namespace penstock::conduit::PENSTOCK_ABI
