@@ -158,10 +158,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   for (unsigned i = 0; i < user_handlers; ++i) {
     handler_entry& h = core_.handlers_.user[i];
     if (h.call == nullptr || core_.trace_ != nullptr || core_.settings_.checks) continue;
-    constexpr std::uint32_t fitting = (2u << nic::shm::slot_body / 4) - 1;
-    const std::uint32_t words = h.words == any_args ? fitting : fitting & 1u << h.words;
-    if (h.payload != handler_entry::takes::payload) h.plain_words[0] = words;
-    if (h.payload != handler_entry::takes::nothing) h.plain_words[1] = words;
+    h.allow_plain();
   }
   core_.callers_.begin();
   if (auto r = introduce(); !r) return r;

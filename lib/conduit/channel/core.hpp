@@ -249,7 +249,6 @@ class core {
   friend struct test_access;  // tests of peers that send malformed bytes
 
   [[gnu::cold, gnu::noinline]] void begin(peer& p) noexcept;
-  bool find_long(const token_state& t, codec::parts& at, std::size_t& bytes) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   [[gnu::cold]] void call_traced(const handler_entry& e, token_state& t, codec::parts at,
                                  std::size_t bytes, std::uint32_t chunk) noexcept;

@@ -12,6 +12,7 @@
 #include "lib/base/probes.hpp"
 #include "lib/conduit/channel/core.hpp"
 #include "lib/conduit/message/codec.hpp"
+#include "lib/conduit/message/delivery.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -75,76 +76,24 @@ inline bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chu
   return run_handler(t, at, chunk, large, [](wire::kind, std::size_t) { return true; });
 }
 
-// Finds the payload of a Long in the segment, and copies there what has travelled along. False: the
-// bytes are malformed.
-[[gnu::always_inline]] inline bool core::find_long(const token_state& t, codec::parts& at,
-                                                   std::size_t& bytes) noexcept {
-  wire::long_block lb;
-  std::memcpy(&lb, at.fixed, sizeof lb);
-  at.fixed += sizeof lb;
-  const auto own = segment();
-  const std::uint64_t offset = lb.dest - reinterpret_cast<std::uintptr_t>(own.data());
-  if (lb.bytes != 0 && (offset > own.size() || lb.bytes > own.size() - offset)) [[unlikely]]
-    return false;
-  auto* const place = reinterpret_cast<std::byte*>(lb.dest);  // unchecked where bytes is 0
-  if (t.header.kind() == wire::kind::packed_long) {
-    if (lb.bytes != t.header.length) [[unlikely]]
-      return false;
-    if (lb.bytes != 0) {
-      if (t.from != nullptr)
-        tsan_hear_peer(t.from);  // the sender knows that its last payload there has been read
-      std::memcpy(place, at.payload, lb.bytes);
-    }
-  }
-  at.payload = place;
-  bytes = lb.bytes;
-  return true;
-}
-
 template <class Counts>
 bool core::run_handler(token_state& t, codec::parts at, std::uint32_t chunk, std::size_t large,
                        Counts&& counts) noexcept {
-  const wire::header h = t.header;
-  const wire::kind k = h.kind();
-  if (h.nargs() > max_args) [[unlikely]]
+  const wire::kind k = t.header.kind();
+  const delivery m = deliver(handlers_, t.header, at, large, segment());
+  if (m.to == nullptr) [[unlikely]]
     return false;
-  if (h.system() && h.handler >= system_handlers) [[unlikely]]
-    return false;
-  const handler_entry& e = handlers_.of(h.handler, h.system());
-  if (e.call == nullptr || (e.words != any_args && e.words != h.nargs())) [[unlikely]]
-    return false;
-  std::size_t bytes = h.length;
-  bool known = false;  // a peer may send the value that is no kind
-  switch (k) {
-    case wire::kind::short_:
-      known = true;
-      bytes = 0;
-      break;
-    case wire::kind::medium:
-      known = h.length <= max_eager;
-      if (large != 0) [[unlikely]]
-        bytes = large;
-      break;
-    case wire::kind::long_:
-    case wire::kind::packed_long:
-      known = find_long(t, at, bytes);
-      break;
-    case wire::kind::credits:
-    case wire::kind::system:
-    case wire::kind::large:  // these have no handler: they are taken before
-      break;
+  if (m.packed != nullptr) {
+    if (t.from != nullptr)
+      tsan_hear_peer(t.from);  // the sender knows that its last payload there has been read
+    std::memcpy(m.at.payload, m.packed, m.bytes);
   }
-  if (!known) [[unlikely]]
-    return false;
-  if (e.payload != handler_entry::takes::either &&
-      (e.payload == handler_entry::takes::payload) != (k != wire::kind::short_)) [[unlikely]]
-    return false;
   if (trace_ != nullptr) [[unlikely]]
-    call_traced(e, t, at, bytes, chunk);
+    call_traced(*m.to, t, m.at, m.bytes, chunk);
   else
-    call_handler(e, t, at.fixed, at.payload, bytes);
-  if (counts(k, bytes)) [[likely]]
-    count_run(t, k, bytes);
+    call_handler(*m.to, t, m.at.fixed, m.at.payload, m.bytes);
+  if (counts(k, m.bytes)) [[likely]]
+    count_run(t, k, m.bytes);
   return true;
 }
 

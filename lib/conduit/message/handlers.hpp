@@ -23,6 +23,14 @@ struct handler_entry {
   /// For a user's handler: the numbers of argument words, a bit for each, with which it takes
   /// Shorts ([0]) or Mediums ([1]) whose words fit a slot. engine::start() sets them.
   std::uint32_t plain_words[2] = {};
+
+  /// Sets plain_words to all that the handler takes.
+  void allow_plain() noexcept {
+    constexpr std::uint32_t fitting = (2u << limits::slot_body / 4) - 1;
+    const std::uint32_t n = words == any_args ? fitting : words < 32 ? fitting & 1u << words : 0;
+    if (payload != takes::payload) plain_words[0] = n;
+    if (payload != takes::nothing) plain_words[1] = n;
+  }
 };
 
 /// The handlers of an endpoint: the user's and the engine's own.
