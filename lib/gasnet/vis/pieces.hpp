@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "lib/gasnet/vis/runs.hpp"
 #include "penstock/mode.hpp"
@@ -101,7 +102,8 @@ class grid {
   /// Bytes of each run.
   [[nodiscard]] std::size_t run() const noexcept { return run_; }
 
-  /// Offsets from the address of element 0: the lowest byte touched, and one past the highest.
+  /// Offsets from the address of element 0: the lowest byte touched, and one past the highest; one
+  /// that is no std::ptrdiff_t is the nearest that is.
   struct extent {
     std::ptrdiff_t low = 0, high = 0;
   };
@@ -137,27 +139,39 @@ class grid {
   // memory has bytes.
   static constexpr unsigned most = 64;
 
+  // What a client gives may be any numbers: a dimension whose product overflows is not folded.
   void add(const dimension& d) noexcept {
-    const auto run = static_cast<std::ptrdiff_t>(run_);
-    if (dims_ == 0 && d.dst == run && d.src == run) {
-      run_ *= d.count;
+    const auto follows = [&d](std::size_t bytes) {
+      return d.dst > 0 && d.src == d.dst && static_cast<std::size_t>(d.dst) == bytes;
+    };
+    std::size_t product = 0;
+    if (dims_ == 0 && follows(run_) && !__builtin_mul_overflow(run_, d.count, &product)) {
+      run_ = product;
       return;
     }
     if (dims_ != 0) {
       dimension& last = dim_[dims_ - 1];
-      const auto n = static_cast<std::ptrdiff_t>(last.count);
-      if (d.dst == last.dst * n && d.src == last.src * n) {
-        last.count *= d.count;
+      std::ptrdiff_t to = 0, from = 0;
+      if (!__builtin_mul_overflow(last.dst, last.count, &to) && d.dst == to &&
+          !__builtin_mul_overflow(last.src, last.count, &from) && d.src == from &&
+          !__builtin_mul_overflow(last.count, d.count, &product)) {
+        last.count = product;
         return;
       }
     }
     if (dims_ < most) dim_[dims_++] = d;
   }
   extent extent_of(std::ptrdiff_t dimension::*stride) const noexcept {
-    extent e{0, static_cast<std::ptrdiff_t>(run_)};
+    using limit = std::numeric_limits<std::ptrdiff_t>;
+    extent e{0,
+             run_ > std::size_t{limit::max()} ? limit::max() : static_cast<std::ptrdiff_t>(run_)};
     for (unsigned i = 0; i < dims_; ++i) {
-      const std::ptrdiff_t span = dim_[i].*stride * static_cast<std::ptrdiff_t>(dim_[i].count - 1);
-      (span < 0 ? e.low : e.high) += span;
+      const bool down = dim_[i].*stride < 0;
+      std::ptrdiff_t& end = down ? e.low : e.high;
+      std::ptrdiff_t span = 0;
+      if (__builtin_mul_overflow(dim_[i].*stride, dim_[i].count - 1, &span) ||
+          __builtin_add_overflow(end, span, &end))
+        end = down ? limit::min() : limit::max();
     }
     return e;
   }

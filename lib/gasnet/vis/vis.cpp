@@ -148,9 +148,11 @@ void check_lengths(const char* call, std::size_t dst_count, std::size_t dst_byte
 // Checks the remote side of a grid. Returns the address at which its element 0 is mapped here, or
 // null.
 std::byte* grid_here(const char* call, gasnet_node_t node, std::byte* at, grid::extent e) {
-  const auto bytes = static_cast<std::size_t>(e.high - e.low);
-  check_remote(node, at + e.low, bytes, call);
-  std::byte* const here = reach(node, at + e.low, bytes);
+  const std::size_t bytes = static_cast<std::size_t>(e.high) - static_cast<std::size_t>(e.low);
+  const void* const lowest = reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(at) +
+                                                           static_cast<std::uintptr_t>(e.low));
+  check_remote(node, lowest, bytes, call);
+  std::byte* const here = reach(node, lowest, bytes);
   return here == nullptr ? nullptr : here - e.low;
 }
 
