@@ -157,22 +157,34 @@ std::optional<launch_ticket> launch_ticket::parse(std::string_view text) {
       !number(t.size) || !number(t.host_first) || !number(t.host_size))
     return std::nullopt;
   if (t.rank >= t.size || t.host_size > t.size || t.host_first > t.size - t.host_size ||
-      t.rank < t.host_first || t.rank - t.host_first >= t.host_size || text.size() != 32)
+      t.rank < t.host_first || t.rank - t.host_first >= t.host_size || text.size() != name_digits)
     return std::nullopt;
   t.name = text;
   return t;
 }
 
+result<void> check_place(const char* protocol, std::uint32_t rank, std::uint32_t size) {
+  if (rank < size && size <= most_ranks) return {};
+  return failure{std::string("the launcher says by ") + protocol + " that this is process " +
+                     std::to_string(rank) + " of " + std::to_string(size),
+                 0, ""};
+}
+
+result<std::string> name_from(std::span<const std::byte> bytes) {
+  std::string name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (name.size() == name_digits && name.find_first_not_of(hex_digits) == name.npos) return name;
+  return failure{"the job's name, which rank 0 gave to the launcher, came back changed", 0, ""};
+}
+
 std::string random_name() {
-  std::uint8_t bytes[16];
+  std::uint8_t bytes[name_digits / 2];
   // A request of at most 256 bytes is never cut short; only a kernel without the call refuses it.
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
     fatal(1, "getrandom: the kernel gives no random bytes: %s", std::strerror(errno));
-  static constexpr char digits[] = "0123456789abcdef";
   std::string out;
   for (const auto b : bytes) {
-    out += digits[b >> 4];
-    out += digits[b & 15];
+    out += hex_digits[b >> 4];
+    out += hex_digits[b & 15];
   }
   return out;
 }

@@ -42,12 +42,11 @@ bool mpi_is_running() {
 }
 
 std::string to_hex(std::span<const std::byte> bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
   std::string out;
   out.reserve(2 * bytes.size());
   for (const std::byte b : bytes) {
-    out += digits[std::to_integer<unsigned>(b) >> 4];
-    out += digits[std::to_integer<unsigned>(b) & 15];
+    out += hex_digits[std::to_integer<unsigned>(b) >> 4];
+    out += hex_digits[std::to_integer<unsigned>(b) & 15];
   }
   return out;
 }
@@ -99,10 +98,7 @@ class pmi_job final : public job {
     if (auto r = s.pmi_fd.empty() ? call(s, place) : inherit(s); !r) return r;
     if (auto r = agree(s); !r) return r;
     if (auto r = speech_->begin(place); !r) return r;
-    if (place.size == 0 || place.rank >= place.size)
-      return failure{"the launcher says by PMI that this is process " + std::to_string(place.rank) +
-                         " of " + std::to_string(place.size),
-                     0, ""};
+    if (auto r = check_place("PMI", place.rank, place.size); !r) return r;
     inside_ = true;
     rank_ = place.rank;
     size_ = place.size;
@@ -111,7 +107,9 @@ class pmi_job final : public job {
     const std::string mine = rank_ == 0 ? random_name() : std::string();
     auto names = exchange(std::as_bytes(std::span(mine)));
     if (!names) return names.error();
-    name_.assign(reinterpret_cast<const char*>((*names)[0].data()), (*names)[0].size());
+    auto name = name_from((*names)[0]);
+    if (!name) return name.error();
+    name_ = std::move(*name);
     return {};
   }
 
@@ -125,11 +123,12 @@ class pmi_job final : public job {
       if (auto r = speech_->put(key(round, rank_, piece), text.substr(at, most)); !r)
         return r.error();
     if (auto r = speech_->fence(); !r) return r.error();
-    std::vector<std::vector<std::byte>> out(size_);
+    std::vector<std::vector<std::byte>> out;
     for (std::uint32_t peer = 0; peer < size_; ++peer) {
+      std::vector<std::byte>& theirs = out.emplace_back();
       if (peer == rank_) {
-        out[peer].assign(mine.begin(), mine.end());
-      } else if (auto r = fetch(round, peer, out[peer]); !r) {
+        theirs.assign(mine.begin(), mine.end());
+      } else if (auto r = fetch(round, peer, theirs); !r) {
         return r.error();
       }
     }
@@ -265,7 +264,8 @@ class pmi_job final : public job {
     while (host_of.size() < size_) {
       const std::size_t before = host_of.size();
       for (std::size_t i = 0; i + 2 < numbers.size(); i += 3)
-        for (std::uint32_t h = 0; h < numbers[i + 1] && host_of.size() < size_; ++h)
+        for (std::uint32_t h = 0;
+             h < numbers[i + 1] && numbers[i + 2] != 0 && host_of.size() < size_; ++h)
           for (std::uint32_t k = 0; k < numbers[i + 2] && host_of.size() < size_; ++k)
             host_of.push_back(numbers[i] + h);
       if (host_of.size() == before) break;

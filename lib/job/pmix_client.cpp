@@ -75,11 +75,12 @@ class pmix_job final : public job {
     if (auto r = pmix_.open(); !r) return r;
     if (auto r = check(pmix_.init(&me_, nullptr, 0), "PMIx_Init"); !r) return r;
     inside_ = true;
-    rank_ = me_.rank;
     auto size = get_number(PMIX_JOB_SIZE);
     if (!size) return size.error();
+    if (auto r = check_place("PMIx", me_.rank, *size); !r) return r;
+    rank_ = me_.rank;
     size_ = *size;
-    if (auto r = find_host(); !r) return r;
+    find_host();
     ended_fd_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (ended_fd_ < 0) return failure{"eventfd", errno, ""};
     listen();
@@ -87,7 +88,9 @@ class pmix_job final : public job {
     const std::string mine = rank_ == 0 ? random_name() : std::string();
     auto names = exchange(std::as_bytes(std::span(mine)));
     if (!names) return names.error();
-    name_.assign(reinterpret_cast<const char*>((*names)[0].data()), (*names)[0].size());
+    auto name = name_from((*names)[0]);
+    if (!name) return name.error();
+    name_ = std::move(*name);
     return {};
   }
 
@@ -101,18 +104,14 @@ class pmix_job final : public job {
       return r.error();
     if (auto r = check(pmix_.commit(), "PMIx_Commit"); !r) return r.error();
     if (auto r = meet(true); !r) return r.error();
-    std::vector<std::vector<std::byte>> out(size_);
+    std::vector<std::vector<std::byte>> out;
     for (std::uint32_t peer = 0; peer < size_; ++peer) {
-      pmix_proc_t who = me_;
-      who.rank = peer;
-      pmix_value_t* got = nullptr;
-      if (auto r = check(pmix_.get(&who, key.c_str(), nullptr, 0, &got), "PMIx_Get"); !r)
-        return r.error();
-      const auto* bytes = reinterpret_cast<const std::byte*>(got->data.bo.bytes);
-      if (got->type == PMIX_BYTE_OBJECT && bytes != nullptr)
-        out[peer].assign(bytes, bytes + got->data.bo.size);
-      if (got->type == PMIX_BYTE_OBJECT) ::free(got->data.bo.bytes);
-      ::free(got);
+      auto got = get(peer, key.c_str());
+      if (!got) return got.error();
+      const auto* const bytes = reinterpret_cast<const std::byte*>((*got)->data.bo.bytes);
+      std::vector<std::byte>& theirs = out.emplace_back();
+      if ((*got)->type != PMIX_BYTE_OBJECT) return unfit(key, **got);
+      if (bytes != nullptr) theirs.assign(bytes, bytes + (*got)->data.bo.size);
     }
     return out;
   }
@@ -168,49 +167,61 @@ class pmix_job final : public job {
     return check(pmix_.fence(&all, 1, &info, 1), "PMIx_Fence");
   }
 
-  result<pmix_value_t*> get(const char* key) {
-    pmix_proc_t all = me_;
-    all.rank = PMIX_RANK_WILDCARD;
-    pmix_value_t* value = nullptr;
-    if (auto r = check(pmix_.get(&all, key, nullptr, 0, &value), key); !r) return r.error();
-    return value;
+  // Frees a value, which the library has allocated, with what it has.
+  struct release {
+    void operator()(pmix_value_t* v) const noexcept {
+      if (v->type == PMIX_STRING) ::free(v->data.string);
+      if (v->type == PMIX_BYTE_OBJECT) ::free(v->data.bo.bytes);
+      ::free(v);
+    }
+  };
+  using held_value = std::unique_ptr<pmix_value_t, release>;
+
+  // What a process has put, or the launcher says of the job (PMIX_RANK_WILDCARD); not null.
+  result<held_value> get(pmix_rank_t of, const char* key) {
+    pmix_proc_t who = me_;
+    who.rank = of;
+    pmix_value_t* got = nullptr;
+    if (auto r = check(pmix_.get(&who, key, nullptr, 0, &got), "PMIx_Get"); !r) return r.error();
+    if (got == nullptr) return failure{std::string("PMIx_Get of ") + key + " gives nothing", 0, ""};
+    return held_value(got);
+  }
+  static failure unfit(const std::string& key, const pmix_value_t& v) {
+    return failure{"PMIx_Get of " + key + " gives a value of type " + std::to_string(v.type), 0,
+                   ""};
   }
 
   result<std::uint32_t> get_number(const char* key) {
-    auto value = get(key);
-    if (!value) return value.error();
-    const auto n = (*value)->data.uint32;
-    ::free(*value);
-    return n;
+    auto got = get(PMIX_RANK_WILDCARD, key);
+    if (!got) return got.error();
+    if ((*got)->type != PMIX_UINT32) return unfit(key, **got);
+    return (*got)->data.uint32;
   }
 
   // PMIX_LOCAL_PEERS is "0,1,2". Where the launcher does not tell, each process counts as a host of
   // its own.
-  result<void> find_host() {
+  void find_host() {
     host_ranks_.clear();
-    if (auto value = get(PMIX_LOCAL_PEERS)) {
-      if ((*value)->type == PMIX_STRING && (*value)->data.string != nullptr) {
-        const char* at = (*value)->data.string;
-        const char* end = at + std::strlen(at);
-        std::uint32_t peer = 0;
-        while (at < end) {
-          const auto [next, error] = std::from_chars(at, end, peer);
-          if (error != std::errc{}) break;
-          host_ranks_.push_back(peer);
-          at = next < end ? next + 1 : end;
-        }
-        ::free((*value)->data.string);
+    if (auto got = get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
+        got && (*got)->type == PMIX_STRING && (*got)->data.string != nullptr) {
+      const char* at = (*got)->data.string;
+      const char* const end = at + std::strlen(at);
+      std::uint32_t peer = 0;
+      while (at < end) {
+        const auto [next, error] = std::from_chars(at, end, peer);
+        if (error != std::errc{}) break;
+        if (peer < size_) host_ranks_.push_back(peer);
+        at = next < end ? next + 1 : end;
       }
-      ::free(*value);
     }
     std::sort(host_ranks_.begin(), host_ranks_.end());
+    host_ranks_.erase(std::unique(host_ranks_.begin(), host_ranks_.end()), host_ranks_.end());
     auto self = std::find(host_ranks_.begin(), host_ranks_.end(), rank_);
     if (self == host_ranks_.end()) {
       host_ranks_ = {rank_};
       self = host_ranks_.begin();
     }
     host_rank_ = static_cast<std::uint32_t>(self - host_ranks_.begin());
-    return {};
   }
 
   // Asks the launcher to announce deaths. One that cannot kills the job itself.

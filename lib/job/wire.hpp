@@ -77,7 +77,10 @@ struct launch_ticket {
   static std::optional<launch_ticket> parse(std::string_view text);
 };
 
-/// 32 hex digits from the kernel's random source.
+inline constexpr char hex_digits[] = "0123456789abcdef";
+/// The number of hex digits in the job's name.
+inline constexpr std::size_t name_digits = 32;
+/// That many hex digits from the kernel's random source.
 std::string random_name();
 
 }  // namespace penstock::job
