@@ -36,11 +36,11 @@ void rig::start(std::size_t size, bool bare_verbs) {
   if (memory_) line_ = reinterpret_cast<perf::probe_line*>(ours);
   if (device_name() == "shm0" && !bare_verbs) {
     if (memory_) twin_ = make_ring_twin(ours + sizeof *line_, requests(), window);
-  } else {
-    twin_ = make_verbs_twin(
-        device_name(), [this](const void* mine, void* theirs) { return swap_blobs(mine, theirs); },
-        requests(), window);
+    return;
   }
+  const auto swap = [this](const void* mine, void* theirs) { return swap_blobs(mine, theirs); };
+  twin_ = device_name() == "tcp0" ? make_stream_twin(device_name(), swap, requests(), window)
+                                  : make_verbs_twin(device_name(), swap, requests(), window);
 }
 
 void rig::on_command(token&, command c) {

@@ -65,6 +65,12 @@ std::unique_ptr<twin> make_verbs_twin(const std::string& device,
                                       std::function<bool(const void* mine, void* theirs)> swap,
                                       bool requester, std::size_t window);
 
+/// A bare TCP connection over the interface of that device, tcp0; as above. A message is one send
+/// call; gets in a stream, fetch-adds and exchanges both ways have no twin.
+std::unique_ptr<twin> make_stream_twin(
+    const std::string& device, const std::function<bool(const void* mine, void* theirs)>& swap,
+    bool requester, std::size_t window);
+
 /// Placed payload goes round a window of this many bytes, in the twin and in the segment alike.
 constexpr std::size_t placement_window(std::size_t size) noexcept {
   constexpr std::size_t least = 256 * 1024;
