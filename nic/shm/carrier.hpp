@@ -41,8 +41,12 @@ class carrier {
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
   /// Takes in what has come from peers, unless another thread is doing so, and hands on what may
-  /// wait no longer. Any thread that holds no lock of the device. The cost is a system call.
+  /// wait no longer. Any thread that holds no lock of the device. The cost is a system call, or
+  /// none for a moment after one that found nothing.
   virtual void progress() noexcept = 0;
+  /// Something waits that flush() would hand on. Any thread; sequentially consistent, since the
+  /// pusher thread asks before it sleeps.
+  [[nodiscard]] virtual bool holds_back() const noexcept = 0;
   /// Hands on all that waits: no thread may come by soon.
   virtual void flush() noexcept = 0;
 

@@ -128,6 +128,11 @@ void pusher_thread::remove_peer(peer& p) noexcept {
   if (p.process >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, p.process, nullptr);
 }
 
+bool pusher_thread::held_back() const noexcept {
+  // W6 held back  seq_cst load, behind the store of watching  <-> W5 (nic/tcp/network.cpp)
+  return context_.carrier != nullptr && context_.carrier->holds_back();
+}
+
 /// How long to sleep, in milliseconds: for ever, unless a queue holds work that may become possible
 /// without a message to this thread.
 int pusher_thread::patience() noexcept {
@@ -140,14 +145,14 @@ int pusher_thread::patience() noexcept {
   const bool work = context_.unfinished.load(std::memory_order_relaxed) != 0 ||
                     context_.timed_bells.load(std::memory_order_relaxed) ||
                     resting_.load(std::memory_order_relaxed) ||
-                    context_.waiting_datagrams.load(std::memory_order_relaxed) != 0;
+                    context_.waiting_datagrams.load(std::memory_order_relaxed) != 0 || held_back();
   const std::uint64_t now = now_ns();
   if (work) quiet_since_ = now;
   if (now - quiet_since_ < linger_ns) return 1;
   // W2 rest  seq_cst store watching, then look again  <-> W1, W3, W4
   watching_.store(false, std::memory_order_seq_cst);
   if (context_.unfinished.load(std::memory_order_seq_cst) == 0 &&
-      context_.waiting_datagrams.load(std::memory_order_seq_cst) == 0)
+      context_.waiting_datagrams.load(std::memory_order_seq_cst) == 0 && !held_back())
     return -1;
   watching_.store(true, std::memory_order_seq_cst);
   return 1;

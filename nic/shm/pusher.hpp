@@ -62,6 +62,7 @@ class pusher_thread {
   int start_beside_carrier();
   int begin();
   int patience() noexcept;
+  [[nodiscard]] bool held_back() const noexcept;
   void hear_kicks() noexcept;
   void take_datagrams() noexcept;
   void bury(std::uint64_t id) noexcept;

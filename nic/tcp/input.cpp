@@ -54,6 +54,7 @@ bool network::take_in(remote& r) noexcept {
       if (n > 0) r.end += static_cast<std::size_t>(n);
       if (n > 0 && static_cast<std::size_t>(n) < asked_for) i = looks_a_turn;  // that was all
     }
+    moved_ = moved_ || n >= 0;
     if (n == 0) return errno = 0, false;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) break;

@@ -35,6 +35,7 @@ constexpr std::uint64_t batch_ns = 10'000;
 constexpr std::size_t batch_bytes = 32 * 1024;
 /// Up to this number of connections each is read at every look; of more, epoll tells which.
 constexpr std::size_t few = 2;
+constexpr std::uint64_t most_rest = 2000;    // ticks between looks that find nothing
 constexpr std::uint32_t looks_a_round = 64;  // then the listener and the clock are looked at, too
 
 /// The address that the option names, or the best: of the interface that leads to other networks,
@@ -209,8 +210,14 @@ void network::happened(std::uint64_t about, std::uint32_t events) noexcept {
 }
 
 void network::progress() noexcept {
+  // A look is a system call. After one that found nothing there is none for as long as it took: so
+  // a thread that polls in a loop has half of its time for all else that it polls.
+  const std::uint64_t begun = ticks();
+  // relaxed: a hint; a thread that misses it looks once more
+  if (static_cast<std::int64_t>(rest_until_.load(std::memory_order_relaxed) - begun) > 0) return;
   const std::unique_lock guard(reading_, std::try_to_lock);
   if (!guard) return;
+  moved_ = false;
   const bool direct = !live_.empty() && live_.size() <= few &&
                       blocked_.load(std::memory_order_relaxed) == 0 &&
                       !wants_.load(std::memory_order_relaxed) && ++looks_ % looks_a_round != 0;
@@ -220,10 +227,14 @@ void network::progress() noexcept {
   } else {
     epoll_event events[32];
     const int n = ::epoll_wait(epoll_, events, 32, 0);
+    moved_ = n > 0;
     for (int i = 0; i < n; ++i) happened(events[i].data.u64, events[i].events);
     // Orders: as in want()
     if (wants_.exchange(false, std::memory_order_acquire)) look_at_the_clock();
   }
+  const std::uint64_t ended = ticks();
+  rest_until_.store(moved_ ? 0 : ended + std::min(ended - begun, most_rest),
+                    std::memory_order_relaxed);
   if (dirty_.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t now = now_ns();
   for (remote* r : live_) {
@@ -233,6 +244,7 @@ void network::progress() noexcept {
 }
 
 void network::flush() noexcept {
+  if (!holds_back()) return;
   const std::lock_guard guard(reading_);
   for (remote* r : live_) {
     const std::lock_guard out(r->out.lock);
@@ -281,7 +293,8 @@ void network::send_or_wait(remote& r, bool now) noexcept {
 /// where no program polls.
 void network::leave_for_later(remote& r, std::uint64_t now) noexcept {
   if (std::exchange(r.dirty, true)) return;
-  dirty_.fetch_add(1, std::memory_order_relaxed);
+  // W5 work left  seq_cst add dirty_, then load watching  <-> W6 (nic/shm/pusher.cpp)
+  dirty_.fetch_add(1, std::memory_order_seq_cst);
   r.first_ns = now;
   context_->pusher.watch();
 }

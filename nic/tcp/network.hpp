@@ -138,6 +138,9 @@ class network final : public shm::carrier {
   void close() noexcept override;
   [[nodiscard]] int fd() const noexcept override { return epoll_; }
   void progress() noexcept override;
+  [[nodiscard]] bool holds_back() const noexcept override {
+    return dirty_.load(std::memory_order_seq_cst) != 0;  // seq_cst: W5 (network.cpp)
+  }
   void flush() noexcept override;
   std::unique_ptr<shm::carried> make(shm::queue_pair& qp) noexcept override;
   int connect(shm::queue_pair& qp, const ibv_qp_attr& a) noexcept override;
@@ -219,9 +222,11 @@ class network final : public shm::carrier {
   std::vector<shm::queue_pair*> table_;               // under reading_: by entry
   std::uint32_t next_visitor_ = 0, looks_ = 0;        // under reading_
   bool strangers_told_ = false, clock_runs_ = false;  // under reading_
-  std::atomic<unsigned> dirty_{0};    ///< outputs that hold something that may wait; a hint
-  std::atomic<unsigned> blocked_{0};  ///< outputs of which the kernel takes no more
-  std::atomic<bool> wants_{false};    ///< some remote is to be connected
+  bool moved_ = false;                        // under reading_: this look has found something
+  std::atomic<std::uint64_t> rest_until_{0};  ///< in ticks: no look before
+  std::atomic<unsigned> dirty_{0};            ///< outputs that hold something that may wait; a hint
+  std::atomic<unsigned> blocked_{0};          ///< outputs of which the kernel takes no more
+  std::atomic<bool> wants_{false};            ///< some remote is to be connected
 };
 
 /// The memory of a list from byte `done` on, as far as its keys hold. Answers the number of pieces.
