@@ -58,7 +58,8 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
   common_ground first;
   for (const auto& bytes : of_ranks) {
     common_ground his;
-    if (bytes.size() < sizeof his) return different("the library differs");
+    if (bytes.size() < sizeof his)
+      return different("the device (PENSTOCK_DEVICE) or the library differs");
     std::memcpy(&his, bytes.data(), sizeof his);
     if (values.empty()) first = his;
     if (his.version != first.version)
@@ -72,7 +73,8 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
   }
   if (const std::string what = settings_that_differ(values); !what.empty()) return different(what);
   for (const auto& bytes : of_ranks)
-    if (bytes.size() != of_ranks[0].size()) return different("the library differs");
+    if (bytes.size() != of_ranks[0].size())
+      return different("the device (PENSTOCK_DEVICE) or the library differs");
   return {};
 }
 
