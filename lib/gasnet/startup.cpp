@@ -131,7 +131,8 @@ alignas(cache_line) constinit gasnetc_window window_table[GASNETC_MOST_NODES] = 
 void open_windows() {
   const std::uint32_t n = self.engine->size();
   self.parts.resize(n);
-  // Where calls are counted or drawn, the clients' code finds no mapping, and calls the library.
+  // Where calls are counted, drawn or checked, the clients' code finds no mapping, and calls the
+  // library.
   self.windows = watched() ? new (std::align_val_t{cache_line}) gasnetc_window[n] : window_table;
   std::fill_n(self.windows, n, nowhere);
   if (self.everything)
@@ -259,6 +260,7 @@ int GASNETC_(init)(int*, char***) {
   auto s = read_settings();
   if (!s) fatal(1, "%s", s.error().message().c_str());
   self.options = std::move(*s);
+  self.checked = self.checked || self.options.checks;
   self.membership = job::job::joined();
   if (self.membership == nullptr) {
     auto j = job::job::join(self.options);

@@ -38,10 +38,10 @@ class statistics {
   sizes barriers_;  // of nanoseconds
 };
 
-/// True if puts and gets of mapped memory are to be counted or traced: the clients' code then finds
-/// no mapping, and calls.
+/// True if puts and gets of mapped memory are to be counted, traced or checked: the clients' code
+/// then finds no mapping, and calls.
 inline bool watched() noexcept {
-  return statistics::mine() != nullptr || self.engine->drawn() != nullptr;
+  return statistics::mine() != nullptr || self.engine->drawn() != nullptr || self.options.checks;
 }
 
 /// Counts a put, a get or a memset.

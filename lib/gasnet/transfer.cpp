@@ -102,6 +102,7 @@ void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_c
 bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
   check_remote(node, dest, bytes, "gasnet_put or gex_RMA_Put");
+  if (src == nullptr) fatal(1, "gasnet_put or gex_RMA_Put: the source is a null pointer");
   note_transfer(statistics::puts, bytes);
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
@@ -113,6 +114,7 @@ bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes
 bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
   if (bytes == 0) return true;
   check_remote(node, src, bytes, "gasnet_get or gex_RMA_Get");
+  if (dest == nullptr) fatal(1, "gasnet_get or gex_RMA_Get: the destination is a null pointer");
   note_transfer(statistics::gets, bytes);
   const char* const from = map_remote(node, src, bytes);
   if (from == nullptr) return false;

@@ -68,6 +68,18 @@ int refusals(endpoint& ep, short_handler<unsigned> hit, payload_handler<> payloa
   return is_failure(ep.barrier());
 }
 
+// By stores to mapped memory it ends this rank.
+int null_put(endpoint& ep) {
+  remote_memory memory(ep);
+  std::byte one{};
+  for (const rank_id r : {rank_id{0}, rank_id{1}})
+    JOB_CHECK(memory.put(r, ep.segment_of(r).data(), {&one, 1}) == status::ok);
+  std::byte* volatile nowhere = nullptr;
+  const std::span<const std::byte> null(nowhere, 8);
+  if (ep.rank() == 1) (void)memory.put(0, ep.segment_of(0).data(), null);
+  return is_failure(ep.barrier());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,6 +119,7 @@ int main(int argc, char** argv) {
     }
     if (what == "late_handler") (void)ep.add<&on_other>();
     if (what == "refusals") return refusals(ep, hit, payload);
+    if (what == "null_put") return null_put(ep);
     if (what == "moved_from") {
       const endpoint now = std::move(ep);
       (void)ep.poll();

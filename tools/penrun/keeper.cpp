@@ -87,6 +87,13 @@ pid_t next_ended(int& status) {
   return pid;
 }
 
+// For a rank that died of a wrong address, which may be one that it gave to the library.
+const char* crash_hint(const penstock::job::death& d) noexcept {
+  return d.code_or_signal == -SIGSEGV || d.code_or_signal == -SIGBUS
+             ? " (PENSTOCK_CHECKS=yes looks at what calls of the library are given)"
+             : "";
+}
+
 }  // namespace
 
 bool keeper::set_up() {
@@ -264,8 +271,9 @@ void keeper::end_job(death d, int code) {
   decided_ = d.ordered;
   if (!d.ordered && d.rank >= 0 && (alive_ > 0 || d.code_or_signal < 0)) {
     if (!options_.quiet)
-      std::fprintf(stderr, "penrun: %s%s\n", d.text().c_str(),
-                   alive_ > 0 ? "; ending the job" : "");
+      std::fprintf(stderr, "penrun: %s%s%s\n", d.text().c_str(),
+                   alive_ > 0 ? "; ending the job" : "",
+                   members_[static_cast<std::uint32_t>(d.rank)].joined ? crash_hint(d) : "");
     unsaid_.clear();
   }
   // J1 announce  store-release board.ended  -> J2 (lib/job/job.hpp)

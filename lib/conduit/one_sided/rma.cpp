@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "firehose/firehose.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/one_sided/rma_everything.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
@@ -32,12 +33,20 @@ status transfers::begin(rank_id to, const void* at, std::size_t bytes, std::byte
   return status::ok;
 }
 
+status transfers::null_memory(rank_id to, const void* at, std::size_t bytes) const noexcept {
+  if (core_.options().checks)
+    log(log_level::warning,
+        "a transfer of %zu bytes at %p of rank %u is not begun: local memory is null", bytes, at,
+        to);
+  return status::bad_arguments;
+}
+
 status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes, reuse r,
                       op_counter& c) noexcept {
   std::byte* here = nullptr;
   if (const status s = begin(to, dest, bytes, here); s != status::ok || bytes == 0) return s;
   if (src == nullptr) [[unlikely]]
-    return status::bad_arguments;
+    return null_memory(to, dest, bytes);
   if (here != nullptr) {
     std::memmove(here, src, bytes);
     return status::ok;
@@ -100,7 +109,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   std::byte* here = nullptr;
   if (const status s = begin(from, src, bytes, here); s != status::ok || bytes == 0) return s;
   if (dest == nullptr) [[unlikely]]
-    return status::bad_arguments;
+    return null_memory(from, src, bytes);
   if (here != nullptr) {
     std::memmove(dest, here, bytes);
     return status::ok;

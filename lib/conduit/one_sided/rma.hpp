@@ -217,6 +217,8 @@ class transfers final {
   static void on_got(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 
   status begin(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept;
+  /// The answer to a null pointer for local memory, which has a line with the setting CHECKS.
+  [[gnu::cold]] status null_memory(rank_id to, const void* at, std::size_t bytes) const noexcept;
   status source(const std::byte* from, std::size_t bytes, reuse r, part& out) noexcept;
   status destination(std::byte* to, std::size_t bytes, part& out) noexcept;
   status registered(const void* at, std::size_t bytes, firehose::purpose use, part& out) noexcept;

@@ -126,6 +126,8 @@ status try_some(std::span<operation> ops) noexcept;
 /// handler unless it concerns mapped memory. The thread rules are those of endpoint. Failures are
 /// returned:
 ///   bad_rank, out_of_segment, in_handler, shut_down   nothing was done
+///   bad_arguments   the same: local memory is null; only where the memory is not mapped, or with
+///                   the setting CHECKS, since a copy to mapped memory does not look
 ///   device_error, peer_dead                           part of the operation may have been done
 class remote_memory {
  public:
