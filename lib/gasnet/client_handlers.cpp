@@ -1,6 +1,7 @@
 // The client's handlers: their table, and how a message that came runs one of them.
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -75,22 +76,24 @@ void run_with_payload(client_function f, token_state& t, std::byte* p, std::size
 
 constexpr std::uint32_t bit_of(kind k) noexcept { return 1u << static_cast<unsigned>(k); }
 constexpr std::uint32_t long_bits = bit_of(kind::long_) | bit_of(kind::packed_long);
+constexpr unsigned counts_shift = 8;
+static_assert(long_bits < 1u << 4 && counts_shift + max_args < 32);
 
 // A handler that the client registered, by index. It takes a message if the bits of the message's
-// kind and of its number of arguments are set. The table of gasnet.h does not tell the kinds: there
-// the first message does, since a function has a payload or has none. relaxed: nothing else is read
-// because of kinds
+// kind and of its number of arguments are set. The table of gasnet.h tells neither: there the first
+// message does, since a function has one list of parameters. relaxed: nothing else is read because
+// of what
 struct client_handler {
   client_function call = nullptr;
-  std::atomic<std::uint32_t> kinds{0};  // bit k: requests of kind k; bit 4 + k: replies
-  std::uint32_t counts = 0;             // bit n: n arguments
+  // bit k: requests of kind k; bit 4 + k: replies; bit counts_shift + n: n arguments
+  std::atomic<std::uint32_t> what{0};
   gex_AM_Entry_t entry{};
 
   [[nodiscard]] bool takes(kind k, bool request, unsigned nargs) const noexcept {
     tsan_hear_peer(this);  // its sender has heard of the registration
-    return (kinds.load(std::memory_order_relaxed) >>
-                (static_cast<unsigned>(k) + (request ? 0 : 4)) &
-            counts >> nargs & 1) != 0;
+    const std::uint32_t bits = what.load(std::memory_order_relaxed);
+    return (bits >> (static_cast<unsigned>(k) + (request ? 0 : 4)) & bits >> counts_shift >> nargs &
+            1) != 0;
   }
 };
 client_handler clients[conduit::user_handlers];
@@ -138,17 +141,17 @@ void admit(client_handler& h, unsigned index, kind k, bool request, unsigned nar
           index);
   if (h.entry.gex_nargs == any_number) {
     const std::uint32_t bits = k == kind::short_ ? bit_of(k) : bit_of(kind::medium) | long_bits;
-    const std::uint32_t wanted = bits | bits << 4;
+    const std::uint32_t wanted = bits | bits << 4 | 1u << counts_shift << nargs;
     std::uint32_t before = 0;
-    if (h.kinds.compare_exchange_strong(before, wanted, std::memory_order_relaxed) ||
+    if (h.what.compare_exchange_strong(before, wanted, std::memory_order_relaxed) ||
         before == wanted)
       return;
-    fatal(
-        1,
-        "a %s %s came from rank %u for AM handler %s, which has taken %s before: a function takes "
-        "a payload, or none",
-        name_of(k), request ? "request" : "reply", source, name_in_lines(h, index).c_str(),
-        k == kind::short_ ? "a Medium or Long" : "a Short");
+    fatal(1,
+          "a %s %s with %u arguments came from rank %u for AM handler %s, which has taken %s with "
+          "%d before: a function takes a payload or none, and one number of arguments",
+          name_of(k), request ? "request" : "reply", nargs, source, name_in_lines(h, index).c_str(),
+          (before & bit_of(kind::short_)) != 0 ? "a Short" : "a Medium or Long",
+          std::countr_zero(before >> counts_shift));
   }
   fatal(1, "a %s %s with %u arguments came from rank %u for AM handler %s: it takes %u, and %s",
         name_of(k), request ? "request" : "reply", nargs, source, name_in_lines(h, index).c_str(),
@@ -259,8 +262,7 @@ void register_client_handlers(conduit::engine& e) {
   // GASNet allows them to differ.
   for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i)
     e.add_handler(static_cast<std::uint8_t>(i),
-                  {.call = self.checked ? &run_checked_handler : &run_client_handler,
-                   .context = &clients[i]});
+                  {.call = &run_client_handler, .context = &clients[i]});
   // Those of gasnet_attach's table are known before there is an engine.
   for (unsigned i = first_client_handler; i < conduit::user_handlers; ++i) tell_name(e, i);
   e.add_system_handler(on_peer_completion, {.call = &run_unasked_reply,
@@ -279,14 +281,16 @@ bool set_client_handler(const gex_AM_Entry_t& e, unsigned endpoint) {
   client_handler& h = handler_of(e.gex_index, endpoint);
   if (h.call != nullptr) return false;
   h.entry = e;
-  h.counts = e.gex_nargs <= max_args ? 1u << e.gex_nargs : ~0u;
   std::uint32_t kinds = 0;
   if ((e.gex_flags & GEX_FLAG_AM_SHORT) != 0) kinds |= bit_of(kind::short_);
   if ((e.gex_flags & GEX_FLAG_AM_MEDIUM) != 0) kinds |= bit_of(kind::medium);
   if ((e.gex_flags & GEX_FLAG_AM_LONG) != 0) kinds |= long_bits;
-  const std::uint32_t all = ((e.gex_flags & GEX_FLAG_AM_REQUEST) != 0 ? kinds : 0) |
-                            ((e.gex_flags & GEX_FLAG_AM_REPLY) != 0 ? kinds << 4 : 0);
-  h.kinds.store(e.gex_nargs == any_number ? 0 : all, std::memory_order_relaxed);
+  std::uint32_t all = 0;  // the first message says what it takes
+  if (e.gex_nargs != any_number)
+    all = ((e.gex_flags & GEX_FLAG_AM_REQUEST) != 0 ? kinds : 0) |
+          ((e.gex_flags & GEX_FLAG_AM_REPLY) != 0 ? kinds << 4 : 0) |
+          1u << counts_shift << e.gex_nargs;
+  h.what.store(all, std::memory_order_relaxed);
   if (endpoint == 0 && self.engine != nullptr) tell_name(*self.engine, e.gex_index);
   // This comes last, so that a message that comes at the same time finds the whole entry or none.
   h.call = e.gex_fnptr;

@@ -55,8 +55,8 @@ void register_client_handlers(conduit::engine& e);
 /// Runs the client's handler of that index for a Long that a message of the library's own carried.
 void run_long_of_client(conduit::token_state& t, unsigned index, void* place, std::size_t bytes,
                         const std::uint32_t* args, unsigned nargs);
-/// In the place of a number of arguments: any number, and any kinds of messages, as in the table of
-/// gasnet.h.
+/// In the place of a number of arguments: that of the first message, and its kind, as the table of
+/// gasnet.h has neither.
 inline constexpr unsigned any_number = ~0u;
 /// Gives this process's endpoint of that index, below message_endpoints, a table of handlers. The
 /// first endpoint has one.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "lib/base/log.hpp"
@@ -15,7 +16,18 @@ constexpr unsigned block_operations = 256;
 // By thread number; each entry is written by the thread that has the number.
 std::atomic<thread_operations*> tables[max_threads + 1] = {};
 
-// All blocks of all threads, for clients compiled with GASNET_DEBUG: nothing else is an event.
+// The first blocks of all threads lie side by side, so that a comparison tells whether a pointer
+// may be an event. Pages of those that no thread needs are never touched.
+constexpr unsigned room_blocks = 64;
+constinit operation operation_room[room_blocks * block_operations];
+std::atomic<unsigned> room_begun = 0;  // relaxed: gives numbers out
+
+bool in_room(const operation* op) noexcept {
+  return reinterpret_cast<std::uintptr_t>(op) - reinterpret_cast<std::uintptr_t>(operation_room) <
+         sizeof operation_room;
+}
+
+// All later blocks of all threads: nothing else is an event.
 struct operation_block {
   operation_block* next = nullptr;
   operation at[block_operations];
@@ -38,13 +50,21 @@ bool is_operation(const operation* op) noexcept {
   fatal(1, "%s: %p is no event", call, static_cast<void*>(e));
 }
 
-// The operation of an event that may be synchronized; ends the job where it sees that it is not.
-// Small numbers are no events; whether another one is costs a search, in checked programs only.
-operation& checked(gex_Event_t e, const char* call) {
+// True if e, which lies outside the room, may be an event. Where there are other blocks, only
+// checked programs search them.
+bool may_be_operation(const operation* op) noexcept {
   constexpr std::uintptr_t least = 65536;
+  // relaxed: who has an event of a block has heard of the block
+  if (reinterpret_cast<std::uintptr_t>(op) < least ||
+      blocks.load(std::memory_order_relaxed) == nullptr)
+    return false;
+  return !self.checked || is_operation(op);
+}
+
+// The operation of an event that may be synchronized; ends the job where it sees that it is not.
+operation& checked(gex_Event_t e, const char* call) {
   operation* const op = operation_of(e);
-  if (reinterpret_cast<std::uintptr_t>(op) < least || (self.checked && !is_operation(op)))
-      [[unlikely]]
+  if (!in_room(op) && !may_be_operation(op)) [[unlikely]]
     no_event(e, call);
   // relaxed: only a wrong program sees anything but what it holds
   const bool free = !op->taken.load(std::memory_order_relaxed);
@@ -170,13 +190,22 @@ void thread_operations::refill() noexcept {
   // A1 refill  acquire returned_  <- R1
   free_ = returned_.exchange(nullptr, std::memory_order_acquire);
   if (free_ != nullptr) return;
+  const auto enter = [this](std::span<operation> all) {
+    for (operation& op : all) {
+      op.owner = tag_;
+      op.next_free = free_;
+      free_ = &op;
+    }
+  };
+  if (room_begun.load(std::memory_order_relaxed) < room_blocks)
+    if (const unsigned mine = room_begun.fetch_add(1, std::memory_order_relaxed);
+        mine < room_blocks) {
+      enter({&operation_room[mine * block_operations], block_operations});
+      return;
+    }
   // The block is never freed: see the head of operations.hpp.
   auto* const block = or_out_of_memory(new (std::nothrow) operation_block);
-  for (operation& op : block->at) {
-    op.owner = tag_;
-    op.next_free = free_;
-    free_ = &op;
-  }
+  enter(block->at);
   block->next = blocks.load(std::memory_order_relaxed);
   // B1 block  release blocks  -> B2: its place in the list
   while (!blocks.compare_exchange_weak(block->next, block, std::memory_order_release,

@@ -15,6 +15,7 @@
 // zero sees fetched bytes.
 //
 // Memory: a table grows by a block when its thread has more operations in flight than ever before.
+// The first 64 blocks of all threads are of the library's own memory, later ones of the heap.
 // Blocks are never freed, since a late completion may point into them; the next thread that gets
 // the number of an ended thread gets its table, too (thread_index.hpp). Otherwise nothing here
 // allocates or locks.

@@ -85,7 +85,7 @@ struct process {
   gasnetc_window* windows = nullptr;
   bool everything = false;  // GASNET_SEGMENT_EVERYTHING
   bool attached = false;
-  bool checked = false;  // the client was compiled with GASNET_DEBUG
+  bool checked = false;  // the client was compiled with GASNET_DEBUG, or the setting CHECKS is on
   /// When a poll without a message also yields the core. relaxed: a hint
   std::atomic<idle_mode> idle{idle_mode::where_crowded};
 };
@@ -99,16 +99,14 @@ inline process& self = own_process.value;
 void register_messages(conduit::engine& e);
 void register_exit(conduit::engine& e);
 
-/// The functions that the engine calls for every index that clients may use; context: the client's
-/// handler. The second one also checks the arguments (checks.cpp).
+/// The function that the engine calls for every index that clients may use; context: the client's
+/// handler.
 void run_client_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
                         std::size_t bytes);
-void run_checked_handler(void* context, token&, const std::uint32_t* args, std::byte* payload,
-                         std::size_t bytes);
 
 /// Clients' handlers have the indexes from here to 255.
 inline constexpr unsigned first_client_handler = 128;
-/// Registers a handler that takes every message. False: the index is taken.
+/// Registers a handler that takes what its first message is like. False: the index is taken.
 bool set_client_handler(std::uint8_t index, void (*f)());
 
 /// The part of a rank's segment that is the client's, in that rank's address space; empty until it

@@ -3,6 +3,7 @@
  * and the test looks for the line. */
 #include <gasnet.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "job.h"
@@ -86,6 +87,20 @@ int main(int argc, char** argv) {
     gasnet_begin_nbi_accessregion();
   }
   if (strcmp(call, "unbegun") == 0) gasnet_end_nbi_accessregion();
+  if (strcmp(call, "event") == 0) {
+    int no_event;
+    gasnet_wait_syncnb((gasnet_handle_t)(void*)&no_event);
+  }
+  if (strcmp(call, "heap_event") == 0) gasnet_wait_syncnb((gasnet_handle_t)malloc(256));
+  if (strcmp(call, "far_event") == 0) gasnet_wait_syncnb((gasnet_handle_t)0x7123456789a0);
+  if (strcmp(call, "null_put") == 0 && gasnet_mynode() == 1) {
+    char* volatile nowhere = NULL;
+    gasnet_put(1, area[1], nowhere, 100);
+  }
+  if (strcmp(call, "null_get") == 0 && gasnet_mynode() == 1) {
+    char* volatile nowhere = NULL;
+    gasnet_get(nowhere, 0, area[0], 100);
+  }
   if (strcmp(call, "outside") == 0 && gasnet_mynode() == 1)
     gasnet_put(1, area[1] + area_bytes - 2, "text", 4);
   if (strcmp(call, "count") == 0 || strcmp(call, "kind") == 0 || strcmp(call, "long") == 0)
