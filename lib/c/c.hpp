@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/log.hpp"
 #include "lib/base/no_memory.hpp"
 #include "lib/conduit/engine.hpp"
 #include "penstock.h"
@@ -46,6 +47,15 @@ namespace penstock::c {
 
 /// What penstock_why() returns in this thread.
 inline thread_local std::string why;
+
+/// What a handle stands for. A null one is that of a call that failed, and at which nobody looked.
+template <class T>
+T& given(T* handle) noexcept {
+  if (handle == nullptr) [[unlikely]]
+    fatal(1, "penstock.h: a call got NULL for its world or endpoint%s%s",
+          why.empty() ? "" : ", and what failed last is: ", why.c_str());
+  return *handle;
+}
 
 /// The numbers are those of the C++ interface.
 constexpr penstock_status in_c(status s) noexcept { return static_cast<penstock_status>(s); }

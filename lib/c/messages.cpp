@@ -11,14 +11,15 @@ penstock_status request_long(penstock_endpoint* ep, uint32_t to, int handler, co
                              bool async) {
   const c::words w(handler, args, nargs);
   if (is_failure(w.wrong)) return c::in_c(w.wrong);
-  return c::in_c(ep->ep.internals().request(to, {.kind = kind::long_,
-                                                 .handler = static_cast<std::uint8_t>(handler),
-                                                 .nargs = nargs,
-                                                 .args = w.w.data(),
-                                                 .payload = payload,
-                                                 .bytes = bytes,
-                                                 .dest = dest,
-                                                 .async = async}));
+  return c::in_c(
+      c::given(ep).ep.internals().request(to, {.kind = kind::long_,
+                                               .handler = static_cast<std::uint8_t>(handler),
+                                               .nargs = nargs,
+                                               .args = w.w.data(),
+                                               .payload = payload,
+                                               .bytes = bytes,
+                                               .dest = dest,
+                                               .async = async}));
 }
 
 }  // namespace
@@ -29,16 +30,16 @@ penstock_status penstock_request_short(penstock_endpoint* ep, uint32_t to, int h
                                        const uint32_t* args, unsigned nargs) {
   const c::words w(handler, args, nargs);
   if (is_failure(w.wrong)) return c::in_c(w.wrong);
-  return c::in_c(
-      ep->ep.internals().request_short(to, static_cast<std::uint8_t>(handler), w.w.data(), nargs));
+  return c::in_c(c::given(ep).ep.internals().request_short(to, static_cast<std::uint8_t>(handler),
+                                                           w.w.data(), nargs));
 }
 penstock_status penstock_request_medium(penstock_endpoint* ep, uint32_t to, int handler,
                                         const void* payload, size_t bytes, const uint32_t* args,
                                         unsigned nargs) {
   const c::words w(handler, args, nargs);
   if (is_failure(w.wrong)) return c::in_c(w.wrong);
-  return c::in_c(ep->ep.internals().request_medium(to, static_cast<std::uint8_t>(handler),
-                                                   w.w.data(), nargs, payload, bytes));
+  return c::in_c(c::given(ep).ep.internals().request_medium(to, static_cast<std::uint8_t>(handler),
+                                                            w.w.data(), nargs, payload, bytes));
 }
 penstock_status penstock_request_long(penstock_endpoint* ep, uint32_t to, int handler,
                                       const void* payload, size_t bytes, void* dest,
@@ -84,20 +85,22 @@ penstock_endpoint* penstock_token_endpoint(const penstock_token* t) { return t->
 
 penstock_status penstock_expect(penstock_endpoint* ep, uint32_t to, uint32_t messages,
                                 size_t bytes) {
-  return c::in_c(ep->ep.expect(to, messages, bytes));
+  return c::in_c(c::given(ep).ep.expect(to, messages, bytes));
 }
 
-penstock_status penstock_poll(penstock_endpoint* ep) { return c::in_c(ep->ep.poll()); }
+penstock_status penstock_poll(penstock_endpoint* ep) { return c::in_c(c::given(ep).ep.poll()); }
 penstock_status penstock_wait_until(penstock_endpoint* ep, int (*done)(void*), void* context) {
-  return c::in_c(ep->ep.wait_until([&] { return done(context) != 0; }));
+  return c::in_c(c::given(ep).ep.wait_until([&] { return done(context) != 0; }));
 }
 penstock_status penstock_wait_for(penstock_endpoint* ep, int (*done)(void*), void* context,
                                   uint64_t timeout_ns) {
   const time_limit limit(c::time(timeout_ns));
   return penstock_wait_until(ep, done, context);
 }
-penstock_status penstock_barrier(penstock_endpoint* ep) { return c::in_c(ep->ep.barrier()); }
-penstock_status penstock_quiet(penstock_endpoint* ep) { return c::in_c(ep->ep.quiet()); }
+penstock_status penstock_barrier(penstock_endpoint* ep) {
+  return c::in_c(c::given(ep).ep.barrier());
+}
+penstock_status penstock_quiet(penstock_endpoint* ep) { return c::in_c(c::given(ep).ep.quiet()); }
 penstock_status penstock_barrier_for(penstock_endpoint* ep, uint64_t timeout_ns) {
   const time_limit limit(c::time(timeout_ns));
   return penstock_barrier(ep);
@@ -110,13 +113,13 @@ penstock_status penstock_quiet_for(penstock_endpoint* ep, uint64_t timeout_ns) {
 int penstock_event_fd(penstock_endpoint* ep) {
   int fd = -1;
   c::set_up("a descriptor to sleep on", [&]() -> result<void> {
-    const auto made = ep->ep.event_fd();
+    const auto made = c::given(ep).ep.event_fd();
     if (!made) return made.error();
     fd = *made;
     return {};
   });
   return fd;
 }
-penstock_status penstock_arm(penstock_endpoint* ep) { return c::in_c(ep->ep.arm()); }
+penstock_status penstock_arm(penstock_endpoint* ep) { return c::in_c(c::given(ep).ep.arm()); }
 
 }  // extern "C"

@@ -31,7 +31,20 @@ operation& kept_in(penstock_operation* op) {
 // Runs f on the endpoint's memory, which is there once it has been started.
 template <class F>
 penstock_status with_memory(penstock_endpoint* ep, F&& f) {
-  return ep->memory ? f(*ep->memory) : PENSTOCK_SHUT_DOWN;
+  return c::given(ep).memory ? f(*ep->memory) : PENSTOCK_SHUT_DOWN;
+}
+// The same for a transfer of `bytes` bytes from or to local memory.
+template <class F>
+penstock_status transfer(penstock_endpoint* ep, const void* local, std::size_t bytes, F&& f) {
+  if (local == nullptr && bytes != 0) return PENSTOCK_BAD_ARGUMENTS;
+  return with_memory(ep, f);
+}
+// The same where f begins an operation, which op keeps; one that was refused is complete.
+template <class F>
+penstock_status begin(penstock_endpoint* ep, const void* local, std::size_t bytes,
+                      penstock_operation* op, F&& f) {
+  (void)keep({}, op);
+  return transfer(ep, local, bytes, [&](auto& m) { return keep(f(m), op); });
 }
 
 constexpr std::uint32_t bit_ops = PENSTOCK_AND | PENSTOCK_OR | PENSTOCK_XOR;
@@ -69,11 +82,13 @@ extern "C" {
 
 penstock_status penstock_put(penstock_endpoint* ep, uint32_t to, void* dest, const void* src,
                              size_t bytes) {
-  return with_memory(ep, [&](auto& m) { return c::in_c(m.put(to, dest, bytes_at(src, bytes))); });
+  return transfer(ep, src, bytes,
+                  [&](auto& m) { return c::in_c(m.put(to, dest, bytes_at(src, bytes))); });
 }
 penstock_status penstock_get(penstock_endpoint* ep, void* dest, uint32_t from, const void* src,
                              size_t bytes) {
-  return with_memory(ep, [&](auto& m) { return c::in_c(m.get(bytes_at(dest, bytes), from, src)); });
+  return transfer(ep, dest, bytes,
+                  [&](auto& m) { return c::in_c(m.get(bytes_at(dest, bytes), from, src)); });
 }
 penstock_status penstock_set(penstock_endpoint* ep, uint32_t to, void* dest, int value,
                              size_t bytes) {
@@ -83,13 +98,13 @@ penstock_status penstock_set(penstock_endpoint* ep, uint32_t to, void* dest, int
 
 penstock_status penstock_put_nb(penstock_endpoint* ep, uint32_t to, void* dest, const void* src,
                                 size_t bytes, penstock_operation* op) {
-  return with_memory(ep,
-                     [&](auto& m) { return keep(m.put_nb(to, dest, bytes_at(src, bytes)), op); });
+  return begin(ep, src, bytes, op,
+               [&](auto& m) { return m.put_nb(to, dest, bytes_at(src, bytes)); });
 }
 penstock_status penstock_get_nb(penstock_endpoint* ep, void* dest, uint32_t from, const void* src,
                                 size_t bytes, penstock_operation* op) {
-  return with_memory(ep,
-                     [&](auto& m) { return keep(m.get_nb(bytes_at(dest, bytes), from, src), op); });
+  return begin(ep, dest, bytes, op,
+               [&](auto& m) { return m.get_nb(bytes_at(dest, bytes), from, src); });
 }
 penstock_status penstock_finish(penstock_operation* op) { return c::in_c(kept_in(op).wait()); }
 penstock_status penstock_finish_for(penstock_operation* op, uint64_t timeout_ns) {
@@ -102,13 +117,13 @@ penstock_status penstock_try_finish(penstock_operation* op) {
 
 penstock_status penstock_put_nbi(penstock_endpoint* ep, uint32_t to, void* dest, const void* src,
                                  size_t bytes) {
-  return with_memory(ep,
-                     [&](auto& m) { return c::in_c(m.put_nbi(to, dest, bytes_at(src, bytes))); });
+  return transfer(ep, src, bytes,
+                  [&](auto& m) { return c::in_c(m.put_nbi(to, dest, bytes_at(src, bytes))); });
 }
 penstock_status penstock_get_nbi(penstock_endpoint* ep, void* dest, uint32_t from, const void* src,
                                  size_t bytes) {
-  return with_memory(ep,
-                     [&](auto& m) { return c::in_c(m.get_nbi(bytes_at(dest, bytes), from, src)); });
+  return transfer(ep, dest, bytes,
+                  [&](auto& m) { return c::in_c(m.get_nbi(bytes_at(dest, bytes), from, src)); });
 }
 penstock_status penstock_finish_all(penstock_endpoint* ep) {
   return with_memory(ep, [&](auto& m) { return c::in_c(m.wait_implicit()); });
@@ -118,7 +133,7 @@ penstock_atomics* penstock_atomics_make(penstock_endpoint* ep, penstock_type typ
                                         penstock_atomic_path path) {
   penstock_atomics* made = nullptr;
   c::set_up("making a set of atomics", [&]() -> result<void> {
-    if (!ep->memory)
+    if (!c::given(ep).memory)
       return failure{"the endpoint has not been started", 0, "call penstock_start() first"};
     const bool integers = type >= PENSTOCK_INT32 && type <= PENSTOCK_UINT64;
     if (!integers && type != PENSTOCK_FLOAT && type != PENSTOCK_DOUBLE)

@@ -51,7 +51,9 @@ const void* address_of(F* f) noexcept {
 int add(penstock_endpoint* ep, penstock_endpoint::handler h, unsigned nargs) {
   int index = -1;
   c::set_up("adding a handler", [&]() -> result<void> {
-    conduit::engine& e = ep->ep.internals();
+    conduit::engine& e = c::given(ep).ep.internals();
+    if (h.takes_nothing == nullptr && h.takes_payload == nullptr)
+      return failure{"a handler's function is a null pointer", 0, ""};
     if (nargs > max_args) return failure{"a handler takes at most 16 argument words", 0, ""};
     if (e.fixed().has_started())
       return failure{"the endpoint has been started", 0, "add handlers before penstock_start()"};
@@ -89,13 +91,13 @@ penstock_world* penstock_join(const penstock_setting* settings, size_t count) {
   return joined;
 }
 void penstock_leave(penstock_world* w) { delete w; }
-uint32_t penstock_world_rank(const penstock_world* w) { return w->world.rank(); }
-uint32_t penstock_world_size(const penstock_world* w) { return w->world.size(); }
-void penstock_exit(penstock_world* w, int code) { w->world.exit(code); }
+uint32_t penstock_world_rank(const penstock_world* w) { return c::given(w).world.rank(); }
+uint32_t penstock_world_size(const penstock_world* w) { return c::given(w).world.size(); }
+void penstock_exit(penstock_world* w, int code) { c::given(w).world.exit(code); }
 
 int penstock_exchange(penstock_world* w, const void* mine, size_t bytes, void* all) {
   const bool done = c::set_up("exchanging bytes", [&]() -> result<void> {
-    const auto got = w->world.exchange({static_cast<const std::byte*>(mine), bytes});
+    const auto got = c::given(w).world.exchange({static_cast<const std::byte*>(mine), bytes});
     if (!got) return got.error();
     for (const auto& of_one : *got)
       if (of_one.size() != bytes)
@@ -116,7 +118,7 @@ penstock_endpoint* penstock_open(penstock_world* w, const penstock_setting* sett
                                  size_t count) {
   penstock_endpoint* opened = nullptr;
   c::set_up("opening an endpoint", [&]() -> result<void> {
-    auto ep = endpoint::open(w->world, overrides_of(settings, count));
+    auto ep = endpoint::open(c::given(w).world, overrides_of(settings, count));
     if (!ep) return ep.error();
     std::string device = ep->device();
     opened = new penstock_endpoint{std::move(*ep), {}, {}, std::move(device)};
@@ -136,7 +138,8 @@ int penstock_add_payload(penstock_endpoint* ep, penstock_payload_handler f, unsi
 }
 int penstock_name_handler(penstock_endpoint* ep, int handler, const char* name) {
   const bool done = c::set_up("naming a handler", [&]() -> result<void> {
-    if (handler < 1 || static_cast<size_t>(handler) > ep->handlers.size())
+    if (name == nullptr) return failure{"a handler's name is a null pointer", 0, ""};
+    if (handler < 1 || static_cast<size_t>(handler) > c::given(ep).handlers.size())
       return failure{"no handler has that number: " + std::to_string(handler), 0, ""};
     ep->ep.internals().names().set(static_cast<unsigned>(handler), name);
     return {};
@@ -145,24 +148,24 @@ int penstock_name_handler(penstock_endpoint* ep, int handler, const char* name) 
 }
 int penstock_start(penstock_endpoint* ep, size_t segment_bytes, penstock_access access) {
   const bool done = c::set_up("starting an endpoint", [&]() -> result<void> {
-    auto started =
-        ep->ep.start(segment_bytes, access == PENSTOCK_EVERYTHING ? remote_access::everything
-                                                                  : remote_access::segments);
+    auto started = c::given(ep).ep.start(segment_bytes, access == PENSTOCK_EVERYTHING
+                                                            ? remote_access::everything
+                                                            : remote_access::segments);
     if (started) ep->memory.emplace(ep->ep);
     return started;
   });
   return done ? 0 : -1;
 }
 
-uint32_t penstock_rank(const penstock_endpoint* ep) { return ep->ep.rank(); }
-uint32_t penstock_size(const penstock_endpoint* ep) { return ep->ep.size(); }
+uint32_t penstock_rank(const penstock_endpoint* ep) { return c::given(ep).ep.rank(); }
+uint32_t penstock_size(const penstock_endpoint* ep) { return c::given(ep).ep.size(); }
 void* penstock_segment(const penstock_endpoint* ep, uint32_t rank, size_t* bytes) {
-  const auto s = rank < ep->ep.size() ? ep->ep.segment_of(rank) : std::span<std::byte>{};
+  const auto s = rank < c::given(ep).ep.size() ? ep->ep.segment_of(rank) : std::span<std::byte>{};
   if (bytes != nullptr) *bytes = s.size();
   return s.empty() ? nullptr : s.data();
 }
-size_t penstock_max_medium(const penstock_endpoint* ep) { return ep->ep.max_medium(); }
-size_t penstock_max_long(const penstock_endpoint* ep) { return ep->ep.max_long(); }
-const char* penstock_device(const penstock_endpoint* ep) { return ep->device.c_str(); }
+size_t penstock_max_medium(const penstock_endpoint* ep) { return c::given(ep).ep.max_medium(); }
+size_t penstock_max_long(const penstock_endpoint* ep) { return c::given(ep).ep.max_long(); }
+const char* penstock_device(const penstock_endpoint* ep) { return c::given(ep).device.c_str(); }
 
 }  // extern "C"

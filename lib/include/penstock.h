@@ -242,8 +242,9 @@ enum penstock_status penstock_arm(struct penstock_endpoint* ep);
 /* Copy `bytes` bytes between this process's memory and a rank's segment (with PENSTOCK_EVERYTHING:
  * any memory of that rank); the remote address is one of that rank's address space. The operation
  * is complete at both ends when the call returns. Waits poll, which runs handlers. Not in a
- * handler, unless the memory is mapped here. BAD_RANK, OUT_OF_SEGMENT, IN_HANDLER, SHUT_DOWN:
- * nothing was done; DEVICE_ERROR, PEER_DEAD: part of it may have been. */
+ * handler, unless the memory is mapped here. BAD_RANK, OUT_OF_SEGMENT, BAD_ARGUMENTS (local memory
+ * is NULL), IN_HANDLER, SHUT_DOWN: nothing was done; DEVICE_ERROR, PEER_DEAD: part of it may have
+ * been. */
 enum penstock_status penstock_put(struct penstock_endpoint* ep, uint32_t to, void* dest,
                                   const void* src, size_t bytes);
 enum penstock_status penstock_get(struct penstock_endpoint* ep, void* dest, uint32_t from,
@@ -257,9 +258,9 @@ enum penstock_status penstock_set(struct penstock_endpoint* ep, uint32_t to, voi
 struct penstock_operation {
   void* inside[3]; /* the library's own */
 };
-/* Start the same, and return PENDING if it is in flight: then *op must be waited for. OK: it is
- * complete. src of a put may be changed when the call returns; dest of a get is untouched until the
- * operation is complete. */
+/* Start the same, and return PENDING if it is in flight: then *op must be waited for. OK or a
+ * failure: it is complete. src of a put may be changed when the call returns; dest of a get is
+ * untouched until the operation is complete. */
 enum penstock_status penstock_put_nb(struct penstock_endpoint* ep, uint32_t to, void* dest,
                                      const void* src, size_t bytes, struct penstock_operation* op);
 enum penstock_status penstock_get_nb(struct penstock_endpoint* ep, void* dest, uint32_t from,

@@ -34,11 +34,12 @@ static void check_why(int failed, const char* words) {
   CHECK(failed && strstr(penstock_why(), words) != NULL);
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   static const struct penstock_setting wrong[] = {{"PENSTOCK_DEVICE", "shm0"},
                                                   {"PENSTOCK_NO_SUCH", "1"}};
   struct penstock_world* w;
   struct penstock_atomics* set;
+  struct penstock_operation op;
   const uint32_t args[17] = {0};
   uint64_t word = 0;
   char* there;
@@ -51,6 +52,11 @@ int main(void) {
 
   CHECK(penstock_why()[0] == '\0');
   check_why(penstock_join(wrong, 2) == NULL, "NO_SUCH");
+  if (argc > 1 && strcmp(argv[1], "unseen") == 0) {
+    /* A failure at which nobody has looked. */
+    ep = penstock_open(penstock_join(wrong, 2), NULL, 0);
+    return 0;
+  }
   SET_UP((w = penstock_join(NULL, 0)) != NULL);
   CHECK(penstock_why()[0] == '\0');
   check_why(penstock_join(NULL, 0) == NULL, "join");
@@ -58,9 +64,14 @@ int main(void) {
   SET_UP((short_ = penstock_add_short(ep, on_hit, 1, NULL)) > 0);
   SET_UP((payload = penstock_add_payload(ep, on_bytes, 0, NULL)) > 0);
   check_why(penstock_add_short(ep, on_hit, 17, NULL) == -1, "16");
+  check_why(penstock_add_short(ep, NULL, 1, NULL) == -1, "null");
+  check_why(penstock_add_payload(ep, NULL, 1, NULL) == -1, "null");
+  check_why(penstock_name_handler(ep, short_, NULL) == -1, "null");
   /* Before the start. */
   CHECK(penstock_request_short(ep, 0, short_, args, 1) == PENSTOCK_SHUT_DOWN);
   CHECK(penstock_put(ep, 0, &word, &word, 8) == PENSTOCK_SHUT_DOWN);
+  CHECK(penstock_put_nb(ep, 0, &word, &word, 8, &op) == PENSTOCK_SHUT_DOWN);
+  CHECK(penstock_finish(&op) == PENSTOCK_OK);
   check_why(penstock_atomics_make(ep, PENSTOCK_UINT64, PENSTOCK_ADD, PENSTOCK_AUTOMATIC) == NULL,
             "start");
   SET_UP(penstock_start(ep, 4096, PENSTOCK_SEGMENTS) == 0);
@@ -89,6 +100,17 @@ int main(void) {
         PENSTOCK_OUT_OF_SEGMENT);
   CHECK(penstock_put(ep, next, there + 4089, &word, 8) == PENSTOCK_OUT_OF_SEGMENT);
   CHECK(penstock_get(ep, &word, penstock_size(ep), there, 8) == PENSTOCK_BAD_RANK);
+  for (s = 0; s < 2; ++s) { /* the second time where memory may be mapped */
+    CHECK(penstock_put(ep, next, there, NULL, 8) == PENSTOCK_BAD_ARGUMENTS);
+    CHECK(penstock_get(ep, NULL, next, there, 8) == PENSTOCK_BAD_ARGUMENTS);
+    CHECK(penstock_put_nbi(ep, next, there, NULL, 8) == PENSTOCK_BAD_ARGUMENTS);
+    CHECK(penstock_get_nbi(ep, NULL, next, there, 8) == PENSTOCK_BAD_ARGUMENTS);
+    CHECK(penstock_put_nb(ep, next, there, NULL, 8, &op) == PENSTOCK_BAD_ARGUMENTS);
+    CHECK(penstock_finish(&op) == PENSTOCK_OK);
+    CHECK(penstock_get_nb(ep, NULL, next, there, 8, &op) == PENSTOCK_BAD_ARGUMENTS);
+    CHECK(penstock_finish(&op) == PENSTOCK_OK);
+    CHECK(penstock_get(ep, &word, next, there, 8) == PENSTOCK_OK);
+  }
 
   check_why(penstock_atomics_make(ep, PENSTOCK_DOUBLE, PENSTOCK_XOR, PENSTOCK_AUTOMATIC) == NULL,
             "integers");
