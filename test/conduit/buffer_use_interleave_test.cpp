@@ -47,6 +47,12 @@ struct scene {
   void take_and_give() {
     if (take()) payload = 0, use.give(first_line());
   }
+  // As for a use that no target tells of: a payload is fetched into the buffer.
+  void take_and_give_back() {
+    const std::uint64_t s = use.state();
+    if (!buffer_use::is_out(s) && use.try_begin(s, target))
+      payload = buffer_use::number_of(use.state_hint()), use.give();
+  }
   void read() {
     const std::uint32_t number = mail.load(std::memory_order_acquire);
     if (number == last_read) return;
@@ -96,6 +102,20 @@ TEST_CASE("a thread that looks for replies that were read finds healthy words") 
 TEST_CASE("a buffer whose message was not sent is given back by its word, as its target would") {
   for (const std::uint64_t before : {0, 1})
     check([](scene& s) { s.take_and_give(); }, [](scene& s) { s.send(); }, before);
+}
+
+TEST_CASE("a buffer that no target tells of is given back with what was done in it") {
+  const auto again = [](scene& s) { s.take_and_give_back(); };
+  for (const std::uint64_t before : {0, 1}) {
+    const auto r = model::sample(
+        [=] {
+          auto s = std::make_shared<scene>();
+          for (std::uint64_t i = 0; i < before; ++i) s->take_and_give_back();
+          return model::trial{{times(3, [=] { again(*s); }), times(3, [=] { again(*s); })}};
+        },
+        1, 5'000);
+    CHECK_MESSAGE(r.ok(), r.text());
+  }
 }
 
 TEST_CASE("the number of a use comes round, and 0 is the number of none") {

@@ -83,6 +83,16 @@ TEST_CASE("a thread that leases a region again and again is done with it before 
         60'000);
 }
 
+TEST_CASE("a region that was not retired, since it was in use, is whole for who comes later") {
+  check({[](scene& s) {
+           const lease kept = s.use(3);
+           (void)s.use(2);
+         },
+         [](scene& s) { (void)s.use(3), (void)s.use(3); },
+         [](scene& s) { s.replace(1, 3), s.replace(1, 4); }},
+        20'000);
+}
+
 TEST_CASE("a lease that another thread returns keeps its region until then") {
   const auto r = model::sample(
       [] {

@@ -61,3 +61,32 @@ TEST_CASE("three threads' reports are finished once, in order, and none is left 
   const auto r = model::sample([] { return trial({{1, 5}, {2, 6}, {4}}, 6); }, 1, 20'000);
   CHECK_MESSAGE(r.ok(), r.text());
 }
+
+TEST_CASE(
+    "who finishes a number sees what its reporter did, and who finds it done what finish did") {
+  const auto r = model::sample(
+      [] {
+        struct known {
+          queues::in_order<thread_mode::par, model::scheduled> count;
+          model::var<int> work[4], result[4];
+
+          // Number 2 covers number 1, whose reporter may come later: of that work nothing is known.
+          void report(std::uint64_t number) {
+            work[number] = static_cast<int>(number);
+            count.report(number, [this](std::uint64_t i) {
+              if (i == 2 && work[2] != 2) model::fail("not its work");
+              result[i] = static_cast<int>(10 * i);
+            });
+          }
+          void look() {
+            for (std::uint64_t i = 1, done = count.done(); i <= done; ++i)
+              if (result[i] != static_cast<int>(10 * i)) model::fail("not its result");
+          }
+        };
+        auto s = std::make_shared<known>();
+        return model::trial{
+            {[s] { s->report(2); }, [s] { s->report(1); }, [s] { s->look(), s->look(); }}};
+      },
+      1, 20'000);
+  CHECK_MESSAGE(r.ok(), r.text());
+}
