@@ -2,7 +2,7 @@
 // (endpoint.cpp) and lib/gasnet use it; message/wire.hpp has the messages between two engines. It
 // owns all parts, and asks a peer for the path that its messages take.
 //
-// Its own code: requests.cpp, reserve.cpp, large.cpp, handed.cpp (messages); setup.cpp, paths.cpp,
+// Its own code: requests.cpp, pending.cpp, reserve.cpp (messages); setup.cpp, paths.cpp,
 // introduce.cpp (open, start, close); report/; progress/poll.cpp and progress/events.cpp.
 #pragma once
 
@@ -14,7 +14,8 @@
 #include "lib/base/forked.hpp"
 #include "lib/conduit/channel/connections.hpp"
 #include "lib/conduit/message/codec.hpp"
-#include "lib/conduit/ways/ways.hpp"
+#include "lib/conduit/pending.hpp"
+#include "lib/conduit/ways/large_mediums.hpp"
 #include "penstock/counters.hpp"
 #include "penstock/penstock.hpp"
 
@@ -96,6 +97,7 @@ class engine final {
   void cancel(draft& d) noexcept;
   /// A place for the payload of an answer to t (reply_place::find), or none.
   void find_place(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
+  void give_place(reply_place& at) noexcept { large_.end(at); }  ///< of a large one, not taken
   /// Polls all queues once; adds the number of messages handled to *n, unless n is null.
   status poll(unsigned* n = nullptr) noexcept;
   /// The same, but it looks at every peer; for a thread that is about to yield.
@@ -160,14 +162,13 @@ class engine final {
 
  private:
   friend struct test_access;     // tests of peers that send malformed bytes
-  friend struct large_mediums;   // the part of requests that is about Mediums by rendezvous
   friend struct segment_growth;  // the part of set-up that comes after the start
   engine(job::job& j, const settings& s);
 
   // requests.cpp
   status request_self(const outgoing& m) noexcept;
-  [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   void look_for_credits(peer& p) noexcept;
+  status check_request(rank_id to, const outgoing& m) noexcept;
   status try_at_once(rank_id to, const outgoing& m) noexcept;
   // A user's Short (handler, words) or Medium (and payload) by the shortest way, then by others.
   template <class... What>
@@ -178,11 +179,6 @@ class engine final {
   static status reply_user(token_state& t, What... what) noexcept;
   template <class... What>
   [[gnu::noinline]] static status reply_user_slow(token_state& t, What... what) noexcept;
-  // handed.cpp: for requests that find another thread inside request_out, which stays there (PAR)
-  bool hand_over(rank_id to, const outgoing& m, unsigned found_held) noexcept;
-  [[gnu::cold, gnu::noinline]] status send_handed(peer& p) noexcept;
-  void send_all_handed() noexcept;
-
   // progress/poll.cpp
   [[gnu::noinline]] status poll_posted(unsigned* n, std::uint32_t tag) noexcept;
   [[gnu::noinline]] status poll_all(unsigned* n, std::uint32_t tag) noexcept;
@@ -217,7 +213,6 @@ class engine final {
   inline static const std::atomic<std::uint32_t> no_news_{0};
 
   core core_;
-  std::atomic<std::uint32_t> handed_looks_{0};
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
   bool quick_verbs_ = false;  // started, and a poll has queue pairs alone to look at
   bool attendance_ = false;   // polls are noted, for other domains or the progress thread
@@ -229,6 +224,8 @@ class engine final {
   credit_flow credits_{core_};
   connections connections_{core_};
   ways ways_{core_, credits_, connections_};
+  large_mediums large_{core_, ways_};
+  pending_requests pending_{*this, core_, credits_, ways_, large_};
   std::unique_ptr<host_page> page_;
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;

@@ -1,14 +1,13 @@
 // Requests and replies of every kind: they are checked here and go by the path of their peer; a
-// request waits here for what it is short of. The paths know how messages travel.
+// request that cannot go at once waits (pending.cpp). The paths know how messages travel.
 #include <cstring>
 
 #include "lib/base/assert.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/collective/departure.hpp"
-#include "lib/conduit/large.hpp"
+#include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
-#include "lib/conduit/report/waiting.hpp"
 #include "lib/conduit/ways/ways.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -17,11 +16,6 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // find the address.
 thread_local constinit token_state* running __attribute__((tls_model("initial-exec"))) = nullptr;
 
-std::uint32_t engine::cost_of(const peer& p, const outgoing& m) const noexcept {
-  if (m.is_large()) return 1;
-  return ways_.of(p, [&](const auto& path) { return path.cost_of(m); });
-}
-
 // Sends a user's Short or Medium, if all that it needs is at hand; any other goes the long way.
 template <class... What>
 [[gnu::always_inline]] inline status engine::request_user(rank_id to, What... what) noexcept {
@@ -29,7 +23,7 @@ template <class... What>
       [[likely]]
     if (peer& p = core_.channel(to, tag);
         ways::request_at_once(core_.handlers(), p, tag, of_user(what...))) [[likely]]
-      return p.request_out.asked() ? send_handed(p) : status::ok;
+      return pending_.hear(p), status::ok;
   return request_user_slow(to, what...);
 }
 
@@ -44,7 +38,7 @@ status engine::request_user_slow(rank_id to, What... what) noexcept {
     peer& p = core_.channel(to, tag);
     if (core_.has_begun(p) &&  // else the long way begins it
         ways_.of(p, [&](auto& path) { return path.request_quick(p, tag, what...); })) [[likely]]
-      return p.request_out.asked() ? send_handed(p) : status::ok;
+      return pending_.hear(p), status::ok;
   }
   return request(to, of_user(what...));
 }
@@ -59,14 +53,8 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
   return request_user(to, handler, args, nargs, payload, bytes);
 }
 
-status engine::try_request(rank_id to, const outgoing& m) noexcept {
-  const status s = try_at_once(to, m);
-  return (s == status::no_credit || s == status::not_ready) && m.is_offerable()
-             ? large_mediums::offer(*this, core_.channel(to, my_tag()), m, s)
-             : s;
-}
-
-status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
+// Why m cannot be sent to `to`, whenever it is tried; ok: it can.
+[[gnu::always_inline]] inline status engine::check_request(rank_id to, const outgoing& m) noexcept {
   core_.calling().look();
   if (running != nullptr) [[unlikely]]  // (I5)
     return status::in_handler;
@@ -74,26 +62,34 @@ status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
     return status::bad_rank;
   if (!core_.has_started()) [[unlikely]]
     return over();
-  if (const status s = core_.handlers().check(m); s != status::ok) [[unlikely]]
+  return core_.handlers().check(m);
+}
+
+status engine::try_request(rank_id to, const outgoing& m) noexcept {
+  const status s = try_at_once(to, m);
+  if ((s != status::no_credit && s != status::not_ready) || !m.is_offerable()) return s;
+  peer& p = core_.channel(to, my_tag());
+  const status t = pending_.try_once(p, m, s);
+  pending_.hear(p);
+  return t;
+}
+
+status engine::try_at_once(rank_id to, const outgoing& m) noexcept {
+  if (const status s = check_request(to, m); s != status::ok) [[unlikely]]
     return s;
   if (to == core_.rank() && !ways::to_oneself) [[unlikely]]
     return request_self(m);
   peer& p = core_.begun(core_.channel(to, my_tag()));
+  status s;
   if (m.is_large() && to != core_.rank()) [[unlikely]] {
-    const status s = large_mediums::try_request(*this, p, m);
-    if (p.request_out.asked()) (void)send_handed(p);
-    return s;
-  }
-  if (m.kind == wire::kind::long_ && m.bytes != 0 && !core_.in_segment(p, m.dest, m.bytes))
-      [[unlikely]]
+    s = pending_.try_once(p, m, status::ok);
+  } else if (m.kind == wire::kind::long_ && m.bytes != 0 && !core_.in_segment(p, m.dest, m.bytes))
+      [[unlikely]] {
     return status::out_of_segment;
-  if (transfers_->must_settle()) [[unlikely]]
-    return status::busy;
-  if (core_.drawn() != nullptr) [[unlikely]]
-    core_.trace_sending();
-  const status s = ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
-  if (p.request_out.asked()) [[unlikely]]
-    (void)send_handed(p);
+  } else {
+    s = pending_.attempt(p, m);
+  }
+  pending_.hear(p);
   return s;
 }
 
@@ -102,45 +98,17 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     slow_progress();
   else if (!quick_polls_ && running == nullptr)
     core_.slow_progress_in_wait();  // a process that sends to itself alone has no other look
-  if (m.is_large() && m.buffer == large_buffers::none && to != core_.rank()) [[unlikely]]
-    return large_mediums::request(*this, to, m);
-  status s = try_at_once(to, m);
-  if (s == status::ok) [[likely]]
+  // The payload of a large one is copied once, whatever it waits for.
+  const bool large = m.is_large() && to != core_.rank();
+  status s = large ? check_request(to, m) : try_at_once(to, m);
+  if (s == status::ok && !large) [[likely]]
     return s;
-  if (s == status::no_credit || s == status::not_ready) {
-    look_for_credits(core_.channel(to, my_tag()));
-    s = try_request(to, m);
+  if (s == status::ok || is_short(s)) {
+    peer& p = core_.begun(core_.channel(to, my_tag()));
+    if (s == status::no_credit || s == status::not_ready) look_for_credits(p);
+    s = pending_.wait(p, m, s);
   }
-  if (!is_short(s)) return core_.refused(to, m, s);
-  credit::stall stalled;
-  waiting wait(core_.channel(to, my_tag()).counts, to, m.named_handler(), reporter_.get(),
-               core_.drawn());
-  unsigned held = 0;
-  for (unsigned empty = 0; is_short(s); s = try_request(to, m)) {
-    wait.step(s);
-    // The thread inside the end leaves within a few polls, unless the system has descheduled it.
-    // Then this thread does not wait for it.
-    if (concurrent(build_mode) && s == status::busy && hand_over(to, m, ++held)) [[unlikely]] {
-      s = status::ok;
-      break;
-    }
-    if (s == status::no_credit) {
-      peer& p = core_.channel(to, my_tag());
-      const bool offers = large_mediums::offers(*this, p, m) && core_.large().has_offer(to);
-      credits_.stall(p, cost_of(p, m), stalled,
-                     offers ? credit_flow::lack::awaits_offer : credit_flow::lack::blocked);
-    }
-    if (departure_->news() && departure_->is_gone(to)) [[unlikely]] {
-      s = status::peer_dead;
-      break;
-    }
-    if (const status w = limited_step(empty, false); w != status::ok) {
-      s = w;
-      break;
-    }
-  }
-  if (stalled.noted) core_.channel(to, my_tag()).home->ledger->end_stall(to);
-  return s;
+  return s == status::ok ? s : core_.refused(to, m, s);
 }
 
 // Takes replies out of p's queue, since credits may have come back with them. It does not wait.
@@ -156,7 +124,7 @@ status engine::expect(rank_id r, std::uint32_t messages, std::size_t bytes) noex
   if (bytes > max_medium) return status::too_long;
   if (r == core_.rank()) return status::ok;
   peer& p = core_.begun(core_.channel(r, my_tag()));
-  const std::uint32_t each = cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
+  const std::uint32_t each = pending_.cost_of(p, {.kind = wire::kind::medium, .bytes = bytes});
   for (const unsigned l : {lane_request, lane_reply})
     if (!connections::is_ready(p, l)) (void)connections_.connect(p, l);
   if (each > 1 && p.posts() && !connections::is_ready(p, lane_bulk)) connections_.foresee_bulk(p);
@@ -261,7 +229,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
   if (transfers_->must_settle()) [[unlikely]]
     transfers_->settle_in_handler();  // (R-a of firehose/remote.hpp, claim 20)
   if (m.is_large() && t.from->rank != core_.rank()) [[unlikely]]
-    return large_mediums::reply(*this, t, m);
+    return large_.reply(t, m);
   return ways_.of(*t.from, [&](auto& path) { return path.reply(t, m); });
 }
 

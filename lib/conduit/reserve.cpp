@@ -4,7 +4,7 @@
 #include "penstock/reserve.hpp"
 #include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
-#include "lib/conduit/large.hpp"
+#include "lib/conduit/engine.hpp"
 #include "lib/conduit/message/draft.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -85,7 +85,7 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   d->tag = tag;
   d->payload = nullptr;
   d->buffer = large_buffers::none;
-  if (to != core_.rank() && !is_long && most > max_eager) large_mediums::reserve(*this, *d, most);
+  if (to != core_.rank() && !is_long && most > max_eager) large_.reserve(*d, most);
   if (to != core_.rank() && d->payload == nullptr)
     ways_.of(p, [&](auto& path) { path.reserve(p, *d, least, most); });
   if (d->payload == nullptr && !d->use_own(least, most)) [[unlikely]] {
@@ -108,7 +108,7 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
   const status s = wait ? request(d.to, m) : try_request(d.to, m);
   if (s == status::ok) [[likely]] {
     if (d.buffer != large_buffers::none) [[unlikely]]
-      large_mediums::end(*this, d, !m.is_large());
+      large_.end(d, !m.is_large());
     draft::let_go(d);
   }
   return s;
@@ -117,7 +117,7 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
 void engine::find_place(token_state& t, const outgoing& m, reply_place& at,
                         std::size_t most) noexcept {
   if (m.kind == wire::kind::medium && most > max_eager)
-    large_mediums::reserve(*this, t, at);
+    large_.reserve(t, at);
   else
     ways_.of(*t.from, [&](auto& path) { path.reserve(t, m, at, most); });
 }
@@ -136,12 +136,12 @@ reply_place reply_place::find(token_state& t, const outgoing& m, std::size_t mos
 }
 
 void reply_place::drop(engine& e, bool taken) noexcept {
-  if (buffer != large_buffers::none && !taken) large_mediums::end(e, *this);
+  if (buffer != large_buffers::none && !taken) e.give_place(*this);
   *this = {};
 }
 
 void engine::cancel(draft& d) noexcept {
-  if (d.buffer != large_buffers::none) large_mediums::end(*this, d, true);
+  if (d.buffer != large_buffers::none) large_.end(d, true);
   if (d.chunk != draft::no_chunk)
     ways_.of(core_.channel(d.to, d.tag),
              [&](auto& path) { path.cancel(core_.channel(d.to, d.tag), d); });

@@ -170,6 +170,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   attendance_ = core_.domain_count_ != 1 || (may_sleep() && !events_fd_);
   const bool answers = *metrics != nullptr;  // the first endpoint alone answers a port
   reporter_ = reporter::start(*this, std::move(*metrics));
+  pending_.tell(reporter_.get());
   if (!reporter_ && answers)
     return failure{"PENSTOCK_COUNTERS_HTTP: there is no thread to answer", 0,
                    "PENSTOCK_LOG=info says why"};
@@ -224,6 +225,7 @@ void engine::close() noexcept {
   connections_.stop();
   progress_.reset();
   if (events_fd_) events_fd_->detach();
+  pending_.tell(nullptr);
   reporter_.reset();
   write_credit_statistics();
   stop_calls();
@@ -260,6 +262,7 @@ status engine::over() noexcept {
 engine::~engine() {
   close();
   listed_.reset();
+  pending_.tell(nullptr);
   reporter_.reset();
   core_.closing_.store(true, std::memory_order_relaxed);
   connections_.stop();

@@ -30,8 +30,8 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 struct test_access {
   static std::uint32_t cost(engine& e, rank_id to, std::size_t bytes) {
-    return e.cost_of(e.core_.begun(e.core_.peers_[to]),
-                     {.kind = wire::kind::medium, .bytes = bytes});
+    return e.pending_.cost_of(e.core_.begun(e.core_.peers_[to]),
+                              {.kind = wire::kind::medium, .bytes = bytes});
   }
 };
 

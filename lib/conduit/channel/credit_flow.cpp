@@ -95,6 +95,15 @@ void credit_flow::give_back_lease(peer& p) noexcept {
   if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }
 
+// True if one credit for p is at hand, or leased, or has come back and is not yet the ledger's. No
+// lease is taken meanwhile, so nobody else tells the ledger of those.
+bool credit_flow::has_credit(peer& p) noexcept {
+  const auto& ledger = *p.home->ledger;
+  if (ledger.lacks(p.rank, 1)) collect_returned(p, my_tag());
+  if (ledger.lacks(p.rank, 1)) give_back_lease(p);
+  return !ledger.lacks(p.rank, 1);
+}
+
 // Called when the loan to p has grown by `lent`, or p has given back `revoked` credits of it.
 void credit_flow::loan_changed(peer& p, std::uint32_t lent, std::uint32_t revoked) noexcept {
   p.credits.return_batch.store(core_.return_batch(p), std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // Requests that their senders have handed over: another thread held the sending end to the peer and
 // did not leave it, since the system had descheduled it, say, or a debugger had stopped it. The
-// sender goes on, and the thread that leaves the end sends the requests (engine::send_handed). They
+// sender goes on, and the thread that leaves the end sends the requests (../pending.hpp). They
 // are copied, and their number is limited: a sender that finds no place waits for the end.
 #pragma once
 
@@ -11,9 +11,8 @@
 #include <new>
 #include <utility>
 
-#include "credit/credit.hpp"
 #include "lib/base/hand_over.hpp"
-#include "lib/conduit/message/outgoing.hpp"
+#include "lib/conduit/message/pending.hpp"
 #include "penstock/penstock.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -22,8 +21,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 /// even number of words.
 struct handed_message {
   handed_message* next = nullptr;
-  credit::stall stalled;
-  outgoing m;
+  pending request;
   std::uint32_t args[max_args];
 };
 
@@ -48,14 +46,16 @@ class handed_over {
         count.fetch_add(1, std::memory_order_relaxed) + kept_.load(std::memory_order_relaxed) <
             most) {
       if (void* const at = ::operator new(sizeof(handed_message) + bytes, std::nothrow)) {
-        auto* const h = new (at) handed_message{.stalled = {}, .m = m, .args = {}};
+        auto* const h = new (at) handed_message{.request = {.m = m}, .args = {}};
+        outgoing& kept = h->request.m;
         if (m.nargs != 0) std::memcpy(h->args, m.args, m.nargs * sizeof(std::uint32_t));
-        h->m.args = h->args;
-        h->m.written = nullptr;
-        h->m.last_way = true;
+        kept.args = h->args;
+        kept.written = nullptr;
+        kept.last_way = true;
+        h->request.has_buffer = m.is_large();
         if (bytes != 0) {
           std::memcpy(h + 1, m.payload, bytes);
-          h->m.payload = h + 1;
+          kept.payload = h + 1;
         }
         kept_.fetch_add(1, std::memory_order_relaxed);
         pending_.push(*h);
@@ -70,12 +70,12 @@ class handed_over {
 
   [[nodiscard]] bool any() const noexcept { return pending_.any(); }
 
-  /// Calls send(handed_message&) for each request, and keeps those for which it answers false.
+  /// Calls send(pending&) for each request, and keeps those for which it answers false.
   template <class Send>
   void send_all(std::atomic<std::uint32_t>& count, Send&& send) noexcept {
     for (handed_message* h = pending_.take_all(); h != nullptr;) {
       handed_message* const next = h->next;
-      if (send(*h)) {
+      if (send(h->request)) {
         free_one(h);
         kept_.fetch_sub(1, std::memory_order_relaxed);
         count.fetch_sub(1, std::memory_order_relaxed);

@@ -22,7 +22,7 @@ void engine::slow_progress() noexcept {
     departure_->judge_lost();
   }
   if (concurrent(build_mode) && core_.handed().load(std::memory_order_relaxed) != 0) [[unlikely]]
-    send_all_handed();
+    pending_.step_all();
   if (core_.near() && core_.attention_to_near())
     hear_event(core_.near()->device, core_.near()->events, core_.near()->events_seen);
   if (core_.events_ == nullptr) {
