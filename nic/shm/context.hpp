@@ -77,7 +77,7 @@ struct context {
   std::uint64_t overflow_ns = overflow_after_ns;
   /// How long a send to a full socket is retried after the socket has last taken a datagram of this
   /// context.
-  std::uint64_t datagram_patience_ns = 100'000'000;
+  std::atomic<std::uint64_t> datagram_patience_ns{100'000'000};
   send_times datagram_sent;  ///< while sends wait
   spin_lock datagram_lock;   ///< held by the thread that reads the socket
   // Under datagram_lock: the QPs whose datagrams wait for receives.
