@@ -275,10 +275,8 @@ constexpr setting_row rows[] = {
      "yes looks at the thread of every call in the seq and parsync libraries, where otherwise only "
      "waits and calls that take long do, and prints a line for each message that is refused, with "
      "its handler, size and destination, and for a null pointer that a transfer gets. Messages "
-     "take "
-     "a longer way meanwhile, and transfers to mapped memory, which programs do without a call, "
-     "are "
-     "looked at, too."},
+     "take a longer way meanwhile, and transfers to mapped memory, which programs do without a "
+     "call, are looked at, too."},
     {"TRACE", "GASNET_TRACEFILE", &s::trace, 0, 0, u::none,
      "Each process writes to this file when its messages were sent and handled, what they waited "
      "for and when connections were made, for Perfetto and chrome://tracing: 0 writes none, 1 "

@@ -55,7 +55,8 @@ way_out pending_requests::choose(peer& p, const pending& r) noexcept {
 // its buffer meanwhile; that ends no wait of others for good, since what it waits for needs no
 // buffer (claim 22).
 status pending_requests::step_large(peer& p, pending& r) noexcept {
-  if (r.m.buffer == large_buffers::none && !(r.has_buffer = large_.take(r.m, p.rank)))
+  if (r.m.buffer == large_buffers::none &&
+      !(r.has_buffer = large_.take(r.m, p.rank, large_buffers::use::request)))
     return status::no_chunk;
   return large_.send(p, r.m);
 }

@@ -10,8 +10,8 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-bool large_mediums::take(outgoing& m, rank_id to) noexcept {
-  m.buffer = core_.large().take(large_buffers::use::request, to);
+bool large_mediums::take(outgoing& m, rank_id to, large_buffers::use u) noexcept {
+  m.buffer = core_.large().take(u, to);
   if (m.buffer == large_buffers::none) return false;
   std::memcpy(core_.large().at(m.buffer), m.payload, m.bytes);
   m.payload = core_.large().at(m.buffer);
@@ -53,9 +53,7 @@ status large_mediums::send(peer& p, const outgoing& m) noexcept {
 
 status large_mediums::offer(peer& p, const outgoing& m) noexcept {
   outgoing named = m;
-  named.buffer = core_.large().take(large_buffers::use::offer, p.rank);
-  if (named.buffer == large_buffers::none) return status::no_chunk;
-  std::memcpy(core_.large().at(named.buffer), m.payload, m.bytes);
+  if (!take(named, p.rank, large_buffers::use::offer)) return status::no_chunk;
   wire::large_block where{};
   const status s = describe(p, named, where) ? send_described(p, named, where) : status::no_chunk;
   if (s != status::ok) core_.large().give(named.buffer);

@@ -19,8 +19,8 @@ class large_mediums {
   large_mediums(const large_mediums&) = delete;
   large_mediums& operator=(const large_mediums&) = delete;
 
-  /// Copies m's payload to a buffer for a request to `to`. False: none is free for that rank.
-  [[nodiscard]] bool take(outgoing& m, rank_id to) noexcept;
+  /// Copies m's payload to a buffer for that use and rank. False: none is free for it.
+  [[nodiscard]] bool take(outgoing& m, rank_id to, large_buffers::use u) noexcept;
   /// Tries to send m, whose payload stands in its buffer. ok: the buffer is the message's; else it
   /// stays the caller's.
   status send(peer& p, const outgoing& m) noexcept;
