@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/assert.hpp"
+
 namespace penstock {
 
 class use_count {
@@ -15,7 +17,9 @@ class use_count {
   }  // relaxed: it reads nothing
   /// One of them uses it no more; from here on it may go.
   void end() noexcept {
-    n_.fetch_sub(1, std::memory_order_release);  // U1 end  release n_  -> U2
+    // U1 end  release n_  -> U2
+    [[maybe_unused]] const std::uint32_t before = n_.fetch_sub(1, std::memory_order_release);
+    PENSTOCK_ASSERT(before, !=, 0u);
   }
   /// True if nobody uses it, and what the users did lies behind the caller.
   [[nodiscard]] bool none() const noexcept {

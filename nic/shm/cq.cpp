@@ -53,10 +53,13 @@ void purge(completion_queue& cq, const queue_pair& qp) noexcept {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < n; ++i) {
     const completion& c = cq.queue[(cq.head + i) & mask];
-    if (c.qp != &qp)
+    if (c.qp != &qp) {
       cq.queue[(cq.head + kept++) & mask] = c;
-    else if (c.datagram)
-      cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
+    } else if (c.datagram) {
+      [[maybe_unused]] const auto before =
+          cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
+      PENSTOCK_ASSERT(before, !=, 0u);
+    }
   }
   PENSTOCK_ASSERT(kept, <=, n);
   cq.stored.store(kept, std::memory_order_release);

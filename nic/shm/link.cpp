@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/page.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
@@ -93,6 +94,7 @@ void return_claim(queue_pair& qp) noexcept {
   if (l.srq->domain.load(std::memory_order_relaxed) !=
       l.remote->domain.load(std::memory_order_relaxed))
     return;
+  PENSTOCK_ASSERT(l.srq_claims, !=, 0u);
   --l.srq_claims;
   l.claimed_at = ~std::uint64_t{0};  // it is returned once
   // C3 leave  fetch_sub claims  <-> C4

@@ -38,7 +38,11 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
     const completion& c = cq.queue[cq.head++ & mask];
     wc[got++] = c.wc;
     if (c.frees != 0) c.qp->works.release(c.frees);
-    if (c.datagram) cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
+    if (c.datagram) {
+      [[maybe_unused]] const auto before =
+          cq.owner->datagrams.fetch_sub(1, std::memory_order_relaxed);
+      PENSTOCK_ASSERT(before, !=, 0u);
+    }
   }
   const std::uint32_t kept = n - static_cast<std::uint32_t>(got);
   cq.stored.store(kept, std::memory_order_release);

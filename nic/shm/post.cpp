@@ -1,6 +1,7 @@
 // Posting sends: checking a request, doing it at once or storing it, and finishing stored requests.
 #include <cerrno>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/window.hpp"
@@ -70,7 +71,9 @@ void note_unfinished(queue_pair& qp, bool some) noexcept {
     qp.owner->unfinished.fetch_add(1, std::memory_order_seq_cst);
     qp.owner->pusher.watch();
   } else {
-    here.fetch_sub(1, std::memory_order_relaxed);
+    [[maybe_unused]] const auto before = here.fetch_sub(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before, !=, 0u);
+    // seq_cst: in one order with W3
     qp.owner->unfinished.fetch_sub(1, std::memory_order_seq_cst);
   }
 }

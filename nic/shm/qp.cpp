@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/srq.hpp"
@@ -29,8 +30,10 @@ void leave(completion_queue& cq, queue_pair& qp) noexcept {
   for (auto* list : {&cq.members, &cq.rings, &cq.hot})
     list->erase(std::remove(list->begin(), list->end(), &qp), list->end());
   purge(cq, qp);
-  if (qp.owner->carrier || (&cq == qp.recv_cq && !connected(qp)))
-    cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
+  if (qp.owner->carrier || (&cq == qp.recv_cq && !connected(qp))) {
+    [[maybe_unused]] const auto before = cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before, !=, 0u);
+  }
 }
 
 /// Checks the attributes against the limits: 0 or an errno.

@@ -316,7 +316,8 @@ int dereg_mr(ibv_mr* handle) {
   c.regions.at(mr->handle)
       .length.store(region_table::generation_of(mr->rkey), std::memory_order_relaxed);
   c.memory.free_entry(table::mr, mr->handle);
-  c.mrs.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = c.mrs.fetch_sub(1, std::memory_order_relaxed);
+  PENSTOCK_ASSERT(before, !=, 0u);
   of(mr->pd).users.end();
   c.live.end();
   delete mr;

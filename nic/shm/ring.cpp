@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/page.hpp"
 
@@ -100,6 +101,7 @@ void ring_tx::mark(turn_mark t) noexcept {
     gap_ = static_cast<std::uint32_t>(next - tail),
     turn_at_ = length_.slots < m_.geometry.slots ? next + length_.slots : never;
   if (t.data) data_tail_ = up(data_tail_, m_.geometry.data_bytes);
+  PENSTOCK_ASSERT(tail_, <=, turn_at_);
 }
 
 void ring_tx::turn(bool data) noexcept { mark({.slots = tail_ == turn_at_, .data = data}); }
@@ -108,7 +110,7 @@ void ring_tx::turn(bool data) noexcept { mark({.slots = tail_ == turn_at_, .data
 void ring_tx::prepare_slow(std::uint32_t data_bytes) noexcept {
   if (data_bytes != 0) {
     const std::uint64_t used = data_tail_ & (m_.geometry.data_bytes - 1);
-    if (turns_for(data_bytes)) {
+    if (turns_for(data_bytes)) {  // there is room, so what it goes to has been used, and has memory
       turn(true);
     } else if (const std::uint64_t end = std::min<std::uint64_t>(used + data_bytes, length_.data);
                end > data_ready_) {
@@ -120,6 +122,7 @@ void ring_tx::prepare_slow(std::uint32_t data_bytes) noexcept {
     }
   }
   if (tail_ == turn_at_) turn(false);
+  PENSTOCK_ASSERT(data_ready_, <=, length_.data);
 }
 
 // Called when there is no room for a message: writes the mark that would precede it now, since a
@@ -144,7 +147,9 @@ bool ring_tx::lengthen(ring_length to) noexcept {
   if (to.slots > length_.slots &&
       !take_pages(first, first + std::min(to.slots + 1, m_.geometry.slots) * sizeof(ring_slot)))
     return false;
+  PENSTOCK_ASSERT(tail_, ==, stop_);  // or what is permitted would pass the mark
   length_ = to;
+  PENSTOCK_ASSERT(length_.data, <=, m_.geometry.data_bytes);
   gap_ = 0;
   turn_at_ = to.slots < m_.geometry.slots ? (tail_ & ~mask_) + to.slots : never;
   return true;
@@ -153,6 +158,7 @@ bool ring_tx::lengthen(ring_length to) noexcept {
 bool ring_tx::shorten(ring_length to) noexcept {
   if (head_ < floor_ || tail_ + 1 - head_ > m_.geometry.slots) refresh();
   if (head_ < floor_ || tail_ != stop_ || tail_ + 1 - head_ > m_.geometry.slots) return false;
+  PENSTOCK_ASSERT(to.slots, <=, m_.geometry.slots);
   length_ = to;
   data_ready_ = std::min(data_ready_, to.data);
   data_likely_ = data_tail_ != data_from_;
@@ -219,6 +225,7 @@ bool ring_rx::keep_front(kept_messages& kept, std::uint32_t reader) noexcept {
   const message m = front();
   if (!m || m.op == 255 || kept.count == m_.geometry.slots) return false;
   kept.at[kept.count++] = {head_, data_head_, reader, false};
+  PENSTOCK_ASSERT(kept_ == nullptr || kept_ == &kept, ==, true);
   kept_ = &kept;
   advance();
   if (m.data_bytes != 0)
@@ -230,10 +237,12 @@ void ring_rx::release(kept_messages& kept, std::uint32_t reader) noexcept {
   std::uint32_t first = 0;
   while (first < kept.count && (kept.at[first].done || kept.at[first].reader != reader)) ++first;
   if (first == kept.count) return;
+  PENSTOCK_ASSERT(kept_ == &kept, ==, true);
   kept.at[first].done = true;
   std::uint32_t gone = 0;
   while (gone < kept.count && kept.at[gone].done) ++gone;
   std::copy(kept.at + gone, kept.at + kept.count, kept.at);
+  PENSTOCK_ASSERT(gone, <=, kept.count);
   kept.count -= gone;
   if (kept.count == 0) {
     kept_ = nullptr;

@@ -33,6 +33,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/mode.hpp"
 #include "lib/base/owner.hpp"
 #include "nic/shm/ring_memory.hpp"
@@ -140,6 +141,8 @@ class ring_tx {
       if (!slots_fit(1)) return recall(), 0;
       turn(false);
     }
+    PENSTOCK_ASSERT(tail_, <, turn_at_);
+    PENSTOCK_ASSERT(tail_ - head_, <=, m_.geometry.slots);
     const std::uint64_t room = std::min(m_.geometry.slots - (tail_ - head_), turn_at_ - tail_);
     const auto granted = static_cast<std::uint32_t>(n < room ? n : room);
     stop_ = tail_ + granted;
@@ -149,6 +152,7 @@ class ring_tx {
   [[nodiscard]] std::uint64_t permitted() const noexcept { return stop_ - tail_; }
   /// Ends what allow() began; answers how many messages it allowed that were not pushed.
   std::uint32_t recall() noexcept {
+    PENSTOCK_ASSERT(tail_, <=, stop_);
     return static_cast<std::uint32_t>(std::exchange(stop_, tail_) - tail_);
   }
   /// Pushes a message of words (copy_words) if allow() still permits one; answers false otherwise.
@@ -297,7 +301,9 @@ class ring_tx {
     std::byte* data = nullptr;
     if (data_bytes != 0) {
       const ring_span span(data_tail_, data_bytes, m_.geometry.data_bytes);
-      data = m_.data + (span.begin & (m_.geometry.data_bytes - 1));
+      const std::uint64_t at = span.begin & (m_.geometry.data_bytes - 1);
+      PENSTOCK_ASSERT(at + data_bytes, <=, data_ready_);  // there is memory
+      data = m_.data + at;
       data_tail_ = span.end;
       // Likely the next message's place: its stores come before the slot's, which wait for them.
       for (std::uint64_t i = 0; i < data_ahead; ++i)
@@ -317,6 +323,7 @@ class ring_tx {
   void publish(ring_slot& s, std::uint64_t header, std::uint32_t data_bytes,
                std::uint8_t op) noexcept {
     const std::uint64_t tail = tail_;
+    PENSTOCK_ASSERT(tail, <, turn_at_);  // else the slot is a mark's
     s.header = header;
     // R1 publish  store-release slot.state  -> A1, A7: body and data are visible
     s.state.store(ring_slot::filled(tail, data_bytes, op), std::memory_order_release);
@@ -355,6 +362,8 @@ class ring_tx {
     if (waiting > most_ && waiting <= m_.geometry.slots)
       std::atomic_ref(most_).store(waiting, std::memory_order_relaxed);
     if (bytes) data_head_ = data;
+    PENSTOCK_ASSERT(head_, <=, tail_);
+    PENSTOCK_ASSERT(data_head_, <=, data_tail_);
     if (!slots || !bytes) [[unlikely]]
       std::atomic_ref(refusals_).store(refusals_ + 1, std::memory_order_relaxed);
   }
@@ -375,18 +384,6 @@ class ring_tx {
   std::uint32_t refusals_ = 0;              // of counters that cannot be
   std::uint64_t data_from_ = 0;             // data_tail_ when the ring was last made shorter
   bool data_likely_ = true;                 // data were pushed before that, or it never was
-};
-
-/// Messages that were taken out of a ring, and are still read where they lie, the oldest first.
-/// Each has the number of the thread that reads it.
-struct kept_messages {
-  struct one {
-    std::uint64_t head, data_head;  ///< what the producer may be told meanwhile
-    std::uint32_t reader;
-    bool done;
-  };
-  one at[ring_geometry{}.slots];
-  std::uint32_t count = 0;
 };
 
 /// Maps the pages of a ring's first data here, and takes memory for those that have none. For the
@@ -553,6 +550,8 @@ class ring_rx {
 
  private:
   void tell(std::uint64_t head, std::uint64_t data_head) noexcept {
+    PENSTOCK_ASSERT(head_told_, <=, head);
+    PENSTOCK_ASSERT(data_told_, <=, data_head);
     // R8 told  store-release head_told_, data_told_  -> A8 (mend): before the counters
     std::atomic_ref(head_told_).store(head, std::memory_order_release);
     std::atomic_ref(data_told_).store(data_head, std::memory_order_release);

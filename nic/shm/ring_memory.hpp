@@ -120,4 +120,16 @@ struct ring_memory {
         geometry(g) {}
 };
 
+/// Messages that were taken out of a ring, and are still read where they lie, the oldest first.
+/// Each has the number of the thread that reads it.
+struct kept_messages {
+  struct one {
+    std::uint64_t head, data_head;  ///< what the producer may be told meanwhile
+    std::uint32_t reader;
+    bool done;
+  };
+  one at[ring_geometry{}.slots];
+  std::uint32_t count = 0;
+};
+
 }  // namespace penstock::nic::shm

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/limits.hpp"
 
@@ -17,6 +18,7 @@ bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept {
     const hold guard(srq.works.lock);
     if (!srq.works.take(w, list)) return false;
     if (srq.limit != 0 && srq.works.size() < srq.limit) {
+      PENSTOCK_ASSERT(srq.limit, <=, srq.works.capacity());
       srq.limit = 0;  // once per arming
       low = true;
     }
@@ -43,6 +45,7 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       std::min(srq.shown->floor.load(std::memory_order_relaxed), srq.works.floor()),
       std::memory_order_relaxed);
   srq.shown->posted.store(srq.works.posted(), std::memory_order_relaxed);
+  PENSTOCK_ASSERT(srq.shown->floor.load(std::memory_order_relaxed), <=, srq.works.floor());
   // S1 posted  release available  -> S2: a sender that claims one sees a floor that holds for it
   if (added != 0) srq.shown->available.fetch_add(added, std::memory_order_release);
   return e;
@@ -126,7 +129,8 @@ int destroy_srq(ibv_srq* handle) {
     pthread_cond_wait(&srq.cond, &srq.mutex);
   pthread_mutex_unlock(&srq.mutex);
   c.memory.free_entry(table::srq, srq.index);
-  c.srqs.fetch_sub(1, std::memory_order_relaxed);
+  [[maybe_unused]] const auto before = c.srqs.fetch_sub(1, std::memory_order_relaxed);
+  PENSTOCK_ASSERT(before, !=, 0u);
   of(srq.pd).users.end();
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/cq.hpp"
 #include "nic/shm/fence.hpp"
@@ -35,9 +36,13 @@ void add_domain(completion_queue& cq, xrc_domain& d) {
 
 void remove_domain(completion_queue& cq, xrc_domain& d) noexcept {
   const hold guard(cq.poll);
-  cq.domains.erase(std::find(cq.domains.begin(), cq.domains.end(), &d));
-  if (std::find(cq.domains.begin(), cq.domains.end(), &d) == cq.domains.end())
-    d.queues.fetch_sub(1, std::memory_order_relaxed);
+  const auto at = std::find(cq.domains.begin(), cq.domains.end(), &d);
+  PENSTOCK_ASSERT(at != cq.domains.end(), ==, true);
+  cq.domains.erase(at);
+  if (std::find(cq.domains.begin(), cq.domains.end(), &d) == cq.domains.end()) {
+    [[maybe_unused]] const auto before = d.queues.fetch_sub(1, std::memory_order_relaxed);
+    PENSTOCK_ASSERT(before, !=, 0u);
+  }
 }
 
 }  // namespace
