@@ -12,19 +12,23 @@ namespace {
 
 struct item {
   item* next = nullptr;
-  int taken = 0;
+  model::var<int> taken{0};
 };
 
 struct scene {
   hand_over<item, model::scheduled> pending;
   item items[3];
+  void push(item& i) {
+    i.taken = 0;  // the last that its owner does
+    pending.push(i);
+  }
   void take(bool again) {
     for (item* i = pending.take_all(); i != nullptr;) {
       item* const next = i->next;
       if (again)
         pending.push(*i);  // as a message that still finds no room
       else
-        ++i->taken;
+        i->taken = i->taken + 1;
       i = next;
     }
   }
@@ -40,11 +44,10 @@ TEST_CASE("what several threads hand over is taken once, also if it is put back 
   const auto r = model::search([] {
     auto s = std::make_shared<scene>();
     s->pending.push(s->items[0]);
-    return model::trial{
-        {[s] { s->pending.push(s->items[1]); }, [s] { s->pending.push(s->items[2]); },
-         [s] { s->take(true); }, [s] { s->take(false); }},
-        nullptr,
-        [s] { return s->each_once(); }};
+    return model::trial{{[s] { s->push(s->items[1]); }, [s] { s->push(s->items[2]); },
+                         [s] { s->take(true); }, [s] { s->take(false); }},
+                        nullptr,
+                        [s] { return s->each_once(); }};
   });
   CHECK_MESSAGE(r.ok(), r.text());
   CHECK(r.complete);

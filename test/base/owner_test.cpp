@@ -15,13 +15,15 @@ bool no_fence_possible() noexcept { return false; }
 template <bool (*Fence)() noexcept, std::uint32_t Alone = 4>
 struct scene {
   owner<thread_mode::par, model::scheduled, Fence, Alone> o;
-  int inside = 0;  // how many threads believe they are the owner
+  int inside = 0;             // how many threads believe they are the owner
+  model::var<int> visits{0};  // what the owner alone touches
 
   void visit(std::uint32_t tag) {
     if (!o.try_enter(tag)) return;
     if (++inside != 1) model::fail("two owners at once");
     model::scheduled<int> place{0};
     place.store(1);  // gives the others a chance to come in
+    visits += 1;
     --inside;
     o.leave(tag);
   }

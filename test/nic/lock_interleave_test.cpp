@@ -17,12 +17,14 @@ template <bool (*Fence)() noexcept, std::uint32_t TooMany>
 struct scene {
   favouring_lock<model::scheduled, Fence, 4, TooMany> lock;
   int inside = 0;
+  model::var<int> visits{0};  // guarded by the lock
 
   void visit(std::uintptr_t who) {
     if (!lock.try_lock_as(who)) return;
     if (++inside != 1) model::fail("two hold the lock");
     model::scheduled<int> place{0};
     place.store(1);  // gives the others a chance to come in
+    visits = visits + 1;
     --inside;
     lock.unlock();
   }

@@ -20,10 +20,11 @@ struct ring {
   ring_tx tx{ring_memory(memory, small)};
   ring_rx rx{ring_memory(memory, small)};
   std::uint64_t pushed = 0, popped = 0;
+  bool only_data = false;  // two messages fill the data, and the slots are never short
 
-  // Each third message has data.
+  // Each third message has data, or each.
   bool push() {
-    const std::uint32_t bytes = pushed % 3 == 2 ? 64 : 0;
+    const std::uint32_t bytes = only_data ? 192 : pushed % 3 == 2 ? 64 : 0;
     const bool done = tx.try_push(1, pushed, bytes, [&](std::byte* body, std::byte* data) {
       model::plain(body, true);
       std::memcpy(body, &pushed, sizeof pushed);
@@ -34,8 +35,23 @@ struct ring {
     pushed += done ? 1 : 0;
     return done;
   }
+  // What the engine looks by: at any message, at one of a known size, or at one without data.
+  enum class look { any, known, plain } by = look::any;
+  ring_rx::message front() {
+    const ring_slot* slot;
+    switch (by) {
+      case look::any:
+        return rx.front();
+      case look::known:
+        return rx.front_of(1, popped % 3 == 2 ? 64 : 0);
+      case look::plain:
+        if (rx.peek(1, slot) != ring_rx::sight::plain) return rx.front_of(1, 64);
+        return {slot, 0, 1, nullptr};
+    }
+    return {};
+  }
   void pop() {
-    const auto m = rx.front();
+    const auto m = front();
     if (!m) return;
     std::uint64_t body = 0, data = popped;
     model::plain(m.slot->body, false);
@@ -59,8 +75,9 @@ struct ring {
   bool told_no_more_than_taken() const { return rx.memory().shared->head.load() <= popped; }
 };
 
-std::shared_ptr<ring> used(int messages) {
+std::shared_ptr<ring> used(int messages, bool only_data = false) {
   auto r = std::make_shared<ring>();
+  r->only_data = only_data;
   for (int i = 0; i < messages; ++i) r->push(), r->pop();
   return r;
 }
@@ -92,6 +109,25 @@ TEST_CASE("messages come in order, with their header, body and data, over severa
         10'000);
 }
 
+TEST_CASE(
+    "a message is whole by whichever look it is found, and none is counted before it is there") {
+  for (const auto by : {ring::look::known, ring::look::plain})
+    check(
+        [=] {
+          auto r = used(0);
+          r->by = by;
+          return model::trial{{times(4, [r] { r->push(); }), times(5, [r] { r->pop(); }),
+                               times(2,
+                                     [r] {
+                                       if (r->tx.pushed() > 4) model::fail("more than were pushed");
+                                     })},
+                              nullptr,
+                              [r] { return r->tx.pushed() == r->pushed; },
+                              {0, 1, 0}};
+        },
+        5'000);
+}
+
 TEST_CASE("who watches a healthy ring finds its slots as written, however late its stores are") {
   for (const int before : {0, 3})
     check(
@@ -119,4 +155,31 @@ TEST_CASE(
                               {0, 1, 1}};
         },
         20'000);
+}
+
+TEST_CASE("data are written over only after they were read, where they alone are short") {
+  for (const int before : {0, 3})
+    check(
+        [=] {
+          auto r = used(before, true);
+          return model::trial{{times(6, [r] { r->push(); }), times(7, [r] { r->pop(); })},
+                              nullptr,
+                              [r] { return r->popped <= r->pushed; },
+                              {0, 1}};
+        },
+        10'000);
+}
+
+TEST_CASE("who watches a healthy ring's consumer puts no counter back") {
+  for (const int before : {0, 3})
+    check(
+        [=] {
+          auto r = used(before, true);
+          return model::trial{{times(5, [r] { r->push(); }), times(5, [r] { r->pop(); }),
+                               times(2, [r] { r->watch_consumer(); })},
+                              nullptr,
+                              [r] { return r->tx.refusals() == 0; },
+                              {0, 1, 1}};
+        },
+        10'000);
 }
