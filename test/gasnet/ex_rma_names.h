@@ -379,6 +379,29 @@ static void followed_puts(gex_Rank_t to, char* there) {
   CHECK(arrivals == 3);
 }
 
+/* A process that only puts handles the messages of others' puts meanwhile, so that they do not pile
+ * up until it polls. */
+static void served_while_putting(gex_Rank_t to, char* there) {
+  enum { puts = 20, flag_at = 64 };
+  volatile char* const flag = area[me] + (there - area[to]) + flag_at;
+  const ptrdiff_t stride[1] = {6};
+  const size_t count[1] = {1};
+  int i;
+  *flag = 0;
+  arrivals = 0;
+  meet();
+  for (i = 0; i < puts; ++i) {
+    gex_VIS_SetPeerCompletionHandler(arrived_index, &there, sizeof there, 0);
+    gex_VIS_StridedPutBlocking(tm, to, there, stride, (void*)"first", stride, 6, count, 1, 0);
+    if (i > 0) continue;
+    gex_RMA_PutBlocking(tm, to, there + flag_at, (void*)"x", 1, 0);
+    while (*flag != 'x') gasnett_sched_yield(); /* without a poll; a message has been sent before */
+  }
+  CHECK(arrivals > 0);
+  GASNET_BLOCKUNTIL(arrivals == puts);
+  meet();
+}
+
 static int ex_rma_names(void) {
   gex_AM_Entry_t arrived[1];
   const size_t sizes[] = {0, 1, 8, 100, 4000, piece};
@@ -403,6 +426,7 @@ static int ex_rma_names(void) {
     pieces(to[t], there);
     strides(to[t], there);
     followed_puts(to[t], there);
+    served_while_putting(to[t], there);
     meet();
   }
   finish();

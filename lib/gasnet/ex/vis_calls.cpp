@@ -67,6 +67,8 @@ gex_Event_t run_put(int how, const char* const (&names)[3], gex_TM_t tm, gex_Ran
     fatal(1, "%s to rank %u: endpoint %u there has no handlers", names[form], to, end);
   began(names[form],
         send_unasked_reply(to, {0, end}, message.handler, message.payload, message.bytes));
+  // Who only puts so would never handle what others send it meanwhile, and it would pile up.
+  began(names[form], self.engine->poll());
   return GEX_EVENT_INVALID;
 }
 
