@@ -113,7 +113,7 @@ class device {
   std::uint32_t max_inline = 0;      ///< largest inline send, found by trying
   unsigned registration_access = 0;  ///< IBV_ACCESS bits of every registration (MEM_CONSISTENCY)
   bool shared_memory = false;  ///< true for shm0: nic/shm/direct.hpp may be used on its objects
-  bool pins = true;            ///< a registration pins pages: a kernel's device
+  bool pins = true;            ///< a registration pins pages: a kernel's device, not shm0 or tcp0
 
   /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah). flow: any number
   /// that tells connections apart, for FLOW_SPREAD.

@@ -22,7 +22,7 @@ struct untouched : std::allocator<T> {
   };
   T* allocate(std::size_t n) {
     T* const at = std::allocator<T>::allocate(n);
-    note_mapped("shm0's queues", at, n * sizeof(T));
+    note_mapped("the device's queues and buffers", at, n * sizeof(T));
     return at;
   }
   void deallocate(T* at, std::size_t n) noexcept {

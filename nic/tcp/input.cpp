@@ -50,7 +50,7 @@ bool network::take_in(remote& r) noexcept {
     if (r.in.active && r.in.head.bytes - r.in.done >= direct_bytes) {
       n = receive_direct(r);
     } else {
-      n = ::recv(r.socket, r.buffer.get() + r.end, asked_for, MSG_DONTWAIT);
+      n = ::recv(r.socket, r.buffer.data() + r.end, asked_for, MSG_DONTWAIT);
       if (n > 0) r.end += static_cast<std::size_t>(n);
       if (n > 0 && static_cast<std::size_t>(n) < asked_for) i = looks_a_turn;  // that was all
     }
@@ -72,12 +72,12 @@ bool network::parse(remote& r) noexcept {
     if (!r.in.active) {
       if (r.end - r.begin < sizeof(frame_head)) break;
       frame_head& f = r.in.head;
-      std::memcpy(&f, r.buffer.get() + r.begin, sizeof f);
+      std::memcpy(&f, r.buffer.data() + r.begin, sizeof f);
       if (f.what == kind::none || f.what >= kind::count || f.bytes > shm::max_message_bytes)
         return false;
       const std::size_t more = more_head(f.what);
       if (r.end - r.begin < sizeof f + more) break;
-      const std::byte* at = r.buffer.get() + r.begin + sizeof f;
+      const std::byte* at = r.buffer.data() + r.begin + sizeof f;
       if (more != 0) std::memcpy(&r.in.place, at, sizeof r.in.place);
       if (is_atomic(f.what))
         std::memcpy(&r.in.operands, at + sizeof r.in.place, sizeof r.in.operands);
@@ -93,7 +93,7 @@ bool network::parse(remote& r) noexcept {
     const std::size_t left = r.in.head.bytes - r.in.done;
     const std::size_t here = std::min(left, r.end - r.begin);
     if (here < left && left <= whole_bytes) break;  // a word arrives whole
-    if (here != 0) feed(r, r.buffer.get() + r.begin, here);
+    if (here != 0) feed(r, r.buffer.data() + r.begin, here);
     r.begin += here;
     if (here < left) break;
     r.in.active = false;
@@ -111,7 +111,7 @@ bool network::parse(remote& r) noexcept {
   if (r.begin == r.end) {
     r.begin = r.end = 0;
   } else if (r.begin != 0) {
-    std::memmove(r.buffer.get(), r.buffer.get() + r.begin, r.end - r.begin);
+    std::memmove(r.buffer.data(), r.buffer.data() + r.begin, r.end - r.begin);
     r.end -= r.begin;
     r.begin = 0;
   }
@@ -192,7 +192,7 @@ ssize_t network::receive_direct(remote& r) noexcept {
       sum += v[i].iov_len;
     }
     const bool all = k != 0 && sum == in.head.bytes - in.done;
-    if (k == 0 || all) v[k++] = {r.buffer.get(), input_bytes};
+    if (k == 0 || all) v[k++] = {r.buffer.data(), input_bytes};
     msghdr m{};
     m.msg_iov = v;
     m.msg_iovlen = static_cast<std::size_t>(k);

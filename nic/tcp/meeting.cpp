@@ -272,7 +272,7 @@ void network::come_up(remote& r, int socket, bool ours) noexcept {
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &apart_s, sizeof apart_s);
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
   ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
-  if (!r.buffer) r.buffer = std::make_unique<std::byte[]>(input_bytes);
+  r.buffer.resize(input_bytes);
   r.begin = r.end = 0;
   r.in = {};
   r.now = remote::phase::up;

@@ -96,7 +96,7 @@ struct remote {
   std::size_t greeting_bytes = 0;
   std::vector<shm::queue_pair*> qps;  ///< connected to that process
   // Coming in.
-  std::unique_ptr<std::byte[]> buffer;
+  shm::untouched_vector<std::byte> buffer;
   std::size_t begin = 0, end = 0;
   incoming in;
   shm::datagram_packet datagram;

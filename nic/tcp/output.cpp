@@ -27,12 +27,12 @@ void output::append(const void* from, std::size_t n) {
     if (pieces_.empty() || pieces_.back().room == 0) {
       piece& p = pieces_.emplace_back();
       if (spare_.empty()) {
-        p.own = std::make_unique<std::byte[]>(block_bytes);
+        p.own.resize(block_bytes);
       } else {
         p.own = std::move(spare_.back());
         spare_.pop_back();
       }
-      p.at = p.own.get();
+      p.at = p.own.data();
       p.room = block_bytes;
     }
     piece& p = pieces_.back();
@@ -77,7 +77,7 @@ output::went output::send(int socket) noexcept {
     if (n < 0 && errno == EFAULT) {
       // The program has unmapped memory that it sends from; the peer gets zeros.
       const auto gone = std::find_if(pieces_.begin(), pieces_.end(),
-                                     [](const piece& p) { return p.own == nullptr; });
+                                     [](const piece& p) { return p.own.empty(); });
       if (gone == pieces_.end() || gone->bytes > most_owned) return went::failed;
       own(*gone);
       continue;
@@ -89,7 +89,7 @@ output::went output::send(int socket) noexcept {
     while (!pieces_.empty() && left >= pieces_.front().bytes) {
       piece& p = pieces_.front();
       left -= p.bytes;
-      const bool block = p.own != nullptr && p.key == 0;
+      const bool block = !p.own.empty() && p.key == 0;
       if (block && spare_.size() < most_spare) spare_.push_back(std::move(p.own));
       pieces_.pop_front();
     }
@@ -99,17 +99,17 @@ output::went output::send(int socket) noexcept {
 }
 
 void output::own(piece& p) noexcept {
-  auto copy = std::make_unique<std::byte[]>(p.bytes);
-  if (!shm::guarded_copy(copy.get(), p.at, p.bytes)) std::memset(copy.get(), 0, p.bytes);
+  bytes_of_ours copy(p.bytes);
+  if (!shm::guarded_copy(copy.data(), p.at, p.bytes)) std::memset(copy.data(), 0, p.bytes);
   p.own = std::move(copy);
-  p.at = p.own.get();
+  p.at = p.own.data();
   p.of = nullptr;
   p.key = ~0u;  // not a block
 }
 
 bool output::let_go(const shm::queue_pair* of, std::uint32_t key) noexcept {
   for (piece& p : pieces_) {
-    if (p.own != nullptr || (p.of != of && (key == 0 || p.key != key))) continue;
+    if (!p.own.empty() || (p.of != of && (key == 0 || p.key != key))) continue;
     if (p.bytes > most_owned) return false;
     own(p);
   }

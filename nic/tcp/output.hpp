@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <vector>
+
+#include "nic/shm/untouched.hpp"
 
 namespace penstock::nic::shm {
 struct queue_pair;
@@ -34,8 +35,9 @@ class output {
   void clear() noexcept;
 
  private:
+  using bytes_of_ours = shm::untouched_vector<std::byte>;
   struct piece {
-    std::unique_ptr<std::byte[]> own;  // null: a reference
+    bytes_of_ours own;  // empty: a reference
     const std::byte* at = nullptr;
     std::size_t bytes = 0, room = 0;  // room behind the bytes, of our own
     const shm::queue_pair* of = nullptr;
@@ -45,7 +47,7 @@ class output {
 
   std::deque<piece> pieces_;
   std::size_t bytes_ = 0;
-  std::vector<std::unique_ptr<std::byte[]>> spare_;  // empty blocks
+  std::vector<bytes_of_ours> spare_;  // blocks without bytes to send
 };
 
 }  // namespace penstock::nic::tcp

@@ -13,9 +13,9 @@
 
 namespace penstock::test {
 
-/// Receiver-not-ready events: of this process on the shared-memory device, else of the whole port.
+/// Receiver-not-ready events: of this process on shm0 and tcp0, else of the whole port.
 inline std::uint64_t rnr_count(const nic::device& d) {
-  if (d.shared_memory) return nic::shm::rnr_received(d.context) + nic::shm::rnr_sent(d.context);
+  if (!d.pins) return nic::shm::rnr_received(d.context) + nic::shm::rnr_sent(d.context);
   std::uint64_t sum = 0;
   const std::string name = d.name.substr(0, d.name.find(':'));
   for (const char* counter : {"rcvd_rnr_err", "send_rnr_err"}) {
@@ -36,7 +36,7 @@ inline std::uint64_t sum_of_rnr(world& w, const nic::device& device, std::uint64
   for (const auto& blob : *all) {
     std::uint64_t n = 0;
     std::memcpy(&n, blob.data(), sizeof n);
-    rnr = device.shared_memory ? rnr + n : std::max(rnr, n);
+    rnr = !device.pins ? rnr + n : std::max(rnr, n);
   }
   return rnr;
 }

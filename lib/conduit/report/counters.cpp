@@ -96,7 +96,7 @@ std::uint64_t engine::polls() const noexcept {
 }
 
 std::uint64_t reporter::receiver_not_ready(const nic::device& d) {
-  if (d.shared_memory) return nic::shm::rnr_received(d.context) + nic::shm::rnr_sent(d.context);
+  if (!d.pins) return nic::shm::rnr_received(d.context) + nic::shm::rnr_sent(d.context);
   std::uint64_t n = 0;  // the first two names are soft-RoCE's, the others are mlx5's
   for (const char* name : {"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err", "out_of_buffer"})
     n += port_counter(d, name);
