@@ -6,6 +6,7 @@
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/settings.hpp"
+#include "lib/base/shortage.hpp"
 #include "nic/choice.hpp"
 #include "nic/device.hpp"
 #include "nic/tcp/network.hpp"
@@ -59,7 +60,7 @@ result<ibv_context*> open_tcp(ibv_device* dev, const settings& s, std::string_vi
   if (!p) return p.error();
   p->plays.overruns = true;  // as on an adapter: nothing waits in front of a completion queue
   auto c = shm::make_context(*p, std::make_unique<tcp::network>(o));
-  if (!c) return failure{"tcp0", errno, ""};
+  if (!c) return failure{"tcp0", errno, what_to_raise(errno)};
   return shm::expose(std::move(c), dev);
 }
 

@@ -67,22 +67,24 @@ const call calls[] = {
                                                 restart_syscall) CALL(waitid) CALL(getsid)
                                                 CALL(getpgid) CALL(mlock) CALL(dup) CALL(
                                                     mremap) CALL(fstatfs) CALL(chdir)
-                                                    CALL(timer_create) CALL(timer_settime) CALL(
-                                                        statx)
-                                                        CALL(readlinkat) CALL(faccessat) CALL(
-                                                            faccessat2) CALL(close_range) CALL(fstat)
-                                                            CALL(stat) NEEDED(execve) NEEDED(
-                                                                read) NEEDED(openat) NEEDED(close)
-                                                                NEEDED(newfstatat) NEEDED(mmap) NEEDED(
-                                                                    write) NEEDED(mprotect) NEEDED(brk)
-                                                                    NEEDED(set_robust_list) NEEDED(
-                                                                        futex) NEEDED(exit_group)
-                                                                        NEEDED(exit) NEEDED(
-                                                                            set_tid_address)
-                                                                            NEEDED(arch_prctl) NEEDED(
-                                                                                rt_sigreturn)
-                                                                                NEEDED(
-                                                                                    rt_sigsuspend)};
+                                                    CALL(timer_create) CALL(timer_settime) CALL(statx) CALL(
+                                                        readlinkat) CALL(faccessat) CALL(faccessat2)
+                                                        CALL(close_range) CALL(fstat) CALL(stat) CALL(
+                                                            getsockname) CALL(timerfd_create)
+                                                            CALL(timerfd_settime) NEEDED(
+                                                                execve) NEEDED(read) NEEDED(openat)
+                                                                NEEDED(close) NEEDED(
+                                                                    newfstatat) NEEDED(mmap)
+                                                                    NEEDED(write) NEEDED(
+                                                                        mprotect) NEEDED(brk)
+                                                                        NEEDED(set_robust_list) NEEDED(
+                                                                            futex) NEEDED(exit_group)
+                                                                            NEEDED(exit) NEEDED(
+                                                                                set_tid_address)
+                                                                                NEEDED(arch_prctl) NEEDED(
+                                                                                    rt_sigreturn)
+                                                                                    NEEDED(
+                                                                                        rt_sigsuspend)};
 
 void load(sock_filter* code, std::size_t n) {
   const sock_fprog program{static_cast<unsigned short>(n), code};
