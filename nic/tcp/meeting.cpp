@@ -177,13 +177,16 @@ void network::greet_on(remote& r) noexcept {
   come_up(r, std::exchange(r.socket, -1), true);
 }
 
-void network::accept_visitors() noexcept {
+int network::accept_visitors() noexcept {
   for (;;) {
+    int why = 0;
     int s = unshared::open([&] {
-      return opened("accept4",
-                    ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      const int fd =
+          opened("accept4", ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (fd < 0) why = errno;
+      return fd;
     });
-    if (s < 0) return;
+    if (s < 0) return why;
     const int one = 1;
     ::setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     auto v = std::make_unique<visitor>();

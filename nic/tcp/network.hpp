@@ -162,7 +162,7 @@ class network final : public shm::carrier {
   void begin_connect(remote& r) noexcept;
   void connected(remote& r) noexcept;
   void greet_on(remote& r) noexcept;
-  void accept_visitors() noexcept;
+  int accept_visitors() noexcept;  // the errno by which it ended
   bool hear(visitor& v) noexcept;
   void adopt(int socket, const endpoint& from, std::uint64_t instance) noexcept;
   void come_up(remote& r, int socket, bool ours) noexcept;
