@@ -13,8 +13,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // An adapter counts for all processes of its port, of which one says what it has read.
 bool reporter::watches_overflow() const noexcept {
   const auto host = engine_.fixed().neighbours();
-  const bool mine =
-      engine_.device().shared_memory || host.empty() || host.front() == engine_.rank();
+  const bool mine = !engine_.device().pins || host.empty() || host.front() == engine_.rank();
   return !engine_.options().flow_control && engine_.posts() && mine;
 }
 
@@ -23,7 +22,7 @@ void reporter::look_at_overflow() noexcept {
   const std::uint64_t before = overflows_, now = receiver_not_ready(engine_.device());
   overflows_ = now;
   if (now <= before) return;
-  const char* const whose = engine_.device().shared_memory ? "this rank" : "this host";
+  const char* const whose = !engine_.device().pins ? "this rank" : "this host";
   const std::uint64_t n = now - before;
   if (engine_.options().overflow_fatal)
     fatal(1,
