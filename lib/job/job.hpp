@@ -94,6 +94,14 @@ class job {
   /// `code` becomes the job's exit code if it is the first one that is not zero. It does not end
   /// the process, and may be called again.
   virtual void finalize(int code) = 0;
+  /// Tells the launcher that this process leaves without the others: a rank that cannot be told,
+  /// since it is stopped, learns it by has_left(). Cost: a message to the launcher.
+  virtual void tell_left() noexcept {}
+  /// True if `rank`, one of the job, has told so. PMI's and PMIx's launchers do not know. Cost: a
+  /// load.
+  [[nodiscard]] virtual bool has_left([[maybe_unused]] std::uint32_t rank) const noexcept {
+    return false;
+  }
   /// Notes whether this process could start what all start together. ECANCELED: another process has
   /// left, which waits for nobody.
   void note_start(const result<void>& r) noexcept {

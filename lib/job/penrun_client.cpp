@@ -35,7 +35,7 @@ class penrun_job final : public job {
   ~penrun_job() override {
     ::close(socket_);
     ::close(ended_fd_);
-    if (page_ != nullptr) ::munmap(page_, sizeof(board));
+    if (page_ != nullptr) ::munmap(page_, board::bytes(size_));
   }
 
   result<void> open(const launch_ticket& t) {
@@ -47,7 +47,8 @@ class penrun_job final : public job {
                            ? "a process can join its job once, and its children not at all"
                            : what_to_raise(errno)};
     ::unsetenv("PENSTOCK_LAUNCH");
-    void* page = asked("mmap", ::mmap(nullptr, sizeof(board), PROT_READ, MAP_SHARED, t.board, 0));
+    void* page =
+        asked("mmap", ::mmap(nullptr, board::bytes(size_), PROT_READ, MAP_SHARED, t.board, 0));
     if (page == MAP_FAILED) return failure{"mmap of penrun's page", errno, what_to_raise(errno)};
     ::close(t.board);
     page_ = page;
@@ -106,6 +107,14 @@ class penrun_job final : public job {
     // relaxed: one thread at a time calls finalize, and abort can only find it set already
     if (!left_.exchange(true, std::memory_order_relaxed))
       tell(frame_kind::finalize, std::int32_t{code});
+  }
+
+  void tell_left() noexcept override {
+    const frame_header head{frame_kind::left, 0};
+    send_all(socket_, &head, sizeof head);
+  }
+  [[nodiscard]] bool has_left(std::uint32_t rank) const noexcept override {
+    return static_cast<const board*>(page_)->has_left(rank);
   }
 
  protected:

@@ -21,6 +21,7 @@ enum class frame_kind : std::uint32_t {
   abort,         ///< up: abort_word
   over,          ///< down: the collective that is waited for can never complete
   too_long,      ///< down: all contributions together are longer than max_exchange
+  left,          ///< up: empty: this rank leaves without the others
 };
 
 /// Precedes every frame's body.
@@ -44,9 +45,22 @@ inline constexpr std::uint32_t max_contribution = 16u << 20;
 /// The most that the answer of an exchange may have: lengths and contributions of all processes.
 inline constexpr std::uint32_t max_exchange = 1u << 30;
 
-/// The shared page. One word; 0 until the job is over.
+/// The shared pages: a word that is 0 until the job is over, and a bit for each rank, set once it
+/// has left without the others. relaxed: nothing else is read because of a bit.
 struct board {
   std::atomic<std::uint64_t> ended;
+
+  static constexpr std::size_t bytes(std::uint32_t ranks) noexcept {
+    return sizeof(board) + (ranks + 63) / 64 * sizeof(std::uint64_t);
+  }
+  void note_left(std::uint32_t rank) noexcept {
+    reinterpret_cast<std::atomic<std::uint64_t>*>(this + 1)[rank / 64].fetch_or(
+        std::uint64_t{1} << rank % 64, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool has_left(std::uint32_t rank) const noexcept {
+    const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(this + 1);
+    return (words[rank / 64].load(std::memory_order_relaxed) >> rank % 64 & 1) != 0;
+  }
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

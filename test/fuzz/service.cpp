@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   constexpr std::uint32_t ranks = 3;
   std::vector<penrun::member> members;
   for (std::uint32_t r = 0; r < ranks; ++r) members.emplace_back([](std::span<const std::byte>) {});
-  penrun::service s(members, ranks, 4096);
+  penrun::service s(
+      members, ranks, [](auto rank) { FUZZ_CHECK(rank < ranks); }, 4096);
   while (!in.empty()) {
     const std::uint32_t rank = in.byte() % ranks;
     const std::uint8_t piece = in.byte();

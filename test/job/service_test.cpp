@@ -23,7 +23,9 @@ bytes frame(frame_kind kind, std::size_t n) {
 
 struct job {
   explicit job(std::uint32_t ranks, std::uint32_t most)
-      : heard(ranks), served(members, ranks, most) {
+      : heard(ranks),
+        served(
+            members, ranks, [this](auto rank) { left.push_back(rank); }, most) {
     for (std::uint32_t r = 0; r < ranks; ++r)
       members.emplace_back([this, r](std::span<const std::byte> f) {
         std::memcpy(&heard[r], f.data(), sizeof heard[r]);
@@ -35,11 +37,21 @@ struct job {
       CHECK(served.take(r, frame(frame_kind::exchange, n)));
   }
   std::vector<frame_header> heard;
+  std::vector<std::uint32_t> left;
   std::vector<penrun::member> members;
   penrun::service served;
 };
 
 }  // namespace
+
+TEST_CASE("a rank that leaves without the others is told of, and stays one of the job") {
+  job j(3, 1000);
+  CHECK(j.served.take(2, frame(frame_kind::left, 0)));
+  CHECK(j.left == std::vector<std::uint32_t>{2});
+  j.exchange(8);
+  for (const frame_header& h : j.heard) CHECK(h.kind == frame_kind::exchange);
+  CHECK(!j.served.take(1, frame(frame_kind::left, 4)));  // it has no body
+}
 
 TEST_CASE("an exchange is answered with the lengths and bytes of all ranks") {
   job j(3, 1000);

@@ -62,6 +62,7 @@ class agent {
               true};
   bool started_ = false;
   std::uint32_t first_ = 0;
+  std::uint32_t ranks_ = 0;  ///< of the job
   shared_ends shared_;
   penstock::job::board* board_ = nullptr;
   std::vector<child> children_;
@@ -151,6 +152,9 @@ void agent::heard(relay_kind kind, std::uint32_t rank, std::span<const std::byte
       board_->ended.store(relay_value<std::uint64_t>(body), std::memory_order_release);
       eventfd_write(shared_.bell, 1);
       return;
+    case relay_kind::left:
+      if (board_ != nullptr && rank < ranks_) board_->note_left(rank);
+      return;
     case relay_kind::where:
       return where();
     case relay_kind::quit:
@@ -194,7 +198,8 @@ bool agent::start_all(const remote_start& s) {
            penstock::failure{"cannot enter the folder " + s.folder, errno, ""}.message());
     return false;
   }
-  board_ = shared_.make();
+  ranks_ = s.o.processes;
+  board_ = shared_.make(ranks_);
   int pipe[2] = {-1, -1};
   if (board_ == nullptr || !penstock::opened("pipe2", ::pipe2(pipe, O_CLOEXEC), pipe)) {
     failed(first_, errno,

@@ -102,7 +102,7 @@ bool keeper::set_up() {
       heeded({SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT});
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_ = penstock::opened("signalfd", ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  board_ = shared_.make();
+  board_ = shared_.make(options_.processes);
   if (signals_ < 0 || board_ == nullptr) return false;
   shared_.name = penstock::job::random_name();
   shared_.host_size = options_.processes;
@@ -283,6 +283,12 @@ void keeper::end_job(death d, int code) {
   service_.give_up();
   if (kill_ns_ == 0) kill_ns_ = now_ns() + options_.grace_ns;
   quit_ns_ = now_ns() + std::min(options_.grace_ns / 2, quit_after_ns);
+}
+
+// All processes find it on the board of their host.
+void keeper::note_left(std::uint32_t rank) {
+  board_->note_left(rank);
+  for (auto& r : remotes_) r.link->send(relay_kind::left, rank);
 }
 
 int keeper::wait_ms() const {

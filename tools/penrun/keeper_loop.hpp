@@ -26,7 +26,9 @@ inline int code_of(int error) {
 class keeper {
  public:
   keeper(const options& o, int lifeline)
-      : options_(o), lifeline_(lifeline), service_(members_, o.processes) {}
+      : options_(o),
+        lifeline_(lifeline),
+        service_(members_, o.processes, [this](auto rank) { note_left(rank); }) {}
   int run();
 
  private:
@@ -63,6 +65,7 @@ class keeper {
   void shell_ended(remote_host& r);
   void lose(remote_host& r, const char* why, int code);
   void leave_remotes();
+  void note_left(std::uint32_t rank);
   [[nodiscard]] bool wants_input() const;
   void pass_input();
   void hurry();

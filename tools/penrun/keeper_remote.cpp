@@ -79,6 +79,7 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
     case relay_kind::start:
     case relay_kind::signal:
     case relay_kind::over:
+    case relay_kind::left:
     case relay_kind::where:
     case relay_kind::kill:
     case relay_kind::quit:

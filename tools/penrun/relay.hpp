@@ -24,6 +24,7 @@ enum class relay_kind : std::uint32_t {
   failed,  ///< up: the rank could not be started: errno (i32), then why
   signal,  ///< down: for all processes (i32)
   over,    ///< down: the word of the board (u64)
+  left,    ///< down: the rank has left without the others
   where,   ///< down: say on standard error where each process is
   kill,    ///< down: end all processes now
   quit,    ///< down: SIGQUIT to those that have a handler for it

@@ -100,6 +100,10 @@ bool service::handle(member& m, frame_kind kind, bytes body) {
       m.abort_ns = m.say_ ? penstock::now_ns() : word.when_ns;  // another host has another clock
       m.gone = true;
       return true;
+    case frame_kind::left:
+      if (!body.empty()) return false;
+      left_(static_cast<std::uint32_t>(&m - members_.data()));
+      return true;
     case frame_kind::over:
     case frame_kind::too_long:
       return false;

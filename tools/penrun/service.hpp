@@ -62,10 +62,11 @@ class member {
 class service {
  public:
   /// processes is their number in the job: a collective is complete when all of them take part,
-  /// however many have been started. most: bytes that the answer of an exchange may have.
+  /// however many have been started. left: is called with each rank that leaves without the
+  /// others. most: bytes that the answer of an exchange may have.
   service(std::vector<member>& members, std::uint32_t processes,
-          std::uint32_t most = penstock::job::max_exchange)
-      : members_(members), processes_(processes), most_(most) {}
+          std::function<void(std::uint32_t)> left, std::uint32_t most = penstock::job::max_exchange)
+      : members_(members), left_(std::move(left)), processes_(processes), most_(most) {}
 
   /// Reads the messages that `rank` has sent, and acts. False if it sent one that no process of
   /// ours sends.
@@ -91,6 +92,7 @@ class service {
   void send(member& m, std::shared_ptr<const bytes> frame);
 
   std::vector<member>& members_;
+  std::function<void(std::uint32_t)> left_;
   std::uint32_t processes_, most_;
 };
 

@@ -67,21 +67,21 @@ void close_all(std::initializer_list<int> fds) {
 
 }  // namespace
 
-penstock::job::board* shared_ends::make() {
+penstock::job::board* shared_ends::make(std::uint32_t ranks) {
   using penstock::asked;
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;  // three descriptors a process
   ::setrlimit(RLIMIT_NOFILE, &files);
-  // The page is sealed against writing through any later mapping, so a process can only read it.
+  const std::size_t bytes = penstock::job::board::bytes(ranks);
+  // The pages are sealed against writing through any later mapping, so a process can only read it.
   board = penstock::opened("memfd_create",
                            ::memfd_create("penrun-board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   bell = penstock::opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (board < 0 || bell < 0 ||
-      asked("ftruncate", ::ftruncate(board, sizeof(penstock::job::board))) != 0)
+      asked("ftruncate", ::ftruncate(board, static_cast<off_t>(bytes))) != 0)
     return nullptr;
-  void* at = asked("mmap", ::mmap(nullptr, sizeof(penstock::job::board), PROT_READ | PROT_WRITE,
-                                  MAP_SHARED, board, 0));
+  void* at = asked("mmap", ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, board, 0));
   if (at == MAP_FAILED) return nullptr;
   auto* const page = new (at) penstock::job::board{};
   ::fcntl(board, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);

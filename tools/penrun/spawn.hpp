@@ -21,8 +21,9 @@ struct shared_ends {
   std::uint32_t host_first = 0, host_size = 0;  ///< ranks on this host
   int input = 0;                                ///< standard input of rank 0
   binding places;                               ///< of the processes on this host
-  /// Makes page and eventfd; null, with errno, if that fails. The page is this process's to write.
-  penstock::job::board* make();
+  /// Makes the pages, for that many ranks, and the eventfd; null, with errno, if that fails. The
+  /// pages are this process's to write.
+  penstock::job::board* make(std::uint32_t ranks);
 };
 
 /// A started process, with our ends of its socket and pipes.

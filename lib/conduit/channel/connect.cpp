@@ -166,8 +166,8 @@ void connections::hear_datagram(connecting in, const connector& by, const std::b
   // process could not be told, since it was stopped, or did not run, at that time.
   const int e = heard.error().code;
   const bool near = core_.device_of(p, lane_request).shared_memory;
-  if (near && nic::shm::means_gone(e) && !core_.ends_soon())
-    return core_.up().note_gone(core_.self(), p);
+  const bool gone = near && nic::shm::means_gone(e) && !core_.ends_soon();
+  if (gone || core_.membership().has_left(p.rank)) return core_.up().note_gone(core_.self(), p);
   // Refused calls, and shortages that have lasted, are this process's own.
   if (near && !nic::shm::means_gone(e))
     fatal(1, "no connection to rank %u: %s", p.rank, heard.error().message().c_str());

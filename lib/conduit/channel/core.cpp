@@ -186,6 +186,10 @@ bool core::ends_soon() const noexcept {
   return job_.ended();
 }
 
+bool core::has_died(const peer& p) const noexcept {
+  return !job_.has_left(p.rank) && (ends_soon() || !job_.has_left(p.rank));
+}
+
 void core::peer_failed(const peer& p, const char* how) noexcept {
   if (ends_soon())
     set_fatal_witness(nullptr);  // another rank's death is not the fault of this rank's last call

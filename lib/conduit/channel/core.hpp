@@ -227,6 +227,9 @@ class core {
   }
   void release_source(std::uint16_t held) noexcept { up_.release_source(self_, held); }
   [[nodiscard]] bool ends_soon() const noexcept;
+  /// True if the peer, to which contact was lost, has not left in good order, as far as the
+  /// launcher knows. Waits for its word, for half a second at most.
+  [[nodiscard]] bool has_died(const peer& p) const noexcept;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
   static constexpr const char* malformed = "sent bytes that make no sense";
   static constexpr const char* overdrawn = "sent a request of more credits than it was lent";

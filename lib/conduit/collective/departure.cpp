@@ -110,7 +110,9 @@ void departure::judge_lost() noexcept {
     // the hands of another thread.
     for (unsigned quiet = 0; quiet < 2 && !has_left(p.rank);)
       quiet = engine_.poll_domain(*p.home, my_tag()) == 0 ? quiet + 1 : 0;
-    if (!has_left(p.rank) && (core_.ends_soon() || !has_left(p.rank))) {
+    // It may not have been able to say so: to a process that was stopped, the launcher does.
+    if (!has_left(p.rank) && core_.has_died(p) &&
+        (core_.membership().ended() || !has_left(p.rank))) {
       // The polls may have found the error of which an event has told.
       if (const char* later = p.lost.load(std::memory_order_relaxed); later != nullptr) how = later;
       core_.peer_failed(p, how);
@@ -323,6 +325,7 @@ void departure::leave(std::uint64_t limit_ns) noexcept {
   if (end == meeting_end::alone)
     log(log_level::warning, "leaving without the others, who have not closed within %.1f s",
         static_cast<double>(now_ns() - begin) * 1e-9);
+  core_.membership().tell_left();
   pass_on(core_.rank(), engine_.barriers_begun(), true);
   tell_all();
   finish_sends(telling_ns);
