@@ -1,5 +1,5 @@
 // The provider's entry: libibverbs loads this library because $IBV_DRIVERS names it. The library
-// registers itself for devices called shm*, and libibverbs then opens contexts through it.
+// registers itself for devices called shm* and tcp*, and libibverbs then opens contexts through it.
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/page_guard.hpp"
+#include "nic/tcp/context.hpp"
 
 namespace penstock::nic::provider {
 namespace {
@@ -121,24 +122,28 @@ int join_fabric() noexcept {
   return e;
 }
 
-/// Takes over command_fd, even when it fails.
-verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
+/// Null with errno; a line says why.
+std::unique_ptr<shm::context> make_shm_context(unsigned number) {
   auto pretence = shm::pretence_of_environment();
   if (!pretence) {
     log(log_level::error, "shm0: %s", pretence.error().message().c_str());
-    ::close(command_fd);
     return errno = EINVAL, nullptr;
   }
-  if (const int e = join_fabric()) {
-    ::close(command_fd);
-    return errno = e, nullptr;
-  }
-  const unsigned number = number_of(device->name);
+  if (const int e = join_fabric()) return errno = e, nullptr;
   pretence->device = &shm::device_identity(number);
   const char* told = std::getenv("PENVERBS_DEVICES");
   if (const auto all = shm::parse_devices(told != nullptr ? told : ""); all && number < all->size())
     pretence->rate = (*all)[number].rate;
-  auto c = shm::make_context(*pretence);
+  return shm::make_context(*pretence);
+}
+
+/// Takes over command_fd, even when it fails.
+verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
+  std::unique_ptr<shm::context> c;
+  if (std::strncmp(device->name, "tcp", 3) == 0)
+    c = tcp::make_context_of_environment();
+  else
+    c = make_shm_context(number_of(device->name));
   if (!c) {
     const int e = errno;
     ::close(command_fd);
@@ -150,7 +155,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   refuse_connection_manager();
   shm::install_page_guard();
   c->polls_datagrams.store(true, std::memory_order_relaxed);
-  c->moves_memory = shm::moved_memory::make_file();
+  if (!c->carrier) c->moves_memory = shm::moved_memory::make_file();
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
   c->watched = shm::observer::of_environment(*c);
   if (!c->watched && errno != 0) {
@@ -205,6 +210,7 @@ void uninit_device(abi::device* d) { std::free(d); }
 
 constexpr abi::match matches[] = {
     {nullptr, "rdma_device:*Nshm*", 0, 0, abi::match_by_pattern},
+    {nullptr, "rdma_device:*Ntcp*", 0, 0, abi::match_by_pattern},
     {},
 };
 

@@ -1,15 +1,10 @@
 // tcp0 as a verbs device: its calls are those of shm0, on contexts that have a carrier.
-#include <unistd.h>
-
 #include <cerrno>
+#include <utility>
 
-#include "lib/base/descriptors.hpp"
-#include "lib/base/log.hpp"
-#include "lib/base/settings.hpp"
-#include "lib/base/shortage.hpp"
 #include "nic/choice.hpp"
 #include "nic/device.hpp"
-#include "nic/tcp/network.hpp"
+#include "nic/tcp/context.hpp"
 
 namespace penstock::nic {
 namespace tcp {
@@ -23,18 +18,8 @@ ibv_device& the_device() noexcept {
 ibv_device** get_device_list(int* count) { return shm::list_of(the_device(), count); }
 
 ibv_context* open_device(ibv_device* device) {
-  std::vector<const char*> ours;  // tags of other subsystems are not ours
-  for (char** at = environ; at != nullptr && *at != nullptr; ++at)
-    if (std::string_view(*at).starts_with("PENSTOCK_TCP_")) ours.push_back(*at);
-  const auto s = read_settings({}, ours, "");
-  if (!s) {
-    log(log_level::error, "tcp0: %s", s.error().message().c_str());
-    return errno = EINVAL, nullptr;
-  }
-  const auto c = open_tcp(device, *s, "");
-  if (c) return *c;
-  log(log_level::error, "tcp0: %s", c.error().message().c_str());
-  return errno = c.error().code != 0 ? c.error().code : EINVAL, nullptr;
+  auto c = make_context_of_environment();
+  return c ? shm::expose(std::move(c), device) : nullptr;
 }
 
 }  // namespace
@@ -42,26 +27,9 @@ ibv_context* open_device(ibv_device* device) {
 
 result<ibv_context*> open_tcp(ibv_device* dev, const settings& s, std::string_view secret) {
   if (dev != &tcp::the_device()) return failure{"no such device", ENODEV, ""};
-  tcp::options o;
-  if (s.tcp_interface != "auto") o.where = s.tcp_interface;
-  o.first_port = static_cast<std::uint16_t>(s.tcp_port);
-  o.patience_ns = s.tcp_timeout_ns;
-  std::string text(secret);
-  if (text.empty() && s.tcp_secret != "none") text = s.tcp_secret;
-  if (!text.empty() && text.front() == '/') {
-    const std::string path = text;
-    text = text_of(path);
-    if (text.empty())
-      return failure{"the file of PENSTOCK_TCP_SECRET, " + path, errno,
-                     "it has to hold a text that only this job's processes know"};
-  }
-  o.key = tcp::secret::of(text);
-  auto p = shm::parse_pretence(s.shm_personality, "");
-  if (!p) return p.error();
-  p->plays.overruns = true;  // as on an adapter: nothing waits in front of a completion queue
-  auto c = shm::make_context(*p, std::make_unique<tcp::network>(o));
-  if (!c) return failure{"tcp0", errno, what_to_raise(errno)};
-  return shm::expose(std::move(c), dev);
+  auto c = tcp::make_context(s, secret);
+  if (!c) return c.error();
+  return shm::expose(*std::move(c), dev);
 }
 
 const calls& tcp_calls() noexcept {

@@ -1,4 +1,4 @@
-// penverbs COMMAND…: runs a program with shm0 as a device of the stock libibverbs.
+// penverbs COMMAND…: runs a program with shm0 or tcp0 as a device of the stock libibverbs.
 #include <linux/netlink.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +17,7 @@
 #include "lib/base/command_line.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/observer.hpp"
+#include "nic/tcp/context.hpp"
 #include "tools/penverbs/probe.hpp"
 #include "tools/penverbs/stats.hpp"
 #include "tools/penverbs/ways.hpp"
@@ -99,7 +100,7 @@ int run(const std::vector<std::string>& command, stats* counts) {
 
 struct options {
   bool check = false, stats = false;
-  std::string way = "auto", personality, fault, fabric, devices, trace;
+  std::string device = "shm0", way = "auto", personality, fault, fabric, devices, trace;
   std::vector<std::string> command;
 };
 
@@ -116,12 +117,37 @@ std::string choose(const options& o, way& w) {
   };
   for (const auto& v : ways) {
     if (o.way != "auto" && o.way != v.name) continue;
+    if (shown.tcp && v.go == make_link) continue;  // the tree is the one of all the user's commands
     std::string why;
     if (v.go(w, why)) return v.name;
     if (o.check || o.way != "auto")
       std::fprintf(stderr, "penverbs: not by %s (%s)\n", v.text, why.c_str());
   }
   return {};
+}
+
+/// Opens tcp0 for a moment, to learn its address. False: it cannot be opened, or could meet nobody.
+bool prepare_tcp(const options& o) {
+  if (o.stats || !o.trace.empty() || !o.fabric.empty() || !o.fault.empty() || !o.devices.empty()) {
+    std::fprintf(
+        stderr,
+        "penverbs: --device tcp0 has no --stats, --trace, --fabric, --fault or --devices\n");
+    return false;
+  }
+  const char* secret = std::getenv("PENSTOCK_TCP_SECRET");
+  if (secret == nullptr || *secret == '\0') {
+    std::fprintf(stderr,
+                 "penverbs: set PENSTOCK_TCP_SECRET to a text, or the file of one, that the other "
+                 "commands have, too\n");
+    return false;
+  }
+  const auto context = penstock::nic::tcp::make_context_of_environment();
+  if (!context) return false;
+  shown.gid = shm::gid_of(*context, 0);
+  shm::stop_context(*context);
+  shown.tcp = true;
+  set("PENVERBS_DEVICE", "tcp0");
+  return true;
 }
 
 /// Sets what the contexts of the command read, and what the tree shows. False: a value is not
@@ -180,6 +206,7 @@ int go(const options& o) {
     return 1;
   }
   if (!prepare_devices(o) || !prepare_trace(o)) return 2;
+  if (o.device == "tcp0" && !prepare_tcp(o)) return 2;
   const bool has_rdma = kernel_has_rdma();
   way w;
   const std::string chosen = choose(o, w);
@@ -217,15 +244,20 @@ int go(const options& o) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--probe") == 0) return penverbs::probe();
   penverbs::options o;
-  penstock::command_line line("penverbs",
-                              "Runs a program with shm0 as a device of the system's libibverbs.\n"
-                              "This needs no RDMA hardware, no kernel module and no root. Commands "
-                              "of one user reach each other\n"
-                              "through the device.");
+  penstock::command_line line(
+      "penverbs",
+      "Runs a program with shm0 or tcp0 as a device of the system's libibverbs.\n"
+      "This needs no RDMA hardware, no kernel module and no root. Commands "
+      "of one user reach each other\n"
+      "through the device.");
   line.flag("--check", o.check,
             "Says what is found here, and which of the ways --way would take; runs nothing");
   line.word("--way", o.way, {"auto", "namespace", "link", "preload"},
             "How the device is shown to libibverbs; auto tries the others in this order");
+  line.word(
+      "--device", o.device, {"shm0", "tcp0"},
+      "Which device: shm0, or tcp0, which reaches other hosts over TCP; commands with the same "
+      "PENSTOCK_TCP_SECRET reach each other");
   line.text(
       "--devices", o.devices,
       "How many devices there are, from shm0 on; or their NUMA nodes and rates in Gbit/s, as in "

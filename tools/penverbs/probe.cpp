@@ -54,20 +54,22 @@ int probe() {
   auto* free = in<void(ibv_device**)>(verbs, "ibv_free_device_list");
   if (list == nullptr || name == nullptr || open == nullptr || close == nullptr || free == nullptr)
     return fail("lacks functions");
+  const char* told = std::getenv("PENVERBS_DEVICE");
+  const char* const wanted = told != nullptr ? told : "shm0";
   int count = 0;
   ibv_device** devices = list(&count);
   ibv_device* found = nullptr;
   for (int i = 0; devices != nullptr && i < count; ++i)
-    if (std::strcmp(name(devices[i]), "shm0") == 0) found = devices[i];
-  if (found == nullptr) return fail("does not list shm0");
+    if (std::strcmp(name(devices[i]), wanted) == 0) found = devices[i];
+  if (found == nullptr) return fail((std::string("does not list ") + wanted).c_str());
   ibv_context* c = open(found);
   if (c == nullptr) {
-    std::printf("libibverbs lists shm0, which cannot be opened: %s\n", std::strerror(errno));
+    std::printf("libibverbs lists %s, which cannot be opened: %s\n", wanted, std::strerror(errno));
     return 1;
   }
   close(c);
   free(devices);
-  std::printf("libibverbs lists shm0 and opens it\n");
+  std::printf("libibverbs lists %s and opens it\n", wanted);
   return 0;
 }
 

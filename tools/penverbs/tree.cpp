@@ -37,7 +37,8 @@ void describe(files& all, unsigned number) {
   namespace shm = penstock::nic::shm;
   const shm::device_traits& traits = shown.all[number];
   const shm::identity& d = shm::device_identity(number);
-  const std::string name = "shm" + std::to_string(number), guid = shm::guid_text(d);
+  const std::string name = (shown.tcp ? "tcp" : "shm") + std::to_string(number),
+                    guid = shm::guid_text(d);
   const std::string verbs = "class/infiniband_verbs/uverbs" + std::to_string(number) + "/";
   const std::string device = "class/infiniband/" + name + "/", port = device + "ports/1/";
   char lid[8];
@@ -66,10 +67,11 @@ void describe(files& all, unsigned number) {
                          {port + "sm_sl", "0"},
                          {port + "cap_mask", "0x00000000"},
                          {port + "pkeys/0", "0xffff"}});
-  for (int row = 0; row < (shown.lids ? 1 : shm::gid_rows); ++row) {
+  for (int row = 0; row < (shown.lids || shown.tcp ? 1 : shm::gid_rows); ++row) {
     const std::string n = std::to_string(row);
-    all.emplace_back(port + "gids/" + n, shm::gid_text(d.gid(row)));
-    all.emplace_back(port + "gid_attrs/types/" + n, row % 2 == 0 ? "IB/RoCE v1" : "RoCE v2");
+    all.emplace_back(port + "gids/" + n, shm::gid_text(shown.tcp ? shown.gid : d.gid(row)));
+    all.emplace_back(port + "gid_attrs/types/" + n,
+                     row % 2 == 0 && !shown.tcp ? "IB/RoCE v1" : "RoCE v2");
     all.emplace_back(port + "gid_attrs/ndevs/" + n, "lo");
   }
 }

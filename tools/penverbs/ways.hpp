@@ -3,6 +3,8 @@
 // three environment variables. /dev/null is the device: the provider never uses it.
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <string>
 #include <vector>
 
@@ -25,6 +27,8 @@ inline std::string device_name(unsigned number) { return device_prefix + std::to
 struct shown_devices {
   std::vector<penstock::nic::shm::device_traits> all;
   bool lids = false;  ///< ports of InfiniBand, else of RoCE
+  bool tcp = false;   ///< tcp0 in place of shm0
+  ibv_gid gid{};      ///< of tcp0: this host's address
 };
 /// Fixed before any way is tried.
 extern shown_devices shown;
