@@ -90,8 +90,7 @@ kernel_events::~kernel_events() {
     if (changes::closed()) {
       reader_.detach();  // a forked child has no such thread
     } else {
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const auto n = write(stop_, &one, sizeof one);
+      ring_bell(stop_);
       reader_.join();
     }
   }
@@ -117,6 +116,7 @@ void kernel_events::run() noexcept {
   for (;;) {
     pollfd on[] = {{fd_, POLLIN, 0}, {stop_, POLLIN, 0}};
     if (poll(on, 2, -1) < 0 && errno != EINTR) return;
+    refuse_closed(on);
     if (on[1].revents != 0) return;
     if ((on[0].revents & POLLIN) == 0) continue;
     // E3: the gate closes before read(2) lets the changing thread go on.

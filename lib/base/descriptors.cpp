@@ -3,9 +3,16 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/log.hpp"
 
 namespace penstock {
 namespace {
@@ -15,6 +22,23 @@ struct refusal {
   int code = 0;
 };
 thread_local refusal last_refusal;
+
+/// A number, plus 1 and 0 for none, below what tells its file from most others.
+std::atomic<std::uint64_t> kept_words[128];
+constexpr std::uint64_t number_bits = 24;
+
+int number_of(std::uint64_t word) noexcept {
+  return static_cast<int>(word & ((std::uint64_t{1} << number_bits) - 1)) - 1;
+}
+
+/// 0 if it is not open.
+std::uint64_t word_of(int fd) noexcept {
+  struct stat s {};
+  if (::fstat(fd, &s) != 0) return 0;
+  return static_cast<std::uint64_t>(s.st_ino) << number_bits | (static_cast<unsigned>(fd) + 1u);
+}
+
+std::atomic<bool> told_closed{false};
 
 }  // namespace
 
@@ -27,9 +51,81 @@ int above_stdio(int fd) noexcept {
   return moved;
 }
 
+void refuse_closed(const char* call, int code) noexcept {
+  // Its number may have gone to another file since.
+  const bool closed = code == EBADF || code == ENOTSOCK ||
+                      (code == EINVAL && std::string_view(call) == "epoll_wait");
+  // relaxed: one thread says it; the way to the end needs descriptors, too
+  if (closed && !told_closed.exchange(true, std::memory_order_relaxed))
+    fatal(1,
+          "%s: the program has closed a descriptor of the library's; it may close all above 2 only "
+          "before it joins its job",
+          call);
+}
+
+void refuse_closed(std::span<const pollfd> polled) noexcept {
+  for (const pollfd& p : polled)
+    if ((p.revents & POLLNVAL) != 0) refuse_closed("poll", EBADF);
+}
+
+int kept(int fd) noexcept {
+  if (fd < 0) return fd;
+  for (const auto& slot : kept_words)
+    // K3 look  acquire slot  <- K1: its owner forgets a number before the kernel can give it anew
+    if (number_of(slot.load(std::memory_order_acquire)) == fd) refuse_closed("fcntl", EBADF);
+  for (auto& slot : kept_words) {
+    std::uint64_t none = 0;
+    // relaxed: a look that comes before it misses the descriptor, which is open now
+    if (slot.compare_exchange_strong(none, word_of(fd), std::memory_order_relaxed)) break;
+  }
+  return fd;
+}
+
+void close_kept(const int& fd) noexcept {
+  if (fd < 0) return;
+  for (auto& slot : kept_words) {
+    // relaxed: the owner's own note
+    std::uint64_t word = slot.load(std::memory_order_relaxed);
+    // K1 forget  cas release slot  -> K2, K3: before the descriptor is closed
+    if (number_of(word) == fd &&
+        slot.compare_exchange_strong(word, 0, std::memory_order_release, std::memory_order_relaxed))
+      break;
+  }
+  ::close(fd);
+}
+
+void look_for_closed() noexcept {
+  for (auto& slot : kept_words) {
+    // K2 look  acquire slot  <- K1: an owner that has closed it has forgotten it
+    const auto noted = [&slot] { return slot.load(std::memory_order_acquire); };
+    const std::uint64_t word = noted();
+    // Its owner may close it meanwhile, and another one may come to have its number: three looks.
+    bool closed = word != 0;
+    for (int i = 0; closed && i < 3; ++i)
+      closed = word_of(number_of(word)) != word && noted() == word;
+    if (closed) refuse_closed("fstat", EBADF);
+  }
+}
+
 int asked(const char* call, int result) noexcept {
-  if (result < 0) last_refusal = {call, errno};
+  if (result < 0) {
+    last_refusal = {call, errno};
+    refuse_closed(call, errno);
+  }
   return result;
+}
+
+void ring_bell(int fd) noexcept {
+  const std::uint64_t one = 1;
+  // A bell whose count is full has been rung.
+  if (::write(fd, &one, sizeof one) < 0) refuse_closed("write", errno);
+}
+
+bool hush_bell(int fd) noexcept {
+  std::uint64_t rung = 0;
+  const auto n = ::read(fd, &rung, sizeof rung);
+  if (n < 0) refuse_closed("read", errno);
+  return n > 0;
 }
 
 void* asked(const char* call, void* result) noexcept {

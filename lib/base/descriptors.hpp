@@ -5,10 +5,13 @@
 #pragma once
 
 #include <dirent.h>
+#include <poll.h>
 
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 namespace penstock {
 
@@ -24,6 +27,28 @@ bool opened(const char* call, int result, int (&pair)[2]) noexcept;
 /// The answer of any other system call that must not fail: a refusal is kept for refused_call().
 int asked(const char* call, int result) noexcept;
 void* asked(const char* call, void* result) noexcept;
+
+/// Ends the process with a line if `code` says that a descriptor of the library's is closed, or is
+/// that of another file: only the program can have closed it. opened() and asked() look themselves.
+void refuse_closed(const char* call, int code) noexcept;
+/// The same for what poll() has found.
+void refuse_closed(std::span<const pollfd> polled) noexcept;
+
+/// Notes a descriptor that lasts until close_kept(), so that look_for_closed() knows it; returns
+/// it. Negative ones are not noted. 128 at most are; any further one is not looked for.
+int kept(int fd) noexcept;
+/// Closes it, unless it is negative; a variable becomes -1. One that was not noted is closed as
+/// well.
+void close_kept(const int& fd) noexcept;
+inline void close_kept(int& fd) noexcept { close_kept(std::as_const(fd)), fd = -1; }
+/// Ends the process with a line if a descriptor that was noted is open no more, or is another
+/// file's. A call each: for waits that have lasted, and for the end of a job. Any thread.
+void look_for_closed() noexcept;
+
+/// Adds one to an eventfd, so that who sleeps on it wakes. Async-signal-safe.
+void ring_bell(int fd) noexcept;
+/// Takes what was rung, of an eventfd or a timer that does not block. False if nothing was.
+bool hush_bell(int fd) noexcept;
 
 /// The name of this thread's last call that went through opened() or asked() and was refused, if
 /// that was with this errno; else null.

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/forked.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/no_memory.hpp"
@@ -136,7 +137,7 @@ void job::announce(death d) noexcept {
   if (!own_ended_.compare_exchange_strong(none, pack(d), std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
     return;
-  if (ended_fd_ >= 0) eventfd_write(ended_fd_, 1);
+  if (ended_fd_ >= 0) ring_bell(ended_fd_);
 }
 
 std::string launch_ticket::text() const {

@@ -33,20 +33,21 @@ class penrun_job final : public job {
   }
 
   ~penrun_job() override {
-    ::close(socket_);
-    ::close(ended_fd_);
+    close_kept(socket_);
+    close_kept(ended_fd_);
     if (page_ != nullptr) ::munmap(page_, board::bytes(size_));
   }
 
   result<void> open(const launch_ticket& t) {
     // Programs that this one starts do not belong to the job, and must not inherit its descriptors.
     for (const int fd : {t.socket, t.board, t.bell})
-      if (asked("fcntl", ::fcntl(fd, F_SETFD, FD_CLOEXEC)) != 0)
+      if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return failure{"penrun's descriptor " + std::to_string(fd) + " cannot be used", errno,
-                       errno == EBADF
-                           ? "a process can join its job once, and its children not at all"
-                           : what_to_raise(errno)};
+                       errno == EBADF ? "a process can join its job once, its children not at all, "
+                                        "and what starts it leaves penrun's descriptors open"
+                                      : (asked("fcntl", -1), what_to_raise(errno))};
     ::unsetenv("PENSTOCK_LAUNCH");
+    kept(socket_), kept(ended_fd_);
     void* page =
         asked("mmap", ::mmap(nullptr, board::bytes(size_), PROT_READ, MAP_SHARED, t.board, 0));
     if (page == MAP_FAILED) return failure{"mmap of penrun's page", errno, what_to_raise(errno)};

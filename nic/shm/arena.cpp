@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <string>
 
 #include "lib/base/assert.hpp"
 #include "lib/base/descriptors.hpp"
@@ -29,12 +30,13 @@ std::uint64_t whole_pages(std::uint64_t n) noexcept {
 arena::~arena() {
   forget_mapped(base_);
   if (base_ != nullptr) ::munmap(base_, arena_bytes);
-  if (fd_ >= 0) ::close(fd_);
+  close_kept(fd_);
 }
 
 int arena::open(const nonce& name) noexcept {
   if (!file_may_have(arena_bytes)) return EFBIG;
-  fd_ = opened("memfd_create", ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  fd_ =
+      kept(opened("memfd_create", ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (fd_ < 0) return errno;
   if (asked("ftruncate", ::ftruncate(fd_, static_cast<off_t>(arena_bytes))) != 0) return errno;
   if (asked("fcntl", ::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) != 0)
@@ -61,10 +63,10 @@ int arena::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
   while (r != 0 && errno == EINTR);
   if (r == 0) return 0;
   const int e = errno;
-  log(log_level::error, "shm0: no memory for %llu bytes of queues: %s; %s",
-      static_cast<unsigned long long>(bytes), std::strerror(e),
-      e == ENOSPC || e == ENOMEM ? "free memory or use fewer connections"
-                                 : what_to_raise(e).c_str());
+  const failure why{
+      "shm0: no memory for " + std::to_string(bytes) + " bytes of queues", e,
+      e == ENOSPC || e == ENOMEM ? "free memory or use fewer connections" : what_to_raise(e)};
+  log(log_level::error, "%s", why.message().c_str());
   return e == ENOSPC ? ENOMEM : e;
 }
 

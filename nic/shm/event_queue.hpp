@@ -20,15 +20,13 @@ template <class Event>
 class event_queue {
  public:
   event_queue() = default;
-  ~event_queue() {
-    if (fd_ >= 0) ::close(fd_);
-  }
+  ~event_queue() { close_kept(fd_); }
   event_queue(const event_queue&) = delete;
   event_queue& operator=(const event_queue&) = delete;
 
   /// 0 or an errno.
   int open() noexcept {
-    fd_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+    fd_ = kept(opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)));
     return fd_ < 0 ? errno : 0;
   }
   [[nodiscard]] int fd() const noexcept { return fd_; }
@@ -36,8 +34,7 @@ class event_queue {
   void push(const Event& e) {
     const std::lock_guard guard(lock_);
     events_.push_back(e);
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto n = ::write(fd_, &one, sizeof one);
+    ring_bell(fd_);
   }
 
   /// The oldest event; waits for one unless the user made the descriptor non-blocking. 0, or -1

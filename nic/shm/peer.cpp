@@ -67,7 +67,7 @@ int map_arena(peer& p, int fd) noexcept {
 }
 
 int greet(peer& p) noexcept {
-  p.socket = connect_to(p.name);
+  p.socket = kept(connect_to(p.name));
   if (p.socket < 0) return errno;
   // Any process can bind an abstract name: only a process of this user is believed.
   if (const int e = same_user(p.socket, &p.pid)) return e;
@@ -80,7 +80,7 @@ int greet(peer& p) noexcept {
   if (fd >= 0) ::close(fd);
   // The peer has just answered, so the process id is still its own.
   if (e == 0 && p.pid > 0)
-    p.process = above_stdio(static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0)));
+    p.process = kept(above_stdio(static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0))));
   p.proof_address = a.value;
   p.proof = a.proof;
   // So a first access to its memory needs no answer: it may be stopped by then.
@@ -105,8 +105,8 @@ peer::~peer() {
   if (moved_fd >= 0) ::close(moved_fd);
   for (const auto& [key, q] : questions_)
     if (q.fd >= 0) ::close(q.fd);
-  if (socket >= 0) ::close(socket);
-  if (process >= 0) ::close(process);
+  close_kept(socket);
+  close_kept(process);
 }
 
 request peer::make(request_kind kind, std::uint32_t qpn, std::uint32_t src_qpn) const noexcept {

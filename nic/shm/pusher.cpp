@@ -60,10 +60,12 @@ int pusher_thread::start() {
   epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
   kicks_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (epoll_ < 0 || kicks_ < 0) return errno;
+  kept(epoll_), kept(kicks_);
   if (context_.carrier) return start_beside_carrier();
   bells_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-bell"));
   datagrams_ = bound_socket(SOCK_DGRAM, name_of(context_.name, "-ud"));
   if (bells_ < 0 || datagrams_ < 0) return errno;
+  kept(bells_), kept(datagrams_);
   const int one = 1;
   for (const int s : {datagrams_, bells_})
     if (asked("setsockopt", ::setsockopt(s, SOL_SOCKET, SO_PASSCRED, &one, sizeof one)) != 0)
@@ -100,16 +102,10 @@ void pusher_thread::stop() noexcept {
   if (context_.carrier) datagrams_ = -1;  // the carrier closes it
   if (bells_ >= 0) remove_name(name_of(context_.name, "-bell"));
   if (datagrams_ >= 0) remove_name(name_of(context_.name, "-ud"));
-  for (int* fd : {&bells_, &datagrams_, &kicks_, &epoll_}) {
-    if (*fd >= 0) ::close(*fd);
-    *fd = -1;
-  }
+  for (int* fd : {&bells_, &datagrams_, &kicks_, &epoll_}) close_kept(*fd);
 }
 
-void pusher_thread::kick() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(kicks_, &one, sizeof one);
-}
+void pusher_thread::kick() noexcept { ring_bell(kicks_); }
 
 void pusher_thread::begin_watch() noexcept {
   if (!watching_.exchange(true, std::memory_order_seq_cst)) kick();
@@ -187,8 +183,7 @@ void pusher_thread::run() noexcept {
       } else if (about == about_datagrams) {
         take_datagrams();
       } else {
-        std::uint64_t count;
-        [[maybe_unused]] const auto r = ::read(kicks_, &count, sizeof count);
+        (void)hush_bell(kicks_);
       }
     }
     if (context_.play != nullptr) context_.play->look_at_the_clock();

@@ -36,6 +36,7 @@ int service_thread::start() {
   epoll_ = opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC));
   stop_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (epoll_ < 0 || stop_ < 0) return errno;
+  kept(epoll_), kept(stop_), kept(listener_);
   if (asked("listen", ::listen(listener_, 4096)) != 0) return errno;
   int e = watch_socket(epoll_, listener_, EPOLLIN, about_listener);
   if (e == 0) e = watch_socket(epoll_, stop_, EPOLLIN, about_stop);
@@ -50,16 +51,12 @@ int service_thread::start() {
 
 void service_thread::stop() noexcept {
   if (thread_.joinable()) {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto n = ::write(stop_, &one, sizeof one);
+    ring_bell(stop_);
     thread_.join();
   }
   if (listener_ >= 0) remove_name(name_);
-  for (int* fd : {&listener_, &stop_, &epoll_}) {
-    if (*fd >= 0) ::close(*fd);
-    *fd = -1;
-  }
-  for (const auto& [fd, v] : visitors_) ::close(fd);
+  for (int* fd : {&listener_, &stop_, &epoll_}) close_kept(*fd);
+  for (const auto& [fd, v] : visitors_) close_kept(fd);
   visitors_.clear();
 }
 
@@ -81,7 +78,7 @@ void service_thread::run() noexcept {
       const int fd = static_cast<int>(about & 0xffffffff);
       const auto at = visitors_.find(fd);
       if (at != visitors_.end() && !serve(fd, at->second)) {
-        ::close(fd);
+        close_kept(fd);
         visitors_.erase(at);
       }
     }
@@ -103,7 +100,7 @@ void service_thread::accept_visitors() noexcept {
       ::close(s);
       continue;
     }
-    visitors_.emplace(s, visitor{});
+    visitors_.emplace(kept(s), visitor{});
   }
 }
 

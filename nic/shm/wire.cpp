@@ -160,6 +160,7 @@ int wait_readable(int socket, int timeout_ms) noexcept {
   int r;
   do r = asked("poll", ::poll(&p, 1, timeout_ms));
   while (r < 0 && errno == EINTR);
+  refuse_closed({&p, 1});
   return r > 0 ? 0 : r == 0 ? ETIMEDOUT : errno;
 }
 

@@ -299,6 +299,7 @@ void network::come_up(remote& r, int socket, bool ours) noexcept {
 }
 
 void network::lose(remote& r, int code) noexcept {
+  refuse_closed("recvmsg", code);
   log(log_level::info, "tcp0: the connection to %s is lost: %s", text_of(r.at).c_str(),
       code != 0 ? std::strerror(code) : "it was closed");
   std::erase(live_, &r);

@@ -164,10 +164,7 @@ unsigned network::cut() noexcept {
   return static_cast<unsigned>(live_.size());
 }
 
-void network::wake() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(wake_, &one, sizeof one);
-}
+void network::wake() noexcept { ring_bell(wake_); }
 
 void network::watch(remote& r, std::uint32_t events) noexcept {
   if (r.watched == events || r.socket < 0) return;
@@ -179,14 +176,13 @@ void network::watch(remote& r, std::uint32_t events) noexcept {
 }
 
 void network::happened(std::uint64_t about, std::uint32_t events) noexcept {
-  std::uint64_t count;
   if (about == about_listener) return (void)accept_visitors();
   if (about == about_wake) {
-    [[maybe_unused]] const auto n = ::read(wake_, &count, sizeof count);
+    (void)hush_bell(wake_);
     return look_at_the_clock();
   }
   if (about == about_clock) {
-    [[maybe_unused]] const auto n = ::read(clock_, &count, sizeof count);
+    (void)hush_bell(clock_);
     return look_at_the_clock();
   }
   if ((about & visitor_bits) != 0) {
@@ -229,7 +225,7 @@ void network::progress() noexcept {
       if (remote& r = *live_[i]; !take_in(r)) lose(r, errno), --i;
   } else {
     epoll_event events[32];
-    const int n = ::epoll_wait(epoll_, events, 32, 0);
+    const int n = asked("epoll_wait", ::epoll_wait(epoll_, events, 32, 0));
     moved_ = n > 0;
     for (int i = 0; i < n; ++i) happened(events[i].data.u64, events[i].events);
     // Orders: as in want()

@@ -48,6 +48,7 @@ int keep(int fd) noexcept {
   const auto i = static_cast<std::size_t>(fd);
   if (kept().size() <= i) kept().resize(2 * i + 1);
   kept()[i] = true;
+  penstock::kept(fd);
   return fd;
 }
 
@@ -55,7 +56,7 @@ void close(int& fd) noexcept {
   if (fd < 0) return;
   const std::lock_guard guard(lock);
   kept()[static_cast<std::size_t>(fd)] = false;
-  ::close(std::exchange(fd, -1));
+  close_kept(fd);
 }
 
 }  // namespace penstock::nic::tcp::unshared

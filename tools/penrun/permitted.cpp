@@ -24,7 +24,7 @@ const char* refused_call() {
   if (asked("rt_sigaction", ::sigaction(SIGCHLD, nullptr, &action)) != 0) return "rt_sigaction";
   if (asked("poll", ::poll(nullptr, 0, 0)) != 0) return "poll";
   if (asked("kill", ::kill(::getpid(), 0)) != 0) return "kill";
-  if (asked("fcntl", ::fcntl(STDIN_FILENO, F_GETFD)) < 0 && errno != EBADF) return "fcntl";
+  if (::fcntl(STDIN_FILENO, F_GETFD) < 0 && errno != EBADF) return asked("fcntl", -1), "fcntl";
   // There is no child yet.
   if (asked("wait4", ::waitpid(-1, nullptr, WNOHANG)) < 0 && errno != ECHILD) return "wait4";
   return nullptr;

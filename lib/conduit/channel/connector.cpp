@@ -35,7 +35,7 @@ result<std::unique_ptr<connector>> connector::start(connections& e, core& of,
                                                     ibv_comp_channel* channel) {
   constexpr const char* what = "the thread that makes connections";
   std::unique_ptr<connector> c(new connector(e, of, channel));
-  c->bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  c->bell_ = kept(opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   if (c->bell_ < 0) return failure{std::string("eventfd of ") + what, errno, what_to_raise(errno)};
   // The channel is only read after poll(2) has said that it holds an event.
   if (!never_waits(channel->fd))
@@ -56,13 +56,10 @@ connector::~connector() {
     thread_.join();
     nic::shm::count_own_thread(-1);
   }
-  if (bell_ >= 0) ::close(bell_);
+  close_kept(bell_);
 }
 
-void connector::ring() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
-}
+void connector::ring() noexcept { ring_bell(bell_); }
 
 status connector::want(peer& p, unsigned lane) noexcept {
   const auto bit = static_cast<std::uint8_t>(1u << lane);
@@ -121,8 +118,8 @@ void connector::sleep() noexcept {
                        static_cast<long>(ns % 1'000'000'000)};
   const bool for_ever = !more_ && remind_ns_ == 0;
   (void)::ppoll(of, std::size(of), for_ever ? nullptr : &limit, nullptr);
-  std::uint64_t rung;
-  [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
+  refuse_closed(of);
+  (void)hush_bell(bell_);
   ibv_cq* cq = nullptr;
   void* context = nullptr;
   while (core_.device().verbs->get_cq_event(channel_, &cq, &context) == 0) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/base/assert.hpp"
+#include "lib/base/descriptors.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -191,6 +192,7 @@ bool core::has_died(const peer& p) const noexcept {
 }
 
 void core::peer_failed(const peer& p, const char* how) noexcept {
+  look_for_closed();  // by this process
   if (ends_soon())
     set_fatal_witness(nullptr);  // another rank's death is not the fault of this rank's last call
   if (const auto d = job_.ended_by())

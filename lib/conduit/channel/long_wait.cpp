@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/descriptors.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -32,6 +33,7 @@ void long_wait::look() noexcept {
     all_.first_ = this;
   } else if (!told_ && now - since_ns_ >= second_ns) {
     told_ = true;
+    look_for_closed();
     const std::uint64_t one = 1;
     // relaxed: the reporter takes the lock before it reads the list
     if (const int bell = all_.bell_.load(std::memory_order_relaxed); bell >= 0) [[maybe_unused]]

@@ -2,6 +2,7 @@
 // put off. A poll calls it when attention() is true. This code decides that a process ends.
 #include <poll.h>
 
+#include "lib/base/descriptors.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/collective/departure.hpp"
@@ -10,6 +11,7 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 void engine::slow_progress() noexcept {
   if (core_.membership().ended() && !core_.closing()) {
+    look_for_closed();  // what the others took for this rank's end
     const auto d = core_.membership().ended_by();
     if (d && d->ordered) core_.membership().end(d->code_or_signal);
     set_fatal_witness(nullptr);  // this rank's last call has no part in it

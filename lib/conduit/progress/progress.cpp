@@ -53,7 +53,7 @@ progress::progress(engine& e, core& c, ways& w, ibv_comp_channel* channel, dutie
 result<std::unique_ptr<progress>> progress::start(engine& e, core& c, ways& w,
                                                   ibv_comp_channel* channel, duties d) {
   std::unique_ptr<progress> p(new progress(e, c, w, channel, d));
-  p->bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  p->bell_ = kept(opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   if (p->bell_ < 0) return failure{"eventfd of the progress thread", errno, what_to_raise(errno)};
   if (auto r = p->queues_.open(); !r) return r.error();
   for (const bool armed : {false, true}) {
@@ -74,13 +74,10 @@ progress::~progress() {
     (void)stop(0);
     thread_.join();
   }
-  if (bell_ >= 0) ::close(bell_);
+  close_kept(bell_);
 }
 
-void progress::wake() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
-}
+void progress::wake() noexcept { ring_bell(bell_); }
 
 bool progress::stop(std::uint64_t limit_ns) noexcept {
   // R1 stop  release stopping_  -> A1
@@ -153,10 +150,7 @@ unsigned progress::handle() noexcept {
   return n;
 }
 
-void progress::forget_bell() noexcept {
-  std::uint64_t rung;
-  [[maybe_unused]] const auto n = ::read(bell_, &rung, sizeof rung);
-}
+void progress::forget_bell() noexcept { (void)hush_bell(bell_); }
 
 // The sum of all domains' counts; it grows while the program's own threads poll.
 std::uint32_t progress::attended() const noexcept {
@@ -174,6 +168,7 @@ void progress::sleep(bool armed, std::uint64_t ns) noexcept {
   const timespec limit{static_cast<time_t>(ns / 1'000'000'000),
                        static_cast<long>(ns % 1'000'000'000)};
   (void)::ppoll(of.data(), of.size(), ns == 0 ? nullptr : &limit, nullptr);
+  refuse_closed(of);
 }
 
 void engine::wake_progress() noexcept {

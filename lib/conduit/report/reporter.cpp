@@ -144,10 +144,11 @@ std::unique_ptr<reporter> reporter::start(engine& e,
 }
 
 result<void> reporter::open() {
-  bell_ = opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  bell_ = kept(opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   if (bell_ < 0) return failure{"eventfd", errno, what_to_raise(errno)};
   if (engine_.options().watch) {
-    socket_ = opened("socket", ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    socket_ =
+        kept(opened("socket", ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
     sockaddr_un at;
     const socklen_t n = report::address_of(
         report::socket_name(::geteuid(), report::public_name(engine_.membership().name()),
@@ -182,14 +183,10 @@ reporter::~reporter() {
     thread_.join();
     nic::shm::count_own_thread(-1);
   }
-  for (const int fd : {bell_, socket_})
-    if (fd >= 0) ::close(fd);
+  for (int* fd : {&bell_, &socket_}) close_kept(*fd);
 }
 
-void reporter::ring() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(bell_, &one, sizeof one);
-}
+void reporter::ring() noexcept { ring_bell(bell_); }
 
 void reporter::run() noexcept {
   const doing reporting{"showing counters"};
@@ -207,10 +204,10 @@ void reporter::run() noexcept {
       if (next != 0) due = due == 0 ? next : std::min(due, next);
     const std::uint64_t ms = due <= now ? 0 : (due - now + 999'999) / 1'000'000;
     (void)::poll(of.data(), metrics_ ? of.size() : 2, due == 0 ? -1 : static_cast<int>(ms));
+    refuse_closed(of);
     // Memory that the process gives to a segment is replaced while this thread sleeps.
     const nic::shm::working_time working = nic::shm::begin_work();
-    std::uint64_t rung = 0;
-    const bool bell = ::read(bell_, &rung, sizeof rung) > 0;
+    const bool bell = hush_bell(bell_);
     if (stopping_.load(std::memory_order_relaxed)) return;
     if (of[1].revents != 0) answer();
     if (metrics_)
