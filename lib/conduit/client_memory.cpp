@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -164,7 +163,7 @@ void in_child() {
       ::_exit(127);  // memory that is shared by accident is worse than no child
   s.count = 0;
   close_both(s.copied);
-  new (&s.lock) std::mutex;
+  s.lock.unlock();
 }
 bool forks_are_watched = false;
 // Before the handlers of the program, as nic/shm does it: these run in the child with its copies.

@@ -234,9 +234,9 @@ void after_fork_in_child() {
     if (*end >= 0) ::close(*end);
     *end = -1;
   }
-  s.paused = false;
+  if (std::exchange(s.paused, false)) resume_own_threads();
   forget_own_threads();
-  new (&s.lock) std::mutex;
+  s.lock.unlock();
 }
 
 // Registered before the handlers of the program and the library. So these run in the child after it
