@@ -194,6 +194,8 @@ int destroy_qp(ibv_qp* handle) {
   }
   c.pusher.let_go();
   forget_datagrams(qp);
+  // Else a thread that takes in what peers send could complete a receive behind leave()'s purge.
+  if (c.carrier) c.carrier->disconnect(qp);
   leave(of(qp.send_cq), qp);
   if (qp.recv_cq != qp.send_cq) leave(of(qp.recv_cq), qp);
   say_taken(qp);
