@@ -1,6 +1,7 @@
 // The tables of addresses, lengths, counts and strides that clients give to gasnet_vis.h's calls:
 // the bytes that are moved are those that a walk byte by byte names, and the extents that are
-// checked have them all. Rows that are packed for a peer name the same bytes.
+// checked have them all. Rows that are packed for a peer name the same bytes; those that a peer has
+// sent are taken if no byte of theirs lies outside the parts of the segment.
 #include <gasnet.h>
 
 #include <limits>
@@ -182,20 +183,52 @@ void strided(fuzz::input& in, bool small) {
   }
 }
 
+// A row of a peer's, and two parts with something else between them.
+void foreign_row(fuzz::input& in) {
+  struct part {
+    wide begin, end;
+  } parts[2];
+  const auto base = static_cast<wide>(reinterpret_cast<std::uint64_t>(to));
+  wide at = base;
+  for (part& p : parts) {
+    p.begin = at + in.byte();
+    p.end = at = p.begin + in.byte();
+  }
+  const auto has = [&](wide first, wide bytes) {
+    for (const part& p : parts)
+      if (first >= p.begin && first + bytes <= p.end) return true;
+    return false;
+  };
+  const bool small = in.byte() % 4 != 0;
+  vis::row r{};
+  r.at = small ? static_cast<std::uint64_t>(base) + in.take<std::uint16_t>() % 1024
+               : in.take<std::uint64_t>();
+  r.stride = small ? in.take<std::int16_t>() % 512 : in.take<std::int64_t>();
+  r.bytes = small ? 1 + in.byte() % 32u : 1 + in.take<std::uint32_t>() % 0xffffffff;
+  r.count = 1 + in.byte() % 8u;
+  bool inside = true;
+  for (std::uint32_t i = 0; i < r.count; ++i)
+    inside = inside && has(wide{r.at} + wide{r.stride} * i, r.bytes);
+  FUZZ_CHECK(vis::each_in(r, has) == inside);
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   fuzz::input in(data, bytes);
   begin();
-  switch (in.byte() % 3) {
+  switch (in.byte() % 4) {
     case 0:
       two_lists(in);
       break;
     case 1:
       strided(in, true);
       break;
-    default:
+    case 2:
       strided(in, false);
+      break;
+    default:
+      foreign_row(in);
   }
   return 0;
 }

@@ -47,16 +47,11 @@ std::size_t total(const row& r) noexcept { return std::size_t{r.bytes} * r.count
   fatal(1, "pieces to %s that rank %u sent make no sense", what, running->source());
 }
 
-// True if the runs that a peer has named lie in the client's part of this node's segment: the first
-// and the last one do, and the distance between them does not overflow.
+// True if the runs that a peer has named lie in the client's parts of this node's segments.
 bool own(const row& r) {
-  if (self.everything) return true;
-  const auto has = [&](std::uint64_t at) {
-    return is_in_parts(GASNETC_(mynode), reinterpret_cast<const void*>(at), r.bytes);
-  };
-  std::int64_t span = 0;
-  return !__builtin_mul_overflow(r.stride, std::int64_t{r.count} - 1, &span) && has(r.at) &&
-         has(r.at + static_cast<std::uint64_t>(span));
+  return self.everything || each_in(r, [](std::uint64_t at, std::uint64_t bytes) {
+           return is_in_parts(GASNETC_(mynode), reinterpret_cast<const void*>(at), bytes);
+         });
 }
 
 // args: counter, rows.

@@ -29,6 +29,20 @@ struct row {
 };
 static_assert(sizeof(row) == 24);
 
+/// True if has(at, bytes) holds for each run of a row, which may have come from a peer: one look if
+/// all lie in one part of a segment, else one a run, for there may be foreign memory between parts.
+template <class Has>
+[[nodiscard]] bool each_in(const row& r, Has&& has) noexcept {
+  std::int64_t span = 0;
+  if (__builtin_mul_overflow(r.stride, std::int64_t{r.count} - 1, &span)) return false;
+  const auto far = static_cast<std::uint64_t>(span);
+  if (span < 0 ? has(r.at + far, r.bytes - far) : has(r.at, r.bytes + far)) return true;
+  std::uint64_t at = r.at;
+  for (std::uint32_t i = 0; i < r.count; ++i, at += static_cast<std::uint64_t>(r.stride))
+    if (!has(at, std::uint64_t{r.bytes})) return false;
+  return true;
+}
+
 /// Runs in order, as rows.
 class rows {
  public:
