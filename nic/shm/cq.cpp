@@ -109,27 +109,30 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
     const std::lock_guard guard(c.objects);
     if (c.cqs.size() >= c.plays.limits.cq) return errno = ENOMEM, nullptr;
   }
-  std::unique_ptr<completion_queue> cq(new (std::nothrow) completion_queue{});
-  if (!cq) return errno = ENOMEM, nullptr;
-  const int index = c.memory.take_entry(table::cq);
-  if (index < 0) return nullptr;
-  cq->context = handle;
-  cq->channel = channel;
-  cq->cq_context = cq_context;
-  cq->handle = cq->index = static_cast<std::uint32_t>(index);
-  cq->cqe = cqe;
-  cq->owner = &c;
-  cq->events = events;
-  cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
-  cq->bell->bell.store(bell_off, std::memory_order_relaxed);
-  cq->queue.resize(places_for(cqe));
-  cq->hot.reserve(16);
-  pthread_mutex_init(&cq->mutex, nullptr);
-  pthread_cond_init(&cq->cond, nullptr);
-  const std::lock_guard guard(c.objects);
-  c.cqs.push_back(cq.get());
-  c.live.begin();
-  return cq.release();
+  try {
+    auto cq = std::make_unique<completion_queue>();
+    cq->queue.resize(places_for(cqe));
+    cq->hot.reserve(16);
+    const std::lock_guard guard(c.objects);
+    c.cqs.push_back(cq.get());  // the last that asks for memory
+    const int index = c.memory.take_entry(table::cq);
+    if (index < 0) return c.cqs.pop_back(), nullptr;
+    cq->context = handle;
+    cq->channel = channel;
+    cq->cq_context = cq_context;
+    cq->handle = cq->index = static_cast<std::uint32_t>(index);
+    cq->cqe = cqe;
+    cq->owner = &c;
+    cq->events = events;
+    cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
+    cq->bell->bell.store(bell_off, std::memory_order_relaxed);
+    pthread_mutex_init(&cq->mutex, nullptr);
+    pthread_cond_init(&cq->cond, nullptr);
+    c.live.begin();
+    return cq.release();
+  } catch (const std::bad_alloc&) {
+    return errno = ENOMEM, nullptr;
+  }
 }
 
 int resize_cq(ibv_cq* handle, int cqe) {

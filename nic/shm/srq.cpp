@@ -62,31 +62,37 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
     c.srqs.fetch_sub(1, std::memory_order_relaxed);
     return errno = ENOMEM, nullptr;
   }
-  std::unique_ptr<shared_receive_queue> srq(new (std::nothrow) shared_receive_queue{});
-  const int index = srq ? c.memory.take_entry(table::srq) : (errno = ENOMEM, -1);
-  if (index < 0) {
+  try {
+    auto srq = std::make_unique<shared_receive_queue>();
+    srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
+    const std::lock_guard guard(c.objects);
+    c.shared_queues.push_back(srq.get());  // the last that asks for memory
+    const int index = c.memory.take_entry(table::srq);
+    if (index < 0) {
+      c.shared_queues.pop_back();
+      c.srqs.fetch_sub(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+    srq->context = pd->context;
+    srq->srq_context = init->srq_context;
+    srq->pd = pd;
+    srq->handle = srq->index = static_cast<std::uint32_t>(index);
+    srq->owner = &c;
+    srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
+    srq->shown->available.store(0, std::memory_order_relaxed);
+    srq->shown->posted.store(0, std::memory_order_relaxed);
+    srq->shown->floor.store(std::numeric_limits<std::uint32_t>::max(), std::memory_order_relaxed);
+    srq->shown->domain.store(0, std::memory_order_relaxed);
+    init->attr.max_sge = srq->works.sges();
+    pthread_mutex_init(&srq->mutex, nullptr);
+    pthread_cond_init(&srq->cond, nullptr);
+    of(pd).users.begin();
+    c.live.begin();
+    return srq.release();
+  } catch (const std::bad_alloc&) {
     c.srqs.fetch_sub(1, std::memory_order_relaxed);
-    return nullptr;
+    return errno = ENOMEM, nullptr;
   }
-  srq->context = pd->context;
-  srq->srq_context = init->srq_context;
-  srq->pd = pd;
-  srq->handle = srq->index = static_cast<std::uint32_t>(index);
-  srq->owner = &c;
-  srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
-  srq->shown->available.store(0, std::memory_order_relaxed);
-  srq->shown->posted.store(0, std::memory_order_relaxed);
-  srq->shown->floor.store(std::numeric_limits<std::uint32_t>::max(), std::memory_order_relaxed);
-  srq->shown->domain.store(0, std::memory_order_relaxed);
-  srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
-  init->attr.max_sge = srq->works.sges();
-  pthread_mutex_init(&srq->mutex, nullptr);
-  pthread_cond_init(&srq->cond, nullptr);
-  of(pd).users.begin();
-  c.live.begin();
-  const std::lock_guard guard(c.objects);
-  c.shared_queues.push_back(srq.get());
-  return srq.release();
 }
 
 int modify_srq(ibv_srq* handle, ibv_srq_attr* attr, int mask) {
