@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace penstock::nic::tcp {
 
@@ -49,6 +50,10 @@ struct frame_operands {
 };
 static_assert(sizeof(frame_head) == 24 && sizeof(frame_place) == 16 &&
               sizeof(frame_operands) == 16);
+// Nothing that lay in memory before goes out between their fields.
+static_assert(std::has_unique_object_representations_v<frame_head> &&
+              std::has_unique_object_representations_v<frame_place> &&
+              std::has_unique_object_representations_v<frame_operands>);
 
 constexpr bool is_atomic(kind k) noexcept {
   return k == kind::fetch_add || k == kind::compare_swap;

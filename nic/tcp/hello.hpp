@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "nic/tcp/secret.hpp"
 
@@ -26,6 +27,9 @@ struct challenge {
   proof shown;  ///< of the one that listens
 };
 static_assert(sizeof(hello) == 48 && sizeof(challenge) == 40);
+// Nothing that lay in memory before goes out between their fields.
+static_assert(std::has_unique_object_representations_v<hello> &&
+              std::has_unique_object_representations_v<challenge>);
 
 /// The proof of one side: 1 listens, 2 has connected.
 inline proof prove(const secret& key, std::uint64_t side, const hello& h,

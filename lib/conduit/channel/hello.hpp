@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "lib/conduit/channel/parting.hpp"
 #include "lib/conduit/channel/peer.hpp"
@@ -33,7 +34,9 @@ struct hello {
   std::uint8_t please = 0;       ///< the sender would like to part, and the receiver leads
   std::uint8_t needed = 0;       ///< lanes that messages have asked for
   std::uint8_t lowered = 0;      ///< the sender lends the receiver the minimum alone (meetings.hpp)
+  std::uint32_t unused = 0;      ///< or the compiler would send four bytes of what lay there before
 };
+static_assert(std::has_unique_object_representations_v<hello>);
 
 /// What a hello must fit: its receiver's job, place, and number of domains.
 struct hello_reader {
@@ -49,7 +52,7 @@ struct hello_reader {
   if (n != sizeof h) return std::nullopt;
   std::memcpy(&h, bytes, sizeof h);
   const bool ours = h.magic == hello_magic && h.job == here.job && h.from < here.size &&
-                    h.from != here.rank && h.domain < here.domains;
+                    h.from != here.rank && h.domain < here.domains && h.unused == 0;
   // A lane is bound after it was made; one may be needed before.
   const bool lanes = ((h.made | h.needed) & ~all_lanes) == 0 && (h.bound & ~h.made) == 0;
   if (!ours || !lanes || h.want > 1 || h.please > 1 || h.lowered > 1 || h.answer > vote::refused)
