@@ -160,8 +160,8 @@ std::byte* map_segment(std::uint32_t rank) noexcept;
 result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_bytes);
 /// Logs what went wrong in a call, and returns GASNET_ERR_RESOURCE.
 int report(const failure& f);
-/// Logs why this call may not be made before another one, or again, and returns
-/// GASNET_ERR_NOT_INIT.
+/// Logs why this call may not be made before another one (once for each name), or again, and
+/// returns GASNET_ERR_NOT_INIT.
 [[gnu::cold]] int too_early(const char* call);
 [[gnu::cold]] int too_late(const char* call);
 

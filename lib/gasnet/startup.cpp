@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -24,7 +25,24 @@ int report(const failure& f) {
   return GASNET_ERR_RESOURCE;
 }
 
+namespace {
+
+// Whether this is the first call of that name that comes too early. A program that does not look at
+// the results of its calls makes them in a loop. relaxed: nothing else is read because of a name.
+bool is_news(const char* call) {
+  static std::atomic<const char*> said[16];
+  for (auto& name : said) {
+    const char* other = nullptr;
+    if (name.compare_exchange_strong(other, call, std::memory_order_relaxed)) return true;
+    if (std::strcmp(other, call) == 0) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
 int too_early(const char* call) {
+  if (!is_news(call)) return GASNET_ERR_NOT_INIT;
   log(log_level::warning, "%s: %s", call,
       self.membership == nullptr ? "neither gasnet_init nor gex_Client_Init was called before it"
                                  : "gasnet_attach was not called before it");

@@ -49,7 +49,11 @@ int main(int argc, char** argv) {
   what = argc > 1 ? argv[1] : "none";
   atexit(late);
   gasnet_handlerentry_t table[] = {{200, (void (*)())handler}};
-  if (strcmp(what, "early") == 0) return gasnet_AMPoll() == GASNET_ERR_NOT_INIT ? 0 : 3;
+  if (strcmp(what, "early") == 0) {
+    for (int i = 0; i < 1000; ++i)
+      if (gasnet_AMPoll() != GASNET_ERR_NOT_INIT) return 3;
+    return 0;
+  }
   if (gasnet_init(&argc, &argv) != GASNET_OK ||
       gasnet_attach(table, 1, GASNET_PAGESIZE, 0) != GASNET_OK)
     return 2;
