@@ -155,7 +155,7 @@ verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
   refuse_connection_manager();
   shm::install_page_guard();
   c->polls_datagrams.store(true, std::memory_order_relaxed);
-  if (!c->carrier) c->moves_memory = shm::moved_memory::make_file();
+  if (!c->carrier) c->moves_memory.store(shm::moved_memory::make_file(), std::memory_order_relaxed);
   c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
   c->watched = shm::observer::of_environment(*c);
   if (!c->watched && errno != 0) {

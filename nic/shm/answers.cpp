@@ -47,7 +47,8 @@ void service_thread::answer(int socket, const visitor& v, const request& q,
     case request_kind::moved_file: {
       reply a;
       a.serial = q.serial;
-      return say(socket, a, nullptr, 0, context_.moves_memory ? moved_memory::file() : -1);
+      return say(socket, a, nullptr, 0,
+                 context_.moves_memory.load(std::memory_order_relaxed) ? moved_memory::file() : -1);
     }
     case request_kind::overflow:
       return;  // its file is all that it has to say

@@ -69,7 +69,8 @@ struct context {
   /// Registered memory is moved to a place that peers can map (moved_memory.hpp). Penstock's own
   /// memory is in such a place already; that of other programs is wherever malloc put it. Fixed
   /// before the first MR.
-  bool moves_memory = false;
+  // relaxed: who asks before it is set has no memory to map
+  std::atomic<bool> moves_memory{false};
   /// After this time a question to a peer is asked again, and after twice that its answer is let
   /// go.
   std::uint64_t answer_ns = 10'000'000'000;

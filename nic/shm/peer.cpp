@@ -85,7 +85,7 @@ int greet(peer& p) noexcept {
   p.proof = a.proof;
   // So a first access to its memory needs no answer: it may be stopped by then.
   reply moved;
-  if (e == 0 && p.self.moves_memory)
+  if (e == 0 && p.self.moves_memory.load(std::memory_order_relaxed))
     e = p.ask(p.make(request_kind::moved_file, 0, 0), moved, &p.moved_fd);
   if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
   return e;

@@ -138,7 +138,9 @@ int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept 
 moved_memory::hold move(const context& c, std::uint64_t address, std::size_t bytes,
                         int access) noexcept {
   const bool reached = (access & (remote_rights | IBV_ACCESS_MW_BIND)) != 0;
-  if (!c.moves_memory || !reached || (access & IBV_ACCESS_ON_DEMAND) != 0) return {};
+  if (!c.moves_memory.load(std::memory_order_relaxed) || !reached ||
+      (access & IBV_ACCESS_ON_DEMAND) != 0)
+    return {};
   return moved_memory::take(address, bytes);
 }
 

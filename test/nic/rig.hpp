@@ -55,7 +55,9 @@ struct options {
 /// The registered memory is moved to where peers can map it, as the provider's is.
 inline options moving() {
   options o;
-  o.opened = [](ibv_context* c) { penstock::nic::shm::of(c).moves_memory = true; };
+  o.opened = [](ibv_context* c) {
+    penstock::nic::shm::of(c).moves_memory.store(true, std::memory_order_relaxed);
+  };
   return o;
 }
 
