@@ -46,8 +46,7 @@ way_out pending_requests::choose(peer& p, const pending& r) noexcept {
   if (left == 0) return way_out::whole;
   // Who waits comes here at each poll, and need not copy the payload before there is a credit.
   if (!credits_.has_credit(p)) return way_out::none;
-  credits_.collect_returned(p, my_tag());
-  if (!p.home->ledger->lacks(p.rank, cost_of(p, r.m) + left)) return way_out::whole;
+  if (!credits_.lacks(p, cost_of(p, r.m) + left)) return way_out::whole;
   return core_.large().may_offer() && !no_buffer ? way_out::offer : way_out::last;
 }
 

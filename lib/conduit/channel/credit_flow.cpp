@@ -95,13 +95,21 @@ void credit_flow::give_back_lease(peer& p) noexcept {
   if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
 }
 
-// True if one credit for p is at hand, or leased, or has come back and is not yet the ledger's. No
-// lease is taken meanwhile, so nobody else tells the ledger of those.
-bool credit_flow::has_credit(peer& p) noexcept {
+// True if p lacks n credits even with those that have come back. Who waits, or chooses another way
+// for want of credits, asks this and not the ledger: no lease is taken meanwhile, so nobody else
+// tells the ledger of those.
+bool credit_flow::lacks(peer& p, std::uint32_t n) noexcept {
   const auto& ledger = *p.home->ledger;
-  if (ledger.lacks(p.rank, 1)) collect_returned(p, my_tag());
-  if (ledger.lacks(p.rank, 1)) give_back_lease(p);
-  return !ledger.lacks(p.rank, 1);
+  if (!ledger.lacks(p.rank, n)) return false;
+  collect_returned(p, my_tag());
+  return ledger.lacks(p.rank, n);
+}
+
+// True if one credit for p is at hand, or leased, or has come back.
+bool credit_flow::has_credit(peer& p) noexcept {
+  if (!lacks(p, 1)) return true;
+  give_back_lease(p);
+  return !p.home->ledger->lacks(p.rank, 1);
 }
 
 // Called when the loan to p has grown by `lent`, or p has given back `revoked` credits of it.

@@ -40,6 +40,7 @@ class credit_flow {
                                           std::uint32_t cost) noexcept;
   void expect_credits(peer& p, std::uint32_t wanted) noexcept;
   void give_back_lease(peer& p) noexcept;
+  [[nodiscard]] bool lacks(peer& p, std::uint32_t n) noexcept;
   [[nodiscard]] bool has_credit(peer& p) noexcept;
   void absorb_reply(peer& p, const wire::header& h, std::uint32_t tag, reply_right at) noexcept;
   void tell_returned(inside<end_of::reply_in> in, peer& p) noexcept;

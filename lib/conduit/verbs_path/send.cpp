@@ -242,8 +242,7 @@ status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexc
     const auto& ledger = *p.home->ledger;
     const std::uint32_t cost = c_.queue_sizes().full_cost,
                         left = ledger.left_to_offers(p.rank, cost);
-    if (left != 0 && ledger.lacks(p.rank, cost + left)) credits_.collect_returned(p, my_tag());
-    if (left != 0 && ledger.lacks(p.rank, cost + left)) return status::no_credit;
+    if (left != 0 && credits_.lacks(p, cost + left)) return status::no_credit;
   }
   return connections_.connect(p, lane);
 }
