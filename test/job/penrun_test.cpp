@@ -41,6 +41,18 @@ struct folder {
   std::filesystem::path path;
 };
 
+// Takes the place of ssh: the words behind the host are joined and given to a shell. --rsh is cut
+// at spaces, so its path has none.
+struct remote_shell {
+  remote_shell()
+      : path(std::filesystem::temp_directory_path() / ("rsh." + std::to_string(getpid()))) {
+    std::ofstream(path) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+  }
+  ~remote_shell() { std::filesystem::remove(path); }
+  std::filesystem::path path;
+};
+
 }  // namespace
 
 TEST_CASE("a job whose processes all return zero returns zero") {
@@ -200,13 +212,9 @@ TEST_CASE("penrun whose path a shell would split or change starts its agent on a
   const folder here("it's $HOME `x` \"y\"");
   const auto own = here.path / "penrun";
   std::filesystem::copy_file(PENRUN, own);
-  // As ssh: the words are joined and given to a shell.
-  here.file("shell", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n");
-  const auto rsh = std::filesystem::temp_directory_path() / ("rsh." + std::to_string(getpid()));
-  std::filesystem::copy_file(here.path / "shell", rsh);
-  const auto o = run({own, "-n", "2", "--host", "elsewhere", "--rsh", rsh, "--timeout", "20",
+  const remote_shell rsh;
+  const auto o = run({own, "-n", "2", "--host", "elsewhere", "--rsh", rsh.path, "--timeout", "20",
                       "echo", "a  b", "'c'"});
-  std::filesystem::remove(rsh);
   CAPTURE(o.err);
   CHECK(o.code == 0);
   CHECK(o.out == "a  b 'c'\na  b 'c'\n");
@@ -488,6 +496,18 @@ TEST_CASE("a process that has no processor time left is said to have had it") {
                              "ulimit -t 1; for i in 1 2; do timeout -s KILL 0.7 sh -c "
                              "'while :; do :; done'; done; kill -9 $$"});
   CHECK(children.err.find("ulimit") == children.err.npos);
+  // penrun's own processes have the limit, too.
+  const auto none = run({"sh", "-c", "ulimit -S -t 0; exec " PENRUN " -n 2 true"});
+  CHECK(none.code == 1);
+  CHECK(none.err == "penrun: ulimit -t is 0, so that no process may run; raise ulimit -t\n");
+}
+
+TEST_CASE("a process on another host that has no processor time left is said to have had it") {
+  const remote_shell rsh;
+  const auto o = run({PENRUN, "-n", "2", "--host", "one,two", "--rsh", rsh.path, "sh", "-c",
+                      "ulimit -t 1; while :; do :; done"});
+  CHECK(o.code == 128 + SIGKILL);
+  CHECK(o.err.find("has had the 1 s of processor time that ulimit -t allows") != o.err.npos);
 }
 
 TEST_CASE(

@@ -20,6 +20,7 @@
 #include "lib/base/descriptors.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
+#include "tools/penrun/ended.hpp"
 #include "tools/penrun/remote.hpp"
 #include "tools/penrun/spawn.hpp"
 #include "tools/penrun/where.hpp"
@@ -297,7 +298,7 @@ void agent::reap() {
   }
   std::vector<std::pair<std::uint32_t, int>> ended;
   int status = 0;
-  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+  for (pid_t pid; (pid = next_ended(status)) > 0;) {
     const auto it = std::find_if(children_.begin(), children_.end(),
                                  [pid](const child& c) { return c.pid == pid; });
     if (it == children_.end()) continue;  // an orphan of the job

@@ -17,6 +17,7 @@
 #include "lib/base/result.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
+#include "tools/penrun/ended.hpp"
 #include "tools/penrun/known_state.hpp"
 #include "tools/penrun/permitted.hpp"
 
@@ -81,7 +82,7 @@ int watch(pid_t keeper, int signals, int stops, terminal input) {
     // Reaps the orphans of a keeper that was killed, too.
     int status = 0;
     pid_t pid = 0;
-    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = next_ended(status)) > 0) {
       if (pid != keeper) continue;
       if (WIFEXITED(status)) return WEXITSTATUS(status);
       std::fprintf(stderr, "penrun: the keeper was killed by signal %d (%s)\n", WTERMSIG(status),

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -17,12 +16,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/shortage.hpp"
 #include "tools/penrun/descendants.hpp"
+#include "tools/penrun/ended.hpp"
 #include "tools/penrun/keeper_loop.hpp"
 #include "tools/penrun/known_state.hpp"
 #include "tools/penrun/where.hpp"
@@ -61,30 +60,6 @@ void end_at_the_latest_in(std::uint64_t ns) {
   itimerval t{};
   t.it_value.tv_sec = static_cast<time_t>(ns / 1'000'000'000) + 1;
   ::setitimer(ITIMER_REAL, &t, nullptr);
-}
-
-// As waitpid(-1), without waiting. Of one that the kernel killed for its processor time it says so,
-// since the signal is that of any kill.
-pid_t next_ended(int& status) {
-  siginfo_t info{};
-  rlimit cpu{RLIM_INFINITY, RLIM_INFINITY};
-  const bool told = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0;
-  timespec had{};  // by itself: wait4() would add what its children had
-  clockid_t clock{};
-  if (told) {  // both are known until it is reaped
-    ::prlimit(info.si_pid, RLIMIT_CPU, nullptr, &cpu);
-    if (::clock_getcpuclockid(info.si_pid, &clock) == 0) ::clock_gettime(clock, &had);
-  }
-  const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-  // The limit counts by the timer's ticks, which on a busy machine are more than what it has had.
-  const double seconds = static_cast<double>(had.tv_sec) + static_cast<double>(had.tv_nsec) * 1e-9;
-  if (pid > 0 && told && pid == info.si_pid && WIFSIGNALED(status) &&
-      (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU) &&
-      seconds > 0.75 * static_cast<double>(cpu.rlim_cur))
-    std::fprintf(stderr,
-                 "penrun: process %d has had the %llu s of processor time that ulimit -t allows\n",
-                 pid, static_cast<unsigned long long>(cpu.rlim_cur));
-  return pid;
 }
 
 // For a rank that died of a wrong address, which may be one that it gave to the library.

@@ -12,6 +12,7 @@
 #include "lib/base/no_memory.hpp"
 #include "lib/base/settings.hpp"
 #include "tools/penrun/agent.hpp"
+#include "tools/penrun/ended.hpp"
 #include "tools/penrun/guard.hpp"
 #include "tools/penrun/hosts.hpp"
 #include "tools/penrun/keeper.hpp"
@@ -32,6 +33,8 @@ int main(int argc, char** argv) {
   penstock::open_missing_stdio();
   penstock::end_by_a_line_without_memory();
   penrun::start_from_a_known_state();
+  if (penrun::without_processor_time())
+    return complain({"ulimit -t is 0, so that no process may run", 0, "raise ulimit -t"}, 1);
   // Another penrun, on another host, has started this one.
   if (argc == 2 && std::string_view(argv[1]) == "--agent")
     return penrun::guard([](int lifeline) { return penrun::serve_as_agent(lifeline); });
