@@ -1,5 +1,7 @@
 #include "lib/base/setting_files.hpp"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstdio>
 
@@ -17,10 +19,22 @@ std::string_view trimmed(std::string_view text) {
                            : text.substr(from, text.find_last_not_of(blank) - from + 1);
 }
 
+// Under sudo, for example, HOME may still be another user's, who then sets what this one runs with.
+void warn_of_owner(const std::string& path, int fd, const setting_places& at, setting_files& into) {
+  struct stat file {};
+  if (::fstat(fd, &file) != 0 || file.st_uid == at.user) return;
+  into.warnings.push_back("the settings file " + path + " is read, though it belongs to user " +
+                          std::to_string(file.st_uid) + " and not to user " +
+                          std::to_string(at.user) +
+                          ", who runs this; PENSTOCK_CONFIG=none reads no file");
+}
+
 // Appends the lines of one file. Fails with the errno where it cannot be read.
-result<void> read_file(const std::string& path, setting_files& into) {
+result<void> read_file(const std::string& path, const setting_places& at, bool of_user,
+                       setting_files& into) {
   const stdio_file file = open_file(path.c_str(), "r");
   if (!file) return failure{"the settings file " + path, errno, ""};
+  if (of_user) warn_of_owner(path, ::fileno(file.get()), at, into);
   char text[longest_line];
   constexpr std::size_t last = longest_line - 1;
   for (unsigned number = 1;; ++number) {
@@ -57,14 +71,14 @@ result<setting_files> read_setting_files(const setting_places& at) {
     of_user = std::string(at.home) + "/.config/penstock.conf";
   for (const std::string& path : {at.system, of_user}) {
     if (path.empty()) continue;
-    if (auto r = read_file(path, all); !r) {
+    if (auto r = read_file(path, at, path != at.system, all); !r) {
       const int code = r.error().code;
       if (code == 0) return r.error();
-      if (code != ENOENT && code != ENOTDIR) all.unread.push_back(r.error().message());
+      if (code != ENOENT && code != ENOTDIR) all.warnings.push_back(r.error().message());
     }
   }
   if (at.config.empty() || at.config == "auto") return all;
-  if (auto r = read_file(std::string(at.config), all); !r)
+  if (auto r = read_file(std::string(at.config), at, false, all); !r)
     return failure{"PENSTOCK_CONFIG: " + r.error().what, r.error().code, r.error().hint};
   return all;
 }

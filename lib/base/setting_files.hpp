@@ -2,6 +2,8 @@
 // the one that PENSTOCK_CONFIG names, each above those before it. read_settings() alone calls this.
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +22,8 @@ struct setting_line {
 struct setting_files {
   std::vector<std::string> read;    ///< the paths of those that are there
   std::vector<setting_line> lines;  ///< of all, the later above the earlier
-  std::vector<std::string> unread;  ///< why a file of the system's or the user's cannot be read
+  /// Why a file of the system's or the user's cannot be read; whose the user's is if another's.
+  std::vector<std::string> warnings;
 };
 
 /// The system's file.
@@ -32,9 +35,11 @@ struct setting_places {
   std::string_view xdg_home;  ///< XDG_CONFIG_HOME
   std::string_view home;      ///< HOME
   std::string system = system_settings;
+  ::uid_t user = ::geteuid();
 };
 
-/// Reads them. A file of the system or of the user may be absent or unreadable. Fails, with the
+/// Reads them. A file of the system or of the user may be absent or unreadable; the user's counts
+/// also if another user owns it, with a warning. Fails, with the
 /// path and the number of the line, where PENSTOCK_CONFIG's cannot be read, and where a line is
 /// neither empty, nor a comment (#), nor NAME = VALUE.
 result<setting_files> read_setting_files(const setting_places& at);

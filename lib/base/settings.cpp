@@ -208,7 +208,7 @@ result<settings> read_settings(std::span<const setting_override> overrides,
     if (!known) return failure{unknown_text(name), 0, ""};
   }
   if (somebody_else_warns(s)) return s;
-  for (const std::string& why : files->unread) log(log_level::warning, "%s", why.c_str());
+  for (const std::string& why : files->warnings) log(log_level::warning, "%s", why.c_str());
   for (const setting_line& line : strangers) warn_of_line(line);
   warn_of_strangers(env);
   return s;

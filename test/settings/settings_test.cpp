@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/setting_files.hpp"
 #include "lib/base/settings_table.hpp"
 
 using namespace penstock;
@@ -118,6 +120,26 @@ TEST_CASE("files that are absent are no fault, but the one that is asked for by 
   CHECK(f.read({})->am_limit == 2);
   CHECK(f.read({"PENSTOCK_CONFIG=none"})->am_limit == 8);
   CHECK(f.read({"PENSTOCK_CONFIG=auto"})->am_limit == 2);
+}
+
+TEST_CASE("the user's file is read with a warning if it belongs to another user") {
+  files f;
+  f.system("AM_LIMIT = 1\n"), f.user("AM_LIMIT = 2\n"), f.named("AM_LIMIT = 3\n");
+  const std::string home = f.user_path().substr(0, f.user_path().find("/.config"));
+  const std::string named = f.named_path();
+  setting_places at{.config = named, .xdg_home = "", .home = home, .system = f.system_path()};
+  const auto own = read_setting_files(at);
+  REQUIRE(own);
+  CHECK(own->warnings.empty());
+  at.user = ::geteuid() + 1;
+  const auto another = read_setting_files(at);
+  REQUIRE(another);
+  CHECK(another->lines.size() == 3);
+  REQUIRE(another->warnings.size() == 1);
+  CHECK(
+      contains(another->warnings[0], ("the settings file " + f.user_path() + " is read").c_str()));
+  CHECK(contains(another->warnings[0],
+                 ("belongs to user " + std::to_string(::geteuid()) + " ").c_str()));
 }
 
 TEST_CASE("XDG_CONFIG_HOME moves the user's file, if it is an absolute path") {
