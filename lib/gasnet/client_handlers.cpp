@@ -148,7 +148,8 @@ void admit(client_handler& h, unsigned index, kind k, bool request, unsigned nar
       return;
     fatal(1,
           "a %s %s with %u arguments came from rank %u for AM handler %s, which has taken %s with "
-          "%d before: a function takes a payload or none, and one number of arguments",
+          "%d before: one of the two is wrong, since a function takes a payload or none, and one "
+          "number of arguments",
           name_of(k), request ? "request" : "reply", nargs, source, name_in_lines(h, index).c_str(),
           (before & bit_of(kind::short_)) != 0 ? "a Short" : "a Medium or Long",
           std::countr_zero(before >> counts_shift));
