@@ -2,6 +2,7 @@
 // that tests can try them on devices that do not exist. Used by device.cpp and by tests.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -84,7 +85,7 @@ result<ibv_context*> open_tcp(ibv_device* dev, const settings& s, std::string_vi
 class device_list {
  public:
   explicit device_list(const calls& v) : verbs_(v), list_(v.get_device_list(&count_)) {
-    if (list_ == nullptr) count_ = 0;
+    if (list_ == nullptr) count_ = 0, failed_ = errno;
   }
   ~device_list() {
     if (list_ != nullptr) verbs_.free_device_list(list_);
@@ -94,10 +95,12 @@ class device_list {
   [[nodiscard]] std::span<ibv_device* const> all() const noexcept {
     return {list_, static_cast<std::size_t>(count_)};
   }
+  /// The errno with which the library gave no list; 0 if it gave one.
+  [[nodiscard]] int failed() const noexcept { return failed_; }
 
  private:
   const calls& verbs_;
-  int count_ = 0;
+  int count_ = 0, failed_ = 0;
   ibv_device** list_;
 };
 

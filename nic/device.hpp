@@ -122,7 +122,8 @@ class device {
   [[nodiscard]] std::uint32_t max_message() const noexcept { return port.max_msg_sz; }
 };
 
-/// A device as peninfo shows it: of either kind, opened or with the reason why it cannot be.
+/// A device as peninfo shows it: of any kind, opened or with the reason why it cannot be. Without a
+/// name it stands for a library that has no device, with the reason.
 struct device_info {
   std::string name, library, problem;
   ibv_device_attr limits{};

@@ -11,6 +11,11 @@ std::vector<device_info> list_devices_of(std::span<const calls* const> libraries
   std::vector<device_info> infos;
   for (const calls* v : libraries) {
     const device_list list(*v);
+    if (list.all().empty()) {
+      device_info& info = infos.emplace_back();
+      info.library = v->library;
+      info.problem = list.failed() != 0 ? std::strerror(list.failed()) : "it knows of none here";
+    }
     for (ibv_device* dev : list.all()) {
       device_info& info = infos.emplace_back();
       info.name = v->get_device_name(dev);

@@ -75,7 +75,12 @@ std::string port_text(const device_info::port_info& p) {
 std::string devices_text(const std::vector<device_info>& devices) {
   std::string out;
   for (const auto& d : devices) {
-    out += fmt::format("{}{}  ({})\n", out.empty() ? "" : "\n", d.name, d.library);
+    if (!out.empty()) out += '\n';
+    if (d.name.empty()) {
+      out += fmt::format("no device  ({})\n  {}\n", d.library, d.problem);
+      continue;
+    }
+    out += fmt::format("{}  ({})\n", d.name, d.library);
     if (!d.problem.empty()) out += fmt::format("  cannot be used: {}\n", d.problem);
     if (d.limits.max_qp == 0) continue;  // its limits could not be queried
     out += limits_text(d.limits);

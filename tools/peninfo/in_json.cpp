@@ -61,7 +61,12 @@ std::string in_json(const std::vector<device_info>& devices,
                     const penstock::result<penstock::nic::device>& choice,
                     const penstock::settings& s) {
   json out{{"devices", json::array()}};
-  for (const auto& d : devices) out["devices"].push_back(of_device(d));
+  out["libraries_without_devices"] = json::object();
+  for (const auto& d : devices)
+    if (d.name.empty())
+      out["libraries_without_devices"][d.library] = d.problem;
+    else
+      out["devices"].push_back(of_device(d));
   if (choice)
     out["choice"] = {
         {"name", choice->name}, {"reason", choice->reason}, {"inline_bytes", choice->max_inline}};
