@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -23,18 +24,25 @@ struct refusal {
 };
 thread_local refusal last_refusal;
 
-/// A number, plus 1 and 0 for none, below what tells its file from most others.
+/// A number, plus 1 and 0 for none, below what tells its file from others: the inode, which is
+/// the same for all eventfds, timers and epolls. These are told apart by the mark.
 std::atomic<std::uint64_t> kept_words[128];
 constexpr std::uint64_t number_bits = 24;
+
+/// The mark of an open file, which no new one has: a signal is named for O_ASYNC. It is the one
+/// that would be sent without. A client that uses event_fd() so may name another.
+void mark(int fd) noexcept { (void)::fcntl(fd, F_SETSIG, SIGIO); }
+/// True also where a sandbox does not tell.
+bool has_mark(int fd) noexcept { return ::fcntl(fd, F_GETSIG) != 0; }
 
 int number_of(std::uint64_t word) noexcept {
   return static_cast<int>(word & ((std::uint64_t{1} << number_bits) - 1)) - 1;
 }
 
-/// 0 if it is not open.
+/// 0 if it is not open, or has lost its mark.
 std::uint64_t word_of(int fd) noexcept {
   struct stat s {};
-  if (::fstat(fd, &s) != 0) return 0;
+  if (::fstat(fd, &s) != 0 || !has_mark(fd)) return 0;
   return static_cast<std::uint64_t>(s.st_ino) << number_bits | (static_cast<unsigned>(fd) + 1u);
 }
 
@@ -73,6 +81,7 @@ int kept(int fd) noexcept {
   for (const auto& slot : kept_words)
     // K3 look  acquire slot  <- K1: its owner forgets a number before the kernel can give it anew
     if (number_of(slot.load(std::memory_order_acquire)) == fd) refuse_closed("fcntl", EBADF);
+  mark(fd);
   for (auto& slot : kept_words) {
     std::uint64_t none = 0;
     // relaxed: a look that comes before it misses the descriptor, which is open now

@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +58,41 @@ TEST_CASE("a program that hands on its standard descriptors opens those that are
             if (fcntl(fd, F_GETFD) < 0) return 1;
           return write(1, "x", 1) == 1 ? 0 : 2;
         }) == 0);
+}
+
+TEST_CASE(
+    "a descriptor that the program has closed is found, also where one of its kind has its "
+    "number") {
+  const auto eventfd_there = [](int at) { return dup2(eventfd(0, EFD_CLOEXEC), at); };
+  const auto timer_there = [](int at) {
+    return dup2(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), at);
+  };
+  const auto epoll_there = [](int at) { return dup2(epoll_create1(EPOLL_CLOEXEC), at); };
+  const auto ends_with = [](auto open_there, bool replaced) {
+    const pid_t child = fork();
+    if (child == 0) {
+      close(STDERR_FILENO);
+      constexpr int number = 99;
+      const int fd = kept(open_there(number));
+      if (fd != number) _exit(3);
+      look_for_closed();
+      if (replaced) open_there(number);
+      look_for_closed();
+      close_kept(fd);
+      if (fcntl(fd, F_GETFD) >= 0) _exit(4);
+      look_for_closed();
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  };
+  CHECK(ends_with(eventfd_there, false) == 0);
+  CHECK(ends_with(timer_there, false) == 0);
+  CHECK(ends_with(epoll_there, false) == 0);
+  CHECK(ends_with(eventfd_there, true) == 1);
+  CHECK(ends_with(timer_there, true) == 1);
+  CHECK(ends_with(epoll_there, true) == 1);
 }
 
 TEST_CASE("a refused call is named with a word about sandboxes, and not for other errors") {
