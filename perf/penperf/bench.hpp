@@ -58,6 +58,8 @@ std::string complete_am_bw(options& o);
 std::unique_ptr<bench> make_am_flood(const options& o);
 std::string complete_credit_take_return(options& o);
 std::unique_ptr<bench> make_credit_take_return(const options& o);
+std::string complete_rpc_lat(options& o);
+std::unique_ptr<bench> make_rpc_lat(const options& o);
 std::string complete_rma_lat(options& o);
 std::string complete_rma_bw(options& o);
 std::string complete_atomic(options& o);

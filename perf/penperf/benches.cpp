@@ -15,6 +15,8 @@ constexpr bench_row rows[] = {
      true, am, complete_am_rate, make_am_flood},
     {"am_bw", "requests with payload in one direction, in bytes a second", false, true, am,
      complete_am_bw, make_am_flood},
+    {"rpc_lat", "a call by penstock/rpc.hpp; the twin is a Medium that is answered by one", true,
+     true, am, complete_rpc_lat, make_rpc_lat},
     {"gasnet_lat", "am_lat through gasnet.h; the twin is the C++ interface", true, true, am,
      complete_gasnet_lat, make_gasnet_lat},
     {"gex_lat", "gasnet_lat by gasnetex.h; --payload reserved: by Prepare and Commit", true, true,

@@ -123,7 +123,7 @@ std::string not_together(const options& o) {
 
 std::vector<std::uint64_t> sizes_of(const options& o) {
   if (!o.all_sizes) return {o.size};
-  const bool medium = is_message(o.bench) && o.kind == am_kind::medium;
+  const bool medium = o.bench == "rpc_lat" || (is_message(o.bench) && o.kind == am_kind::medium);
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t n = 1; n <= (medium ? 65536u : 8u << 20); n *= 2) sizes.push_back(n);
   return sizes;

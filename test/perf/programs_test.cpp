@@ -143,6 +143,18 @@ TEST_CASE("penperf measures a poll that finds nothing, with all processes of the
   CHECK(nlohmann::json::parse(many.out)["procs"] == 5);
 }
 
+TEST_CASE("penperf compares a call of a function with a Medium that is answered by one") {
+  for (const char* size : {"1", "64", "5000"}) {
+    const auto j = measured({"rpc_lat", "-s", size});
+    CHECK(j["size"] == std::atoi(size));
+    CHECK(j["iters"] == 200);
+    check_figures(j);
+  }
+  const outcome o = run({PENPERF, "rpc_lat", "-s", "65537"});
+  CHECK(o.code == 2);
+  CHECK(lines_with(o.err, "up to 65536 bytes") == 1);
+}
+
 TEST_CASE("penperf counts a flood's requests whose handlers have run") {
   for (const char* bench : {"am_rate", "am_bw"}) {
     const auto j = measured({bench});
