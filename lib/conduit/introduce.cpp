@@ -43,6 +43,16 @@ std::uint32_t fingerprint(const handler_entry* table, unsigned n) noexcept {
 
 constexpr std::array device_kinds = {"an RDMA device", "shm0", "tcp0"};
 
+// "rank 0 has shm0, and rank 1 has tcp0"
+std::string devices_of(const common_ground& a, std::size_t of_a, const common_ground& b,
+                       std::size_t of_b) {
+  const auto named = [](const common_ground& g) {
+    return g.device < device_kinds.size() ? device_kinds[g.device] : "a device of another library";
+  };
+  return "rank " + std::to_string(of_a) + " has " + named(a) + ", and rank " +
+         std::to_string(of_b) + " has " + named(b);
+}
+
 failure different(const std::string& what) {
   return {what, 0, "start all processes with the same program and settings"};
 }
@@ -56,10 +66,10 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
   };
   std::vector<common_settings> values;
   common_ground first;
+  std::string devices;
   for (const auto& bytes : of_ranks) {
     common_ground his;
-    if (bytes.size() < sizeof his)
-      return different("the device (PENSTOCK_DEVICE) or the library differs");
+    if (bytes.size() < sizeof his) return different("the library differs");
     std::memcpy(&his, bytes.data(), sizeof his);
     if (values.empty()) first = his;
     if (his.version != first.version)
@@ -67,6 +77,8 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
     if (his.max_eager_bytes != first.max_eager_bytes)
       return differs("PENSTOCK_MAX_MEDIUM of the build", first.max_eager_bytes, his.max_eager_bytes,
                      values.size());
+    if (devices.empty() && his.device != first.device)
+      devices = devices_of(first, 0, his, values.size());
     if (his.everything != first.everything)
       return differs("segment everything", first.everything, his.everything, values.size());
     values.push_back(his.values);
@@ -74,7 +86,7 @@ result<void> compare_grounds(const std::vector<std::vector<std::byte>>& of_ranks
   if (const std::string what = settings_that_differ(values); !what.empty()) return different(what);
   for (const auto& bytes : of_ranks)
     if (bytes.size() != of_ranks[0].size())
-      return different("the device (PENSTOCK_DEVICE) or the library differs");
+      return different(devices.empty() ? "the library differs" : devices);
   return {};
 }
 
@@ -138,9 +150,8 @@ bool engine::counts_barriers() const noexcept {
 // messages to it need, so no message comes too early.
 result<void> engine::introduce() {
   introduction mine;
-  mine.ground = {core_.settings_, transfers_->everything()};
+  mine.ground = {core_.settings_, transfers_->everything(), core_.device_};
   mine.address = core_.device_.self;
-  mine.device_kind = core_.device_.shared_memory ? 1 : core_.device_.pins ? 0 : 2;
   if (core_.near_) mine.near_address = core_.near_->device.self;
   mine.datagram_qp = connections_.port();
   mine.handlers = fingerprint(core_.handlers_.user, user_handlers);
@@ -173,11 +184,9 @@ result<void> engine::introduce() {
     std::memcpy(&known[r], (*all)[r].data(), sizeof known[r]);
   all->clear();
   for (std::uint32_t r = 0; ways_.some_post() && r < core_.size_; ++r)
-    if (known[r].device_kind != mine.device_kind && known[r].device_kind < device_kinds.size())
-      return failure{"rank " + std::to_string(core_.rank_) + " has " +
-                         device_kinds[mine.device_kind] + ", and rank " + std::to_string(r) +
-                         " has " + device_kinds[known[r].device_kind],
-                     0, "set PENSTOCK_DEVICE=tcp0, or use hosts that all have RDMA devices"};
+    if (known[r].ground.device != mine.ground.device)
+      return failure{devices_of(mine.ground, core_.rank_, known[r].ground, r), 0,
+                     "set PENSTOCK_DEVICE=tcp0, or use hosts that all have RDMA devices"};
   if (const auto room = least_room(known)) {
     // All ranks see this, make their queues again for the least room, and tell each other so.
     const auto queues = [&](auto&& f) { return ways_.at(way::verbs, f); };

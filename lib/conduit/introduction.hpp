@@ -27,9 +27,15 @@ struct common_ground {
   std::uint32_t max_eager_bytes = max_eager;
   common_settings values{};
   std::uint64_t everything = 0;  ///< puts and gets may go anywhere
+  std::uint64_t device = 0;      ///< index of device_kinds (introduce.cpp); it may differ
 
   common_ground() = default;
-  common_ground(const settings& s, bool all) : values(common_settings_of(s)), everything(all) {}
+  common_ground(const settings& s, bool all, const nic::device& d)
+      : values(common_settings_of(s)),
+        everything(all),
+        device(d.shared_memory ? 1u
+               : d.pins        ? 0u
+                               : 2u) {}
 };
 
 /// Compares the common grounds of all ranks, by rank; the failure names each setting that differs,
@@ -51,14 +57,13 @@ struct introduction {
   std::uint32_t credits_move = 1, room = 0;  ///< credit::room
   std::uint64_t segment_base = 0, segment_bytes = 0, segment_mapped = 0;
   std::uint32_t segment_rkey = 0, map_rkey = 0;
-  std::uint32_t chunk_bytes = 0;
+  std::uint64_t chunk_bytes = 0;
   std::uint32_t leader = 0;  ///< the first of the ranks that share memory with it
   std::uint32_t domains = 1;
   std::uint32_t wakes = 0;  ///< 1: a thread of it sleeps, by rings, and senders must wake it
   /// 1: its program sleeps on event_fd(), so no rank counts barriers in a page.
   std::uint32_t sleeps = 0;
   std::uint32_t reads = 1, device_atomics = 0;  ///< what its device can do
-  std::uint32_t device_kind = 0;                ///< index of device_kinds (introduce.cpp)
   nic::shm::whereabouts place;                  ///< of its process, where shm0 is to find it
   host_page::ticket page;                       ///< from rank 0, if barriers are to be counted
 };

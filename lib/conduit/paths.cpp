@@ -191,7 +191,7 @@ result<void> engine::try_neighbours() {
     common_ground ground;
     host_page::ticket page;
   } mine, his;
-  mine.ground = {core_.settings_, transfers_->everything()};
+  mine.ground = {core_.settings_, transfers_->everything(), core_.device_};
   if (page) mine.page = page->offer();
   auto tickets = core_.job_.exchange(std::as_bytes(std::span(&mine, 1)));
   if (!tickets) return tickets.error();
@@ -206,8 +206,7 @@ result<void> engine::try_neighbours() {
   auto all = core_.job_.exchange(std::as_bytes(std::span(&each, 1)));
   if (!all) return all.error();
   for (const std::uint32_t r : core_.neighbours_) {
-    if ((*all)[r].size() != sizeof each)
-      return failure{"the device (PENSTOCK_DEVICE) or the library differs", 0, ""};
+    if ((*all)[r].size() != sizeof each) return failure{"the library differs", 0, ""};
     std::memcpy(&each, (*all)[r].data(), sizeof each);
     if (r == core_.neighbours_.front()) leader = each;
     const std::string apart = nic::shm::why_apart(leader.place, each.place);
