@@ -16,6 +16,17 @@
 #define _CONCAT(a, b) _CONCAT_HELPER(a, b)
 #endif
 
+/* A handler, of any signature: what the specification's tables hold. C programs that are compiled
+ * with -Wstrict-prototypes, or by clang with -Wpedantic, are not to be warned of it. */
+#ifndef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#endif
+typedef void (*gasneti_any_function_t)();
+#ifndef __cplusplus
+#pragma GCC diagnostic pop
+#endif
+
 /* ---- arithmetic, and sizes in printf's formats ---- */
 #ifndef MIN
 #define MIN(x, y) ((x) < (y) ? (x) : (y))

@@ -37,7 +37,7 @@ typedef struct {
 #if GASNET_USE_STRICT_PROTOTYPES
   void* fnptr;
 #else
-  void (*fnptr)();
+  gasneti_any_function_t fnptr;
 #endif
 } gasnet_handlerentry_t;
 

@@ -26,7 +26,7 @@ typedef gasnet_token_t gex_Token_t;
 typedef gasnet_handler_t gex_AM_Index_t;
 typedef gasnet_handlerarg_t gex_AM_Arg_t;
 #define GEX_AM_INDEX_BASE 128
-typedef void (*gex_AM_Fn_t)();
+typedef gasneti_any_function_t gex_AM_Fn_t;
 typedef uint64_t gex_RMA_Value_t;
 #define SIZEOF_GEX_RMA_VALUE_T 8
 typedef struct {

@@ -16,7 +16,7 @@
 #if GASNET_USE_STRICT_PROTOTYPES
 typedef void* gasneti_handler_fn_t;
 #else
-typedef void (*gasneti_handler_fn_t)();
+typedef gasneti_any_function_t gasneti_handler_fn_t;
 #endif
 #define gasneti_handleridx(f) _CONCAT(_hidx_, f)
 #define gasneti_handler_tableentry_no_bits(f) \
