@@ -92,7 +92,7 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/reference/html DESTINATION ${CMAKE_INSTA
 # Texts lie to each other as in the source, so that their links lead there.
 install(FILES lib/SEMANTICS.md lib/PROBES.md DESTINATION ${doc_dir}/lib COMPONENT programs)
 install(FILES perf/tutorial/README.md perf/tutorial/message.cpp perf/tutorial/one_sided.cpp perf/tutorial/threads.cpp
-              perf/tutorial/server.cpp
+              perf/tutorial/server.cpp perf/tutorial/in_c.c perf/tutorial/with_asio.cpp
         DESTINATION ${doc_dir}/perf/tutorial COMPONENT programs)
 install(FILES perf/hello/hello.cpp test/outside/project/CMakeLists.txt test/outside/project/greet.cpp
               test/outside/project_c/gasnet_greet.c test/outside/project_c/c_greet.c
