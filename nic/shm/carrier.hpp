@@ -40,14 +40,15 @@ class carrier {
   /// A descriptor that is readable while progress() finds something to do.
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
-  /// Takes in what has come from peers, unless another thread is doing so, and hands on what may
-  /// wait no longer. Any thread that holds no lock of the device. The cost is a system call, or
-  /// none for a moment after one that found nothing.
-  virtual void progress() noexcept = 0;
+  /// Takes in what has come from peers, and hands on what may wait no longer. False: another thread
+  /// is doing so. Any thread that holds no lock of the device. The cost is a system call; with
+  /// `again`, of a thread that calls in a loop, none for a moment after one that found nothing.
+  virtual bool progress(bool again) noexcept = 0;
   /// Something waits that flush() would hand on. Any thread; sequentially consistent, since the
   /// pusher thread asks before it sleeps.
   [[nodiscard]] virtual bool holds_back() const noexcept = 0;
-  /// Hands on all that waits: no thread may come by soon.
+  /// Hands on all that waits, since no thread may come by soon; unless another thread is inside
+  /// progress().
   virtual void flush() noexcept = 0;
 
   /// For a new queue pair. Null: there is no memory.

@@ -257,7 +257,8 @@ bool receive_some(context& c, int most) noexcept {
 }  // namespace
 
 bool receive_datagrams(context& c, int most) noexcept {
-  if (c.carrier) c.carrier->progress();
+  // relaxed: a hint; what waits longer is served by a later look
+  if (c.carrier && c.waiting_datagrams.load(std::memory_order_relaxed) == 0) return false;
   if (!c.datagram_lock.try_lock()) return true;
   if (c.play != nullptr) hand_over_in_turn(c, nullptr);
   if (!c.arrivals.empty()) serve_waiting(c);

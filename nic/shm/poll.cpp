@@ -148,7 +148,9 @@ void poll_datagrams(completion_queue& cq) noexcept {
   if (cq.armed.load(std::memory_order_relaxed) == 0 &&
       !c.datagrams_polled.load(std::memory_order_relaxed))
     c.datagrams_polled.store(true, std::memory_order_relaxed);
-  if (cq.stored.load(std::memory_order_relaxed) == 0) receive_datagrams(c, 16);
+  if (cq.stored.load(std::memory_order_relaxed) != 0) return;
+  if (c.carrier) (void)c.carrier->progress(true);
+  receive_datagrams(c, 16);
 }
 
 bool any_ready(const completion_queue& cq) noexcept {

@@ -196,13 +196,16 @@ void pusher_thread::run() noexcept {
 }
 
 /// Takes in the datagrams that wait, unless the program has polled since the last look. The socket
-/// wakes the thread only if the thread reads it.
+/// wakes the thread only if the thread reads it, since this thread would else turn in a loop where
+/// the program needs the core to take them in.
 void pusher_thread::take_datagrams() noexcept {
   const bool rests = resting_.load(std::memory_order_relaxed);
   const bool polled = context_.polls_datagrams.load(std::memory_order_relaxed) &&
                       context_.datagrams_polled.exchange(false, std::memory_order_relaxed);
-  if (!polled) receive_datagrams(context_, 64);
-  const bool rest = polled || waiting_room_full(context_);
+  // Who is inside the carrier looks after it, even if that thread waits for a core.
+  const bool served = polled || (context_.carrier && !context_.carrier->progress(false));
+  if (!served) receive_datagrams(context_, 64);
+  const bool rest = served || waiting_room_full(context_);
   if (rest != rests) {
     epoll_event e{};
     if (!rest) e.events = EPOLLIN;

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
@@ -208,14 +209,15 @@ void network::happened(std::uint64_t about, std::uint32_t events) noexcept {
   if ((events & ~std::uint32_t{EPOLLOUT}) != 0 && !take_in(r)) lose(r, errno);
 }
 
-void network::progress() noexcept {
+bool network::progress(bool again) noexcept {
   // A look is a system call. After one that found nothing there is none for as long as it took: so
   // a thread that polls in a loop has half of its time for all else that it polls.
   const std::uint64_t begun = ticks();
   // relaxed: a hint; a thread that misses it looks once more
-  if (static_cast<std::int64_t>(rest_until_.load(std::memory_order_relaxed) - begun) > 0) return;
+  if (again && static_cast<std::int64_t>(rest_until_.load(std::memory_order_relaxed) - begun) > 0)
+    return true;
   const std::unique_lock guard(reading_, std::try_to_lock);
-  if (!guard) return;
+  if (!guard) return false;
   moved_ = false;
   const bool direct = !live_.empty() && live_.size() <= few &&
                       blocked_.load(std::memory_order_relaxed) == 0 &&
@@ -234,17 +236,19 @@ void network::progress() noexcept {
   const std::uint64_t ended = ticks();
   rest_until_.store(moved_ ? 0 : ended + std::min(ended - begun, most_rest),
                     std::memory_order_relaxed);
-  if (dirty_.load(std::memory_order_relaxed) == 0) return;
+  if (dirty_.load(std::memory_order_relaxed) == 0) return true;
   const std::uint64_t now = now_ns();
   for (remote* r : live_) {
     const std::lock_guard out(r->out.lock);
     if (r->dirty && !r->blocked && now - r->first_ns >= batch_ns) send_out(*r);
   }
+  return true;
 }
 
 void network::flush() noexcept {
   if (!holds_back()) return;
-  const std::lock_guard guard(reading_);
+  const std::unique_lock guard(reading_, std::try_to_lock);
+  if (!guard) return;
   for (remote* r : live_) {
     const std::lock_guard out(r->out.lock);
     if (r->dirty && !r->blocked) send_out(*r);

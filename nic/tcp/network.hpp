@@ -137,7 +137,7 @@ class network final : public shm::carrier {
   int open(shm::context& c) noexcept override;
   void close() noexcept override;
   [[nodiscard]] int fd() const noexcept override { return epoll_; }
-  void progress() noexcept override;
+  bool progress(bool again) noexcept override;
   [[nodiscard]] bool holds_back() const noexcept override {
     return dirty_.load(std::memory_order_seq_cst) != 0;  // seq_cst: W5 (network.cpp)
   }
