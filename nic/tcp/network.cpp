@@ -240,7 +240,11 @@ bool network::progress(bool again) noexcept {
   const std::uint64_t now = now_ns();
   for (remote* r : live_) {
     const std::lock_guard out(r->out.lock);
-    if (r->dirty && !r->blocked && now - r->first_ns >= batch_ns) send_out(*r);
+    if (!r->dirty || r->blocked) continue;
+    // Between two looks nothing has been posted: so a program waits for what comes of it.
+    const std::size_t waits = r->out.bytes();
+    const bool still = waits != 0 && waits == std::exchange(r->seen_bytes, waits);
+    if (still || now - r->first_ns >= batch_ns) send_out(*r);
   }
   return true;
 }
@@ -281,6 +285,7 @@ void network::send_out(remote& r) noexcept {
     watch(r, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
   r.sent_ns = now_ns();
+  r.seen_bytes = 0;
   if (std::exchange(r.dirty, false)) dirty_.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -105,6 +105,7 @@ struct remote {
   bool up = false;
   bool blocked = false;                     ///< the kernel takes no more: epoll tells when it does
   std::uint64_t first_ns = 0, sent_ns = 0;  ///< when the first of what waits came; the last send
+  std::size_t seen_bytes = 0;               ///< that waited at the last look
   std::vector<shm::queue_pair*> owing;      ///< whose peers have acks to get
   bool owes_now = false, dirty = false;     ///< dirty: counted in network::dirty_
   std::vector<shm::queue_pair*> waiting;    ///< have more to send when there is room

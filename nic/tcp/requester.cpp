@@ -80,8 +80,10 @@ bool network::start(queue_pair& qp, half& h, send_work& w, remote& r) {
   if (w.opcode == IBV_WR_SEND_WITH_IMM || w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
     f.head.flags |= flag_imm;
   if ((w.flags & IBV_SEND_SOLICITED) != 0) f.head.flags |= flag_solicited;
+  // The target's program is not told of a bare WRITE, so no frame of its own will bring the ack.
   const bool signaled = qp.signal_all || (w.flags & IBV_SEND_SIGNALED) != 0;
-  if (w.bytes >= large_bytes || (what == kind::write && signaled)) f.head.flags |= flag_answer_now;
+  if (w.bytes >= large_bytes || (w.opcode == IBV_WR_RDMA_WRITE && signaled))
+    f.head.flags |= flag_answer_now;
   f.place = {w.remote, w.rkey, w.bytes};
   f.operands = {w.operand, w.swap};
   const bool copied = !fetches && w.bytes <= most_copied;

@@ -168,6 +168,25 @@ TEST_CASE("a word of absence ends no request: all without an ack are sent again"
   }
 }
 
+TEST_CASE("an ack is asked for at once where the target's program is told nothing, and else not") {
+  rig::side s(over_tcp());
+  by_hand peer(s);
+  peer.be_visited();
+  const auto asked = [&](ibv_wr_opcode op, std::size_t bytes, unsigned flags) {
+    REQUIRE(s.post(1, op, 0, bytes, flags) == 0);
+    const tcp::frame_head f = peer.hear();
+    std::vector<std::byte> payload(f.bytes);
+    REQUIRE(peer.read(payload.data(), payload.size()));
+    return (f.flags & tcp::flag_answer_now) != 0;
+  };
+  CHECK(asked(IBV_WR_RDMA_WRITE, 8, IBV_SEND_SIGNALED));
+  CHECK_FALSE(asked(IBV_WR_RDMA_WRITE, 8, 0));
+  CHECK_FALSE(asked(IBV_WR_RDMA_WRITE_WITH_IMM, 8, IBV_SEND_SIGNALED));
+  CHECK_FALSE(asked(IBV_WR_SEND, 8, IBV_SEND_SIGNALED));
+  for (const ibv_wr_opcode op : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND})
+    CHECK(asked(op, tcp::large_bytes, 0));
+}
+
 TEST_CASE("acks that are owed go before a word of absence") {
   rig::side s(over_tcp());
   REQUIRE(s.receive(1, 0, 64) == 0);
