@@ -5,7 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <random>
+#include <string>
 
 #include "nic/tcp/hello.hpp"
 #include "nic/tcp/network.hpp"
@@ -66,6 +69,32 @@ rig::options over_tcp() {
   return o;
 }
 
+/// What this process says on its standard error meanwhile.
+class said {
+ public:
+  said() : kept_(::dup(2)) {
+    REQUIRE(file_ != nullptr);
+    REQUIRE(::dup2(::fileno(file_), 2) == 2);
+  }
+  said(const said&) = delete;
+  said& operator=(const said&) = delete;
+  ~said() {
+    ::dup2(kept_, 2);
+    ::close(kept_);
+    std::fclose(file_);
+  }
+  [[nodiscard]] std::string text() const {
+    std::string all(64 * 1024, '\0');
+    all.resize(static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::pread(::fileno(file_), all.data(), all.size(), 0))));
+    return all;
+  }
+
+ private:
+  int kept_;
+  std::FILE* file_ = std::tmpfile();
+};
+
 void still_works(rig::pair& p) {
   REQUIRE(p.b.receive(1, 0, 64) == 0);
   REQUIRE(p.a.send(1, 0, 64) == 0);
@@ -75,8 +104,9 @@ void still_works(rig::pair& p) {
 
 }  // namespace
 
-TEST_CASE("300,000 random bytes are refused, and nothing slows") {
+TEST_CASE("300,000 random bytes are refused with one line, however often, and nothing slows") {
   rig::pair p(over_tcp());
+  const said lines;
   still_works(p);
   std::mt19937_64 random(42);
   std::vector<std::uint64_t> bytes(300'000 / 8);
@@ -87,6 +117,9 @@ TEST_CASE("300,000 random bytes are refused, and nothing slows") {
     CHECK(v.hung_up());
     still_works(p);
   }
+  const std::string all = lines.text();
+  CHECK(std::ranges::count(all, '\n') == 1);
+  CHECK(all.find("refuses a connection that does not speak its language") != all.npos);
 }
 
 TEST_CASE("half a greeting holds up nobody") {
