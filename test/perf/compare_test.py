@@ -74,6 +74,12 @@ with tempfile.TemporaryDirectory() as folder:
     o = types.SimpleNamespace(programs=pathlib.Path(programs), device="rxe0", slower=c.SLOWER, only=[], cpus="0,1", seconds=0.2)
     for player in c.contestants(o, folder):
         assert "verbs" in player.name and "penverbs" not in str(vars(player)), vars(player)
+    # Over TCP each goes its own way, and none by memory.
+    o = types.SimpleNamespace(programs=pathlib.Path(programs), device="tcp0", slower=c.SLOWER, only=[], cpus="0,1", seconds=0.2)
+    players = c.contestants(o, folder)
+    assert all(player.name.endswith(", TCP") for player in players), players
+    got = players[0].measure(c.PUT)
+    assert got.keys() == {"Penstock, TCP", "bare TCP"} and min(got.values()) > 1000, got
 
 # fi_pingpong writes its sizes and counts with units; the column is found by its name.
 assert c.per_transfer("bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n"
