@@ -18,6 +18,7 @@ result<std::unique_ptr<shm::context>> make_context(const settings& s, std::strin
   if (s.tcp_interface != "auto") o.where = s.tcp_interface;
   o.first_port = static_cast<std::uint16_t>(s.tcp_port);
   o.patience_ns = s.tcp_timeout_ns;
+  o.names_ends = secret.empty();  // a job's engine and launcher name a rank that is lost
   std::string text(secret);
   if (text.empty() && s.tcp_secret != "none") text = s.tcp_secret;
   if (!text.empty() && text.front() == '/') {

@@ -131,7 +131,7 @@ void network::give_up_connecting(remote& r, int code) noexcept {
   unshared::close(r.socket);
   r.now = remote::phase::idle;
   r.retry_ns = now_ns() + retry_after_ns;
-  if (code == ECONNREFUSED) die(r, "has no process any more", code);
+  if (code == ECONNREFUSED) die(r, "has no process any more", code, true);
 }
 
 void network::connected(remote& r) noexcept {
@@ -321,7 +321,7 @@ void network::lose(remote& r, int code) noexcept {
   r.in = {};
   r.now = remote::phase::idle;
   if (&r == self_in_.get()) return;
-  if (r.bye) return die(r, "has closed its device", 0);
+  if (r.bye) return die(r, "has closed its device", 0, true);
   // The end that comes first in order lets the other one connect.
   r.lost_ns = now_ns();
   r.retry_ns = r.lost_ns + (self_.order() > r.at.order() ? 0 : retry_after_ns);
@@ -329,7 +329,8 @@ void network::lose(remote& r, int code) noexcept {
 }
 
 /// The process at that address is no more, as far as can be told: its queue pairs' ends here break.
-void network::die(remote& r, const char* why, int code) noexcept {
+/// ended: it has ended, as processes do.
+void network::die(remote& r, const char* why, int code, bool ended) noexcept {
   bool told = false;
   if (r.now != remote::phase::idle && r.now != remote::phase::up) {
     unshared::close(r.socket);
@@ -356,8 +357,9 @@ void network::die(remote& r, const char* why, int code) noexcept {
       continue;
     }
     if (!std::exchange(told, true))
-      log(log_level::warning, "tcp0: the peer at %s %s%s%s", text_of(r.at).c_str(), why,
-          code != 0 ? ": " : "", code != 0 ? std::strerror(code) : "");
+      log(ended && !options_.names_ends ? log_level::info : log_level::warning,
+          "tcp0: the peer at %s %s%s%s", text_of(r.at).c_str(), why, code != 0 ? ": " : "",
+          code != 0 ? std::strerror(code) : "");
     qp->verdict.store(IBV_WC_RETRY_EXC_ERR, std::memory_order_relaxed);
     shm::enter_error(*qp);
     shm::raise_qp(*qp, IBV_EVENT_QP_FATAL);

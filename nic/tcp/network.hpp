@@ -127,6 +127,9 @@ struct options {
   std::string where;  ///< an address or an interface; empty: the best
   std::uint16_t first_port = 0;
   std::uint64_t patience_ns = 0;  ///< how long a peer that cannot be reached counts as alive
+  /// Whether a line names a peer whose process has ended: where nobody above the device does, who
+  /// would know whether that end is right.
+  bool names_ends = true;
   secret key;
 };
 
@@ -168,7 +171,7 @@ class network final : public shm::carrier {
   void adopt(int socket, const endpoint& from, std::uint64_t instance) noexcept;
   void come_up(remote& r, int socket, bool ours) noexcept;
   void lose(remote& r, int code) noexcept;
-  void die(remote& r, const char* why, int code) noexcept;
+  void die(remote& r, const char* why, int code, bool ended = false) noexcept;
   void look_at_the_clock() noexcept;
   void arm_clock() noexcept;
   // network.cpp
