@@ -129,6 +129,11 @@ result<config> plan(std::uint32_t ranks, std::uint32_t me, const overrides& set)
                        std::to_string(each * peers + banked),
                    "raise the first or lower the second");
   }
+  if (space > max_total)
+    return clash((set.receive_bytes != 0 ? set_space : text("BANKED_CREDITS", banked)) +
+                     " makes a receive space of " + std::to_string(space) + " credits, above " +
+                     std::to_string(max_total),
+                 "lower it");
   if (set.by_table() && (fixed || space > set.room.credits)) {
     const std::int64_t most = set.room.credits;
     const std::int64_t least = peers == 0 ? 0 : min_credits * peers + (fixed ? 0 : max_wish);

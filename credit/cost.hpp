@@ -19,6 +19,9 @@ inline constexpr std::uint32_t max_cost = limits::highest_cost;
 inline constexpr std::uint32_t max_wish = max_cost > min_credits ? max_cost - min_credits : 0;
 /// Largest value of a per-peer counter.
 inline constexpr std::uint32_t counter_max = 0xffff;
+/// The most credits that a process may have: 64 GiB. What is counted for each of them, such as
+/// entries of completion queues, fits 32 bits.
+inline constexpr std::uint32_t max_total = 1U << 28;
 
 /// For how many messages a stream leases credits at a time, by one RMW.
 inline constexpr std::uint32_t lease_messages = 16;

@@ -147,6 +147,18 @@ TEST_CASE("a negative bank is refused with the space and the loans") {
   CHECK(names(refusal(8, o), "AMRECV_SPACE=25600", "CRED_PER_NODE=20"));
 }
 
+TEST_CASE("a receive space that no count of 32 bits holds is refused") {
+  for (const std::int64_t gib : {65, 1000, 1024}) {
+    overrides o;
+    o.receive_bytes = gib << 30;
+    CHECK(names(refusal(3, o), ("AMRECV_SPACE=" + std::to_string(o.receive_bytes)).c_str(),
+                (std::to_string(o.receive_bytes / 256) + " credits").c_str()));
+  }
+  overrides o;
+  o.receive_bytes = std::int64_t{64} << 30;
+  CHECK(plan(3, 0, o)->total_credits() == 1u << 28);
+}
+
 TEST_CASE("loans to all peers above 65536 are refused with both values") {
   overrides o;
   o.credits_per_peer = 400;
