@@ -10,9 +10,10 @@ void shared_lines::say(std::uint64_t turn, std::uint64_t what, const void* from,
                        std::size_t bytes) noexcept {
   shared_line& mine = line(turn, rank_);
   mine.what = what;
+  said_ = turn;
   if (bytes != 0) std::memcpy(mine.bytes, from, bytes);
-  // S4 say  release turn  -> S5: the bytes, what this process did before, and that it needs no line
-  // of the turn before
+  // S4 say  release turn  -> S5, S6: the bytes, what this process did before, and that it needs no
+  // line of the turn before
   mine.turn.store(turn, std::memory_order_release);
 }
 
@@ -29,11 +30,27 @@ bool shared_lines::look_back(std::uint64_t turn) noexcept {
   for (; slowest_ < size_ && turn >= depth_; ++slowest_) {
     // S5 hear  acquire turn  <- S4
     const std::uint64_t his = line(turn + 1, slowest_).turn.load(std::memory_order_acquire);
-    check(turn + 1, his);
-    if (his + depth_ < turn + 1) return false;
+    if (his == before(before(turn + 1))) {
+      look_closer(before(turn + 1), slowest_, his);
+      return false;
+    }
+    if (his != turn + 1 && his != before(turn + 1)) broken();
   }
   slowest_ = 0;
   return true;
+}
+
+// Asks whether a line that does not say `turn` is one that is not written yet. If member r has
+// written for a later turn, it was written, and is no more.
+void shared_lines::look_closer(std::uint64_t turn, std::uint32_t r,
+                               std::uint64_t his) const noexcept {
+  if (his != before(turn)) broken();
+  // S6 hear of the next  acquire turn  <- S4
+  if (line(turn + 1, r).turn.load(std::memory_order_acquire) >= turn + 1 &&
+      line(turn, r).turn.load(std::memory_order_relaxed) < turn)  // relaxed: written before
+    broken();
+  // relaxed: this member's own
+  if (said_ != 0 && line(said_, rank_).turn.load(std::memory_order_relaxed) != said_) broken();
 }
 
 void shared_lines::broken() noexcept {

@@ -12,6 +12,11 @@
 // from all. So the line that it writes over, of turn t - depth, has been read by all. Where it has
 // read all lines of turn t - 1 anyway, that needs no look of its own.
 //
+// So a line of turn t is either written, or says what it said in turn t - depth. Another process
+// that writes over lines is noticed by a member that waits for the line, or for others after it has
+// written it, and the job ends (look_closer). One word is not noticed: turn t - depth where t was,
+// in the line of a member that begins no further operation.
+//
 // An operation is one exchange of lines, where trees and dissemination take a message for each
 // step. Eight processes on two cores yield the core once instead of three times.
 #pragma once
@@ -70,8 +75,12 @@ class shared_lines {
     const std::uint64_t his_turn = his.turn.load(std::memory_order_acquire);
     if (his_turn == turn) [[likely]]
       return &his;
-    check(turn, his_turn);
+    look_closer(turn, r, his_turn);
     return nullptr;
+  }
+  /// The bytes of a line that has been heard.
+  [[nodiscard]] const std::byte* bytes(std::uint64_t turn, std::uint32_t r) const noexcept {
+    return line(turn, r).bytes;
   }
   /// This member has read what it needs. by_all: the lines of all members.
   void complete(std::uint64_t turn, bool by_all) noexcept {
@@ -96,17 +105,17 @@ class shared_lines {
     return at_[(turn & (depth_ - 1)) * size_ + r];
   }
   bool look_back(std::uint64_t turn) noexcept;
-  void check(std::uint64_t turn, std::uint64_t his) const noexcept {
-    // By S3 he cannot be further, and a set has lines of its own turns only.
-    if (his > turn || (his != 0 && ((turn - his) & (depth_ - 1)) != 0)) [[unlikely]]
-      broken();
+  // What a line of that turn says before it is written: the turn of the set's last use.
+  [[nodiscard]] std::uint64_t before(std::uint64_t turn) const noexcept {
+    return turn > depth_ ? turn - depth_ : 0;
   }
+  void look_closer(std::uint64_t turn, std::uint32_t r, std::uint64_t his) const noexcept;
   [[noreturn, gnu::cold]] static void broken() noexcept;
 
   shared_line* const at_;
   const std::uint32_t size_, rank_, depth_;
   std::uint32_t slowest_ = 0;  // all before it have said the turn that look_back() asks for
-  std::uint64_t begun_ = 0, done_ = 0;
+  std::uint64_t begun_ = 0, done_ = 0, said_ = 0;
   std::uint64_t seen_ = 0;  // the last turn of which this member has read all lines
   difference differs_{0, 0, 0};
 };

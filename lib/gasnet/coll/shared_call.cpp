@@ -97,7 +97,7 @@ void shared_call::take_lines(const team& t, const request& r, const members& fro
   if (r.what == kind::broadcast && r.root == t.rank() && dst != r.src)
     std::memmove(dst, r.src, r.bytes);
   for (std::uint32_t m = from.first; m < from.end; ++m) {
-    const std::byte* const his = lines.heard(turn_, m)->bytes;
+    const std::byte* const his = lines.bytes(turn_, m);
     if (r.what == kind::gather || r.what == kind::gather_all) {
       std::memcpy(dst + m * r.bytes, his, r.bytes);
     } else if (m == from.first) {
