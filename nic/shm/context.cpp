@@ -296,8 +296,9 @@ void raise(context& c, ibv_event_type type, decltype(ibv_async_event::element) e
 void give_up(context& c, int code) noexcept {
   if (c.given_up.exchange(true, std::memory_order_relaxed)) return;
   const char* const call = refused_call(code);
-  const failure why{std::string("shm0: ") + (call != nullptr ? call : "a system call"), code,
-                    what_to_raise(code)};
+  const failure why{std::string(c.carrier != nullptr ? "tcp0: " : "shm0: ") +
+                        (call != nullptr ? call : "a system call"),
+                    code, what_to_raise(code)};
   log(log_level::error, "%s", why.message().c_str());
   raise(c, IBV_EVENT_DEVICE_FATAL, {}, nullptr);
 }

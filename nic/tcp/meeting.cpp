@@ -91,8 +91,10 @@ void network::look_at_the_clock() noexcept {
     if (r->now == phase::up) continue;
     if (r->now != phase::idle && now - r->since_ns > greeting_ns) give_up_connecting(*r, ETIMEDOUT);
     if (wanted && r->lost_ns == 0) r->lost_ns = now;
-    if (wanted && r->lost_ns != 0 && now - r->lost_ns > options_.patience_ns)
-      die(*r, "cannot be reached", ETIMEDOUT);
+    if (wanted && r->lost_ns != 0 && now - r->lost_ns > options_.patience_ns) {
+      if (r->no_socket != 0) return shm::give_up(*context_, r->no_socket);
+      die(*r, "cannot be reached", r->why_not);
+    }
     if (r->now == phase::idle && r->wanted.load(std::memory_order_relaxed) && now >= r->retry_ns)
       begin_connect(*r);
     more = more || (r->now != phase::up && r->wanted.load(std::memory_order_relaxed));
@@ -116,6 +118,7 @@ void network::begin_connect(remote& r) noexcept {
   r.socket = unshared::open([] {
     return opened("socket", ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   });
+  r.no_socket = r.socket < 0 ? errno : 0;
   if (r.socket < 0) return give_up_connecting(r, errno);
   const int one = 1;
   ::setsockopt(r.socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -131,6 +134,7 @@ void network::give_up_connecting(remote& r, int code) noexcept {
   unshared::close(r.socket);
   r.now = remote::phase::idle;
   r.retry_ns = now_ns() + retry_after_ns;
+  r.why_not = code;
   if (code == ECONNREFUSED) die(r, "has no process any more", code, true);
 }
 

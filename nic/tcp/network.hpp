@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -89,6 +90,8 @@ struct remote {
   std::uint64_t since_ns = 0;  ///< of this phase
   std::uint64_t lost_ns = 0;   ///< since when there is none although one is wanted; 0: one is up
   std::uint64_t retry_ns = 0;  ///< not connected again before
+  int why_not = ETIMEDOUT;     ///< how the last connecting ended
+  int no_socket = 0;           ///< the errno for which this machine has none to connect with
   bool bye = false;            ///< it has said that it ends
   std::uint32_t watched = 0;   ///< the events that epoll watches
   std::atomic<bool> wanted{false};

@@ -1,6 +1,8 @@
 // Connections of tcp0 that break: nothing is lost and nothing is done twice. What verbs says of a
 // device is tested by conformance.tcp0.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -174,6 +176,44 @@ TEST_CASE("two queue pairs of one context reach each other") {
   CHECK(s.sent().status == IBV_WC_SUCCESS);
   CHECK(std::memcmp(s.memory.data() + 4096, "to myself", 10) == 0);
   CHECK(s.v.destroy_qp(other) == 0);
+}
+
+TEST_CASE("a lack of sockets here is no death of a peer") {
+  ::setenv("PENSTOCK_TCP_TIMEOUT", "1", 1);
+  rig::side a(over_tcp()), b(over_tcp());
+  ::unsetenv("PENSTOCK_TCP_TIMEOUT");
+  rig::connect(a, rig::card_of(b));
+  rig::connect(b, rig::card_of(a));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const auto allow = [&](rlim_t files) {
+    const rlimit now{files, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &now) == 0);
+  };
+  const auto is_over = [&] { return shm::event_count(a.context).load() != 0; };
+  std::uint64_t id = 0;
+  const auto passes = [&] {
+    REQUIRE(b.receive(++id, 0, 64) == 0);
+    REQUIRE(a.send(id, 0, 64) == 0);
+    CHECK(a.sent().status == IBV_WC_SUCCESS);
+    CHECK(b.received().status == IBV_WC_SUCCESS);
+  };
+  passes();
+  allow(0);
+  CHECK(cut(a) + cut(b) != 0);
+  CHECK_FALSE(rig::wait_for(is_over, 0.4));
+  allow(before.rlim_cur);
+  passes();
+  // When it lasts, the device says so; the peer is not said to be gone.
+  allow(0);
+  CHECK(cut(a) + cut(b) != 0);
+  const bool told = rig::wait_for(is_over, 10);
+  allow(before.rlim_cur);
+  REQUIRE(told);
+  ibv_async_event e{};
+  REQUIRE(a.v.get_async_event(a.context, &e) == 0);
+  a.v.ack_async_event(&e);
+  CHECK(e.event_type == IBV_EVENT_DEVICE_FATAL);
 }
 
 TEST_CASE("a child of a peer keeps no connection: a killed peer is dead though the child lives") {
