@@ -81,27 +81,22 @@ mapping::~mapping() {
   if (base_ != nullptr) munmap(base_, bytes_);
 }
 
-segment::segment(segment&& o) noexcept
-    : map_(std::move(o.map_)),
-      used_(o.used_),
-      registered_(o.registered_),
-      eager_bytes_(o.eager_bytes_),
-      fd_(std::exchange(o.fd_, -1)),
-      page_(o.page_),
-      device_(std::exchange(o.device_, nullptr)),
-      keys_(std::exchange(o.keys_, {})),
-      earlier_keys_(std::exchange(o.earlier_keys_, {})),
-      access_bits_(o.access_bits_) {}
+segment::segment(segment&& o) noexcept { *this = std::move(o); }
 segment& segment::operator=(segment&& o) noexcept {
+  // relaxed, all: only one thread has either
+  const auto exchange = [](auto& mine, auto& its) {
+    its.store(mine.exchange(its.load(std::memory_order_relaxed), std::memory_order_relaxed),
+              std::memory_order_relaxed);
+  };
   std::swap(map_, o.map_);
-  std::swap(used_, o.used_);
+  exchange(used_, o.used_);
   std::swap(registered_, o.registered_);
   std::swap(eager_bytes_, o.eager_bytes_);
   std::swap(fd_, o.fd_);
   std::swap(page_, o.page_);
   std::swap(device_, o.device_);
   std::swap(keys_, o.keys_);
-  std::swap(earlier_keys_, o.earlier_keys_);
+  exchange(extended_, o.extended_);
   std::swap(access_bits_, o.access_bits_);
   return *this;
 }
@@ -146,7 +141,7 @@ result<segment> segment::create(const segment_options& o) {
   s.fd_ = f.fd;
   s.map_ = mapping(f.base, round_up(all, s.page_));
   note_mapped(o.name, s.map_.base(), s.map_.bytes());
-  s.used_ = round_up(o.bytes, s.page_);
+  s.used_.store(round_up(o.bytes, s.page_), std::memory_order_relaxed);  // relaxed: not shared yet
   s.eager_bytes_ = o.eager_bytes;
   const bool eager = o.commit == commit_policy::eager ||
                      (o.commit == commit_policy::automatic && o.bytes <= o.eager_bytes);
@@ -158,6 +153,10 @@ result<segment> segment::create(const segment_options& o) {
 result<void> segment::commit(std::size_t offset, std::size_t n) {
   if (offset > bytes() || n > bytes() - offset)
     return failure{"committing memory outside the segment", EINVAL, ""};
+  return take_pages(offset, n);
+}
+
+result<void> segment::take_pages(std::size_t offset, std::size_t n) {
   while (n > 0) {
     const std::size_t step = std::min(n, commit_step);
     // The available memory is checked before each step: fallocate would rather wake the
@@ -188,38 +187,42 @@ result<void> segment::attach(registrar& device, unsigned access_bits, bool all_c
     return r.error();
   }
   device_ = &device;
-  keys_ = *r;
+  keys_[0] = *r;
   return {};
 }
 
 result<void> segment::extend(std::size_t bytes) {
-  const std::size_t before = used_;
+  const std::size_t before = this->bytes();
   const std::size_t now = std::max(before, round_up(bytes, page_));
   if (now > capacity())
     return failure{
         "a segment of " + human_bytes(now) + " where " + human_bytes(capacity()) + " were reserved",
         ENOMEM, "ask for a smaller segment"};
-  used_ = now;
   if (now - before <= eager_bytes_)
-    if (auto done = commit(before, now - before); !done) return done;
-  if (!attached() || now <= registered_) return {};
-  if (earlier_keys_)
-    return failure{"extending a segment a second time", EBUSY, "a segment is extended once"};
-  auto r = device_->reg(base(), now, access_bits_);
-  if (!r) return r.error();
-  registered_ = now;
-  earlier_keys_ = std::exchange(keys_, *r);
+    if (auto done = take_pages(before, now - before); !done) return done;
+  if (attached() && now > registered_) {
+    // relaxed: this thread's own
+    if (extended_.load(std::memory_order_relaxed))
+      return failure{"extending a segment a second time", EBUSY, "a segment is extended once"};
+    auto r = device_->reg(base(), now, access_bits_);
+    if (!r) return r.error();
+    registered_ = now;
+    keys_[1] = *r;
+    // S1 extend  release extended_, then used_  -> S2: who sees the bytes sees their keys
+    extended_.store(true, std::memory_order_release);
+  }
+  used_.store(now, std::memory_order_release);
   return {};
 }
 
 void segment::detach() noexcept {
   if (!attached()) return;
-  if (earlier_keys_) device_->dereg(*earlier_keys_);
-  earlier_keys_.reset();
-  device_->dereg(keys_);
+  // relaxed, both: no other thread uses the segment any more
+  if (extended_.load(std::memory_order_relaxed)) device_->dereg(keys_[1]);
+  extended_.store(false, std::memory_order_relaxed);
+  device_->dereg(keys_[0]);
   device_->forget_shared(base());
   device_ = nullptr;
-  keys_ = {};
 }
 
 }  // namespace penstock::memreg

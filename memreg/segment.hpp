@@ -14,9 +14,9 @@
 //   - attach() to a device that pins takes the pages then and there, and reports what is missing.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "lib/base/result.hpp"
 #include "memreg/registrar.hpp"
@@ -69,7 +69,10 @@ class segment {
   ~segment();
 
   [[nodiscard]] std::byte* base() const noexcept { return map_.base(); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return used_; }
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    // S2 extend  acquire used_  <- S1
+    return used_.load(std::memory_order_acquire);
+  }
   /// bytes(), and as much as extend() may add.
   [[nodiscard]] std::size_t capacity() const noexcept { return map_.bytes(); }
   /// The memory's descriptor, sealed so that nobody can cut it short; owned by this object.
@@ -79,7 +82,8 @@ class segment {
   [[nodiscard]] bool contains(const void* addr, std::size_t n) const noexcept {
     const auto a = reinterpret_cast<std::uintptr_t>(addr);
     const auto b = reinterpret_cast<std::uintptr_t>(base());
-    return a - b <= bytes() && n <= bytes() - (a - b) && base() != nullptr;
+    const std::size_t all = bytes();
+    return a - b <= all && n <= all - (a - b) && base() != nullptr;
   }
 
   /// Takes the pages of [offset, offset+n) now. Errors: ENOMEM with the size that is missing; pages
@@ -91,26 +95,32 @@ class segment {
   result<void> attach(registrar& device, unsigned access_bits = access::all,
                       bool all_capacity = false);
   /// Gives the segment `bytes` bytes, at most capacity(); its base stays. Takes pages up to
-  /// eager_bytes. If only its bytes had been registered, keys() are new; the earlier keys hold
-  /// until detach().
+  /// eager_bytes. One thread at a time; others may use the segment meanwhile. If it fails, all is
+  /// as it was, but for pages that have been taken. If only its bytes had been registered, keys()
+  /// are new; the earlier keys hold until detach().
   result<void> extend(std::size_t bytes);
   [[nodiscard]] bool attached() const noexcept { return device_ != nullptr; }
-  /// The registration made by attach().
-  [[nodiscard]] const registration& keys() const noexcept { return keys_; }
+  /// The registration made by attach(), or by extend().
+  [[nodiscard]] const registration& keys() const noexcept {
+    // S2 extend  acquire extended_  <- S1
+    return keys_[extended_.load(std::memory_order_acquire)];
+  }
   /// Gives the registration back; the memory stays.
   void detach() noexcept;
 
  private:
   void close_fd() noexcept;
+  result<void> take_pages(std::size_t offset, std::size_t n);
 
   mapping map_;
-  std::size_t used_ = 0, registered_ = 0;
+  std::atomic<std::size_t> used_{0};
+  std::size_t registered_ = 0;
   std::size_t eager_bytes_ = 0;
   int fd_ = -1;
   std::size_t page_ = 0;
   registrar* device_ = nullptr;
-  registration keys_;
-  std::optional<registration> earlier_keys_;
+  registration keys_[2];  // of attach() and of extend()
+  std::atomic<bool> extended_{false};
   unsigned access_bits_ = 0;
 };
 

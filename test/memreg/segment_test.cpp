@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "memreg/host_memory.hpp"
 #include "test/memreg/fake_registrar.hpp"
@@ -143,6 +144,45 @@ TEST_CASE("attach registers the whole segment once, and destruction deregisters 
   CHECK(device.live().empty());
   CHECK(device.wrong == 0);
   CHECK(device.declared == 0);
+}
+
+TEST_CASE("a thread that uses a segment while it is extended finds keys for all bytes it sees") {
+  fake_registrar device;
+  segment_options o;
+  o.bytes = page_bytes();
+  o.reserve = 64 * page_bytes();
+  auto s = segment::create(o);
+  REQUIRE(s);
+  REQUIRE(s->attach(device));
+  std::thread user([&] {
+    while (!s->contains(s->base(), 64 * page_bytes()))
+      if (!device.covers(s->keys().lkey, s->base(), page_bytes())) break;
+    CHECK(device.covers(s->keys().lkey, s->base(), s->bytes()));
+  });
+  CHECK(s->extend(64 * page_bytes()));
+  user.join();
+  s->detach();
+  CHECK(device.live().empty());
+}
+
+TEST_CASE("a segment whose extension is refused is as it was, and may be extended later") {
+  fake_registrar device;
+  segment_options o;
+  o.bytes = page_bytes();
+  o.reserve = 4 * page_bytes();
+  auto s = segment::create(o);
+  REQUIRE(s);
+  REQUIRE(s->attach(device));
+  const std::uint32_t key = s->keys().lkey;
+  device.refuse = true;
+  CHECK(!s->extend(2 * page_bytes()));
+  CHECK(s->bytes() == page_bytes());
+  CHECK(s->keys().lkey == key);
+  device.refuse = false;
+  CHECK(s->extend(2 * page_bytes()));
+  CHECK(s->bytes() == 2 * page_bytes());
+  CHECK(device.covers(s->keys().lkey, s->base(), 2 * page_bytes()));
+  CHECK(device.covers(key, s->base(), page_bytes()));
 }
 
 TEST_CASE("a refused registration leaves the segment usable and detached") {
