@@ -10,6 +10,7 @@
 #include "lib/conduit/channel/domain.hpp"
 #include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/channel/rank_table.hpp"
+#include "lib/conduit/message/handed_over.hpp"
 
 using namespace penstock;
 using namespace penstock::conduit;
@@ -105,4 +106,21 @@ TEST_CASE("a segment that grows keeps the key by which it is mapped") {
   CHECK(t.of(6).map_rkey == 42);
   check_equal(t.of(5), facts_of(5, true));
   check_equal(t.of(999), facts_of(999, true));
+}
+
+TEST_CASE("a rank whose requests stay handed over has half of the places that are left") {
+  std::atomic<std::uint32_t> count{0};
+  handed_over to[3];
+  outgoing m;
+  m.kind = wire::kind::short_;
+  unsigned kept[3] = {};
+  for (unsigned i = 0; i < 3; ++i)
+    while (to[i].accept(m, count)) ++kept[i];
+  CHECK(kept[0] == 128);
+  CHECK(kept[1] == 64);
+  CHECK(kept[2] == 32);
+  CHECK(count.load() == 128 + 64 + 32);
+  // What has gone makes room for all.
+  to[0].send_all(count, [](pending&) { return true; });
+  CHECK(to[2].accept(m, count));
 }
