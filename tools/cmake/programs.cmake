@@ -134,6 +134,7 @@ if(with_shared)
   add_custom_target(symbols_of_package ALL DEPENDS ${symbols_file})
   set(with_symbols ${symbols_file})
 endif()
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_STRICT_PERMISSION ON)  # whatever the umask of who has cloned
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/package/triggers ${with_symbols})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME ${package_of_development})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
