@@ -38,6 +38,23 @@ dimensions dimensions::bounded(const ibv_device_attr& device) const noexcept {
   return d;
 }
 
+dimensions dimensions::placed() const noexcept {
+  dimensions d = *this;
+  d.space = 0;
+  d.block = peers > first_peers ? 0 : placing::unit;
+  if (senders() == 0 || d.block == 0) return d;
+  const std::uint64_t all = std::uint64_t{credits} * placed_credit_bytes,
+                      small = std::uint64_t{small_receives()} * small_bytes;
+  const std::uint64_t each = all > small ? (all - small) / senders() / placing::unit : 0;
+  const std::uint32_t units = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(each, placing::most_bytes / placing::unit));
+  if (units > placing::fewest * placing::units_of(full_bytes)) {
+    d.space = (units - 1) * placing::unit;
+    d.block += d.space;
+  }
+  return d;
+}
+
 dimensions dimensions::lean(std::uint32_t few_spares) const noexcept {
   dimensions d = *this;
   d.spares = few_spares;

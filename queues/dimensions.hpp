@@ -11,6 +11,7 @@
 
 #include "lib/base/limits.hpp"
 #include "lib/base/result.hpp"
+#include "queues/placed_ring.hpp"
 #include "queues/receive_pool.hpp"
 
 namespace penstock::queues {
@@ -25,6 +26,15 @@ struct dimensions {
   std::uint32_t small_bytes = limits::credit_bytes;
   std::uint32_t full_bytes = limits::longest_message;  ///< of a bulk buffer
   std::uint32_t full_cost = limits::highest_cost;      ///< credits a bulk message costs
+  /// Bytes of the space in which each peer places its messages above small_bytes; 0: they go by the
+  /// bulk lane.
+  std::uint32_t space = 0;
+  /// Bytes for each peer: that space, behind a word in which the peer says what it has freed. 0: no
+  /// rank of the job has such a space.
+  std::uint32_t block = 0;
+  /// The most receive memory for a credit, where messages are placed: small buffers, those of the
+  /// spares, and the space.
+  static constexpr std::uint32_t placed_credit_bytes = 300;
   /// Receive buffers that belong to each spare: this number of small ones, and one bulk buffer,
   /// since a bulk message costs more than a post.
   std::uint32_t small_held = held_back::most;
@@ -60,7 +70,11 @@ struct dimensions {
   [[nodiscard]] std::uint32_t small_receives() const noexcept {
     return credits + spares * small_held;
   }
-  [[nodiscard]] std::uint32_t bulk_receives() const noexcept { return bulk_buffers() + spares; }
+  [[nodiscard]] std::uint32_t bulk_receives() const noexcept {
+    return space != 0 ? 0 : bulk_buffers() + spares;
+  }
+  /// Peers that send by queue pairs.
+  [[nodiscard]] std::uint32_t senders() const noexcept { return peers - near; }
   /// Completions that am_cq may hold: one for each buffer.
   [[nodiscard]] std::uint32_t request_receives() const noexcept {
     return small_receives() + bulk_receives();
@@ -88,7 +102,8 @@ struct dimensions {
                                            bool unsignalled) const noexcept;
   /// Bytes registered for receiving requests.
   [[nodiscard]] std::size_t receive_bytes() const noexcept {
-    return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes;
+    return std::size_t{small_receives()} * small_bytes + std::size_t{bulk_receives()} * full_bytes +
+           std::size_t{senders()} * block;
   }
 
   /// The fewest chunks for requests, as few as a user may ask for.
@@ -96,6 +111,9 @@ struct dimensions {
   /// The same with shorter send queues and fewer chunks for requests, where the device's limits ask
   /// for that and no more: both numbers are the most that the user wants under way.
   [[nodiscard]] dimensions bounded(const ibv_device_attr& device) const noexcept;
+  /// The same with the space for placed messages, if placed_credit_bytes leave each sender room for
+  /// placing::fewest of the longest, and there is room for all peers from the start.
+  [[nodiscard]] dimensions placed() const noexcept;
   /// The same with that number of spares, and no more receives than messages can need: a thread
   /// holds back none, and a reply or system message finds one that was posted for it.
   [[nodiscard]] dimensions lean(std::uint32_t few_spares) const noexcept;

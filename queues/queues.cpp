@@ -76,10 +76,17 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
                               size.spares, size.small_held, size.small_bytes);
   if (!s) return s.error();
   small = std::move(*s);
-  auto b = receive_pool::open(dev_, pd, memory_, srqs.bulk_receives(), now.bulk_receives(),
-                              size.spares, 1, size.full_bytes);
-  if (!b) return b.error();
-  bulk = std::move(*b);
+  if (const std::size_t bytes = std::size_t{size.senders()} * size.block; bytes != 0) {
+    auto all = memory_.take(bytes);
+    if (!all) return all.error();
+    blocks_ = *all;
+  }
+  if (size.space == 0) {
+    auto b = receive_pool::open(dev_, pd, memory_, srqs.bulk_receives(), now.bulk_receives(),
+                                size.spares, 1, size.full_bytes);
+    if (!b) return b.error();
+    bulk = std::move(*b);
+  }
   auto rq =
       chunk_pool::open(memory_, size.request_chunks, size.chunk_bytes, size.peers - size.near);
   if (!rq) return rq.error();
@@ -123,11 +130,13 @@ result<void> message_queues::make_room_for(std::uint32_t peers) {
   if (longer_srqs_) {
     if (auto r = lengthen(reply_srq, then.reply_receives()); !r) return r;
     if (auto r = lengthen(small->srq(), then.small_receives()); !r) return r;
-    if (auto r = lengthen(bulk->srq(), then.bulk_receives()); !r) return r;
+    if (bulk != nullptr)
+      if (auto r = lengthen(bulk->srq(), then.bulk_receives()); !r) return r;
   }
   if (auto r = post_replies_up_to(then.reply_receives()); !r) return r;
   if (auto r = small->grow_to(then.small_receives(), more_); !r) return r;
-  if (auto r = bulk->grow_to(then.bulk_receives(), more_); !r) return r;
+  if (bulk != nullptr)
+    if (auto r = bulk->grow_to(then.bulk_receives(), more_); !r) return r;
   PENSTOCK_ASSERT(peers, >, room_);  // queues never become shorter
   PENSTOCK_ASSERT(replies_posted_, >=, then.reply_receives());
   room_ = peers;
@@ -182,7 +191,9 @@ int message_queues::post_reply_receives(std::uint32_t n) noexcept {
 void message_queues::describe(side s, ibv_qp_init_attr& init) const noexcept {
   init.send_cq = send_cq;
   init.recv_cq = s == reply_side ? reply_cq : am_cq;
-  init.srq = s == reply_side ? reply_srq : s == bulk_side ? bulk->srq() : small->srq();
+  init.srq = s == reply_side                     ? reply_srq
+             : s == bulk_side && bulk != nullptr ? bulk->srq()
+                                                 : small->srq();
   init.cap.max_send_wr = size.depth;
   init.cap.max_send_sge = 1;
   init.cap.max_inline_data = size.max_inline;

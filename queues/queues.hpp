@@ -7,8 +7,9 @@
 //   SYS_EQ   the UD queue pair's queue (lib/conduit/channel/datagrams.hpp)
 //   ReqSB    request_chunks; a request's chunk receives its reply by RDMA write with immediate
 //   RplSB    reply_chunks
-//   ReqRB    small (256-byte) and bulk (full-size) receive_pool, each an SRQ with its own queue
-//            pairs
+//   ReqRB    small (256-byte) receive_pool, an SRQ; larger messages are placed in a space of their
+//            sender's, and take a small receive each. Where there is no space for all senders: bulk
+//            (full-size) receive_pool, an SRQ with queue pairs of its own
 // Capacity (I6): am_cq holds a completion for every posted buffer, reply_cq
 // for every receive of the reply SRQ, send_cq one for each ticket of send_room and for each work
 // request that may be unsignalled (dimensions::leaves_unsignalled).
@@ -33,6 +34,7 @@
 #include "queues/completion_room.hpp"
 #include "queues/dimensions.hpp"
 #include "queues/lane.hpp"
+#include "queues/placed_ring.hpp"
 #include "queues/qp_table.hpp"
 #include "queues/receive_pool.hpp"
 
@@ -53,6 +55,17 @@ class message_queues {
   /// Makes room for one peer more: to be called before a queue pair to it is made, and before its
   /// loan is lent to others. Any thread; a failure leaves everything as it was, or somewhat longer.
   result<void> admit_peer();
+
+  /// The block of one peer more (dimensions::block), filled with zeros, which the queues own; null:
+  /// no messages are placed in this job. take_block() takes it. One thread at a time.
+  [[nodiscard]] std::byte* block_of_next() const noexcept {
+    if (size.block == 0) return nullptr;
+    PENSTOCK_ASSERT(blocks_taken_, <, size.senders());
+    return blocks_.base + std::size_t{blocks_taken_} * size.block;
+  }
+  void take_block() noexcept { ++blocks_taken_; }
+  [[nodiscard]] std::uint32_t blocks_rkey() const noexcept { return blocks_.keys.rkey; }
+  [[nodiscard]] std::uint32_t blocks_lkey() const noexcept { return blocks_.keys.lkey; }
 
   /// Whether the lanes have to signal every work request.
   [[nodiscard]] bool signals_all() const noexcept { return !size.leaves_unsignalled(dev_.limits); }
@@ -98,7 +111,7 @@ class message_queues {
   completion_room<build_mode> send_room;
   ibv_srq* reply_srq = nullptr;
   std::unique_ptr<chunk_pool> request_chunks, reply_chunks;
-  std::unique_ptr<receive_pool> small, bulk;
+  std::unique_ptr<receive_pool> small, bulk;  // bulk: null where messages are placed
 
  private:
   int post_reply_receives(std::uint32_t n) noexcept;
@@ -112,6 +125,8 @@ class message_queues {
   memreg::arena memory_;
   memreg::arena more_;  // for what is added after the start
   qp_table table_;
+  memreg::piece blocks_;
+  std::uint32_t blocks_taken_ = 0;
   bool longer_cqs_ = false, longer_srqs_ = false;  // the device can make them longer
 
   std::mutex growing_;                     // guards the rest

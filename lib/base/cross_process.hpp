@@ -25,10 +25,12 @@ inline void tsan_tell_peer([[maybe_unused]] const void* at) noexcept {
 }
 
 /// The acquire for it: the peer's answer has come, so all that was done before tsan_tell_peer(at)
-/// is over.
-inline void tsan_hear_peer([[maybe_unused]] const void* at) noexcept {
+/// is over. within: it was told of an address in [at, at + within) that is a multiple of 4.
+inline void tsan_hear_peer([[maybe_unused]] const void* at,
+                           [[maybe_unused]] unsigned within = 1) noexcept {
 #ifdef PENSTOCK_TSAN
-  __tsan_acquire(const_cast<void*>(at));
+  for (unsigned i = 0; i < within; i += 4)
+    __tsan_acquire(static_cast<char*>(const_cast<void*>(at)) + i);
 #endif
 }
 

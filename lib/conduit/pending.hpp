@@ -40,6 +40,7 @@ class pending_requests {
 
  private:
   [[nodiscard]] std::uint32_t left_to_offers(const peer& p, const outgoing& m) const noexcept;
+  [[nodiscard]] bool may_go_beside(peer& p, const outgoing& m) const noexcept;
   [[nodiscard]] way_out choose(peer& p, const pending& r) noexcept;
   status step(peer& p, pending& r) noexcept;
   status step_large(peer& p, pending& r) noexcept;

@@ -67,7 +67,9 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
 
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
   const status s = try_at_once(to, m);
-  if ((s != status::no_credit && s != status::not_ready) || !m.is_offerable()) return s;
+  if ((s != status::no_credit && s != status::not_ready && s != status::no_space) ||
+      !m.is_offerable())
+    return s;
   peer& p = core_.channel(to, my_tag());
   const status t = pending_.try_once(p, m, s);
   pending_.hear(p);

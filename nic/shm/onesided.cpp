@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/cross_process.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/page_guard.hpp"
@@ -182,6 +183,7 @@ int move_bytes(queue_pair& qp, send_work& w) noexcept {
     if (w.opcode == IBV_WR_RDMA_READ ? !guarded_copy(own, target + offset, s.length)
                                      : !put_bytes(target + offset, own, s.length))
       return EFAULT;
+    if (w.opcode != IBV_WR_RDMA_READ) tsan_tell_peer(own);
   }
   return 0;
 }
@@ -217,6 +219,7 @@ outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
   // T5 let go  store-release touching  -> T4: the bytes are written
   qp.shown->touching.store(0, std::memory_order_release);
   if (!put) return outcome::failed;
+  tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
   // Where no receive is found, the long way writes the same bytes once more.
   return tells ? tell_written(qp, wr, s.length) : outcome::done;
 }

@@ -74,10 +74,17 @@ void post_rubbish(conduit::peer& p, queues::message_queues& q, std::mt19937_64& 
   ibv_send_wr wr{};
   wr.sg_list = &sge;
   wr.num_sge = 1;
-  wr.opcode = lane == conduit::lane_reply ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
+  const bool placed = lane == conduit::lane_request && p.placed != nullptr && random() % 2 == 0;
+  wr.opcode = placed || lane == conduit::lane_reply ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
   wr.imm_data = static_cast<std::uint32_t>(random());
   wr.wr.rdma.remote_addr = p.buffers_base;
   wr.wr.rdma.rkey = p.buffers_rkey;
+  if (placed) {  // into the word or the space, with an immediate that may be right
+    if (random() % 2 == 0)
+      wr.imm_data = htobe32(static_cast<std::uint32_t>(random() % 8) * 0x10001);
+    wr.wr.rdma.remote_addr = p.placed->word_base + 64 * (random() % 8);
+    wr.wr.rdma.rkey = p.placed->word_rkey;
+  }
   ibv_send_wr* bad = nullptr;
   (void)ibv_post_send(p.lanes[lane].qp, &wr, &bad);
 }

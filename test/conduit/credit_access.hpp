@@ -11,6 +11,18 @@ namespace penstock::conduit::PENSTOCK_ABI {
 struct test_access {
   static peer& channel(engine& e, rank_id r) { return e.core_.begun(e.core_.domains_[0].peers[r]); }
   static auto& ledger(engine& e) { return *e.core_.domains_[0].ledger; }
+  /// Credits of a Medium of that size to r.
+  static std::uint32_t cost(engine& e, rank_id r, std::size_t bytes) {
+    return e.pending_.cost_of(channel(e, r), {.kind = wire::kind::medium, .bytes = bytes});
+  }
+  /// How many Mediums of that size to r find room in the space that r keeps for placed ones.
+  static std::uint32_t placed_at_once(engine& e, rank_id r, std::size_t bytes, unsigned nargs) {
+    const peer& p = channel(e, r);
+    const std::uint32_t n = wire::packed_bytes(wire::fixed_bytes(wire::kind::medium, nargs),
+                                               static_cast<std::uint32_t>(bytes));
+    const std::uint32_t u = queues::placing::units_of(n) * queues::placing::unit;
+    return p.placed == nullptr ? 0 : p.placed->tx.bytes() / u;
+  }
   static bool by_rings(engine& e, rank_id r) { return e.core_.domains_[0].peers[r].rings(); }
   static bool lane_is_ready(engine& e, rank_id r, unsigned lane) {
     return connections::is_ready(e.core_.domains_[0].peers[r], lane);

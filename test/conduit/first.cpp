@@ -61,7 +61,8 @@ sight first_medium(endpoint& ep, party& me, rank_id from, rank_id to) {
       JOB_CHECK(ep.request_short(to, me.ping) == status::ok);
       until(me.answers, i + 1);
     }
-    s.lane = conduit::test_access::lane_is_ready(ep.internals(), to, conduit::lane_bulk);
+    s.lane = conduit::test_access::lane_is_ready(ep.internals(), to, conduit::lane_bulk) ||
+             conduit::test_access::placed_at_once(ep.internals(), to, payload.size(), 1) != 0;
     s.by_rings = conduit::test_access::by_rings(ep.internals(), to);
     const long before = faults();
     JOB_CHECK(ep.request_medium(to, me.in, std::span<const std::byte>(payload), seed) ==

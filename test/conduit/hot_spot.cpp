@@ -106,8 +106,10 @@ int main(int argc, char** argv) {
   if (!plan.flow_control) return 0;
   JOB_CHECK(rnr == 0);
   // A target that the scheduler lets keep up with its senders lends nothing; most of them do not.
-  JOB_CHECK(all.as_target >= std::uint64_t{n} * plan.credits_per_peer);
-  JOB_CHECK(all.elsewhere * 10 <= all.as_target);
+  // Where a Medium costs one credit, the start loans may pay for all.
+  if (conduit::test_access::cost(ep.internals(), me == 0 ? 1 : 0, medium_bytes) > 1)
+    JOB_CHECK(all.as_target >= std::uint64_t{n} * plan.credits_per_peer);
+  JOB_CHECK(all.elsewhere * 10 <= std::max<std::uint64_t>(all.as_target, plan.bank));
   JOB_CHECK(ep.barrier() == status::ok);
   return 0;
 }

@@ -60,16 +60,22 @@ std::uint64_t by_rendezvous(endpoint& ep, rank_id to) {
 // All ranks meet by the launcher, which does not poll.
 void meet(world& w) { JOB_CHECK(w.exchange({})); }
 
-// Rank 0 sends more than its loan pays for, and rank 1 does not poll meanwhile.
+// Rank 0 sends more than its loan pays for, or than rank 1's space has room for, and rank 1 does
+// not poll meanwhile.
 void to_who_computes(world& w, endpoint& ep, party& me) {
-  constexpr std::uint32_t messages = 4;
+  constexpr std::uint32_t messages = 8;
   const std::uint64_t before = me.handled.load();
   const std::uint64_t offered = ep.rank() == 0 ? by_rendezvous(ep, 1) : 0;
   meet(w);
   if (ep.rank() == 0)
     for (std::uint32_t i = 0; i < messages; ++i) send(ep, me, 1, largest, 2 * i);
   meet(w);
-  if (ep.rank() == 0) JOB_CHECK(by_rendezvous(ep, 1) == offered + messages);
+  if (ep.rank() == 0) {
+    const std::uint32_t placed =
+        conduit::test_access::placed_at_once(ep.internals(), 1, largest, 1);
+    JOB_CHECK(placed < messages);
+    JOB_CHECK(by_rendezvous(ep, 1) == offered + messages - placed);
+  }
   if (ep.rank() == 1) wait_for(ep, me.handled, before + messages);
   JOB_CHECK(ep.barrier() == status::ok);
 }
@@ -87,7 +93,7 @@ void beside_who_computes(world& w, endpoint& ep, party& me) {
   std::uint32_t sent = 0;  // no more than there are buffers, at loans that pay for none
   if (ep.rank() == 0) {
     const auto m = conduit::medium_of(me.request.index, &seed, 1, payload.data(), largest);
-    for (unsigned in_vain = 0; in_vain < 100; ++in_vain) {
+    for (unsigned in_vain = 0; in_vain < 1000; ++in_vain) {
       for (rank_id r = 1; r < last; ++r)
         if (ep.internals().try_request(r, m) == status::ok) ++sent, in_vain = 0;
       (void)ep.poll();

@@ -19,6 +19,9 @@ void check(const hello& h, const hello_reader& here) {
     if (bit < lane_count && has(h.made)) FUZZ_CHECK(h.qpn[bit] < 1u << 24 && h.psn[bit] < 1u << 24);
   }
   FUZZ_CHECK(h.unused == 0);
+  // Whole units, whose places an immediate can name, for four of the longest messages at least.
+  FUZZ_CHECK(h.space_bytes % 64 == 0 && h.space_bytes / 64 <= 0xffff);
+  FUZZ_CHECK(h.space_bytes == 0 || h.space_bytes >= 4 * penstock::limits::longest_message);
   FUZZ_CHECK(h.want < 2 && h.please < 2 && h.lowered < 2);
   FUZZ_CHECK(h.answer == vote::none || h.answer == vote::agreed || h.answer == vote::refused);
 }
@@ -44,6 +47,10 @@ hello sayable(fuzz::input& in, const hello_reader& here) {
   h.ask = in.take<std::uint32_t>();
   h.answer = static_cast<vote>(in.byte() % 3);
   h.want = in.byte() & 1, h.please = in.byte() & 1, h.lowered = in.byte() & 1;
+  constexpr std::uint32_t least = (4 * penstock::limits::longest_message + 255) / 64;
+  if ((in.byte() & 1) != 0) h.space_bytes = 64 * (least + in.byte());
+  h.block_rkey = in.take<std::uint32_t>();
+  h.block_base = in.take<std::uint64_t>();
   return h;
 }
 
@@ -57,7 +64,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   here.size = 2 + in.byte() % 7u;
   here.rank = in.byte() % here.size;
   here.domains = 1 + in.byte() % 3u;
-  std::byte datagram[sizeof(hello) + 16];
+  std::byte datagram[sizeof(hello) + 16] = {};
   std::size_t n = 0;
   if (how % 4 == 0) {  // any bytes
     const std::string_view text = in.rest().substr(0, sizeof datagram);

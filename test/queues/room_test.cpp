@@ -200,3 +200,43 @@ TEST_CASE("a queue of 16 receives has room for 15 credits of three peers and eig
   CHECK(d.request_chunks == 15);
   CHECK(d.lean(2).bounded(few).request_chunks == 14);
 }
+
+TEST_CASE("a credit takes at most 300 bytes where messages are placed, spares and space included") {
+  struct job {
+    std::uint32_t peers, loan, bank;
+  };
+  for (const job j : {job{1, 400, 512}, {7, 400, 1024}, {15, 128, 4096}})
+    for (const std::uint32_t spares : {2u, 5u}) {
+      CAPTURE(j.peers);
+      CAPTURE(spares);
+      queues::dimensions d;
+      d.peers = j.peers;
+      d.credits = j.peers * j.loan + j.bank;
+      d.spares = spares;
+      d = d.placed();
+      CHECK(d.space >= 4 * d.full_bytes);
+      CHECK(d.space % queues::placing::unit == 0);
+      CHECK(d.bulk_receives() == 0);
+      CHECK(d.receive_bytes() <= std::size_t{300} * d.credits);
+      CHECK(d.receive_bytes() >= std::size_t{290} * d.credits);
+    }
+}
+
+TEST_CASE("messages are placed only where each sender has room for four of the longest") {
+  queues::dimensions d;
+  d.peers = 10;
+  d.credits = 1000;
+  CHECK(d.placed().space == 0);
+  CHECK(d.placed().bulk_receives() == d.bulk_receives());
+  d.credits = 5000;
+  CHECK(d.placed().space != 0);
+  d.peers = 1000;
+  d.credits = 1'000'000;
+  CHECK(d.placed().space == 0);  // blocks are for those that are there from the start
+  d.near = 990;
+  CHECK(d.placed().space == 0);  // of whom others may have more peers by queue pairs
+  d.peers = 60;
+  d.near = 50;
+  CHECK(d.placed().space != 0);
+  CHECK(d.placed().space <= queues::placing::most_bytes);
+}

@@ -81,9 +81,9 @@ std::uint8_t connections::later_lanes(const peer& p, bool foreseen) const noexce
   const std::uint32_t left = c.start_may_grow() ? credit::offer_reserve : 0;
   const bool plenty = std::uint64_t{core_.size()} * lane_count * core_.membership().host_size() <=
                       static_cast<std::uint64_t>(core_.device().limits.max_qp);
-  const bool bulk =
-      plenty && (foreseen || !c.flow_control || c.credits_per_peer >= c.highest_cost + left);
-  return bulk && p.posts() ? 1u << lane_bulk : 0;
+  const bool bulk = p.posts() && plenty && p.home->queues->size.space == 0 &&
+                    (foreseen || !c.flow_control || c.credits_per_peer >= c.highest_cost + left);
+  return bulk ? 1u << lane_bulk : 0;
 }
 
 // Makes those of the wanted lanes that are missing.
@@ -91,6 +91,11 @@ result<void> connections::make_lanes(connecting, peer& p, std::uint8_t wanted) n
   const std::uint8_t before = p.made.load(std::memory_order_relaxed);
   if (before == 0 && p.rank != core_.rank())
     if (auto r = p.home->met.meet(p.rank, core_.room_for_loan(*p.home, p.rank)); !r) return r;
+  if (p.posts() && p.rank != core_.rank() && p.placed == nullptr) {
+    auto placed = placed_messages::begin(*p.home->queues);
+    if (!placed) return placed.error();
+    p.placed = std::move(*placed);
+  }
   result<void> made;
   for (unsigned l = 0; l < lane_count; ++l) {
     const auto bit = static_cast<std::uint8_t>(1u << l);
@@ -139,6 +144,11 @@ void connections::say_hello(connecting in, peer& p, bool want, bool please) noex
   if (p.posts()) {
     h.buffers_base = p.home->queues->request_chunks->base();
     h.buffers_rkey = p.home->queues->request_chunks->keys().rkey;
+    if (p.placed != nullptr) {
+      h.block_base = reinterpret_cast<std::uintptr_t>(p.placed->block);
+      h.block_rkey = p.home->queues->blocks_rkey();
+      h.space_bytes = p.home->queues->size.space;
+    }
   } else {
     core_.large().where(h.buffers_base, h.buffers_rkey);
   }
@@ -185,6 +195,7 @@ result<void> connections::heard_hello(connecting in, peer& p, const hello& h) no
       0) {  // no request can come before a lane is bound, so no thread reads these yet
     p.buffers_base = h.buffers_base;
     p.buffers_rkey = h.buffers_rkey;
+    if (p.placed != nullptr) p.placed->heard(h.block_base, h.block_rkey, h.space_bytes);
     tsan_tell_peer(&p.buffers_base);  // -> write_reply (verbs_path/reply.cpp)
   }
   const auto fresh = static_cast<std::uint8_t>(h.made & p.made.load(std::memory_order_relaxed) &

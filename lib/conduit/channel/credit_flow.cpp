@@ -207,13 +207,15 @@ wire::header credit_flow::credits_header(inside<end_of::request_in> in, peer& p)
 
 // The credits that p is owed found no room, or no way out; a later poll sends them.
 void credit_flow::put_credits_off(peer& p) noexcept {
-  if (!p.credits_put_off.exchange(true, std::memory_order_relaxed))
+  // R13 put off  release credits_put_off  -> A13: what was freed, and is yet to be told
+  if (!p.credits_put_off.exchange(true, std::memory_order_release))
     core_.deferred().fetch_add(1, std::memory_order_relaxed);
 }
 
 // Whether the caller is to send what was put off.
 bool credit_flow::take_put_off(inside<end_of::request_in>, peer& p) noexcept {
-  if (!p.credits_put_off.exchange(false, std::memory_order_relaxed)) return false;
+  // A13 put off  acquire credits_put_off  <- R13
+  if (!p.credits_put_off.exchange(false, std::memory_order_acquire)) return false;
   [[maybe_unused]] const auto before = core_.deferred().fetch_sub(1, std::memory_order_relaxed);
   PENSTOCK_ASSERT(before, !=, 0u);
   return true;

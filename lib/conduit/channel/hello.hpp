@@ -28,6 +28,10 @@ struct hello {
   /// 0: they have not been made.
   std::uint32_t buffers_rkey = 0;
   std::uint64_t buffers_base = 0;
+  /// Verbs path: the word in which the receiver says what it has freed, and behind it, if
+  /// space_bytes is not 0, the space for the receiver's larger messages (queues/placed_ring.hpp).
+  std::uint32_t block_rkey = 0, space_bytes = 0;
+  std::uint64_t block_base = 0;
   std::uint32_t generation = 0;  ///< of the queue pairs
   std::uint32_t ask = 0;         ///< as peer::ask
   vote answer{};                 ///< to that ask
@@ -55,6 +59,8 @@ struct hello_reader {
                     h.from != here.rank && h.domain < here.domains && h.unused == 0;
   // A lane is bound after it was made; one may be needed before.
   const bool lanes = ((h.made | h.needed) & ~all_lanes) == 0 && (h.bound & ~h.made) == 0;
+  if (!queues::placing::may_be(h.space_bytes, wire::full_bytes(limits::max_eager)))
+    return std::nullopt;
   if (!ours || !lanes || h.want > 1 || h.please > 1 || h.lowered > 1 || h.answer > vote::refused)
     return std::nullopt;
   // Both are numbers of 24 bits; those of lanes that are not made are not used.

@@ -23,7 +23,7 @@ concept sends = requires(P w, const P c, peer& p, token_state& t, const outgoing
                          reply_place& answer, std::size_t bytes, const std::uint32_t* args,
                          const void* payload, inside<end_of::request_in> in) {
   // The credits that m costs.
-  { c.cost_of(m) } -> std::same_as<std::uint32_t>;
+  { c.cost_of(p, m) } -> std::same_as<std::uint32_t>;
   // The quick doors: send a user's Short (handler, words) or Medium (and payload) that costs one
   // credit, if all that it needs is at hand. False: nothing was sent, and the long way finds out
   // why. allow_quick() says whether they may.

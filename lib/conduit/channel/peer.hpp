@@ -25,6 +25,7 @@
 #include "lib/conduit/channel/credit_places.hpp"
 #include "lib/conduit/channel/parting.hpp"
 #include "lib/conduit/channel/peer_counts.hpp"
+#include "lib/conduit/channel/placed_messages.hpp"
 #include "lib/conduit/channel/request_marks.hpp"
 #include "lib/conduit/channel/rights.hpp"
 #include "lib/conduit/channel/transfer_queue.hpp"
@@ -45,9 +46,9 @@ extern thread_place places[concurrent(build_mode) ? max_threads + 1 : 2];
 
 /// The queue pairs between two processes. Each is connected when it is first needed, or foreseen.
 enum lane_index : unsigned {
-  lane_request = 0,  ///< requests of up to 256 bytes; receives from the small lane's SRQ
+  lane_request = 0,  ///< requests of up to 256 bytes, and placed ones; receives from the small SRQ
   lane_reply = 1,    ///< replies and system messages
-  lane_bulk = 2,     ///< larger requests; receives from the full-size SRQ
+  lane_bulk = 2,     ///< larger requests that are not placed; receives from the full-size SRQ
   lane_rma = 3,      ///< puts, gets and atomics; receives nothing
   lane_count = 4,
 };
@@ -185,6 +186,8 @@ struct alignas(cache_line) peer {
   // here, and where they lie in the peer's own address space.
   std::atomic<std::byte*> large_here{nullptr};
   std::atomic<std::uint64_t> large_base{0};
+  // By queue pairs; null where no messages are placed. It stays when the queue pairs go.
+  std::unique_ptr<placed_messages> placed;
   std::uint64_t buffers_base = 0;  ///< its chunks for replies, or pool, as in its hello
   std::uint32_t buffers_rkey = 0;
 

@@ -74,7 +74,7 @@ queues::dimensions core::queue_dimensions(std::uint32_t ranks, bool bell, credit
   if (bell) ++d.spares, ++d.reply_chunks;
   d.depth = s.op_oust_pp;
   d.max_inline = max_inline();
-  return d.bounded(device_.limits);
+  return d.bounded(device_.limits).placed();
 }
 
 // First as many credits as the queues have room for. Where these could not move, the fewest buffers
@@ -87,6 +87,7 @@ result<credit::room> core::queue_room(std::uint32_t ranks, bool bell) const {
     return credit::room{};
   const auto room_if = [&](bool moves) -> result<credit::room> {
     queues::dimensions d = queue_dimensions(ranks, bell, {moves});
+    d.space = 0;  // fewer credits may leave too little for it
     const credit::room room{moves, d.most_credits(limits)};
     d.credits = 1;
     if (const auto others = d.fit(limits, device_.name, device_.cqe_set); !others)

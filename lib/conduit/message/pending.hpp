@@ -3,7 +3,7 @@
 // request was handed over (handed_over.hpp), the thread that leaves the end, and polls. One step is
 // one try, by one of three ways, which choose() decides from what the last step lacked:
 //
-//             ┌── credits or its lane, of a Medium that may be offered ──► offer ─ no buffer ─┐
+//             ┌── credits, lane, place, of a Medium that may be offered ─► offer ─ no buffer ─┐
 //   ──► whole ┤                                                              │                 ▼
 //         ▲   └── anything else: again                                       │                last
 //         └── any other lack, or credits for all of it are there ◄───────────┴─────────────────┘

@@ -106,7 +106,11 @@ std::string engine::memory_report(std::size_t for_ranks) const {
         domains * by_rings * 2 * length_for(0).memory());
   if (ways_.some_post()) {
     row("ReqRB, small lane", domains * d.small_receives() * d.small_bytes);
-    row("ReqRB, bulk lane", domains * d.bulk_receives() * d.full_bytes);
+    if (d.space != 0)
+      row("ReqRB, placed messages", domains * d.senders() * d.block);
+    else
+      row("ReqRB, bulk lane",
+          domains * (d.bulk_receives() * d.full_bytes + std::size_t{d.senders()} * d.block));
     row("ReqSB", domains * d.request_chunks * d.chunk_bytes);
     row("RplSB", domains * d.reply_chunks * d.chunk_bytes);
     std::snprintf(line, sizeof line, "  %-52s %12.1f bytes\n",

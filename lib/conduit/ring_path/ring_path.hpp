@@ -34,7 +34,7 @@ class path_by<way::rings> {
   // The contract; see channel/path.hpp.
   result<void> open(ibv_comp_channel* bell);
   void close() noexcept;
-  [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
+  [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   template <class... What>
   bool request_quick(peer& p, std::uint32_t tag, What... what) noexcept;
   template <class... What>

@@ -12,7 +12,7 @@
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
-std::uint32_t ring_path::cost_of(const outgoing& m) const noexcept {
+std::uint32_t ring_path::cost_of(const peer&, const outgoing& m) const noexcept {
   return wire::cost_of_request(m.kind, m.nargs, m.carried());
 }
 
@@ -83,7 +83,7 @@ status ring_path::try_request(peer& p, const outgoing& m) noexcept {
     return status::busy;
   const auto in = *entered;
   status s = status::ok;
-  const std::uint32_t cost = cost_of(m);
+  const std::uint32_t cost = cost_of(p, m);
   p.credits.lease[in] += p.request_tx[in]->recall();
   const bool leases = p.credits.lease[in] < cost;
   if (leases) s = lease(in, p, m, cost, tag);

@@ -77,7 +77,10 @@ void verbs_path::leave_end(peer& p, const left_end& e) noexcept {
 void verbs_path::see_to_ends(peer& p, std::uint32_t tag) noexcept {
   const auto in = p.request_in.try_enter(tag);
   if (!in) return;
-  if (credits_.take_put_off(*in, p)) give_credits_back(*in, p, tag);  // or puts them off again
+  if (credits_.take_put_off(*in, p)) {  // or puts them off again
+    give_credits_back(*in, p, tag);
+    if (p.placed != nullptr && p.placed->rx.due()) tell_freed(p, tag);
+  }
   for (left_end* e = p.ends.take_all(); e != nullptr;) {
     left_end& left = *std::exchange(e, e->next);
     if (note_unanswered(*in, p, left, tag)) {

@@ -161,7 +161,7 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
       continue;
     wire::header h;
     std::byte* const at = d.queues->request_chunks->at(chunk);
-    tsan_hear_peer(at);
+    tsan_hear_peer(at, 16);  // one that was written in place begins within it
     if (!find_header(at, wc[i].byte_len, h) || wc[i].byte_len > d.queues->size.chunk_bytes)
         [[unlikely]]
       c_.peer_failed(p, core::malformed);
@@ -193,7 +193,8 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
 bool verbs_path::acquire_reply_resources(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
   if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
-  if (!mine.spare[1]) mine.spare[1] = d.queues->bulk->take_spare();
+  if (!mine.spare[1])
+    mine.spare[1] = d.queues->bulk != nullptr ? d.queues->bulk->take_spare() : std::optional(0u);
   return mine.holds_reply_resources();
 }
 
@@ -208,13 +209,28 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
   }
   queues::receive_pool* const pools[] = {d.queues->small.get(), d.queues->bulk.get()};
   for (unsigned i = 0; i < 2; ++i) {
-    if (!mine.spare[i] || !pools[i]->no_spare()) continue;
+    if (!mine.spare[i] || pools[i] == nullptr || !pools[i]->no_spare()) continue;
     if (pools[i]->post(mine.held[i]) != 0) [[unlikely]]
       receives_failed();
     put_receives_back(d, mine, 0, false);
     pools[i]->give_spare(*mine.spare[i]);
     mine.spare[i].reset();
   }
+}
+
+// The placed message of wc.
+std::byte* verbs_path::place_of(peer& p, const ibv_wc& wc) noexcept {
+  tsan_hear_peer(&p.buffers_base);  // <- heard_hello
+  std::byte* const at =
+      p.placed == nullptr ? nullptr : p.placed->rx.place_of(be32toh(wc.imm_data), wc.byte_len);
+  if (at == nullptr) [[unlikely]]
+    c_.peer_failed(p, core::malformed);
+  return at;
+}
+
+// The placed message of wc has been read.
+void verbs_path::free_place(peer& p, const ibv_wc& wc, std::uint32_t tag) noexcept {
+  if (p.placed->rx.free(be32toh(wc.imm_data), wc.byte_len)) tell_freed(p, tag);
 }
 
 // Takes what polls of am_cq (AM_EQ) find: at most am_limit requests, each with a reply chunk and
@@ -240,10 +256,11 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
       if (!c_.closing()) c_.lost_contact(p, c_.device().verbs->wc_status_str(wc.status));
       continue;
     }
-    const unsigned lane = lane_of(from) == lane_bulk;
+    const unsigned lane = lane_of(from) == lane_bulk && d.queues->bulk != nullptr;
     queues::receive_pool& pool = lane == 0 ? *d.queues->small : *d.queues->bulk;
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-    std::byte* const at = pool.at(buffer);
+    const bool placed = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    std::byte* const at = placed ? place_of(p, wc) : pool.at(buffer);
     wire::header h;
     if (!find_header(at, wc.byte_len, h)) [[unlikely]]
       c_.peer_failed(p, core::malformed);
@@ -267,6 +284,8 @@ void verbs_path::release_reply_resources(domain& d, poller& mine) noexcept {
       urgent = take_other_request(t, at, wc.byte_len);
     }
     if (!later) handled(t, mine, urgent, tag);
+    if (placed) [[unlikely]]
+      free_place(p, wc, tag);
     if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
       c_.peer_failed(p, "ibv_post_srq_recv failed");
   }

@@ -197,4 +197,26 @@ void verbs_path::give_credits_back(inside<end_of::request_in> in, peer& p,
   leave_replies(p, tag);
 }
 
+// Writes how much p's placed messages have freed into p's word. Where another thread stays inside
+// reply_out, or the lane is closed, a later poll does it.
+void verbs_path::tell_freed(peer& p, std::uint32_t tag) noexcept {
+  if (!enter_soon(p.reply_out, tag)) [[unlikely]]
+    return credits_.put_credits_off(p);
+  queues::lane& lane = p.lanes[lane_reply];
+  if (!connections::is_ready(p, lane_reply)) [[unlikely]] {
+    credits_.put_credits_off(p);
+  } else if (const auto freed = p.placed->rx.collect()) {
+    if (!p.home->queues->admits(lane, false, queues::room_share::all)) [[unlikely]]
+      await_reply_room(p, false);
+    ibv_sge sge = p.placed->say(*freed, p.home->queues->blocks_lkey());
+    ibv_send_wr wr;
+    describe(wr, IBV_WR_RDMA_WRITE, sge, sge.length <= short_inline_);
+    wr.wr.rdma.remote_addr = p.placed->word_base;
+    wr.wr.rdma.rkey = p.placed->word_rkey;
+    if (const int e = lane.post(wr, identity(p.rank, lane_reply), {}); e != 0)
+      c_.peer_failed(p, std::strerror(e));
+  }
+  leave_replies(p, tag);
+}
+
 }  // namespace penstock::conduit::PENSTOCK_ABI

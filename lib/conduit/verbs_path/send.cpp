@@ -31,7 +31,8 @@ static_assert(begin_in_chunk(wire::kind::medium, max_args) +
 
 }  // namespace
 
-std::uint32_t verbs_path::cost_of(const outgoing& m) const noexcept {
+std::uint32_t verbs_path::cost_of(const peer& p, const outgoing& m) const noexcept {
+  if (places(p)) return 1;
   const bool carry = m.kind == wire::kind::medium || (m.kind == wire::kind::long_ && packs(m));
   const std::uint32_t n = wire::packed_bytes(wire::fixed_bytes(m.kind, m.nargs),
                                              carry ? static_cast<std::uint32_t>(m.bytes) : 0);
@@ -120,13 +121,14 @@ void verbs_path::long_went(inside<end_of::request_out> in, const peer& p,
 }
 
 // Posts a request of n bytes, which write(to, header) builds, on lane l; `cost` credits are leased
-// for it. copied: the device takes it inline (n <= short_inline_). held: its
-// chunk, if it has one already. before(chunk): posts what has to go ahead of the request, and says
-// whether the request may be posted.
-template <class Write, class Before>
+// for it. copied: the device takes it inline. held: its chunk, if it has one already.
+// before(chunk): posts what has to go ahead of the request, and says whether the request may be
+// posted. opcode(wr): turns the SEND into what the message goes by, or leaves it.
+template <class Write, class Before, class Opcode>
 [[gnu::always_inline]] inline status verbs_path::post_request(
     inside<end_of::request_out> in, peer& p, std::uint32_t tag, unsigned l, std::uint32_t cost,
-    std::uint32_t n, bool copied, const held_chunk& held, Write&& write, Before&& before) noexcept {
+    std::uint32_t n, bool copied, const held_chunk& held, Write&& write, Before&& before,
+    Opcode&& opcode) noexcept {
   queues::chunk_pool& chunks = *p.home->queues->request_chunks;
   const bool take = held.chunk == queues::no_chunk;
   const std::optional<std::uint32_t> chunk = take ? chunks.take_for(p.rank) : held.chunk;
@@ -148,6 +150,7 @@ template <class Write, class Before>
   ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), n, copied ? 0 : chunks.keys().lkey};
   ibv_send_wr wr;
   describe(wr, IBV_WR_SEND, sge, copied);
+  opcode(wr);
   if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
     c_.peer_failed(p, std::strerror(e));
   PENSTOCK_ASSERT(p.credits.lease[in], >=, cost);
@@ -173,9 +176,10 @@ template <class Write, class Before>
   }
   const auto in = *entered;
   const auto before = [in, &p](std::uint32_t) { return may_request(in, p, lane_request); };
-  const bool sent = p.credits.lease[in] != 0 &&
-                    post_request(in, p, tag, lane_request, 1, l.bytes, true, {},
-                                 packed_writer<codec::words::pairs>(m, l), before) == status::ok;
+  const bool sent =
+      p.credits.lease[in] != 0 && post_request(in, p, tag, lane_request, 1, l.bytes, true, {},
+                                               packed_writer<codec::words::pairs>(m, l), before,
+                                               [](ibv_send_wr&) {}) == status::ok;
   if (m.kind == wire::kind::medium && sent) p.counts.sent.medium(m.bytes);
   if (sent) PENSTOCK_PROBE(request, p.rank, m.handler, static_cast<unsigned>(m.kind), m.bytes);
   p.request_out.leave(tag);
@@ -211,23 +215,6 @@ void verbs_path::reserve(peer& p, draft& d, std::size_t least, std::size_t most)
   d.most = std::min(most, room);
 }
 
-// Takes back the chunks of requests to peers that have ended. A request by the short way to such a
-// peer takes a chunk as any other one does, so each thread that finds no chunk looks here.
-void verbs_path::take_chunks_back(domain& d) noexcept {
-  if (!c_.some_gone()) return;
-  queues::chunk_pool& chunks = *d.queues->request_chunks;
-  for (std::uint32_t c = 0; c < chunks.chunks(); ++c) {
-    const std::uint32_t r = chunks.lent_to(c);
-    if (r == queues::chunk_pool::nobody) continue;
-    // E2 ended  acquire ended  <- E1 (note_end): r's device has written its last answer
-    if (!d.peers[r].ended.load(std::memory_order_acquire)) {
-      if (c_.is_gone(r)) c_.lost_contact(d.peers[r], "has left");  // the next poll shuts its lanes
-    } else if (chunks.settle(c, r)) {
-      chunks.give(c);
-    }
-  }
-}
-
 void verbs_path::cancel(peer& p, draft& d) noexcept {
   PENSTOCK_ASSERT(d.chunk, !=, queues::no_chunk);
   p.home->queues->request_chunks->give(std::exchange(d.chunk, queues::no_chunk));
@@ -249,6 +236,7 @@ status verbs_path::ask_for_lane(peer& p, unsigned lane, const outgoing& m) noexc
 
 // Has the lane of full-size messages made once the loan holds one, before it is needed.
 void verbs_path::expect_bulk(peer& p) noexcept {
+  if (places(p)) return;
   if (connections::is_ready(p, lane_bulk)) return;
   const auto& ledger = *p.home->ledger;
   const std::uint32_t cost = c_.queue_sizes().full_cost;
@@ -260,7 +248,9 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   outgoing m = original;
   if (m.kind == wire::kind::long_ && packs(m)) m.kind = wire::kind::packed_long;
   const codec::packed layout(m);
-  const unsigned l = layout.bytes <= p.home->queues->size.small_bytes ? lane_request : lane_bulk;
+  const bool small = layout.bytes <= p.home->queues->size.small_bytes;
+  const bool placed = !small && places(p);
+  const unsigned l = small || placed ? lane_request : lane_bulk;
   if (c_.some_gone() && c_.is_gone(p.rank)) [[unlikely]]
     return status::peer_dead;
   if (!connections::is_ready(p, l)) [[unlikely]]
@@ -270,7 +260,8 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   if (!entered) [[unlikely]]
     return status::busy;
   const auto in = *entered;
-  if (connections::closed_meanwhile(p, l)) [[unlikely]] {
+  // A peer that was connected meanwhile may have no space.
+  if (connections::closed_meanwhile(p, l) || (placed && !has_space(p))) [[unlikely]] {
     p.request_out.leave(tag);
     return status::busy;
   }
@@ -278,6 +269,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   const std::uint32_t cost = l == lane_request ? 1 : p.home->queues->size.full_cost;
   written w;
   std::uint32_t sent_chunk = 0;
+  queues::placing place;
   const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
   const bool leases = p.credits.lease[in] < cost;
   if (leases) {
@@ -296,6 +288,13 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
           packed_writer<codec::words::exact>(m, layout)(to, h);
         },
         [&](std::uint32_t chunk) {
+          if (placed) {
+            const auto found = p.placed->tx.find(layout.bytes);
+            if (p.placed->tx.is_broken()) [[unlikely]]
+              c_.peer_failed(p, core::malformed);
+            if (!found) return status::no_space;
+            place = *found;
+          }
           if (!separate) return may_request(in, p, l);
           if (!p.lanes[l].has_room(2) || !long_may_go(in, p, l)) return status::no_space;
           const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
@@ -309,6 +308,14 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
                    may_request(in, p, l) == status::ok;
           });
           return status::ok;
+        },
+        [&](ibv_send_wr& wr) {
+          if (!placed) return;
+          p.placed->tx.take(place, layout.bytes);
+          wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+          wr.imm_data = htobe32(place.immediate());
+          wr.wr.rdma.remote_addr = p.placed->tx.address(place);
+          wr.wr.rdma.rkey = p.placed->tx.rkey();
         });
   if (s == status::ok) {
     p.counts.sent.note(m.kind, m.bytes, m.system());

@@ -127,4 +127,21 @@ void verbs_path::probe_peers() noexcept {
   }
 }
 
+// Takes back the chunks of requests to peers that have ended. A request by the short way to such a
+// peer takes a chunk as any other one does, so each thread that finds no chunk looks here.
+void verbs_path::take_chunks_back(domain& d) noexcept {
+  if (!c_.some_gone()) return;
+  queues::chunk_pool& chunks = *d.queues->request_chunks;
+  for (std::uint32_t c = 0; c < chunks.chunks(); ++c) {
+    const std::uint32_t r = chunks.lent_to(c);
+    if (r == queues::chunk_pool::nobody) continue;
+    // E2 ended  acquire ended  <- E1 (note_end): r's device has written its last answer
+    if (!d.peers[r].ended.load(std::memory_order_acquire)) {
+      if (c_.is_gone(r)) c_.lost_contact(d.peers[r], "has left");  // the next poll shuts its lanes
+    } else if (chunks.settle(c, r)) {
+      chunks.give(c);
+    }
+  }
+}
+
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -3,7 +3,9 @@
 // channel/path.hpp, with the same code for every device of the table in nic/device.hpp. Only the
 // engine uses it.
 //
-//   request   SEND of header, fixed part, payload; small lane up to 256 bytes, else the bulk lane
+//   request   SEND of header, fixed part, payload, up to 256 bytes; longer ones are placed: RDMA
+//             WRITE with immediate into the space that the target keeps for this process, where the
+//             immediate says (queues/placed_ring.hpp). Where it keeps none: SEND on the bulk lane
 //   Long      RDMA WRITE of the payload, then the header's SEND on the same queue pair. A reliable
 //             connection delivers in order, so the header's completion says that the payload is in
 //             place: no second event is needed, and nothing has to be matched. The payload is sent
@@ -46,7 +48,7 @@ class path_by<way::verbs> {
   // The contract; see channel/path.hpp.
   result<void> open(ibv_comp_channel* bell);
   void close() noexcept;
-  [[nodiscard]] std::uint32_t cost_of(const outgoing& m) const noexcept;
+  [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   status try_request(peer& p, const outgoing& m) noexcept;
   void reserve(peer& p, draft& d, std::size_t least, std::size_t most) noexcept;
   void reserve(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
@@ -141,6 +143,8 @@ class path_by<way::verbs> {
   [[gnu::noinline]] void expect_bulk(peer& p) noexcept;
   bool request_plain(peer& p, std::uint32_t tag, const outgoing& m) noexcept;
   [[nodiscard]] bool packs(const outgoing& m) const noexcept;
+  [[nodiscard]] static bool has_space(const peer& p) noexcept;
+  [[nodiscard]] static bool places(const peer& p) noexcept;
   // A chunk that a payload may be sent from, piece by piece.
   struct chunk_place {
     std::byte* at;
@@ -158,10 +162,10 @@ class path_by<way::verbs> {
                                  unsigned lane) const noexcept;
   void long_went(inside<end_of::request_out> in, const peer& p, std::uint64_t number) noexcept;
   [[nodiscard]] bool is_plain(const outgoing& m) const noexcept;
-  template <class Write, class Before>
+  template <class Write, class Before, class Opcode>
   status post_request(inside<end_of::request_out> in, peer& p, std::uint32_t tag, unsigned lane,
                       std::uint32_t cost, std::uint32_t n, bool copied, const held_chunk& held,
-                      Write&& write, Before&& before) noexcept;
+                      Write&& write, Before&& before, Opcode&& opcode) noexcept;
   template <class Arrived>
   void await_sends(peer& p, Arrived&& arrived) noexcept;
 
@@ -176,6 +180,7 @@ class path_by<way::verbs> {
                    Write&& write) noexcept;
   [[gnu::noinline]] void await_reply_room(peer& p, bool signalled) noexcept;
   written answer(token_state& t, const outgoing& m) noexcept;
+  [[gnu::noinline]] void tell_freed(peer& p, std::uint32_t tag) noexcept;
 
   // left.cpp
   [[gnu::cold]] bool leave_answer(token_state& t, const outgoing& m, std::uint32_t tag) noexcept;
@@ -191,6 +196,8 @@ class path_by<way::verbs> {
   [[gnu::noinline]] void take_words(domain& d, ibv_wc* wc, int n) noexcept;
   // receive.cpp
   bool settle(queues::chunk_pool& chunks, peer& p, std::uint32_t chunk) noexcept;
+  [[nodiscard]] std::byte* place_of(peer& p, const ibv_wc& wc) noexcept;
+  void free_place(peer& p, const ibv_wc& wc, std::uint32_t tag) noexcept;
   void run_plain(token_state& t, std::byte* at, std::uint32_t n) noexcept;
   void run_other(token_state& t, std::byte* at, std::uint32_t n, std::uint32_t chunk) noexcept;
   [[gnu::noinline]] void take_other_reply(peer& p, const wire::header& h, std::byte* at,

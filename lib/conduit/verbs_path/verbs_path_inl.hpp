@@ -102,6 +102,17 @@ inline bool verbs_path::settle(queues::chunk_pool& chunks, peer& p, std::uint32_
   return false;
 }
 
+// True if p keeps a space for this process's messages; p is connected.
+inline bool verbs_path::has_space(const peer& p) noexcept {
+  return p.placed != nullptr && p.placed->tx.is_open();
+}
+
+// True if messages to p that fit no small buffer are placed; while p is not connected, if p's to
+// this process are (claim 25).
+inline bool verbs_path::places(const peer& p) noexcept {
+  return connections::is_ready(p, lane_request) ? has_space(p) : p.home->queues->size.space != 0;
+}
+
 // True for a user's Short or Medium that costs one credit and that its handler takes.
 inline bool verbs_path::is_plain(const outgoing& m) const noexcept {
   const bool carries = m.kind == wire::kind::medium;

@@ -38,7 +38,7 @@ bool verbs_path::free_listed_chunks(peer& p, const std::byte* at, std::uint32_t 
     std::memcpy(&c, at + sizeof(wire::header) + 2 * i, 2);
     if (!settle(*p.home->queues->request_chunks, p, c)) continue;
     PENSTOCK_ASSERT(c, <, p.home->queues->request_chunks->chunks());
-    tsan_hear_peer(p.home->queues->request_chunks->at(c));
+    tsan_hear_peer(p.home->queues->request_chunks->at(c), 16);
     p.home->queues->request_chunks->give(c);
   }
   return true;

@@ -15,7 +15,7 @@ template <>
 class path_by<way::loopback> {
  public:
   path_by(core& c, credit_flow&, connections&) noexcept : c_(c) {}
-  std::uint32_t cost_of(const outgoing&) const { return 0; }
+  std::uint32_t cost_of(const peer&, const outgoing&) const { return 0; }
   bool request_quick(peer&, std::uint32_t, auto...) { return false; }
   bool reply_quick(token_state&, auto...) { return false; }
   void allow_quick(bool) {}
