@@ -200,6 +200,13 @@ void core::peer_failed(const peer& p, const char* how) noexcept {
   fatal(1, "lost rank %u: %s", p.rank, how);
 }
 
+void core::post_refused(const peer& p, int code) noexcept {
+  if (ends_soon()) peer_failed(p, std::strerror(code));
+  look_for_closed();
+  fatal(1, "%s refuses a work request for rank %u: %s", device_.name.c_str(), p.rank,
+        std::strerror(code));
+}
+
 // ---- the setting TRACE ----
 
 namespace {

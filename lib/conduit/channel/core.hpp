@@ -231,6 +231,10 @@ class core {
   /// launcher knows. Waits for its word, for half a second at most.
   [[nodiscard]] bool has_died(const peer& p) const noexcept;
   [[noreturn, gnu::cold]] void peer_failed(const peer& p, const char* how) noexcept;
+  /// The device did not take a work request for p. That is no sign of p's end, of which a
+  /// completion tells: unless the job has ended, the line names the device. code: what the call
+  /// returned.
+  [[noreturn, gnu::cold]] void post_refused(const peer& p, int code) noexcept;
   static constexpr const char* malformed = "sent bytes that make no sense";
   static constexpr const char* overdrawn = "sent a request of more credits than it was lent";
   /// System messages that wait for room, answers and credits that were put off (verbs_path), and

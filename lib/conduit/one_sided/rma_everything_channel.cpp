@@ -78,7 +78,7 @@ void everywhere::post(peer& p, std::uint32_t buffer) noexcept {
   wr.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
   if (const int e = ibv_post_recv(p.lanes[lane_rma].qp, &wr, &bad); e != 0)
-    core_.peer_failed(p, std::strerror(e));
+    core_.post_refused(p, e);
 }
 
 status everywhere::push(peer& p, const frame& f) noexcept {

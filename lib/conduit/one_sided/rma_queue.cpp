@@ -45,7 +45,7 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
     r.counter->fetch_add(1, std::memory_order_relaxed);
     if (const int e = p.transfers->post(*in, p.lanes[lane_rma].qp, wr, p.rank, std::move(r));
         e != 0) [[unlikely]]
-      core_.peer_failed(p, std::strerror(e));
+      core_.post_refused(p, e);
   }
   p.transfer_out.leave(tag);
   return s;

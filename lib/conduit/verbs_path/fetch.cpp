@@ -98,7 +98,7 @@ void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
     wr.wr.rdma.remote_addr = remote;
     wr.wr.rdma.rkey = f.where.key;
     if (const int e = lane.post(wr, identity(p.rank, lane_reply), h, signal); e != 0)
-      c_.peer_failed(p, std::strerror(e));
+      c_.post_refused(p, e);
   };
   fetches& all = fetches_[d.index];
   PENSTOCK_ASSERT(f.buffer, <, large_buffers::count);

@@ -83,8 +83,7 @@ verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexce
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.wr.rdma.remote_addr = p.buffers_base;
     wr.wr.rdma.rkey = p.buffers_rkey;
-    if (const int e = lane.post(wr, identity(p.rank, l), {}, true); e != 0)
-      c_.peer_failed(p, std::strerror(e));
+    if (const int e = lane.post(wr, identity(p.rank, l), {}, true); e != 0) c_.post_refused(p, e);
     p.flushed[l] = lane.posted();
   }
   if (!over) return idleness::later;

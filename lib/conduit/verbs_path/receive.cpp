@@ -287,7 +287,7 @@ void verbs_path::free_place(peer& p, const ibv_wc& wc, std::uint32_t tag) noexce
     if (placed) [[unlikely]]
       free_place(p, wc, tag);
     if (pool.post_in_turn(buffer, mine.held[lane]) != 0) [[unlikely]]
-      c_.peer_failed(p, "ibv_post_srq_recv failed");
+      receives_failed();
   }
   if (got < 0) [[unlikely]]
     fatal(1, "ibv_poll_cq of requests failed on %s", c_.device().name.c_str());

@@ -45,8 +45,7 @@ template <class Write>
       p.buffers_base + std::uint64_t{imm & imm_count} * p.home->queues->size.chunk_bytes;
   wr.wr.rdma.rkey = p.buffers_rkey;
   const queues::holding h{copied ? queues::no_chunk : static_cast<std::uint16_t>(chunk)};
-  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0)
-    c_.peer_failed(p, std::strerror(e));
+  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0) c_.post_refused(p, e);
 }
 
 // Sends a reply of n bytes, which write(to, header) builds; inside reply_out.
@@ -159,7 +158,7 @@ bool verbs_path::say(peer& p, const wire::header& h) noexcept {
                           ((h.flags & wire::flag_urgent) != 0 ? imm_urgent : 0) |
                           (credit::credit_byte::decode(h.credit).end_epoch ? imm_epoch : 0));
     if (const int e = lane.post(wr, identity(p.rank, lane_reply), {}); e != 0)
-      c_.peer_failed(p, std::strerror(e));
+      c_.post_refused(p, e);
   }
   leave_replies(p, tag);
   return room;
@@ -214,7 +213,7 @@ void verbs_path::tell_freed(peer& p, std::uint32_t tag) noexcept {
     wr.wr.rdma.remote_addr = p.placed->word_base;
     wr.wr.rdma.rkey = p.placed->word_rkey;
     if (const int e = lane.post(wr, identity(p.rank, lane_reply), {}); e != 0)
-      c_.peer_failed(p, std::strerror(e));
+      c_.post_refused(p, e);
   }
   leave_replies(p, tag);
 }

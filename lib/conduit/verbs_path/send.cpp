@@ -75,7 +75,7 @@ verbs_path::written verbs_path::write_payload(peer& p, unsigned l, const outgoin
     wr.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(m.dest) + done;
     wr.wr.rdma.rkey = p.segment_rkey.load(std::memory_order_relaxed);
     if (const int e = lane.post(wr, identity(p.rank, l), {queues::no_chunk, held}, signal); e != 0)
-      c_.peer_failed(p, std::strerror(e));
+      c_.post_refused(p, e);
     done += n;
     w.last = lane.posted();
   };
@@ -151,8 +151,7 @@ template <class Write, class Before, class Opcode>
   ibv_send_wr wr;
   describe(wr, IBV_WR_SEND, sge, copied);
   opcode(wr);
-  if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0)
-    c_.peer_failed(p, std::strerror(e));
+  if (const int e = p.lanes[l].post(wr, identity(p.rank, l), {}); e != 0) c_.post_refused(p, e);
   PENSTOCK_ASSERT(p.credits.lease[in], >=, cost);
   p.credits.lease[in] -= cost;
   p.requests_sent.add(1);

@@ -121,7 +121,7 @@ void verbs_path::probe_peers() noexcept {
     const bool may = !connections::closed_meanwhile(p, lane_request) &&
                      d.queues->admits(lane, true, queues::room_share::requests);
     if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)
-      c_.peer_failed(p, std::strerror(e));
+      c_.post_refused(p, e);
     p.request_out.leave(tag);
     if (p.request_out.asked()) p.request_out.heard();  // a poll sends what was handed over
   }
