@@ -102,6 +102,7 @@ struct peer {
 
   std::mutex talk_;
   std::uint64_t serial_ = 0;
+  std::atomic<int> short_of_{0};  ///< why the last question has not gone, if not for want of room
   std::unordered_map<std::uint64_t, question> questions_;  ///< by queue pair or region, and kind
   std::vector<std::byte> arriving_;  ///< an answer's payload; empty until one is asked for
 };
