@@ -111,7 +111,7 @@ faulty(some seq !create_cq=4:ENOMEM !poll_cq=1000:EIO send=1:RETRY_EXC_ERR !send
        port_down=200:20ms)
 faulty(some par !post_send=300:ENOMEM !receive=201:LOC_LEN_ERR !gone=300)
 
-faulty(calls seq !alloc_pd=2:ENOMEM !query_port=1:EIO !reg_mr=3:EFAULT !create_cq=4:ENOMEM !create_srq=3:ENOMEM
+faulty(calls seq !alloc_pd=2:ENOMEM !query_port=1:EIO !reg_mr=3:EFAULT !create_cq=4:ENOMEM !create_srq=2:ENOMEM
        create_qp=2:ENOMEM create_qp=16:ENOMEM modify_qp=1:EINVAL modify_qp=9:ENOMEM create_ah=1:ENOMEM)
 faulty(posts seq post_send=1:ENOMEM !post_send=40:EINVAL !post_srq_recv=100:EINVAL !poll_cq=5:EIO !poll_cq=1000:EIO
        post_recv=2:ENOMEM req_notify_cq=1:EIO)
