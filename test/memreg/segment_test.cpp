@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -19,9 +20,11 @@ using namespace penstock::memreg;
 
 namespace {
 
-segment make(std::size_t bytes, commit_policy policy = commit_policy::automatic) {
+segment make(std::size_t bytes, commit_policy policy = commit_policy::automatic,
+             std::size_t reserve = 0) {
   segment_options o;
   o.bytes = bytes;
+  o.reserve = reserve;
   o.commit = policy;
   auto s = segment::create(o);
   REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().message()));
@@ -148,41 +151,35 @@ TEST_CASE("attach registers the whole segment once, and destruction deregisters 
 
 TEST_CASE("a thread that uses a segment while it is extended finds keys for all bytes it sees") {
   fake_registrar device;
-  segment_options o;
-  o.bytes = page_bytes();
-  o.reserve = 64 * page_bytes();
-  auto s = segment::create(o);
-  REQUIRE(s);
-  REQUIRE(s->attach(device));
+  segment s = make(page_bytes(), commit_policy::automatic, 64 * page_bytes());
+  REQUIRE(s.attach(device));
+  std::atomic<bool> over{false};
   std::thread user([&] {
-    while (!s->contains(s->base(), 64 * page_bytes()))
-      if (!device.covers(s->keys().lkey, s->base(), page_bytes())) break;
-    CHECK(device.covers(s->keys().lkey, s->base(), s->bytes()));
+    while (!over && !s.contains(s.base(), 64 * page_bytes()))
+      if (!device.covers(s.keys().lkey, s.base(), page_bytes())) break;
+    CHECK(device.covers(s.keys().lkey, s.base(), s.bytes()));
   });
-  CHECK(s->extend(64 * page_bytes()));
+  CHECK(s.extend(64 * page_bytes()));
+  over = true;
   user.join();
-  s->detach();
+  s.detach();
   CHECK(device.live().empty());
 }
 
 TEST_CASE("a segment whose extension is refused is as it was, and may be extended later") {
   fake_registrar device;
-  segment_options o;
-  o.bytes = page_bytes();
-  o.reserve = 4 * page_bytes();
-  auto s = segment::create(o);
-  REQUIRE(s);
-  REQUIRE(s->attach(device));
-  const std::uint32_t key = s->keys().lkey;
+  segment s = make(page_bytes(), commit_policy::automatic, 4 * page_bytes());
+  REQUIRE(s.attach(device));
+  const std::uint32_t key = s.keys().lkey;
   device.refuse = true;
-  CHECK(!s->extend(2 * page_bytes()));
-  CHECK(s->bytes() == page_bytes());
-  CHECK(s->keys().lkey == key);
+  CHECK(!s.extend(2 * page_bytes()));
+  CHECK(s.bytes() == page_bytes());
+  CHECK(s.keys().lkey == key);
   device.refuse = false;
-  CHECK(s->extend(2 * page_bytes()));
-  CHECK(s->bytes() == 2 * page_bytes());
-  CHECK(device.covers(s->keys().lkey, s->base(), 2 * page_bytes()));
-  CHECK(device.covers(key, s->base(), page_bytes()));
+  CHECK(s.extend(2 * page_bytes()));
+  CHECK(s.bytes() == 2 * page_bytes());
+  CHECK(device.covers(s.keys().lkey, s.base(), 2 * page_bytes()));
+  CHECK(device.covers(key, s.base(), page_bytes()));
 }
 
 TEST_CASE("a refused registration leaves the segment usable and detached") {
