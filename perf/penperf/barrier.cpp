@@ -8,6 +8,7 @@
 #include "perf/penperf/bench.hpp"
 #include "perf/penperf/gasnet_side.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/trip_samples.hpp"
 
 namespace penstock::penperf {
 
@@ -57,13 +58,7 @@ class barrier_bench final : public bench {
       }
     };
     meet();
-    std::uint64_t before = ticks();
-    for (auto& s : samples) {
-      meet();
-      const std::uint64_t now = ticks();
-      s = now - before;
-      before = now;
-    }
+    time_each(samples, meet);
   }
 
   template <class Meet>

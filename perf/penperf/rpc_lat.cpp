@@ -62,27 +62,17 @@ class rpc_lat final : public bench {
   }
 
   template <class Trip>
-  void trips(Trip&& trip, std::span<std::uint64_t> samples) {
-    std::uint64_t before = ticks();
-    for (auto& s : samples) {
-      trip();
-      const std::uint64_t now = ticks();
-      s = now - before;
-      before = now;
-    }
-  }
-  template <class Trip>
   figures measure(rig& r, Trip&& trip) {
     const std::span few = samples_.few();
     double median = 0;
     settle(few.size(), [&] {
-      trips(trip, few);
+      time_each(few, trip);
       return median = static_cast<double>(perf::median(few)) * ns_per_tick();
     });
     const std::span all = samples_.in_a_round(median);
     r.meet();
     const std::uint64_t start = ticks();
-    trips(trip, all);
+    time_each(all, trip);
     const double took = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
     return {perf::summarize(all, ns_per_tick()), static_cast<double>(all.size()) / took,
             all.size()};

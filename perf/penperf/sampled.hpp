@@ -6,30 +6,21 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/base/clock.hpp"
 #include "perf/penperf/rig.hpp"
+#include "perf/penperf/trip_samples.hpp"
 
 namespace penstock::penperf {
 
 /// once() carries out `batch` operations; it is called for each sample, after a warm-up.
 template <class Batch>
 figures sampled(std::span<std::uint64_t> samples, std::uint64_t batch, Batch&& once) {
-  const auto take = [&](std::span<std::uint64_t> some) {
-    std::uint64_t before = ticks();
-    for (auto& s : some) {
-      once();
-      const std::uint64_t now = ticks();
-      s = now - before;
-      before = now;
-    }
-  };
   const std::span few = samples.first(std::min<std::size_t>(samples.size(), 100));
   settle(batch * few.size(), [&] {
-    take(few);
+    time_each(few, once);
     return static_cast<double>(perf::median(few));
   });
   const std::uint64_t start = ticks();
-  take(samples);
+  time_each(samples, once);
   const double seconds = static_cast<double>(ticks() - start) * ns_per_tick() * 1e-9;
   const std::uint64_t count = batch * samples.size();
   return {perf::summarize(samples, ns_per_tick() / static_cast<double>(batch)),

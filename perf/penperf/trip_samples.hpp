@@ -7,9 +7,23 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/clock.hpp"
 #include "perf/penperf/options.hpp"
 
 namespace penstock::penperf {
+
+/// Calls once() for each sample, which is set to the ticks that it took: from the reading of the
+/// counter behind the call before to that behind its own.
+template <class Once>
+void time_each(std::span<std::uint64_t> samples, Once&& once) {
+  std::uint64_t before = ticks();
+  for (auto& s : samples) {
+    once();
+    const std::uint64_t now = ticks();
+    s = now - before;
+    before = now;
+  }
+}
 
 class trip_samples {
  public:
