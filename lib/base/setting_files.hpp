@@ -39,9 +39,9 @@ struct setting_places {
 };
 
 /// Reads them. A file of the system or of the user may be absent or unreadable; the user's counts
-/// also if another user owns it, with a warning. Fails, with the
-/// path and the number of the line, where PENSTOCK_CONFIG's cannot be read, and where a line is
-/// neither empty, nor a comment (#), nor NAME = VALUE.
+/// also if another user owns it, with a warning. Fails, with the path and the number of the line,
+/// where PENSTOCK_CONFIG's cannot be read, and where a line is neither empty, nor a comment (#),
+/// nor NAME = VALUE.
 result<setting_files> read_setting_files(const setting_places& at);
 
 }  // namespace penstock

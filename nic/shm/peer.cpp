@@ -141,7 +141,7 @@ int peer::ask(const request& q, reply& a, int* fd) noexcept {
     const int e = ask_later(q, nullptr, 0, a, nullptr, 0, fd, &ticket);
     if (e == 0 || e == EMFILE || (e != EINPROGRESS && meaning_of(e) != meaning::later)) return e;
     // What this machine is short of is named; else the peer did not answer.
-    // relaxed: this thread's own, or as good
+    // relaxed: it is what a line says; another thread's question is short of the same
     const int shortage = short_of_.load(std::memory_order_relaxed);
     if (now_ns() >= until) return shortage != 0 ? shortage : ETIMEDOUT;
     // A millisecond at most: another thread may take the answer for this one.
@@ -220,7 +220,7 @@ int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a,
       return EINPROGRESS;
     q.serial = ++serial_;
     const int sent = send_packet(socket, &q, sizeof q, payload, bytes, -1);
-    // relaxed: the caller's own, or as good
+    // relaxed: it is what a line says
     short_of_.store(sent == EAGAIN ? 0 : sent, std::memory_order_relaxed);
     if (sent != 0) return meaning_of(sent) == meaning::later ? EINPROGRESS : sent;
     mine.serial = *ticket = q.serial;

@@ -193,7 +193,7 @@ bool verbs_path::take_other_request(token_state& t, std::byte* at, std::uint32_t
 bool verbs_path::acquire_reply_resources(domain& d, poller& mine) noexcept {
   if (!mine.reply_chunk && !(mine.reply_chunk = d.queues->reply_chunks->take())) reap_sends(d);
   if (!mine.spare[0]) mine.spare[0] = d.queues->small->take_spare();
-  if (!mine.spare[1])
+  if (!mine.spare[1])  // where no lane has full-size buffers, any number stands for one
     mine.spare[1] = d.queues->bulk != nullptr ? d.queues->bulk->take_spare() : std::optional(0u);
   return mine.holds_reply_resources();
 }
