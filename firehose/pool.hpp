@@ -105,6 +105,12 @@ class pool final : private change_listener {
   /// may have changed, so that the key must not be used for new transfers; true also of a region
   /// that was never kept. Takes the lock; ask when changed_count() has changed.
   [[nodiscard]] bool changed(const lease& l) const noexcept;
+  /// True while the kernel has reported changes that changed_count() does not show yet: ask this
+  /// first. One load.
+  [[nodiscard]] bool changes_pending() const noexcept {
+    // E2 look  load-acquire gate  <- E1: changes that an event reported are counted
+    return gate_->load(std::memory_order_acquire) == changes::gate::pending;
+  }
   /// Changes whenever changed() becomes true of some region. One load.
   [[nodiscard]] std::uint64_t changed_count() const noexcept {
     // S2 look  load-acquire changed_  <- S1 (pool_evict.cpp)

@@ -103,9 +103,10 @@ class remote_firehoses {
   void progress();
 
   /// (R-a): true while a peer may hold a key to memory that has changed. Before sending anything to
-  /// anyone, wait with progress() until it is false. Two loads.
+  /// anyone, wait with progress() until it is false. Three loads.
   [[nodiscard]] bool must_settle() const noexcept {
-    return local_.changed_count() != changes_seen_.load(std::memory_order_acquire) ||  // <- C1
+    return local_.changes_pending() ||
+           local_.changed_count() != changes_seen_.load(std::memory_order_acquire) ||  // <- C1
            revoking_.load(std::memory_order_acquire) != 0;                             // <- V2
   }
 

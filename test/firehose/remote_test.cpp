@@ -4,11 +4,16 @@
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <string>
+#include <thread>
 
 #include "firehose/interpose.hpp"
 #include "memreg/host_memory.hpp"
@@ -43,12 +48,13 @@ struct channel {
 static_assert(control_channel<channel>);
 
 struct job {
-  explicit job(unsigned n, std::uint64_t m = 64 << 20, std::uint32_t r = 0) {
+  explicit job(unsigned n, std::uint64_t m = 64 << 20, std::uint32_t r = 0,
+               protection how = protection::automatic) {
     offer_interposing();
     for (unsigned i = 0; i < n; ++i) {
       pool_settings s;
       s.access_bits = memreg::access::all;
-      s.protect = protection::automatic;
+      s.protect = how;
       auto p = pool::create(device, s);
       REQUIRE(p);
       pools.push_back(std::move(*p));
@@ -68,6 +74,8 @@ struct job {
   // Delivers everything and lets everybody make progress, until it is quiet.
   void run() {
     for (int quiet = 0; quiet < 3; ++quiet) {
+      for (const auto& p : pools)
+        while (p->changes_pending()) std::this_thread::yield();
       for (auto& n : nodes)
         if (n) n->progress();
       while (!net.wire.empty()) {
@@ -268,6 +276,28 @@ TEST_CASE("memory that changes is taken back before its owner says anything else
     REQUIRE(j.acquire(from, 2, m.base, 5000, purpose::source, l) == status::ok);
     CHECK(j.right(l, m.base));
   }
+}
+
+TEST_CASE("a change that the kernel has reported is settled although it is not counted yet") {
+  job j(2, 64 << 20, 0, protection::events);
+  if (std::string(j.pools[1]->protection_text()) != "kernel events") return;
+  memory m(1 << 20);
+  {
+    lease l;
+    REQUIRE(j.acquire(0, 1, m.base, 100, purpose::source, l) == status::ok);
+  }
+  bool settles = false;
+  {
+    // Under this lock the thread that has read the event cannot count the change. Nothing here may
+    // call libc's mapping functions, which take it, too.
+    const std::lock_guard held(changes::lock());
+    syscall(SYS_munmap, m.base, page);
+    settles = j.nodes[1]->must_settle();
+  }
+  CHECK(settles);
+  j.run();
+  CHECK_FALSE(j.nodes[1]->must_settle());
+  CHECK(j.nodes[1]->statistics().revoked == 1);
 }
 
 TEST_CASE("settling waits for a holder whose transfer is not complete") {
