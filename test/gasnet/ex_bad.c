@@ -98,9 +98,16 @@ static void disagreed(const char* mistake) {
   static char in[512], out[512];
   gex_Event_t ev = GEX_EVENT_INVALID;
   const gex_Rank_t other = 1 - me;
+  gex_TM_t part = GEX_TM_INVALID;
   if (strcmp(mistake, "order") == 0)
     ev = me == 0 ? gex_Coll_ReduceToAllNB(tm, out, in, GEX_DT_U64, 8, 1, GEX_OP_ADD, NULL, NULL, 0)
                  : gex_Coll_BroadcastNB(tm, 0, out, in, 8, 0);
+  if (strcmp(mistake, "order_barrier") == 0)
+    ev = me == 0 ? gex_Coll_BarrierNB(tm, 0) : gex_Coll_BroadcastNB(tm, 0, out, in, 8, 0);
+  if (strcmp(mistake, "order_split") == 0 && me == 0)
+    gex_TM_Split(&part, tm, 0, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+  if (strcmp(mistake, "order_split") == 0)
+    ev = gex_Coll_ReduceToAllNB(tm, out, in, GEX_DT_U64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
   if (strcmp(mistake, "sizes") == 0)
     ev = gex_Coll_ReduceToAllNB(tm, out, in, GEX_DT_U64, 8, me == 0 ? 2 : 64, GEX_OP_ADD, NULL,
                                 NULL, 0);

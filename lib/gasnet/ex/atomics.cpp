@@ -99,7 +99,8 @@ void GASNETC_(ad_create)(gex_AD_t* ad_p, gex_TM_t tm, gex_DT_t dt, gex_OP_t ops,
 }
 
 void GASNETC_(ad_destroy)(gex_AD_t ad) {
-  if (ad == GEX_AD_INVALID) fatal(1, "gex_AD_Destroy: GEX_AD_INVALID");
+  if (ad == GEX_AD_INVALID)
+    GASNETC_(mistake)(gasnetc_no_domain, "gex_AD_Destroy", GEX_RANK_INVALID, 0);
   delete ad;
 }
 

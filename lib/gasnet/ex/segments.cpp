@@ -294,9 +294,9 @@ int GASNETC_(ep_publish)(gex_TM_t tm, gex_EP_t* eps, size_t count, gex_Flags_t f
 
 int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void** localaddr,
                             uintptr_t* size, gex_Flags_t flags) {
-  const gex_Rank_t node = jobrank_of(tm, rank, "gex_EP_QueryBoundSegmentNB");
-  if (node >= GASNETC_(nodes))
-    fatal(1, "gex_EP_QueryBoundSegmentNB: rank %u of %u", node, GASNETC_(nodes));
+  constexpr const char* call = "gex_EP_QueryBoundSegmentNB or gex_Segment_QueryBound";
+  const gex_Rank_t node = jobrank_of(tm, rank, call);
+  if (node >= GASNETC_(nodes)) fatal(1, "%s: rank %u of %u", call, node, GASNETC_(nodes));
   const std::size_t index = endpoint_index(tm, rank);
   // This process's own segment is known as soon as it is bound.
   const gasnetc_ep* const ep = node == GASNETC_(mynode) ? own_endpoint(index) : nullptr;

@@ -25,7 +25,7 @@ struct gasnetc_window {
   uintptr_t words; /* eight bytes may start below this offset: size - 7 */
 };
 #define GASNETC_NOWHERE ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
-#define GASNETC_MOST_NODES 65536
+#define GASNETC_MOST_NODES 65536 /* so gasnetc_find takes 16 bits of a rank */
 /* The table has room for the largest job, and is there from the start; where there is no node it
  * has zeros. Since the pointer never changes, compilers load it once, whatever a put may overwrite.
  */
@@ -64,7 +64,8 @@ GASNETC_INLINE int gasnetc_find(gasnet_node_t node, const void* addr, size_t nby
 #if defined(GASNET_DEBUG)
   GASNETC_(check_transfer)(node, addr, nbytes);
 #endif
-  const struct gasnetc_window* const w = &GASNETC_(windows)[node];
+  /* No rank leads out of the table, GEX_RANK_INVALID neither: its entry has zeros. */
+  const struct gasnetc_window* const w = &GASNETC_(windows)[(uint16_t)node];
   /* W2 reach  acquire base  <- W1 (startup.cpp): the rest is there */
   const uintptr_t offset = (uintptr_t)addr - GASNETC_BASE(w);
   __atomic_signal_fence(__ATOMIC_ACQUIRE);
