@@ -59,6 +59,7 @@ enum form {
   vector_get_blocking,
   indexed_get_blocking,
   strided_get_blocking,
+  get_blocking_val, /* it has no way to refuse, and waits */
   forms,
   while_stopped = vector_put_blocking
 };
@@ -87,7 +88,7 @@ static int is_get(int form) {
 /* How much of a slot a call moves. */
 static size_t bytes_of(int form) {
   return form < put_blocking_val || (form >= get_blocking && form <= get_nbi) ||
-                 form >= vector_put_nb
+                 (form >= vector_put_nb && form != get_blocking_val)
              ? sizeof(slot)
              : 8;
 }
@@ -201,6 +202,9 @@ static int start(int form, int i, gex_Flags_t flags) {
       break;
     case get_nbi:
       rc = gex_RMA_GetNBI(tm, to, 1, there, sizeof *to, flags);
+      break;
+    case get_blocking_val:
+      to->at[0] = gex_RMA_GetBlockingVal(tm, 1, there, 8, flags);
       break;
     case ad_nb:
       ev = gex_AD_OpNB_U64(ad, NULL, 1, there, GEX_OP_ADD, value, 0, flags);
