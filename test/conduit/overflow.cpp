@@ -1,6 +1,7 @@
-// Job program of two ranks: rank 1 sends COUNT Shorts to rank 0, which does not poll for 2.5 s. All
-// of them arrive in the end. Without flow control they find no receive buffer by queue pairs.
-//   overflow COUNT
+// Job program of two ranks: rank 1 sends COUNT Shorts to rank 0, which does not poll for that many
+// milliseconds. All of them arrive in the end. Without flow control they find no receive buffer by
+// queue pairs.
+//   overflow COUNT MILLISECONDS
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -21,6 +22,7 @@ struct party {
 
 int main(int argc, char** argv) {
   const auto count = static_cast<unsigned>(argc > 1 ? std::atoi(argv[1]) : 4000);
+  const std::chrono::milliseconds silent(argc > 2 ? std::atoi(argv[2]) : 2500);
   auto w = world::join();
   JOB_CHECK(w);
   party me;
@@ -31,7 +33,7 @@ int main(int argc, char** argv) {
   if (ep.rank() == 1) {
     for (unsigned i = 0; i < count; ++i) JOB_CHECK(ep.request_short(0, on_short) == status::ok);
   } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    std::this_thread::sleep_for(silent);
     JOB_CHECK(ep.wait_until([&] { return me.came == count; }) == status::ok);
   }
   JOB_CHECK(ep.barrier() == status::ok);

@@ -182,6 +182,7 @@ reporter::~reporter() {
     ring();
     thread_.join();
     nic::shm::count_own_thread(-1);
+    if (next_overflow_ns_ != 0) look_at_overflow();  // since the thread's last look
   }
   for (int* fd : {&bell_, &socket_}) close_kept(*fd);
 }
