@@ -1,12 +1,15 @@
 // Job program: all that the processes of a host register, for whatever purpose, stays within
 // PENSTOCK_PHYSMEM_MAX together: each stays within its part, also when one of them has left.
 // Queues, the cache of registrations, temporary ones and buffers of large Mediums are asked for
-// more than that; everything arrives all the same.
+// more than that; everything arrives all the same. Where the device pins pages, the kernel's count
+// of them stays within the part, too.
 //   one_account MEGABYTES      the setting
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "lib/base/limits.hpp"
 #include "lib/conduit/engine.hpp"
@@ -21,6 +24,15 @@ struct test_access {
 using namespace penstock;
 
 namespace {
+
+/// What the kernel has pinned for this process.
+std::uint64_t pinned() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (unsigned long kb = 0; std::sscanf(line.c_str(), "VmPin: %lu kB", &kb) == 1)
+      return std::uint64_t{kb} << 10;
+  fatal(3, "no VmPin in /proc/self/status");
+}
 
 struct party {
   short_handler<> taken;
@@ -51,11 +63,12 @@ int main(int argc, char** argv) {
   remote_memory m(j.ep);
   const rank_id n = j.ep.size();
   const std::uint64_t part = all / n;
-  std::uint64_t most = 0;
+  std::uint64_t most = 0, most_pinned = 0;
   const auto look = [&] {
     const std::uint64_t now = conduit::test_access::registered(j.ep.internals());
     most = std::max(most, now);
-    JOB_CHECK(now <= part);
+    most_pinned = std::max(most_pinned, pinned());
+    JOB_CHECK(now <= part && most_pinned <= part);
   };
   std::vector<std::byte> mine(places * bytes), message(limits::max_medium);
   const auto exchange_with = [&](rank_id to, std::uint32_t round) {
@@ -88,9 +101,11 @@ int main(int argc, char** argv) {
   };
   exchange_with((j.ep.rank() + 1) % n, 0);
   j.meet();
-  std::printf("rank %u of %u: %llu bytes registered at most, of %llu\n", j.ep.rank(), n,
-              static_cast<unsigned long long>(most), static_cast<unsigned long long>(part));
+  std::printf("rank %u of %u: %llu bytes registered at most, and %llu pinned, of %llu\n",
+              j.ep.rank(), n, static_cast<unsigned long long>(most),
+              static_cast<unsigned long long>(most_pinned), static_cast<unsigned long long>(part));
   JOB_CHECK(most > part / 2);  // else nothing was asked of the limit
+  JOB_CHECK((most_pinned > part / 2) == j.ep.internals().device().pins);
   if (n < 3 || j.ep.rank() > 1) return 0;
   // The other two go on, with the parts that they have.
   const rank_id other = 1 - j.ep.rank();
