@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/base/nearest.hpp"
 #include "lib/base/no_memory.hpp"
 #include "lib/base/sizes.hpp"
 
@@ -17,6 +18,18 @@ struct line_without_memory {
   line_without_memory() noexcept { end_by_a_line_without_memory(); }
 };
 [[gnu::init_priority(101)]] const line_without_memory before_all;
+
+// Which option was meant by a word that is none.
+std::string question(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* o : app.get_options())
+    for (const std::string& name : o->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  for (const std::string& word : app.remaining())
+    if (const auto meant = nearest_option(word, known); !meant.empty())
+      return "; did you mean " + std::string(meant) + "?";
+  return "";
+}
 
 }  // namespace
 
@@ -33,7 +46,9 @@ command_line::command_line(const std::string& name, const std::string& about)
   parts_->app.set_version_flag("--version", name + " (Penstock) " PENSTOCK_VERSION,
                                "Print the name and version of this program and exit");
   parts_->app.failure_message([](const CLI::App* app, const CLI::Error& e) {
-    return app->get_name() + ": " + e.what() + " (--help says more)\n";
+    const bool unknown = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    return app->get_name() + ": " + e.what() + (unknown ? question(*app) : "") +
+           " (--help says more)\n";
   });
 }
 command_line::~command_line() = default;

@@ -8,7 +8,9 @@
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "lib/base/nearest.hpp"
 #include "lib/base/setting_files.hpp"
 #include "lib/base/settings_table.hpp"
 
@@ -35,21 +37,6 @@ bool named(const setting_row& row, std::string_view name) {
   std::string_view bare = name;
   if (bare.starts_with(prefix)) bare.remove_prefix(prefix.size());
   return bare == row.name || any_alias(row, [&](std::string_view a) { return a == name; });
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 std::string unknown_text(std::string_view name) {
@@ -148,25 +135,17 @@ void warn_of_strangers(const environment_map& env) {
 }  // namespace
 
 std::string nearest_setting(std::string_view name) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
-  const auto look_at = [&](std::string_view known) {
-    const auto d = edit_distance(name, known);
-    if (d < least) {
-      least = d;
-      best = known;
-    }
-    return false;
-  };
   const bool of_gasnet = name.starts_with(gasnet_prefix);
-  if (of_gasnet) least = std::max<std::size_t>(2, (name.size() - gasnet_prefix.size()) / 3) + 1;
+  std::vector<std::string_view> known;
+  const auto add = [&known](std::string_view word) { return known.push_back(word), false; };
   for (const auto& row : settings_table()) {
     if (row.has(of_launchers)) continue;
-    of_gasnet ? any_alias(row, look_at) : look_at(row.name);
+    of_gasnet ? any_alias(row, add) : add(row.name);
   }
   if (of_gasnet)
-    for (const char* known : settings_read_elsewhere()) look_at(known);
-  return best;
+    for (const char* word : settings_read_elsewhere()) add(word);
+  const std::size_t letters = name.size() - (of_gasnet ? gasnet_prefix.size() : 0);
+  return std::string(nearest(name, known, std::max<std::size_t>(2, letters / 3)));
 }
 
 result<settings> read_settings(std::span<const setting_override> overrides,

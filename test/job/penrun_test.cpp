@@ -161,6 +161,29 @@ TEST_CASE("an option that nobody here knows is refused by its name, and not star
   CHECK(run(penrun({"-n", "1", "--", "echo", "--map-by"})).out == "--map-by\n");
 }
 
+TEST_CASE("an option that is nearly right finds the right one, in each program") {
+  const struct {
+    std::vector<std::string> command;
+    const char* meant;
+  } cases[] = {{penrun({"-n", "1", "--bind-too", "core", "true"}), "did you mean --bind-to?"},
+               {penrun({"-n", "1", "-timout=3", "true"}), "did you mean -timeout?"},
+               {penrun({"-n", "1", "--quit", "true"}), "did you mean --quiet?"},
+               {{PENINFO, "--setings"}, "did you mean --settings?"},
+               {{PENINFO, "--jsn", "--mem"}, "did you mean --json?"},
+               {penrun({"-n", "1", "-z", "true"}), nullptr},
+               {penrun({"-n", "1", "--map-by", "true"}), nullptr},
+               {{PENINFO, "--else"}, nullptr},
+               {{PENINFO, "word"}, nullptr}};
+  for (const auto& c : cases) {
+    const auto o = run(c.command);
+    CAPTURE(o.err);
+    CHECK(o.code == 2);
+    const bool asked = o.err.find("did you mean") != o.err.npos;
+    CHECK(asked == (c.meant != nullptr));
+    if (c.meant != nullptr) CHECK(o.err.find(c.meant) != o.err.npos);
+  }
+}
+
 TEST_CASE("mpirun's common spellings are taken") {
   const char* const show = "pwd; echo $A $PENRUN_SIZE";
   for (const std::vector<std::string>& words :

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <vector>
+
+#include "lib/base/nearest.hpp"
 
 namespace penrun {
 namespace {
@@ -62,7 +65,12 @@ const spelling* find(std::string_view word) {
 }
 
 penstock::failure unknown(const std::string& word) {
-  return {"there is no option " + word, 0,
+  std::vector<std::string_view> known;
+  for (const spelling& s : spellings) known.push_back(s.theirs);
+  const std::string_view meant = penstock::nearest_option(word, known);
+  return {
+      "there is no option " + word, 0,
+      (meant.empty() ? std::string() : "did you mean " + std::string(meant) + "? ") +
           "penrun --help lists those there are; what is meant for the program goes behind it, and "
           "behind -- if the program's name begins with -"};
 }
