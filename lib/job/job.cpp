@@ -122,6 +122,11 @@ void job::end(int code) {
   ::_exit(code);
 }
 
+void job::tell_end(int code) noexcept {
+  if (code != 0 && size_ > 1) log(log_level::error, "ends the job with code %d", code);
+  tell_abort(code);
+}
+
 failure fence_given_up() {
   return {"a fence that all were to meet at has been given up", ECANCELED, ""};
 }

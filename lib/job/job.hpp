@@ -128,8 +128,8 @@ class job {
   job() noexcept : ended_(&own_ended_) {}
   /// Tells the launcher of abort(). Async-signal-safe where the launcher's protocol allows it.
   virtual void tell_abort(int code) noexcept = 0;
-  /// Tells it of end().
-  virtual void tell_end(int code) noexcept { tell_abort(code); }
+  /// Tells it of end(). Launchers other than penrun end the others then, and do not say why.
+  virtual void tell_end(int code) noexcept;
   /// For launchers that call back: makes ended() true. Only the first call counts.
   void announce(death d) noexcept;
 

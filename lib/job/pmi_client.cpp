@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -84,6 +85,20 @@ result<int> connect_to(const std::string& where, std::uint64_t limit_ns) {
   return fd;
 }
 
+// Of a process that has left, hydra says nothing any more but its code.
+void say_code(int code, void*) {
+  if (code != 0 && !is_forked())
+    log(log_level::error, "has left the job, and ends with code %d", code);
+}
+
+// hydra ends its processes as soon as it is told to, and what it has not read by then of their
+// lines is lost: it gets up to 200 ms to read this process's last one.
+void wait_until_read() noexcept {
+  int unread = 0;
+  for (int ms = 0; ms < 200 && ::ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++ms)
+    ::poll(nullptr, 0, 1);
+}
+
 class pmi_job final : public job {
  public:
   // The launcher takes the end of the connection without finalize for a failure.
@@ -158,15 +173,21 @@ class pmi_job final : public job {
   // job.
   [[nodiscard]] bool outlives_leavers() const noexcept override { return false; }
 
-  void finalize(int) override {  // the exit code is the process's own
+  void finalize(int code) override {  // the exit code is the process's own
     if (!inside_) return;
     inside_ = false;
+    if (code != 0)
+      say_code(code, nullptr);
+    else
+      ::on_exit(&say_code, nullptr);
     if (!mpi_is_running()) speech_->finalize();
   }
 
  protected:
   void tell_abort(int code) noexcept override {
-    if (inside_) speech_->tell_abort(code);
+    if (!inside_) return;
+    wait_until_read();
+    speech_->tell_abort(code);
   }
 
  private:

@@ -80,6 +80,32 @@ TEST_CASE("hydra learns the code of an abort, and of a process that leaves witho
   }
 }
 
+TEST_CASE("a code about which hydra says nothing is said, with the rank") {
+  const struct {
+    std::vector<std::string> program;
+    int code;
+    const char* said;
+  } cases[] = {
+      {{PROBE, "finalize-and-return", "1", "7"}, 7, "has left the job, and ends with code 7"},
+      {{PROBE, "end", "1", "5"}, 5, "ends the job with code 5"},
+      {{EXITS, "one", "1"}, 5, "has left the job, and ends with code 5"},
+      {{PROBE, "finalize-and-return", "1", "0"}, 0, nullptr}};
+  for (const speech& s : speeches)
+    for (const auto& c : cases) {
+      CAPTURE(s.version);
+      CAPTURE(c.program[1]);
+      const auto o = hydra(s, "3", c.program);
+      CAPTURE(o.err);
+      // By PMI-2 hydra does not learn it, and answers with how it ended the others.
+      if (s.version == speeches[0].version) CHECK(o.code == c.code);
+      if (c.said == nullptr)
+        CHECK(o.err.empty());
+      else
+        CHECK(std::regex_search(
+            o.err, std::regex(std::string(R"(penstock\[1/3 [^\n]*\]: error: )") + c.said)));
+    }
+}
+
 TEST_CASE("active messages run between processes that hydra started") {
   for (const speech& s : speeches) {
     CAPTURE(s.version);
@@ -97,7 +123,7 @@ TEST_CASE("a rank that leaves early waits for the others no longer than the exit
     const auto o = hydra(s, "3", {"-genv", "PENSTOCK_DEVICE", "shm0", LEAVE, "c++early-wait", "1"});
     CAPTURE(o.err);
     CHECK(o.code == 5);
-    CHECK(count(o.err, "penstock[1/3 ") == 1);
+    CHECK(count(o.err, "penstock[1/3 ") == 2);  // and its code
     CHECK(std::regex_search(
         o.err, std::regex(R"(penstock\[1/3 [^\n]*\]: warning: leaving without the others)")));
   }

@@ -75,6 +75,15 @@ TEST_CASE("a process that leaves in good order with a code of its own gives the 
   CHECK(probe("3", {"finalize-and-return", "1", "7"}).code == 7);
 }
 
+TEST_CASE("a process that ends the job with a code says so, since mpirun does not") {
+  const auto o = probe("3", {"end", "1", "5"});
+  CAPTURE(o.err);
+  CHECK(o.code == 5);
+  CHECK(count(o.err, "ends the job with code 5") == 1);
+  CHECK(count(o.err, "penstock[1/3") == 1);
+  CHECK(probe("3", {"end", "1", "0"}).err.empty());
+}
+
 TEST_CASE("active messages run between processes that mpirun started") {
   const auto greeting = mpirun("4", {"-x", "PENSTOCK_DEVICE=shm0", HELLO});
   CAPTURE(greeting.err);
