@@ -84,7 +84,6 @@ result<void> engine::use_device(const settings& s) {
   auto d = nic::open_device(s, core_.job_.name());
   if (!d) return d.error();
   core_.device_ = std::move(*d);
-  log(log_level::info, "device %s: %s", core_.device_.name.c_str(), core_.device_.reason.c_str());
   // Two threads may see one event there; only one of them gets it, and the other must not wait.
   if (!never_waits(core_.device_.context->async_fd))
     return failure{"fcntl on the events of " + core_.device_.name, errno, ""};
