@@ -2,6 +2,9 @@
 // holds until it has completed, and which are signalled. Posting needs the caller's exclusion (the
 // engine's queue owners); completions may be reported by any thread.
 //
+// A lane of a thread domain has an owner in common with the others of it: inside it one thread
+// posts at a time, as its provider takes no lock.
+//
 // Capacity (I6): posted - done <= depth, so the send queue cannot overflow.
 // One work request in signal_mask_ + 1 is signalled, and each that holds something or is waited
 // for; each of these brings a ticket of the completion queue (completion_room.hpp). As a completion
@@ -21,7 +24,10 @@
 #include <utility>
 
 #include "lib/base/assert.hpp"
+#include "lib/base/backoff.hpp"
 #include "lib/base/build_mode.hpp"
+#include "lib/base/owner.hpp"
+#include "lib/base/thread_index.hpp"
 #include "queues/in_order.hpp"
 #include "queues/signals.hpp"
 
@@ -44,11 +50,12 @@ struct lane {
 
   /// before: number of the work request before the first. A lane that was closed goes on from
   /// posted(), so that a completion that is reported late covers nothing. signals_all: none is left
-  /// unsignalled.
+  /// unsignalled. posting: of its thread domain; null where the provider excludes threads.
   void open(ibv_qp* q, std::uint32_t depth, std::uint32_t psn, std::uint64_t before = 0,
-            bool signals_all = false) {
+            bool signals_all = false, owner<build_mode>* posting = nullptr) {
     PENSTOCK_ASSERT(depth, !=, 0u);
     qp = q;
+    posting_ = posting;
     first_psn = psn;
     depth_ = depth;
     signal_mask_ = signals_all ? 0 : signal_interval(depth) - 1;
@@ -96,12 +103,24 @@ struct lane {
     const bool has_ticket = (wr.send_flags & IBV_SEND_SIGNALED) != 0;
     wr.wr_id = static_cast<std::uint64_t>(identity) << 32 | std::uint64_t{has_ticket} << 31 |
                (number & number_mask);
-    ibv_send_wr* bad = nullptr;
-    const int e = ibv_post_send(qp, &wr, &bad);
+    const int e = send(wr);
     if (e == 0)
       posted_.store(number, std::memory_order_relaxed);
     else
       held_[number & mask_] = {};
+    return e;
+  }
+
+  /// The bare post, which post() ends with and transfers use.
+  int send(ibv_send_wr& wr) noexcept {
+    ibv_send_wr* bad = nullptr;
+    if (!concurrent(build_mode) || posting_ == nullptr) [[likely]]
+      return ibv_post_send(qp, &wr, &bad);
+    const std::uint32_t tag = thread_tag();
+    for (backoff b(32); !posting_->try_enter(tag); b.idle()) cpu_relax();
+    PENSTOCK_ASSERT(posting_->held_by(tag), ==, true);
+    const int e = ibv_post_send(qp, &wr, &bad);
+    posting_->leave(tag);
     return e;
   }
 
@@ -129,6 +148,7 @@ struct lane {
  private:
   static constexpr std::uint32_t number_mask = 0x7fff'ffff;
 
+  owner<build_mode>* posting_ = nullptr;
   std::uint32_t depth_ = 0, mask_ = 0;
   std::uint32_t signal_mask_ = 0;         // one number in signal_mask_ + 1 is signalled
   std::atomic<std::uint64_t> posted_{0};  // written by the poster

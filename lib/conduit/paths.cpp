@@ -77,7 +77,6 @@ memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_
 // Opens the device that the settings ask for, in place of the one that was opened before.
 result<void> engine::use_device(const settings& s) {
   core_.account_.reset();
-  core_.alone_ = {};
   if (core_.pd_ != nullptr) core_.device_.verbs->dealloc_pd(std::exchange(core_.pd_, nullptr));
   core_.events_ = nullptr;
   core_.device_ = nic::device();
@@ -90,7 +89,6 @@ result<void> engine::use_device(const settings& s) {
   if (core_.device_.shared_memory) core_.events_ = &nic::shm::event_count(core_.device_.context);
   core_.pd_ = core_.device_.verbs->alloc_pd(core_.device_.context);
   if (core_.pd_ == nullptr) return failure{"ibv_alloc_pd on " + core_.device_.name, errno, ""};
-  if (!concurrent(build_mode)) core_.alone_ = nic::thread_domain(core_.device_, core_.pd_);
   auto to = std::make_unique<registrar_of_device>(core_.device_, core_.pd_);
   auto budget = memreg::probe_pin_budget(core_.settings_, std::max(1u, core_.job_.host_size()),
                                          core_.device_.pins);

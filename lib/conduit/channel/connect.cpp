@@ -14,6 +14,7 @@
 // The connector's thread (connector.hpp) alone runs all of this.
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "lib/base/assert.hpp"
@@ -53,6 +54,9 @@ result<void> connections::open() {
       dev, core_.pd(), std::clamp(core_.size() * 2 * core_.domain_count(), 16u, most), arrivals_);
   if (!port) return port.error();
   datagram_port_ = std::move(*port);
+  if (gets_thread_domain(core_.domain_count()))
+    for (domain& d : std::span(core_.domains(), core_.domain_count()))
+      d.alone = nic::thread_domain(dev, core_.pd());
   return {};
 }
 
@@ -277,7 +281,8 @@ result<void> connections::make_lane(peer& p, unsigned l) noexcept {
   PENSTOCK_ASSERT(p.lanes[l].qp == nullptr, ==, true);
   p.lanes[l].open(qp, std::min(depth, init.cap.max_send_wr),
                   static_cast<std::uint32_t>(ticks()) & 0xffffff, p.lanes[l].posted(),
-                  p.posts() && p.home->queues->signals_all());
+                  p.posts() && p.home->queues->signals_all(),
+                  p.home->alone.lock_free() && !core_.is_near(p, l) ? &p.home->posting : nullptr);
   core_.up().lane_made(core_.self(), p, l);
   return {};
 }

@@ -60,7 +60,6 @@ void core::close() noexcept {
   large_.reset();
   near_.reset();
   segment_.reset();
-  alone_ = {};
   if (pd_ != nullptr) device_.verbs->dealloc_pd(pd_);
 }
 

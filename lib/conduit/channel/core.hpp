@@ -35,7 +35,6 @@
 #include "lib/job/job.hpp"
 #include "memreg/memreg.hpp"
 #include "nic/device.hpp"
-#include "nic/thread_domain.hpp"
 #include "penstock/penstock.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -156,7 +155,8 @@ class core {
     return is_near(p, lane) ? near_->device : device_;
   }
   [[nodiscard]] ibv_pd* pd_of(const peer& p, unsigned lane) const noexcept {
-    return is_near(p, lane) ? near_->pd : concurrent(build_mode) ? pd_ : alone_.pd();
+    if (is_near(p, lane)) return near_->pd;
+    return p.home->alone.lock_free() ? p.home->alone.pd() : pd_;
   }
   /// The device that all rings belong to.
   [[nodiscard]] nic::device& ring_device() noexcept { return near_ ? near_->device : device_; }
@@ -276,10 +276,6 @@ class core {
   credit::config credit_config_;
   credit::room credit_room_;
   ibv_pd* pd_ = nullptr;
-  // In SEQ and PARSYNC: for the queue pairs of lanes, to which the thread inside the library alone
-  // posts. In PAR each lane has an owner, but threads post to two lanes of a domain at a time, and
-  // to those of other domains (poll_elsewhere), while a thread domain's queue pairs share a page.
-  nic::thread_domain alone_;
   std::unique_ptr<near_device> near_;
   std::unique_ptr<memreg::account> account_;  // all registrations but near_'s
   std::unique_ptr<memreg::segment> segment_;

@@ -21,6 +21,7 @@
 #include "lib/base/zero_pages.hpp"
 #include "lib/conduit/channel/meetings.hpp"
 #include "lib/conduit/channel/peer.hpp"
+#include "nic/thread_domain.hpp"
 #include "queues/queues.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -29,6 +30,16 @@ namespace penstock::conduit::PENSTOCK_ABI {
 template <class N>
 [[nodiscard]] constexpr N part_of(N all, std::uint32_t domains, N otherwise = 0) noexcept {
   return all == 0 ? otherwise : std::max<N>(all / domains, 1);
+}
+
+/// Whether each of a process's domains has a thread domain. Its provider takes no lock for a post,
+/// neither of the queue pair nor of the doorbell page that all its queue pairs share, so one thread
+/// may post to any of them at a time. In SEQ and PARSYNC there is one. In PAR the owners of lanes
+/// do not say so: threads post to two lanes, also of other domains (poll_elsewhere). There
+/// `domain::posting` does, in place of the provider's two locks, at no locked instruction while
+/// one thread posts. An only domain of PAR has none: all its threads would share that owner.
+[[nodiscard]] constexpr bool gets_thread_domain(std::uint32_t domains) noexcept {
+  return !concurrent(build_mode) || domains > 1;
 }
 
 /// Peers in the order in which they were connected. The connector adds; any thread reads.
@@ -72,10 +83,15 @@ struct alignas(cache_line) domain {
   zero_array<guarded<end_of::request_out, longs_out>> longs;
   meetings met;  ///< the ranks that were met
 
+  /// For the queue pairs of its lanes, where the device knows thread domains; see
+  /// gets_thread_domain.
+  nic::thread_domain alone;
+
   /// Grows while the program's threads poll. It is kept only where there are several domains or a
   /// progress thread.
   alignas(cache_line) std::atomic<std::uint32_t> attended{0};
   end_owner<end_of::reaping> reaping;  ///< a thread polls `transfers` inside it
+  queue_owner posting;                 ///< PAR: inside it a thread posts to a lane of `alone`
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

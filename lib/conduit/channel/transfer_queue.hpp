@@ -22,6 +22,7 @@
 #include "lib/conduit/channel/rights.hpp"
 #include "memreg/memreg.hpp"
 #include "penstock/mode.hpp"
+#include "queues/queues.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -57,8 +58,8 @@ class transfer_queue {
     // A1 room  acquire done_  <- R1: the place's record holds nothing
     return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire) < depth_;
   }
-  /// Posts wr on qp, after has_room() was true, and keeps the record. Returns 0 or an errno.
-  int post(inside<end_of::transfer_out>, ibv_qp* qp, ibv_send_wr& wr, std::uint32_t rank,
+  /// Posts wr on the lane, after has_room() was true, and keeps the record. Returns 0 or an errno.
+  int post(inside<end_of::transfer_out>, queues::lane& lane, ibv_send_wr& wr, std::uint32_t rank,
            transfer_record&& r) noexcept {
     const std::uint32_t number = posted_.load(std::memory_order_relaxed) + 1;
     PENSTOCK_ASSERT(number - done_.load(std::memory_order_relaxed), <=, depth_);  // (I6)
@@ -71,8 +72,7 @@ class transfer_queue {
     posted_.store(number, std::memory_order_release);
     wr.wr_id = std::uint64_t{rank} << 32 | number;
     wr.send_flags |= IBV_SEND_SIGNALED;
-    ibv_send_wr* bad = nullptr;
-    return ibv_post_send(qp, &wr, &bad);
+    return lane.send(wr);
   }
 
   /// Work request `number` has completed, and so have all before it. finish(record&) is called for

@@ -43,8 +43,8 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   } else {
     // relaxed: the thread that completes it has seen the completion, which the post precedes
     r.counter->fetch_add(1, std::memory_order_relaxed);
-    if (const int e = p.transfers->post(*in, p.lanes[lane_rma].qp, wr, p.rank, std::move(r));
-        e != 0) [[unlikely]]
+    if (const int e = p.transfers->post(*in, p.lanes[lane_rma], wr, p.rank, std::move(r)); e != 0)
+        [[unlikely]]
       core_.post_refused(p, e);
   }
   p.transfer_out.leave(tag);
