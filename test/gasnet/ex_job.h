@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if GASNET_SEGMENT_EVERYTHING
+#include <gasnet_coll.h>
+#endif
 
 #include "must.h"
 
@@ -43,7 +46,18 @@ GASNETT_INLINE(know_areas) void know_areas(void) {
 
 GASNETT_INLINE(make_segments) void make_segments(void) {
   MUST(gex_Segment_Attach(&segment, tm, segment_bytes));
+#if GASNET_SEGMENT_EVERYTHING
+  { /* a piece of each rank's heap, whose address the ranks tell each other */
+    gex_Rank_t r;
+    CHECK(segment == GEX_SEGMENT_INVALID);
+    area[me] = (char*)calloc(1, segment_bytes);
+    for (r = 0; r < nodes; ++r)
+      gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &area[r], &area[r], sizeof area[r], 0));
+    meet();
+  }
+#else
   know_areas();
+#endif
 }
 
 /* Ends the job with 0 if every check of every rank held. Where ranks call gasnet_exit with
