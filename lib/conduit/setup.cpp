@@ -291,6 +291,7 @@ std::byte* engine::segment_here(rank_id r) noexcept {
 }
 
 void engine::write_credit_statistics() noexcept {
+  if (reporter_) reporter_->tell_overflow();
   reporter::write_counters(*this);
   transfers_->report();
   if (core_.trace_ != nullptr) core_.trace_->flush();

@@ -161,7 +161,7 @@ result<void> reporter::open() {
   if (engine_.options().counters != "0" && engine_.options().counters_interval_ns != 0)
     next_file_ns_ = now_ns() + engine_.options().counters_interval_ns;
   if (watches_overflow()) {
-    overflows_ = receiver_not_ready(engine_.device());
+    overflows_.store(receiver_not_ready(engine_.device()), std::memory_order_relaxed);
     next_overflow_ns_ = now_ns() + overflow_pause_ns;
   }
   waits_.ring_at(bell_);
@@ -182,7 +182,7 @@ reporter::~reporter() {
     ring();
     thread_.join();
     nic::shm::count_own_thread(-1);
-    if (next_overflow_ns_ != 0) look_at_overflow();  // since the thread's last look
+    tell_overflow();
   }
   for (int* fd : {&bell_, &socket_}) close_kept(*fd);
 }
@@ -221,7 +221,10 @@ void reporter::run() noexcept {
       write_files();
     }
     if (bell || (next_look_ns_ != 0 && now_ns() >= next_look_ns_)) look_at_waits();
-    if (next_overflow_ns_ != 0 && now_ns() >= next_overflow_ns_) look_at_overflow();
+    if (next_overflow_ns_ != 0 && now_ns() >= next_overflow_ns_) {
+      next_overflow_ns_ = now_ns() + overflow_pause_ns;
+      tell_overflow();
+    }
   }
 }
 

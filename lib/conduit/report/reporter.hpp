@@ -57,6 +57,9 @@ class reporter {
   /// Tells the thread that a request has waited for about a second. Any thread; costs a system
   /// call.
   void somebody_waits() noexcept { ring(); }
+  /// Writes the line about messages without a receive buffer since the last look, or ends the
+  /// process (OVERFLOW_FATAL), if there were any. For a process that leaves. Any thread.
+  void tell_overflow() noexcept;
   /// Names the process and the endpoint of e's counters.
   [[nodiscard]] static report::identity identify(const engine& e);
   /// Messages of this process, or of an adapter's port, that have found no receive buffer.
@@ -74,7 +77,6 @@ class reporter {
   void write_files() noexcept;
   // overflow.cpp
   [[nodiscard]] bool watches_overflow() const noexcept;
-  void look_at_overflow() noexcept;
   // waits.cpp
   void look_at_waits() noexcept;
   bool look_at_requests(std::uint64_t limit) noexcept;
@@ -103,7 +105,7 @@ class reporter {
   int bell_ = -1, socket_ = -1;
   std::uint64_t next_file_ns_ = 0, next_look_ns_ = 0;  ///< 0: nothing is due
   std::uint64_t next_overflow_ns_ = 0;                 ///< the same
-  std::uint64_t overflows_ = 0;  ///< messages without a receive buffer, at the last look
+  std::atomic<std::uint64_t> overflows_{0};  ///< messages without a receive buffer, told of
   std::vector<watched> requests_, others_;
   std::map<std::uint32_t, polls_seen> seen_;
   std::unique_ptr<report::metrics_socket> metrics_;  // the thread's own, where it is not null
