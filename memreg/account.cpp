@@ -5,19 +5,32 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/base/page.hpp"
+#include "memreg/host_memory.hpp"
+
 namespace penstock::memreg {
+namespace {
+
+// A device pins whole pages.
+std::uint64_t in_pages(const void* addr, std::size_t bytes) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(addr);
+  return round_up(at + bytes, page_bytes()) - round_down(at, page_bytes());
+}
+
+}  // namespace
 
 class account::counted final : public registrar {
  public:
   counted(account& to, std::uint64_t most) noexcept : to_(to), most_(most) {}
 
   result<registration> reg(void* addr, std::size_t bytes, unsigned access_bits) override {
-    if (auto room = to_.take(bytes, most_); !room) return room.error();
+    const std::uint64_t pinned = in_pages(addr, bytes);
+    if (auto room = to_.take(pinned, most_); !room) return room.error();
     auto r = to_.device_->reg(addr, bytes, access_bits);
     if (r)
-      r->bytes = bytes;
+      r->bytes = pinned;
     else
-      to_.give(bytes);
+      to_.give(pinned);
     return r;
   }
   void dereg(registration r) noexcept override {

@@ -1,5 +1,6 @@
 // One account of the memory that a process registers, whatever it is for: queues, large buffers,
-// firehose, temporaries, heaps, and segments where the device pins them. The limit is the process's
+// firehose, temporaries, heaps, and segments where the device pins them. Whole pages count, as they
+// are pinned; those that two registrations have in common count twice. The limit is the process's
 // share of what its host may pin (limits.hpp), so the accounts of a host's processes together stay
 // within the host's limit.
 //
