@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -85,9 +86,12 @@ result<int> connect_to(const std::string& where, std::uint64_t limit_ns) {
   return fd;
 }
 
-// Of a process that has left, hydra says nothing any more but its code.
-void say_code(int code, void*) {
-  if (code != 0 && !is_forked())
+// Of a process that has left, hydra says nothing any more but its code. GASNet's ends come here
+// twice, by finalize() and at exit.
+void say_code(int code) {
+  static std::atomic<bool> said{false};
+  // relaxed: nothing is read because of it
+  if (code != 0 && !said.exchange(true, std::memory_order_relaxed))
     log(log_level::error, "has left the job, and ends with code %d", code);
 }
 
@@ -125,6 +129,7 @@ class pmi_job final : public job {
     auto name = name_from((*names)[0]);
     if (!name) return name.error();
     name_ = std::move(*name);
+    ::on_exit(&at_exit, nullptr);
     return {};
   }
 
@@ -176,10 +181,7 @@ class pmi_job final : public job {
   void finalize(int code) override {  // the exit code is the process's own
     if (!inside_) return;
     inside_ = false;
-    if (code != 0)
-      say_code(code, nullptr);
-    else
-      ::on_exit(&say_code, nullptr);
+    say_code(code);
     if (!mpi_is_running()) speech_->finalize();
   }
 
@@ -191,6 +193,17 @@ class pmi_job final : public job {
   }
 
  private:
+  // exit(3) and return from main. Of a process that has not left, hydra sees the end of its
+  // connection and its death in either order, and says something, or gives the job code 0.
+  static void at_exit(int code, void*) {
+    if (is_forked()) return;
+    auto* const me = static_cast<pmi_job*>(joined());  // null: the world has gone
+    if (me == nullptr || !me->inside_) return say_code(code);
+    if (code == 0) code = 1;
+    log(log_level::error, "ends without leaving the job: code %d", code);
+    me->tell_abort(code);
+  }
+
   static std::string key(std::uint32_t round, std::uint32_t rank, std::size_t piece) {
     return "penstock-" + std::to_string(round) + "-" + std::to_string(rank) + "-" +
            std::to_string(piece);

@@ -142,6 +142,10 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
     if (me) return code;
     return watch(j);
   }
+  if (what == "stray") {  // as a library's exit(3) under a program that knows nothing of it
+    if (me) std::exit(code);
+    return watch(j);
+  }
   if (what == "vanish") _exit(0);  // all do, or they notice that one has
   if (what == "abort") {
     if (me) j.abort(code, "told to abort");

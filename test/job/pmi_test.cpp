@@ -89,6 +89,9 @@ TEST_CASE("a code about which hydra says nothing is said, with the rank") {
       {{PROBE, "finalize-and-return", "1", "7"}, 7, "has left the job, and ends with code 7"},
       {{PROBE, "end", "1", "5"}, 5, "ends the job with code 5"},
       {{EXITS, "one", "1"}, 5, "has left the job, and ends with code 5"},
+      {{EXITS, "return", "1"}, 6, "has left the job, and ends with code 6"},
+      {{PROBE, "stray", "1", "5"}, 5, "ends without leaving the job: code 5"},
+      {{PROBE, "stray", "1", "0"}, 1, "ends without leaving the job: code 1"},
       {{PROBE, "finalize-and-return", "1", "0"}, 0, nullptr}};
   for (const speech& s : speeches)
     for (const auto& c : cases) {
@@ -98,6 +101,7 @@ TEST_CASE("a code about which hydra says nothing is said, with the rank") {
       CAPTURE(o.err);
       // By PMI-2 hydra does not learn it, and answers with how it ended the others.
       if (s.version == speeches[0].version) CHECK(o.code == c.code);
+      CHECK(count(o.err, "penstock[1/3 ") == (c.said == nullptr ? 0 : 1));
       if (c.said == nullptr)
         CHECK(o.err.empty());
       else
