@@ -62,8 +62,8 @@ immortal<gasnetc_tm> all;  // other threads may still use it while exit() runs
 }  // namespace
 
 ex_objects& objects() noexcept {
-  static immortal<ex_objects> all;  // other threads may still ask while exit() runs
-  return all.value;
+  static immortal<ex_objects> one;  // other threads may still ask while exit() runs
+  return one.value;
 }
 
 gasnetc_ep* own_endpoint(std::size_t index) noexcept {
