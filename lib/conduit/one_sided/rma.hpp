@@ -124,8 +124,8 @@ class transfers final {
   void allow_everything() noexcept { everything_ = true; }
   [[nodiscard]] bool everything() const noexcept { return everything_; }
   /// (R-a) True while a peer may hold a key to memory of this process whose pages have changed.
-  /// Meanwhile no message may be sent, since it might tell others of the change. Costs two loads
-  /// where keys are given to peers.
+  /// Meanwhile no message may be sent, since it might tell others of the change. Costs three
+  /// loads where keys are given to peers.
   [[nodiscard]] bool must_settle() const noexcept {
     return remote_ != nullptr && remote_->must_settle();
   }
@@ -134,6 +134,9 @@ class transfers final {
   /// Sends and takes the control messages of remote firehoses. Any thread may call it at any time;
   /// it runs no handler.
   void progress() noexcept;
+  /// Sends a frame of at most 64 bytes to p by the queue pair of one-sided operations, into a
+  /// receive of p's; c counts it until it is complete. Any thread; answers what is short.
+  status send_frame(peer& p, std::span<const std::byte> frame, op_counter& c) noexcept;
 
   /// True if every process can do atomics on 64-bit words by the device, and they are not mapped.
   [[nodiscard]] bool device_atomics() const noexcept { return device_atomics_; }
@@ -184,7 +187,6 @@ class transfers final {
   void report() const noexcept;
 
  private:
-  friend class everywhere;  // the part of this class that is about memory outside segments
   // The domain whose queue pairs the calling thread uses: with segment everything the first one, on
   // whose queue pairs remote firehoses send control messages; else the thread's own.
   [[nodiscard]] domain& home() noexcept;

@@ -44,7 +44,7 @@ void transfers::make_room_for_peers(firehose::pool_settings& f) const {
 }
 
 result<void> transfers::open_everything() {
-  everywhere_ = std::make_unique<everywhere>(*this, core_, connections_);
+  everywhere_ = std::make_unique<everywhere>(*this, core_, connections_, *memory_);
   const auto s =
       for_peers(core_.options(), core_.rank(), core_.size(), core_.account().left_to_caches());
   if (auto r = everywhere_->open(*pool_, s); !r) return r;

@@ -38,8 +38,9 @@ T* address_pair(const std::uint32_t* args, unsigned i) noexcept {
 
 class everywhere {
  public:
-  everywhere(transfers& t, core& c, connections& l) noexcept
-      : transfers_(t), core_(c), connections_(l) {}
+  /// memory: that of receives; it outlives this object.
+  everywhere(transfers& t, core& c, connections& l, memreg::arena& memory) noexcept
+      : transfers_(t), core_(c), connections_(l), memory_(memory) {}
   ~everywhere();
   /// Makes the remote firehoses over pool.
   result<void> open(firehose::pool& pool, const firehose::remote_settings& s);
@@ -79,6 +80,7 @@ class everywhere {
   transfers& transfers_;
   core& core_;
   connections& connections_;
+  memreg::arena& memory_;
   // Completion queues, each with room for the receives of peers_a_queue_ peers: as many as the
   // peers whose queue pairs are made need, so that a job of any size does with what a device can
   // have.

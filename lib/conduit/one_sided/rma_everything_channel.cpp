@@ -60,7 +60,7 @@ void everywhere::describe_queue(const peer& p, ibv_qp_init_attr& init) noexcept 
 
 void everywhere::attach(peer& p) {
   if (p.rank == core_.rank()) return;
-  auto m = transfers_.memory_->take(std::size_t{receives_} * sizeof(frame));
+  auto m = memory_.take(std::size_t{receives_} * sizeof(frame));
   if (!m) fatal(1, "segment everything: %s", m.error().message().c_str());
   line& l = lines_[p.rank];
   l.memory = *m;
@@ -82,21 +82,7 @@ void everywhere::post(peer& p, std::uint32_t buffer) noexcept {
 }
 
 status everywhere::push(peer& p, const frame& f) noexcept {
-  transfer_record r;
-  const auto slot = transfers_.slots_->take();
-  if (!slot) return status::no_chunk;
-  r.slot = static_cast<std::uint16_t>(*slot);
-  r.counter = &in_flight_;
-  std::byte* const at = transfers_.slots_->at(*slot);
-  std::memcpy(at, &f, sizeof f);
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), sizeof f, transfers_.slots_->keys().lkey};
-  ibv_send_wr wr{};
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_SEND;
-  const status s = transfers_.try_push(p, wr, r);
-  if (s != status::ok) transfers_.release(r);
-  return s;
+  return transfers_.send_frame(p, std::as_bytes(std::span(&f, 1)), in_flight_);
 }
 
 status everywhere::send(unsigned rank, std::span<const std::byte> body) noexcept {

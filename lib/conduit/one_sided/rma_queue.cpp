@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/backoff.hpp"
 #include "lib/base/probes.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
@@ -48,6 +49,26 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
       core_.post_refused(p, e);
   }
   p.transfer_out.leave(tag);
+  return s;
+}
+
+status transfers::send_frame(peer& p, std::span<const std::byte> frame, op_counter& c) noexcept {
+  PENSTOCK_ASSERT(frame.size(), <=, slot_bytes);
+  transfer_record r;
+  const auto slot = slots_->take();
+  if (!slot) return status::no_chunk;
+  r.slot = static_cast<std::uint16_t>(*slot);
+  r.counter = &c;
+  std::byte* const at = slots_->at(*slot);
+  std::memcpy(at, frame.data(), frame.size());
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(at), static_cast<std::uint32_t>(frame.size()),
+              slots_->keys().lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  const status s = try_push(p, wr, r);
+  if (s != status::ok) release(r);
   return s;
 }
 
