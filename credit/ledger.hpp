@@ -445,3 +445,4 @@ class ledger {
 
 #include "credit/ledger_borrow_inl.hpp"
 #include "credit/ledger_lend_inl.hpp"
+#include "credit/ledger_revoke_inl.hpp"

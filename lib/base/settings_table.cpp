@@ -20,12 +20,11 @@ constexpr setting_row rows[] = {
     {"DEVICE", "GASNET_HCA_ID GASNET_IBV_PORTS", &s::device, 0, 0, u::none,
      "This is the device for ranks that do not share memory (SUPERNODE_MAXSIZE, DIRECT); a job in "
      "which all do uses shm0. It is auto, shm0 (shared memory, this host only), tcp0 (over TCP, to "
-     "any "
-     "host), or a verbs device "
-     "by its name, the name of its network interface or its PCI address; NAME:PORT names the port "
-     "too, and of several, as in mlx5_0:1,2+mlx5_1, the first that can be used is taken. auto "
-     "takes a verbs device with an active port, and of several the first that is near "
-     "this process's processors; without one it takes shm0, and tcp0 in a job of several hosts."},
+     "any host), or a verbs device by its name, the name of its network interface or its PCI "
+     "address; NAME:PORT names the port too, and of several, as in mlx5_0:1,2+mlx5_1, the first "
+     "that can be used is taken. auto takes a verbs device with an active port, and of several the "
+     "first that is near this process's processors; without one it takes shm0, and tcp0 in a job "
+     "of several hosts."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "This is the port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
@@ -53,8 +52,7 @@ constexpr setting_row rows[] = {
      "port, so that routers spread connections over equal paths.",
      queue_pairs},
     {"PKEY", "GASNET_IBV_PKEY", &s::pkey, 0, 0xffff, u::none,
-     "This is the partition key, as in 0x8001, which the port's table must have; 0 takes the first "
-     "of the table.",
+     "This is the partition key (0x8001), which the port's table must have; 0 takes its first.",
      queue_pairs},
     {"RETRY_COUNT", "GASNET_QP_RETRY_COUNT", &s::retry_count, 0, 7, u::none,
      "After this many retransmissions a peer counts as dead. Some devices never give up with 7.",
@@ -198,8 +196,7 @@ constexpr setting_row rows[] = {
      "writes none."},
     {"MAX_CONNECTIONS", "", &s::max_connections, 0, 1'000'000, u::none,
      "With more connections by queue pairs than this, those that were idle longest are taken down, "
-     "and made again when they are needed. Connections in use stay, so the limit may be passed; 0 "
-     "is no limit.",
+     "and made again when needed. Connections in use stay, so the limit may be passed; 0 is none.",
      queue_pairs},
 
     // credits
@@ -352,8 +349,7 @@ constexpr setting_row rows[] = {
      "PHYSMEM_MAX.",
      job_wide | queue_pairs},
     {"FIREHOSE_R", "GASNET_FIREHOSE_R", &s::firehose_r, 0, 1 << 24, u::none,
-     "Peers may keep this many regions registered here; 0 is FIREHOSE_M / "
-     "FIREHOSE_MAXREGION_SIZE.",
+     "Peers may keep this many regions registered here; 0 is FIREHOSE_M / FIREHOSE_MAXREGION_SIZE.",
      job_wide | queue_pairs},
     {"FIREHOSE_MAXVICTIM_M", "GASNET_FIREHOSE_MAXVICTIM_M", &s::firehose_maxvictim_m, 0, 1024 * tib,
      u::megabytes,

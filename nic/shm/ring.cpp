@@ -91,7 +91,7 @@ void ring_tx::mark(turn_mark t) noexcept {
   ring_slot& s = m_.slots[tail_ & mask_];
   s.header = t.encode();
   const std::uint64_t tail = tail_;
-  // R1 publish  store-release slot.state  -> A1, A7
+  // R1 publish  store-release slot.state  -> A1, A7 (ring_rx.hpp)
   s.state.store(ring_slot::filled(tail, t.length_of_slot(), op_turn), std::memory_order_release);
   const std::uint64_t next = t.slots ? (tail | mask_) + 1 : tail + 1;
   std::atomic_ref(tail_).store(next, std::memory_order_relaxed);
