@@ -13,6 +13,7 @@
 
 namespace penstock::nic::shm {
 void wake(completion_queue& cq, bool solicited) noexcept {
+  PENSTOCK_ASSERT(cq.queue_lock.is_mine(), ==, true);
   const std::uint32_t armed = cq.armed.load(std::memory_order_relaxed);
   if (armed == 0 || (armed == 1 && !solicited)) return;
   cq.armed.store(0, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/page_guard.hpp"
@@ -160,6 +161,7 @@ void count_lost(context& c, std::uint64_t n) noexcept {
 
 /// Removes the datagrams that wait for a receive of the QP; answers how many. Under datagram_lock.
 std::uint32_t drop_arrived(queue_pair& qp) noexcept {
+  PENSTOCK_ASSERT(qp.owner->datagram_lock.is_mine(), ==, true);
   const std::uint32_t n = qp.arrived.clear();
   if (n != 0) count_waiting(*qp.owner, 0u - n);
   return n;
@@ -168,6 +170,7 @@ std::uint32_t drop_arrived(queue_pair& qp) noexcept {
 /// Delivers datagrams that have waited for a receive, as far as there are receives, and gives up
 /// those of receivers that have posted none for too long. Under datagram_lock.
 void serve_waiting(context& c) noexcept {
+  PENSTOCK_ASSERT(c.datagram_lock.is_mine(), ==, true);
   // Another QP comes first each time, since those that share receives compete for them.
   std::rotate(c.arrivals.begin(), c.arrivals.begin() + 1, c.arrivals.end());
   std::erase_if(c.arrivals, [&](queue_pair* q) {
@@ -188,6 +191,7 @@ void serve_waiting(context& c) noexcept {
 
 /// Delivers one datagram, lets it wait for a receive, or drops it. Under datagram_lock.
 void hand_over(context& c, const datagram_packet& d) noexcept {
+  PENSTOCK_ASSERT(c.datagram_lock.is_mine(), ==, true);
   queue_pair* to = nullptr;
   {
     const std::lock_guard guard(c.objects);

@@ -88,6 +88,7 @@ void sweep(context& c) noexcept {
 }  // namespace
 
 void return_claim(queue_pair& qp) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   link& l = qp.to;
   if (l.srq == nullptr || l.claimed_at != qp.tx.pushed()) return;
   // An XRC queue may be destroyed while QPs of its domain are connected.
@@ -116,6 +117,7 @@ queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
 }
 
 bool attach(queue_pair& qp, bool early) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return false;
   const std::uint32_t dest = peer_qpn(qp);
   auto* e = qp.remote->entry<qp_entry>(table::qp, qp.owner->entry_of(dest));

@@ -22,7 +22,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/backoff.hpp"
 #include "lib/base/owner.hpp"
 
@@ -51,11 +53,18 @@ class favouring_lock {
     }
   }
   void unlock() noexcept {
+    holder_ = 0;
     // K2 leave  store-release busy_ or held_  -> K1, K4
     if (by_favour_)
       busy_.store(false, std::memory_order_release);
     else
       held_.store(false, std::memory_order_release);
+  }
+
+  /// For assertions, in builds that have them: whether the calling thread is inside.
+  [[nodiscard]] bool is_mine() const noexcept {
+    if constexpr (assertions) return holder_ == this_thread();
+    return true;
   }
 
   /// try_lock() by the thread of that number, which is not 0 or 1.
@@ -78,6 +87,7 @@ class favouring_lock {
     if (!held_.load(std::memory_order_acquire) && favoured_.load(std::memory_order_relaxed) == me)
         [[likely]] {
       by_favour_ = true;
+      holder_ = me;
       return true;
     }
     busy_.store(false, std::memory_order_release);
@@ -91,6 +101,7 @@ class favouring_lock {
     const std::uintptr_t favoured = favoured_.load(std::memory_order_relaxed);
     if (favoured == abolished) {
       by_favour_ = false;
+      holder_ = me;
       return true;
     }
     if (favoured == me) {  // another was inside until now; the next try is short
@@ -110,6 +121,7 @@ class favouring_lock {
       find_favourite(me);
     }
     by_favour_ = false;
+    holder_ = me;
     return true;
   }
 
@@ -125,6 +137,9 @@ class favouring_lock {
   }
 
   static constexpr std::uintptr_t abolished = 1;
+  struct nothing {
+    void operator=(std::uintptr_t) noexcept {}
+  };
 
   Atomic<std::uintptr_t> favoured_{0};
   Atomic<bool> busy_{false}, held_{false};
@@ -132,6 +147,7 @@ class favouring_lock {
   bool by_favour_ = false;
   std::uint32_t alone_ = 0, foreign_ = 0;
   std::uintptr_t last_ = 0;
+  [[no_unique_address]] std::conditional_t<assertions, std::uintptr_t, nothing> holder_{};
 };
 
 using spin_lock = favouring_lock<>;

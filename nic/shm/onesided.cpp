@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "nic/shm/context.hpp"
@@ -77,6 +78,7 @@ ibv_wc_status check(const queue_pair& qp, const send_work& w) noexcept {
 /// Where the region's bytes are mapped here, or null. near_key is 0 then if the peer has been asked
 /// for its file.
 std::byte* here(queue_pair& qp, const remote_place& w) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   const auto* shown = qp.remote->entry<mr_entry>(table::mr, region_table::index_of(w.rkey));
   const std::uint32_t epoch = shown->epoch.load(std::memory_order_relaxed);
   if (qp.near_key != w.rkey || qp.near_epoch != epoch) {
@@ -108,6 +110,7 @@ reach reach_of(queue_pair& qp, const send_work& w, std::byte** target) noexcept 
 /// not mapped, the target's service thread uses the same instructions. It answers a second question
 /// about the same atomic from memory, so one that is asked again is done once.
 int change_word(queue_pair& qp, send_work& w, std::uint64_t* old) noexcept {
+  PENSTOCK_ASSERT(w.bytes, ==, 8u);
   const bool add = w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   std::byte* target = nullptr;
   const reach way = reach_of(qp, w, &target);
@@ -185,6 +188,7 @@ int move_bytes(queue_pair& qp, send_work& w) noexcept {
       return EFAULT;
     if (w.opcode != IBV_WR_RDMA_READ) tsan_tell_peer(own);
   }
+  PENSTOCK_ASSERT(offset, ==, w.bytes);
   return 0;
 }
 
@@ -247,6 +251,7 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     }
   }
   if (w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return outcome::done;
+  PENSTOCK_ASSERT(w.at, <=, stage::pushed);
   if (w.at == stage::fresh) w.at = stage::written;
   return send_message(qp, w, why);
 }

@@ -67,6 +67,7 @@ int drain(completion_queue& cq, int room, ibv_wc* wc) noexcept {
 
 /// Continues waiting sends and flushes QPs that broke. Under poll.
 bool attend_held(completion_queue& cq) noexcept {
+  PENSTOCK_ASSERT(cq.poll.is_mine(), ==, true);
   bool moved = false;
   const bool broken = cq.attention.take_down();
   for (queue_pair* q : cq.members) {
@@ -91,6 +92,7 @@ bool attend_held(completion_queue& cq) noexcept {
 
 /// Notes that a QP delivered, so that its ring is looked at first. Under poll.
 void warm(completion_queue& cq, queue_pair* q) noexcept {
+  PENSTOCK_ASSERT(cq.hot.size(), <=, hot_rings);
   if (cq.rings.size() <= scan_all || (!cq.hot.empty() && cq.hot.front() == q)) return;
   const auto at = std::find(cq.hot.begin(), cq.hot.end(), q);
   if (at != cq.hot.end())
@@ -169,6 +171,7 @@ void finish_sends_first(queue_pair& q) noexcept {
 
 /// Moves every waiting message into the queue. Under poll.
 bool absorb_rings(completion_queue& cq) noexcept {
+  PENSTOCK_ASSERT(cq.poll.is_mine(), ==, true);
   bool moved = false;
   for (queue_pair* q : cq.rings) {
     completion c;

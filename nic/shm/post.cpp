@@ -62,6 +62,7 @@ void finish(queue_pair& qp, const send_work& w, std::uint64_t slot, ibv_wc_statu
 
 /// Notes whether stored work waits. Under sending.
 void note_unfinished(queue_pair& qp, bool some) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   if (qp.unfinished.load(std::memory_order_relaxed) == some) return;
   qp.unfinished.store(some, std::memory_order_relaxed);
   auto& here = of(qp.send_cq).unfinished;
@@ -156,6 +157,7 @@ int read_request(const queue_pair& qp, const ibv_send_wr& wr, send_work& w) noex
 }
 
 bool push_on(queue_pair& qp) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   bool moved = false;
   if (qp.owner->carrier) qp.owner->carrier->advance(qp);
   while (!qp.works.idle()) {
@@ -199,6 +201,7 @@ namespace {
 /// context::attempt.
 template <bool quick_way>
 int post_all(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   const ibv_qp_state state = state_of(qp);
   if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR) {
     *bad = wr;
@@ -258,6 +261,7 @@ outcome carried_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexce
 }
 
 int carried_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   const ibv_qp_state state = state_of(qp);
   int e = state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
   for (; e == 0 && wr != nullptr; wr = wr->next) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/message.hpp"
@@ -21,6 +22,7 @@ namespace {
 /// Takes the receive for a message that begins.
 bool begin(queue_pair& qp, std::uint32_t bytes) noexcept {
   assembly& m = qp.message;
+  PENSTOCK_ASSERT(m.active, ==, false);  // else that message's receive would be lost
   shared_receive_queue* shared = qp.shared_receives;
   if (xrc_receiver(qp)) [[unlikely]] {
     // The sender has named the queue; if its completion queue is full, the message waits.
@@ -52,6 +54,7 @@ void fill(const queue_pair& qp, ibv_wc& wc, ibv_wc_status status) noexcept {
 /// The message cannot be delivered: the receive ends with `local`, the sender's request with
 /// `remote`.
 void refuse(queue_pair& qp, ibv_wc& wc, ibv_wc_status local, ibv_wc_status remote) noexcept {
+  PENSTOCK_ASSERT(qp.message.active, ==, true);
   fill(qp, wc, local);
   qp.message.active = false;
   qp.message.refused = true;
@@ -91,6 +94,7 @@ completion_queue& destination(queue_pair& qp) noexcept {
 }
 
 bool receive_short(queue_pair& qp, ibv_wc& wc) noexcept {
+  PENSTOCK_ASSERT(of(qp.recv_cq).poll.is_mine(), ==, true);
   const ring_slot* slot;
   if (qp.rx.peek(kind_send, slot) != ring_rx::sight::plain || qp.message.active || qp.closed ||
       qp.shared_receives != nullptr || qp.domain != nullptr)
@@ -136,6 +140,7 @@ bool waits_aside(queue_pair& qp) noexcept {
 }
 
 bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
+  PENSTOCK_ASSERT(of(qp.recv_cq).poll.is_mine(), ==, true);
   assembly& m = qp.message;
   for (;;) {
     const bool aside = waits_aside(qp);
@@ -185,6 +190,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
         return true;
       }
       m.offset += piece;
+      PENSTOCK_ASSERT(m.offset, <=, m.work.room);
       const bool tell = (in.op & flag_tell) != 0;
       const bool with_imm = (in.op & flag_imm) != 0;
       pop();
@@ -214,6 +220,7 @@ bool receive_one(queue_pair& qp, ibv_wc& wc, bool* solicited) noexcept {
 }
 
 void flush_receives(queue_pair& qp) noexcept {
+  PENSTOCK_ASSERT(of(qp.recv_cq).poll.is_mine(), ==, true);
   completion_queue& cq = of(qp.recv_cq);
   completion c;
   c.qp = xrc_receiver(qp) ? nullptr : &qp;

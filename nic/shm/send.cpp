@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "nic/shm/context.hpp"
@@ -88,6 +89,7 @@ outcome not_ready(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
 
 /// `waiting`: the request has already found no receive.
 [[gnu::always_inline]] inline bool claim(queue_pair& qp, bool waiting) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   link& l = qp.to;
   if (l.srq == nullptr) {
     if (l.claimed == l.posted) {
@@ -158,6 +160,7 @@ bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
                         [&](std::byte*, std::byte* data) { gather(w, w.offset, data, piece); }))
       return false;
     w.offset += piece;
+    PENSTOCK_ASSERT(w.offset, <=, w.bytes);
   }
   return true;
 }
@@ -215,6 +218,7 @@ bool keys_hold(const queue_pair& qp, const send_work& w) noexcept {
 
 void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32_t n) noexcept {
   for (std::uint32_t i = 0; n != 0; ++i) {
+    PENSTOCK_ASSERT(i, <, w.count);
     const ibv_sge& s = w.list[i];
     if (offset >= s.length) {
       offset -= s.length;
@@ -233,6 +237,7 @@ void gather(const send_work& w, std::uint32_t offset, std::byte* to, std::uint32
 }
 
 outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   link& l = qp.to;
   if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) || wr.num_sge != 1 ||
       qp.qp_type != IBV_QPT_RC || l.ready == 0 || l.claimed == l.posted || l.srq != nullptr ||
@@ -277,6 +282,7 @@ outcome send_short(queue_pair& qp, const ibv_send_wr& wr) noexcept {
 bool may_tell(queue_pair& qp) noexcept { return !qp.to.diverted && qp.tx.has_room(1, 0); }
 
 outcome tell_written(queue_pair& qp, const ibv_send_wr& wr, std::uint32_t bytes) noexcept {
+  PENSTOCK_ASSERT(qp.to.diverted, ==, false);  // may_tell() was true
   if (!claim(qp, false)) return outcome::failed;
   std::uint8_t op = kind_write_imm;
   if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) op |= flag_solicited;
@@ -309,6 +315,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
       return unanswered(qp) ? without_receive(qp, w) : not_ready(qp, w, why);
     // Once a message, and before any of it is pushed.
     if (w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && !mapped(w)) [[unlikely]] {
+      PENSTOCK_ASSERT(qp.to.srq != nullptr || qp.to.claimed != 0, ==, true);
       if (qp.to.srq == nullptr)
         --qp.to.claimed;
       else
@@ -320,6 +327,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     w.deadline = 0;
   }
   if (w.at == stage::claimed) {
+    PENSTOCK_ASSERT(qp.tx.connected(), ==, true);
     const bool no_bytes = w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;  // they have been written
     // A SEND that closes a window completes when the window is closed.
     const bool closes = w.opcode == IBV_WR_SEND_WITH_INV;
@@ -360,6 +368,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
 }
 
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
+  PENSTOCK_ASSERT(qp.sending.is_mine(), ==, true);
   if (w.at == stage::fresh && !keys_hold(qp, w)) [[unlikely]] {
     *why = IBV_WC_LOC_PROT_ERR;
     return outcome::failed;
@@ -372,6 +381,7 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   link& l = qp.to;
   if (l.ready == 0 && !attach(qp, false)) [[unlikely]]
     return unreachable(qp, w, why);
+  PENSTOCK_ASSERT(l.remote != nullptr, ==, true);
   if (unanswered(qp) && qp.remote->dead.load(std::memory_order_relaxed)) [[unlikely]]
     return outcome::done;
   // L2 alive?  load-acquire life  <- L1 (qp.cpp, faults.cpp)

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
@@ -20,6 +21,7 @@ constexpr std::uint32_t window_rights =
 /// Invalidates the window's key, so that no new access begins. Under context::windows; true if it
 /// was bound.
 bool shut(context& c, memory_window& w) noexcept {
+  PENSTOCK_ASSERT(c.windows.is_mine(), ==, true);
   if (w.region == nullptr) return false;
   // The keys go as a region's do (region.cpp, before the fence of onesided.cpp).
   c.regions.at(w.handle).key.store(0, std::memory_order_release);
@@ -31,6 +33,7 @@ bool shut(context& c, memory_window& w) noexcept {
 
 /// Whether the request to bind is permitted. Under context::windows.
 bool bindable(const queue_pair& qp, const window_request& r) noexcept {
+  PENSTOCK_ASSERT(qp.owner->windows.is_mine(), ==, true);
   const memory_window& w = *r.window;
   if (w.pd != qp.pd || ((r.key ^ w.rkey) >> 8) != 0 || r.key == 0) return false;
   if (w.type == IBV_MW_TYPE_2 && (w.region != nullptr || r.bytes == 0)) return false;
@@ -47,6 +50,7 @@ bool bindable(const queue_pair& qp, const window_request& r) noexcept {
 
 /// The window of that key, if it is of type 2 and bound on this QP. Under context::windows.
 memory_window* window_of(const queue_pair& qp, std::uint32_t rkey) noexcept {
+  PENSTOCK_ASSERT(qp.owner->windows.is_mine(), ==, true);
   const auto& mine = qp.owner->regions.at(region_table::index_of(rkey));
   memory_window* w = mine.window;
   const bool open = rkey != 0 && mine.key.load(std::memory_order_relaxed) == rkey;
