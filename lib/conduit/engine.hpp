@@ -2,7 +2,7 @@
 // (endpoint.cpp) and lib/gasnet use it; message/wire.hpp has the messages between two engines. It
 // owns all parts, and asks a peer for the path that its messages take.
 //
-// Its own code: requests.cpp, pending.cpp, reserve.cpp (messages); setup.cpp, paths.cpp,
+// Its own code: requests.cpp, pending.cpp (messages); setup.cpp, paths.cpp,
 // introduce.cpp (open, start, close); report/; progress/poll.cpp and progress/events.cpp.
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #include "lib/base/forked.hpp"
 #include "lib/conduit/channel/connections.hpp"
+#include "lib/conduit/drafts.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/pending.hpp"
 #include "lib/conduit/ways/large_mediums.hpp"
@@ -88,16 +89,7 @@ class engine final {
                         const void* payload, std::size_t bytes) noexcept;
   /// As request(), but it answers what is short (is_short()) instead of waiting.
   status try_request(rank_id to, const outgoing& m) noexcept;
-  /// For a request whose payload is written in place (message/draft.hpp). reserve() makes a draft
-  /// for m's kind, number of words and destination; null: `why` has the reason. commit() sends it
-  /// as m, by request() or, without wait, by try_request(); ok ends d. cancel() ends d.
-  draft* reserve(rank_id to, const outgoing& m, std::size_t least, std::size_t most,
-                 status& why) noexcept;
-  status commit(draft& d, outgoing m, bool wait) noexcept;
-  void cancel(draft& d) noexcept;
-  /// A place for the payload of an answer to t (reply_place::find), or none.
-  void find_place(token_state& t, const outgoing& m, reply_place& at, std::size_t most) noexcept;
-  void give_place(reply_place& at) noexcept { large_.end(at); }  ///< of a large one, not taken
+  [[nodiscard]] drafts& in_place() noexcept { return drafts_; }  ///< requests and answers
   /// Polls all queues once; adds the number of messages handled to *n, unless n is null.
   status poll(unsigned* n = nullptr) noexcept;
   /// The same, but it looks at every peer; for a thread that is about to yield.
@@ -226,6 +218,7 @@ class engine final {
   ways ways_{core_, credits_, connections_};
   large_mediums large_{core_, ways_};
   pending_requests pending_{*this, core_, credits_, ways_, large_};
+  drafts drafts_{*this, core_, ways_, large_};
   std::unique_ptr<host_page> page_;
   fork_notice in_child_{&leave_to_parent, this};
   std::unique_ptr<meeting> meeting_;

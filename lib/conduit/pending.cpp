@@ -20,8 +20,7 @@ bool pending_requests::is_gone(const peer& p) const noexcept {
 status pending_requests::attempt(peer& p, const outgoing& m) noexcept {
   if (engine_.one_sided().must_settle()) [[unlikely]]
     return status::busy;
-  if (core_.drawn() != nullptr) [[unlikely]]
-    core::trace_sending();
+  core_.note_sending();
   return ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
 }
 

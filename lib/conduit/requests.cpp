@@ -218,8 +218,7 @@ status engine::reply(token_state& t, const outgoing& m) noexcept {
     return core_.refused(t.source(), m, status::not_in_handler);
   if (const status s = core_.handlers().check(m); s != status::ok) [[unlikely]]
     return core_.refused(t.source(), m, s);
-  if (core_.drawn() != nullptr) [[unlikely]]
-    core_.trace_sending();
+  core_.note_sending();
   if (t.from == nullptr) {
     if (const status s = t.own_reply->keep(m, core_.segment()); s != status::ok) return s;
     peer& self = core_.channel(core_.rank(), my_tag());

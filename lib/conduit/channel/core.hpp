@@ -202,10 +202,13 @@ class core {
                    std::size_t large = 0) noexcept;
   void call_handler(const handler_entry& e, token_state& t, const std::byte* args,
                     std::byte* payload, std::size_t bytes) noexcept;
-  /// For the setting TRACE; called only where drawn() is not null. No handler is plain then, so
-  /// every message takes the way that calls these. chunk: the one a request went out with, by queue
-  /// pairs.
-  static void trace_sending() noexcept;
+  /// Where a message begins to be sent; for the setting TRACE. No handler is plain then, so every
+  /// message takes the way that calls this.
+  void note_sending() const noexcept {
+    if (drawn() != nullptr) [[unlikely]]
+      trace_sending();
+  }
+  /// Called only where drawn() is not null. chunk: the one a request went out with, by queue pairs.
   [[gnu::cold]] void trace_sent(const peer& p, const outgoing& m, std::uint32_t chunk,
                                 bool reply) noexcept;
   /// Returns s, which is why m was not sent; prints why, if the setting CHECKS asks for it.
@@ -255,6 +258,7 @@ class core {
   friend class engine;        // its set-up fills in what is fixed afterwards, and it hears events
   friend struct test_access;  // tests of peers that send malformed bytes
 
+  [[gnu::cold]] static void trace_sending() noexcept;
   [[gnu::cold, gnu::noinline]] void begin(peer& p) noexcept;
   void count_run(const token_state& t, wire::kind k, std::size_t bytes) noexcept;
   [[gnu::cold]] void call_traced(const handler_entry& e, token_state& t, codec::parts at,

@@ -1,7 +1,7 @@
 // A message whose payload its sender writes in place: where it is written, and how many bytes may
 // be. The path to the target finds the place (reserve) and takes it back (cancel); a message that
-// names its draft (outgoing::written) commits it. This file knows no device; engine::reserve
-// (reserve.cpp) makes drafts.
+// names its draft (outgoing::written) commits it. This file knows no device; drafts::reserve
+// makes drafts.
 //
 // A draft holds no credit and no end of a queue, so a thread that keeps one for long holds up no
 // other thread. Where a path has no place, the draft uses memory of its own, from which the commit
@@ -68,7 +68,7 @@ struct reply_place {
   std::uint16_t buffer = 0xffff;  ///< of a large Medium: the buffer that holds it
 
   /// The place of an answer to t, of m's kind, number of words and destination, with up to `most`
-  /// bytes. It never waits. (reserve.cpp)
+  /// bytes. It never waits. (drafts.cpp)
   static reply_place find(token_state& t, const outgoing& m, std::size_t most) noexcept;
   /// Gives the place back, unless a large Medium has taken it.
   void drop(engine& e, bool taken) noexcept;

@@ -144,8 +144,7 @@ void ring_path::send_put_off() noexcept {
       if (const auto in = p.answers.any() ? p.request_in.try_enter(tag) : std::nullopt) {
         for (left_answer* a = p.answers.take_all(); a != nullptr;) {
           left_answer& left = *std::exchange(a, a->next);
-          if (c_.drawn() != nullptr) [[unlikely]]
-            core::trace_sending();
+          c_.note_sending();
           answer_late(*in, left.request, left.m);
           left_answer::free_one(left);
           c_.deferred().fetch_sub(1, std::memory_order_relaxed);

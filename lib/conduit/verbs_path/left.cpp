@@ -54,8 +54,7 @@ void verbs_path::send_left(left_answer& a) noexcept {
     }
     a.request.reply_chunk = static_cast<std::uint16_t>(*chunk);
   }
-  if (c_.drawn() != nullptr) [[unlikely]]
-    core::trace_sending();
+  c_.note_sending();
   const written w = answer(a.request, a.m);
   if (w.in_place) await_sends(p, [&] { return p.lanes[lane_reply].completed(w.last); });
   if (a.request.reply_chunk != queues::no_chunk) chunks.give(a.request.reply_chunk);

@@ -36,8 +36,7 @@ bool large_mediums::describe(const peer& p, outgoing& m, wire::large_block& wher
 
 status large_mediums::send_described(peer& p, const outgoing& m,
                                      const wire::large_block& where) noexcept {
-  if (core_.drawn() != nullptr) [[unlikely]]
-    core::trace_sending();
+  core_.note_sending();
   const status s = ways_.of(p, [&](auto& path) { return path.try_request(p, m); });
   if (s == status::ok) core_.large().sent(m.buffer, where.number);
   return s;

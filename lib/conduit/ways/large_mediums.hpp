@@ -2,7 +2,7 @@
 // (channel/large_buffers.hpp), and a message of one credit says where it stands. How the target
 // reads the payload depends on the path: ring_path/large.cpp, verbs_path/fetch.cpp. Large Mediums
 // always go this way, others where credits are short or their lane is being made. requests.cpp,
-// pending.cpp and reserve.cpp use it. Any threads.
+// pending.cpp and drafts.cpp use it. Any threads.
 #pragma once
 
 #include <cstddef>

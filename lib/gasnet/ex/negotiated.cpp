@@ -68,10 +68,11 @@ gex_AM_SrcDesc_t prepare(descriptor& d, int kind, const wanted& w) {
                         ((kind & long_kind) == 0 || !self.everything);
   if (in_place) {
     status why = status::ok;
-    d.written = self.engine->reserve(d.dest,
-                                     message(sort_of(kind), 0, w.numargs, nullptr, nullptr, 0,
-                                             engine_address(d.dest, w.dest_addr)),
-                                     w.least, std::min(w.most, limit), why);
+    d.written =
+        self.engine->in_place().reserve(d.dest,
+                                        message(sort_of(kind), 0, w.numargs, nullptr, nullptr, 0,
+                                                engine_address(d.dest, w.dest_addr)),
+                                        w.least, std::min(w.most, limit), why);
     if (d.written == nullptr) fatal(1, "%s to rank %u: %s", call, d.dest, describe(why));
   } else if (own && self.attached && ((kind & long_kind) == 0 || !self.everything)) {
     d.place = conduit::reply_place::find(state_of(d.token),
@@ -157,7 +158,7 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int what, gex_AM_Index_t handler, size
     m.dest = engine_address(d.dest, m.dest);
     m.flags = d.endpoints;
     const bool wait = (flags & GEX_FLAG_IMMEDIATE) == 0;
-    const status s = self.engine->commit(*d.written, m, wait);
+    const status s = self.engine->in_place().commit(*d.written, m, wait);
     if (s == status::ok) d.written = nullptr, d.in_use = false;
     return ex_sent(s, d.dest, flags, call);
   }
@@ -171,7 +172,7 @@ int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int what, gex_AM_Index_t handler, size
 
 int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int what, gex_Flags_t) {
   descriptor& d = prepared(sd, what, "gex_AM_Cancel");
-  if (d.written != nullptr) self.engine->cancel(*std::exchange(d.written, nullptr));
+  if (d.written != nullptr) self.engine->in_place().cancel(*std::exchange(d.written, nullptr));
   d.place.drop(*self.engine, false);
   d.in_use = false;
   return 0;

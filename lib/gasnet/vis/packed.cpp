@@ -110,14 +110,14 @@ bool refuses(const flight& f, const char* call, status s) noexcept {
 }  // namespace
 
 put_packer::~put_packer() {
-  if (draft_ != nullptr) self.engine->cancel(*draft_);
+  if (draft_ != nullptr) self.engine->in_place().cancel(*draft_);
 }
 
 std::byte* put_packer::data() {
   if (draft_ == nullptr) {
     status why = status::ok;
-    draft_ = self.engine->reserve(to_, {.kind = conduit::wire::kind::medium, .nargs = 3}, room,
-                                  room, why);
+    draft_ = self.engine->in_place().reserve(to_, {.kind = conduit::wire::kind::medium, .nargs = 3},
+                                             room, room, why);
     if (draft_ == nullptr) failed(call_, why);
   }
   return draft_->payload;
@@ -168,7 +168,7 @@ void put_packer::flush() {
     args.at[2] = where_.count();
     count_up(counter);
     const auto m = conduit::medium_of(on_pieces, args.at, 3, nullptr, used_ + where_.bytes());
-    const status s = self.engine->commit(*draft_, m, !flight_.must_not_wait());
+    const status s = self.engine->in_place().commit(*draft_, m, !flight_.must_not_wait());
     flight_.refused = refuses(flight_, call_, s);
     if (flight_.refused)  // the draft stays, and the packer gives it up
       count_down(counter);

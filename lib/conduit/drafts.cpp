@@ -1,11 +1,10 @@
-// Messages whose payload is written in place: reserve, commit and cancel, of the engine and of the
-// C++ interface (penstock/reserve.hpp). Each path has its own reserve() and cancel(), which these
-// call.
-#include "penstock/reserve.hpp"
+// The engine's side of drafts.hpp, and the C++ interface's (penstock/reserve.hpp).
+#include "lib/conduit/drafts.hpp"
+
 #include "lib/base/assert.hpp"
 #include "lib/base/log.hpp"
 #include "lib/conduit/engine.hpp"
-#include "lib/conduit/message/draft.hpp"
+#include "penstock/reserve.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -49,7 +48,7 @@ void draft::let_go(draft& d) noexcept {
     delete &d;
 }
 
-draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::size_t most,
+draft* drafts::reserve(rank_id to, const outgoing& m, std::size_t least, std::size_t most,
                        status& why) noexcept {
   const bool is_long = m.kind == wire::kind::long_;
   const std::size_t limit = is_long ? max_long : std::size_t{max_medium};
@@ -58,7 +57,7 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
       m.nargs > max_args || least > limit) [[unlikely]] {
     why = running != nullptr                   ? status::in_handler
           : to >= core_.size()                 ? status::bad_rank
-          : !core_.has_started()               ? over()
+          : !core_.has_started()               ? engine::over()
           : most < least || m.nargs > max_args ? status::bad_arguments
                                                : status::too_long;
     return nullptr;
@@ -67,7 +66,7 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   peer& p = core_.begun(core_.channel(to, tag));
   most = std::min(most, limit);
   if (is_long && m.dest != nullptr) {
-    const std::span<std::byte> there = segment_of(to);
+    const std::span<std::byte> there = engine_.segment_of(to);
     const auto at =
         reinterpret_cast<std::uintptr_t>(m.dest) - reinterpret_cast<std::uintptr_t>(there.data());
     if (at > there.size() || least > there.size() - at) {
@@ -96,7 +95,7 @@ draft* engine::reserve(rank_id to, const outgoing& m, std::size_t least, std::si
   return d;
 }
 
-status engine::commit(draft& d, outgoing m, bool wait) noexcept {
+status drafts::commit(draft& d, outgoing m, bool wait) noexcept {
   if (const char* const no = objection(d, m); no != nullptr) [[unlikely]] {
     log(log_level::error, "commit of a message to rank %u: %zu bytes of %zu: %s", d.to, m.bytes,
         d.most, no);
@@ -105,7 +104,7 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
   m.payload = d.payload;
   m.written = &d;
   m.buffer = d.buffer;
-  const status s = wait ? request(d.to, m) : try_request(d.to, m);
+  const status s = wait ? engine_.request(d.to, m) : engine_.try_request(d.to, m);
   if (s == status::ok) [[likely]] {
     if (d.buffer != large_buffers::none) [[unlikely]]
       large_.end(d, !m.is_large());
@@ -114,7 +113,7 @@ status engine::commit(draft& d, outgoing m, bool wait) noexcept {
   return s;
 }
 
-void engine::find_place(token_state& t, const outgoing& m, reply_place& at,
+void drafts::find_place(token_state& t, const outgoing& m, reply_place& at,
                         std::size_t most) noexcept {
   if (m.kind == wire::kind::medium && most > max_eager)
     large_.reserve(t, at);
@@ -126,7 +125,7 @@ reply_place reply_place::find(token_state& t, const outgoing& m, std::size_t mos
   reply_place at;
   // A process answers itself from the client's memory; reply() names what is wrong.
   if (!t.request || t.replied || running != &t || t.from == nullptr) return at;
-  t.engine->find_place(t, m, at, most);
+  t.engine->in_place().find_place(t, m, at, most);
   // A client may store any type there.
   if (reinterpret_cast<std::uintptr_t>(at.payload) % alignof(std::max_align_t) != 0)
     at.payload = nullptr;
@@ -136,11 +135,11 @@ reply_place reply_place::find(token_state& t, const outgoing& m, std::size_t mos
 }
 
 void reply_place::drop(engine& e, bool taken) noexcept {
-  if (buffer != large_buffers::none && !taken) e.give_place(*this);
+  if (buffer != large_buffers::none && !taken) e.in_place().give_place(*this);
   *this = {};
 }
 
-void engine::cancel(draft& d) noexcept {
+void drafts::cancel(draft& d) noexcept {
   if (d.buffer != large_buffers::none) large_.end(d, true);
   if (d.chunk != draft::no_chunk)
     ways_.of(core_.channel(d.to, d.tag),
@@ -162,7 +161,7 @@ reserved::reserved(endpoint& ep, rank_id to, std::uint8_t handler, unsigned narg
   m.kind = is_long ? conduit::wire::kind::long_ : conduit::wire::kind::medium;
   m.nargs = static_cast<std::uint8_t>(nargs);
   m.dest = dest;
-  draft_ = engine_->reserve(to, m, least, most, why_);
+  draft_ = engine_->in_place().reserve(to, m, least, most, why_);
   if (draft_ != nullptr) payload_ = {draft_->payload, draft_->most};
 }
 
@@ -172,14 +171,14 @@ status reserved::commit_raw(std::size_t bytes, const std::uint32_t* args, bool w
         why_ == status::ok ? "it was committed, cancelled or moved from" : describe(why_));
     return why_ == status::ok ? status::bad_arguments : why_;
   }
-  const status s = engine_->commit(*draft_,
-                                   {.kind = draft_->kind,
-                                    .handler = handler_,
-                                    .nargs = draft_->nargs,
-                                    .args = args,
-                                    .bytes = bytes,
-                                    .dest = draft_->dest},
-                                   wait);
+  const status s = engine_->in_place().commit(*draft_,
+                                              {.kind = draft_->kind,
+                                               .handler = handler_,
+                                               .nargs = draft_->nargs,
+                                               .args = args,
+                                               .bytes = bytes,
+                                               .dest = draft_->dest},
+                                              wait);
   if (s == status::ok) [[likely]] {
     draft_ = nullptr;
     payload_ = {};
@@ -189,7 +188,7 @@ status reserved::commit_raw(std::size_t bytes, const std::uint32_t* args, bool w
 
 void reserved::cancel() noexcept {
   if (draft_ == nullptr) return;
-  if (!is_forked()) engine_->cancel(*draft_);
+  if (!is_forked()) engine_->in_place().cancel(*draft_);
   draft_ = nullptr;
   payload_ = {};
 }
