@@ -120,18 +120,25 @@ extern int GASNETC_(team_result)(gasnet_team_handle_t team, int* id);
 GASNETC_INLINE int gasnet_coll_try_sync(gasnet_coll_handle_t handle) {
   return GASNETC_(coll_try)(&handle, 1, 0);
 }
+/* Waits, polling, until the operation of handle has ended here; the handle is used up. */
 GASNETC_INLINE void gasnet_coll_wait_sync(gasnet_coll_handle_t handle) {
   GASNETC_(coll_wait)(&handle, 1, 0);
 }
+/* Polls once: GASNET_OK if all count operations have ended, whose handles are used up, else
+ * GASNET_ERR_NOT_READY. Entries may be GASNET_COLL_INVALID_HANDLE. */
 GASNETC_INLINE int gasnet_coll_try_sync_all(gasnet_coll_handle_t* handles, size_t count) {
   return GASNETC_(coll_try)(handles, count, 0);
 }
+/* Waits, polling, until all of them have ended. */
 GASNETC_INLINE void gasnet_coll_wait_sync_all(gasnet_coll_handle_t* handles, size_t count) {
   GASNETC_(coll_wait)(handles, count, 0);
 }
+/* Polls once: GASNET_OK if one or more have ended, or all entries are invalid; entries of those
+ * that ended become GASNET_COLL_INVALID_HANDLE. */
 GASNETC_INLINE int gasnet_coll_try_sync_some(gasnet_coll_handle_t* handles, size_t count) {
   return GASNETC_(coll_try)(handles, count, 1);
 }
+/* Waits, polling, until gasnet_coll_try_sync_some() would say GASNET_OK. */
 GASNETC_INLINE void gasnet_coll_wait_sync_some(gasnet_coll_handle_t* handles, size_t count) {
   GASNETC_(coll_wait)(handles, count, 1);
 }
@@ -143,16 +150,20 @@ GASNETC_INLINE void gasnet_coll_broadcast(gasnet_team_handle_t team, void* dst,
                                           int flags) {
   GASNETC_(coll_move)(GASNET_COLL_BROADCAST_OP, team, dst, srcimage, src, nbytes, flags);
 }
+/* The same, begun only: a wait or a try on the handle says when it has ended. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcast_nb(gasnet_team_handle_t team, void* dst,
                                                              gasnet_image_t srcimage, void* src,
                                                              size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_BROADCAST_OP, team, dst, srcimage, src, nbytes, flags);
 }
+/* The same to a dst for each image: dstlist has those of all images, with GASNET_COLL_LOCAL those
+ * of this process. */
 GASNETC_INLINE void gasnet_coll_broadcastM(gasnet_team_handle_t team, void* const dstlist[],
                                            gasnet_image_t srcimage, void* src, size_t nbytes,
                                            int flags) {
   GASNETC_(coll_move)(GASNET_COLL_BROADCASTM_OP, team, dstlist, srcimage, src, nbytes, flags);
 }
+/* That, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_broadcastM_nb(gasnet_team_handle_t team,
                                                               void* const dstlist[],
                                                               gasnet_image_t srcimage, void* src,
@@ -166,16 +177,19 @@ GASNETC_INLINE void gasnet_coll_scatter(gasnet_team_handle_t team, void* dst,
                                         int flags) {
   GASNETC_(coll_move)(GASNET_COLL_SCATTER_OP, team, dst, srcimage, src, nbytes, flags);
 }
+/* The same, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatter_nb(gasnet_team_handle_t team, void* dst,
                                                            gasnet_image_t srcimage, void* src,
                                                            size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_SCATTER_OP, team, dst, srcimage, src, nbytes, flags);
 }
+/* The same to a dst for each image, as in gasnet_coll_broadcastM(). */
 GASNETC_INLINE void gasnet_coll_scatterM(gasnet_team_handle_t team, void* const dstlist[],
                                          gasnet_image_t srcimage, void* src, size_t nbytes,
                                          int flags) {
   GASNETC_(coll_move)(GASNET_COLL_SCATTERM_OP, team, dstlist, srcimage, src, nbytes, flags);
 }
+/* That, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_scatterM_nb(gasnet_team_handle_t team,
                                                             void* const dstlist[],
                                                             gasnet_image_t srcimage, void* src,
@@ -188,16 +202,19 @@ GASNETC_INLINE void gasnet_coll_gather(gasnet_team_handle_t team, gasnet_image_t
                                        void* dst, void* src, size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
 }
+/* The same, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_nb(gasnet_team_handle_t team,
                                                           gasnet_image_t dstimage, void* dst,
                                                           void* src, size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_OP, team, dst, dstimage, src, nbytes, flags);
 }
+/* The same from a src for each image; srclist is as dstlist in gasnet_coll_broadcastM(). */
 GASNETC_INLINE void gasnet_coll_gatherM(gasnet_team_handle_t team, gasnet_image_t dstimage,
                                         void* dst, void* const srclist[], size_t nbytes,
                                         int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHERM_OP, team, dst, dstimage, srclist, nbytes, flags);
 }
+/* That, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gatherM_nb(gasnet_team_handle_t team,
                                                            gasnet_image_t dstimage, void* dst,
                                                            void* const srclist[], size_t nbytes,
@@ -210,14 +227,17 @@ GASNETC_INLINE void gasnet_coll_gather_all(gasnet_team_handle_t team, void* dst,
                                            size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
 }
+/* The same, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_all_nb(gasnet_team_handle_t team, void* dst,
                                                               void* src, size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_GATHER_ALL_OP, team, dst, 0, src, nbytes, flags);
 }
+/* The same with a dst and a src for each image. */
 GASNETC_INLINE void gasnet_coll_gather_allM(gasnet_team_handle_t team, void* const dstlist[],
                                             void* const srclist[], size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_GATHER_ALLM_OP, team, dstlist, 0, srclist, nbytes, flags);
 }
+/* That, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_gather_allM_nb(gasnet_team_handle_t team,
                                                                void* const dstlist[],
                                                                void* const srclist[], size_t nbytes,
@@ -230,14 +250,17 @@ GASNETC_INLINE void gasnet_coll_exchange(gasnet_team_handle_t team, void* dst, v
                                          size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
 }
+/* The same, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchange_nb(gasnet_team_handle_t team, void* dst,
                                                             void* src, size_t nbytes, int flags) {
   return GASNETC_(coll_move_nb)(GASNET_COLL_EXCHANGE_OP, team, dst, 0, src, nbytes, flags);
 }
+/* The same with a dst and a src for each image. */
 GASNETC_INLINE void gasnet_coll_exchangeM(gasnet_team_handle_t team, void* const dstlist[],
                                           void* const srclist[], size_t nbytes, int flags) {
   GASNETC_(coll_move)(GASNET_COLL_EXCHANGEM_OP, team, dstlist, 0, srclist, nbytes, flags);
 }
+/* That, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t gasnet_coll_exchangeM_nb(gasnet_team_handle_t team,
                                                              void* const dstlist[],
                                                              void* const srclist[], size_t nbytes,
@@ -255,6 +278,7 @@ GASNETC_INLINE void gasnet_coll_reduce(gasnet_team_handle_t team, gasnet_image_t
                                         elem_count, func,       func_arg};
   GASNETC_(coll_reduce)(GASNET_COLL_REDUCE_OP, team, dstimage, dst, src, &how, flags);
 }
+/* The same, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t
 gasnet_coll_reduce_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* dst, void* src,
                       size_t src_blksz, size_t src_offset, size_t elem_size, size_t elem_count,
@@ -263,6 +287,7 @@ gasnet_coll_reduce_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* 
                                         elem_count, func,       func_arg};
   return GASNETC_(coll_reduce_nb)(GASNET_COLL_REDUCE_OP, team, dstimage, dst, src, &how, flags);
 }
+/* The same from a src for each image. */
 GASNETC_INLINE void gasnet_coll_reduceM(gasnet_team_handle_t team, gasnet_image_t dstimage,
                                         void* dst, void* const srclist[], size_t src_blksz,
                                         size_t src_offset, size_t elem_size, size_t elem_count,
@@ -271,6 +296,7 @@ GASNETC_INLINE void gasnet_coll_reduceM(gasnet_team_handle_t team, gasnet_image_
                                         elem_count, func,       func_arg};
   GASNETC_(coll_reduce)(GASNET_COLL_REDUCEM_OP, team, dstimage, dst, srclist, &how, flags);
 }
+/* That, begun only. */
 GASNETC_INLINE gasnet_coll_handle_t
 gasnet_coll_reduceM_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void* dst,
                        void* const srclist[], size_t src_blksz, size_t src_offset, size_t elem_size,
@@ -309,6 +335,7 @@ gasnet_coll_reduceM_nb(gasnet_team_handle_t team, gasnet_image_t dstimage, void*
 #define gasnet_coll_barrier_wait(team, id, flags) GASNETC_(team_wait)((team), (id), (flags))
 #define gasnet_coll_barrier_try(team, id, flags) GASNETC_(team_try)((team), (id), (flags))
 #define gasnet_coll_barrier_result(team, id) GASNETC_(team_result)((team), (id))
+/* Notify and wait in one call; the result is that of the wait. */
 GASNETC_INLINE int gasnet_coll_barrier(gasnet_team_handle_t team, int id, int flags) {
   GASNETC_(team_notify)(team, id, flags);
   return GASNETC_(team_wait)(team, id, flags);

@@ -87,6 +87,7 @@ extern int GASNETC_(poll)(void);
 extern void GASNETC_(wait_step)(unsigned* empty);
 extern int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex);
 extern void GASNETC_(lock_failed)(int error) GASNETT_NORETURN;
+/* What gasnet_attach() calls at its end, with the own segment; the client sets it. */
 extern void (*GASNETC_(attach_hook))(void* base, uintptr_t size);
 
 /* ---- the job (2.1, 2.2) ---- */

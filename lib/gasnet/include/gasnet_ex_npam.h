@@ -36,6 +36,9 @@ extern int GASNETC_(commit)(gex_AM_SrcDesc_t sd, int kind, gex_AM_Index_t handle
                             const gex_AM_Arg_t* args);
 extern int GASNETC_(cancel)(gex_AM_SrcDesc_t sd, int kind, gex_Flags_t flags);
 
+/* Prepares a Medium of least to most bytes to the rank. client_buf: where the payload lies, or NULL
+ * for a place of the library's. It holds no credit and never waits, so GEX_FLAG_IMMEDIATE changes
+ * nothing; the commit may wait. One message of a thread is prepared at a time. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestMedium(gex_TM_t tm, gex_Rank_t rank,
                                                             const void* client_buf, size_t least,
                                                             size_t most, gex_Event_t* lc_opt,
@@ -44,6 +47,8 @@ GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestMedium(gex_TM_t tm, gex_Ran
   return GASNETC_(prepare_request)(tm, rank, 0, client_buf, least, most, NULL, lc_opt, flags,
                                    numargs);
 }
+/* The same for a Long. dest_addr: where the payload will lie there, or NULL if the commit says it.
+ */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestLong(gex_TM_t tm, gex_Rank_t rank,
                                                           const void* client_buf, size_t least,
                                                           size_t most, void* dest_addr,
@@ -52,12 +57,14 @@ GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareRequestLong(gex_TM_t tm, gex_Rank_
   return GASNETC_(prepare_request)(tm, rank, 1, client_buf, least, most, dest_addr, lc_opt, flags,
                                    numargs);
 }
+/* The same for a Medium that answers token, in its handler. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareReplyMedium(gex_Token_t token, const void* client_buf,
                                                           size_t least, size_t most,
                                                           gex_Event_t* lc_opt, gex_Flags_t flags,
                                                           unsigned int numargs) {
   return GASNETC_(prepare_reply)(token, 0, client_buf, least, most, NULL, lc_opt, flags, numargs);
 }
+/* The same for a Long that answers token. */
 GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareReplyLong(gex_Token_t token, const void* client_buf,
                                                         size_t least, size_t most, void* dest_addr,
                                                         gex_Event_t* lc_opt, gex_Flags_t flags,
@@ -65,18 +72,24 @@ GASNETC_INLINE gex_AM_SrcDesc_t gex_AM_PrepareReplyLong(gex_Token_t token, const
   return GASNETC_(prepare_reply)(token, 1, client_buf, least, most, dest_addr, lc_opt, flags,
                                  numargs);
 }
+/* Where the payload is to be written, or lies: the client_buf, or the library's place. */
 GASNETC_INLINE void* gex_AM_SrcDescAddr(gex_AM_SrcDesc_t sd) { return sd->gasnetc_addr; }
+/* The most bytes that may be committed. */
 GASNETC_INLINE size_t gex_AM_SrcDescSize(gex_AM_SrcDesc_t sd) { return sd->gasnetc_size; }
 
+/* Gives up what was prepared; GASNET_OK. No handler runs for it. */
 GASNETC_INLINE int gex_AM_CancelRequestMedium(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 0, flags);
 }
+/* The same for a Long. */
 GASNETC_INLINE int gex_AM_CancelRequestLong(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 1, flags);
 }
+/* The same for an answer; the handler may then answer otherwise. */
 GASNETC_INLINE int gex_AM_CancelReplyMedium(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 2, flags);
 }
+/* The same for a Long that answers. */
 GASNETC_INLINE int gex_AM_CancelReplyLong(gex_AM_SrcDesc_t sd, gex_Flags_t flags) {
   return GASNETC_(cancel)(sd, 3, flags);
 }

@@ -53,6 +53,7 @@ GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest,
   gasnetc_put_far(node, dest, src, nbytes);
   return 0;
 }
+/* Copies nbytes from src in the rank's segment to dest. */
 GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                        size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetBlocking");
@@ -68,6 +69,7 @@ GASNETC_INLINE gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t ra
   gasnetc_check_value("gex_RMA_GetBlockingVal", rank, nbytes);
   return gasnet_get_val(gasnetc_jobrank(tm, rank, "gex_RMA_GetBlockingVal"), src, nbytes);
 }
+/* Puts the low nbytes of value, 1 to 8. */
 GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                           gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
   gasnetc_check_value("gex_RMA_PutBlockingVal", rank, nbytes);
@@ -89,6 +91,7 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* des
   }
   return GASNETC_(ex_put_nb)(node, dest, src, nbytes, lc_opt);
 }
+/* Begins a get; dest holds the bytes when the event is done. */
 GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                          size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNB");
@@ -96,6 +99,7 @@ GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t ran
   if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
+/* Begins a put of the low nbytes of value, 1 to 8. */
 GASNETC_INLINE gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                             gex_RMA_Value_t value, size_t nbytes,
                                             gex_Flags_t flags) {
@@ -119,6 +123,7 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
   }
   return GASNETC_(ex_put_nbi)(node, dest, src, nbytes, lc_opt);
 }
+/* Begins a get without an event of its own. */
 GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                   size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNBI");
@@ -127,6 +132,7 @@ GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void
   GASNETC_(get_nbi)(dest, node, src, nbytes);
   return 0;
 }
+/* Begins such a put of the low nbytes of value, 1 to 8. */
 GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
                                      gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags) {
   gasnetc_check_value("gex_RMA_PutNBIVal", rank, nbytes);
@@ -138,21 +144,27 @@ GASNETC_INLINE int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void* dest,
 GASNETC_INLINE int gex_Event_Test(gex_Event_t event) {
   return event == GEX_EVENT_INVALID ? GASNET_OK : GASNETC_(event_test)(event);
 }
+/* Waits, polling, until the event is done, which uses it up. */
 GASNETC_INLINE void gex_Event_Wait(gex_Event_t event) {
   if_pf(event != GEX_EVENT_INVALID) GASNETC_(event_wait)(event);
 }
+/* Polls once: GASNET_OK if one or more of count events are done, or none is valid; entries of those
+ * that are done become GEX_EVENT_INVALID. Else GASNET_ERR_NOT_READY. */
 GASNETC_INLINE int gex_Event_TestSome(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(events_test)(events, count, 1);
 }
+/* The same: GASNET_OK if all are done. */
 GASNETC_INLINE int gex_Event_TestAll(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(events_test)(events, count, 0);
 }
+/* Waits, polling, until gex_Event_TestSome() would say GASNET_OK. */
 GASNETC_INLINE void gex_Event_WaitSome(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   GASNETC_(events_wait)(events, count, 1);
 }
+/* Waits, polling, until all are done. */
 GASNETC_INLINE void gex_Event_WaitAll(gex_Event_t* events, size_t count, gex_Flags_t flags) {
   (void)flags;
   GASNETC_(events_wait)(events, count, 0);
@@ -161,18 +173,23 @@ GASNETC_INLINE void gex_Event_WaitAll(gex_Event_t* events, size_t count, gex_Fla
 GASNETC_INLINE gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t which) {
   return root == GEX_EVENT_INVALID ? GEX_EVENT_INVALID : GASNETC_(event_leaf)(root, which);
 }
+/* Polls once: GASNET_OK if the calling thread's operations without events of the kinds in mask are
+ * done, else GASNET_ERR_NOT_READY. */
 GASNETC_INLINE int gex_NBI_Test(gex_EC_t mask, gex_Flags_t flags) {
   (void)flags;
   return GASNETC_NOTHING_IMPLICIT() ? GASNET_OK : GASNETC_(nbi_test)(mask);
 }
+/* Waits, polling, until they are. */
 GASNETC_INLINE void gex_NBI_Wait(gex_EC_t mask, gex_Flags_t flags) {
   (void)flags;
   if_pf(!GASNETC_NOTHING_IMPLICIT()) GASNETC_(nbi_wait)(mask);
 }
+/* The operations without events that this thread begins from here on belong to the region. */
 GASNETC_INLINE void gex_NBI_BeginAccessRegion(gex_Flags_t flags) {
   (void)flags;
   GASNETC_(ex_begin_region)();
 }
+/* Ends the region; one event stands for all of its operations. */
 GASNETC_INLINE gex_Event_t gex_NBI_EndAccessRegion(gex_Flags_t flags) {
   (void)flags;
   return GASNETC_(ex_end_region)();

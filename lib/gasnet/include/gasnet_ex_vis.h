@@ -102,6 +102,7 @@ GASNETC_VIS_FORMS(StridedGet, ex_get_strided,
 #define GEX_VIS_MAX_PEERCOMPLETION 127 /* the most bytes that the message can have */
 extern void GASNETC_(ex_set_peer_completion)(gex_AM_Index_t handler, const void* source,
                                              size_t nbytes);
+/* Sets, for the calling thread, the message of its next put; never waits. */
 GASNETC_INLINE void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void* source,
                                                      size_t nbytes, gex_Flags_t flags) {
   (void)flags; /* none is defined */

@@ -70,12 +70,16 @@ GASNETC_INLINE void gasnetc_get_far(void* dest, gasnet_node_t node, const void* 
   } else
     GASNETC_(get)(dest, node, src, nbytes);
 }
+/* Puts nbytes of src at dest in the node's segment, and waits, polling, until they are there. To
+ * mapped memory it is a copy. */
 GASNETC_INLINE void gasnet_put(gasnet_node_t node, void* dest, const void* src, size_t nbytes) {
   if_pf(!gasnetc_put_here(node, dest, src, nbytes)) gasnetc_put_far(node, dest, src, nbytes);
 }
+/* Copies nbytes from src in the node's segment to dest, and waits, polling, until they are here. */
 GASNETC_INLINE void gasnet_get(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if_pf(!gasnetc_get_here(dest, node, src, nbytes)) gasnetc_get_far(dest, node, src, nbytes);
 }
+/* Sets nbytes at dest in the node's segment to val, and waits, polling, until they are set. */
 GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset)(node, dest, val, nbytes);
 }
@@ -90,11 +94,14 @@ GASNETC_INLINE gasnet_handle_t gasnetc_put_nb(gasnet_node_t node, void* dest, co
     return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   return GASNETC_(put_nb)(node, dest, src, nbytes, bulk);
 }
+/* Begins a get. GASNET_INVALID_HANDLE: it is complete; else dest holds the bytes once the handle
+ * has been synced. */
 GASNETC_INLINE gasnet_handle_t gasnet_get_nb(void* dest, gasnet_node_t node, const void* src,
                                              size_t nbytes) {
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
+/* Begins to set nbytes at dest to val; the result as of gasnet_get_nb(). */
 GASNETC_INLINE gasnet_handle_t gasnet_memset_nb(gasnet_node_t node, void* dest, int val,
                                                 size_t nbytes) {
   if_pt(gasnetc_set_here(node, dest, val, nbytes)) return GASNET_INVALID_HANDLE;
@@ -105,21 +112,29 @@ GASNETC_INLINE gasnet_handle_t gasnet_memset_nb(gasnet_node_t node, void* dest, 
   gasnetc_put_nb((node), (dest), (src), (nbytes), 1)
 #define gasnet_get_nb_bulk(dest, node, src, nbytes) gasnet_get_nb((dest), (node), (src), (nbytes))
 
+/* Polls once: GASNET_OK if the operation is complete, which uses the handle up, else
+ * GASNET_ERR_NOT_READY. */
 GASNETC_INLINE int gasnet_try_syncnb(gasnet_handle_t handle) {
   return handle == GASNET_INVALID_HANDLE ? GASNET_OK : GASNETC_(try_handle)(handle);
 }
+/* Waits, polling, until the operation is complete, which uses the handle up. */
 GASNETC_INLINE void gasnet_wait_syncnb(gasnet_handle_t handle) {
   if_pf(handle != GASNET_INVALID_HANDLE) GASNETC_(wait_handle)(handle);
 }
+/* Polls once: GASNET_OK if all operations are complete, else GASNET_ERR_NOT_READY. Entries may be
+ * GASNET_INVALID_HANDLE, and become so as they are complete. */
 GASNETC_INLINE int gasnet_try_syncnb_all(gasnet_handle_t* handles, size_t numhandles) {
   return GASNETC_(try_handles)(handles, numhandles, 0);
 }
+/* The same: GASNET_OK if one or more have become complete, or no entry is valid. */
 GASNETC_INLINE int gasnet_try_syncnb_some(gasnet_handle_t* handles, size_t numhandles) {
   return GASNETC_(try_handles)(handles, numhandles, 1);
 }
+/* Waits, polling, until all are complete. */
 GASNETC_INLINE void gasnet_wait_syncnb_all(gasnet_handle_t* handles, size_t numhandles) {
   GASNETC_(wait_handles)(handles, numhandles, 0);
 }
+/* Waits, polling, until one or more are complete, or no entry is valid. */
 GASNETC_INLINE void gasnet_wait_syncnb_some(gasnet_handle_t* handles, size_t numhandles) {
   GASNETC_(wait_handles)(handles, numhandles, 1);
 }
@@ -133,9 +148,12 @@ GASNETC_INLINE void gasnetc_put_nbi(gasnet_node_t node, void* dest, const void* 
   else
     GASNETC_(put_nbi)(node, dest, src, nbytes, bulk);
 }
+/* Begins a get that gasnet_wait_syncnbi_gets() and its kin wait for, or that of the access region.
+ */
 GASNETC_INLINE void gasnet_get_nbi(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
   if_pf(!gasnetc_get_here(dest, node, src, nbytes)) GASNETC_(get_nbi)(dest, node, src, nbytes);
 }
+/* Begins to set nbytes at dest to val; it counts as a put. */
 GASNETC_INLINE void gasnet_memset_nbi(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   if_pf(!gasnetc_set_here(node, dest, val, nbytes)) GASNETC_(memset_nbi)(node, dest, val, nbytes);
 }
@@ -168,21 +186,26 @@ GASNETC_INLINE void gasnetc_check_value(const char* call, gasnet_node_t rank, si
   if_pf(nbytes - 1 >= sizeof(gasnet_register_value_t))
       GASNETC_(mistake)(gasnetc_value_bytes, call, rank, nbytes);
 }
+/* Puts the low nbytes of value, and waits, polling, until they are there. */
 GASNETC_INLINE void gasnet_put_val(gasnet_node_t node, void* dest, gasnet_register_value_t value,
                                    size_t nbytes) {
   gasnetc_check_value("gasnet_put_val", node, nbytes);
   gasnet_put(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
+/* Begins a put of the low nbytes of value; the result as of gasnet_get_nb(). */
 GASNETC_INLINE gasnet_handle_t gasnet_put_nb_val(gasnet_node_t node, void* dest,
                                                  gasnet_register_value_t value, size_t nbytes) {
   gasnetc_check_value("gasnet_put_nb_val", node, nbytes);
   return gasnet_put_nb(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
+/* Begins such a put without a handle. */
 GASNETC_INLINE void gasnet_put_nbi_val(gasnet_node_t node, void* dest,
                                        gasnet_register_value_t value, size_t nbytes) {
   gasnetc_check_value("gasnet_put_nbi_val", node, nbytes);
   gasnet_put_nbi(node, dest, GASNETC_LOW_BYTES(value, nbytes), nbytes);
 }
+/* The nbytes at src in the node's segment, as the low bytes of the result; waits for them, polling.
+ */
 GASNETC_INLINE gasnet_register_value_t gasnet_get_val(gasnet_node_t node, const void* src,
                                                       size_t nbytes) {
   gasnet_register_value_t value = 0;
@@ -195,6 +218,7 @@ typedef struct {
   gasnet_register_value_t gasnetc_value;
   gasnet_handle_t gasnetc_op;
 } gasnet_valget_handle_t;
+/* Begins to get them. The handle belongs to gasnet_wait_syncnb_valget() alone. */
 GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, const void* src,
                                                         size_t nbytes) {
   gasnet_valget_handle_t h = {0, GASNET_INVALID_HANDLE};
@@ -203,6 +227,7 @@ GASNETC_INLINE gasnet_valget_handle_t gasnet_get_nb_val(gasnet_node_t node, cons
       h.gasnetc_op = GASNETC_(get_value)(node, src, nbytes);
   return h;
 }
+/* Waits, polling, for the value, which uses the handle up. */
 GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_handle_t handle) {
   if_pt(handle.gasnetc_op == GASNET_INVALID_HANDLE) return handle.gasnetc_value;
   return GASNETC_(wait_value)(handle.gasnetc_op);
@@ -215,12 +240,17 @@ GASNETC_INLINE gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_h
 #define GASNET_BARRIERFLAG_IMAGES 4
 /* Beyond anonymous it promises that nobody names this barrier or asks for its result. */
 #define GASNET_BARRIERFLAG_UNNAMED (GASNET_BARRIERFLAG_ANONYMOUS | 8)
+/* Says that this process has come to the barrier of that name. One thread of each process; it does
+ * not wait for others. */
 GASNETC_INLINE void gasnet_barrier_notify(int id, int flags) {
   GASNETC_(barrier_notify)(id, flags);
 }
+/* Waits, polling, until all have come: GASNET_OK, or GASNET_ERR_BARRIER_MISMATCH if two named it
+ * otherwise, or one gave GASNET_BARRIERFLAG_MISMATCH. */
 GASNETC_INLINE int gasnet_barrier_wait(int id, int flags) {
   return GASNETC_(barrier_wait)(id, flags);
 }
+/* Polls once: as gasnet_barrier_wait() if all have come, else GASNET_ERR_NOT_READY. */
 GASNETC_INLINE int gasnet_barrier_try(int id, int flags) {
   return GASNETC_(barrier_try)(id, flags);
 }
