@@ -98,6 +98,10 @@ TEST_CASE("a device too small for a queue is refused by name, and only sends hav
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message().find("the completion queue of requests needs 21213 entries, and "
                                        "dev0 allows 1156") != std::string::npos);
+  // Where the user has set the limit, that is to blame, and not the device.
+  refused = d.fit(few, "dev0", true);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message().find("PENSTOCK_MAX_CQE allows 1156") != std::string::npos);
 
   few = roomy();
   few.max_srq_wr = 16'383;  // as on mlx4
