@@ -293,6 +293,7 @@ void network::come_up(remote& r, int socket, bool ours) noexcept {
     const std::lock_guard out(r.out.lock);
     r.socket = socket;
     r.up = true;
+    ++r.link;
     // Who finds no connection says so under this lock.
     r.wanted.store(false, std::memory_order_relaxed);
     r.under_way.store(0, std::memory_order_relaxed);

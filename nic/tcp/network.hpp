@@ -48,6 +48,7 @@ struct half : shm::carried {
   std::uint32_t dest = 0;
   // The requester's: requests [finished, started) of the send queue are under way.
   std::uint64_t started = 0, acked = 0;
+  std::uint32_t link = 0;  ///< on which connection (remote::link); another one means on none
   std::uint32_t reads_out = 0;
   std::uint64_t stalled_until_ns = 0;  ///< nothing is sent before; 0: no such time
   bool absent = false;                 ///< the peer has said that it has no such QP
@@ -106,7 +107,8 @@ struct remote {
   // Going out; under out.lock.
   output out;
   bool up = false;
-  bool blocked = false;                     ///< the kernel takes no more: epoll tells when it does
+  std::uint32_t link = 0;  ///< the number of the connection; written under reading_, too
+  bool blocked = false;    ///< the kernel takes no more: epoll tells when it does
   std::uint64_t first_ns = 0, sent_ns = 0;  ///< when the first of what waits came; the last send
   std::size_t seen_bytes = 0;               ///< that waited at the last look
   std::vector<shm::queue_pair*> owing;      ///< whose peers have acks to get

@@ -123,6 +123,7 @@ void network::advance(queue_pair& qp) noexcept {
   }
   const std::lock_guard out(r.out.lock);
   if (!r.up) return want(r);
+  if (h.link != r.link) return;  // a new connection: resume() begins with what has no answer
   const bool alone = r.under_way.load(std::memory_order_relaxed) == 0;
   bool any = false;
   while (h.started != works.posted()) {
@@ -139,11 +140,12 @@ void network::advance(queue_pair& qp) noexcept {
   if (any) send_or_wait(r, alone);
 }
 
-/// Requests from that one on are sent again. Under sending.
+/// Requests from that one on are sent again. Under sending, and reading_ or the output's lock.
 void network::rewind(queue_pair& qp, half& h, std::uint64_t to) noexcept {
   const std::uint64_t counted = std::min(h.started, std::max(to, h.acked));
-  h.to->under_way.fetch_sub(static_cast<std::int64_t>(h.started - counted),
-                            std::memory_order_relaxed);
+  if (h.link == h.to->link)  // a new connection has counted none of them
+    h.to->under_way.fetch_sub(static_cast<std::int64_t>(h.started - counted),
+                              std::memory_order_relaxed);
   h.started = to;
   h.reads_out = 0;
   for (std::uint64_t i = qp.works.finished(); i < to; ++i)
@@ -155,6 +157,7 @@ void network::resume(queue_pair& qp) noexcept {
   const shm::hold guard(qp.sending);
   half& h = half_of(qp);
   h.met = true;
+  h.link = h.to->link;
   h.started = qp.works.finished();
   h.reads_out = 0;
   h.stalled_until_ns = 0;

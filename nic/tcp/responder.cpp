@@ -47,6 +47,7 @@ int network::connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   h.to = &r;
   h.dest = a.dest_qp_num;
   h.started = h.acked = 0;
+  h.link = r.link;
   h.reads_out = 0;
   h.stalled_until_ns = 0;
   h.absent = h.half_taken = h.left = false;

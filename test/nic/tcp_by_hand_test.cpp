@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -166,6 +167,30 @@ TEST_CASE("a word of absence ends no request: all without an ack are sent again"
     CHECK(wc.status == IBV_WC_SUCCESS);
     CHECK(wc.wr_id == i);
   }
+}
+
+TEST_CASE("what is posted while a connection comes up goes out once, and in order") {
+  rig::side s(over_tcp());
+  by_hand peer(s);
+  shm::queue_pair& qp = shm::of(s.qp);
+  {
+    // The device has to wait for this lock, when it is greeted, to send what has no answer.
+    const shm::hold sending(qp.sending);
+    peer.be_visited();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      ibv_send_wr wr{}, *bad = nullptr;
+      wr.wr_id = i;
+      wr.opcode = IBV_WR_SEND;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      REQUIRE(qp.owner->post(qp, &wr, &bad) == 0);
+    }
+  }
+  for (std::uint32_t i = 0; i < 3; ++i) CHECK(peer.hear_send().seq == i);
+  peer.say(kind::ack, 2);
+  for (std::uint64_t i = 0; i < 3; ++i) CHECK(s.sent().wr_id == i);
+  REQUIRE(s.send(3, 0, 8) == 0);
+  CHECK(peer.hear_send().seq == 3);
 }
 
 TEST_CASE("an ack is asked for at once where the target's program is told nothing, and else not") {
