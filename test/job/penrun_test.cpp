@@ -105,6 +105,7 @@ TEST_CASE("a program that cannot be run gives 127 or 126, and the hint says what
     int code;
     const char* said;
   } const cases[] = {
+      {"", 2, "penrun: the program's name is empty\n"},
       {"./none", 127, "cannot run ./none: No such file or directory\n"},
       {"none", 127,
        "cannot run none: No such file or directory; it is neither in PATH nor in this folder"},
@@ -143,6 +144,12 @@ TEST_CASE("a wrong command line gives 2") {
   CHECK(run(penrun({"-n", "2", "-x", "=VALUE", "true"})).code == 2);
   CHECK(run(penrun({"-n", "2", "--wdir", "/no/such/folder", "true"})).code == 2);
   CHECK(run(penrun({"-n", "2", "--hostfile", "/no/such/file", "true"})).code == 2);
+  // mpirun's form of several programs.
+  const auto two = run(penrun({"-n", "1", "echo", ":", "-np", "1", "true"}));
+  CHECK(two.code == 2);
+  CHECK(two.err.find("a job is of one program, and : -np begins a second") != two.err.npos);
+  CHECK(run(penrun({"-n", "1", "echo", ":", "-e"})).out == ": -e\n");
+  CHECK(run(penrun({"-n", "1", "--", "echo", ":", "-n", "1"})).out == ": -n 1\n");
 }
 
 TEST_CASE("the line of usage names the program to start") {
@@ -209,26 +216,6 @@ TEST_CASE("-x NAME passes on what is set, and says when it is not") {
   o = run(penrun({"-n", "1", "-x", "PENRUN_TEST_NOT_SET", "true"}));
   CHECK(o.code == 0);
   CHECK(o.err.find("PENRUN_TEST_NOT_SET: it is not set here") != o.err.npos);
-}
-
-TEST_CASE("hosts may stand in a file, as mpirun writes it") {
-  const auto file = std::filesystem::temp_directory_path() / ("hosts." + std::to_string(getpid()));
-  std::ofstream(file) << "# ours\n\nlocalhost slots=2 max_slots=4\n";
-  const auto o = run(penrun({"-n", "2", "--hostfile", file, PROBE, "exchange"}));
-  CAPTURE(o.err);
-  CHECK(o.code == 0);
-  CHECK(o.out.find("exchanged 1 of 2 host 1 of 2") != o.out.npos);
-  const auto full = run(penrun({"-n", "3", "--machinefile", file, "true"}));
-  CHECK(full.code == 2);
-  CHECK(full.err.find("has room for 2 processes, not 3") != full.err.npos);
-  std::filesystem::remove(file);
-  for (const char* endless : {"/dev/zero", "/dev/urandom"}) {
-    const auto refused = run(penrun({"-n", "2", "--hostfile", endless, "true"}));
-    CHECK(refused.code == 2);
-    CHECK(refused.err.find("is no list of hosts") != refused.err.npos);
-  }
-  CHECK(run(penrun({"-n", "2", "--hostfile", "/dev/null", "true"})).err.find("names no host") !=
-        std::string::npos);
 }
 
 TEST_CASE("penrun whose path a shell would split or change starts its agent on another host") {

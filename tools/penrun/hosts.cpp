@@ -92,10 +92,12 @@ penstock::result<std::string> read_hostfile(const std::string& path) {
     while (words >> word) {
       if (word.starts_with("slots=")) {
         name.append(":").append(word.substr(6));
-      } else if (!word.starts_with("max_slots=") && !word.starts_with("max-slots=")) {
-        return failure{"--hostfile " + path + ": \"" + line + "\" is not HOST or HOST slots=N", 0,
-                       ""};
+        if (read_place(name)) continue;
+      } else if (word.starts_with("max_slots=") || word.starts_with("max-slots=")) {
+        continue;
       }
+      return failure{"--hostfile " + path + ": \"" + line + "\" is not HOST or HOST slots=N", 0,
+                     ""};
     }
     list.append(list.empty() ? "" : ",").append(name);
   }

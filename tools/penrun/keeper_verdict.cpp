@@ -128,8 +128,8 @@ void keeper::on_exit(std::uint32_t rank, int status) {
   if (code == 0) {
     if (!over_ && !options_.quiet)
       std::fprintf(stderr,
-                   "penrun: rank %u ended without leaving the job (by _exit, or after a failed "
-                   "start?): code 1\n",
+                   "penrun: rank %u ended without leaving the job (by exit or _exit before its "
+                   "endpoint was destroyed, or after a failed start?): code 1\n",
                    rank);
     note_code(1, "");
   }

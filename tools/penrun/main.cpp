@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "penrun: no program given\n%s", line.help().c_str());
     return 2;
   }
+  if (o.command[0].empty()) return complain({"the program's name is empty", 0, ""});
   for (const auto& e : exported) {
     const auto equals = e.find('=');
     const std::string name = e.substr(0, equals);

@@ -110,7 +110,15 @@ penstock::result<std::vector<std::string>> in_our_words(const std::vector<std::s
       return unknown(word);
     }
   }
-  if (at < words.size() && words[at] == "--") ++at;
+  const bool all_is_the_programs = at < words.size() && words[at] == "--";
+  if (all_is_the_programs) ++at;
+  // mpirun would start a second program.
+  for (std::size_t i = at + 1; i + 1 < words.size() && !all_is_the_programs; ++i)
+    if (const spelling* s = words[i] == ":" ? find(words[i + 1]) : nullptr;
+        s != nullptr && s->ours == "-n")
+      return penstock::failure{
+          "a job is of one program, and : " + words[i + 1] + " begins a second", 0,
+          "if these are arguments, put -- before the program"};
   if (at < words.size()) out.emplace_back("--");
   out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())),
              words.end());
