@@ -19,15 +19,16 @@ namespace penstock::PENSTOCK_ABI {
 
 namespace {
 
-[[noreturn, gnu::cold]] void refuse_moved_from() {
-  fatal(1, "a call on an endpoint that was moved from");
+[[noreturn, gnu::cold]] void refuse_moved_from(const char* what) {
+  fatal(1, "a call on %s that was moved from", what);
 }
 
-// The engine that a call goes to.
-const std::unique_ptr<conduit::engine>& called(const std::unique_ptr<conduit::engine>& e) noexcept {
-  if (e == nullptr) [[unlikely]]
-    refuse_moved_from();
-  return e;
+// What a call goes to: the engine of an endpoint, or what a world has.
+template <class T>
+const std::unique_ptr<T>& called(const std::unique_ptr<T>& p) noexcept {
+  if (p == nullptr) [[unlikely]]
+    refuse_moved_from(std::is_same_v<T, conduit::engine> ? "an endpoint" : "a world");
+  return p;
 }
 
 // The launcher is told that this process leaves when the world and its endpoints have gone.
@@ -69,12 +70,12 @@ result<world> world::join(const setting_overrides& overrides) {
   });
 }
 
-rank_id world::rank() const noexcept { return impl_->job->rank(); }
-rank_id world::size() const noexcept { return impl_->job->size(); }
-void world::exit(int code) noexcept { impl_->job->end(code & 0xff); }
+rank_id world::rank() const noexcept { return called(impl_)->job->rank(); }
+rank_id world::size() const noexcept { return called(impl_)->job->size(); }
+void world::exit(int code) noexcept { called(impl_)->job->end(code & 0xff); }
 result<std::vector<std::vector<std::byte>>> world::exchange(std::span<const std::byte> mine) {
   if (is_forked()) return failure{forked_text, 0, forked_hint};
-  return impl_->job->exchange(mine);
+  return called(impl_)->job->exchange(mine);
 }
 
 endpoint::endpoint(std::unique_ptr<conduit::engine> e) noexcept : engine_(std::move(e)) {
@@ -95,6 +96,7 @@ endpoint::~endpoint() {
 result<endpoint> endpoint::open(world& w, const setting_overrides& overrides) {
   return or_no_memory("opening an endpoint", [&]() -> result<endpoint> {
     if (is_forked()) return failure{forked_text, 0, forked_hint};
+    (void)w.rank();  // ends the job for a world that was moved from
     auto& i = w.internals();
     setting_overrides all = i.overrides;
     all.insert(all.end(), overrides.begin(), overrides.end());

@@ -191,6 +191,14 @@ static void replies(gex_Event_t* lc) {
   GASNET_BLOCKUNTIL(answers);
 }
 
+/* Questions about the job. */
+static void of_job(void) {
+  gex_Rank_t count;
+  CALL("gex_System_QueryNbrhdInfo", (gex_System_QueryNbrhdInfo(NULL, &count, NULL), 0));
+  CALL("gex_System_QueryHostInfo", (gex_System_QueryHostInfo(NULL, &count, NULL), 0));
+  CALL("gex_System_QueryMyPosition", (gex_System_QueryMyPosition(NULL, NULL, &count, NULL), 0));
+}
+
 static void make(const char* mistake) {
   gex_TM_t alone = GEX_TM_INVALID;
   if (strcmp(mistake, "no_domain") == 0) no_domain();
@@ -238,6 +246,7 @@ int main(int argc, char** argv) {
   if (strcmp(mistake, "early") == 0) {
     to_rank(GEX_TM_INVALID, 0);
     to_node(0);
+    of_job();
   } else if (wanted == NULL) {
     make(mistake);
   }

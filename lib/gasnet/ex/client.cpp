@@ -40,14 +40,20 @@ const neighbours& made_of(Number&& number) {
   return *n;
 }
 
-const neighbours& on_host() {
+void must_know_ranks(const char* call) {
+  if (self.nodes.empty()) fatal(1, "%s: neither gasnet_init nor gex_Client_Init was called", call);
+}
+
+const neighbours& on_host(const char* call) {
+  must_know_ranks(call);
   static const neighbours& all = made_of([](gex_Rank_t r) { return self.nodes[r].host; });
   return all;
 }
 
 // The ranks that share memory with this process: its supernode, which is certain once the engine
 // has started.
-const neighbours& in_neighbourhood() {
+const neighbours& in_neighbourhood(const char* call) {
+  must_know_ranks(call);
   const auto number = [](gex_Rank_t r) { return self.nodes[r].supernode; };
   if (!self.attached) {
     static const neighbours& by_settings = made_of(number);
@@ -164,14 +170,15 @@ const void** GASNETC_(ep_data)(gex_EP_t ep) {
 }
 
 void GASNETC_(nbrhd)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index) {
-  in_neighbourhood().tell(info, count, my_index);
+  in_neighbourhood("gex_System_QueryNbrhdInfo").tell(info, count, my_index);
 }
 void GASNETC_(host)(gex_RankInfo_t** info, gex_Rank_t* count, gex_Rank_t* my_index) {
-  on_host().tell(info, count, my_index);
+  on_host("gex_System_QueryHostInfo").tell(info, count, my_index);
 }
 void GASNETC_(position)(gex_Rank_t* nbrhds, gex_Rank_t* my_nbrhd, gex_Rank_t* hosts,
                         gex_Rank_t* my_host) {
-  const neighbours &n = in_neighbourhood(), &h = on_host();
+  constexpr const char* call = "gex_System_QueryMyPosition";
+  const neighbours &n = in_neighbourhood(call), &h = on_host(call);
   if (nbrhds != nullptr) *nbrhds = n.groups;
   if (my_nbrhd != nullptr) *my_nbrhd = n.group;
   if (hosts != nullptr) *hosts = h.groups;
