@@ -93,7 +93,9 @@ status put_and_tell(std::uint32_t dest, const outgoing& m, bool immediate, Go&& 
   if (m.payload == nullptr) return status::bad_arguments;
   conduit::transfers& sided = self.engine->one_sided();
   if (immediate)
-    if (const status s = sided.room_for_one(dest); s != status::ok) return s;
+    if (const status s = sided.room_for(dest, m.dest, m.bytes, firehose::purpose::destination);
+        s != status::ok)
+      return s;
   conduit::op_counter pending{0};
   status s = sided.put(dest, m.dest, m.payload, m.bytes, conduit::reuse::on_completion, pending);
   if (const status waited = sided.wait(pending); s == status::ok) s = waited;

@@ -33,5 +33,7 @@ status engine_put(gasnet_node_t node, void* dest, const void* src, std::size_t b
                   conduit::reuse r, conduit::op_counter& c) noexcept;
 status engine_get(void* dest, gasnet_node_t node, const void* src, std::size_t bytes,
                   conduit::op_counter& c) noexcept;
+/// Whether such a put or get would go out without waiting: transfers::room_for().
+status engine_room(gasnet_node_t node, const void* at, std::size_t bytes, bool put) noexcept;
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI

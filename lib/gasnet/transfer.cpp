@@ -78,6 +78,12 @@ status engine_get(void* dest, gasnet_node_t node, const void* src, std::size_t b
                                       engine_address(node, src), bytes, c);
 }
 
+status engine_room(gasnet_node_t node, const void* at, std::size_t bytes, bool put) noexcept {
+  using firehose::purpose;
+  return self.engine->one_sided().room_for(node, engine_address(node, at), bytes,
+                                           put ? purpose::destination : purpose::source);
+}
+
 namespace {
 
 // Traces a copy; the engine traces what goes to the device.
@@ -166,9 +172,9 @@ void GASNETC_(memset)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
   memset_far(node, dest, val, nbytes, op.pending);
 }
 
-int GASNETC_(may_start)(gasnet_node_t node) {
+int GASNETC_(may_start)(gasnet_node_t node, const void* at, size_t nbytes, int put) {
   return !self.attached || penstock::is_forked() ||
-         !is_short(self.engine->one_sided().room_for_one(node));
+         !is_short(engine_room(node, at, nbytes, put != 0));
 }
 
 gasnet_handle_t GASNETC_(put_small)(enum gasnetc_form form, gasnet_node_t node, void* dest,

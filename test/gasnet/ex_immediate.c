@@ -52,7 +52,6 @@ enum form {
   am_prepared_medium,
   am_prepared_long,
   am_committed, /* the Prepare without the flag, which waits for nothing here; the Commit with it */
-  /* Of pieces these wait for the other process, so they are made while it runs. */
   vector_put_blocking,
   indexed_put_blocking,
   strided_put_blocking,
@@ -61,7 +60,7 @@ enum form {
   strided_get_blocking,
   get_blocking_val, /* it has no way to refuse, and waits */
   forms,
-  while_stopped = vector_put_blocking
+  while_stopped = get_blocking_val
 };
 enum { tries = 300, words = 4, on_told = 150, on_told_long };
 typedef struct {
@@ -390,13 +389,11 @@ static int64_t call_all(pid_t other, int mapped) {
   for (form = am_short; form <= am_committed; ++form) CHECK(!started[form][tries - 2]);
   CHECK(kill(other, SIGCONT) == 0);
   wait_for_all();
-  /* "no guarantee that a given operation will ever succeed": after some polls without the flag. */
+  /* The other process polls again, and makes room. */
   for (form = 0; form < forms; ++form) {
-    int patience = 1000;
-    while (!start(form, tries - 1, patience > 0 ? GEX_FLAG_IMMEDIATE : 0)) {
-      gasnet_AMPoll();
-      --patience;
-    }
+    int patience = 10000000;
+    while (--patience > 0 && !start(form, tries - 1, GEX_FLAG_IMMEDIATE)) gasnet_AMPoll();
+    CHECK(patience > 0);
   }
   wait_for_all();
   places_are_right();

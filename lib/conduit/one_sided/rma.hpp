@@ -100,9 +100,13 @@ class transfers final {
                 std::uint64_t* old, op_counter& c) noexcept;
 
   /// ok if one of these operations to `to` finds room at this moment, else what it is short of; for
-  /// callers that must not wait. A hint: other threads may take the room, and a registration may
-  /// still wait. It looks for completions that make room, and runs no handler.
+  /// callers that must not wait. A hint: other threads may take the room. It looks for completions
+  /// that make room, and runs no handler.
   status room_for_one(rank_id to) noexcept;
+  /// The same for a put (destination) or get (source) of the bytes at `at` of rank `to`. With
+  /// segment everything `to` must have given keys to them all; those that are missing are asked
+  /// for. Bytes that only messages can carry are never ready.
+  status room_for(rank_id to, const void* at, std::size_t bytes, firehose::purpose use) noexcept;
 
   /// Waits, polling, until c is zero, or until a time_limit of this thread is over. Fetched bytes
   /// are visible when c is zero.

@@ -126,6 +126,30 @@ status transfers::aim(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part&
   return status::ok;
 }
 
+status transfers::room_for(rank_id to, const void* at, std::size_t bytes,
+                           firehose::purpose use) noexcept {
+  const status s = room_for_one(to);
+  if (s != status::ok || !everything_ || running != nullptr || to >= core_.size() ||
+      to == core_.rank() || !core_.has_started())
+    return s;
+  peer& p = core_.begun(core_.peers()[to]);
+  if (bytes == 0 || at == nullptr || core::in_segment(p, at, bytes)) return status::ok;
+  auto next = reinterpret_cast<std::uintptr_t>(at);
+  if (engine_.maps(to)) {  // copy_far()
+    if (!connections::is_ready(p, lane_request)) return connections_.connect(p, lane_request);
+    std::byte seen;
+    const int e = nic::shm::copy_remote(p.lanes[lane_request].qp, next, &seen, 1, false);
+    return e == 0 || e == EFAULT || e == ESRCH ? status::ok : status::busy;
+  }
+  if (remote_ == nullptr) return status::busy;
+  for (const std::uintptr_t end = next + bytes; next < end;) {
+    firehose::lease key;
+    if (remote_->try_acquire(to, next, end - next, use, key) != status::ok) return status::busy;
+    next += key.bytes();
+  }
+  return status::ok;
+}
+
 // Copies to or from another process of this host: the kernel does so, or messages where it may not.
 status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, std::size_t bytes,
                            bool write, op_counter& c) noexcept {

@@ -75,6 +75,8 @@ status transfers::send_frame(peer& p, std::span<const std::byte> frame, op_count
 status transfers::room_for_one(rank_id to) noexcept {
   if (running != nullptr || to >= core_.size() || !core_.has_started()) return status::ok;
   if (to == core_.rank() || engine_.maps(to)) return status::ok;
+  progress();
+  if (must_settle()) return status::busy;
   peer& p = channel(to);
   // A2 ready  acquire p.ready  <- R2 (connect.cpp)
   if ((p.ready.load(std::memory_order_acquire) >> lane_rma & 1) == 0)

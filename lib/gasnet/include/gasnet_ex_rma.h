@@ -40,16 +40,17 @@ GASNETC_INLINE void gasnetc_put_locally_complete(gex_Event_t* lc_opt, gex_Rank_t
 /* ---- GEX_FLAG_IMMEDIATE: where a copy does not do, the library is asked first whether there is
  * room. If there is none nothing is started, and the call says so: GASNET_ERR_NOT_READY, or
  * GEX_EVENT_NO_OP. ---- */
-extern int GASNETC_(may_start)(gex_Rank_t node);
-#define GASNETC_NOT_AT_ONCE(flags, node) \
-  (GASNETT_PREDICT_FALSE(((flags)&GEX_FLAG_IMMEDIATE) != 0) && !GASNETC_(may_start)(node))
+extern int GASNETC_(may_start)(gex_Rank_t node, const void* at, size_t nbytes, int put);
+#define GASNETC_NOT_AT_ONCE(flags, node, at, nbytes, put)      \
+  (GASNETT_PREDICT_FALSE(((flags)&GEX_FLAG_IMMEDIATE) != 0) && \
+   !GASNETC_(may_start)(node, at, nbytes, put))
 
 /* ---- blocking. They return 0 but for that ---- */
 GASNETC_INLINE int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                        size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_PutBlocking");
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
-  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  if (GASNETC_NOT_AT_ONCE(flags, node, dest, nbytes, 1)) return GASNET_ERR_NOT_READY;
   gasnetc_put_far(node, dest, src, nbytes);
   return 0;
 }
@@ -58,7 +59,7 @@ GASNETC_INLINE int gex_RMA_GetBlocking(gex_TM_t tm, void* dest, gex_Rank_t rank,
                                        size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetBlocking");
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
-  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  if (GASNETC_NOT_AT_ONCE(flags, node, src, nbytes, 0)) return GASNET_ERR_NOT_READY;
   gasnetc_get_far(dest, node, src, nbytes);
   return 0;
 }
@@ -84,7 +85,7 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* des
     gasnetc_put_locally_complete(lc_opt, rank);
     return GEX_EVENT_INVALID;
   }
-  if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
+  if (GASNETC_NOT_AT_ONCE(flags, node, dest, nbytes, 1)) return GEX_EVENT_NO_OP;
   if (GASNETC_IS_VALUE(nbytes)) {
     gasnetc_put_locally_complete(lc_opt, rank);
     return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
@@ -96,7 +97,7 @@ GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t ran
                                          size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNB");
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GEX_EVENT_INVALID;
-  if (GASNETC_NOT_AT_ONCE(flags, node)) return GEX_EVENT_NO_OP;
+  if (GASNETC_NOT_AT_ONCE(flags, node, src, nbytes, 0)) return GEX_EVENT_NO_OP;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
 /* Begins a put of the low nbytes of value, 1 to 8. */
@@ -116,7 +117,7 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
   if_pf((uintptr_t)lc_opt - 1 >= (uintptr_t)GEX_EVENT_GROUP)
       GASNETC_(mistake)(gasnetc_bad_lc_opt, "gex_RMA_PutNBI", rank, (uintptr_t)lc_opt);
   if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
-  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  if (GASNETC_NOT_AT_ONCE(flags, node, dest, nbytes, 1)) return GASNET_ERR_NOT_READY;
   if (GASNETC_IS_VALUE(nbytes)) {
     (void)GASNETC_(put_small)(gasnetc_implicit, node, dest, gasnetc_value(src, nbytes), nbytes);
     return 0;
@@ -128,7 +129,7 @@ GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void
                                   size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNBI");
   if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
-  if (GASNETC_NOT_AT_ONCE(flags, node)) return GASNET_ERR_NOT_READY;
+  if (GASNETC_NOT_AT_ONCE(flags, node, src, nbytes, 0)) return GASNET_ERR_NOT_READY;
   GASNETC_(get_nbi)(dest, node, src, nbytes);
   return 0;
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
-#include "lib/gasnet/reach.hpp"
 #include "lib/gasnet/vis/vis.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
@@ -100,13 +99,6 @@ void handle_got(void*, token&, const std::uint32_t* args, std::byte* payload, st
   count_down(*here->counter);
 }
 
-// True if that answer of the engine's refuses the flight; ends the job for other failures.
-bool refuses(const flight& f, const char* call, status s) noexcept {
-  if (f.must_not_wait() && is_short(s)) return true;
-  began(call, s);
-  return false;
-}
-
 }  // namespace
 
 put_packer::~put_packer() {
@@ -131,14 +123,13 @@ status put_packer::directly(gasnet_node_t to, std::byte* remote, const std::byte
 void put_packer::add(std::byte* remote, const std::byte* local, std::size_t bytes) {
   // There must be room for the run, for padding, and for one more row.
   if (used_ + bytes + 8 + where_.bytes() + sizeof(row) > room) flush();
-  if (flight_.refused) return;
   (void)where_.add(remote, bytes);
   std::memcpy(data() + used_, local, bytes);
   used_ += bytes;
 }
 
 void put_packer::add(runs r) {
-  while (r.count != 0 && !flight_.refused) {
+  while (r.count != 0) {
     const std::size_t taken = used_ + 8 + where_.bytes() + sizeof(row);
     const std::size_t fit = taken < room ? (room - taken) / r.bytes : 0;
     if (fit == 0) {
@@ -158,24 +149,18 @@ void put_packer::add(runs r) {
 
 void put_packer::flush() {
   if (where_.empty()) return;
-  op_counter& counter = flight_.counter;
   if (where_.one_piece()) {
     began(call_,
-          engine_put(to_, where_.begin(), data(), used_, conduit::reuse::on_return, counter));
+          engine_put(to_, where_.begin(), data(), used_, conduit::reuse::on_return, counter_));
   } else {
     std::memcpy(data() + used_, where_.data(), where_.bytes());
-    words args(&counter);
+    words args(&counter_);
     args.at[2] = where_.count();
-    count_up(counter);
+    count_up(counter_);
     const auto m = conduit::medium_of(on_pieces, args.at, 3, nullptr, used_ + where_.bytes());
-    const status s = self.engine->in_place().commit(*draft_, m, !flight_.must_not_wait());
-    flight_.refused = refuses(flight_, call_, s);
-    if (flight_.refused)  // the draft stays, and the packer gives it up
-      count_down(counter);
-    else
-      draft_ = nullptr;
+    began(call_, self.engine->in_place().commit(*draft_, m, true));
+    draft_ = nullptr;
   }
-  flight_.begun = !flight_.refused;
   where_.clear();
   used_ = 0;
 }
@@ -195,7 +180,6 @@ void get_packer::make_room(std::size_t bytes) {
 
 void get_packer::add(std::byte* local, const std::byte* remote, std::size_t bytes) {
   make_room(bytes);
-  if (flight_.refused) return;
   (void)where_.add(remote, bytes);
   (void)here_->where.add(local, bytes);
   here_->bytes += bytes;
@@ -204,7 +188,6 @@ void get_packer::add(std::byte* local, const std::byte* remote, std::size_t byte
 void get_packer::add(runs r) {
   while (r.count != 0) {
     make_room(r.bytes);
-    if (flight_.refused) return;
     const std::size_t n = std::min(r.count, (conduit::max_eager - here_->bytes) / r.bytes);
     (void)where_.add(r.from, r.from_stride, r.bytes, n);
     (void)here_->where.add(r.to, r.to_stride, r.bytes, n);
@@ -215,26 +198,18 @@ void get_packer::add(runs r) {
 
 void get_packer::flush() {
   if (where_.empty()) return;
-  op_counter& counter = flight_.counter;
   if (where_.one_piece() && here_->where.one_piece()) {
-    began(call_, engine_get(here_->where.begin(), from_, where_.begin(), here_->bytes, counter));
+    began(call_, engine_get(here_->where.begin(), from_, where_.begin(), here_->bytes, counter_));
     here_.reset();
   } else {
-    here_->counter = &counter;
+    here_->counter = &counter_;
     words args(here_.get());
     args.at[2] = where_.count();
-    count_up(counter);
-    awaited* const here = here_.release();  // the handler of the reply frees it
+    count_up(counter_);
+    (void)here_.release();  // the handler of the reply frees it
     const auto m = conduit::medium_of(on_pieces_wanted, args.at, 3, where_.data(), where_.bytes());
-    flight_.refused = refuses(flight_, call_,
-                              flight_.must_not_wait() ? self.engine->try_request(from_, m)
-                                                      : self.engine->request(from_, m));
-    if (flight_.refused) {
-      count_down(counter);
-      here_.reset(here);
-    }
+    began(call_, self.engine->request(from_, m));
   }
-  flight_.begun = !flight_.refused;
   where_.clear();
 }
 

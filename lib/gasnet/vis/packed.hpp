@@ -16,6 +16,7 @@
 #include "lib/conduit/message/draft.hpp"
 #include "lib/conduit/message/outgoing.hpp"
 #include "lib/gasnet/process.hpp"
+#include "lib/gasnet/reach.hpp"
 #include "lib/gasnet/vis/runs.hpp"
 #include "lib/gasnet/vis/vis.hpp"
 
@@ -109,12 +110,11 @@ class rows {
 inline constexpr std::size_t longest_packed = conduit::max_eager / 2;
 
 /// Collects the runs of a put, where the Medium is sent from. The object is large, and lies on the
-/// stack of one call. Where the first Medium finds no room, and must not wait, the flight is
-/// refused, and all further runs are dropped.
+/// stack of one call.
 class put_packer {
  public:
-  put_packer(const char* call, gasnet_node_t to, flight& f) noexcept
-      : call_(call), to_(to), flight_(f) {}
+  put_packer(const char* call, gasnet_node_t to, op_counter& c) noexcept
+      : call_(call), to_(to), counter_(c) {}
   put_packer(const put_packer&) = delete;
   put_packer& operator=(const put_packer&) = delete;
   ~put_packer();
@@ -122,6 +122,11 @@ class put_packer {
   /// Puts a run by itself.
   static status directly(gasnet_node_t to, std::byte* remote, const std::byte* local,
                          std::size_t bytes, op_counter& c) noexcept;
+  /// Whether that would go out without waiting.
+  static status may_go(gasnet_node_t to, std::byte* remote, const std::byte*,
+                       std::size_t bytes) noexcept {
+    return engine_room(to, remote, bytes, true);
+  }
   void add(std::byte* remote, const std::byte* local, std::size_t bytes);
   /// Adds runs from this process to the remote one.
   void add(runs r);
@@ -135,7 +140,7 @@ class put_packer {
 
   const char* const call_;
   const gasnet_node_t to_;
-  flight& flight_;
+  op_counter& counter_;
   rows where_;
   std::size_t used_ = 0;
   conduit::draft* draft_ = nullptr;
@@ -148,17 +153,22 @@ struct awaited {
   rows where;
 };
 
-/// Collects the runs of a get; refused like put_packer.
+/// Collects the runs of a get.
 class get_packer {
  public:
-  get_packer(const char* call, gasnet_node_t from, flight& f) noexcept
-      : call_(call), from_(from), flight_(f) {}
+  get_packer(const char* call, gasnet_node_t from, op_counter& c) noexcept
+      : call_(call), from_(from), counter_(c) {}
   get_packer(const get_packer&) = delete;
   get_packer& operator=(const get_packer&) = delete;
 
   /// Gets a run by itself.
   static status directly(gasnet_node_t from, std::byte* local, const std::byte* remote,
                          std::size_t bytes, op_counter& c) noexcept;
+  /// Whether that would go out without waiting.
+  static status may_go(gasnet_node_t from, std::byte*, const std::byte* remote,
+                       std::size_t bytes) noexcept {
+    return engine_room(from, remote, bytes, false);
+  }
   void add(std::byte* local, const std::byte* remote, std::size_t bytes);
   /// Adds runs from the remote process to this one.
   void add(runs r);
@@ -170,7 +180,7 @@ class get_packer {
 
   const char* const call_;
   const gasnet_node_t from_;
-  flight& flight_;
+  op_counter& counter_;
   rows where_;
   std::unique_ptr<awaited> here_;
 };

@@ -30,23 +30,26 @@ std::byte* reach(gasnet_node_t node, const void* at, std::size_t bytes) {
   return reinterpret_cast<std::byte*>(here);
 }
 
-// The runs of a call whose remote side is not mapped here. Runs that come after the call was
-// refused are dropped.
+// The runs of a call whose remote side is not mapped here. A call that must not wait packs none,
+// since the Mediums would wait for the peer.
 template <class Packer>
 class far_runs {
  public:
   far_runs(const char* call, gasnet_node_t peer, flight& f)
-      : call_(call), peer_(peer), flight_(f), packer_(call, peer, f) {
-    f.refused = f.at_once && is_short(self.engine->one_sided().room_for_one(peer));
-  }
+      : call_(call),
+        peer_(peer),
+        flight_(f),
+        limit_(f.at_once ? 0 : pack_limit()),
+        asks_(f.at_once),
+        packer_(call, peer, f.counter) {}
   far_runs(const far_runs&) = delete;
   far_runs& operator=(const far_runs&) = delete;
   ~far_runs() { packer_.flush(); }
+  void start() noexcept { asks_ = false; }
   void operator()(std::byte* dst, const std::byte* src, std::size_t bytes) {
-    if (flight_.refused) return;
     if (bytes < limit_) return packer_.add(dst, src, bytes);
-    began(call_, Packer::directly(peer_, dst, src, bytes, flight_.counter));
-    flight_.begun = true;
+    if (!asks_) return began(call_, Packer::directly(peer_, dst, src, bytes, flight_.counter));
+    flight_.refused = flight_.refused || is_short(Packer::may_go(peer_, dst, src, bytes));
   }
   void operator()(runs r) {
     if (r.bytes < limit_) return packer_.add(r);
@@ -57,11 +60,19 @@ class far_runs {
   const char* const call_;
   const gasnet_node_t peer_;
   flight& flight_;
-  const std::size_t limit_ = pack_limit();
+  const std::size_t limit_;
+  bool asks_;  // the runs only ask for room
   Packer packer_;
 };
-using far_put = far_runs<put_packer>;
-using far_get = far_runs<get_packer>;
+
+// Starts all runs, which each() passes on; but if the call must not wait, none unless all find
+// room.
+template <class Packer, class Each>
+void go_far(const char* call, gasnet_node_t peer, flight& f, Each&& each) {
+  far_runs<Packer> out(call, peer, f);
+  if (f.at_once) each(out), out.start();
+  if (!f.refused) each(out);
+}
 
 // True if node's memory is mapped here, which `at` shows as well as any of it.
 bool is_near(gasnet_node_t node, const void* at, std::size_t bytes) {
@@ -101,7 +112,7 @@ void put_pieces(const char* call, gasnet_node_t to, Pieces dst, Pieces src, flig
     });
     std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
   } else {
-    match(dst, src, far_put(call, to, f));
+    go_far<put_packer>(call, to, f, [&](auto& go) { match(dst, src, go); });
   }
 }
 
@@ -117,7 +128,7 @@ void get_pieces(const char* call, Pieces dst, gasnet_node_t from, Pieces src, fl
     });
     std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
   } else {
-    match(dst, src, far_get(call, from, f));
+    go_far<get_packer>(call, from, f, [&](auto& go) { match(dst, src, go); });
   }
 }
 
@@ -211,8 +222,7 @@ void put_strided(const char* call, gasnet_node_t to, void* dst, const std::ptrdi
     std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
     return;
   }
-  far_put out(call, to, f);
-  g.each_row(d, s, out);
+  go_far<put_packer>(call, to, f, [&](auto& go) { g.each_row(d, s, go); });
 }
 
 void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides, gasnet_node_t from,
@@ -231,8 +241,7 @@ void get_strided(const char* call, void* dst, const std::ptrdiff_t* dst_strides,
     std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
     return;
   }
-  far_get in(call, from, f);
-  g.each_row(d, s, in);
+  go_far<get_packer>(call, from, f, [&](auto& go) { g.each_row(d, s, go); });
 }
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI::vis

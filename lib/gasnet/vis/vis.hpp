@@ -9,9 +9,9 @@
 // For all functions: `call` begins the line that ends the job where an argument is bad. Pieces in
 // flight are counted in f.counter, which is unchanged if all are complete on return. Lists, strides
 // and counts are not read after the return; the source of a put may be read until the counter has
-// its old value again. They may wait (polling) for room; with f.at_once only once a piece is under
-// way, and if there is no room for the first one nothing is started. Any thread may call them, but
-// no handler.
+// its old value again. They may wait (polling) for room. With f.at_once every run goes by itself,
+// so that none waits for the peer, and if one finds no room nothing is started. Any thread may call
+// them, but no handler.
 #pragma once
 
 #include <gasnet.h>
@@ -38,11 +38,7 @@ using conduit::op_counter;
 struct flight {
   op_counter& counter;
   bool at_once = false;  ///< the caller's wish
-  bool begun = false;    ///< a piece has gone out
-  bool refused = false;  ///< there was no room for the first one: nothing is started
-
-  /// True if what goes next may not wait for room.
-  [[nodiscard]] bool must_not_wait() const noexcept { return at_once && !begun; }
+  bool refused = false;  ///< there was no room: nothing is started
 };
 
 void put_vector(const char* call, gasnet_node_t to, std::size_t dst_count,
