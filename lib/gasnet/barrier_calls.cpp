@@ -2,6 +2,7 @@
 // order of calls.
 #include "lib/base/clock.hpp"
 #include "lib/base/log.hpp"
+#include "lib/gasnet/coll/collective.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/statistics.hpp"
 
@@ -54,6 +55,8 @@ void GASNETC_(barrier_notify)(int id, int flags) {
   if (state.notified)
     fatal(1, "gasnet_barrier_notify: twice, without a gasnet_barrier_wait between");
   state.notified = true;
+  // relaxed: only compared, long after
+  coll::barriers.fetch_add(1, std::memory_order_relaxed);
   const bool named = (flags & GASNET_BARRIERFLAG_ANONYMOUS) == 0;
   self.barrier->notify({.value = named ? static_cast<std::uint32_t>(id) : 0,
                         .named = named,

@@ -118,6 +118,20 @@ static void disagreed(const char* mistake) {
     ev = gex_Coll_ReduceToOneNB(tm, 0, out, in, me == 0 ? GEX_DT_I64 : GEX_DT_DBL, 8, 1, GEX_OP_MIN,
                                 NULL, NULL, 0);
   if (strcmp(mistake, "roots") == 0) ev = gex_Coll_BroadcastNB(tm, other, out, in, 8, 0);
+  if (strncmp(mistake, "mixed_", 6) == 0) { /* with those of gasnet.h and gasnet_coll.h */
+    if (me == 1) ev = gex_Coll_BarrierNB(tm, 0);
+    if (me == 0 && strcmp(mistake, "mixed_barrier") == 0)
+      (void)gasnet_barrier(0, GASNET_BARRIERFLAG_ANONYMOUS);
+    if (me == 0 && strcmp(mistake, "mixed_late") == 0) {
+      /* Rank 1 asks meanwhile, and finds nothing wrong yet. */
+      const gasnett_tick_t begun = gasnett_ticks_now();
+      while (gasnett_ticks_to_ns(gasnett_ticks_now() - begun) < 1500000000) gasnet_AMPoll();
+      (void)gasnet_barrier(0, GASNET_BARRIERFLAG_ANONYMOUS);
+    }
+    if (me == 0 && strcmp(mistake, "mixed_coll") == 0)
+      gasnet_coll_broadcast(GASNET_TEAM_ALL, out, 1, in, 8,
+                            GASNET_COLL_LOCAL | GASNET_COLL_IN_NOSYNC | GASNET_COLL_OUT_NOSYNC);
+  }
   gex_Event_Wait(ev);
 }
 

@@ -18,7 +18,7 @@
 
 namespace penstock::gasnet::PENSTOCK_ABI::coll {
 
-std::atomic<std::uint32_t> in_flight{0};
+std::atomic<std::uint32_t> in_flight{0}, barriers{0};
 
 namespace {
 
@@ -98,6 +98,7 @@ void finish(operation& o) {
 void go_on(engine_state& e) {
   for (arrival* a = take_arrivals(); a != nullptr;) {
     arrival* const next = a->next;
+    if (a->type == arrival::type::question) in_flight.fetch_sub(1, std::memory_order_relaxed);
     deliver(e, std::unique_ptr<arrival>(a));
     a = next;
   }

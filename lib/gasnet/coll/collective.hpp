@@ -81,8 +81,11 @@ void reduce(team& t, std::uint32_t root, void* dst, const void* src, std::size_t
 void reduce_all(team& t, void* dst, const void* src, std::size_t count, const reduction& how,
                 unsigned sync, op_counter& done);
 
-/// The number of operations that have begun in this process and are not complete.
+/// The number of operations that have begun in this process and are not complete, and of questions
+/// of others that wait for a look.
 extern std::atomic<std::uint32_t> in_flight;
+/// The number of barriers of gasnet.h that this process has notified.
+extern std::atomic<std::uint32_t> barriers;
 void advance() noexcept;
 /// Advances operations; called in every poll and wait outside handlers.
 inline void kick() noexcept {

@@ -133,6 +133,7 @@ void on_question(void*, token&, const std::uint32_t* args, std::byte*, std::size
   read_envelope(r, *a);
   a->type = arrival::type::question;
   inbox.push(*a);
+  in_flight.fetch_add(1, std::memory_order_relaxed);  // a hint, as in kick()
 }
 void on_wanted(void*, token&, const std::uint32_t* args, std::byte*, std::size_t) {
   arrival* const a = make_arrival(0);

@@ -37,8 +37,8 @@ const char* name_of(kind k) noexcept {
 
 void operation::reset(std::uint32_t number) noexcept {
   number_ = number;
-  complete = begun_ = has_asked_ = false;
-  looks_ = 0;
+  complete = begun_ = false;
+  looks_ = asked_often_ = 0;
   waits_since_ = 0;
   shared_ = {};
   joined_ = missing_ = 0;
@@ -69,6 +69,7 @@ bool operation::join(const request& r, std::uint32_t image, std::uint32_t images
 void operation::make_begun() {
   begun_ = true;
   call_ = word_of(asked_);
+  before_ = calls_beside();
   for (const auto& a : early_)
     if (a->call != call_) disagree(*a);
   std::erase_if(early_, [](const auto& a) { return a->type == arrival::type::question; });
@@ -117,18 +118,39 @@ void disagree(const team& t, std::uint32_t number, call_word here, std::uint32_t
         describe(here).c_str(), t.job_rank(r), describe(there).c_str());
 }
 
+std::uint32_t operation::calls_beside() const noexcept {
+  return team_->calls_beside(static_cast<team::lane>(lane_)) & most_beside;
+}
+
+// A question's tag says how many calls beside this one came before it; 0: nothing, since images may
+// call in any order, or some thread here still goes on.
 void operation::ask(std::uint32_t r) {
-  send_question(team_->job_rank(r), {team_->id(), number_, lane_, call_, team_->rank(), 0});
+  const bool tells = self.checked && team_->images() == team_->size() && before_ == calls_beside();
+  send_question(team_->job_rank(r),
+                {team_->id(), number_, lane_, call_, team_->rank(), tells ? before_ + 1 : 0});
+}
+
+void operation::check_order(const arrival& question) const {
+  if (question.tag == 0) return;
+  const std::uint32_t here = begun_ ? before_ : calls_beside(), there = question.tag - 1;
+  // A process that has not come to this call yet may come to others first.
+  if (here == there || (!begun_ && ((here - there) & most_beside) > most_beside / 2)) return;
+  fatal(
+      1,
+      "collective %u over a team of %u, %s, comes after %u other collectives and barriers on rank "
+      "%u, and after %u%s here: the calls are in another order",
+      number_, team_->size(), describe(question.call).c_str(), there,
+      team_->job_rank(question.from), here, begun_ ? "" : " or more");
 }
 
 void operation::wait_on() {
-  constexpr unsigned looks_each = 1024;
+  constexpr unsigned looks_each = 16;  // a waiting process naps between two
   constexpr std::uint64_t patience_ns = 1'000'000'000;
-  if (++looks_ % looks_each != 0 || has_asked_) return;
+  if (++looks_ % looks_each != 0 || asked_often_ == (self.checked ? 16 : 1)) return;
   const std::uint64_t now = now_ns();
   if (waits_since_ == 0) waits_since_ = now;
-  if (now - waits_since_ < patience_ns) return;
-  has_asked_ = true;
+  if (now - waits_since_ < patience_ns << asked_often_) return;
+  ++asked_often_;
   if (shared_.begun()) return ask(shared_.waits_for(*team_, asked_));
   for (const step* s = plan.begin(round_); missing_ != 0 && s != plan.end(round_); ++s)
     if (receives(s->what) && !s->matched) ask(s->peer);
@@ -138,7 +160,10 @@ void operation::deliver(std::unique_ptr<arrival> a) {
   if (a->from >= team_->size())
     fatal(1, "a collective's message from rank %u of a team of %u", a->from, team_->size());
   if (begun_ && a->call != call_) disagree(*a);
-  if (begun_ && a->type == arrival::type::question) return;
+  if (a->type == arrival::type::question) {
+    check_order(*a);
+    if (begun_ || !early_.empty()) return;
+  }
   if (missing_ != 0)
     for (step* s = plan.begin(round_); s != plan.end(round_); ++s)
       if (take(*s, a)) return;

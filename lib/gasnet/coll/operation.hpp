@@ -82,7 +82,8 @@ class operation {
   }
 
   /// Notes that it has not come further. After a second it asks the processes that it waits for
-  /// whether they are in the same call: where neither sends first, nobody would notice.
+  /// whether they are in the same call: where neither sends first, nobody would notice. With checks
+  /// it asks again, after twice as long each time, and they compare what each has called before.
   void wait_on();
 
   [[nodiscard]] bool begun() const noexcept { return begun_; }
@@ -111,6 +112,9 @@ class operation {
   bool take(step& s, std::unique_ptr<arrival>& a);
   void say_fetched();
   void ask(std::uint32_t r);
+  void check_order(const arrival& question) const;
+  static constexpr std::uint32_t most_beside = (1u << 22) - 1;
+  [[nodiscard]] std::uint32_t calls_beside() const noexcept;  // cut to that
   void make_begun();
   [[noreturn]] void disagree(const arrival& a) const {
     coll::disagree(*team_, number_, call_, a.from, a.call);
@@ -124,7 +128,8 @@ class operation {
   call_word call_ = 0;             // of what is asked
   unsigned looks_ = 0;             // without progress
   std::uint64_t waits_since_ = 0;  // ns; 0: it does not wait long
-  bool has_asked_ = false;
+  unsigned asked_often_ = 0;
+  std::uint32_t before_ = 0;  // of the calls_beside() it, when it begun
   reduction how_;
   std::vector<buffers> images_;
   shared_call shared_;  // if it goes by shared lines, and not by the plan

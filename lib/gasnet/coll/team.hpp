@@ -49,6 +49,11 @@ class team {
   operation* at(lane l, std::uint32_t number);
   /// The number of the next call of a local image (of the process: image 0).
   std::uint32_t next_number(lane l, std::uint32_t image) noexcept { return calls_[l][image]++; }
+  /// The number of calls over it that are in another sequence, or are barriers of gasnet.h.
+  [[nodiscard]] std::uint32_t calls_beside(lane l) const noexcept {
+    // relaxed: only compared, long after
+    return calls_[1 - l].front() + (id_ == 0 ? barriers.load(std::memory_order_relaxed) : 0);
+  }
   /// Says that the call which has that number was complete at once. Only while idle.
   void skip(lane l) noexcept { ++oldest_[l]; }
   /// Forgets operations that are complete.
