@@ -12,7 +12,9 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +25,16 @@
 
 using namespace penstock;
 using namespace std::chrono_literals;
+
+// Of this thread.
+static thread_local unsigned allocations = 0;
+void* operator new(std::size_t n) {
+  ++allocations;
+  if (void* const at = std::malloc(n)) return at;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { std::free(at); }
 
 namespace {
 
@@ -125,6 +137,12 @@ void values(world& w) {
             test::holds(c.response().subspan(10, 4000), 2) &&
             test::holds(c.response().last(10), 1));
   JOB_CHECK(me.calls.call(c, 1, me.count, {one, two}) == status::ok && c.code() == 4010);
+  // It is put together where it is sent from: no memory is taken for it.
+  const unsigned before = allocations;
+  const status begun = me.calls.begin(c, 1, me.count, {one, two});
+  const unsigned after = allocations;
+  JOB_CHECK(begun == status::ok && after == before);
+  JOB_CHECK(me.calls.wait(c) == status::ok && c.code() == 4010);
   JOB_CHECK(me.calls.call(c, 1, 1000, one) == status::bad_handler);
   JOB_CHECK(me.calls.call(c, 1000, me.echo, one) == status::bad_rank);
   // A response for which no room was named, or too little.

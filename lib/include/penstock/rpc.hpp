@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "penstock/penstock.hpp"
+#include "penstock/reserve.hpp"
 #include "penstock/rpc_calls.hpp"
 #include "penstock/segment_blocks.hpp"
 
@@ -93,21 +94,20 @@ class rpc {
   status begin(rpc_call& c, rank_id to, rpc_method m, rpc_value v, std::size_t room = 0) {
     if (!c.done()) return status::busy;
     release(c);
-    std::vector<std::byte> gathered;  // allocates for gather lists alone
-    const std::span<const std::byte> bytes = v.in_a_row(gathered);
+    const std::size_t bytes = v.bytes();
     detail::rpc_return back{.method = m, .origin = ep_.rank()};
-    const bool large = bytes.size() > ep_.max_medium();
+    const bool large = bytes > ep_.max_medium();
     if (const status s = take_slot(c, back, room > ep_.max_medium() ? room : 0); s != status::ok)
       return s;
     c.of_ = this, c.to_ = to, c.method_ = m, c.code_ = 0, c.response_ = {};
     status s = status::ok;
     if (large) {
-      c.kept_.assign(bytes.begin(), bytes.end());
-      s = ep_.request_short(to, ask_, back.slot, back.generation, std::uint64_t{bytes.size()});
+      v.append_to(c.kept_);
+      s = ep_.request_short(to, ask_, back.slot, back.generation, std::uint64_t{bytes});
     } else if (back.dest != 0) {
-      s = ep_.request_medium(to, wide_, some(bytes), back);
+      s = send_value(to, wide_, v, back);
     } else {
-      s = ep_.request_medium(to, call_, some(bytes), back.slot, back.generation, m);
+      s = send_value(to, call_, v, back.slot, back.generation, m);
     }
     if (s != status::ok) {
       const std::lock_guard hold(lock_);
@@ -212,6 +212,16 @@ class rpc {
   static std::span<const std::byte> some(std::span<const std::byte> bytes) noexcept {
     static constexpr std::byte nothing{};
     return bytes.data() != nullptr ? bytes : std::span(&nothing, 0);
+  }
+
+  // A list is put together where the Medium is sent from.
+  template <class Handler, class... A>
+  status send_value(rank_id to, Handler h, const rpc_value& v, const A&... args) {
+    std::vector<std::byte> unused;
+    if (!v.is_list()) return ep_.request_medium(to, h, some(v.in_a_row(unused)), args...);
+    auto medium = reserve_medium(ep_, to, h, v.bytes(), v.bytes());
+    if (medium) v.write_to(medium.payload().data());
+    return medium.commit(v.bytes(), args...);
   }
 
   status take_slot(rpc_call& c, detail::rpc_return& back, std::size_t room) {

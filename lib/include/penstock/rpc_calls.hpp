@@ -2,6 +2,7 @@
 // calls, requests and responders. Header only.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,9 @@ class rpc_request;
 /// A function's number, the same on all ranks.
 using rpc_method = std::uint32_t;
 
-/// A value, or a gather list: what is sent is all parts one behind the other, copied once. It is an
-/// argument only: it does not own the bytes.
+/// A value, or a gather list: what is sent is all parts one behind the other. Those of a request
+/// are copied once, to where the message is sent from, and those of a response twice, since a reply
+/// takes its payload in one piece. It is an argument only: it does not own the bytes.
 class rpc_value {
  public:
   /// Of one part, or of several.
@@ -40,13 +42,24 @@ class rpc_value {
     for (const auto& p : parts_) n += p.size();
     return n;
   }
+  /// True if several parts have to be copied to lie in a row.
+  [[nodiscard]] bool is_list() const noexcept { return parts_.size() > 1; }
   /// All parts in a row; they are copied to `room`, which is empty, if there are several.
   [[nodiscard]] std::span<const std::byte> in_a_row(std::vector<std::byte>& room) const {
-    if (parts_.empty()) return one_;
-    if (parts_.size() == 1) return parts_[0];
-    room.reserve(bytes());
-    for (const auto& p : parts_) room.insert(room.end(), p.begin(), p.end());
+    if (!is_list()) return parts_.empty() ? one_ : parts_[0];
+    append_to(room);
     return room;
+  }
+  /// Copies them to the end of room.
+  void append_to(std::vector<std::byte>& room) const {
+    room.reserve(bytes());
+    room.insert(room.end(), one_.begin(), one_.end());
+    for (const auto& p : parts_) room.insert(room.end(), p.begin(), p.end());
+  }
+  /// Writes bytes() bytes to `at`.
+  void write_to(std::byte* at) const noexcept {
+    if (!one_.empty()) at = std::copy(one_.begin(), one_.end(), at);
+    for (const auto& p : parts_) at = std::copy(p.begin(), p.end(), at);
   }
 
  private:
