@@ -22,6 +22,7 @@
 #include "lib/job/pmi.hpp"
 #include "lib/job/stream.hpp"
 #include "lib/job/wire.hpp"
+#include "lib/job/witness.hpp"
 
 namespace penstock::job {
 namespace {
@@ -130,6 +131,8 @@ class pmi_job final : public job {
     if (!name) return name.error();
     name_ = std::move(*name);
     ::on_exit(&at_exit, nullptr);
+    // An MPI library tells hydra by the same connection how it ends.
+    if (size_ > 1 && !mpi_is_running()) witness_.watch(fd_, &outlived, this);
     return {};
   }
 
@@ -181,6 +184,7 @@ class pmi_job final : public job {
   void finalize(int code) override {  // the exit code is the process's own
     if (!inside_) return;
     inside_ = false;
+    witness_.dismiss();
     say_code(code);
     if (!mpi_is_running()) speech_->finalize();
   }
@@ -188,6 +192,7 @@ class pmi_job final : public job {
  protected:
   void tell_abort(int code) noexcept override {
     if (!inside_) return;
+    witness_.dismiss();
     wait_until_read();
     speech_->tell_abort(code);
   }
@@ -202,6 +207,18 @@ class pmi_job final : public job {
     if (code == 0) code = 1;
     log(log_level::error, "ends without leaving the job: code %d", code);
     me->tell_abort(code);
+  }
+  // The same in the witness, for what ended by _exit(2).
+  static void outlived(void* self, int code) noexcept {
+    auto* const me = static_cast<pmi_job*>(self);
+    log_identity(me->rank_, me->size_);
+    if (code < 0)
+      log(log_level::error, "has ended without leaving the job");
+    else
+      log(log_level::error, "has ended without leaving the job, by _exit: code %d", code);
+    if (code <= 0) code = 1;
+    wait_until_read();
+    me->speech_->tell_abort(code);
   }
 
   static std::string key(std::uint32_t round, std::uint32_t rank, std::size_t piece) {
@@ -314,6 +331,7 @@ class pmi_job final : public job {
 
   int fd_ = -1;
   std::unique_ptr<pmi_speech> speech_;
+  witness witness_;
   std::uint32_t round_ = 0;
   bool inside_ = false;
   bool fence_begun_ = false;  // and not over: another collective would take its answer

@@ -146,6 +146,10 @@ int act(job& j, std::string_view what, std::uint32_t who, int code, const std::s
     if (me) std::exit(code);
     return watch(j);
   }
+  if (what == "stray-at-once") {
+    if (me) ::_exit(code);
+    return watch(j);
+  }
   if (what == "vanish") _exit(0);  // all do, or they notice that one has
   if (what == "abort") {
     if (me) j.abort(code, "told to abort");

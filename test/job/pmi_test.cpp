@@ -92,6 +92,12 @@ TEST_CASE("a code about which hydra says nothing is said, with the rank") {
       {{EXITS, "return", "1"}, 6, "has left the job, and ends with code 6"},
       {{PROBE, "stray", "1", "5"}, 5, "ends without leaving the job: code 5"},
       {{PROBE, "stray", "1", "0"}, 1, "ends without leaving the job: code 1"},
+      {{PROBE, "stray-at-once", "1", "5"},
+       5,
+       "has ended without leaving the job(, by _exit: code 5)?"},
+      {{PROBE, "stray-at-once", "1", "0"},
+       1,
+       "has ended without leaving the job(, by _exit: code 0)?"},
       {{PROBE, "finalize-and-return", "1", "0"}, 0, nullptr}};
   for (const speech& s : speeches)
     for (const auto& c : cases) {
@@ -100,7 +106,9 @@ TEST_CASE("a code about which hydra says nothing is said, with the rank") {
       const auto o = hydra(s, "3", c.program);
       CAPTURE(o.err);
       // By PMI-2 hydra does not learn it, and answers with how it ended the others.
-      if (s.version == speeches[0].version) CHECK(o.code == c.code);
+      // Of an end by _exit it may have the code before the library has.
+      if (s.version == speeches[0].version)
+        CHECK((o.code == c.code || (c.program[1] == "stray-at-once" && o.code == 1)));
       CHECK(count(o.err, "penstock[1/3 ") == (c.said == nullptr ? 0 : 1));
       if (c.said == nullptr)
         CHECK(o.err.empty());
