@@ -95,9 +95,9 @@ class rpc {
     if (!c.done()) return status::busy;
     release(c);
     const std::size_t bytes = v.bytes();
-    detail::rpc_return back{.method = m, .origin = ep_.rank()};
-    const bool large = bytes > ep_.max_medium();
-    if (const status s = take_slot(c, back, room > ep_.max_medium() ? room : 0); s != status::ok)
+    detail::rpc_return back{.method = m, .origin = rank_};
+    const bool large = bytes > max_medium_;
+    if (const status s = take_slot(c, back, room > max_medium_ ? room : 0); s != status::ok)
       return s;
     c.of_ = this, c.to_ = to, c.method_ = m, c.code_ = 0, c.response_ = {};
     status s = status::ok;
@@ -179,7 +179,8 @@ class rpc {
   }
 
  private:
-  rpc(endpoint& ep, limits l) : ep_(ep), limits_(l) {
+  rpc(endpoint& ep, limits l)
+      : ep_(ep), rank_(ep.rank()), max_medium_(ep.max_medium()), limits_(l) {
     call_ = ep.add<&rpc::on_call>(this);
     wide_ = ep.add<&rpc::on_wide>(this);
     answer_ = ep.add<&rpc::on_answer>(this);
@@ -330,17 +331,17 @@ class rpc {
   }
 
   // Sends a response to the rank that has called: by t, in the handler of its own request, or else
-  // by the queue.
+  // by the queue (null).
   status respond(token* t, const detail::rpc_return& back, status result,
                  std::span<const std::byte> bytes, std::uint32_t code, bool counts) {
-    const bool medium = bytes.size() <= ep_.max_medium();
+    const bool medium = bytes.size() <= max_medium_;
     if (!medium && bytes.size() > back.room) {
       (void)respond(t, back, status::too_long, {}, 0, counts);
       return status::too_long;
     }
     const auto what = static_cast<std::uint32_t>(result);
     auto* const dest = reinterpret_cast<void*>(back.dest);
-    if (t != nullptr && t->source() == back.origin)
+    if (t != nullptr)
       return medium ? t->reply_medium(answer_, some(bytes), back.slot, back.generation, what, code)
                     : t->reply_long(answer_, bytes, dest, back.slot, back.generation, what, code);
     put_in_queue({.what = medium ? kind::answer : kind::long_answer,
@@ -356,12 +357,12 @@ class rpc {
   // m: a request that counts in kept_.
   status pass_on(token* t, rank_id to, rpc_method m, detail::rpc_return back,
                  std::span<const std::byte> body) {
-    const status s = to >= ep_.size()                 ? status::bad_rank
-                     : body.size() > ep_.max_medium() ? status::too_long
-                                                      : status::ok;
+    const status s = to >= ep_.size()            ? status::bad_rank
+                     : body.size() > max_medium_ ? status::too_long
+                                                 : status::ok;
     if (s != status::ok) {
       (void)respond(t, back, s, {}, 0, true);
-      if (t != nullptr && t->source() == back.origin) keep_no_more();
+      if (t != nullptr) keep_no_more();
       return s;
     }
     back.method = m;
@@ -373,13 +374,14 @@ class rpc {
     return status::ok;
   }
 
-  void run(token& t, std::span<std::byte> body, const detail::rpc_return& back, bool in_block) {
+  // t: as respond() has it.
+  void run(token* t, std::span<std::byte> body, const detail::rpc_return& back, bool in_block) {
     if (back.method >= functions_.size()) {
-      (void)respond(&t, back, status::bad_handler, {}, 0, false);
+      (void)respond(t, back, status::bad_handler, {}, 0, false);
     } else {
       rpc_request r(*this, t, back, body, in_block);
       functions_[back.method](r);
-      if (r.t_ != nullptr) (void)r.answer({});
+      if (r.mine_) (void)r.answer({});
       in_block = r.in_block_;
     }
     if (in_block) give_block(body);
@@ -387,17 +389,17 @@ class rpc {
 
   void on_call(token& t, std::span<std::byte> body, std::uint32_t slot, std::uint32_t generation,
                rpc_method m) {
-    run(t, body, {.slot = slot, .generation = generation, .method = m, .origin = t.source()},
+    run(&t, body, {.slot = slot, .generation = generation, .method = m, .origin = t.source()},
         false);
   }
   void on_wide(token& t, std::span<std::byte> body, detail::rpc_return back) {
     bool in_block = false;
-    if (body.size() > ep_.max_medium()) {
+    if (body.size() > max_medium_) {
       const std::lock_guard hold(lock_);
       in_block = blocks_.size_of(body.data()) != 0;
     }
     if (back.origin >= ep_.size()) return;
-    run(t, body, back, in_block);
+    run(t.source() == back.origin ? &t : nullptr, body, back, in_block);
   }
   void on_answer(token&, std::span<std::byte> body, std::uint32_t slot, std::uint32_t generation,
                  std::uint32_t result, std::uint32_t code) {
@@ -442,7 +444,7 @@ class rpc {
         m.back = {.slot = slot,
                   .generation = generation,
                   .method = c->method_,
-                  .origin = ep_.rank(),
+                  .origin = rank_,
                   .dest = reinterpret_cast<std::uintptr_t>(slots_[slot].block),
                   .room = c->room_};
         m.bytes = std::move(c->kept_);
@@ -454,6 +456,8 @@ class rpc {
   }
 
   endpoint& ep_;
+  const rank_id rank_;            // what ep_ says, here and below, without a call of the library
+  const std::size_t max_medium_;  // in each message
   const limits limits_;
   payload_handler<std::uint32_t, std::uint32_t, rpc_method> call_;
   payload_handler<detail::rpc_return> wide_;

@@ -185,14 +185,15 @@ class rpc_request {
 
  private:
   friend class rpc;
-  rpc_request(rpc& of, token& t, const detail::rpc_return& to, std::span<std::byte> body,
+  rpc_request(rpc& of, token* t, const detail::rpc_return& to, std::span<std::byte> body,
               bool in_block) noexcept
-      : of_(of), t_(&t), to_(to), body_(body), in_block_(in_block) {}
+      : of_(of), t_(t), to_(to), body_(body), in_block_(in_block) {}
   rpc& of_;
-  token* t_;  // null: answered, or gone along
+  token* const t_;  // null: another rank has forwarded the request
   detail::rpc_return to_;
   std::span<std::byte> body_;
   bool in_block_;
+  bool mine_ = true;  // neither answered nor gone along
 };
 
 }  // namespace penstock::PENSTOCK_ABI

@@ -15,17 +15,15 @@ inline rpc_call::~rpc_call() {
 }
 
 inline status rpc_request::answer(rpc_value v, std::uint32_t code) {
-  if (t_ == nullptr) return status::replied_twice;
+  if (!std::exchange(mine_, false)) return status::replied_twice;
   std::vector<std::byte> gathered;
-  return of_.respond(std::exchange(t_, nullptr), to_, status::ok, v.in_a_row(gathered), code,
-                     false);
+  return of_.respond(t_, to_, status::ok, v.in_a_row(gathered), code, false);
 }
 inline rpc_responder rpc_request::later() {
   rpc_responder r;
-  if (t_ == nullptr) return r;
-  token* const t = std::exchange(t_, nullptr);
+  if (!std::exchange(mine_, false)) return r;
   if (!of_.may_keep()) {
-    (void)of_.respond(t, to_, status::no_space, {}, 0, false);
+    (void)of_.respond(t_, to_, status::no_space, {}, 0, false);
     return r;
   }
   r.of_ = &of_, r.to_ = to_;
@@ -36,10 +34,9 @@ inline rpc_responder rpc_request::later() {
   return r;
 }
 inline status rpc_request::forward(rank_id to, rpc_method m) {
-  if (t_ == nullptr) return status::replied_twice;
-  token* const t = std::exchange(t_, nullptr);
-  if (of_.may_keep()) return of_.pass_on(t, to, m, to_, body_);
-  (void)of_.respond(t, to_, status::no_space, {}, 0, false);
+  if (!std::exchange(mine_, false)) return status::replied_twice;
+  if (of_.may_keep()) return of_.pass_on(t_, to, m, to_, body_);
+  (void)of_.respond(t_, to_, status::no_space, {}, 0, false);
   return status::no_space;
 }
 
