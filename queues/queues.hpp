@@ -4,7 +4,7 @@
 //   SAFE_EQ  send_cq (completions of what was sent), reply_cq (replies and system messages):
 //            polled any time, their handling waits for nothing                     (I3)
 //   AM_EQ    am_cq (requests): polled only by who holds a reply chunk and a spare of either size
-//   SYS_EQ   the UD queue pair's queue (lib/conduit/channel/datagrams.hpp)
+//   SYS_EQ   the UD queue pair's queue (lib/conduit/connecting/datagrams.hpp)
 //   ReqSB    request_chunks; a request's chunk receives its reply by RDMA write with immediate
 //   RplSB    reply_chunks
 //   ReqRB    small (256-byte) receive_pool, an SRQ; larger messages are placed in a space of their

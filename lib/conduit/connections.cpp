@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "lib/base/descriptors.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 #include "lib/conduit/report/connect_file.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "lib/base/forked.hpp"
-#include "lib/conduit/channel/connections.hpp"
+#include "lib/conduit/connecting/connections.hpp"
 #include "lib/conduit/drafts.hpp"
 #include "lib/conduit/message/codec.hpp"
 #include "lib/conduit/pending.hpp"

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/collective/host_page.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/introduction.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 #include "nic/registrar.hpp"
 #include "nic/shm/direct.hpp"
 

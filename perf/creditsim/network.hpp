@@ -4,7 +4,7 @@
 // steps. Replies and system messages are handled as they arrive: they need nothing (DEADLOCK.md).
 // Time is counted, not measured: a run is the same on every machine.
 //
-// A node does what the engine does (lib/conduit/channel/credit_flow.cpp): its request asks for
+// A node does what the engine does (lib/conduit/credit_flow/credit_flow.cpp): its request asks for
 // seven credits at most, and it sends the WANTs that the ledger names. As by default each request
 // is answered by a reply; with `batches` a stream leases credits, and they come back in batches. A
 // Medium that is short of credits is offered for one: the receiver fetches it, which takes a round

@@ -1,6 +1,6 @@
 // A buffer that a target gives back by a word, by C++'s memory model: two threads of the owner, and
 // the target in another process.
-#include "lib/conduit/channel/buffer_use.hpp"
+#include "lib/conduit/peer/buffer_use.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

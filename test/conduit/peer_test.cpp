@@ -7,10 +7,10 @@
 #include <iterator>
 #include <new>
 
-#include "lib/conduit/channel/domain.hpp"
-#include "lib/conduit/channel/peer.hpp"
-#include "lib/conduit/channel/rank_table.hpp"
 #include "lib/conduit/message/handed_over.hpp"
+#include "lib/conduit/peer/domain.hpp"
+#include "lib/conduit/peer/peer.hpp"
+#include "lib/conduit/peer/rank_table.hpp"
 
 using namespace penstock;
 using namespace penstock::conduit;

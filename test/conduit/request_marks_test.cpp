@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "lib/conduit/channel/request_marks.hpp"
+#include "lib/conduit/peer/request_marks.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Datagrams that anybody may send to a connector: what is taken for a hello has no field that a
 // connector of the job may not say, and whatever one may say is taken.
-#include "lib/conduit/channel/hello.hpp"
+#include "lib/conduit/connecting/hello.hpp"
 
 #include "test/fuzz/target.hpp"
 

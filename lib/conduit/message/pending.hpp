@@ -8,7 +8,7 @@
 //         ▲   └── anything else: again                                       │                last
 //         └── any other lack, or credits for all of it are there ◄───────────┴─────────────────┘
 //
-// Between steps it waits for what `lacks` says, a row of the table of waits (channel/waits.hpp).
+// Between steps it waits for what `lacks` says, a row of the table of waits (peer/waits.hpp).
 #pragma once
 
 #include "credit/credit.hpp"

@@ -60,7 +60,7 @@ struct long_block {
 };
 static_assert(sizeof(long_block) == 16);
 
-/// Precedes the arguments of a large Medium: where its payload stands (channel/large_buffers.hpp).
+/// Precedes the arguments of a large Medium: where its payload stands (peer/large_buffers.hpp).
 struct large_block {
   std::uint64_t base;    ///< address of the sender's buffers, in its own address space
   std::uint32_t key;     ///< the key by which they are mapped, or this one is read

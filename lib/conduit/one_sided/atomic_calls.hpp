@@ -1,7 +1,7 @@
 // How lib/gasnet begins atomics; atomic.cpp has the code.
 #pragma once
 
-#include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/peer/transfer_queue.hpp"
 #include "penstock/atomic.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

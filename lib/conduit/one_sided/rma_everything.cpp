@@ -155,7 +155,7 @@ status transfers::copy_far(rank_id to, std::uint64_t there, std::byte* local, st
                            bool write, op_counter& c) noexcept {
   peer& p = core_.begun(core_.peers()[to]);
   const status s = retry([&]() noexcept {
-    // A2 ready  acquire p.ready  <- R2 (channel/connect.cpp): the lane is there
+    // A2 ready  acquire p.ready  <- R2 (connecting/connect.cpp): the lane is there
     return (p.ready.load(std::memory_order_acquire) >> lane_request & 1) != 0
                ? status::ok
                : connections_.connect(p, lane_request);

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/peer/transfer_queue.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

@@ -6,9 +6,9 @@
 #include <cerrno>
 
 #include "lib/base/shortage.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 #include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

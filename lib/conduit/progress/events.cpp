@@ -4,9 +4,9 @@
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/probes.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 void engine::slow_progress() noexcept {

@@ -17,8 +17,8 @@
 #include "lib/base/short_slices.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {

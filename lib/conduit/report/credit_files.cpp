@@ -4,8 +4,8 @@
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/thread_index.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
-#include "lib/conduit/channel/credit_flow.hpp"
+#include "lib/conduit/credit_flow/credit_flow.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

@@ -11,8 +11,8 @@
 #include "lib/base/probes.hpp"
 #include "lib/base/status.hpp"
 #include "lib/base/trace.hpp"
-#include "lib/conduit/channel/peer_counts.hpp"
-#include "lib/conduit/channel/waits.hpp"
+#include "lib/conduit/peer/peer_counts.hpp"
+#include "lib/conduit/peer/waits.hpp"
 #include "lib/conduit/report/reporter.hpp"
 #include "penstock/mode.hpp"
 

@@ -1,5 +1,5 @@
 // Writes the lines about waits that last: of requests, which are counted by rank, and of all other
-// waits of the library, which name themselves (channel/long_wait.hpp). While there is a wait, it
+// waits of the library, which name themselves (peer/long_wait.hpp). While there is a wait, it
 // asks once a second whether the ranks that are waited for have polled meanwhile. The reporter's
 // thread runs it.
 #include <unistd.h>

@@ -73,7 +73,7 @@ bool ring_path::run_large(token_state& t, codec::parts at, relieved_end& e) noex
   if (!run_lent(t, at, bytes, e)) [[unlikely]]
     return false;
   tsan_tell_peer(line);
-  // B1 done  release word  -> B2 (channel/buffer_use.hpp): all has been read
+  // B1 done  release word  -> B2 (peer/buffer_use.hpp): all has been read
   std::atomic_ref(*reinterpret_cast<std::uint32_t*>(line))
       .store(where.number, std::memory_order_release);
   return true;

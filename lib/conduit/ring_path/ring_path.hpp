@@ -1,6 +1,6 @@
 // The path between processes of one host: messages travel through the rings of the shared-memory
 // device's queue pairs, without work requests. The sender writes a message into the ring, and the
-// handler reads it there; no other copy is made. The class meets the contract of channel/path.hpp;
+// handler reads it there; no other copy is made. The class meets the contract of peer/path.hpp;
 // only the engine uses it.
 //
 // Why nothing waits for ever: a request that finds no room or no credits is not sent; the caller
@@ -20,7 +20,9 @@
 
 #include <atomic>
 
-#include "lib/conduit/channel/path.hpp"
+#include "lib/conduit/connecting/connections.hpp"
+#include "lib/conduit/credit_flow/credit_flow.hpp"
+#include "lib/conduit/peer/path.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
@@ -31,7 +33,7 @@ class path_by<way::rings> {
   path_by(const path_by&) = delete;
   path_by& operator=(const path_by&) = delete;
 
-  // The contract; see channel/path.hpp.
+  // The contract; see peer/path.hpp.
   result<void> open(ibv_comp_channel* bell);
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;

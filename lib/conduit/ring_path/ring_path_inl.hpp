@@ -7,9 +7,9 @@
 #include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
-#include "lib/conduit/channel/credit_flow_inl.hpp"
+#include "lib/conduit/credit_flow/credit_flow_inl.hpp"
 #include "lib/conduit/message/codec.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 #include "lib/conduit/ring_path/ring_path.hpp"
 #include "nic/shm/direct.hpp"
 

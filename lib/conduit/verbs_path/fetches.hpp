@@ -16,9 +16,9 @@
 
 #include "lib/base/assert.hpp"
 #include "lib/base/hand_over.hpp"
-#include "lib/conduit/channel/large_buffers.hpp"
-#include "lib/conduit/channel/peer.hpp"
 #include "lib/conduit/message/outgoing.hpp"
+#include "lib/conduit/peer/large_buffers.hpp"
+#include "lib/conduit/peer/peer.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

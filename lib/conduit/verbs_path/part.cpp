@@ -1,5 +1,5 @@
-// The program's side of a parting (channel/parting.hpp): a poll looks whether a connection is idle,
-// and closes its lanes.
+// The program's side of a parting (connecting/parting.cpp): a poll looks whether a connection is
+// idle, and closes its lanes.
 #include <cstring>
 
 #include "lib/conduit/verbs_path/verbs_path_inl.hpp"
@@ -10,7 +10,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 void verbs_path::see_to_partings() noexcept {
   const std::uint32_t tag = my_tag();
   for (peer& p : c_.all_begun()) {
-    // P2 part  acq_rel p.parting  <-> P1 (channel/parting.cpp)
+    // P2 part  acq_rel p.parting  <-> P1 (connecting/parting.cpp)
     parting_state s = p.parting.load(std::memory_order_relaxed);
     if (s != parting_state::asked && s != parting_state::again) continue;
     if (!p.parting.compare_exchange_strong(s, parting_state::looking, std::memory_order_acq_rel,
@@ -91,7 +91,7 @@ verbs_path::idleness verbs_path::close_inside(peer& p, std::uint32_t tag) noexce
   PENSTOCK_ASSERT(p.credits.due(), ==, 0u);  // what is not given back would be lost with the lanes
   // Whoever wants a lane from here on says so (connector::want).
   p.wanted.fetch_and(in_wishes, std::memory_order_relaxed);
-  // R12 closed  release p.ready  -> A12 (channel/parting.cpp)
+  // R12 closed  release p.ready  -> A12 (connecting/parting.cpp)
   p.ready.store(0, std::memory_order_release);
   return idleness::idle;
 }

@@ -1,6 +1,6 @@
 // The path of all devices: requests are SENDs into shared receive queues, and replies are RDMA
 // writes with immediate into the chunk that the request came from. The class meets the contract of
-// channel/path.hpp, with the same code for every device of the table in nic/device.hpp. Only the
+// peer/path.hpp, with the same code for every device of the table in nic/device.hpp. Only the
 // engine uses it.
 //
 //   request   SEND of header, fixed part, payload, up to 256 bytes; longer ones are placed: RDMA
@@ -33,7 +33,9 @@
 
 #include <atomic>
 
-#include "lib/conduit/channel/path.hpp"
+#include "lib/conduit/connecting/connections.hpp"
+#include "lib/conduit/credit_flow/credit_flow.hpp"
+#include "lib/conduit/peer/path.hpp"
 #include "lib/conduit/verbs_path/fetches.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -45,7 +47,7 @@ class path_by<way::verbs> {
   path_by(const path_by&) = delete;
   path_by& operator=(const path_by&) = delete;
 
-  // The contract; see channel/path.hpp.
+  // The contract; see peer/path.hpp.
   result<void> open(ibv_comp_channel* bell);
   void close() noexcept;
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;

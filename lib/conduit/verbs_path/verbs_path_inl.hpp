@@ -3,8 +3,8 @@
 #pragma once
 
 #include "lib/base/backoff.hpp"
-#include "lib/conduit/channel/core_inl.hpp"
-#include "lib/conduit/channel/credit_flow_inl.hpp"
+#include "lib/conduit/credit_flow/credit_flow_inl.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
 #include "lib/conduit/verbs_path/verbs_path.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

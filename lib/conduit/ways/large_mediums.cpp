@@ -6,7 +6,7 @@
 #include "lib/base/backoff.hpp"
 #include "lib/base/cross_process.hpp"
 #include "lib/base/log.hpp"
-#include "lib/conduit/channel/long_wait.hpp"
+#include "lib/conduit/peer/long_wait.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 

@@ -1,5 +1,5 @@
 // Mediums by rendezvous at the sender, for both paths: the payload is copied to a buffer
-// (channel/large_buffers.hpp), and a message of one credit says where it stands. How the target
+// (peer/large_buffers.hpp), and a message of one credit says where it stands. How the target
 // reads the payload depends on the path: ring_path/large.cpp, verbs_path/fetch.cpp. Large Mediums
 // always go this way, others where credits are short or their lane is being made. requests.cpp,
 // pending.cpp and drafts.cpp use it. Any threads.
@@ -7,8 +7,8 @@
 
 #include <cstddef>
 
-#include "lib/conduit/channel/large_buffers.hpp"
 #include "lib/conduit/message/draft.hpp"
+#include "lib/conduit/peer/large_buffers.hpp"
 #include "lib/conduit/ways/ways.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

@@ -1,6 +1,6 @@
 // All paths of an engine: the only file outside the paths' own folders that names their classes.
 // A peer's way decides which path its messages take; calls are dispatched statically. To add a way,
-// add it to channel/way.hpp and here: the compiler then asks for the rest.
+// add it to peer/way.hpp and here: the compiler then asks for the rest.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/peer/transfer_queue.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "lib/conduit/channel/transfer_queue.hpp"
 #include "lib/conduit/message/draft.hpp"
 #include "lib/conduit/message/outgoing.hpp"
+#include "lib/conduit/peer/transfer_queue.hpp"
 #include "lib/gasnet/process.hpp"
 #include "lib/gasnet/reach.hpp"
 #include "lib/gasnet/vis/runs.hpp"

@@ -18,7 +18,7 @@
 
 #include <cstddef>
 
-#include "lib/conduit/channel/transfer_queue.hpp"
+#include "lib/conduit/peer/transfer_queue.hpp"
 #include "penstock/mode.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {

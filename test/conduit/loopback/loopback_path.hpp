@@ -1,4 +1,4 @@
-// A third path, to show that the contract of channel/path.hpp is all that the engine asks of one: a
+// A third path, to show that the contract of peer/path.hpp is all that the engine asks of one: a
 // process's messages to itself. It keeps a copy of each message, and a poll runs the handlers. It
 // costs no credits, has no device, and is never connected.
 #pragma once
@@ -6,8 +6,8 @@
 #include <deque>
 #include <memory>
 
-#include "lib/conduit/channel/core_inl.hpp"
-#include "lib/conduit/channel/path.hpp"
+#include "lib/conduit/peer/core_inl.hpp"
+#include "lib/conduit/peer/path.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 
