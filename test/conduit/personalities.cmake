@@ -34,9 +34,9 @@ function(refused_under name processes personality line)
   set_tests_properties(conduit.refused_under.${name} PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
                        PASS_REGULAR_EXPRESSION "${line}")
 endfunction()
-refused_under(small 5 small "the device has room for 15, and 4 other ranks take 16 at least; start fewer ranks")
+refused_under(small 5 small "the device has room for 15, and 4 other ranks take 16 at least. start fewer ranks")
 refused_under(small.credits 2 small
-              "completion queue of requests needs [0-9]+ entries, and shm0 allows 32; lower PENSTOCK_CRED_PER_NODE"
+              "completion queue of requests needs [0-9]+ entries, and shm0 allows 32. lower PENSTOCK_CRED_PER_NODE"
               -x PENSTOCK_CRED_PER_NODE=17)
 refused_under(small.rings 3 small "room for 15 credits, too few for messages by rings[^\n]*set PENSTOCK_DIRECT=0"
               -x PENSTOCK_DIRECT=1 -x PENSTOCK_SUPERNODE_MAXSIZE=2)
