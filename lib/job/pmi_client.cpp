@@ -18,6 +18,7 @@
 #include <numeric>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/forked.hpp"
 #include "lib/job/launchers.hpp"
 #include "lib/job/pmi.hpp"
 #include "lib/job/stream.hpp"

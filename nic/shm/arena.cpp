@@ -15,6 +15,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/page.hpp"
+#include "lib/base/result.hpp"
 #include "lib/base/shortage.hpp"
 
 namespace penstock::nic::shm {

@@ -8,6 +8,7 @@
 #include "lib/conduit/one_sided/atomic_calls.hpp"
 #include "lib/gasnet/ex/objects.hpp"
 #include "lib/gasnet/operations.hpp"
+#include "lib/gasnet/reach.hpp"
 #include "penstock/atomic.hpp"
 
 namespace penstock::gasnet::PENSTOCK_ABI {
