@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/page.hpp"
 
 namespace penstock::job {
 namespace {
@@ -72,6 +74,11 @@ ending ending_of(pid_t process, int& code) {
 }  // namespace
 
 void witness::watch(int kept_open, ended call, void* context) noexcept {
+  constexpr unsigned long most_bytes = 64ul << 20;
+  unsigned long resident = 0, shared = 0;  // in pages
+  if (std::sscanf(text_of("/proc/self/statm").c_str(), "%*u %lu %lu", &resident, &shared) != 2 ||
+      (resident - shared) * page_bytes() > most_bytes)
+    return;
   int pair[2];
   if (!opened("socketpair", ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), pair))
     return;

@@ -16,8 +16,9 @@ class witness {
   /// dismiss(), call(context, code) runs in the witness; code is -1 if the launcher has asked for
   /// it first. It does not run after a death by a signal, of which launchers tell, nor after an
   /// exec. Of this process's descriptors it keeps standard output and error, whose end would have
-  /// the launcher ask, and `kept`, which must be above 2. Where the system refuses a process, there
-  /// is none.
+  /// the launcher ask, and `kept`, which must be above 2. Its memory is this process's as it is
+  /// now, page by page as this one writes: where that is above 64 MB, or the system refuses a
+  /// process, there is none.
   void watch(int kept, ended call, void* context) noexcept;
   void dismiss() noexcept;
 
