@@ -78,6 +78,8 @@ class [[nodiscard]] reserved {
   std::uint8_t handler_;
 };
 
+struct reserve;
+
 }  // namespace detail
 
 /// Room for the payload of one request, which commit() sends. It is move only; its destruction
@@ -103,14 +105,23 @@ class [[nodiscard]] reservation : public detail::reserved {
   }
 
  private:
-  template <detail::argument... B>
-  friend reservation<B...> reserve_medium(endpoint& ep, rank_id to, payload_handler<B...> h,
-                                          std::size_t least, std::size_t most) noexcept;
-  template <detail::argument... B>
-  friend reservation<B...> reserve_long(endpoint& ep, rank_id to, payload_handler<B...> h,
-                                        std::size_t least, std::size_t most, void* dest) noexcept;
-  using detail::reserved::reserved;
+  friend struct detail::reserve;  // clang 16 does not match friends that are constrained templates
+  reservation(endpoint& ep, rank_id to, std::uint8_t handler, bool is_long, std::size_t least,
+              std::size_t most, void* dest) noexcept
+      : reserved(ep, to, handler, detail::total_words<A...>, is_long, least, most, dest) {}
 };
+
+namespace detail {
+
+struct reserve {
+  template <argument... A>
+  static reservation<A...> of(endpoint& ep, rank_id to, payload_handler<A...> h, bool is_long,
+                              std::size_t least, std::size_t most, void* dest) noexcept {
+    return {ep, to, h.index, is_long, least, most, dest};
+  }
+};
+
+}  // namespace detail
 
 /// Reserves room for a Medium of at least `least` bytes, which is at most endpoint::max_medium(),
 /// and of up to `most` bytes where that costs nothing more. It never waits; credits are taken when
@@ -121,7 +132,7 @@ class [[nodiscard]] reservation : public detail::reserved {
 template <detail::argument... A>
 reservation<A...> reserve_medium(endpoint& ep, rank_id to, payload_handler<A...> h,
                                  std::size_t least, std::size_t most) noexcept {
-  return {ep, to, h.index, detail::total_words<A...>, false, least, most, nullptr};
+  return detail::reserve::of(ep, to, h, false, least, most, nullptr);
 }
 
 /// The same for a Long that goes to dest, an address in the target's segment, in which at least
@@ -130,7 +141,7 @@ reservation<A...> reserve_medium(endpoint& ep, rank_id to, payload_handler<A...>
 template <detail::argument... A>
 reservation<A...> reserve_long(endpoint& ep, rank_id to, payload_handler<A...> h, std::size_t least,
                                std::size_t most, void* dest) noexcept {
-  return {ep, to, h.index, detail::total_words<A...>, true, least, most, dest};
+  return detail::reserve::of(ep, to, h, true, least, most, dest);
 }
 
 }  // namespace penstock::PENSTOCK_ABI
