@@ -34,12 +34,6 @@ static uint64_t of(gasnet_node_t n, const char* name) {
   return value;
 }
 
-/* By queue pairs a Medium that comes while its lane is just being made goes by rendezvous, too. */
-static int may_await_lane(void) {
-  const char* const direct = getenv("PENSTOCK_DIRECT");
-  return (direct != NULL && *direct == '0') || getenv("PENSTOCK_SUPERNODE_MAXSIZE") != NULL;
-}
-
 /* A broadcast of node `root` in which node `first` passes bytes to node `to`. Node `last` calls
  * when `first` has its credits; until then nothing can go from one to the other. */
 static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to, gasnet_node_t last,
@@ -72,7 +66,7 @@ static void broadcast(gasnet_node_t root, gasnet_node_t first, gasnet_node_t to,
   meet(); /* the bytes have been sent: who got them has come */
   CHECK(memcmp(at, from, bytes) == 0);
   if (me == first) CHECK(of(to, "stalls") == stalls);
-  if (me == first && !may_await_lane()) CHECK(of(to, "rendezvous") == by_rendezvous);
+  if (me == first && !by_queue_pairs()) CHECK(of(to, "rendezvous") == by_rendezvous);
   free(from), free(at);
 }
 

@@ -3,6 +3,8 @@
 #ifndef PENSTOCK_TEST_GASNET_MUST_H
 #define PENSTOCK_TEST_GASNET_MUST_H
 
+#include <stdlib.h>
+
 #include "check.h"
 
 #define MUST(call)                                                       \
@@ -18,6 +20,13 @@
 static void meet(void) {
   gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
   MUST(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS));
+}
+
+/* Whether some message of this run goes by queue pairs, as the tests' settings have it. There a
+ * Medium that finds no space at its target, or its lane not ready, goes by rendezvous. */
+static inline int by_queue_pairs(void) {
+  const char* const direct = getenv("PENSTOCK_DIRECT");
+  return (direct != NULL && *direct == '0') || getenv("PENSTOCK_SUPERNODE_MAXSIZE") != NULL;
 }
 
 #endif
