@@ -19,7 +19,8 @@ target_compile_options(penstock_options INTERFACE
   -Wall -Wextra -Wpedantic $<$<COMPILE_LANGUAGE:CXX>:-Wshadow>
   $<$<BOOL:${PENSTOCK_WERROR}>:-Werror> -fno-plt)
 if(PENSTOCK_SANITIZE)
-  target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer -g1)  # lines, for reports
+  # -g1: lines, for reports.
+  target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 endif()
 target_link_libraries(penstock_options INTERFACE Threads::Threads)
