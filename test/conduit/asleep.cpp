@@ -176,12 +176,17 @@ void server(world& w, std::uint32_t count, bool is_near) {
     me.until([&] { return me.noted == 1; });
   }
   JOB_CHECK(me.sleeps != 0);
-  const std::uint64_t before = cpu_ns();
-  for (const std::uint64_t end = now_ns() + 400'000'000; now_ns() < end;)
-    (void)me.sleep(static_cast<int>((end - std::min(now_ns(), end)) / 1'000'000 + 1));
-  const double idle = static_cast<double>(cpu_ns() - before) / 400'000;
+  // The quietest of some whiles: what one process did late, on a machine that is shared, is not
+  // taken for a poller.
+  double idle = 1000;  // thousandths of a processor
+  for (int i = 0; i < 4; ++i) {
+    const std::uint64_t before = cpu_ns();
+    for (const std::uint64_t end = now_ns() + 200'000'000; now_ns() < end;)
+      (void)me.sleep(static_cast<int>((end - std::min(now_ns(), end)) / 1'000'000 + 1));
+    idle = std::min(idle, static_cast<double>(cpu_ns() - before) / 200'000);
+  }
   std::printf("rank %u: %.2f %% of a processor while nothing came\n", me.ep.rank(), idle / 10);
-  JOB_CHECK(idle < 10);  // thousandths
+  JOB_CHECK(idle < 10);
   if (!times.empty())
     std::printf("rank %u: answered in %llu us\n", me.ep.rank(), median(times) / 1000ull);
   if (bare != 0) {

@@ -20,7 +20,7 @@ using namespace penstock;
 
 namespace {
 
-constexpr std::uint32_t room = 8192;  // of the segment, for each rank
+constexpr std::uint32_t room = 1 << 20;  // of the segment, for each rank
 enum kind : std::uint32_t { shorts, mediums, longs, kinds };
 
 struct sums {
@@ -40,11 +40,19 @@ struct side {
   std::vector<std::byte> payload;
   std::uint64_t outstanding = 0;
   std::vector<std::uint64_t> expected;
+  std::vector<std::uint32_t> used;  // of its room in each rank's segment
   short_handler<std::uint32_t> short_answer;
   payload_handler<std::uint32_t> payload_answer;
 
   void note_rendezvous(rank_id to, std::uint32_t k, std::size_t bytes) {
     if (k == mediums && bytes > limits::max_eager && to != ep->rank()) ++with[to].rendezvous;
+  }
+  // Two Longs on their way never write to one place: that would be this program's own race.
+  std::byte* place(rank_id to, std::size_t bytes) {
+    if (used[to] + bytes > room) used[to] = 0;
+    const std::uint32_t at = used[to];
+    used[to] += static_cast<std::uint32_t>(bytes);
+    return ep->segment_of(to).data() + std::size_t{room} * ep->rank() + at;
   }
   // wanted: the kind of the answer; kinds: none.
   void answer(token& t, std::uint32_t wanted) {
@@ -52,11 +60,10 @@ struct side {
     const bool large = wanted == mediums && with[t.source()].replied.mediums % 16 == 5;
     const std::size_t bytes = wanted == shorts ? 0 : large ? 20000 + some_bytes : some_bytes;
     const auto some = std::span<const std::byte>(payload).first(bytes);
-    auto* const there = ep->segment_of(t.source()).data() + room * ep->rank();
     status s = status::ok;
     if (wanted == shorts) s = t.reply_short(short_answer, wanted);
     if (wanted == mediums) s = t.reply_medium(payload_answer, some, wanted);
-    if (wanted == longs) s = t.reply_long(payload_answer, some, there, wanted);
+    if (wanted == longs) s = t.reply_long(payload_answer, some, place(t.source(), bytes), wanted);
     JOB_CHECK(s == status::ok);
     note(with[t.source()].replied, wanted, bytes);
     note_rendezvous(t.source(), wanted, bytes);
@@ -135,6 +142,7 @@ int main(int argc, char** argv) {
   const auto on_short = ep.add<&side::on_short>(&here);
   const auto on_payload = ep.add<&side::on_payload>(&here);
   here.expected.resize(ep.size());
+  here.used.resize(ep.size());
   const auto on_total = ep.add<&side::on_total>(&here);
   here.short_answer = ep.add<&side::on_short_answer>(&here);
   here.payload_answer = ep.add<&side::on_payload_answer>(&here);
@@ -149,17 +157,16 @@ int main(int argc, char** argv) {
     const std::uint32_t k = throw_dice(kinds), wanted = throw_dice(kinds + 1);
     // Small ones mostly: these go the shortest way.
     const std::uint32_t most = throw_dice(3) != 0   ? 100
-                               : k == longs         ? room
+                               : k == longs         ? 8192
                                : throw_dice(5) == 0 ? limits::max_medium + 1
                                                     : 4000;
     const std::size_t bytes = k == shorts ? 0 : throw_dice(most);
     const auto some = std::span<const std::byte>(here.payload).first(bytes);
-    auto* const there = ep.segment_of(to).data() + room * ep.rank();
     if (wanted != kinds) ++here.outstanding;
     status s = status::ok;
     if (k == shorts) s = ep.request_short(to, on_short, wanted);
     if (k == mediums) s = ep.request_medium(to, on_payload, some, k, wanted);
-    if (k == longs) s = ep.request_long(to, on_payload, some, there, k, wanted);
+    if (k == longs) s = ep.request_long(to, on_payload, some, here.place(to, bytes), k, wanted);
     JOB_CHECK(s == status::ok);
     note(here.with[to].sent, k, bytes);
     here.note_rendezvous(to, k, bytes);
