@@ -226,7 +226,7 @@ int post_all(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
     }
     if (quick == outcome::wait) [[unlikely]] {
       w.at = stage::pushed;
-      w.position = qp.tx.pushed();
+      w.position = qp.tx.position();
     }
     if (qp.works.idle() && state_of(qp) == IBV_QPS_RTS) [[likely]] {
       ibv_wc_status why = IBV_WC_SUCCESS;

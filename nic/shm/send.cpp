@@ -193,6 +193,12 @@ void ring_bell(queue_pair& qp) noexcept {
     qp.remote->tell(qp.remote->make(request_kind::kick, peer_qpn(qp), qp.qp_num));
 }
 
+/// Whether the peer says that it has taken a message that was pushed, the last one so far.
+bool was_taken(queue_pair& qp, const send_work& w) noexcept {
+  if (w.position != never_passed) return qp.tx.passed(w.position);
+  return qp.to.aside != nullptr && qp.to.aside->all_taken();
+}
+
 /// Whether what a message will be gathered from is mapped.
 bool mapped(const send_work& w) noexcept {
   if ((w.flags & IBV_SEND_INLINE) != 0) return true;
@@ -364,7 +370,7 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
         return outcome::done;
     }
   }
-  return qp.tx.passed(w.position) ? outcome::done : stuck(qp, w);
+  return was_taken(qp, w) ? outcome::done : stuck(qp, w);
 }
 
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
@@ -390,7 +396,7 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
     const std::uint32_t nak = l.remote->nak.load(std::memory_order_relaxed);
     const bool broke = (life >> 8) == (l.ready >> 8) && nak != 0 && nak <= IBV_WC_GENERAL_ERR;
     // The peer took the message before it went.
-    if (unanswered(qp) || (w.at == stage::pushed && qp.tx.passed(w.position))) return outcome::done;
+    if (unanswered(qp) || (w.at == stage::pushed && was_taken(qp, w))) return outcome::done;
     if (!broke) return unreachable(qp, w, why);
     *why = static_cast<ibv_wc_status>(nak);
     return outcome::failed;

@@ -2,11 +2,16 @@
 // sender takes this way.
 #include "nic/shm/overflow.hpp"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <random>
 
 #include "nic/shm/message.hpp"
@@ -16,6 +21,23 @@
 using namespace rig;
 using penstock::nic::shm::overflow;
 namespace shm = penstock::nic::shm;
+
+namespace {
+
+/// What the peer does as soon as a thread has told it of a message, or given it a file of messages,
+/// before the thread goes on. Once.
+std::function<void()> when_told;
+std::atomic<bool> waits_for_tale{false}, waits_for_file{false};
+
+}  // namespace
+
+/// In place of the C library's, for the device, too.
+extern "C" ssize_t sendmsg(int socket, const msghdr* m, int flags) {
+  const ssize_t n = ::syscall(SYS_sendmsg, socket, m, flags);
+  if (waits_for_tale.exchange(false) || (m->msg_controllen != 0 && waits_for_file.exchange(false)))
+    when_told();
+  return n;
+}
 
 namespace {
 
@@ -251,4 +273,49 @@ TEST_CASE("a message that is too long for its receive is an error, though later 
   REQUIRE(p.a.send(2, 0, 101) == 0);
   CHECK(p.b.received().status == IBV_WC_LOC_LEN_ERR);
   CHECK(p.a.sent().status == IBV_WC_REM_INV_REQ_ERR);
+}
+
+TEST_CASE("a message that was received is done, though its receiver goes before the sender looks") {
+  constexpr std::size_t length = 8u << 20;
+  struct way {
+    const char* name;
+    std::size_t bytes;
+    ibv_wr_opcode op;
+    bool shared;
+  };
+  for (const way& w :
+       {way{"a slot", 8, IBV_WR_SEND, false}, way{"a slot, SRQ", 8, IBV_WR_SEND, true},
+        way{"a tale", 8, IBV_WR_RDMA_WRITE_WITH_IMM, false},
+        way{"data of the ring", 3000, IBV_WR_SEND, false},
+        way{"data of the ring, SRQ", 3000, IBV_WR_SEND_WITH_IMM, true},
+        way{"a file", length, IBV_WR_SEND, false}, way{"a file, SRQ", length, IBV_WR_SEND, true}}) {
+    CAPTURE(w.name);
+    options oa, ob;
+    oa.memory = ob.memory = length;
+    ob.channel = true;
+    ob.srq_wr = w.shared ? 4 : 0;
+    pair p(oa, ob);
+    const bool by_file = w.bytes == length;
+    REQUIRE(p.b.receive(1, 0, length) == 0);
+    if (!by_file) REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);  // it is told of each message
+    ibv_wc received{}, sent{};
+    std::unique_ptr<held_up> held;
+    if (by_file) held = std::make_unique<held_up>(p.b);
+    std::atomic<bool> was_reset{false};
+    when_told = [&] {
+      held.reset();
+      received = p.b.received();
+      was_reset = p.b.set_state(IBV_QPS_RESET) == 0;
+    };
+    (by_file ? waits_for_file : waits_for_tale) = true;
+    REQUIRE(p.a.post(7, w.op, 0, w.bytes, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+      wr.wr.rdma = {reinterpret_cast<std::uint64_t>(p.b.memory.data()), p.b.mr->rkey};
+    }) == 0);
+    sent = p.a.sent();
+    CHECK(wait_for([&] { return was_reset.load(); }));
+    waits_for_file = waits_for_tale = false;
+    CHECK(received.status == IBV_WC_SUCCESS);
+    CHECK(received.byte_len == w.bytes);
+    CHECK(sent.status == IBV_WC_SUCCESS);
+  }
 }
