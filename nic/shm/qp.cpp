@@ -63,8 +63,11 @@ int new_ring(queue_pair& qp) noexcept {
   const std::uint64_t offset =
       qp.owner->memory.carve(geometry.memory(), ring_length::holding(1, 0).memory());
   if (offset == 0) return errno;
-  qp.ring = offset;
-  qp.rx = ring_rx(ring_memory(qp.owner->memory.at(offset), geometry));
+  {
+    const hold guard(of(qp.recv_cq).poll);  // of a QP that is reset: others look at its ring
+    qp.ring = offset;
+    qp.rx = ring_rx(ring_memory(qp.owner->memory.at(offset), geometry));
+  }
   qp.shown->ring.store(offset, std::memory_order_relaxed);
   qp.shown->ring_slots.store(geometry.slots, std::memory_order_relaxed);
   qp.shown->ring_data.store(geometry.data_bytes, std::memory_order_relaxed);

@@ -32,6 +32,9 @@ struct alignas(cache_line) ring_slot {
 };
 static_assert(sizeof(ring_slot) == cache_line);
 
+/// What a consumer without a ring looks at: nothing is ever there.
+inline constinit ring_slot no_slot{};
+
 /// Copies n words into a slot's body, at most those it holds, in pairs: there must be room for an
 /// even number at words.
 inline void copy_words(std::byte* body, const std::uint32_t* words, unsigned n) noexcept {

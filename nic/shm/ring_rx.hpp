@@ -211,9 +211,9 @@ class ring_rx {
   }
 
   ring_memory m_;
-  std::uint32_t mask_ = 0;      // of a position: its slot
-  std::uint32_t tell_ = 0;      // positions at which the producer is told: an eighth of a lap apart
-  ring_slot* front_ = nullptr;  // where head_ is
+  std::uint32_t mask_ = 0;  // of a position: its slot
+  std::uint32_t tell_ = 0;  // positions at which the producer is told: an eighth of a lap apart
+  ring_slot* front_ = &no_slot;  // where head_ is
   std::uint64_t head_ = 0, data_head_ = 0;
   std::uint64_t head_told_ = 0, data_told_ = 0;  // what the producer was told last
   std::uint32_t data_tell_ = 0;                  // data bytes after which it is told

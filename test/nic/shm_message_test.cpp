@@ -1,4 +1,5 @@
 // SEND and RECV of shm0 between two contexts.
+#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -336,4 +337,27 @@ TEST_CASE(
   p.b.connect(p.a);
   send_two();
   for (std::uint64_t i = 0; i < 2; ++i) CHECK(p.b.received().wr_id == i);
+}
+
+TEST_CASE("a pair is reset while another thread polls its completion queue") {
+  pair p;
+  std::atomic<bool> done{false};
+  std::atomic<unsigned> polls{0};
+  std::thread other([&] {
+    for (; !done; ++polls) CHECK(rig::side::empty(p.b.recv_cq));
+  });
+  for (unsigned i = 0; i < 500 || polls < 500; ++i) {
+    REQUIRE(p.b.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p.b.to_init(p.b.qp) == 0);
+  }
+  done = true;
+  other.join();
+  p.b.connect(p.a);
+  REQUIRE(p.b.receive(1, 0, 8) == 0);
+  REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
+  REQUIRE(p.a.to_init(p.a.qp) == 0);
+  p.a.connect(p.b);
+  REQUIRE(p.a.send(1, 0, 8) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
 }
