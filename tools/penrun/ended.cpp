@@ -21,14 +21,16 @@ pid_t next_ended(int& status) {
     if (::clock_getcpuclockid(info.si_pid, &clock) == 0) ::clock_gettime(clock, &had);
   }
   const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-  // The limit counts by the timer's ticks, which on a busy machine are more than what it has had.
+  // The limit counts by the timer's ticks, which on a busy machine are more than what it has had:
+  // so the line says what that was.
   const double seconds = static_cast<double>(had.tv_sec) + static_cast<double>(had.tv_nsec) * 1e-9;
   if (pid > 0 && told && pid == info.si_pid && WIFSIGNALED(status) &&
       (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU) &&
-      seconds > 0.75 * static_cast<double>(cpu.rlim_cur))
-    std::fprintf(stderr,
-                 "penrun: process %d has had the %llu s of processor time that ulimit -t allows\n",
-                 pid, static_cast<unsigned long long>(cpu.rlim_cur));
+      seconds > 0.5 * static_cast<double>(cpu.rlim_cur))
+    std::fprintf(
+        stderr,
+        "penrun: process %d has had %.1f of the %llu s of processor time that ulimit -t allows\n",
+        pid, seconds, static_cast<unsigned long long>(cpu.rlim_cur));
   return pid;
 }
 
