@@ -148,7 +148,8 @@ status endpoint::quiet() noexcept { return called(engine_)->quiet(); }
 endpoint_statistics endpoint::statistics() const noexcept { return called(engine_)->statistics(); }
 endpoint_counters endpoint::counters() const { return called(engine_)->counters(); }
 std::string endpoint::memory_report(std::size_t for_ranks) const {
-  return called(engine_)->memory_report(for_ranks);
+  const auto r = called(engine_)->memory_report(for_ranks);
+  return r ? *r : r.error().message() + "\n";
 }
 std::string endpoint::device() const {
   return called(engine_)->device().name + ": " + engine_->device().reason;

@@ -133,7 +133,7 @@ class engine final {
   void write_credit_files() const noexcept { credits_.write_files(); }
   [[nodiscard]] bool posts() const noexcept { return ways_.some_post(); }  ///< to some ranks
   [[nodiscard]] std::uint64_t polls() const noexcept;  ///< of all threads; any thread may ask
-  [[nodiscard]] std::string memory_report(std::size_t for_ranks) const;
+  [[nodiscard]] result<std::string> memory_report(std::size_t for_ranks) const;
   /// What set-up has fixed; and what of it is asked for most.
   [[nodiscard]] const core& fixed() const noexcept { return core_; }
   [[nodiscard]] rank_id rank() const noexcept { return core_.rank(); }

@@ -186,7 +186,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
         shorter_table(core_.settings_, core_.size_, core_.domain_count_, core_.credit_room_)
             .c_str());
   if (core_.settings_.memory_report && core_.rank_ == 0)
-    std::fputs(memory_report(0).c_str(), stderr);
+    if (const auto report = memory_report(0)) std::fputs(report->c_str(), stderr);
   return {};
 }
 

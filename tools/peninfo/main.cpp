@@ -4,6 +4,7 @@
 
 #include "lib/base/command_line.hpp"
 #include "lib/base/settings_table.hpp"
+#include "lib/conduit/engine.hpp"
 #include "tools/peninfo/devices.hpp"
 #include "tools/peninfo/in_json.hpp"
 #include "tools/peninfo/limits.hpp"
@@ -64,6 +65,16 @@ int print_job(penstock::endpoint& ep) {
   return 0;
 }
 
+// 1 if a job of so many processes is refused, which is said.
+int print_memory_of(penstock::endpoint& ep, std::uint32_t processes) {
+  const auto report = ep.internals().memory_report(processes);
+  if (report)
+    std::fputs(report->c_str(), stdout);
+  else
+    std::fprintf(stderr, "peninfo: %s\n", report.error().message().c_str());
+  return report ? 0 : 1;
+}
+
 // What each process of jobs of some sizes would pin; no such job is needed, only its size.
 int print_memory(std::uint32_t processes) {
   auto w = penstock::world::join();
@@ -76,14 +87,14 @@ int print_memory(std::uint32_t processes) {
     std::fprintf(stderr, "peninfo: %s\n", ep.error().message().c_str());
     return 1;
   }
-  if (processes != 0) {
-    std::fputs(ep->memory_report(processes).c_str(), stdout);
-    return 0;
-  }
+  if (processes != 0) return print_memory_of(*ep, processes);
   if (ep->size() > 1) return print_job(*ep);
-  for (const std::uint32_t n : {2u, 32u, 10'000u})
-    std::printf("%s%s", n == 2 ? "" : "\n", ep->memory_report(n).c_str());
-  return 0;
+  int code = 0;
+  for (const std::uint32_t n : {2u, 32u, 10'000u}) {
+    if (n != 2) std::printf("\n");
+    code |= print_memory_of(*ep, n);
+  }
+  return code;
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::string resident_report() {
 
 }  // namespace
 
-std::string engine::memory_report(std::size_t for_ranks) const {
+result<std::string> engine::memory_report(std::size_t for_ranks) const {
   const auto ranks = for_ranks == 0 ? core_.size() : static_cast<std::uint32_t>(for_ranks);
   credit::room room = core_.credit_room();
   if (ways_.some_post() && (!core_.has_started() || ranks != core_.size())) {
@@ -81,8 +81,9 @@ std::string engine::memory_report(std::size_t for_ranks) const {
   const auto shares =
       credit::plan(ranks, 0, credit_settings(core_.options(), core_.domain_count(), room));
   if (!shares)
-    return "a job of " + std::to_string(ranks) +
-           " processes is refused: " + shares.error().message() + "\n";
+    return failure{
+        "a job of " + std::to_string(ranks) + " processes is refused: " + shares.error().message(),
+        0, ""};
   const queues::dimensions all = core_.queue_dimensions(ranks, channel_ != nullptr, room);
   const queues::dimensions d = all.for_peers(all.peers_at_start());
   std::string out;
