@@ -256,6 +256,14 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
   return send_message(qp, w, why);
 }
 
+bool was_answered(queue_pair& qp, send_work& w) noexcept {
+  if (w.at != stage::fresh || w.position == 0) return false;  // the device was not asked
+  bool asked = false;
+  if (perform(qp, w, &asked) != IBV_WC_SUCCESS) return false;
+  if (w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) w.at = stage::written;  // of that nobody is told
+  return w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 void wait_untouched(context& c, std::uint32_t rkey) noexcept {
   if (c.carrier) return c.carrier->wait_untouched(rkey);
   heavy_fence();  // T3 gone  store key, before this fence  <-> T2; see above

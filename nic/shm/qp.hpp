@@ -215,6 +215,9 @@ bool asks_peer(queue_pair& qp, const send_work& w) noexcept;
 outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept;
 /// WRITE, READ and atomics: the requester does them itself in the peer's memory.
 outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
+/// Whether a peer that has gone has done what access_remote() asked its device to do. Under
+/// `sending`.
+bool was_answered(queue_pair& qp, send_work& w) noexcept;
 /// Called when the peer cannot be reached: answers wait, or fails with RETRY_EXC_ERR when the
 /// request's transport timer has ended.
 outcome unreachable(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;

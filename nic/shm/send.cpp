@@ -395,8 +395,9 @@ outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {
   if (life != l.ready) [[unlikely]] {
     const std::uint32_t nak = l.remote->nak.load(std::memory_order_relaxed);
     const bool broke = (life >> 8) == (l.ready >> 8) && nak != 0 && nak <= IBV_WC_GENERAL_ERR;
-    // The peer took the message before it went.
-    if (unanswered(qp) || (w.at == stage::pushed && was_taken(qp, w))) return outcome::done;
+    // The peer took the message, or its device did what it was asked, before it went.
+    if (unanswered(qp) || (w.at == stage::pushed && was_taken(qp, w)) || was_answered(qp, w))
+      return outcome::done;
     if (!broke) return unreachable(qp, w, why);
     *why = static_cast<ibv_wc_status>(nak);
     return outcome::failed;

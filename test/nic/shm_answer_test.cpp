@@ -1,6 +1,10 @@
 // Questions to a peer's device whose answers nobody comes for (nic/shm/peer.hpp).
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <mutex>
+#include <thread>
 
 #include "nic/shm/context.hpp"
 #include "nic/shm/peer.hpp"
@@ -45,4 +49,37 @@ TEST_CASE("the descriptor of an answer that nobody comes for is closed") {
   REQUIRE(rig::wait_for([&] { return answered(1) && open_descriptors() == before + 3; }));
   shm::of(p.a.context).answer_ns = 1'000'000;
   CHECK(rig::wait_for([&] { return answered(1) && open_descriptors() == before; }));
+}
+
+TEST_CASE("what a peer's device has done is done, though its queue pair goes before the answer") {
+  for (const ibv_wr_opcode op : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                 IBV_WR_ATOMIC_CMP_AND_SWP}) {
+    CAPTURE(op);
+    rig::pair p;
+    // As where no kernel call reaches the memory of another process.
+    REQUIRE(shm::of(p.a.qp).remote != nullptr);
+    shm::of(p.a.qp).remote->tried_file = true;
+    const auto word_at = [](rig::side& s) -> std::uint64_t& {
+      return *reinterpret_cast<std::uint64_t*>(s.memory.data());
+    };
+    word_at(p.a) = 5;
+    word_at(p.b) = op == IBV_WR_RDMA_READ ? 7 : 0;
+    {
+      std::unique_lock held(shm::of(p.a.qp).sending, std::defer_lock);
+      REQUIRE(p.a.post(1, op, 0, 8, IBV_SEND_SIGNALED, [&](ibv_send_wr& wr) {
+        wr.wr.rdma = {reinterpret_cast<std::uint64_t>(p.b.memory.data()), p.b.mr->rkey};
+        if (op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_ATOMIC_CMP_AND_SWP)
+          wr.wr.atomic = {wr.wr.rdma.remote_addr, op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 5u : 0u, 5,
+                          p.b.mr->rkey};
+      }) == 0);
+      held.lock();  // nobody looks for the answer meanwhile
+      if (op == IBV_WR_RDMA_READ)
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      else
+        CHECK(rig::wait_for([&] { return std::atomic_ref(word_at(p.b)).load() == 5; }));
+      CHECK(p.b.set_state(IBV_QPS_RESET) == 0);
+    }
+    CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+    CHECK(word_at(p.a) == (op == IBV_WR_RDMA_WRITE ? 5u : op == IBV_WR_RDMA_READ ? 7u : 0u));
+  }
 }
