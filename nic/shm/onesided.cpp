@@ -260,7 +260,7 @@ bool was_answered(queue_pair& qp, send_work& w) noexcept {
   if (w.at != stage::fresh || w.position == 0) return false;  // the device was not asked
   bool asked = false;
   if (perform(qp, w, &asked) != IBV_WC_SUCCESS) return false;
-  if (w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) w.at = stage::written;  // of that nobody is told
+  if (w.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) w.at = stage::written;  // its immediate is not told
   return w.opcode != IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 

@@ -64,7 +64,7 @@ int new_ring(queue_pair& qp) noexcept {
       qp.owner->memory.carve(geometry.memory(), ring_length::holding(1, 0).memory());
   if (offset == 0) return errno;
   {
-    const hold guard(of(qp.recv_cq).poll);  // of a QP that is reset: others look at its ring
+    const hold guard(of(qp.recv_cq).poll);  // others look at the ring of a QP that is reset
     qp.ring = offset;
     qp.rx = ring_rx(ring_memory(qp.owner->memory.at(offset), geometry));
   }

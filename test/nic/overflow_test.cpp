@@ -295,7 +295,7 @@ TEST_CASE("a message that was received is done, though its receiver goes before 
   };
   for (const way& w :
        {way{"a slot", 8, IBV_WR_SEND, false}, way{"a slot, SRQ", 8, IBV_WR_SEND, true},
-        way{"a tale", 8, IBV_WR_RDMA_WRITE_WITH_IMM, false},
+        way{"an immediate", 8, IBV_WR_RDMA_WRITE_WITH_IMM, false},
         way{"data of the ring", 3000, IBV_WR_SEND, false},
         way{"data of the ring, SRQ", 3000, IBV_WR_SEND_WITH_IMM, true},
         way{"a file", length, IBV_WR_SEND, false}, way{"a file, SRQ", length, IBV_WR_SEND, true}}) {

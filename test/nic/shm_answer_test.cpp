@@ -1,4 +1,5 @@
-// Questions to a peer's device whose answers nobody comes for (nic/shm/peer.hpp).
+// Questions to a peer's device (nic/shm/peer.hpp): answers that nobody comes for, and answers of a
+// peer whose queue pair has gone.
 #include <chrono>
 #include <filesystem>
 #include <iterator>
