@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/assert.hpp"
 #include "nic/shm/page_guard.hpp"
 #include "nic/tcp/network.hpp"
 #include "nic/tcp/peer_memory.hpp"
@@ -18,7 +19,8 @@ using shm::queue_pair;
 using goes = incoming::goes;
 
 constexpr std::uint32_t direct_bytes = 8 * 1024;  // of a payload that is left: read into its place
-constexpr std::uint32_t whole_bytes = 4 * 1024;   // what is left is waited for, up to this length
+// What is left is waited for, up to this length: so a datagram comes in one piece.
+constexpr std::uint32_t whole_bytes = sizeof(shm::datagram_packet);
 constexpr std::size_t most_direct = 512 * 1024;
 constexpr int most_pieces = 16;
 constexpr int looks_a_turn = 16;
@@ -100,10 +102,10 @@ bool network::parse(remote& r) noexcept {
     if (r.in.head.what == kind::answer) {
       result_ends(r);
     } else if (r.in.where == goes::datagram) {
-      if (r.datagram.head.version != shm::arena_version ||
-          r.datagram.head.bytes != r.in.head.bytes - sizeof(shm::datagram_head))
+      if (datagram_.head.version != shm::arena_version ||
+          datagram_.head.bytes != r.in.head.bytes - sizeof(shm::datagram_head))
         return false;
-      shm::take_datagram(*context_, r.datagram);
+      shm::take_datagram(*context_, datagram_);
     } else if (is_request(r.in.head.what)) {
       request_ends(r);
     }
@@ -126,7 +128,7 @@ bool network::begin(remote& r) noexcept {
       result_begins(r);
       return true;
     case kind::datagram:
-      if (f.bytes < sizeof(shm::datagram_head) || f.bytes > sizeof r.datagram) return false;
+      if (f.bytes < sizeof(shm::datagram_head) || f.bytes > sizeof datagram_) return false;
       r.in.where = goes::datagram;
       return true;
     case kind::bye:
@@ -171,7 +173,8 @@ void network::feed(remote& r, const std::byte* from, std::size_t n) noexcept {
       break;
     }
     case goes::datagram:
-      std::memcpy(reinterpret_cast<std::byte*>(&r.datagram) + in.done, from, n);
+      PENSTOCK_ASSERT(n, ==, in.head.bytes);  // others' parts have no place
+      std::memcpy(&datagram_, from, n);
       break;
     default:
       break;

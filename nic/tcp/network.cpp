@@ -80,7 +80,7 @@ int network::open(shm::context& c) noexcept {
   self_.ip = address_of(options_.where);
   if (self_.ip == 0) return EADDRNOTAVAIL;
   if (::getrandom(&instance_, sizeof instance_, 0) != sizeof instance_) return EIO;
-  table_.resize(1u << shm::own_bits);
+  table_ = zero_array<shm::queue_pair*>(1u << shm::own_bits);
   using unshared::open;
   epoll_ = open([] { return opened("epoll_create1", ::epoll_create1(EPOLL_CLOEXEC)); });
   wake_ = open([] { return opened("eventfd", ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); });

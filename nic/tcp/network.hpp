@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/base/zero_pages.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/datagram.hpp"
 #include "nic/shm/qp.hpp"
@@ -103,7 +104,6 @@ struct remote {
   shm::untouched_vector<std::byte> buffer;
   std::size_t begin = 0, end = 0;
   incoming in;
-  shm::datagram_packet datagram;
   // Going out; under out.lock.
   output out;
   bool up = false;
@@ -228,7 +228,8 @@ class network final : public shm::carrier {
   std::unique_ptr<remote> self_in_;  // under reading_: the far end of a connection to ourselves
   std::vector<remote*> live_;        // under reading_: those with a connection
   std::vector<std::unique_ptr<visitor>> visitors_;    // under reading_
-  std::vector<shm::queue_pair*> table_;               // under reading_: by entry
+  zero_array<shm::queue_pair*> table_;                // under reading_: by entry
+  shm::datagram_packet datagram_;                     // under reading_: the one that has come
   std::uint32_t next_visitor_ = 0, looks_ = 0;        // under reading_
   bool strangers_told_ = false, clock_runs_ = false;  // under reading_
   bool moved_ = false;                        // under reading_: this look has found something
