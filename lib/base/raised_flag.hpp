@@ -11,6 +11,7 @@ namespace penstock {
 
 class raised_flag {
  public:
+  constexpr explicit raised_flag(bool up = false) noexcept : up_(up) {}
   void raise() noexcept {
     // F1 raise  exchange release up_  -> F2
     up_.exchange(true, std::memory_order_release);
@@ -24,7 +25,7 @@ class raised_flag {
   }
 
  private:
-  std::atomic<bool> up_{false};
+  std::atomic<bool> up_;
 };
 
 }  // namespace penstock

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "lib/base/forked.hpp"
+#include "lib/base/raised_flag.hpp"
 #include "lib/conduit/connecting/connections.hpp"
 #include "lib/conduit/drafts.hpp"
 #include "lib/conduit/message/codec.hpp"
@@ -103,9 +104,9 @@ class engine final {
   /// The same where a time_limit of this thread ends the wait (timed_out), not before it has polled
   /// and looked once. told: a message or completion brings what is waited for.
   status limited_step(unsigned& empty, bool told) noexcept;
-  /// Every step of a wait calls heed first while news is not 0. The waiting thread holds nothing
+  /// Every step of a wait calls heed first while news is up. The waiting thread holds nothing
   /// then, and heed need not return. Before start().
-  void heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept;
+  void heed_in_waits(const raised_flag& news, void (*heed)()) noexcept;
   void expect_ends() noexcept;  ///< other ranks' ends are no errors: for one that leaves, and polls
 
   [[nodiscard]] transfers& one_sided() noexcept { return *transfers_; }
@@ -202,13 +203,13 @@ class engine final {
   void hear_event(nic::device& dev, const std::atomic<std::uint32_t>* raised,
                   std::atomic<std::uint32_t>& taken) noexcept;
   static void lost_contact(engine& e, peer& p, const char* how) noexcept;
-  inline static const std::atomic<std::uint32_t> no_news_{0};
+  inline static const raised_flag no_news_{false};
 
   core core_;
   bool quick_polls_ = false;  // started, and all peers are by rings; attendance is not noted
   bool quick_verbs_ = false;  // started, and a poll has queue pairs alone to look at
   bool attendance_ = false;   // polls are noted, for other domains or the progress thread
-  const std::atomic<std::uint32_t>* wait_news_ = &no_news_;
+  const raised_flag* wait_news_ = &no_news_;
   void (*heed_in_wait_)() = nullptr;
   bool (*progress_step_)() noexcept = nullptr;
   const std::unique_ptr<poll_count[]> poll_counts_{

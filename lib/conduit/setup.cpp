@@ -206,7 +206,7 @@ result<void> engine::start_progress() {
   return {};
 }
 
-void engine::heed_in_waits(const std::atomic<std::uint32_t>& news, void (*heed)()) noexcept {
+void engine::heed_in_waits(const raised_flag& news, void (*heed)()) noexcept {
   wait_news_ = &news;
   heed_in_wait_ = heed;
 }

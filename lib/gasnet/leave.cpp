@@ -181,7 +181,7 @@ int take_down(int code) noexcept {
 bool begin_to_leave() noexcept {
   if (leaving.exchange(true, std::memory_order_relaxed)) return false;
   i_leave = true;
-  exit_news.store(1, std::memory_order_relaxed);
+  exit_news.raise();
   return true;
 }
 
@@ -229,7 +229,7 @@ void on_signal(int sig) {
   std::uint64_t none = 0;
   if (wish.compare_exchange_strong(none, wished_bit | static_cast<std::uint32_t>(128 + sig),
                                    std::memory_order_relaxed, std::memory_order_relaxed)) {
-    exit_news.store(1, std::memory_order_relaxed);
+    exit_news.raise();
     last_code.store(128 + sig, std::memory_order_relaxed);
     start_timer();
   }
@@ -270,16 +270,14 @@ void register_exit(conduit::engine& e) {
   e.heed_in_waits(exit_news, &heed_in_wait);
 }
 
-std::atomic<std::uint32_t> exit_news{1};
+raised_flag exit_news{true};
 
 void heed_from_now_on() noexcept {
-  exit_news.store(0, std::memory_order_relaxed);
-  // A thread with news stores the news first, and then sets exit_news. By the fence, either this
-  // thread sees the news here, or exit_news is set after the zero of this thread.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // A thread with news stores the news first, and then raises the flag.
+  (void)exit_news.take_down();
   if (wish.load(std::memory_order_relaxed) != 0 || ordered() ||
       leaving.load(std::memory_order_relaxed))
-    exit_news.store(1, std::memory_order_relaxed);
+    exit_news.raise();
 }
 
 bool heed_exit_news(bool may_return) noexcept {

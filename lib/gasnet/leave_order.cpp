@@ -42,7 +42,7 @@ void note(first_code& which, int code) noexcept {
   std::uint64_t none = 0;
   which.compare_exchange_strong(none, known_bit | static_cast<std::uint32_t>(code),
                                 std::memory_order_relaxed, std::memory_order_relaxed);
-  exit_news.store(1, std::memory_order_relaxed);
+  exit_news.raise();
 }
 int code_of(const first_code& c) noexcept {
   return static_cast<int>(static_cast<std::uint32_t>(c.load(std::memory_order_relaxed)));

@@ -322,7 +322,7 @@ int GASNETC_(source)(gasnet_token_t token, gasnet_node_t* srcindex) {
 }
 
 int GASNETC_(poll)(void) {
-  if (exit_news.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+  if (exit_news.is_up()) [[unlikely]] {
     if (!self.attached) return too_early("gasnet_AMPoll");
     if (heed_exit_news(true)) {
       sched_yield();

@@ -15,6 +15,7 @@
 
 #include "lib/base/forked.hpp"
 #include "lib/base/immortal.hpp"
+#include "lib/base/raised_flag.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/status.hpp"
 #include "lib/conduit/collective/barrier.hpp"
@@ -168,10 +169,10 @@ int report(const failure& f);
 /// Sees to it, from gasnet_init on, that an end of the process without gasnet_exit is noticed.
 void prepare_exit();
 
-/// 0 from gasnet_attach until this process may have to leave, by an order, a signal or its own
-/// gasnet_exit. Every poll reads it first.
-extern std::atomic<std::uint32_t> exit_news;
-/// Sets exit_news to 0, once attached, unless there is news already.
+/// Down from gasnet_attach until this process may have to leave, by an order, a signal or its own
+/// gasnet_exit. Every poll looks at it first.
+extern raised_flag exit_news;
+/// Takes exit_news down, once attached, unless there is news already.
 void heed_from_now_on() noexcept;
 /// Acts on the news. It does not return where this thread has to take the process down, nor where
 /// another thread does and the caller cannot be told (may_return is false). True: the caller must
@@ -180,8 +181,7 @@ bool heed_exit_news(bool may_return) noexcept;
 
 /// To be called before a poll. True: the caller must not use the engine.
 inline bool heed_exit(bool may_return) noexcept {
-  // relaxed: a hint; a thread that sees it late sees it before its next poll
-  return exit_news.load(std::memory_order_relaxed) != 0 && heed_exit_news(may_return);
+  return exit_news.is_up() && heed_exit_news(may_return);
 }
 /// Leaves, since another process has left while this one was still joining the job, which is over
 /// by that. The exit code is the other's.

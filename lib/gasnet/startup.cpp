@@ -247,7 +247,7 @@ result<void> start_engine(std::uint64_t segment_bytes, std::uint64_t reserve_byt
 
 void turn_off_in_child(void*) noexcept {
   std::fill_n(self.windows, GASNETC_(nodes), nowhere);
-  exit_news.store(1, std::memory_order_relaxed);
+  exit_news.raise();
 }
 
 void failed(const char* call, status s) noexcept {

@@ -142,8 +142,7 @@ void give_core_away() noexcept {
 }  // namespace
 
 status engine::wait_step(unsigned& empty) noexcept {
-  // relaxed: a hint; a thread that sees it late sees it in the next step
-  if (wait_news_->load(std::memory_order_relaxed) != 0) [[unlikely]]
+  if (wait_news_->is_up()) [[unlikely]]
     heed_in_wait_();
   unsigned n = 0;
   const bool last =
