@@ -76,6 +76,19 @@ void return_claims(queue_pair& qp, qp_entry* writer) noexcept {
 
 /// Gives back rings to which no peer writes any more. Under objects.
 void sweep(context& c) noexcept {
+/// Until the peer's queue pair, which begins no more, has let go of the memory that it writes or
+/// reads for this one: who deregisters that next does not look there any more.
+void outlast_access(const queue_pair& qp) noexcept {
+  const qp_entry* e =
+      qp.remote ? qp.remote->entry<qp_entry>(table::qp, qp.owner->entry_of(peer_qpn(qp))) : nullptr;
+  if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != peer_qpn(qp)) return;
+  const std::uint64_t until = now_ns() + longest_access_ns;
+  // T7 touched?  load-acquire touching  <- T1, T5 (onesided.cpp)
+  while (e->touching.load(std::memory_order_acquire) != 0 &&
+         !qp.remote->dead.load(std::memory_order_relaxed) && now_ns() < until)
+    ::sched_yield();
+}
+
   std::erase_if(c.retired, [&](const context::retired_ring& r) {
     if (!r.writer->dead.load(std::memory_order_acquire) && r.entry != nullptr &&
         r.entry->producing.load(std::memory_order_acquire) == r.offset)
@@ -166,7 +179,10 @@ bool attach(queue_pair& qp, bool early) noexcept {
 void disconnect(queue_pair& qp) noexcept {
   context& c = *qp.owner;
   if (c.carrier) c.carrier->disconnect(qp);
-  heavy_fence();  // F1, see attach() and claim(): after this the peer claims and attaches no more
+  // F1, see attach() and claim(): after this the peer claims and attaches no more.
+  // T6 gone  store life, before this fence  <-> T2 (onesided.cpp): nor touches our memory anew
+  heavy_fence();
+  outlast_access(qp);
   std::shared_ptr<peer> remote;
   const std::uint64_t ring = qp.ring;
   qp_entry* writer = nullptr;

@@ -212,15 +212,17 @@ outcome write_at_once(queue_pair& qp, const ibv_send_wr& wr) noexcept {
     return outcome::failed;
   if (s.length == 0) return tell_written(qp, wr, 0);
   const remote_place to{wr.wr.rdma.remote_addr, s.length, wr.wr.rdma.rkey};
-  // T1 touch  store touching, light fence  -> T4
+  // T1 touch  store touching, light fence  -> T4, -> T7 (link.cpp)
   qp.shown->touching.store(to.rkey, std::memory_order_relaxed);
   light_fence();
-  // T2 valid?  load key  <-> T3
-  std::byte* target =
-      check_region(qp, to, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS ? here(qp, to) : nullptr;
+  // T2 valid?  load life, key  <-> T3, <-> T6 (link.cpp)
+  std::byte* target = l.remote->life.load(std::memory_order_relaxed) == l.ready &&
+                              check_region(qp, to, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS
+                          ? here(qp, to)
+                          : nullptr;
   const bool put =
       target != nullptr && put_bytes(target, reinterpret_cast<const std::byte*>(s.addr), s.length);
-  // T5 let go  store-release touching  -> T4: the bytes are written
+  // T5 let go  store-release touching  -> T4, -> T7 (link.cpp): the bytes are written
   qp.shown->touching.store(0, std::memory_order_release);
   if (!put) return outcome::failed;
   tsan_tell_peer(reinterpret_cast<const void*>(s.addr));
@@ -234,13 +236,15 @@ outcome access_remote(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept
     return outcome::failed;
   }
   if (w.at == stage::fresh) {
-    // T1 touch  store touching, light fence  -> T4
+    // T1 touch  store touching, light fence  -> T4, -> T7 (link.cpp)
     qp.shown->touching.store(w.rkey, std::memory_order_relaxed);
     light_fence();
-    *why = check(qp, w);  // T2 valid?  load key  <-> T3
+    // T2 valid?  load life, key  <-> T3, <-> T6 (link.cpp)
+    const bool there = qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready;
+    *why = there ? check(qp, w) : IBV_WC_RETRY_EXC_ERR;
     bool asked = false;
     if (*why == IBV_WC_SUCCESS) *why = perform(qp, w, &asked);
-    // T5 let go  store-release touching  -> T4: the bytes are written and read
+    // T5 let go  store-release touching  -> T4, -> T7 (link.cpp): the bytes are written and read
     qp.shown->touching.store(0, std::memory_order_release);
     if (asked) return outcome::wait;
     if (*why == IBV_WC_RETRY_EXC_ERR) return unreachable(qp, w, why);
@@ -282,13 +286,11 @@ void wait_untouched(context& c, std::uint32_t rkey) noexcept {
             users.emplace_back(p, e);
     }
   }
-  // A peer that is stopped in the middle of a copy for longer is not waited for: it would hold up
-  // this process.
-  const std::uint64_t until = now_ns() + 2'000'000'000;
+  const std::uint64_t until = now_ns() + longest_access_ns;
   for (const auto& [p, e] : users)
     // T4 touched?  load-acquire touching  <- T1, T5
     while (e->touching.load(std::memory_order_acquire) == rkey &&
-           !p->dead.load(std::memory_order_acquire) && now_ns() < until)
+           !p->dead.load(std::memory_order_relaxed) && now_ns() < until)
       ::sched_yield();
 }
 

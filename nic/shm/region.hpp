@@ -113,6 +113,9 @@ inline bool may_fill(const region_table& regions, std::uint32_t pd,
 
 /// Waits until no peer is in the middle of an access by rkey, whose table entry is invalid already.
 void wait_untouched(context& c, std::uint32_t rkey) noexcept;
+/// A peer that is stopped in the middle of a copy for longer is not waited for: it would hold up
+/// this process.
+constexpr std::uint64_t longest_access_ns = 2'000'000'000;
 
 ibv_pd* alloc_pd(ibv_context*);
 int dealloc_pd(ibv_pd*);

@@ -128,7 +128,8 @@ ibv_wc_status close_window(queue_pair& qp, std::uint32_t rkey) noexcept {
   const peer* p = qp.remote.get();
   const auto* e =
       p != nullptr ? p->entry<qp_entry>(table::qp, qp.owner->entry_of(peer_qpn(qp))) : nullptr;
-  const std::uint64_t until = now_ns() + 2'000'000'000;
+  const std::uint64_t until = now_ns() + longest_access_ns;
+  // acquire: the bytes are written when it is let go
   const auto touched = [&] {
     return qp.owner->service.serves(rkey) ||
            (e != nullptr && e->touching.load(std::memory_order_acquire) == rkey &&

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "test/nic/rig.hpp"
 
@@ -445,4 +446,33 @@ TEST_CASE("no byte is written under a key after its deregistration has returned"
   writer.join();
   for (std::size_t i = 0; i < 4096; ++i)
     if (whole.base[i] != std::byte{0}) FAIL("written after deregistration at " << i);
+}
+
+TEST_CASE("no byte is written into a region after its queue pair and then it have gone") {
+  constexpr std::size_t bytes = 1 << 20;
+  for (int round = 0; round < 20; ++round) {
+    pair p;
+    shared_memory whole(p.b, bytes);
+    const std::uint32_t key = whole.mr->rkey;
+    std::atomic<bool> written{false};
+    std::thread writer([&] {
+      std::memset(p.a.memory.data(), 1, bytes);
+      ibv_wc wc{};
+      do {
+        REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, bytes, whole.address(), key) == 0);
+        wc = p.a.sent();
+        written.store(true);
+      } while (wc.status == IBV_WC_SUCCESS);
+      CHECK(wc.status == IBV_WC_RETRY_EXC_ERR);
+    });
+    CHECK(rig::wait_for([&] { return written.load(); }));
+    ::usleep(static_cast<useconds_t>(round) * 17);
+    CHECK(p.b.v.destroy_qp(std::exchange(p.b.qp, nullptr)) == 0);
+    REQUIRE(p.b.v.dereg_mr(std::exchange(whole.mr, nullptr)) == 0);
+    std::memset(whole.base, 0, bytes);
+    writer.join();
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < bytes; ++i) wrong += whole.base[i] != std::byte{0};
+    CHECK(wrong == 0);
+  }
 }
