@@ -20,6 +20,7 @@ struct agreement {
   std::atomic<bool> done{false};
 
   [[nodiscard]] std::size_t function_count() const noexcept {
+    // acquire: functions is whole
     return done.load(std::memory_order_acquire) ? functions.size() : 0;
   }
 } known;
@@ -205,7 +206,7 @@ void GASNETC_(coll_init)(const gasnet_image_t images[], gasnet_image_t my_image,
     }
   }
   set_local_image(local);
-  known.done.store(true, std::memory_order_release);
+  known.done.store(true, std::memory_order_release);  // release: functions is whole
   and_wait([&](coll::op_counter& done) {
     coll::call(*all.team, coll::team::by_image, local, {.what = coll::kind::barrier}, done);
   });

@@ -47,6 +47,7 @@ void must_be_notified(const team_barrier& b, const char* call) {
 }
 
 bool passed(const team_barrier& b) noexcept {
+  // acquire: what the barrier has found (b.all), and what others did before it
   return b.pending.load(std::memory_order_acquire) == 0;
 }
 

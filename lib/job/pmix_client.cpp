@@ -67,7 +67,7 @@ class pmix_job final : public job {
   ~pmix_job() override {
     // Events may come until the library is finalized, by finalize() or here.
     if (!missed()) leave();
-    listener_.store(nullptr, std::memory_order_release);
+    listener_.store(nullptr, std::memory_order_relaxed);  // relaxed: nothing is behind it
     if (ended_fd_ >= 0) ::close(ended_fd_);
   }
 

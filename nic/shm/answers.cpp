@@ -149,6 +149,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
       std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(at));
       a.value = q.operand;
       const bool there = guarded([&] {
+        // acq_rel: programs may order their own bytes by an atomic, as by a lock's
         if (q.kind == request_kind::fetch_add)
           a.value = word.fetch_add(q.operand, std::memory_order_acq_rel);
         else
@@ -160,7 +161,7 @@ void service_thread::help(int socket, const visitor& v, const request& q,
       else
         a.error = EIO;
     }
-    serving_.store(0, std::memory_order_release);
+    serving_.store(0, std::memory_order_release);  // release: the bytes are copied (serves())
   }
   say(socket, a, payload_.get(), out, -1);
 }

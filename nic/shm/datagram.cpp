@@ -43,7 +43,8 @@ bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
     srq_entry& shown = *qp.shared_receives->shown;
     if (!try_claim(shown)) return false;
     if (!take(*qp.shared_receives, m.work, m.list)) {
-      shown.available.fetch_add(1, std::memory_order_release);
+      // relaxed: it goes on with the release sequence of S1 (srq.cpp)
+      shown.available.fetch_add(1, std::memory_order_relaxed);
       return false;
     }
   } else {

@@ -17,7 +17,7 @@ bool join_barriers() noexcept {
 }
 
 void heavy_fence() noexcept {
-  // This also orders the calling thread, even where the kernel refuses the call.
+  // seq_cst: it also orders the calling thread, even where the kernel refuses the call
   std::atomic_thread_fence(std::memory_order_seq_cst);
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }

@@ -39,6 +39,7 @@ void return_claims(queue_pair& qp, qp_entry* writer) noexcept {
   const std::uint32_t slots = qp.rx.memory().geometry.slots;
   // A sender that is still there, or has died, says what it has claimed. One that has left in order
   // has claimed the receives of what it pushed (return_claim).
+  // G2 written to?  acquire producing  <- G1: the claims are this ring's; <- G3: all is pushed
   const bool writes =
       writer != nullptr && writer->producing.load(std::memory_order_acquire) == qp.ring;
   std::uint64_t lost = slots;
@@ -48,7 +49,8 @@ void return_claims(queue_pair& qp, qp_entry* writer) noexcept {
            qp.srq_taken;
   const auto free_one = [&] {
     shared_receive_queue* q = xrc_receiver(qp) ? qp.selected : qp.shared_receives;
-    if (q != nullptr) q->shown->available.fetch_add(1, std::memory_order_release);
+    // relaxed: it goes on with the release sequence of S1 (srq.cpp)
+    if (q != nullptr) q->shown->available.fetch_add(1, std::memory_order_relaxed);
     --lost;
   };
   bool inside = qp.message.active || qp.message.refused;  // that one's receive has been taken
@@ -74,8 +76,6 @@ void return_claims(queue_pair& qp, qp_entry* writer) noexcept {
   if (writes && lost == 1) free_one();  // claimed, and never pushed
 }
 
-/// Gives back rings to which no peer writes any more. Under objects.
-void sweep(context& c) noexcept {
 /// Until the peer's queue pair, which begins no more, has let go of the memory that it writes or
 /// reads for this one: who deregisters that next does not look there any more.
 void outlast_access(const queue_pair& qp) noexcept {
@@ -89,8 +89,11 @@ void outlast_access(const queue_pair& qp) noexcept {
     ::sched_yield();
 }
 
+/// Gives back rings to which no peer writes any more. Under objects.
+void sweep(context& c) noexcept {
   std::erase_if(c.retired, [&](const context::retired_ring& r) {
-    if (!r.writer->dead.load(std::memory_order_acquire) && r.entry != nullptr &&
+    // G4 left?  acquire producing  <- G3: nothing more is written there
+    if (!r.writer->dead.load(std::memory_order_relaxed) && r.entry != nullptr &&
         r.entry->producing.load(std::memory_order_acquire) == r.offset)
       return false;
     c.memory.give_back(r.offset, r.bytes);
@@ -113,13 +116,14 @@ void return_claim(queue_pair& qp) noexcept {
   l.claimed_at = ~std::uint64_t{0};  // it is returned once
   // C3 leave  fetch_sub claims  <-> C4
   if ((qp.shown->claims.fetch_sub(1, std::memory_order_acq_rel) & claims_counted) == 0)
-    l.srq->available.fetch_add(1, std::memory_order_release);
+    l.srq->available.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in return_claims()
 }
 
 queue_pair* connected_qp(context& c, const nonce& peer_name, std::uint32_t qpn,
                          std::uint32_t peer_qpn) noexcept {
   for (queue_pair* qp : c.qps) {
     if (qp->qp_num != qpn || !connected(*qp)) continue;
+    // N2 whose  acquire peer_id  <- N1 (modify.cpp): the names are that peer's
     const bool theirs = qp->peer_id.load(std::memory_order_acquire) != 0 &&
                         qp->dest_high.load(std::memory_order_relaxed) == peer_name.high &&
                         qp->dest_low.load(std::memory_order_relaxed) == peer_name.low &&
@@ -155,11 +159,13 @@ bool attach(queue_pair& qp, bool early) noexcept {
     auto* shared = srq != 0 ? qp.remote->entry<srq_entry>(table::srq, srq - 1) : nullptr;
     if (!plausible(g, offset) || bell == nullptr || (srq != 0 && shared == nullptr)) return false;
     qp.shown->claims.store(0, std::memory_order_relaxed);
+    // G1 write to it  store-release producing  -> G2: the claims are this ring's
     qp.shown->producing.store(offset, std::memory_order_release);
-    e->written.store(1, std::memory_order_release);
+    e->written.store(1,
+                     std::memory_order_release);  // release: after G1, for who gives the ring back
     light_fence();  // F2: a peer that goes away keeps the ring for us, or we see that it has gone
     if (e->life.load(std::memory_order_relaxed) >> 8 != life >> 8) {
-      qp.shown->producing.store(0, std::memory_order_release);
+      qp.shown->producing.store(0, std::memory_order_relaxed);  // relaxed: nothing was written
       return false;
     }
     // The user of the direct path decides how long the ring is.
@@ -190,7 +196,7 @@ void disconnect(queue_pair& qp) noexcept {
     const hold poll(of(qp.recv_cq).poll);
     const hold guard(qp.sending);
     remote = std::move(qp.remote);
-    qp.peer_id.store(0, std::memory_order_release);
+    qp.peer_id.store(0, std::memory_order_relaxed);  // relaxed: nobody looks behind a 0
     if (remote) writer = remote->entry<qp_entry>(table::qp, c.entry_of(peer_qpn(qp)));
     if (ring != 0) return_claims(qp, writer);
     qp.selected = nullptr;
@@ -220,6 +226,7 @@ void disconnect(queue_pair& qp) noexcept {
       c.unfinished.fetch_sub(1, std::memory_order_relaxed);
     }
     // This comes last: from here on the peer may reuse the memory to which we wrote.
+    // G3 leave  store-release producing  -> G2, G4
     qp.shown->producing.store(0, std::memory_order_release);
   }
   constexpr ring_geometry geometry;

@@ -90,7 +90,7 @@ class favouring_lock {
       holder_ = me;
       return true;
     }
-    busy_.store(false, std::memory_order_release);
+    busy_.store(false, std::memory_order_release);  // release: as K2, to the thread at K4
     return false;
   }
 
@@ -105,7 +105,8 @@ class favouring_lock {
       return true;
     }
     if (favoured == me) {  // another was inside until now; the next try is short
-      held_.store(false, std::memory_order_release);
+      held_.store(false,
+                  std::memory_order_release);  // release: what the last holder did is passed on
       return false;
     }
     if (favoured != 0) {

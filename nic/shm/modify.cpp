@@ -126,6 +126,7 @@ int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   qp.dest.store(a.dest_qp_num, std::memory_order_relaxed);
   qp.dest_high.store(name.high, std::memory_order_relaxed);
   qp.dest_low.store(name.low, std::memory_order_relaxed);
+  // N1 name  store-release peer_id  -> N2 (link.cpp, onesided.cpp, pusher.cpp)
   qp.peer_id.store(p->id, std::memory_order_release);
   qp.remote = std::move(p);
   qp.shown->dest_qpn.store(a.dest_qp_num, std::memory_order_relaxed);
@@ -141,6 +142,7 @@ int reset(queue_pair& qp) noexcept {
     const std::lock_guard guard(c.objects);
     qp.generation = c.next_generation(qp.index);
   }
+  // QS1 turn  release now  -> QS2 (qp.hpp)
   qp.now.store(IBV_QPS_RESET, std::memory_order_release);
   say_taken(qp);
   publish_life(qp, qp_public::none);
@@ -186,6 +188,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
     if (const int e = connect(qp, *a)) return e;
   take_values(qp, *a, mask);
   ibv_qp_state expected = from;
+  // QS1 turn  acq_rel now  -> QS2 (qp.hpp): the values were taken before
   if (!qp.now.compare_exchange_strong(expected, to, std::memory_order_acq_rel,
                                       std::memory_order_acquire))
     return EINVAL;  // the QP broke meanwhile

@@ -266,7 +266,7 @@ bool open_file(state& s) noexcept {
   ask_libibverbs(s);
   install_page_guard();
   s.inode.store(st.st_ino, std::memory_order_relaxed);
-  s.fd.store(fd, std::memory_order_release);
+  s.fd.store(fd, std::memory_order_release);  // release: the inode, and the guard (file())
   return true;
 }
 
@@ -419,6 +419,7 @@ bool moved_memory::copy_for_child(std::uint64_t address) noexcept {
   return true;
 }
 
+// acquire: as the file was made
 int moved_memory::file() noexcept { return the().fd.load(std::memory_order_acquire); }
 
 }  // namespace penstock::nic::shm

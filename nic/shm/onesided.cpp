@@ -116,6 +116,7 @@ int change_word(queue_pair& qp, send_work& w, std::uint64_t* old) noexcept {
   const reach way = reach_of(qp, w, &target);
   if (way == reach::asked) return EINPROGRESS;
   if (way == reach::mapped) {
+    // acq_rel: programs may order their own bytes by an atomic, as by a lock's
     std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target));
     *old = add ? word.fetch_add(w.operand, std::memory_order_acq_rel) : w.operand;
     if (!add)
@@ -276,12 +277,14 @@ void wait_untouched(context& c, std::uint32_t rkey) noexcept {
     // The service thread copies under this lock, so it has finished.
     const std::lock_guard guard(c.objects);
     for (const queue_pair* q : c.qps) {
+      // N2 whose  acquire peer_id  <- N1 (modify.cpp): dest is that peer's
       const std::uint64_t id = q->peer_id.load(std::memory_order_acquire);
       if (id == 0) continue;
       for (const auto& p : c.peers)
         if (p->id == id)
           if (const auto* e = p->entry<qp_entry>(
                   table::qp, c.entry_of(q->dest.load(std::memory_order_relaxed)));
+              // acquire: of a copy that is over the bytes are written, as at T4
               e != nullptr && e->touching.load(std::memory_order_acquire) == rkey)
             users.emplace_back(p, e);
     }

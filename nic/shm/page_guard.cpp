@@ -88,14 +88,15 @@ bool guarded_call(void (*copy)(void*), void* argument) noexcept {
   // The compiler must not see that copy() throws nothing.
   __asm__("" : "+r"(copy));
   copying = true;
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler is this thread's
+  // seq_cst: for the compiler alone; the handler is this thread's
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   bool there = true;
   try {
     copy(argument);
   } catch (const memory_is_gone&) {
     there = false;
   }
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // seq_cst: as above
   copying = false;
   return there;
 }

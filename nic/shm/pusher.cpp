@@ -38,6 +38,7 @@ void notice_refusal(queue_pair& qp) noexcept {
     const hold sending(qp.sending);
     if (qp.to.ready == 0 || unanswered(qp)) return;
     push_on(qp);
+    // L2 nak?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
     const std::uint32_t life = qp.to.remote->life.load(std::memory_order_acquire);
     refused = life >> 8 == qp.to.ready >> 8 && life != qp.to.ready &&
               qp.to.remote->nak.load(std::memory_order_relaxed) != 0;
@@ -95,7 +96,7 @@ int pusher_thread::begin() {
 
 void pusher_thread::stop() noexcept {
   if (thread_.joinable()) {
-    stopping_.store(true, std::memory_order_release);
+    stopping_.store(true, std::memory_order_relaxed);  // relaxed: the kick comes after it
     kick();
     thread_.join();
   }
@@ -108,6 +109,7 @@ void pusher_thread::stop() noexcept {
 void pusher_thread::kick() noexcept { ring_bell(kicks_); }
 
 void pusher_thread::begin_watch() noexcept {
+  // W1 work left  seq_cst exchange watching  <-> W2
   if (!watching_.exchange(true, std::memory_order_seq_cst)) kick();
 }
 
@@ -160,7 +162,7 @@ void pusher_thread::run() noexcept {
   ask_for_short_slices();  // sleepers wait for it
   epoll_event events[64];
   int wait = 0;
-  while (!stopping_.load(std::memory_order_acquire)) {
+  while (!stopping_.load(std::memory_order_relaxed)) {
     if (wait == 0) ::sched_yield();  // while work moves, the thread only gives way to others
     const int n = asked("epoll_wait", ::epoll_wait(epoll_, events, 64, wait));
     if (n < 0 && errno != EINTR) return give_up(context_, errno);
@@ -211,8 +213,9 @@ void pusher_thread::take_datagrams() noexcept {
     if (!rest) e.events = EPOLLIN;
     e.data.u64 = about_datagrams;
     ::epoll_ctl(epoll_, EPOLL_CTL_MOD, datagrams_, &e);
-    resting_.store(rest, std::memory_order_release);
-    watching_.store(true, std::memory_order_seq_cst);
+    // relaxed: this thread looks every millisecond while it rests, and clears watching_ alone (W2)
+    resting_.store(rest, std::memory_order_relaxed);
+    watching_.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -253,14 +256,16 @@ void pusher_thread::bury(std::uint64_t id) noexcept {
   for (const auto& p : context_.peers) {
     if (p->id != id) continue;
     remove_peer(*p);
-    p->dead.store(true, std::memory_order_release);
+    p->dead.store(true, std::memory_order_relaxed);  // relaxed: what has died writes no more
     for (queue_pair* q : context_.qps) {
+      // N2 whose  acquire peer_id  <- N1 (modify.cpp): dest is that peer's
       if (q->peer_id.load(std::memory_order_acquire) != id || state_of(*q) == IBV_QPS_ERR ||
           unanswered(*q))
         continue;
       const std::uint32_t dest = q->dest.load(std::memory_order_relaxed);
       const auto* e = p->entry<qp_entry>(table::qp, context_.entry_of(dest));
       if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != dest) continue;
+      // L2 there?  load-acquire life  <- L1 (qp.cpp, faults.cpp)
       const std::uint32_t life = e->life.load(std::memory_order_acquire);
       if ((life & 0xff) == static_cast<std::uint32_t>(qp_public::none)) continue;
       // The status that the retries would have had in the end.

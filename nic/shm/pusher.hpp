@@ -46,7 +46,7 @@ class pusher_thread {
 
   /// From now on the thread takes in the datagrams that were left to the program.
   void look_at_datagrams() noexcept {
-    if (resting_.load(std::memory_order_acquire)) kick();
+    if (resting_.load(std::memory_order_relaxed)) kick();  // relaxed: it looks every millisecond
   }
 
   [[nodiscard]] int datagram_socket() const noexcept { return datagrams_; }

@@ -229,6 +229,7 @@ void raise_qp(queue_pair& qp, ibv_event_type type) noexcept {
 
 void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
   ibv_qp_state state = state_of(qp);
+  // QS1 break  acq_rel now  -> QS2 (qp.hpp): the verdict was stored before
   do {
     if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
   } while (!qp.now.compare_exchange_weak(state, IBV_QPS_ERR, std::memory_order_acq_rel,
@@ -242,6 +243,7 @@ void enter_error(queue_pair& qp, ibv_wc_status nak) noexcept {
 void fail_sends(queue_pair& qp) noexcept {
   if (answered(qp)) return enter_error(qp);
   ibv_qp_state state = IBV_QPS_RTS;
+  // acq_rel: as in enter_error()
   qp.now.compare_exchange_strong(state, IBV_QPS_SQE, std::memory_order_acq_rel,
                                  std::memory_order_acquire);
 }

@@ -137,6 +137,7 @@ inline bool xrc_receiver(const queue_pair& q) noexcept { return q.qp_type == IBV
 inline bool unanswered(const queue_pair& q) noexcept { return q.qp_type == IBV_QPT_UC; }
 
 inline ibv_qp_state state_of(const queue_pair& q) noexcept {
+  // QS2 state  acquire now  <- QS1 (modify.cpp, qp.cpp): what was set for that state
   return q.now.load(std::memory_order_acquire);
 }
 

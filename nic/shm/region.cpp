@@ -182,8 +182,9 @@ void show(context& c, memory_region& mr, std::uint32_t key) noexcept {
 void hide(context& c, memory_region& mr) noexcept {
   const std::uint32_t i = mr.handle;
   PENSTOCK_ASSERT(c.regions.at(i).key.load(std::memory_order_relaxed), ==, mr.rkey);
-  c.regions.at(i).key.store(0, std::memory_order_release);
-  c.memory.entry<mr_entry>(table::mr, i).key.store(0, std::memory_order_release);
+  // relaxed: nothing is behind a 0; T3's fence (onesided.cpp) comes before what follows
+  c.regions.at(i).key.store(0, std::memory_order_relaxed);
+  c.memory.entry<mr_entry>(table::mr, i).key.store(0, std::memory_order_relaxed);
   if ((mr.access & remote_rights) != 0) wait_untouched(c, mr.rkey);
 }
 
@@ -231,7 +232,7 @@ void doubt_receives(context& c, std::uint32_t lkey) noexcept {
     const hold lock(queue.lock);
     if (queue.doubted() || !queue.names(lkey)) return;
     queue.doubt();
-    shown.floor.store(0, std::memory_order_release);
+    shown.floor.store(0, std::memory_order_relaxed);  // relaxed: a sender may have read it before
   };
   for (queue_pair* q : c.qps)
     if (q->shared_receives == nullptr) doubt(q->receives, *q->shown);

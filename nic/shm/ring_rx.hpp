@@ -191,7 +191,7 @@ class ring_rx {
   }
   bool compare_counters(bool mend) noexcept {
     const auto wrong = [mend](std::atomic<std::uint64_t>& counter, std::uint64_t& told) {
-      std::uint64_t seen = counter.load(std::memory_order_acquire);
+      std::uint64_t seen = counter.load(std::memory_order_acquire);  // acquire: A8 comes after it
       // A8 told  load-acquire told  <- R8: after the counter, so that it is never the older one
       const std::uint64_t right = std::atomic_ref(told).load(std::memory_order_acquire);
       if (seen == right) return false;

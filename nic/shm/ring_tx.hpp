@@ -221,6 +221,8 @@ class ring_tx {
   static constexpr std::uint64_t never = ~std::uint64_t{0};
   // Looks at what lies before tail.
   [[nodiscard]] bool as_written(std::uint64_t tail) noexcept {
+    // Orders: acquire, the slots that the consumer gave up are read after its counter, and it once
+    // more after them: what changed meanwhile is no evidence.
     const std::uint64_t head = m_.shared->head.load(std::memory_order_acquire);
     // A7 slots  load-acquire slot.state  <- R1
     if (tail == head || tail - head > m_.geometry.slots ||

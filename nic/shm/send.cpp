@@ -136,6 +136,7 @@ bool push_selection(queue_pair& qp, send_work& w) noexcept {
 /// XRC: makes claims come from the queue that the request names.
 bool turn_to_queue(queue_pair& qp, const send_work& w) noexcept {
   auto* e = qp.remote->entry<srq_entry>(table::srq, w.datagram_qpn - 1);
+  // X2 open?  acquire domain  <- X1 (xrc.cpp)
   if (e == nullptr || e->domain.load(std::memory_order_acquire) == 0 ||
       e->domain.load(std::memory_order_relaxed) !=
           qp.to.remote->domain.load(std::memory_order_relaxed))

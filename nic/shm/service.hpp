@@ -29,7 +29,7 @@ class service_thread {
   /// Whether the thread is at work on memory of that key. After a heavy fence, as
   /// qp_entry::touching.
   [[nodiscard]] bool serves(std::uint32_t rkey) const noexcept {
-    return serving_.load(std::memory_order_acquire) == rkey;
+    return serving_.load(std::memory_order_acquire) == rkey;  // acquire: the bytes are copied
   }
 
  private:

@@ -23,9 +23,9 @@ constexpr std::uint32_t window_rights =
 bool shut(context& c, memory_window& w) noexcept {
   PENSTOCK_ASSERT(c.windows.is_mine(), ==, true);
   if (w.region == nullptr) return false;
-  // The keys go as a region's do (region.cpp, before the fence of onesided.cpp).
-  c.regions.at(w.handle).key.store(0, std::memory_order_release);
-  c.memory.entry<mr_entry>(table::mr, w.handle).key.store(0, std::memory_order_release);
+  // The keys go as a region's do (region.cpp, before the fence of onesided.cpp): relaxed.
+  c.regions.at(w.handle).key.store(0, std::memory_order_relaxed);
+  c.memory.entry<mr_entry>(table::mr, w.handle).key.store(0, std::memory_order_relaxed);
   w.region->windows.end();
   w.region = nullptr;
   return true;
@@ -110,7 +110,7 @@ ibv_wc_status bind_window(queue_pair& qp, const send_work& work) noexcept {
   shown.mappable.store(base.mappable.load(std::memory_order_relaxed), std::memory_order_relaxed);
   shown.qpn.store(qpn, std::memory_order_relaxed);
   shown.epoch.fetch_add(1, std::memory_order_relaxed);
-  // The fields first, then the keys, as a region's (region.cpp).
+  // release: the fields are written, as a region's (region.cpp)
   mine.key.store(r.key, std::memory_order_release);
   shown.key.store(r.key, std::memory_order_release);
   return IBV_WC_SUCCESS;
@@ -133,7 +133,7 @@ ibv_wc_status close_window(queue_pair& qp, std::uint32_t rkey) noexcept {
   const auto touched = [&] {
     return qp.owner->service.serves(rkey) ||
            (e != nullptr && e->touching.load(std::memory_order_acquire) == rkey &&
-            !p->dead.load(std::memory_order_acquire));
+            !p->dead.load(std::memory_order_relaxed));
   };
   while (touched() && now_ns() < until) ::sched_yield();
   return IBV_WC_SUCCESS;

@@ -123,6 +123,7 @@ ibv_srq* create_srq_ex(ibv_context* handle, ibv_srq_init_attr_ex* init) {
   srq.cq = &of(init->cq);
   srq.pd_number = of(init->pd).number;
   srq.shown->pd.store(srq.pd_number, std::memory_order_relaxed);
+  // X1 open  store-release domain  -> X2 (send.cpp): pd is the queue's
   srq.shown->domain.store(d.number, std::memory_order_release);
   d.users.begin();
   srq.cq->users.begin();
@@ -187,7 +188,7 @@ shared_receive_queue* select_queue(queue_pair& qp, std::uint32_t number) noexcep
 
 void forget_queue(shared_receive_queue& srq) noexcept {
   xrc_domain& d = *srq.domain;
-  srq.shown->domain.store(0, std::memory_order_release);
+  srq.shown->domain.store(0, std::memory_order_relaxed);  // relaxed: nothing is behind a 0
   remove_domain(*srq.cq, d);
   {
     const hold guard(d.rings->poll);

@@ -314,6 +314,7 @@ int GASNETC_(bound_segment)(gex_TM_t tm, gex_Rank_t rank, void** owneraddr, void
     *localaddr = ep != nullptr ? part.data() : nullptr;  // others' are not mapped for the client
   } else if (localaddr != nullptr) {
     const struct gasnetc_window& w = self.windows[node];
+    // acquire: w.here, which is written before base
     const bool mapped = __atomic_load_n(&w.base, __ATOMIC_ACQUIRE) != GASNETC_NOWHERE;
     if (node == GASNETC_(mynode))
       *localaddr = part.data();

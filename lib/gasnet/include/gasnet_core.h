@@ -127,6 +127,7 @@ GASNETC_INLINE int gasnet_AMPoll(void) { return GASNETC_(poll)(); }
   do {                                                   \
     unsigned gasnetc_empty = 0;                          \
     while (!(cond)) GASNETC_(wait_step)(&gasnetc_empty); \
+    /* acquire: what handlers wrote before */            \
     __atomic_thread_fence(__ATOMIC_ACQUIRE);             \
   } while (0)
 

@@ -50,6 +50,7 @@ extern struct gasnetc_window* const GASNETC_(windows);
 #if GASNETC_PLAIN_LOADS && (defined(__x86_64__) || defined(__i386__))
 #define GASNETC_BASE(w) ((w)->base)
 #else
+/* acquire: what is behind base is written before it */
 #define GASNETC_BASE(w) __atomic_load_n(&(w)->base, __ATOMIC_ACQUIRE)
 #endif
 #if GASNETC_PLAIN_LOADS
