@@ -252,6 +252,7 @@ static void all_at(void) {}
 static unsigned long sent_by[64];
 static void* send_all(void* which) {
   const int thread = (int)(intptr_t)which;
+  double last;
   int misses;
   MUST(gex_AM_RequestShort1(tm, 1, on_hello, 0, thread));
   GASNET_BLOCKUNTIL(__atomic_load_n(&welcomed[thread], __ATOMIC_ACQUIRE));
@@ -262,10 +263,14 @@ static void* send_all(void* which) {
     while (!silent) MUST(gex_RMA_GetBlocking(tm, &silent, 1, (int*)area[1] + 1, sizeof silent, 0));
   }
   all_at();
-  for (misses = 0; misses < 1000;)
+  /* A device's thread may have been descheduled with a lock that a send needs: misses in a row for
+   * a tenth of a second are for want of room. */
+  last = seconds(CLOCK_MONOTONIC);
+  for (misses = 0; misses < 1000 || seconds(CLOCK_MONOTONIC) - last < 0.1;)
     if (gex_AM_RequestShort0(tm, 1, on_one, GEX_FLAG_IMMEDIATE) == 0) {
       ++sent_by[thread];
       misses = 0;
+      last = seconds(CLOCK_MONOTONIC);
     } else {
       ++misses;
       gasnet_AMPoll();
