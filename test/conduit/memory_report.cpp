@@ -1,8 +1,8 @@
 // Job program: the memory report's rows of what is in memory now add up to what the kernel counts.
 // All ranks talk to all, use their segments, put into those of others, and compare the growth of
 // the process since before the endpoint (Rss of smaps, but for files on disk) with the sum.
-//   memory_report KIB      what the heap and the stacks of Penstock's threads may have of it: the
-//                          report counts them with the rest of the process
+//   memory_report [KIB]    what the heap and the stacks of Penstock's threads may have of it: the
+//                          report counts them with the rest of the process. Default: 384 and a 20th
 #include <malloc.h>
 
 #include <cstdio>
@@ -78,7 +78,8 @@ int main(int argc, char** argv) {
   if (me == 0) std::printf("%s", report.c_str());
   if (me == 0) std::printf("grown by %zu bytes, %zu told\n", grown, told);
   const std::size_t apart = grown > told ? grown - told : told - grown;
-  const std::size_t heap_and_stacks = (argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 0) << 10;
+  const std::size_t heap_and_stacks =
+      argc > 1 ? std::strtoull(argv[1], nullptr, 10) << 10 : (384 << 10) + grown / 20;
   if (apart > heap_and_stacks)
     fatal(9, "%zu bytes told, %zu grown:\n%s", told, grown, report.c_str());
   return 0;
