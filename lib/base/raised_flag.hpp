@@ -12,6 +12,7 @@ namespace penstock {
 class raised_flag {
  public:
   constexpr explicit raised_flag(bool up = false) noexcept : up_(up) {}
+
   void raise() noexcept {
     // F1 raise  exchange release up_  -> F2
     up_.exchange(true, std::memory_order_release);

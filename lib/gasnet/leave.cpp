@@ -273,7 +273,8 @@ void register_exit(conduit::engine& e) {
 raised_flag exit_news{true};
 
 void heed_from_now_on() noexcept {
-  // A thread with news stores the news first, and then raises the flag.
+  // A thread with news stores the news first, and then raises the flag: this thread sees the news
+  // below, or the flag is raised after this.
   (void)exit_news.take_down();
   if (wish.load(std::memory_order_relaxed) != 0 || ordered() ||
       leaving.load(std::memory_order_relaxed))

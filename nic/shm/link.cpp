@@ -13,6 +13,7 @@
 #include "nic/shm/message.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
+#include "nic/shm/region.hpp"
 #include "nic/shm/srq.hpp"
 #include "nic/shm/xrc.hpp"
 
@@ -82,11 +83,11 @@ void outlast_access(const queue_pair& qp) noexcept {
   const qp_entry* e =
       qp.remote ? qp.remote->entry<qp_entry>(table::qp, qp.owner->entry_of(peer_qpn(qp))) : nullptr;
   if (e == nullptr || e->qpn.load(std::memory_order_relaxed) != peer_qpn(qp)) return;
-  const std::uint64_t until = now_ns() + longest_access_ns;
   // T7 touched?  load-acquire touching  <- T1, T5 (onesided.cpp)
-  while (e->touching.load(std::memory_order_acquire) != 0 &&
-         !qp.remote->dead.load(std::memory_order_relaxed) && now_ns() < until)
-    ::sched_yield();
+  outlast([&] {
+    return e->touching.load(std::memory_order_acquire) != 0 &&
+           !qp.remote->dead.load(std::memory_order_relaxed);
+  });
 }
 
 /// Gives back rings to which no peer writes any more. Under objects.

@@ -3,9 +3,10 @@
 //
 // A region may be deregistered at any time. The requester says which key it touches (T1), then
 // looks whether the key is valid (T2). The owner invalidates the key (T3), then waits for every
-// peer that touches it (T4). One of the two sees the other, by the asymmetric fence.
-#include <sched.h>
+// peer that touches it (T4). One of the two sees the other, by the asymmetric fence. A queue pair
+// that goes away waits for its peer likewise (T6 and T7, link.cpp).
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "lib/base/assert.hpp"
-#include "lib/base/clock.hpp"
 #include "lib/base/cross_process.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
@@ -21,6 +21,7 @@
 #include "nic/shm/peer.hpp"
 #include "nic/shm/put_bytes.hpp"
 #include "nic/shm/qp.hpp"
+#include "nic/shm/region.hpp"
 #include "nic/shm/remote_memory.hpp"
 
 namespace penstock::nic::shm {
@@ -289,12 +290,13 @@ void wait_untouched(context& c, std::uint32_t rkey) noexcept {
             users.emplace_back(p, e);
     }
   }
-  const std::uint64_t until = now_ns() + longest_access_ns;
-  for (const auto& [p, e] : users)
-    // T4 touched?  load-acquire touching  <- T1, T5
-    while (e->touching.load(std::memory_order_acquire) == rkey &&
-           !p->dead.load(std::memory_order_relaxed) && now_ns() < until)
-      ::sched_yield();
+  outlast([&] {
+    return std::any_of(users.begin(), users.end(), [rkey](const auto& u) {
+      // T4 touched?  load-acquire touching  <- T1, T5
+      return u.second->touching.load(std::memory_order_acquire) == rkey &&
+             !u.first->dead.load(std::memory_order_relaxed);
+    });
+  });
 }
 
 }  // namespace penstock::nic::shm

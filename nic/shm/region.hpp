@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sched.h>
 
 #include <atomic>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/use_count.hpp"
 #include "nic/shm/arena.hpp"
 #include "nic/shm/moved_memory.hpp"
@@ -113,9 +115,12 @@ inline bool may_fill(const region_table& regions, std::uint32_t pd,
 
 /// Waits until no peer is in the middle of an access by rkey, whose table entry is invalid already.
 void wait_untouched(context& c, std::uint32_t rkey) noexcept;
-/// A peer that is stopped in the middle of a copy for longer is not waited for: it would hold up
-/// this process.
-constexpr std::uint64_t longest_access_ns = 2'000'000'000;
+/// Until touched() is false: a peer lets go of memory. A peer that is stopped in the middle of a
+/// copy for two seconds is not waited for: it would hold up this process.
+void outlast(auto touched) noexcept {
+  const std::uint64_t until = now_ns() + 2'000'000'000;
+  while (touched() && now_ns() < until) ::sched_yield();
+}
 
 ibv_pd* alloc_pd(ibv_context*);
 int dealloc_pd(ibv_pd*);

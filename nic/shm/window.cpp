@@ -1,16 +1,14 @@
 #include "nic/shm/window.hpp"
 
-#include <sched.h>
-
 #include <cerrno>
 #include <new>
 
 #include "lib/base/assert.hpp"
-#include "lib/base/clock.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/fence.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/qp.hpp"
+#include "nic/shm/region.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -128,14 +126,12 @@ ibv_wc_status close_window(queue_pair& qp, std::uint32_t rkey) noexcept {
   const peer* p = qp.remote.get();
   const auto* e =
       p != nullptr ? p->entry<qp_entry>(table::qp, qp.owner->entry_of(peer_qpn(qp))) : nullptr;
-  const std::uint64_t until = now_ns() + longest_access_ns;
   // acquire: the bytes are written when it is let go
-  const auto touched = [&] {
+  outlast([&] {
     return qp.owner->service.serves(rkey) ||
            (e != nullptr && e->touching.load(std::memory_order_acquire) == rkey &&
             !p->dead.load(std::memory_order_relaxed));
-  };
-  while (touched() && now_ns() < until) ::sched_yield();
+  });
   return IBV_WC_SUCCESS;
 }
 
