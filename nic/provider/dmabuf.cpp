@@ -84,12 +84,14 @@ void remove(const buffer& b) noexcept {
 }  // namespace
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t bytes, std::uint64_t iova,
-                      int fd, int access) noexcept try {
+                      int fd, int access) {
   if ((access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND)) != 0)
     return errno = EOPNOTSUPP, nullptr;
-  buffer b{iova};
+  std::map<const ibv_mr*, buffer> entry;  // what asks for memory comes before what is to be undone
+  buffer& b = entry[nullptr];
+  b.iova = iova;
   if (const int e = place(b, offset, bytes, fd, access)) return errno = e, nullptr;
-  ibv_mr* mr = shm::reg_mr(pd, reinterpret_cast<void*>(iova), bytes, access);
+  ibv_mr* mr = shm::c_call<shm::reg_mr>(pd, reinterpret_cast<void*>(iova), bytes, access);
   if (mr == nullptr) {
     const int e = errno;
     remove(b);
@@ -98,10 +100,10 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t bytes, std::
   static_cast<shm::memory_region*>(mr)->kind = kind_dmabuf;
   auto& t = dmabufs();
   const std::lock_guard guard(t.lock);
-  t.all.emplace(mr, b);
+  auto node = entry.extract(entry.begin());
+  node.key() = mr;
+  t.all.insert(std::move(node));
   return mr;
-} catch (...) {  // bad_alloc
-  return errno = ENOMEM, nullptr;
 }
 
 int dereg_mr(ibv_mr* mr) noexcept {

@@ -18,6 +18,7 @@
 #include "lib/base/immortal.hpp"
 #include "nic/provider/abi34.hpp"
 #include "nic/provider/redirect.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/limits.hpp"
 
 namespace penstock::nic::provider {
@@ -66,7 +67,7 @@ ssize_t command(const role& r, const void* bytes, std::size_t n) {
   ib_uverbs_create_comp_channel_resp answer{};
   int e = EOPNOTSUPP;
   if (request.head.command == IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL)
-    e = make_channel(r.context, &answer.fd);
+    e = shm::c_call<make_channel>(r.context, &answer.fd);
   if (e != 0) return errno = e, -1;
   std::memcpy(reinterpret_cast<void*>(request.body.response), &answer, sizeof answer);
   return static_cast<ssize_t>(n);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "nic/provider/kernel.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/cq.hpp"
 #include "nic/shm/limits.hpp"
@@ -14,6 +15,8 @@
 
 namespace penstock::nic::provider {
 namespace {
+
+using shm::c_call;
 
 int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_device_attr_ex* to,
                     std::size_t bytes) {
@@ -56,16 +59,16 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   };
   put(abi::advise_mr, shm::advise_mr);
   put(abi::alloc_mw, data_path.alloc_mw);
-  put(abi::alloc_pd, shm::alloc_pd);
+  put(abi::alloc_pd, c_call<shm::alloc_pd>);
   put(abi::bind_mw, data_path.bind_mw);
   put(abi::close_xrcd, shm::close_xrcd);
-  put(abi::create_ah, shm::create_ah);
-  put(abi::create_cq, create_cq);
-  put(abi::create_cq_ex, create_cq_ex);
-  put(abi::create_qp, shm::create_qp);
-  put(abi::create_qp_ex, create_qp_ex);
-  put(abi::create_srq, shm::create_srq);
-  put(abi::create_srq_ex, shm::create_srq_ex);
+  put(abi::create_ah, c_call<shm::create_ah>);
+  put(abi::create_cq, c_call<create_cq>);
+  put(abi::create_cq_ex, c_call<create_cq_ex>);
+  put(abi::create_qp, c_call<shm::create_qp>);
+  put(abi::create_qp_ex, c_call<create_qp_ex>);
+  put(abi::create_srq, c_call<shm::create_srq>);
+  put(abi::create_srq_ex, c_call<shm::create_srq_ex>);
   put(abi::dealloc_mw, data_path.dealloc_mw);
   put(abi::dealloc_pd, shm::dealloc_pd);
   put(abi::dereg_mr, dereg_mr);
@@ -75,9 +78,9 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::destroy_srq, shm::destroy_srq);
   put(abi::free_context, free_context);
   put(abi::get_srq_num, shm::get_srq_num);
-  put(abi::modify_qp, shm::modify_qp);
-  put(abi::modify_srq, shm::modify_srq);
-  put(abi::open_xrcd, shm::open_xrcd);
+  put(abi::modify_qp, c_call<shm::modify_qp>);
+  put(abi::modify_srq, c_call<shm::modify_srq>);
+  put(abi::open_xrcd, c_call<shm::open_xrcd>);
   put(abi::poll_cq, data_path.poll_cq);
   put(abi::post_recv, data_path.post_recv);
   put(abi::post_send, data_path.post_send);
@@ -86,11 +89,11 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::query_port, shm::query_port);
   put(abi::query_qp, shm::query_qp);
   put(abi::query_srq, shm::query_srq);
-  put(abi::reg_dmabuf_mr, reg_dmabuf_mr);
-  put(abi::reg_mr, reg_mr);
+  put(abi::reg_dmabuf_mr, c_call<reg_dmabuf_mr>);
+  put(abi::reg_mr, c_call<reg_mr>);
   put(abi::req_notify_cq, data_path.req_notify_cq);
   put(abi::rereg_mr, rereg_mr);
-  put(abi::resize_cq, shm::resize_cq);
+  put(abi::resize_cq, c_call<shm::resize_cq>);
   return t;
 }
 

@@ -25,7 +25,7 @@ void refuse_connection_manager() noexcept;
 /// dmabuf.cpp: regions of dma-bufs, and the calls that must know of them. `iova` is where the
 /// buffer lies in this process, or a free place, at which it is mapped as long as the region lives.
 ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t offset, std::size_t bytes, std::uint64_t iova, int fd,
-                      int access) noexcept;
+                      int access);
 int dereg_mr(ibv_mr*) noexcept;
 int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t bytes, int access) noexcept;
 

@@ -34,7 +34,7 @@ arena::~arena() {
   close_kept(fd_);
 }
 
-int arena::open(const nonce& name) noexcept {
+int arena::open(const nonce& name) {
   if (!file_may_have(arena_bytes)) return EFBIG;
   fd_ =
       kept(opened("memfd_create", ::memfd_create("penstock-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
@@ -56,7 +56,7 @@ int arena::open(const nonce& name) noexcept {
   return 0;
 }
 
-int arena::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
+int arena::commit(std::uint64_t offset, std::uint64_t bytes) {
   int r;
   do
     r = asked("fallocate",
@@ -71,15 +71,16 @@ int arena::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
   return e == ENOSPC ? ENOMEM : e;
 }
 
-std::uint64_t arena::carve(std::uint64_t bytes, std::uint64_t with_memory) noexcept {
+std::uint64_t arena::carve(std::uint64_t bytes, std::uint64_t with_memory) {
   bytes = whole_pages(bytes);
   const std::lock_guard guard(lock_);
-  auto& pieces = free_pieces_[bytes];
+  auto& [free, made] = pieces_[bytes];
   std::uint64_t offset = 0;
-  if (!pieces.empty()) {
-    offset = pieces.back();
+  if (!free.empty()) {
+    offset = free.back();
   } else if (heap_top_ + bytes <= arena_bytes) {
     offset = heap_top_;
+    if (free.capacity() == made) free.reserve(2 * made + 1);
   } else {
     errno = ENOMEM;
     return 0;
@@ -88,10 +89,10 @@ std::uint64_t arena::carve(std::uint64_t bytes, std::uint64_t with_memory) noexc
     errno = e;
     return 0;
   }
-  if (!pieces.empty())
-    pieces.pop_back();
+  if (!free.empty())
+    free.pop_back();
   else
-    heap_top_ += bytes;
+    heap_top_ += bytes, ++made;
   PENSTOCK_ASSERT(offset + bytes, <=, heap_top_);
   PENSTOCK_ASSERT(heap_top_, <=, arena_bytes);
   return offset;
@@ -104,10 +105,12 @@ void arena::give_back(std::uint64_t offset, std::uint64_t bytes) noexcept {
               static_cast<off_t>(bytes));
   const std::lock_guard guard(lock_);
   PENSTOCK_ASSERT(offset + bytes, <=, heap_top_);
-  free_pieces_[bytes].push_back(offset);
+  auto& [free, made] = pieces_[bytes];
+  PENSTOCK_ASSERT(free.size(), <, made);  // each is free once
+  free.push_back(offset);
 }
 
-int arena::take_entry(table t) noexcept {
+int arena::take_entry(table t) {
   const std::lock_guard guard(lock_);
   free_list& l = tables_[static_cast<int>(t)];
   const table_place& place = table_places[static_cast<int>(t)];
@@ -123,6 +126,7 @@ int arena::take_entry(table t) noexcept {
   }
   if (l.used == l.committed) {
     const std::uint32_t more = static_cast<std::uint32_t>(table_step / place.entry_bytes);
+    l.entries.reserve(l.committed + more);
     if (const int e = commit(place.offset + std::uint64_t{l.committed} * place.entry_bytes,
                              std::uint64_t{more} * place.entry_bytes)) {
       errno = e;

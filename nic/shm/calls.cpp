@@ -7,6 +7,7 @@
 #include "lib/base/settings.hpp"
 #include "nic/choice.hpp"
 #include "nic/device.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/cq.hpp"
 #include "nic/shm/names.hpp"
@@ -31,7 +32,7 @@ void fill_operations(ibv_context_ops& ops, const context& c) noexcept {
                   : played  ? played_post_send
                             : post_send;
   ops.post_recv = played ? played_post_recv : post_recv;
-  ops.alloc_mw = c.carrier ? no_window : alloc_mw;
+  ops.alloc_mw = c.carrier ? no_window : c_call<alloc_mw>;
   ops.bind_mw = bind_mw;
   ops.dealloc_mw = dealloc_mw;
 }
@@ -76,41 +77,42 @@ result<ibv_context*> open_shm(ibv_device* dev, const settings& s, std::string& s
 }
 
 const calls& shm_calls() noexcept {
+  using shm::c_call;
   static constexpr calls table = {
       .library = "shm",
       .get_device_list = shm::get_device_list,
       .free_device_list = shm::free_device_list,
       .get_device_name = shm::get_device_name,
-      .open_device = shm::open_device,
+      .open_device = c_call<shm::open_device>,
       .close_device = shm::close_device,
       .query_device = shm::query_device,
       .query_port = shm::query_port,
       .query_gid = shm::query_gid,
       .query_pkey = nullptr,  // memory is of no partition
-      .alloc_pd = shm::alloc_pd,
+      .alloc_pd = c_call<shm::alloc_pd>,
       .dealloc_pd = shm::dealloc_pd,
       // Its locks favour the one thread that uses a queue, which pays no locked instruction.
       .alloc_td = nullptr,
       .dealloc_td = nullptr,
       .alloc_parent_domain = nullptr,
-      .reg_mr = shm::reg_mr,
+      .reg_mr = c_call<shm::reg_mr>,
       .dereg_mr = shm::dereg_mr,
-      .create_comp_channel = shm::create_comp_channel,
+      .create_comp_channel = c_call<shm::create_comp_channel>,
       .destroy_comp_channel = shm::destroy_comp_channel,
-      .create_cq = shm::create_cq,
-      .resize_cq = shm::resize_cq,
+      .create_cq = c_call<shm::create_cq>,
+      .resize_cq = c_call<shm::resize_cq>,
       .destroy_cq = shm::destroy_cq,
       .get_cq_event = shm::get_cq_event,
       .ack_cq_events = shm::ack_cq_events,
-      .create_srq = shm::create_srq,
-      .modify_srq = shm::modify_srq,
+      .create_srq = c_call<shm::create_srq>,
+      .modify_srq = c_call<shm::modify_srq>,
       .query_srq = shm::query_srq,
       .destroy_srq = shm::destroy_srq,
-      .create_qp = shm::create_qp,
-      .modify_qp = shm::modify_qp,
+      .create_qp = c_call<shm::create_qp>,
+      .modify_qp = c_call<shm::modify_qp>,
       .query_qp = shm::query_qp,
       .destroy_qp = shm::destroy_qp,
-      .create_ah = shm::create_ah,
+      .create_ah = c_call<shm::create_ah>,
       .destroy_ah = shm::destroy_ah,
       .get_async_event = shm::get_async_event,
       .ack_async_event = shm::ack_async_event,

@@ -34,7 +34,7 @@ class carrier {
 
   /// Takes an address, and says which: the context's name, which is its GID, and its block of QP
   /// numbers. Before the context's threads. 0 or an errno.
-  virtual int open(context& c) noexcept = 0;
+  virtual int open(context& c) = 0;
   /// Hands over what is left, and ends. The context's threads have ended, its queue pairs are gone.
   virtual void close() noexcept = 0;
   /// A descriptor that is readable while progress() finds something to do.
@@ -51,10 +51,10 @@ class carrier {
   /// progress().
   virtual void flush() noexcept = 0;
 
-  /// For a new queue pair. Null: there is no memory.
-  virtual std::unique_ptr<carried> make(queue_pair& qp) noexcept = 0;
+  /// For a new queue pair, which is in no list yet.
+  virtual std::unique_ptr<carried> make(queue_pair& qp) = 0;
   /// INIT to RTR: fixes the peer. Waits for nobody. 0 or an errno.
-  virtual int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept = 0;
+  virtual int connect(queue_pair& qp, const ibv_qp_attr& a) = 0;
   /// After this nothing comes to the queue pair, and nothing of its program's memory is read.
   virtual void disconnect(queue_pair& qp) noexcept = 0;
   /// Hands on requests of the send queue, as many as may be under way; in the error state, lets go

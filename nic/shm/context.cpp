@@ -55,7 +55,7 @@ bool fill_random(nonce& n) noexcept {
 
 /// Binds the name by which peers find the context: its random one, or one of those of its device
 /// that is not in use. The search begins anywhere, so that a name is not soon used again.
-int take_name(context& c, const identity* device) noexcept {
+int take_name(context& c, const identity* device) {
   c.device = device;
   if (c.by_block()) c.plays.limits.qp = std::min(c.plays.limits.qp, (1u << own_bits) - first_qp);
   if (c.carrier) return c.carrier->open(c);
@@ -165,7 +165,7 @@ std::unique_ptr<context> make_context(const pretence& p, std::unique_ptr<carrier
   return c;
 }
 
-int resolve(const context& c, const ibv_ah_attr& a, nonce& to) noexcept {
+int resolve(const context& c, const ibv_ah_attr& a, nonce& to) {
   const auto here = [&](auto has) {
     for (unsigned i = 0; i < most_devices; ++i)
       if (const identity& d = device_identity(i); has(d)) return to = d.seed, true;

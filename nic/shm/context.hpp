@@ -54,9 +54,9 @@ struct context {
   std::atomic<std::uint32_t> event_count{0};
   std::atomic<bool> given_up{false};
   std::atomic<std::uint32_t> datagrams{0};
-  std::atomic<std::uint32_t> unfinished{0};    ///< QPs whose software send queue holds work
-  use_count live;                              ///< PDs, CQs, channels … that exist
-  std::atomic<std::uint32_t> srqs{0}, mrs{0};  ///< SRQs and MRs that exist
+  std::atomic<std::uint32_t> unfinished{0};  ///< QPs whose software send queue holds work
+  use_count live;                            ///< PDs, CQs, channels … that exist
+  std::atomic<std::uint32_t> mrs{0};         ///< that exist
   std::atomic<std::uint64_t> rnr_received{0};
   std::atomic<std::uint64_t> lost_for_receive{0};
   std::atomic<std::uint64_t> atomics_asked{0};  ///< numbers given out (request::atomic)
@@ -136,7 +136,8 @@ struct context {
     std::shared_ptr<peer> writer;
     const qp_entry* entry = nullptr;  ///< the writer's entry, which says which ring it writes to
   };
-  std::vector<retired_ring> retired;
+  std::vector<retired_ring> retired;  ///< has room for as many as queue pairs have rings
+  std::size_t rings = 0;              ///< that queue pairs have; under objects
 
   service_thread service;
   pusher_thread pusher;
@@ -180,7 +181,7 @@ inline int refusal(context& c, verb v) noexcept { return c.play ? c.play->call(v
 void stop_context(context& c) noexcept;
 /// Where an address vector leads, for context_at(): 0, EINVAL (the context has no such address of
 /// its own), or EHOSTUNREACH (nobody here has that address; a line says so).
-int resolve(const context& c, const ibv_ah_attr& a, nonce& to) noexcept;
+int resolve(const context& c, const ibv_ah_attr& a, nonce& to);
 /// The filled rows of the GID table.
 inline int gid_count(const context& c) noexcept {
   return c.device == nullptr || c.plays.has_lids ? 1 : gid_rows;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
-#include <new>
 
 #include "lib/base/assert.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/limits.hpp"
 #include "nic/shm/qp.hpp"
@@ -69,8 +69,7 @@ void purge(completion_queue& cq, const queue_pair& qp) noexcept {
 
 ibv_comp_channel* create_comp_channel(ibv_context* handle) {
   if (const int e = refusal(of(handle), verb::create_comp_channel)) return errno = e, nullptr;
-  std::unique_ptr<completion_channel> ch(new (std::nothrow) completion_channel{});
-  if (!ch) return errno = ENOMEM, nullptr;
+  auto ch = std::make_unique<completion_channel>();
   if (const int e = ch->events.open()) return errno = e, nullptr;
   ch->context = handle;
   ch->fd = ch->events.fd();
@@ -111,42 +110,34 @@ ibv_cq* make_cq(ibv_context* handle, int cqe, void* cq_context, ibv_comp_channel
     const std::lock_guard guard(c.objects);
     if (c.cqs.size() >= c.plays.limits.cq) return errno = ENOMEM, nullptr;
   }
-  try {
-    auto cq = std::make_unique<completion_queue>();
-    cq->queue.resize(places_for(cqe));
-    cq->hot.reserve(16);
-    const std::lock_guard guard(c.objects);
-    c.cqs.push_back(cq.get());  // the last that asks for memory
-    const int index = c.memory.take_entry(table::cq);
-    if (index < 0) return c.cqs.pop_back(), nullptr;
-    cq->context = handle;
-    cq->channel = channel;
-    cq->cq_context = cq_context;
-    cq->handle = cq->index = static_cast<std::uint32_t>(index);
-    cq->cqe = cqe;
-    cq->owner = &c;
-    cq->events = events;
-    cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
-    cq->bell->bell.store(bell_off, std::memory_order_relaxed);
-    pthread_mutex_init(&cq->mutex, nullptr);
-    pthread_cond_init(&cq->cond, nullptr);
-    c.live.begin();
-    return cq.release();
-  } catch (const std::bad_alloc&) {
-    return errno = ENOMEM, nullptr;
-  }
+  auto cq = std::make_unique<completion_queue>();
+  cq->queue.resize(places_for(cqe));
+  cq->hot.reserve(16);
+  const std::lock_guard guard(c.objects);
+  make_room(c.cqs);
+  const int index = c.memory.take_entry(table::cq);
+  if (index < 0) return nullptr;
+  cq->context = handle;
+  cq->channel = channel;
+  cq->cq_context = cq_context;
+  cq->handle = cq->index = static_cast<std::uint32_t>(index);
+  cq->cqe = cqe;
+  cq->owner = &c;
+  cq->events = events;
+  cq->bell = &c.memory.entry<cq_entry>(table::cq, cq->index);
+  cq->bell->bell.store(bell_off, std::memory_order_relaxed);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  c.live.begin();
+  c.cqs.push_back(cq.get());
+  return cq.release();
 }
 
 int resize_cq(ibv_cq* handle, int cqe) {
   completion_queue& cq = of(handle);
   if (!cq.owner->plays.resizes) return EOPNOTSUPP;
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > cq.owner->plays.limits.cqe) return EINVAL;
-  untouched_vector<completion> room;
-  try {
-    room.resize(places_for(cqe));
-  } catch (const std::bad_alloc&) {
-    return ENOMEM;
-  }
+  untouched_vector<completion> room(places_for(cqe));
   const hold poll(cq.poll);
   const hold guard(cq.queue_lock);
   const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);

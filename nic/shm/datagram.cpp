@@ -295,8 +295,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   // As on a network, a handle for an address that nobody has can be made; what is sent there is
   // lost.
   if (resolve(of(pd->context), *attr, to) == EINVAL) return errno = EINVAL, nullptr;
-  auto* ah = new (std::nothrow) address_handle{};
-  if (ah == nullptr) return errno = ENOMEM, nullptr;
+  auto* ah = new address_handle{};
   ah->context = pd->context;
   ah->pd = pd;
   ah->to = to;

@@ -220,7 +220,7 @@ void disconnect(queue_pair& qp) noexcept {
     qp.kept.clear();
     {
       const hold lock(qp.receives.lock);
-      qp.receives.size(qp.receives.capacity(), qp.receives.sges());
+      qp.receives.reset();
     }
     if (qp.unfinished.exchange(false, std::memory_order_relaxed)) {
       of(qp.send_cq).unfinished.fetch_sub(1, std::memory_order_relaxed);
@@ -238,6 +238,8 @@ void disconnect(queue_pair& qp) noexcept {
   qp.has_aside.store(false, std::memory_order_relaxed);
   if (ring != 0) {
     const bool written = qp.shown->written.exchange(0, std::memory_order_acq_rel) != 0;
+    --c.rings;
+    PENSTOCK_ASSERT(c.retired.size(), <, c.retired.capacity());
     if (!written)
       c.memory.give_back(ring, geometry.memory());
     else if (remote)

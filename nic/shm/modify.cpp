@@ -115,7 +115,7 @@ void take_values(queue_pair& qp, const ibv_qp_attr& a, int mask) noexcept {
 
 /// INIT to RTR: fixes the peer. Its process is contacted here; its QP is looked up at the first
 /// send.
-int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
+int connect(queue_pair& qp, const ibv_qp_attr& a) {
   nonce to;
   if (const int e = resolve(*qp.owner, a.ah_attr, to)) return e;
   if (qp.owner->carrier) return qp.owner->carrier->connect(qp, a);
@@ -136,7 +136,7 @@ int connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
 }
 
 /// Back to RESET: nothing is outstanding, posted or uncollected, and no peer writes to the ring.
-int reset(queue_pair& qp) noexcept {
+void reset(queue_pair& qp) noexcept {
   context& c = *qp.owner;
   {
     const std::lock_guard guard(c.objects);
@@ -152,7 +152,6 @@ int reset(queue_pair& qp) noexcept {
   purge(of(qp.recv_cq), qp);
   clear_entry(*qp.shown);
   qp.attr = {};
-  return connected(qp) ? new_ring(qp) : 0;
 }
 
 }  // namespace
@@ -172,9 +171,9 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   if (const int e = allowed(qp.qp_type, from, to, mask)) return e;
   if (const int e = check_values(*a, mask, qp.owner->plays.limits.reads)) return e;
   if (to == IBV_QPS_RESET) {
-    const int e = from == IBV_QPS_RESET ? 0 : reset(qp);
+    if (from != IBV_QPS_RESET) reset(qp);
     qp.state = to;
-    return e;
+    return 0;
   }
   if (to == IBV_QPS_ERR) {
     if (from == IBV_QPS_RESET) return EINVAL;
@@ -184,6 +183,8 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
     qp.state = to;
     return 0;
   }
+  if (from == IBV_QPS_RESET && connected(qp) && qp.ring == 0)  // it has been reset
+    if (const int e = new_ring(qp)) return e;
   if (from == IBV_QPS_INIT && to == IBV_QPS_RTR && connected(qp))
     if (const int e = connect(qp, *a)) return e;
   take_values(qp, *a, mask);

@@ -74,14 +74,15 @@ std::unique_ptr<observer> observer::of_environment(context& c) noexcept {
   return o;
 }
 
-void observer::know(queue_pair& qp) noexcept {
-  if (traffic_ == nullptr || (qp.traffic = traffic_->take()) == nullptr) return;
+void observer::know(queue_pair& qp) {
+  if (traffic_ == nullptr) return;
+  const std::lock_guard guard(lock_);
+  const auto at = qps_.insert_or_assign(qp.qp_num, &qp).first;  // before it is counted for good
+  if ((qp.traffic = traffic_->take()) == nullptr) return void(qps_.erase(at));
   qp.traffic->device = qp.owner->device != nullptr ? qp.owner->device->index : 0;
   qp.traffic->pid = static_cast<std::uint32_t>(::getpid());
   qp.traffic->qpn = qp.qp_num;
   qp.traffic->type = qp.qp_type;
-  const std::lock_guard guard(lock_);
-  qps_[qp.qp_num] = &qp;
 }
 
 void observer::forget(const queue_pair& qp) noexcept {

@@ -49,7 +49,7 @@ class observer {
   /// penverbs has made). Null with errno 0: it asks for nothing. Before the first queue pair.
   static std::unique_ptr<observer> of_environment(context& c) noexcept;
 
-  void know(queue_pair& qp) noexcept;
+  void know(queue_pair& qp);
   void forget(const queue_pair& qp) noexcept;
   void sent(queue_pair& qp, const send_work& w, ibv_wc_status status) noexcept;
   void received(const ibv_wc* wc, int n) noexcept;

@@ -19,6 +19,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_memory.hpp"
 #include "lib/base/shortage.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/page_guard.hpp"
 
@@ -231,7 +232,7 @@ int peer::ask_later(request q, const void* payload, std::size_t bytes, reply& a,
   }
 }
 
-std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
+std::shared_ptr<peer> find_peer(context& c, const nonce& name) {
   const auto known = [&]() -> std::shared_ptr<peer> {
     for (const auto& p : c.peers)
       if (p->name == name && !p->dead.load(std::memory_order_relaxed)) return p;
@@ -266,6 +267,7 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept {
   if (auto other = known()) return other;
   static std::atomic<std::uint64_t> ids{0};
   p->id = ids.fetch_add(1, std::memory_order_relaxed) + 1;
+  make_room(c.peers);
   e = c.pusher.add_peer(p);
   if (e != 0) return errno = e, nullptr;
   c.peers.push_back(p);

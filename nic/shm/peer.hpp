@@ -110,6 +110,6 @@ struct peer {
 /// The peer of that name, connected on first use. Null with errno: EHOSTUNREACH (no such context),
 /// EACCES (another user's), ETIMEDOUT; or why this process cannot. Waits for the peer's service
 /// thread; set-up only.
-std::shared_ptr<peer> find_peer(context& c, const nonce& name) noexcept;
+std::shared_ptr<peer> find_peer(context& c, const nonce& name);
 
 }  // namespace penstock::nic::shm

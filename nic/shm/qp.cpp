@@ -2,10 +2,11 @@
 #include "nic/shm/qp.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
-#include <new>
 
 #include "lib/base/assert.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/peer.hpp"
 #include "nic/shm/srq.hpp"
@@ -13,24 +14,24 @@
 namespace penstock::nic::shm {
 namespace {
 
+/// Whether a poll of that queue looks elsewhere than in a ring for what comes to this queue pair.
+bool without_ring(const completion_queue& cq, const queue_pair& qp) noexcept {
+  return qp.owner->carrier || (&cq == qp.recv_cq && !connected(qp));
+}
+
 void join(completion_queue& cq, queue_pair& qp) {
   const hold guard(cq.poll);
-  if (std::find(cq.members.begin(), cq.members.end(), &qp) == cq.members.end())
-    cq.members.push_back(&qp);
-  if (qp.owner->carrier) return void(cq.datagram_qps.fetch_add(1, std::memory_order_relaxed));
-  if (&cq != qp.recv_cq) return;
-  if (connected(qp))
-    cq.rings.push_back(&qp);
-  else
-    cq.datagram_qps.fetch_add(1, std::memory_order_relaxed);
+  const bool apart = without_ring(cq, qp);
+  if (&cq == qp.recv_cq && !apart) cq.rings.push_back(&qp);
+  cq.members.push_back(&qp);  // the last that asks for memory: leave() tells by it
+  if (apart) cq.datagram_qps.fetch_add(1, std::memory_order_relaxed);
 }
 
 void leave(completion_queue& cq, queue_pair& qp) noexcept {
   const hold guard(cq.poll);
-  for (auto* list : {&cq.members, &cq.rings, &cq.hot})
-    list->erase(std::remove(list->begin(), list->end(), &qp), list->end());
+  for (auto* list : {&cq.rings, &cq.hot}) std::erase(*list, &qp);
   purge(cq, qp);
-  if (qp.owner->carrier || (&cq == qp.recv_cq && !connected(qp))) {
+  if (std::erase(cq.members, &qp) != 0 && without_ring(cq, qp)) {
     [[maybe_unused]] const auto before = cq.datagram_qps.fetch_sub(1, std::memory_order_relaxed);
     PENSTOCK_ASSERT(before, !=, 0u);
   }
@@ -56,17 +57,21 @@ int check(const context& c, const ibv_qp_init_attr& a) noexcept {
 
 }  // namespace
 
-int new_ring(queue_pair& qp) noexcept {
-  if (qp.owner->carrier) return 0;
+int new_ring(queue_pair& qp) {
+  context& c = *qp.owner;
+  if (c.carrier) return 0;
   constexpr ring_geometry geometry;
+  const std::lock_guard objects(c.objects);
+  c.retired.reserve(std::bit_ceil(c.retired.size() + c.rings + 1));  // disconnect() asks for none
   // A QP that sends takes the rest of the memory as it is used.
   const std::uint64_t offset =
-      qp.owner->memory.carve(geometry.memory(), ring_length::holding(1, 0).memory());
+      c.memory.carve(geometry.memory(), ring_length::holding(1, 0).memory());
   if (offset == 0) return errno;
+  ++c.rings;
   {
     const hold guard(of(qp.recv_cq).poll);  // others look at the ring of a QP that is reset
     qp.ring = offset;
-    qp.rx = ring_rx(ring_memory(qp.owner->memory.at(offset), geometry));
+    qp.rx = ring_rx(ring_memory(c.memory.at(offset), geometry));
   }
   qp.shown->ring.store(offset, std::memory_order_relaxed);
   qp.shown->ring_slots.store(geometry.slots, std::memory_order_relaxed);
@@ -116,13 +121,26 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
     const std::lock_guard guard(c.objects);
     if (c.qps.size() >= c.plays.limits.qp) return errno = ENOMEM, nullptr;
   }
-  std::unique_ptr<queue_pair> qp(new (std::nothrow) queue_pair{});
-  if (!qp) return errno = ENOMEM, nullptr;
+  auto blank = std::make_unique<queue_pair>();
+  ibv_qp_cap& cap = init->cap;
+  // Inline data that fit a slot cost nothing more.
+  const auto free_inline =
+      std::min(static_cast<std::uint32_t>(slot_body), c.plays.limits.inline_bytes);
+  cap.max_inline_data = std::max(cap.max_inline_data, free_inline);
+  cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+  cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+  if (init->srq != nullptr) cap.max_recv_wr = 0, cap.max_recv_sge = 1;
+  blank->works.size(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
+  blank->receives.size(std::max(cap.max_recv_wr, 1u), cap.max_recv_sge);
+  if (c.carrier) blank->way = c.carrier->make(*blank);
   int index;
   do index = c.memory.take_entry(table::qp);
   while (index >= 0 && static_cast<std::uint32_t>(index) < first_qp);  // 0 and 1 stay taken
   if (index < 0) return nullptr;
   const auto i = static_cast<std::uint32_t>(index);
+  // From here on destroy_qp() takes it apart, whatever of it has been entered.
+  std::unique_ptr<queue_pair, destroyed_by<destroy_qp>> qp(blank.release());
   qp->context = handle;
   qp->qp_context = init->qp_context;
   qp->pd = pd;
@@ -141,17 +159,6 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
     qp->generation = c.next_generation(i);
   }
   qp->qp_num = qp->handle = c.number_of(i, qp->generation);
-  ibv_qp_cap& cap = init->cap;
-  // Inline data that fit a slot cost nothing more.
-  const auto free_inline =
-      std::min(static_cast<std::uint32_t>(slot_body), c.plays.limits.inline_bytes);
-  cap.max_inline_data = std::max(cap.max_inline_data, free_inline);
-  cap.max_send_sge = std::max(cap.max_send_sge, 1u);
-  cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
-  cap.max_send_wr = std::max(cap.max_send_wr, 1u);
-  if (init->srq != nullptr) cap.max_recv_wr = 0, cap.max_recv_sge = 1;
-  qp->works.size(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
-  qp->receives.size(std::max(cap.max_recv_wr, 1u), cap.max_recv_sge);
   qp->init = *init;
   clear_entry(*qp->shown);
   qp->shown->qpn.store(qp->qp_num, std::memory_order_relaxed);
@@ -161,15 +168,6 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   qp->shown->srq.store(init->srq != nullptr ? of(init->srq).index + 1 : 0,
                        std::memory_order_relaxed);
   if (init->srq != nullptr) qp->shared_receives = &of(init->srq);
-  if (c.carrier && (qp->way = c.carrier->make(*qp)) == nullptr) {
-    c.memory.free_entry(table::qp, i);
-    return errno = ENOMEM, nullptr;
-  }
-  if (connected(*qp) && new_ring(*qp) != 0) {
-    const int e = errno;
-    c.memory.free_entry(table::qp, i);
-    return errno = e, nullptr;
-  }
   pthread_mutex_init(&qp->mutex, nullptr);
   pthread_cond_init(&qp->cond, nullptr);
   if (pd != nullptr) of(pd).users.begin();
@@ -178,11 +176,13 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   of(init->recv_cq).users.begin();
   if (init->srq != nullptr) of(init->srq).users.begin();
   c.live.begin();
+  if (const int e = connected(*qp) ? new_ring(*qp) : 0) return qp.reset(), errno = e, nullptr;
   join(of(init->send_cq), *qp);
   if (init->recv_cq != init->send_cq) join(of(init->recv_cq), *qp);
   if (c.play) c.play->know(*qp);
-  if (c.watched) c.watched->know(*qp);
   const std::lock_guard guard(c.objects);
+  make_room(c.qps);
+  if (c.watched) c.watched->know(*qp);
   c.qps.push_back(qp.get());
   return qp.release();
 }
@@ -193,7 +193,7 @@ int destroy_qp(ibv_qp* handle) {
   if (c.play) c.play->forget(qp);
   {
     const std::lock_guard guard(c.objects);
-    c.qps.erase(std::find(c.qps.begin(), c.qps.end(), &qp));
+    std::erase(c.qps, &qp);
   }
   c.pusher.let_go();
   forget_datagrams(qp);

@@ -155,7 +155,7 @@ void raise_qp(queue_pair& qp, ibv_event_type type) noexcept;
 
 // qp.cpp, link.cpp
 /// Gives the QP a fresh receive ring. 0 or an errno.
-int new_ring(queue_pair& qp) noexcept;
+int new_ring(queue_pair& qp);
 /// Removes from the entry what a former life has left there.
 void clear_entry(qp_entry& e) noexcept;
 /// Tells the peer which of its messages were taken. To be called before publish_life(none): a

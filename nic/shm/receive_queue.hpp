@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <limits>
-#include <new>
 
 #include "lib/base/assert.hpp"
 #include "nic/shm/lock.hpp"
@@ -34,27 +33,27 @@ class receive_queue {
     mask_ = places - 1;
     works_ = untouched_vector<receive_work>(places);
     lists_ = untouched_vector<ibv_sge>(std::size_t{places} * sges);
+    reset();
+  }
+  /// As it was made: empty, and nothing is known of what will be posted.
+  void reset() noexcept {
     head_ = tail_ = mark_ = 0;
     floor_ = later_ = std::numeric_limits<std::uint32_t>::max();
   }
 
-  /// Makes room for `capacity` receives, those that are posted included. 0, EINVAL (more are
-  /// posted) or ENOMEM. Under lock.
-  int resize(std::uint32_t capacity) noexcept {
+  /// Makes room for `capacity` receives, those that are posted included. 0, or EINVAL (more are
+  /// posted). Under lock.
+  int resize(std::uint32_t capacity) {
     if (size() > capacity) return EINVAL;
     const std::uint32_t places = std::bit_ceil(capacity);
-    try {
-      untouched_vector<receive_work> works(places);
-      untouched_vector<ibv_sge> lists(std::size_t{places} * sges_);
-      for (std::uint64_t i = head_; i != tail_; ++i) {
-        const receive_work& w = works[i & (places - 1)] = works_[i & mask_];
-        std::copy_n(&lists_[(i & mask_) * sges_], w.count, &lists[(i & (places - 1)) * sges_]);
-      }
-      works_.swap(works);
-      lists_.swap(lists);
-    } catch (const std::bad_alloc&) {
-      return ENOMEM;
+    untouched_vector<receive_work> works(places);
+    untouched_vector<ibv_sge> lists(std::size_t{places} * sges_);
+    for (std::uint64_t i = head_; i != tail_; ++i) {
+      const receive_work& w = works[i & (places - 1)] = works_[i & mask_];
+      std::copy_n(&lists_[(i & mask_) * sges_], w.count, &lists[(i & (places - 1)) * sges_]);
     }
+    works_.swap(works);
+    lists_.swap(lists);
     capacity_ = capacity;
     mask_ = places - 1;
     PENSTOCK_ASSERT(size(), <=, capacity_);

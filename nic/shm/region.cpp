@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <map>
+#include <memory>
 #include <new>
 
 #include "lib/base/assert.hpp"
@@ -98,8 +99,7 @@ std::uint32_t next_key(std::uint32_t i, std::uint64_t last_generation) noexcept 
 ibv_pd* alloc_pd(ibv_context* handle) {
   context& c = of(handle);
   if (const int e = refusal(c, verb::alloc_pd)) return errno = e, nullptr;
-  auto* pd = new (std::nothrow) protection_domain{};
-  if (pd == nullptr) return errno = ENOMEM, nullptr;
+  auto* pd = new protection_domain{};
   pd->context = handle;
   pd->number = c.next_pd.fetch_add(1, std::memory_order_relaxed);
   pd->handle = pd->number;
@@ -197,15 +197,10 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   const auto address = reinterpret_cast<std::uint64_t>(addr);
   if (const int e = check_region(address, bytes, access)) return errno = e, nullptr;
   if (c.mrs.load(std::memory_order_relaxed) >= c.plays.limits.mr) return errno = ENOMEM, nullptr;
-  auto* mr = new (std::nothrow) memory_region{};
-  if (mr == nullptr) return errno = ENOMEM, nullptr;
-  mr->moved = move(c, address, bytes, access);
+  auto mr = std::make_unique<memory_region>();
   const int index = c.memory.take_entry(table::mr);
-  if (index < 0) {
-    moved_memory::let_go(mr->moved, address, bytes);
-    delete mr;
-    return nullptr;
-  }
+  if (index < 0) return nullptr;
+  mr->moved = move(c, address, bytes, access);
   mr->context = pd.context;
   mr->pd = p;
   mr->addr = addr;
@@ -218,7 +213,7 @@ ibv_mr* reg_mr(ibv_pd* p, void* addr, std::size_t bytes, int access) {
   pd.users.begin();
   c.mrs.fetch_add(1, std::memory_order_relaxed);
   c.live.begin();
-  return mr;
+  return mr.release();
 }
 
 namespace {

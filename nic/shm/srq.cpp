@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <limits>
 #include <memory>
-#include <new>
 
 #include "lib/base/assert.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/limits.hpp"
 
@@ -58,41 +58,30 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   if (most.srq == 0 || most.srq_wr == 0) return errno = EOPNOTSUPP, nullptr;
   if (init->attr.max_wr == 0 || init->attr.max_wr > most.srq_wr || init->attr.max_sge > most.sge)
     return errno = EINVAL, nullptr;
-  if (c.srqs.fetch_add(1, std::memory_order_relaxed) >= most.srq) {
-    c.srqs.fetch_sub(1, std::memory_order_relaxed);
-    return errno = ENOMEM, nullptr;
-  }
-  try {
-    auto srq = std::make_unique<shared_receive_queue>();
-    srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
-    const std::lock_guard guard(c.objects);
-    c.shared_queues.push_back(srq.get());  // the last that asks for memory
-    const int index = c.memory.take_entry(table::srq);
-    if (index < 0) {
-      c.shared_queues.pop_back();
-      c.srqs.fetch_sub(1, std::memory_order_relaxed);
-      return nullptr;
-    }
-    srq->context = pd->context;
-    srq->srq_context = init->srq_context;
-    srq->pd = pd;
-    srq->handle = srq->index = static_cast<std::uint32_t>(index);
-    srq->owner = &c;
-    srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
-    srq->shown->available.store(0, std::memory_order_relaxed);
-    srq->shown->posted.store(0, std::memory_order_relaxed);
-    srq->shown->floor.store(std::numeric_limits<std::uint32_t>::max(), std::memory_order_relaxed);
-    srq->shown->domain.store(0, std::memory_order_relaxed);
-    init->attr.max_sge = srq->works.sges();
-    pthread_mutex_init(&srq->mutex, nullptr);
-    pthread_cond_init(&srq->cond, nullptr);
-    of(pd).users.begin();
-    c.live.begin();
-    return srq.release();
-  } catch (const std::bad_alloc&) {
-    c.srqs.fetch_sub(1, std::memory_order_relaxed);
-    return errno = ENOMEM, nullptr;
-  }
+  auto srq = std::make_unique<shared_receive_queue>();
+  srq->works.size(init->attr.max_wr, std::max(init->attr.max_sge, 1u));
+  const std::lock_guard guard(c.objects);
+  if (c.shared_queues.size() >= most.srq) return errno = ENOMEM, nullptr;
+  make_room(c.shared_queues);
+  const int index = c.memory.take_entry(table::srq);
+  if (index < 0) return nullptr;
+  srq->context = pd->context;
+  srq->srq_context = init->srq_context;
+  srq->pd = pd;
+  srq->handle = srq->index = static_cast<std::uint32_t>(index);
+  srq->owner = &c;
+  srq->shown = &c.memory.entry<srq_entry>(table::srq, srq->index);
+  srq->shown->available.store(0, std::memory_order_relaxed);
+  srq->shown->posted.store(0, std::memory_order_relaxed);
+  srq->shown->floor.store(std::numeric_limits<std::uint32_t>::max(), std::memory_order_relaxed);
+  srq->shown->domain.store(0, std::memory_order_relaxed);
+  init->attr.max_sge = srq->works.sges();
+  pthread_mutex_init(&srq->mutex, nullptr);
+  pthread_cond_init(&srq->cond, nullptr);
+  of(pd).users.begin();
+  c.live.begin();
+  c.shared_queues.push_back(srq.get());
+  return srq.release();
 }
 
 int modify_srq(ibv_srq* handle, ibv_srq_attr* attr, int mask) {
@@ -135,8 +124,6 @@ int destroy_srq(ibv_srq* handle) {
     pthread_cond_wait(&srq.cond, &srq.mutex);
   pthread_mutex_unlock(&srq.mutex);
   c.memory.free_entry(table::srq, srq.index);
-  [[maybe_unused]] const auto before = c.srqs.fetch_sub(1, std::memory_order_relaxed);
-  PENSTOCK_ASSERT(before, !=, 0u);
   of(srq.pd).users.end();
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);

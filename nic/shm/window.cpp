@@ -1,7 +1,7 @@
 #include "nic/shm/window.hpp"
 
 #include <cerrno>
-#include <new>
+#include <memory>
 
 #include "lib/base/assert.hpp"
 #include "nic/shm/context.hpp"
@@ -144,13 +144,9 @@ bool close_window_for_peer(queue_pair& qp, std::uint32_t rkey) noexcept {
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   context& c = of(pd->context);
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return errno = EINVAL, nullptr;
-  auto* w = new (std::nothrow) memory_window{};
-  if (w == nullptr) return errno = ENOMEM, nullptr;
+  auto w = std::make_unique<memory_window>();
   const int index = c.memory.take_entry(table::mr);
-  if (index < 0) {
-    delete w;
-    return nullptr;
-  }
+  if (index < 0) return nullptr;
   w->context = pd->context;
   w->pd = pd;
   w->handle = static_cast<std::uint32_t>(index);
@@ -159,11 +155,11 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   w->rkey = next_key(w->handle, mine.length.load(std::memory_order_relaxed));
   {
     const hold guard(c.windows);
-    mine.window = w;
+    mine.window = w.get();
   }
   of(pd).users.begin();
   c.live.begin();
-  return w;
+  return w.release();
 }
 
 int dealloc_mw(ibv_mw* handle) {

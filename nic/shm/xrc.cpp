@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
-#include <new>
 
 #include "lib/base/assert.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/cq.hpp"
 #include "nic/shm/fence.hpp"
@@ -26,9 +26,9 @@ xrc_domain* domain_of(context& c, dev_t device, ino_t file) noexcept {
 }
 
 /// A completion queue's list of the domains whose receives it takes: one entry for each shared
-/// receive queue, so that a domain goes with the last of them.
+/// receive queue, so that a domain goes with the last of them. Under poll.
 void add_domain(completion_queue& cq, xrc_domain& d) {
-  const hold guard(cq.poll);
+  make_room(cq.domains);
   if (std::find(cq.domains.begin(), cq.domains.end(), &d) == cq.domains.end())
     d.queues.fetch_add(1, std::memory_order_relaxed);
   cq.domains.push_back(&d);
@@ -67,16 +67,19 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* init) {
   }
   if (x->domain == nullptr) {
     if (!create) return errno = EAGAIN, nullptr;
-    ibv_cq* rings = make_cq(handle, 1, nullptr, nullptr, nullptr, 0);
-    if (rings == nullptr) return nullptr;
     auto d = std::make_unique<xrc_domain>();
-    d->rings = &of(rings);
+    std::unique_ptr<ibv_cq, destroyed_by<destroy_cq>> rings(
+        make_cq(handle, 1, nullptr, nullptr, nullptr, 0));
+    if (!rings) return nullptr;
+    d->rings = &of(rings.get());
     d->number = c.next_pd.fetch_add(1, std::memory_order_relaxed);
     d->handles = 1;
     if (init->fd != -1) d->device = st.st_dev, d->file = st.st_ino;
     const std::lock_guard guard(c.objects);
+    make_room(c.xrc_domains);
     x->domain = d.get();
     c.xrc_domains.push_back(std::move(d));
+    rings.release();
   }
   return x.release();
 }
@@ -115,30 +118,32 @@ ibv_srq* create_srq_ex(ibv_context* handle, ibv_srq_init_attr_ex* init) {
   if ((mask & IBV_SRQ_INIT_ATTR_XRCD) == 0 || (mask & IBV_SRQ_INIT_ATTR_CQ) == 0 ||
       of(init->cq).owner != &of(handle))
     return errno = EINVAL, nullptr;
-  ibv_srq* made = create_srq(init->pd, classic);
-  if (made == nullptr) return nullptr;
-  shared_receive_queue& srq = of(made);
+  std::unique_ptr<ibv_srq, destroyed_by<destroy_srq>> made(create_srq(init->pd, classic));
+  if (!made) return nullptr;
+  shared_receive_queue& srq = of(made.get());
   xrc_domain& d = of(init->xrcd);
-  srq.domain = &d;
   srq.cq = &of(init->cq);
   srq.pd_number = of(init->pd).number;
+  {
+    const hold polling(srq.cq->poll);
+    const hold guard(d.rings->poll);
+    make_room(d.rings->selectable);
+    add_domain(*srq.cq, d);
+    d.rings->selectable.push_back(&srq);
+  }
+  srq.domain = &d;
   srq.shown->pd.store(srq.pd_number, std::memory_order_relaxed);
   // X1 open  store-release domain  -> X2 (send.cpp): pd is the queue's
   srq.shown->domain.store(d.number, std::memory_order_release);
   d.users.begin();
   srq.cq->users.begin();
-  {
-    const hold guard(d.rings->poll);
-    d.rings->selectable.push_back(&srq);
-  }
   d.pd_number.store(srq.pd_number, std::memory_order_relaxed);
-  add_domain(*srq.cq, d);
   if (srq.cq->armed.load(std::memory_order_relaxed) != 0) {  // its sleeper waits for this one, too
     arm_domains(*srq.cq);
     heavy_fence();
     look_at_domains(*srq.cq);
   }
-  return made;
+  return made.release();
 }
 
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) {

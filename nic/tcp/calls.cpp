@@ -4,6 +4,7 @@
 
 #include "nic/choice.hpp"
 #include "nic/device.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/tcp/context.hpp"
 
 namespace penstock::nic {
@@ -37,7 +38,7 @@ const calls& tcp_calls() noexcept {
     calls t = shm_calls();
     t.library = "tcp";
     t.get_device_list = tcp::get_device_list;
-    t.open_device = tcp::open_device;
+    t.open_device = shm::c_call<tcp::open_device>;
     return t;
   }();
   return table;

@@ -75,7 +75,7 @@ int watch_fd(int epoll, int fd, std::uint32_t events, std::uint64_t about) noexc
 
 }  // namespace
 
-int network::open(shm::context& c) noexcept {
+int network::open(shm::context& c) {
   context_ = &c;
   self_.ip = address_of(options_.where);
   if (self_.ip == 0) return EADDRNOTAVAIL;

@@ -143,7 +143,7 @@ class network final : public shm::carrier {
   explicit network(const options& o) noexcept : options_(o) {}
   ~network() override { close(); }
 
-  int open(shm::context& c) noexcept override;
+  int open(shm::context& c) override;
   void close() noexcept override;
   [[nodiscard]] int fd() const noexcept override { return epoll_; }
   bool progress(bool again) noexcept override;
@@ -151,8 +151,8 @@ class network final : public shm::carrier {
     return dirty_.load(std::memory_order_seq_cst) != 0;  // seq_cst: W5 (network.cpp)
   }
   void flush() noexcept override;
-  std::unique_ptr<shm::carried> make(shm::queue_pair& qp) noexcept override;
-  int connect(shm::queue_pair& qp, const ibv_qp_attr& a) noexcept override;
+  std::unique_ptr<shm::carried> make(shm::queue_pair& qp) override;
+  int connect(shm::queue_pair& qp, const ibv_qp_attr& a) override;
   void disconnect(shm::queue_pair& qp) noexcept override;
   void advance(shm::queue_pair& qp) noexcept override;
   shm::outcome attempt(shm::queue_pair& qp, shm::send_work& w,

@@ -52,9 +52,7 @@ void doom(send_work& w, ibv_wc_status status) noexcept {
 
 }  // namespace
 
-std::unique_ptr<shm::carried> network::make(queue_pair&) noexcept {
-  return std::unique_ptr<half>(new (std::nothrow) half);
-}
+std::unique_ptr<shm::carried> network::make(queue_pair&) { return std::make_unique<half>(); }
 
 /// Makes a frame of a request. False: it cannot be sent now, or never. Under out.lock and sending.
 bool network::start(queue_pair& qp, half& h, send_work& w, remote& r) {

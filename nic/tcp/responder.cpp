@@ -34,7 +34,7 @@ queue_pair* network::qp_of(const remote& r, const frame_head& f) noexcept {
   return h.to != nullptr && h.to->at == r.at && h.dest == f.from ? qp : nullptr;
 }
 
-int network::connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
+int network::connect(queue_pair& qp, const ibv_qp_attr& a) {
   const ibv_gid& gid = a.ah_attr.grh.dgid;
   if (!is_ipv4_mapped(gid)) return EHOSTUNREACH;
   endpoint to;
@@ -43,6 +43,7 @@ int network::connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   remote& r = at(to);
   const std::lock_guard reading(reading_);
   const shm::hold guard(qp.sending);
+  r.qps.push_back(&qp);  // the last that asks for memory
   half& h = half_of(qp);
   h.to = &r;
   h.dest = a.dest_qp_num;
@@ -57,7 +58,6 @@ int network::connect(queue_pair& qp, const ibv_qp_attr& a) noexcept {
   h.next_atomic = 0;
   qp.dest.store(a.dest_qp_num, std::memory_order_relaxed);
   table_[qp.index] = &qp;
-  r.qps.push_back(&qp);
   if (!h.met) want(r);
   return 0;
 }

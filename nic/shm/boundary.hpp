@@ -1,0 +1,42 @@
+// Where C programs call the device: there a lack of memory becomes an errno. Inside it is an
+// exception, and what has been made by then is destroyed by whoever owns it.
+#pragma once
+
+#include <cerrno>
+#include <new>
+#include <type_traits>
+
+namespace penstock::nic::shm {
+
+template <auto function>
+struct boundary;
+template <class R, class... A, R (*function)(A...)>
+struct boundary<function> {
+  static R call(A... a) noexcept {
+    try {
+      return function(a...);
+    } catch (const std::bad_alloc&) {
+      errno = ENOMEM;
+      if constexpr (std::is_pointer_v<R>)
+        return nullptr;
+      else
+        return ENOMEM;
+    }
+  }
+};
+/// The function as C programs call it: without memory it answers ENOMEM, or null with that errno.
+template <auto function>
+inline constexpr auto c_call = boundary<function>::call;
+
+/// Of a std::unique_ptr whose object a verbs call has made, and another one takes apart.
+template <auto function>
+struct destroyed_by {
+  void operator()(auto* object) const noexcept { (void)function(object); }
+};
+
+/// Memory for one more: the next push_back does not ask for it.
+void make_room(auto& list) {
+  if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
+}
+
+}  // namespace penstock::nic::shm
