@@ -11,6 +11,7 @@
 #include "perf/ghost/exchange.hpp"
 #include "perf/ghost/picture.hpp"
 #include "perf/ghost/report.hpp"
+#include "perf/ghost/solve.hpp"
 #include "perf/json_line.hpp"
 
 namespace penstock::ghost {
@@ -59,26 +60,21 @@ options parse(int argc, char** argv) {
   return o;
 }
 
+/// The exchange, whose failures end the program.
+struct faces {
+  endpoint& ep;
+  exchange& x;
+  void send(std::uint32_t step) { must(x.send(step), "sending faces"); }
+  void poll() { must(ep.poll(), "poll"); }
+  void finish(std::uint32_t step) { must(x.finish(step), "waiting for faces"); }
+};
+
 /// All steps; the time of the slowest process in seconds.
 double run(endpoint& ep, exchange& x, field& f, std::uint32_t steps) {
-  const auto outer = f.outer();
-  const box inner = f.inner();
+  faces each{ep, x};
   must(ep.barrier(), "barrier");
   const std::uint64_t start = now_ns();
-  for (std::uint32_t step = 0; step < steps; ++step) {
-    must(x.send(step), "sending faces");
-    // The inner cells are computed while the faces travel, a plane at a time, so that the
-    // neighbours' requests are answered meanwhile.
-    for (std::uint32_t z = inner.lo[2]; z < inner.hi[2]; ++z) {
-      box plane = inner;
-      plane.lo[2] = z;
-      plane.hi[2] = z + 1;
-      f.advance(step, plane);
-      must(ep.poll(), "poll");
-    }
-    must(x.finish(step), "waiting for faces");
-    for (const box& b : outer) f.advance(step, b);
-  }
+  solve(each, f, steps);
   must(ep.barrier(), "barrier");
   return static_cast<double>(now_ns() - start) * 1e-9;
 }
@@ -86,20 +82,9 @@ double run(endpoint& ep, exchange& x, field& f, std::uint32_t steps) {
 /// Computes everything again in this process alone, without messages. True if each process's box
 /// has the same checksum; names the first process whose box differs.
 bool same_alone(const report& r, const decomposition& cut, const options& o) {
-  box all;
-  all.hi = {o.cells, o.cells, o.cells};
-  field alone(all, o.cells);
-  std::vector<double> layer;
-  for (std::uint32_t step = 0; step < o.steps; ++step) {
-    for (unsigned i = 0; i < 6; ++i) {
-      layer.resize(alone.face_size(face_of(i)));
-      alone.pack(step, face_of(i), 0, layer);
-      alone.unpack(step, face_of(i).opposite(), 0, std::as_bytes(std::span(layer)));
-    }
-    alone.advance(step, all);
-  }
+  const field whole = alone(o.cells, o.steps);
   for (std::uint32_t rank = 0; rank < r.shares().size(); ++rank)
-    if (alone.checksum(o.steps, cut.box_of(rank)) != r.shares()[rank].checksum) {
+    if (whole.checksum(o.steps, cut.box_of(rank)) != r.shares()[rank].checksum) {
       std::fprintf(stderr, "ghost: rank %u has other cells than one process alone\n", rank);
       return false;
     }
