@@ -13,6 +13,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/page.hpp"
 #include "nic/provider/operations.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/memory_map.hpp"
 #include "nic/shm/region.hpp"
 
