@@ -71,15 +71,14 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* init) {
     std::unique_ptr<ibv_cq, destroyed_by<destroy_cq>> rings(
         make_cq(handle, 1, nullptr, nullptr, nullptr, 0));
     if (!rings) return nullptr;
-    d->rings = &of(rings.get());
     d->number = c.next_pd.fetch_add(1, std::memory_order_relaxed);
     d->handles = 1;
     if (init->fd != -1) d->device = st.st_dev, d->file = st.st_ino;
     const std::lock_guard guard(c.objects);
     make_room(c.xrc_domains);
+    d->rings = &of(rings.release());
     x->domain = d.get();
     c.xrc_domains.push_back(std::move(d));
-    rings.release();
   }
   return x.release();
 }
