@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/mix.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/qp.hpp"
 
@@ -26,10 +27,7 @@ int faults::call(verb v) noexcept {
 }
 
 std::uint64_t faults::random() noexcept {
-  std::uint64_t x = random_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
+  return mix(random_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed));
 }
 
 bool faults::happens(double share) noexcept {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "lib/base/descriptors.hpp"
+#include "lib/base/mix.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -16,12 +17,9 @@ namespace {
 int fabric_fd = -1;
 struct stat fabric_place {};
 
-/// Mixes a word into a sum (the finalizer of SplitMix64).
+/// Mixes a word into a sum.
 std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) noexcept {
-  std::uint64_t x = sum + 0x9e3779b97f4a7c15 + word;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
+  return mix(sum + 0x9e3779b97f4a7c15 + word);
 }
 
 /// What is the same for all processes that can meet, and different for others.

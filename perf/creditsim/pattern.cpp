@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "lib/base/mix.hpp"
 #include "perf/creditsim/script.hpp"
 
 namespace penstock::creditsim {
@@ -17,12 +18,6 @@ constexpr std::uint64_t budget = 24'000'000;  // messages of a run, unless the u
 
 std::uint32_t or_else(std::uint32_t set, std::uint64_t otherwise) {
   return set != 0 ? set : static_cast<std::uint32_t>(otherwise);
-}
-
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebU;
-  return x ^ x >> 31;
 }
 
 /// Occasional Shorts to one of a few peers: traffic, but no demand for more credits.

@@ -1,8 +1,8 @@
 // A distributed hash table with open addressing: every rank inserts keys, and then looks up keys
 // of all ranks, every eighth of which nobody has inserted.
 //   by mail     the owner inserts and answers; up to 64 questions of a rank are under way
-//   by memory   the asker takes a place by compare-and-swap, and reads places until it finds the
-//   key
+//   by memory   the asker takes a place by compare-and-swap, and reads places until one has the
+//               key
 // Right if each question has the right answer, and each key that was inserted has one place.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/mix.hpp"
 
 namespace penstock::programs {
 
@@ -70,13 +71,7 @@ double timed(Job& job, Body&& body) {
   return static_cast<double>(now_ns() - began) * 1e-9;
 }
 
-/// A hash of 64 bits: what is random here is a function of its number.
-constexpr word mix(word x) noexcept {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-/// Number i of a rank's random numbers.
+/// Number i of a rank's random numbers: what is random here is a function of its number.
 constexpr word random_word(rank_number rank, word i) noexcept {
   return mix(((word{rank} + 1) << 40) + i);
 }

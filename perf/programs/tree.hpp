@@ -4,9 +4,8 @@
 //   by mail     a thief asks a rank, which answers with its oldest nodes. The end is found as
 //               Dijkstra and Scholten do: who got nodes tells the giver when they and what was
 //               given of them are done
-//   by memory   a rank lays out its oldest nodes, which thieves, or itself, take by
-//   compare-and-swap.
-//               A counter at rank 0 has the pieces that are not done
+//   by memory   a rank lays out its oldest nodes, and a thief, or the rank itself, takes them by
+//               compare-and-swap. A counter at rank 0 has the pieces that are not done
 // Right if all ranks together count as many nodes as rank 0 does alone.
 #pragma once
 
