@@ -1,6 +1,6 @@
 // The way without a namespace, for root in a container: /dev/infiniband/uverbs0 is a link to
-// /dev/null while any command of this user needs it. A command that needs it holds a shared lock on
-// a file.
+// /dev/null while any command needs it. A command that needs it holds a shared lock on a file
+// beside the links, so that all who share this /dev share the lock.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -17,22 +17,22 @@ namespace penverbs {
 namespace {
 
 int lock_fd = -1;
-std::string folder;
+const std::string folder = "/dev/infiniband/penverbs", lock_file = folder + "/users";
 
-std::string lock_file() { return folder + "/users"; }
+bool make_folder(const char* name, mode_t mode) {
+  return ::mkdir(name, mode) == 0 || errno == EEXIST;
+}
 
 /// Takes the shared lock. If the last user has just removed the file, it tries again.
 bool take_lock() {
   for (int i = 0; i < 100; ++i) {
-    folder = runtime_folder();
-    if (folder.empty() && errno == ENOENT) continue;
-    if (folder.empty()) return false;
-    const int fd = ::open(lock_file().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    const bool made = make_folder("/dev/infiniband", 0755) && make_folder(folder.c_str(), 0700);
+    const int fd = made ? ::open(lock_file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600) : -1;
     if (fd < 0 && errno == ENOENT) continue;
     if (fd < 0 || ::flock(fd, LOCK_SH) != 0) return false;
     struct stat opened {
     }, named{};
-    if (::fstat(fd, &opened) == 0 && ::stat(lock_file().c_str(), &named) == 0 &&
+    if (::fstat(fd, &opened) == 0 && ::stat(lock_file.c_str(), &named) == 0 &&
         opened.st_ino == named.st_ino) {
       lock_fd = fd;
       return true;
@@ -49,7 +49,6 @@ bool is_ours(const std::string& name) {
 }
 
 bool link_devices() {
-  if (::mkdir("/dev/infiniband", 0755) != 0 && errno != EEXIST) return false;
   for (unsigned i = 0; i < shown.all.size(); ++i) {
     if (::symlink("/dev/null", device_name(i).c_str()) == 0) continue;
     if (errno != EEXIST || !is_ours(device_name(i))) return false;
@@ -61,7 +60,7 @@ bool link_devices() {
 
 bool make_link(way& w, std::string& why) {
   if (!take_lock()) {
-    why = std::string("no run-time folder: ") + std::strerror(errno);
+    why = std::string("no lock in /dev/infiniband: ") + std::strerror(errno);
     return false;
   }
   if (!link_devices()) {
@@ -71,7 +70,7 @@ bool make_link(way& w, std::string& why) {
   }
   w.tree = folder + "/sys";
   w.leaves_something = true;
-  if ((::mkdir(w.tree.c_str(), 0755) == 0 || errno == EEXIST) && write_tree(w.tree)) return true;
+  if (make_folder(w.tree.c_str(), 0755) && write_tree(w.tree)) return true;
   why = "no tree in " + folder + ": " + std::strerror(errno);
   remove_link();
   return false;
@@ -81,11 +80,11 @@ void remove_link() {
   if (::flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
     for (unsigned i = 0; i < penstock::nic::shm::most_devices; ++i)
       if (is_ours(device_name(i))) ::unlink(device_name(i).c_str());
-    ::rmdir("/dev/infiniband");  // fails if it has other entries
     std::error_code e;
     std::filesystem::remove_all(folder + "/sys", e);
-    ::unlink(lock_file().c_str());
+    ::unlink(lock_file.c_str());
     ::rmdir(folder.c_str());
+    ::rmdir("/dev/infiniband");  // fails if it has other entries
   }
   ::close(lock_fd);
 }

@@ -115,14 +115,18 @@ std::string choose(const options& o, way& w) {
       {"link", "a link in /dev", make_link},
       {"preload", "a preloaded library", make_tree},
   };
+  std::string refusals;
   for (const auto& v : ways) {
     if (o.way != "auto" && o.way != v.name) continue;
     if (shown.tcp && v.go == make_link) continue;  // the tree is the one of all the user's commands
     std::string why;
-    if (v.go(w, why)) return v.name;
-    if (o.check || o.way != "auto")
-      std::fprintf(stderr, "penverbs: not by %s (%s)\n", v.text, why.c_str());
+    const bool works = v.go(w, why);
+    if (!works) refusals += std::string("penverbs: not by ") + v.text + " (" + why + ")\n";
+    if (!works) continue;
+    if (o.check) std::fputs(refusals.c_str(), stderr);
+    return v.name;
   }
+  std::fputs(refusals.c_str(), stderr);
   return {};
 }
 
@@ -211,7 +215,7 @@ int go(const options& o) {
   way w;
   const std::string chosen = choose(o, w);
   if (chosen.empty()) {
-    std::fprintf(stderr, "penverbs: there is no way to show a device here; see --check\n");
+    std::fprintf(stderr, "penverbs: so there is no way to show a device here\n");
     return 1;
   }
   prepare_environment(w, libraries, has_rdma);

@@ -95,33 +95,12 @@ bool write_tree(const std::string& folder) {
   return true;
 }
 
-std::string runtime_folder() {
-  const uid_t me = ::geteuid();
-  std::string base = "/run/user/" + std::to_string(me);
-  if (::access(base.c_str(), W_OK | X_OK) != 0) base = "/tmp";
-  std::string mine = base + "/penverbs-" + std::to_string(me);
-  if (::mkdir(mine.c_str(), 0700) != 0 && errno != EEXIST) return {};
-  // In /tmp any user could have made it.
-  struct stat st {};
-  if (::lstat(mine.c_str(), &st) != 0) return {};
-  if (!S_ISDIR(st.st_mode) || st.st_uid != me || (st.st_mode & 077) != 0)
-    return errno = EACCES, std::string();
-  return mine;
-}
-
 std::string make_own_folder() {
-  for (;;) {
-    const std::string mine = runtime_folder();
-    if (mine.empty() && errno != ENOENT) return {};
-    std::string own = mine + "/XXXXXX";
-    if (!mine.empty() && ::mkdtemp(own.data()) != nullptr) return own;
-    if (errno != ENOENT) return {};  // else another command has just removed the run-time folder
-  }
-}
-
-void remove_own_folder(const std::string& own) {
-  ::rmdir(own.c_str());
-  ::rmdir(fs::path(own).parent_path().c_str());  // only if no other command uses it
+  std::string base = "/run/user/" + std::to_string(::geteuid());
+  if (::access(base.c_str(), W_OK | X_OK) != 0) base = "/tmp";
+  // No name that others can foresee: the root of a container that shares /tmp is another user.
+  std::string own = base + "/penverbs-XXXXXX";
+  return ::mkdtemp(own.data()) != nullptr ? own : std::string();
 }
 
 bool make_tree(way& w, std::string& why) {
@@ -138,7 +117,6 @@ bool make_tree(way& w, std::string& why) {
 void remove_tree(const way& w) {
   std::error_code e;
   fs::remove_all(w.tree, e);
-  remove_own_folder(w.tree);
 }
 
 }  // namespace penverbs

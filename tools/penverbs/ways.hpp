@@ -41,21 +41,16 @@ bool write_tree(const std::string& folder);
 /// what.
 bool enter_namespace(way& w, std::string& why);
 
-/// The user's own run-time folder (made if need be), or empty with errno; ENOENT: another command
-/// has just removed it.
-std::string runtime_folder();
-/// A new folder in it, for this command alone, or empty with errno.
+/// A new folder for this command alone, in the user's run-time folder or in /tmp; empty with errno.
 std::string make_own_folder();
-/// Removes that folder, which is empty, and the run-time folder if no other command uses it.
-void remove_own_folder(const std::string& own);
 
-/// Makes a link in /dev, for users who may write there, and the tree in the run-time folder; both
-/// are shared with the user's other commands. False: it is not possible, and `why` says what.
+/// Makes a link in /dev, for users who may write there, and the tree beside it; both are shared
+/// with all commands that see this /dev. False: it is not possible, and `why` says what.
 bool make_link(way& w, std::string& why);
-/// Removes both if no other command of the user needs them.
+/// Removes both if no other command needs them.
 void remove_link();
 
-/// The tree in the run-time folder, for this command alone.
+/// The tree in a folder for this command alone.
 bool make_tree(way& w, std::string& why);
 void remove_tree(const way& w);
 
