@@ -24,8 +24,8 @@
 // Input from the wire (peer numbers, counts) is checked: what would break an invariant changes
 //   nothing and is answered with a failure, or with 0.
 // Memory orders: every count is a number of its own and guards no other memory, so relaxed does;
-//   the lists order their links themselves (peer_list.hpp). Two pairs, R1/R2 and R3/R4 in
-//   ledger_lend_inl.hpp, see to it that of two threads one notices what both bring together.
+//   the lists order their links themselves (peer_list.hpp). Pairs, R1 to R8 in ledger_*_inl.hpp,
+//   see to it that of two threads one notices what both bring together.
 // Cost: given at each function, RMWs counted in PAR; in SEQ they are plain loads and stores.
 #pragma once
 

@@ -293,8 +293,8 @@ status ledger<M, Atomic, Store>::on_return(std::uint32_t peer, std::uint32_t cou
   if (!accepted) return known ? status::ok : status::bad_arguments;
   if (cfg_.revoked == revoked_at::lender)
     change_lent(s, [count](lent_fields& f) { f.revoked = saturated(f.revoked + count); });
-  // R5 returned  add acq_rel returns  -> R6, <-> R7 (next_revoke)
-  returns_.fetch_add(1, std::memory_order_acq_rel);
+  // R5 returned  add release returns  -> R6, R8 (next_revoke): of others, or this thread's own next
+  returns_.fetch_add(1, std::memory_order_release);
   fill_bank(count);  // between the cas above and here, this thread holds them
   return status::ok;
 }

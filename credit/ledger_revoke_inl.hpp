@@ -124,13 +124,19 @@ std::uint32_t ledger<M, Atomic, Store>::next_revoke(std::span<revoke_intent> out
   // A peer waits. If the bank has enough for any peer that waits, next_grant finds it, unless what
   // it wishes and its loan together exceed the most that a peer may have.
   while (bank() < max_wish) {
-    // R6 returned  load acquire returns  <- R5 (on_return): whose RETURN was counted is asked below
+    // R6 returned  load acquire returns  <- R5 (on_return): whose RETURN was counted is asked
+    //              below; <- R7: behind its own R5 this thread finds whom another has put back
     const std::uint32_t seen = returns_.load(std::memory_order_acquire);
     const std::uint32_t n = walk(true, out, filled, how);
-    // R7 returned  add of 0, acq_rel, returns  <-> R5: either a RETURN of a peer that this thread
-    //              had in hand, and took for asked, is seen here, or its thread finds that peer.
-    if (n != 0 || returns_.fetch_add(0, std::memory_order_acq_rel) == seen) return n;
+    // R7 returned  add of 0, release, returns  -> R6 behind R5: either a RETURN of a peer that
+    //              this thread had in hand, and took for asked, is seen here, or its thread finds
+    //              that peer.
+    if (n != 0 || returns_.fetch_add(0, std::memory_order_release) == seen) return n;
   }
+  // R8 returned  add of 0, acq_rel, returns  <- R5, <-> R8 behind R5: the same of the first that
+  //              waits, which next_grant had in hand, and of a RETURN of nothing, which R1 leaves
+  //              out.
+  returns_.fetch_add(0, std::memory_order_acq_rel);
   return filled < out.size() && ask_first(out[filled]) ? filled + 1 : filled;
 }
 

@@ -21,11 +21,13 @@ struct scene {
   int inside = 0;   // threads that touch what the owner protects
   int waiting = 0;  // messages that nobody has taken
   int begun = 0, ended = 0, relieved = 0;
+  model::var<int> visits{0};  // what the owner protects
 
   void touch() {
     if (++inside != 1) model::fail("two threads inside at once");
     model::scheduled<int> place{0};
     place.store(1);  // gives the others a chance to come in
+    visits += 1;
     --inside;
   }
   // Inside: takes messages until none is left, or another thread has come in its place.

@@ -51,6 +51,14 @@ void check_all(const model::trial_maker& make_trial) {
   CHECK_MESSAGE(r.complete, r.text());
 }
 
+/// The same where all interleavings would take too long: those with one older value and two
+/// preemptions, and random ones.
+void check_few_old(const model::trial_maker& make_trial) {
+  for (const model::report& r : {model::explore(make_trial, {.old = 1, .preemptions = 2}),
+                                 model::sample(make_trial, 20261128, 20000)})
+    CHECK_MESSAGE(r.ok(), r.text());
+}
+
 }  // namespace
 
 TEST_CASE("two send, one receives a reply, one is revoked") {
@@ -185,27 +193,36 @@ TEST_CASE("an urgent WANT and a RETURN at once: one of the two threads grants it
   });
 }
 
+namespace {
+/// What a thread does after a message.
+void follow(const bench_ptr& b) {
+  grant g{};
+  while (b->l.next_grant(g)) b->lent += g.count;
+  std::array<revoke_intent, 4> r;
+  b->asked += static_cast<int>(b->l.next_revoke(r));
+}
+/// Peer 1 waits, with a loan that leaves no room for its wish, and has been asked for what it has
+/// too much.
+bench_ptr waits_without_room() {
+  overrides o = small(10, 100);
+  o.max_per_peer = max_cost;
+  auto b = make(3, o);
+  static_cast<void>(b->l.on_want(1, max_wish, true, false));
+  follow(b);
+  return b;
+}
+}  // namespace
+
 // Sampled: all interleavings would take too long.
 TEST_CASE(
     "a loan that leaves no room for a wish shrinks as that peer begins to wait: it is served") {
   const auto want_and_return = [] {
-    overrides o = small(10, 100);
-    o.max_per_peer = max_cost;
-    auto b = make(3, o);
-    const auto follow = [b] {
-      grant g{};
-      while (b->l.next_grant(g)) b->lent += g.count;
-      std::array<revoke_intent, 4> r;
-      b->asked += b->l.next_revoke(r);
-    };
-    // Peer 1 has been asked for what it has too much.
-    static_cast<void>(b->l.on_want(1, max_wish, true, false));
-    follow();
+    const bench_ptr b = waits_without_room();
     return model::trial{
-        {[=] { follow(); },
-         [=] {
+        {[b] { follow(b); },
+         [b] {
            static_cast<void>(b->l.on_return(1, 6, false));
-           follow();
+           follow(b);
          }},
         [b] { return none_created(*b); },
         [b] { return none_lost(*b) && b->lent == max_wish && b->l.waiting() == 0; }};
@@ -233,6 +250,84 @@ TEST_CASE("a peer begins to wait while another thread looks for credits: somebod
   };
   const model::report r = model::sample(begin_and_look, 20070308, 20000);
   CHECK_MESSAGE(r.ok(), r.text());
+}
+
+TEST_CASE("a bank falls and a peer begins to wait while another thread looks: somebody is asked") {
+  const auto fall_and_look = [] {
+    overrides o = small(4, 2 * max_wish);
+    o.low_water = 2 * max_wish + 1;
+    auto b = make(3, o);
+    static_cast<void>(b->l.on_need(2, max_wish, false));  // asked urgently only
+    const auto look = [b] {
+      std::array<revoke_intent, 4> r;
+      static_cast<void>(b->l.next_revoke(r));
+    };
+    return model::trial{{look,
+                         [=] {
+                           b->lent += b->l.on_need(2, max_wish, false);
+                           static_cast<void>(b->l.on_want(1, max_wish, true, false));
+                           look();
+                         }},
+                        nullptr,
+                        [b] {
+                          return b->lent == max_wish && b->l.waiting() == 1 &&
+                                 b->l.figures(2).sys_in_flight;
+                        }};
+  };
+  check_few_old(fall_and_look);
+}
+
+TEST_CASE(
+    "a RETURN of nothing, of a peer whose loan leaves no room for its wish: it is asked again") {
+  const auto look_and_return = [] {
+    const bench_ptr b = waits_without_room();
+    return model::trial{
+        {[b] { follow(b); },
+         [b] {
+           static_cast<void>(b->l.on_return(1, 0, false));
+           follow(b);
+         }},
+        nullptr,
+        [b] { return b->asked == 2 && b->lent == 0 && b->l.figures(1).sys_in_flight; }};
+  };
+  check_few_old(look_and_return);
+}
+
+TEST_CASE("whichever thread asks the peer that waits first asks for what its loan has too much") {
+  const auto wait_and_look = [] {
+    overrides o = small(4, 3 * max_wish - 1);
+    o.max_per_peer = max_cost;
+    auto b = make(4, o);
+    const auto look = [b] {
+      std::array<revoke_intent, 4> r;
+      const std::uint32_t n = b->l.next_revoke(r);
+      b->asked += static_cast<int>(n);
+      for (std::uint32_t i = 0; i < n; ++i) b->taken += r[i].at_most;
+    };
+    const auto serve = [b] {
+      grant g{};
+      while (b->l.next_grant(g)) b->lent += g.count;
+    };
+    // Peer 1 has waited before, for more.
+    for (const std::uint32_t p : {2U, 3U}) static_cast<void>(b->l.on_need(p, max_wish, false));
+    static_cast<void>(b->l.on_want(1, max_wish, true, false));
+    look();
+    for (const std::uint32_t p : {2U, 3U}) static_cast<void>(b->l.on_return(p, max_wish, false));
+    serve();
+    b->asked = 0, b->taken = 0;
+    return model::trial{{look,
+                         [=] {
+                           static_cast<void>(b->l.on_want(1, 5, true, false));
+                           serve();
+                           look();
+                         }},
+                        nullptr,
+                        [b] {
+                          return b->lent == max_wish && b->asked == 1 && b->taken == 5 &&
+                                 b->l.figures(1).sys_in_flight;
+                        }};
+  };
+  check_few_old(wait_and_look);
 }
 
 TEST_CASE("a RETURN of too little while another thread has its peer in hand: it is asked again") {
