@@ -33,16 +33,17 @@ struct device {
   std::byte spare[256];  ///< zero: programs peek past the public structure
 };
 
+/// noexcept: libibverbs is C.
 struct device_operations {
   const char* name;
   std::uint32_t lowest_abi, highest_abi;
   const match* matches;
   const void* static_providers;
-  bool (*match_device)(found_device*);
-  verbs_context* (*alloc_context)(ibv_device*, int command_fd, void* private_data);
-  verbs_context* (*import_context)(ibv_device*, int command_fd);
-  device* (*alloc_device)(found_device*);
-  void (*uninit_device)(device*);
+  bool (*match_device)(found_device*) noexcept;
+  verbs_context* (*alloc_context)(ibv_device*, int command_fd, void* private_data) noexcept;
+  verbs_context* (*import_context)(ibv_device*, int command_fd) noexcept;
+  device* (*alloc_device)(found_device*) noexcept;
+  void (*uninit_device)(device*) noexcept;
 };
 static_assert(sizeof(device_operations) == 72);
 

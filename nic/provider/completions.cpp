@@ -4,6 +4,7 @@
 
 #include "nic/provider/kernel.hpp"
 #include "nic/provider/operations.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/cq.hpp"
 
 namespace penstock::nic::provider {
@@ -12,7 +13,7 @@ namespace {
 shm::completion_queue& of(ibv_cq_ex* cq) noexcept { return shm::of(reinterpret_cast<ibv_cq*>(cq)); }
 
 /// Goes to the next completion: 0, or ENOENT if there is none.
-int next(ibv_cq_ex* handle) {
+int next(ibv_cq_ex* handle) noexcept {
   shm::completion_queue& cq = of(handle);
   const int got = cq.context->ops.poll_cq(&cq, 1, &cq.current);
   if (got <= 0) return got == 0 ? ENOENT : EIO;
@@ -21,7 +22,7 @@ int next(ibv_cq_ex* handle) {
   return 0;
 }
 
-int start(ibv_cq_ex* handle, ibv_poll_cq_attr* attr) {
+int start(ibv_cq_ex* handle, ibv_poll_cq_attr* attr) noexcept {
   if (attr->comp_mask != 0) return EINVAL;
   shm::completion_queue& cq = of(handle);
   if (!cq.one_poller) cq.session.lock();
@@ -30,25 +31,25 @@ int start(ibv_cq_ex* handle, ibv_poll_cq_attr* attr) {
   return e;
 }
 
-void end(ibv_cq_ex* handle) {
+void end(ibv_cq_ex* handle) noexcept {
   shm::completion_queue& cq = of(handle);
   if (!cq.one_poller) cq.session.unlock();
 }
 
 void fill(ibv_cq_ex& cq) noexcept {
-  cq.start_poll = start;
-  cq.next_poll = next;
-  cq.end_poll = end;
-  cq.read_opcode = [](ibv_cq_ex* c) { return of(c).current.opcode; };
-  cq.read_vendor_err = [](ibv_cq_ex* c) { return of(c).current.vendor_err; };
-  cq.read_byte_len = [](ibv_cq_ex* c) { return of(c).current.byte_len; };
-  cq.read_imm_data = [](ibv_cq_ex* c) { return of(c).current.imm_data; };
-  cq.read_qp_num = [](ibv_cq_ex* c) { return of(c).current.qp_num; };
-  cq.read_src_qp = [](ibv_cq_ex* c) { return of(c).current.src_qp; };
-  cq.read_wc_flags = [](ibv_cq_ex* c) { return of(c).current.wc_flags; };
-  cq.read_slid = [](ibv_cq_ex*) { return std::uint32_t{0}; };
-  cq.read_sl = [](ibv_cq_ex*) { return std::uint8_t{0}; };
-  cq.read_dlid_path_bits = [](ibv_cq_ex*) { return std::uint8_t{0}; };
+  shm::enter(cq.start_poll, start);
+  shm::enter(cq.next_poll, next);
+  shm::enter(cq.end_poll, end);
+  shm::enter(cq.read_opcode, [](ibv_cq_ex* c) noexcept { return of(c).current.opcode; });
+  shm::enter(cq.read_vendor_err, [](ibv_cq_ex* c) noexcept { return of(c).current.vendor_err; });
+  shm::enter(cq.read_byte_len, [](ibv_cq_ex* c) noexcept { return of(c).current.byte_len; });
+  shm::enter(cq.read_imm_data, [](ibv_cq_ex* c) noexcept { return of(c).current.imm_data; });
+  shm::enter(cq.read_qp_num, [](ibv_cq_ex* c) noexcept { return of(c).current.qp_num; });
+  shm::enter(cq.read_src_qp, [](ibv_cq_ex* c) noexcept { return of(c).current.src_qp; });
+  shm::enter(cq.read_wc_flags, [](ibv_cq_ex* c) noexcept { return of(c).current.wc_flags; });
+  shm::enter(cq.read_slid, [](ibv_cq_ex*) noexcept { return std::uint32_t{0}; });
+  shm::enter(cq.read_sl, [](ibv_cq_ex*) noexcept { return std::uint8_t{0}; });
+  shm::enter(cq.read_dlid_path_bits, [](ibv_cq_ex*) noexcept { return std::uint8_t{0}; });
 }
 
 }  // namespace

@@ -46,14 +46,14 @@ int find(dl_phdr_info* info, std::size_t, void* found) {
 
 }  // namespace
 
-void refuse_connection_manager() noexcept {
+void refuse_connection_manager() {
   static std::atomic<bool> done{false};
   std::uintptr_t inside = 0;
   if (done.load(std::memory_order_relaxed) || ::dl_iterate_phdr(find, &inside) == 0 || inside == 0)
     return;
-  if (done.exchange(true, std::memory_order_relaxed)) return;
   const replacement all[] = {{"open", reinterpret_cast<void*>(open_in_place)}};
   redirect(reinterpret_cast<const void*>(inside), all);
+  done.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace penstock::nic::provider

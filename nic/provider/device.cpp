@@ -7,13 +7,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <utility>
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/log.hpp"
 #include "nic/provider/kernel.hpp"
 #include "nic/provider/layouts.hpp"
 #include "nic/provider/operations.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/context.hpp"
 #include "nic/shm/direct.hpp"
 #include "nic/shm/page_guard.hpp"
@@ -137,65 +138,68 @@ std::unique_ptr<shm::context> make_shm_context(unsigned number) {
   return shm::make_context(*pretence);
 }
 
-/// Takes over command_fd, even when it fails.
-verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
-  std::unique_ptr<shm::context> c;
-  if (std::strncmp(device->name, "tcp", 3) == 0)
-    c = tcp::make_context_of_environment();
-  else
-    c = make_shm_context(number_of(device->name));
-  if (!c) {
+/// A context that is being opened. If it is not, all is undone, and errno stays.
+struct opening {
+  int command_fd;  ///< taken over, even then
+  std::unique_ptr<shm::context> c = {};
+  int async_fd = -1;
+
+  explicit opening(int fd) noexcept : command_fd(fd) {}
+  ~opening() {
     const int e = errno;
-    ::close(command_fd);
-    return errno = e, nullptr;
+    if (c) forget_context(c.get());
+    if (async_fd >= 0) ::close(async_fd);
+    if (command_fd >= 0) ::close(command_fd);
+    c.reset();
+    errno = e;
   }
+  opening(const opening&) = delete;
+  opening& operator=(const opening&) = delete;
+};
+
+verbs_context* alloc_context(ibv_device* device, int command_fd, void*) {
+  opening o(command_fd);
+  o.c = std::strncmp(device->name, "tcp", 3) == 0 ? tcp::make_context_of_environment()
+                                                  : make_shm_context(number_of(device->name));
+  if (!o.c) return nullptr;
+  shm::context& c = *o.c;
   // penverbs passes its environment on; "no" leaves Yama's rule as it is.
   const char* admit = std::getenv("PENVERBS_ANY_PTRACER");
   if (admit == nullptr || std::strcmp(admit, "no") != 0) shm::admit_peers();
   refuse_connection_manager();
   shm::install_page_guard();
-  c->polls_datagrams.store(true, std::memory_order_relaxed);
-  if (!c->carrier) c->moves_memory.store(shm::moved_memory::make_file(), std::memory_order_relaxed);
-  c->datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
-  c->watched = shm::observer::of_environment(*c);
-  if (!c->watched && errno != 0) {
+  c.polls_datagrams.store(true, std::memory_order_relaxed);
+  if (!c.carrier) c.moves_memory.store(shm::moved_memory::make_file(), std::memory_order_relaxed);
+  c.datagram_patience_ns = 5'000'000'000;  // for programs that were written for a quiet network
+  c.watched = shm::observer::of_environment(c);
+  if (!c.watched && errno != 0) {
     const int e = errno;
     log(log_level::error, "shm0: the file of penverbs --stats or --trace: %s", std::strerror(e));
-    ::close(command_fd);
     return errno = e, nullptr;
   }
   // The requests that verbs_init_context makes of the kernel are answered, too, so its descriptor
   // must be known.
-  const int async_fd = above_stdio(::dup(c->events.fd()));
-  if (async_fd < 0) {
-    const int e = errno;
-    ::close(command_fd);
-    return errno = e, nullptr;
-  }
+  o.async_fd = above_stdio(::dup(c.events.fd()));
+  if (o.async_fd < 0) return nullptr;
   if (!answer_for_the_kernel())
     log(log_level::warning, "shm0: this libibverbs cannot be given completion channels");
-  remember_context(command_fd, async_fd, c.get());
+  remember_context(command_fd, o.async_fd, &c);
+  o.command_fd = -1;  // libibverbs's, even when it fails
   auto* block = static_cast<std::byte*>(
       abi::_verbs_init_and_alloc_context(device, command_fd, room + abi::longest_context + spare,
                                          reinterpret_cast<verbs_context*>(room), 0));
-  if (block == nullptr) {
-    forget_context(c.get());
-    ::close(async_fd);
-    return nullptr;
-  }
+  if (block == nullptr) return nullptr;
   auto* theirs = reinterpret_cast<verbs_context*>(block + room);
-  exposed* ours = install(theirs, *c);
+  exposed* ours = install(theirs, c);
   if (ours == nullptr) {
     log(log_level::error, "shm0: this libibverbs is not one of private ABI %d as known here",
         private_number);
-    forget_context(c.get());
-    ::close(async_fd);
     release(theirs);
     return errno = ENOSYS, nullptr;
   }
-  ours->verbs.context.async_fd = async_fd;
+  ours->verbs.context.async_fd = std::exchange(o.async_fd, -1);
   ours->verbs.context.num_comp_vectors = 1;
-  ours->owner = c.release();
+  ours->owner = o.c.release();
   return theirs;
 }
 
@@ -206,7 +210,7 @@ abi::device* alloc_device(abi::found_device*) {
   return d;
 }
 
-void uninit_device(abi::device* d) { std::free(d); }
+void uninit_device(abi::device* d) noexcept { std::free(d); }
 
 constexpr abi::match matches[] = {
     {nullptr, "rdma_device:*Nshm*", 0, 0, abi::match_by_pattern},
@@ -223,13 +227,13 @@ constexpr abi::device_operations driver = {
     .matches = matches,
     .static_providers = nullptr,
     .match_device = nullptr,
-    .alloc_context = alloc_context,
+    .alloc_context = shm::c_call<alloc_context>,
     .import_context = nullptr,
-    .alloc_device = alloc_device,
+    .alloc_device = shm::c_call<alloc_device>,
     .uninit_device = uninit_device,
 };
 
-void free_context(ibv_context* handle) {
+void free_context(ibv_context* handle) noexcept {
   auto* ours =
       reinterpret_cast<exposed*>(reinterpret_cast<std::byte*>(handle) -
                                  offsetof(verbs_context, context) - offsetof(exposed, verbs));

@@ -125,6 +125,8 @@ int query_gids(const role& r, const ib_uverbs_ioctl_hdr& h) noexcept {
   return give(attribute(h, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES), rows) ? 0 : EINVAL;
 }
 
+// Not noexcept: a program may cancel a thread that waits in one of these. They ask for no memory
+// but by a c_call.
 ssize_t write_in_place(int fd, const void* bytes, std::size_t n) {
   const role r = role_of(fd);
   return r.command ? command(r, bytes, n) : ::write(fd, bytes, n);
@@ -183,7 +185,7 @@ int close_in_place(int fd) {
 
 }  // namespace
 
-bool answer_for_the_kernel() noexcept {
+bool answer_for_the_kernel() {
   static const bool done = [] {
     const replacement all[] = {
         {"write", reinterpret_cast<void*>(write_in_place)},

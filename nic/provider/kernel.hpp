@@ -14,7 +14,7 @@
 namespace penstock::nic::provider {
 
 /// Redirects libibverbs's calls; once. False: they cannot be redirected, and there are no events.
-bool answer_for_the_kernel() noexcept;
+bool answer_for_the_kernel();
 
 /// `command_fd` and `async_fd` belong to this context until forget_context(). Closing `async_fd`
 /// remains libibverbs's.

@@ -19,7 +19,7 @@ namespace {
 using shm::c_call;
 
 int query_device_ex(ibv_context* c, const ibv_query_device_ex_input* input, ibv_device_attr_ex* to,
-                    std::size_t bytes) {
+                    std::size_t bytes) noexcept {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   ibv_device_attr_ex a{};
   if (const int e = shm::query_device(c, &a.orig_attr)) return e;
@@ -54,13 +54,17 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   ibv_context_ops data_path{};
   shm::fill_operations(data_path, c);
   abi::operation_table t{};
-  const auto put = [&](abi::operation o, auto* function) {
+  // As shm::enter(), by which the data path's have come.
+  const auto put = [&]<class R, class... A>(abi::operation o, R (*function)(A...) noexcept) {
+    t.at[abi::place(o, r)] = reinterpret_cast<abi::any_function>(function);
+  };
+  const auto put_entered = [&](abi::operation o, auto* function) {
     t.at[abi::place(o, r)] = reinterpret_cast<abi::any_function>(function);
   };
   put(abi::advise_mr, shm::advise_mr);
-  put(abi::alloc_mw, data_path.alloc_mw);
+  put_entered(abi::alloc_mw, data_path.alloc_mw);
   put(abi::alloc_pd, c_call<shm::alloc_pd>);
-  put(abi::bind_mw, data_path.bind_mw);
+  put_entered(abi::bind_mw, data_path.bind_mw);
   put(abi::close_xrcd, shm::close_xrcd);
   put(abi::create_ah, c_call<shm::create_ah>);
   put(abi::create_cq, c_call<create_cq>);
@@ -69,7 +73,7 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::create_qp_ex, c_call<create_qp_ex>);
   put(abi::create_srq, c_call<shm::create_srq>);
   put(abi::create_srq_ex, c_call<shm::create_srq_ex>);
-  put(abi::dealloc_mw, data_path.dealloc_mw);
+  put_entered(abi::dealloc_mw, data_path.dealloc_mw);
   put(abi::dealloc_pd, shm::dealloc_pd);
   put(abi::dereg_mr, dereg_mr);
   put(abi::destroy_ah, shm::destroy_ah);
@@ -81,17 +85,17 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::modify_qp, c_call<shm::modify_qp>);
   put(abi::modify_srq, c_call<shm::modify_srq>);
   put(abi::open_xrcd, c_call<shm::open_xrcd>);
-  put(abi::poll_cq, data_path.poll_cq);
-  put(abi::post_recv, data_path.post_recv);
-  put(abi::post_send, data_path.post_send);
-  put(abi::post_srq_recv, data_path.post_srq_recv);
+  put_entered(abi::poll_cq, data_path.poll_cq);
+  put_entered(abi::post_recv, data_path.post_recv);
+  put_entered(abi::post_send, data_path.post_send);
+  put_entered(abi::post_srq_recv, data_path.post_srq_recv);
   put(abi::query_device_ex, query_device_ex);
   put(abi::query_port, shm::query_port);
   put(abi::query_qp, shm::query_qp);
   put(abi::query_srq, shm::query_srq);
   put(abi::reg_dmabuf_mr, c_call<reg_dmabuf_mr>);
   put(abi::reg_mr, c_call<reg_mr>);
-  put(abi::req_notify_cq, data_path.req_notify_cq);
+  put_entered(abi::req_notify_cq, data_path.req_notify_cq);
   put(abi::rereg_mr, rereg_mr);
   put(abi::resize_cq, c_call<shm::resize_cq>);
   return t;

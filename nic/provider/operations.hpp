@@ -16,11 +16,11 @@ extern const int private_number;
 
 // device.cpp
 extern const abi::device_operations driver;
-void free_context(ibv_context*);
+void free_context(ibv_context*) noexcept;
 
 /// connection_manager.cpp: makes librdmacm, if this process has it, report that there is no
 /// connection manager.
-void refuse_connection_manager() noexcept;
+void refuse_connection_manager();
 
 /// dmabuf.cpp: regions of dma-bufs, and the calls that must know of them. `iova` is where the
 /// buffer lies in this process, or a free place, at which it is mapped as long as the region lives.

@@ -69,7 +69,7 @@ bool put(void** slot, void* function) noexcept {
 
 }  // namespace
 
-bool redirect(const void* inside, std::span<const replacement> all) noexcept {
+bool redirect(const void* inside, std::span<const replacement> all) {
   Dl_info info;
   link_map* m = nullptr;
   if (::dladdr1(inside, &info, reinterpret_cast<void**>(&m), RTLD_DL_LINKMAP) == 0 || m == nullptr)

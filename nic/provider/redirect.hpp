@@ -12,7 +12,7 @@ struct replacement {
 };
 
 /// Redirects the imports of the library that contains `inside`. False, and nothing is changed, if
-/// one of the imports does not exist.
-bool redirect(const void* inside, std::span<const replacement> all) noexcept;
+/// one of the imports does not exist, or if there is no memory, which is thrown.
+bool redirect(const void* inside, std::span<const replacement> all);
 
 }  // namespace penstock::nic::provider

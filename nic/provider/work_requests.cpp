@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "nic/provider/operations.hpp"
+#include "nic/shm/boundary.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/xrc.hpp"
 
 namespace penstock::nic::provider {
 namespace {
 
-using shm::queue_pair;
+using shm::enter, shm::queue_pair;
 
 /// The requests between wr_start and wr_complete. Their pieces are kept by index until all are
 /// there, since a vector that grows moves.
@@ -104,13 +105,13 @@ void set_inline(ibv_qp_ex* qp, std::size_t n, const ibv_data_buf* parts) noexcep
   });
 }
 
-void start(ibv_qp_ex* qp) {
+void start(ibv_qp_ex* qp) noexcept {
   batch& b = of(qp);
   b.busy.lock();
   b.clear();
 }
 
-int complete(ibv_qp_ex* qp) {
+int complete(ibv_qp_ex* qp) noexcept {
   batch& b = of(qp);
   int e = b.error;
   const std::size_t n = b.requests.size();
@@ -129,74 +130,81 @@ int complete(ibv_qp_ex* qp) {
 }
 
 void fill(ibv_qp_ex& qp, std::uint64_t wanted) noexcept {
-  qp.wr_start = start;
-  qp.wr_complete = complete;
-  qp.wr_abort = [](ibv_qp_ex* q) { of(q).busy.unlock(); };
-  qp.wr_set_sge = [](ibv_qp_ex* q, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
-    collect(q, [&](batch& b) {
-      if (b.requests.empty()) return void(b.error = EINVAL);
-      b.lists.push_back({addr, length, lkey});
-      b.pieces.back().count = 1;
-    });
-  };
-  qp.wr_set_sge_list = set_sges;
-  qp.wr_set_inline_data = [](ibv_qp_ex* q, void* addr, std::size_t length) {
+  enter(qp.wr_start, start);
+  enter(qp.wr_complete, complete);
+  enter(qp.wr_abort, [](ibv_qp_ex* q) noexcept { of(q).busy.unlock(); });
+  enter(qp.wr_set_sge,
+        [](ibv_qp_ex* q, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) noexcept {
+          collect(q, [&](batch& b) {
+            if (b.requests.empty()) return void(b.error = EINVAL);
+            b.lists.push_back({addr, length, lkey});
+            b.pieces.back().count = 1;
+          });
+        });
+  enter(qp.wr_set_sge_list, set_sges);
+  enter(qp.wr_set_inline_data, [](ibv_qp_ex* q, void* addr, std::size_t length) noexcept {
     const ibv_data_buf one{addr, length};
     set_inline(q, 1, &one);
-  };
-  qp.wr_set_inline_data_list = set_inline;
-  qp.wr_set_ud_addr = [](ibv_qp_ex* q, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
-    collect(q, [&](batch& b) {
-      if (b.requests.empty()) return void(b.error = EINVAL);
-      auto& ud = b.requests.back().wr.ud;
-      ud.ah = ah;
-      ud.remote_qpn = qpn;
-      ud.remote_qkey = qkey;
-    });
-  };
-  qp.wr_set_xrc_srqn = [](ibv_qp_ex* q, std::uint32_t number) {
+  });
+  enter(qp.wr_set_inline_data_list, set_inline);
+  enter(qp.wr_set_ud_addr,
+        [](ibv_qp_ex* q, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) noexcept {
+          collect(q, [&](batch& b) {
+            if (b.requests.empty()) return void(b.error = EINVAL);
+            auto& ud = b.requests.back().wr.ud;
+            ud.ah = ah;
+            ud.remote_qpn = qpn;
+            ud.remote_qkey = qkey;
+          });
+        });
+  enter(qp.wr_set_xrc_srqn, [](ibv_qp_ex* q, std::uint32_t number) noexcept {
     collect(q, [&](batch& b) {
       if (b.requests.empty()) return void(b.error = EINVAL);
       b.requests.back().qp_type.xrc.remote_srqn = number;
     });
-  };
-  if ((wanted & IBV_QP_EX_WITH_SEND) != 0) qp.wr_send = [](ibv_qp_ex* q) { begin(q, IBV_WR_SEND); };
+  });
+  if ((wanted & IBV_QP_EX_WITH_SEND) != 0)
+    enter(qp.wr_send, [](ibv_qp_ex* q) noexcept { begin(q, IBV_WR_SEND); });
   if ((wanted & IBV_QP_EX_WITH_SEND_WITH_IMM) != 0)
-    qp.wr_send_imm = [](ibv_qp_ex* q, std::uint32_t imm) { begin(q, IBV_WR_SEND_WITH_IMM, imm); };
+    enter(qp.wr_send_imm,
+          [](ibv_qp_ex* q, std::uint32_t imm) noexcept { begin(q, IBV_WR_SEND_WITH_IMM, imm); });
   if ((wanted & IBV_QP_EX_WITH_SEND_WITH_INV) != 0)
-    qp.wr_send_inv = [](ibv_qp_ex* q, std::uint32_t rkey) { begin(q, IBV_WR_SEND_WITH_INV, rkey); };
+    enter(qp.wr_send_inv,
+          [](ibv_qp_ex* q, std::uint32_t rkey) noexcept { begin(q, IBV_WR_SEND_WITH_INV, rkey); });
   if ((wanted & IBV_QP_EX_WITH_LOCAL_INV) != 0)
-    qp.wr_local_inv = [](ibv_qp_ex* q, std::uint32_t rkey) { begin(q, IBV_WR_LOCAL_INV, rkey); };
+    enter(qp.wr_local_inv,
+          [](ibv_qp_ex* q, std::uint32_t rkey) noexcept { begin(q, IBV_WR_LOCAL_INV, rkey); });
   if ((wanted & IBV_QP_EX_WITH_BIND_MW) != 0)
-    qp.wr_bind_mw = [](ibv_qp_ex* q, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* to) {
-      begin(q, IBV_WR_BIND_MW);
-      collect(q, [&](batch& b) {
-        if (!b.requests.empty()) b.requests.back().bind_mw = {mw, rkey, *to};
-      });
-    };
+    enter(qp.wr_bind_mw,
+          [](ibv_qp_ex* q, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* to) noexcept {
+            begin(q, IBV_WR_BIND_MW);
+            collect(q, [&](batch& b) {
+              if (!b.requests.empty()) b.requests.back().bind_mw = {mw, rkey, *to};
+            });
+          });
   if ((wanted & IBV_QP_EX_WITH_RDMA_WRITE) != 0)
-    qp.wr_rdma_write = [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address) {
+    enter(qp.wr_rdma_write, [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address) noexcept {
       begin(q, IBV_WR_RDMA_WRITE, 0, address, rkey);
-    };
+    });
   if ((wanted & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM) != 0)
-    qp.wr_rdma_write_imm = [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address,
-                              std::uint32_t imm) {
-      begin(q, IBV_WR_RDMA_WRITE_WITH_IMM, imm, address, rkey);
-    };
+    enter(qp.wr_rdma_write_imm,
+          [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address, std::uint32_t imm) noexcept {
+            begin(q, IBV_WR_RDMA_WRITE_WITH_IMM, imm, address, rkey);
+          });
   if ((wanted & IBV_QP_EX_WITH_RDMA_READ) != 0)
-    qp.wr_rdma_read = [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address) {
+    enter(qp.wr_rdma_read, [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address) noexcept {
       begin(q, IBV_WR_RDMA_READ, 0, address, rkey);
-    };
+    });
   if ((wanted & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP) != 0)
-    qp.wr_atomic_cmp_swp = [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address,
-                              std::uint64_t compare, std::uint64_t swap) {
+    enter(qp.wr_atomic_cmp_swp, [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address,
+                                   std::uint64_t compare, std::uint64_t swap) noexcept {
       begin_atomic(q, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, address, compare, swap);
-    };
+    });
   if ((wanted & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD) != 0)
-    qp.wr_atomic_fetch_add = [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address,
-                                std::uint64_t add) {
-      begin_atomic(q, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, add, 0);
-    };
+    enter(qp.wr_atomic_fetch_add,
+          [](ibv_qp_ex* q, std::uint32_t rkey, std::uint64_t address, std::uint64_t add) noexcept {
+            begin_atomic(q, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, add, 0);
+          });
 }
 
 /// The operations that a QP of this type can do.

@@ -28,6 +28,14 @@ struct boundary<function> {
 template <auto function>
 inline constexpr auto c_call = boundary<function>::call;
 
+/// Puts a function into a table of C's. Each is noexcept: it asks for no memory, or ends the
+/// process by a line if there is none (lib/base/no_memory.hpp); or it is a c_call.
+template <class R, class... A>
+constexpr void enter(R (*&place)(A...),
+                     std::type_identity_t<R (*)(A...) noexcept> function) noexcept {
+  place = function;
+}
+
 /// Of a std::unique_ptr whose object a verbs call has made, and another one takes apart.
 template <auto function>
 struct destroyed_by {

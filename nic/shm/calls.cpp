@@ -19,25 +19,25 @@ namespace penstock::nic {
 namespace shm {
 
 namespace {
-ibv_mw* no_window(ibv_pd*, ibv_mw_type) { return errno = EOPNOTSUPP, nullptr; }
+ibv_mw* no_window(ibv_pd*, ibv_mw_type) noexcept { return errno = EOPNOTSUPP, nullptr; }
 }  // namespace
 
 void fill_operations(ibv_context_ops& ops, const context& c) noexcept {
   const bool played = shm::played(c), watched = c.watched != nullptr;
-  ops.poll_cq = watched ? observed_poll_cq : played ? played_poll_cq : poll_cq;
-  ops.req_notify_cq = played ? played_req_notify_cq : req_notify_cq;
-  ops.post_srq_recv = played ? played_post_srq_recv : post_srq_recv;
-  ops.post_send = c.carrier ? carried_post_send
-                  : watched ? observed_post_send
-                  : played  ? played_post_send
-                            : post_send;
-  ops.post_recv = played ? played_post_recv : post_recv;
-  ops.alloc_mw = c.carrier ? no_window : c_call<alloc_mw>;
-  ops.bind_mw = bind_mw;
-  ops.dealloc_mw = dealloc_mw;
+  enter(ops.poll_cq, watched ? observed_poll_cq : played ? played_poll_cq : poll_cq);
+  enter(ops.req_notify_cq, played ? played_req_notify_cq : req_notify_cq);
+  enter(ops.post_srq_recv, played ? played_post_srq_recv : post_srq_recv);
+  enter(ops.post_send, c.carrier ? carried_post_send
+                       : watched ? observed_post_send
+                       : played  ? played_post_send
+                                 : post_send);
+  enter(ops.post_recv, played ? played_post_recv : post_recv);
+  enter(ops.alloc_mw, c.carrier ? no_window : c_call<alloc_mw>);
+  enter(ops.bind_mw, bind_mw);
+  enter(ops.dealloc_mw, dealloc_mw);
 }
 
-void ack_async_event(ibv_async_event* event) {
+void ack_async_event(ibv_async_event* event) noexcept {
   const auto count = [](pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed) {
     pthread_mutex_lock(&mutex);
     ++completed;
@@ -77,48 +77,47 @@ result<ibv_context*> open_shm(ibv_device* dev, const settings& s, std::string& s
 }
 
 const calls& shm_calls() noexcept {
-  using shm::c_call;
-  static constexpr calls table = {
-      .library = "shm",
-      .get_device_list = shm::get_device_list,
-      .free_device_list = shm::free_device_list,
-      .get_device_name = shm::get_device_name,
-      .open_device = c_call<shm::open_device>,
-      .close_device = shm::close_device,
-      .query_device = shm::query_device,
-      .query_port = shm::query_port,
-      .query_gid = shm::query_gid,
-      .query_pkey = nullptr,  // memory is of no partition
-      .alloc_pd = c_call<shm::alloc_pd>,
-      .dealloc_pd = shm::dealloc_pd,
-      // Its locks favour the one thread that uses a queue, which pays no locked instruction.
-      .alloc_td = nullptr,
-      .dealloc_td = nullptr,
-      .alloc_parent_domain = nullptr,
-      .reg_mr = c_call<shm::reg_mr>,
-      .dereg_mr = shm::dereg_mr,
-      .create_comp_channel = c_call<shm::create_comp_channel>,
-      .destroy_comp_channel = shm::destroy_comp_channel,
-      .create_cq = c_call<shm::create_cq>,
-      .resize_cq = c_call<shm::resize_cq>,
-      .destroy_cq = shm::destroy_cq,
-      .get_cq_event = shm::get_cq_event,
-      .ack_cq_events = shm::ack_cq_events,
-      .create_srq = c_call<shm::create_srq>,
-      .modify_srq = c_call<shm::modify_srq>,
-      .query_srq = shm::query_srq,
-      .destroy_srq = shm::destroy_srq,
-      .create_qp = c_call<shm::create_qp>,
-      .modify_qp = c_call<shm::modify_qp>,
-      .query_qp = shm::query_qp,
-      .destroy_qp = shm::destroy_qp,
-      .create_ah = c_call<shm::create_ah>,
-      .destroy_ah = shm::destroy_ah,
-      .get_async_event = shm::get_async_event,
-      .ack_async_event = shm::ack_async_event,
-      .wc_status_str = shm::wc_status_str,
-      .event_type_str = shm::event_type_str,
-  };
+  static constexpr calls table = [] {
+    using shm::c_call, shm::enter;
+    // Null stay partitions, which memory has not, and thread domains: its locks favour the one
+    // thread that uses a queue, which pays no locked instruction.
+    calls t{};
+    t.library = "shm";
+    enter(t.get_device_list, shm::get_device_list);
+    enter(t.free_device_list, shm::free_device_list);
+    enter(t.get_device_name, shm::get_device_name);
+    enter(t.open_device, c_call<shm::open_device>);
+    enter(t.close_device, shm::close_device);
+    enter(t.query_device, shm::query_device);
+    enter(t.query_port, shm::query_port);
+    enter(t.query_gid, shm::query_gid);
+    enter(t.alloc_pd, c_call<shm::alloc_pd>);
+    enter(t.dealloc_pd, shm::dealloc_pd);
+    enter(t.reg_mr, c_call<shm::reg_mr>);
+    enter(t.dereg_mr, shm::dereg_mr);
+    enter(t.create_comp_channel, c_call<shm::create_comp_channel>);
+    enter(t.destroy_comp_channel, shm::destroy_comp_channel);
+    enter(t.create_cq, c_call<shm::create_cq>);
+    enter(t.resize_cq, c_call<shm::resize_cq>);
+    enter(t.destroy_cq, shm::destroy_cq);
+    enter(t.get_cq_event, shm::get_cq_event);
+    enter(t.ack_cq_events, shm::ack_cq_events);
+    enter(t.create_srq, c_call<shm::create_srq>);
+    enter(t.modify_srq, c_call<shm::modify_srq>);
+    enter(t.query_srq, shm::query_srq);
+    enter(t.destroy_srq, shm::destroy_srq);
+    enter(t.create_qp, c_call<shm::create_qp>);
+    enter(t.modify_qp, c_call<shm::modify_qp>);
+    enter(t.query_qp, shm::query_qp);
+    enter(t.destroy_qp, shm::destroy_qp);
+    enter(t.create_ah, c_call<shm::create_ah>);
+    enter(t.destroy_ah, shm::destroy_ah);
+    enter(t.get_async_event, shm::get_async_event);
+    enter(t.ack_async_event, shm::ack_async_event);
+    enter(t.wc_status_str, shm::wc_status_str);
+    enter(t.event_type_str, shm::event_type_str);
+    return t;
+  }();
   return table;
 }
 

@@ -110,11 +110,11 @@ ibv_device** list_of(ibv_device& device, int* count) noexcept {
   return list;
 }
 
-ibv_device** get_device_list(int* count) { return list_of(the_device(), count); }
+ibv_device** get_device_list(int* count) noexcept { return list_of(the_device(), count); }
 
-void free_device_list(ibv_device** list) { std::free(list); }
+void free_device_list(ibv_device** list) noexcept { std::free(list); }
 
-const char* get_device_name(ibv_device* d) { return d->name; }
+const char* get_device_name(ibv_device* d) noexcept { return d->name; }
 
 result<pretence> parse_pretence(std::string_view personality, std::string_view faults) {
   auto plays = parse_personality(personality);
@@ -224,7 +224,7 @@ ibv_context* expose(std::unique_ptr<context> c, ibv_device* device) {
   return &c.release()->handle.verbs.context;
 }
 
-int close_device(ibv_context* handle) {
+int close_device(ibv_context* handle) noexcept {
   context& c = of(handle);
   if (!c.live.none()) return EBUSY;
   stop_context(c);
@@ -233,7 +233,7 @@ int close_device(ibv_context* handle) {
   return 0;
 }
 
-int query_device(ibv_context* handle, ibv_device_attr* a) {
+int query_device(ibv_context* handle, ibv_device_attr* a) noexcept {
   if (const int e = refusal(of(handle), verb::query_device)) return e;
   const device_limits& most = of(handle).plays.limits;
   *a = {};
@@ -271,11 +271,11 @@ int query_device(ibv_context* handle, ibv_device_attr* a) {
   return 0;
 }
 
-int query_port(ibv_context* c, std::uint8_t port, ibv_port_attr* attr) {
+int query_port(ibv_context* c, std::uint8_t port, ibv_port_attr* attr) noexcept {
   return port_attributes(c, port, attr, sizeof *attr);
 }
 
-int query_gid(ibv_context* handle, std::uint8_t port, int index, ibv_gid* gid) {
+int query_gid(ibv_context* handle, std::uint8_t port, int index, ibv_gid* gid) noexcept {
   if (port != 1 || index < 0 || index >= gid_places) return errno = EINVAL, -1;
   const context& c = of(handle);
   *gid = index < gid_count(c) ? gid_of(c, index) : ibv_gid{};
@@ -303,7 +303,7 @@ void give_up(context& c, int code) noexcept {
   raise(c, IBV_EVENT_DEVICE_FATAL, {}, nullptr);
 }
 
-int get_async_event(ibv_context* handle, ibv_async_event* event) {
+int get_async_event(ibv_context* handle, ibv_async_event* event) noexcept {
   async_event e;
   if (of(handle).events.pop(e) != 0) return -1;
   if (e.delivered != nullptr) e.delivered->fetch_add(1, std::memory_order_relaxed);

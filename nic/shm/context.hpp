@@ -219,17 +219,17 @@ struct named_device {
 };
 /// What get_device_list() answers where there is that one device. Null: no memory.
 ibv_device** list_of(ibv_device& device, int* count) noexcept;
-ibv_device** get_device_list(int* count);
-void free_device_list(ibv_device** list);
-const char* get_device_name(ibv_device*);
+ibv_device** get_device_list(int* count) noexcept;
+void free_device_list(ibv_device** list) noexcept;
+const char* get_device_name(ibv_device*) noexcept;
 ibv_context* open_device(ibv_device*);
 ibv_context* open_device_as(ibv_device*, const pretence& p);
-int close_device(ibv_context*);
-int query_device(ibv_context*, ibv_device_attr*);
-int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*);
-int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*);
-int get_async_event(ibv_context*, ibv_async_event*);
-void ack_async_event(ibv_async_event*);
+int close_device(ibv_context*) noexcept;
+int query_device(ibv_context*, ibv_device_attr*) noexcept;
+int query_port(ibv_context*, std::uint8_t port, ibv_port_attr*) noexcept;
+int query_gid(ibv_context*, std::uint8_t port, int index, ibv_gid*) noexcept;
+int get_async_event(ibv_context*, ibv_async_event*) noexcept;
+void ack_async_event(ibv_async_event*) noexcept;
 /// Fills in the data path's inline calls (calls.cpp): of a context that heeds faults, or that is
 /// watched, others than the ordinary ones.
 void fill_operations(ibv_context_ops& ops, const context& c) noexcept;

@@ -77,7 +77,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* handle) {
   return ch.release();
 }
 
-int destroy_comp_channel(ibv_comp_channel* channel) {
+int destroy_comp_channel(ibv_comp_channel* channel) noexcept {
   context& c = of(channel->context);
   {
     const std::lock_guard guard(c.objects);
@@ -149,7 +149,7 @@ int resize_cq(ibv_cq* handle, int cqe) {
   return 0;
 }
 
-int destroy_cq(ibv_cq* handle) {
+int destroy_cq(ibv_cq* handle) noexcept {
   completion_queue& cq = of(handle);
   context& c = *cq.owner;
   {
@@ -183,7 +183,7 @@ int next_event(channel_events& events, completion_queue** cq) noexcept {
   return 0;
 }
 
-int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) noexcept {
   completion_queue* got;
   if (next_event(static_cast<completion_channel*>(channel)->events, &got) != 0) return -1;
   *cq = got;
@@ -191,7 +191,7 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   return 0;
 }
 
-void ack_cq_events(ibv_cq* cq, unsigned n) {
+void ack_cq_events(ibv_cq* cq, unsigned n) noexcept {
   pthread_mutex_lock(&cq->mutex);
   cq->comp_events_completed += n;
   pthread_cond_broadcast(&cq->cond);

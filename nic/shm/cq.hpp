@@ -115,12 +115,12 @@ void answer_bell(completion_queue& cq) noexcept;
 /// Takes completions of a QP out of the queue (it is reset or destroyed).
 void purge(completion_queue& cq, const queue_pair& qp) noexcept;
 
-int poll_cq(ibv_cq*, int n, ibv_wc* wc);
-int req_notify_cq(ibv_cq*, int solicited_only);
+int poll_cq(ibv_cq*, int n, ibv_wc* wc) noexcept;
+int req_notify_cq(ibv_cq*, int solicited_only) noexcept;
 ibv_comp_channel* create_comp_channel(ibv_context*);
-int destroy_comp_channel(ibv_comp_channel*);
+int destroy_comp_channel(ibv_comp_channel*) noexcept;
 ibv_cq* create_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, int vector);
-int destroy_cq(ibv_cq*);
+int destroy_cq(ibv_cq*) noexcept;
 /// Gives the queue room for `cqe` completions, stored ones included. 0, EINVAL, ENOMEM, or
 /// EOPNOTSUPP by personality.
 int resize_cq(ibv_cq*, int cqe);
@@ -129,7 +129,7 @@ ibv_cq* make_cq(ibv_context*, int cqe, void* cq_context, ibv_comp_channel*, chan
                 int vector);
 /// Takes the next event of a channel and counts it as delivered. 0, or -1 with errno.
 int next_event(channel_events& events, completion_queue** cq) noexcept;
-int get_cq_event(ibv_comp_channel*, ibv_cq**, void** cq_context);
-void ack_cq_events(ibv_cq*, unsigned n);
+int get_cq_event(ibv_comp_channel*, ibv_cq**, void** cq_context) noexcept;
+void ack_cq_events(ibv_cq*, unsigned n) noexcept;
 
 }  // namespace penstock::nic::shm

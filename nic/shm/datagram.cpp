@@ -305,7 +305,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return ah;
 }
 
-int destroy_ah(ibv_ah* ah) {
+int destroy_ah(ibv_ah* ah) noexcept {
   of(ah->pd).users.end();
   of(ah->context).live.end();
   delete static_cast<address_handle*>(ah);

@@ -82,11 +82,11 @@ class faults {
 };
 
 // played.cpp: the functions that take the place of the ordinary operations.
-int played_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
-int played_post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
-int played_post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
-int played_poll_cq(ibv_cq*, int n, ibv_wc* wc);
-int played_req_notify_cq(ibv_cq*, int solicited_only);
+int played_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
+int played_post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
+int played_post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
+int played_poll_cq(ibv_cq*, int n, ibv_wc* wc) noexcept;
+int played_req_notify_cq(ibv_cq*, int solicited_only) noexcept;
 /// post_held() and attempt() of such a context.
 int played_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
 outcome played_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;

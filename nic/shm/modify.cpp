@@ -202,7 +202,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* a, int mask) {
   return 0;
 }
 
-int query_qp(ibv_qp* handle, ibv_qp_attr* a, int mask, ibv_qp_init_attr* init) {
+int query_qp(ibv_qp* handle, ibv_qp_attr* a, int mask, ibv_qp_init_attr* init) noexcept {
   queue_pair& qp = of(handle);
   const std::lock_guard guard(qp.control);
   *a = qp.attr;

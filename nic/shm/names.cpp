@@ -2,7 +2,7 @@
 
 namespace penstock::nic::shm {
 
-const char* wc_status_str(ibv_wc_status status) {
+const char* wc_status_str(ibv_wc_status status) noexcept {
   switch (status) {
     case IBV_WC_SUCCESS:
       return "success";
@@ -41,7 +41,7 @@ const char* wc_status_str(ibv_wc_status status) {
   }
 }
 
-const char* event_type_str(ibv_event_type type) {
+const char* event_type_str(ibv_event_type type) noexcept {
   switch (type) {
     case IBV_EVENT_CQ_ERR:
       return "CQ error";

@@ -5,7 +5,7 @@
 
 namespace penstock::nic::shm {
 
-const char* wc_status_str(ibv_wc_status status);
-const char* event_type_str(ibv_event_type type);
+const char* wc_status_str(ibv_wc_status status) noexcept;
+const char* event_type_str(ibv_event_type type) noexcept;
 
 }  // namespace penstock::nic::shm

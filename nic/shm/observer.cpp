@@ -126,14 +126,14 @@ void observer::received(const ibv_wc* wc, int n) noexcept {
   }
 }
 
-int observed_poll_cq(ibv_cq* cq, int n, ibv_wc* wc) {
+int observed_poll_cq(ibv_cq* cq, int n, ibv_wc* wc) noexcept {
   observer& o = *of(cq).owner->watched;
   const int got = o.poll(cq, n, wc);
   o.received(wc, got);
   return got;
 }
 
-int observed_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+int observed_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   queue_pair& qp = of(handle);
   if (qp.owner->play != nullptr) return played_post_send(handle, wr, bad);
   const hold guard(qp.sending);

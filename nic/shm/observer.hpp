@@ -67,9 +67,9 @@ class observer {
 };
 
 // The operations of a context that is watched.
-int observed_poll_cq(ibv_cq*, int n, ibv_wc* wc);
+int observed_poll_cq(ibv_cq*, int n, ibv_wc* wc) noexcept;
 int observed_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;  // post.cpp
-int observed_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+int observed_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
 outcome observed_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 
 }  // namespace penstock::nic::shm

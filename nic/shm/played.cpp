@@ -72,7 +72,7 @@ outcome played_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcep
   return o;
 }
 
-int played_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+int played_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   queue_pair& qp = of(handle);
   int e;
   {
@@ -83,22 +83,22 @@ int played_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
   return e;
 }
 
-int played_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int played_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   if (const int e = refused(*of(qp).owner, verb::post_recv)) return refuse_request(e, wr, bad);
   return post_recv(qp, wr, bad);
 }
 
-int played_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int played_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   if (const int e = refused(*of(srq).owner, verb::post_srq_recv)) return refuse_request(e, wr, bad);
   return post_srq_recv(srq, wr, bad);
 }
 
-int played_req_notify_cq(ibv_cq* cq, int solicited_only) {
+int played_req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
   if (const int e = refused(*of(cq).owner, verb::req_notify_cq)) return e;
   return req_notify_cq(cq, solicited_only);
 }
 
-int played_poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
+int played_poll_cq(ibv_cq* handle, int n, ibv_wc* wc) noexcept {
   completion_queue& cq = of(handle);
   context& c = *cq.owner;
   if (c.plays.overruns) absorb(cq);

@@ -231,7 +231,7 @@ int look(completion_queue& cq, int n, ibv_wc* wc) noexcept {
 
 }  // namespace
 
-int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) {
+int poll_cq(ibv_cq* handle, int n, ibv_wc* wc) noexcept {
   completion_queue& cq = of(handle);
   if (n <= 0) return 0;
   int got;
@@ -278,7 +278,7 @@ void answer_bell(completion_queue& cq) noexcept {
   }
 }
 
-int req_notify_cq(ibv_cq* handle, int solicited_only) {
+int req_notify_cq(ibv_cq* handle, int solicited_only) noexcept {
   completion_queue& cq = of(handle);
   const arming plays = cq.owner->plays.armed;
   if (plays == arming::later) absorb(cq);  // what has come has come before the arming

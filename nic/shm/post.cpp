@@ -278,13 +278,13 @@ int carried_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   return e;
 }
 
-int carried_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+int carried_post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   queue_pair& qp = of(handle);
   const hold guard(qp.sending);
   return carried_post(qp, wr, bad);
 }
 
-int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) {
+int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   queue_pair& qp = of(handle);
   const hold guard(qp.sending);
   return post_held(qp, wr, bad);

@@ -187,7 +187,7 @@ ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd* pd, ibv_qp_init_attr* i
   return qp.release();
 }
 
-int destroy_qp(ibv_qp* handle) {
+int destroy_qp(ibv_qp* handle) noexcept {
   queue_pair& qp = of(handle);
   context& c = *qp.owner;
   if (c.play) c.play->forget(qp);

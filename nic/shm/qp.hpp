@@ -187,9 +187,9 @@ enum class outcome : std::uint8_t { done, wait, failed };
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Continues stored work as far as possible; flushes it in the error state. True if any finished.
 bool push_on(queue_pair& qp) noexcept;
-int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
 /// post_send() and post_held() of a context with a carrier.
-int carried_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+int carried_post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
 int carried_post(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
 outcome carried_attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept;
 /// Whether the keys of a request's list hold.
@@ -264,20 +264,20 @@ void flush_receives(queue_pair& qp) noexcept;
 ibv_wc_status scatter(const queue_pair& qp, std::uint32_t pd, const ibv_sge* list,
                       std::uint32_t count, std::uint64_t offset, const std::byte* from,
                       std::uint32_t n) noexcept;
-int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
+int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 
 ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*);
 /// create_qp() of any type; without a pd the QP belongs to an XRC domain.
 ibv_qp* make_qp(context& c, ibv_context* handle, ibv_pd*, ibv_qp_init_attr*, xrc_domain*);
 int modify_qp(ibv_qp*, ibv_qp_attr*, int mask);
-int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
-int destroy_qp(ibv_qp*);
+int query_qp(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*) noexcept;
+int destroy_qp(ibv_qp*) noexcept;
 
 struct address_handle : ibv_ah {
   nonce to;  ///< for context_at()
   bool by_lid = false;
 };
 ibv_ah* create_ah(ibv_pd*, ibv_ah_attr*);
-int destroy_ah(ibv_ah*);
+int destroy_ah(ibv_ah*) noexcept;
 
 }  // namespace penstock::nic::shm

@@ -258,7 +258,7 @@ void flush_receives(queue_pair& qp) noexcept {
   }
 }
 
-int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   queue_pair& qp = of(handle);
   const bool none = qp.shared_receives != nullptr || xrc_receiver(qp) ||
                     qp.qp_type == IBV_QPT_XRC_SEND || state_of(qp) == IBV_QPS_RESET;

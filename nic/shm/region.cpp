@@ -107,7 +107,7 @@ ibv_pd* alloc_pd(ibv_context* handle) {
   return pd;
 }
 
-int dealloc_pd(ibv_pd* p) {
+int dealloc_pd(ibv_pd* p) noexcept {
   protection_domain& pd = of(p);
   if (!pd.users.none()) return EBUSY;
   of(pd.context).live.end();
@@ -236,7 +236,8 @@ void doubt_receives(context& c, std::uint32_t lkey) noexcept {
 
 }  // namespace
 
-int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes, int access) {
+int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes,
+             int access) noexcept {
   auto& mr = *static_cast<memory_region*>(handle);
   context& c = of(mr.context);
   const auto fails = [](int e) { return errno = e; };
@@ -276,7 +277,7 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
 }
 
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
-              std::uint32_t count) {
+              std::uint32_t count) noexcept {
   const context& c = of(pd->context);
   const bool to_write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && !to_write &&
@@ -303,7 +304,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   return 0;
 }
 
-int dereg_mr(ibv_mr* handle) {
+int dereg_mr(ibv_mr* handle) noexcept {
   auto* mr = static_cast<memory_region*>(handle);
   context& c = of(mr->context);
   if (!mr->windows.none()) return errno = EBUSY;

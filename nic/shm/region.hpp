@@ -123,14 +123,15 @@ void outlast(auto touched) noexcept {
 }
 
 ibv_pd* alloc_pd(ibv_context*);
-int dealloc_pd(ibv_pd*);
+int dealloc_pd(ibv_pd*) noexcept;
 ibv_mr* reg_mr(ibv_pd*, void* addr, std::size_t bytes, int access);
-int dereg_mr(ibv_mr*);
+int dereg_mr(ibv_mr*) noexcept;
 /// Gives a region other rights, other memory or another domain under the same keys. Rights that are
 /// taken away are gone as after dereg_mr. As after that, messages to queues that have a posted
 /// receive with this key complete at their senders only when they have been placed, since the
 /// receive may no longer be valid. An error, also in errno, leaves the region as it was.
-int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* addr, std::size_t bytes, int access);
-int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*, std::uint32_t count);
+int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* addr, std::size_t bytes, int access) noexcept;
+int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
+              std::uint32_t count) noexcept;
 
 }  // namespace penstock::nic::shm

@@ -27,7 +27,7 @@ bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept {
   return true;
 }
 
-int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int post_srq_recv(ibv_srq* handle, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   shared_receive_queue& srq = of(handle);
   const hold guard(srq.works.lock);
   std::int64_t added = 0;
@@ -102,14 +102,14 @@ int modify_srq(ibv_srq* handle, ibv_srq_attr* attr, int mask) {
   return 0;
 }
 
-int query_srq(ibv_srq* handle, ibv_srq_attr* attr) {
+int query_srq(ibv_srq* handle, ibv_srq_attr* attr) noexcept {
   shared_receive_queue& srq = of(handle);
   const hold guard(srq.works.lock);
   *attr = {srq.works.capacity(), srq.works.sges(), srq.limit};
   return 0;
 }
 
-int destroy_srq(ibv_srq* handle) {
+int destroy_srq(ibv_srq* handle) noexcept {
   shared_receive_queue& srq = of(handle);
   context& c = *srq.owner;
   if (!srq.users.none()) return EBUSY;

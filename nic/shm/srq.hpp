@@ -49,10 +49,10 @@ inline bool try_claim(srq_entry& e) noexcept {
 /// than the limit are left. False when there is none.
 bool take(shared_receive_queue& srq, receive_work& w, ibv_sge* list) noexcept;
 
-int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
+int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 ibv_srq* create_srq(ibv_pd*, ibv_srq_init_attr*);
 int modify_srq(ibv_srq*, ibv_srq_attr*, int mask);
-int query_srq(ibv_srq*, ibv_srq_attr*);
-int destroy_srq(ibv_srq*);
+int query_srq(ibv_srq*, ibv_srq_attr*) noexcept;
+int destroy_srq(ibv_srq*) noexcept;
 
 }  // namespace penstock::nic::shm

@@ -162,7 +162,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   return w.release();
 }
 
-int dealloc_mw(ibv_mw* handle) {
+int dealloc_mw(ibv_mw* handle) noexcept {
   auto& w = *static_cast<memory_window*>(handle);
   context& c = of(w.context);
   auto& mine = c.regions.at(w.handle);
@@ -184,7 +184,7 @@ int dealloc_mw(ibv_mw* handle) {
   return 0;
 }
 
-int bind_mw(ibv_qp* handle, ibv_mw* window, ibv_mw_bind* bind) {
+int bind_mw(ibv_qp* handle, ibv_mw* window, ibv_mw_bind* bind) noexcept {
   auto& w = *static_cast<memory_window*>(window);
   queue_pair& qp = of(handle);
   context& c = *qp.owner;

@@ -38,8 +38,8 @@ ibv_wc_status close_window(queue_pair& qp, std::uint32_t rkey) noexcept;
 bool close_window_for_peer(queue_pair& qp, std::uint32_t rkey) noexcept;
 
 ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type);
-int dealloc_mw(ibv_mw*);
+int dealloc_mw(ibv_mw*) noexcept;
 /// Binds a window of type 1. Its former binding is closed at once; with 0 bytes it gets no new one.
-int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*);
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) noexcept;
 
 }  // namespace penstock::nic::shm

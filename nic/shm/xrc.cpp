@@ -83,7 +83,7 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* init) {
   return x.release();
 }
 
-int close_xrcd(ibv_xrcd* handle) {
+int close_xrcd(ibv_xrcd* handle) noexcept {
   auto* x = static_cast<xrc_handle*>(handle);
   context& c = of(x->context);
   xrc_domain& d = *x->domain;
@@ -145,7 +145,7 @@ ibv_srq* create_srq_ex(ibv_context* handle, ibv_srq_init_attr_ex* init) {
   return made.release();
 }
 
-int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
+int get_srq_num(ibv_srq* srq, std::uint32_t* number) noexcept {
   if (of(srq).domain == nullptr) return EINVAL;
   *number = of(srq).index + 1;
   return 0;

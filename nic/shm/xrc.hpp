@@ -45,10 +45,10 @@ struct xrc_handle : ibv_xrcd {
 inline xrc_domain& of(ibv_xrcd* x) noexcept { return *static_cast<xrc_handle*>(x)->domain; }
 
 ibv_xrcd* open_xrcd(ibv_context*, ibv_xrcd_init_attr*);
-int close_xrcd(ibv_xrcd*);
+int close_xrcd(ibv_xrcd*) noexcept;
 /// Basic and XRC; others end with EOPNOTSUPP.
 ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex*);
-int get_srq_num(ibv_srq*, std::uint32_t* number);
+int get_srq_num(ibv_srq*, std::uint32_t* number) noexcept;
 /// A QP of type XRC_RECV.
 ibv_qp* create_xrc_receiver(ibv_context*, ibv_qp_init_attr*, xrc_domain&);
 

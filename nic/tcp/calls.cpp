@@ -16,7 +16,7 @@ ibv_device& the_device() noexcept {
   return tcp0.device;
 }
 
-ibv_device** get_device_list(int* count) { return shm::list_of(the_device(), count); }
+ibv_device** get_device_list(int* count) noexcept { return shm::list_of(the_device(), count); }
 
 ibv_context* open_device(ibv_device* device) {
   auto c = make_context_of_environment();
@@ -37,8 +37,8 @@ const calls& tcp_calls() noexcept {
   static const calls table = [] {
     calls t = shm_calls();
     t.library = "tcp";
-    t.get_device_list = tcp::get_device_list;
-    t.open_device = shm::c_call<tcp::open_device>;
+    shm::enter(t.get_device_list, tcp::get_device_list);
+    shm::enter(t.open_device, shm::c_call<tcp::open_device>);
     return t;
   }();
   return table;

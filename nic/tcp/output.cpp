@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "lib/base/assert.hpp"
@@ -20,13 +21,14 @@ constexpr std::size_t most_owned = 1 << 20;  // of one reference that is copied
 constexpr std::size_t most_at_once = 1 << 20;
 }  // namespace
 
-void output::append(const void* from, std::size_t n) {
+void output::append(const void* from, std::size_t n) noexcept try {
   bytes_ += n;
   const auto* at = static_cast<const std::byte*>(from);
   while (n != 0) {
     if (pieces_.empty() || pieces_.back().room == 0) {
       piece& p = pieces_.emplace_back();
       if (spare_.empty()) {
+        spare_.reserve(most_spare);
         p.own.resize(block_bytes);
       } else {
         p.own = std::move(spare_.back());
@@ -43,10 +45,12 @@ void output::append(const void* from, std::size_t n) {
     at += now;
     n -= now;
   }
+} catch (const std::bad_alloc&) {
+  lost_ = true;
 }
 
 void output::refer(const std::byte* from, std::size_t n, const shm::queue_pair* of,
-                   std::uint32_t key) {
+                   std::uint32_t key) noexcept try {
   if (n == 0) return;
   bytes_ += n;
   piece& p = pieces_.emplace_back();
@@ -54,9 +58,12 @@ void output::refer(const std::byte* from, std::size_t n, const shm::queue_pair* 
   p.bytes = n;
   p.of = of;
   p.key = key;
+} catch (const std::bad_alloc&) {
+  lost_ = true;
 }
 
 output::went output::send(int socket) noexcept {
+  if (lost_) return went::failed;
   while (!pieces_.empty()) {
     constexpr int most = 64;
     iovec v[most];
@@ -78,8 +85,7 @@ output::went output::send(int socket) noexcept {
       // The program has unmapped memory that it sends from; the peer gets zeros.
       const auto gone = std::find_if(pieces_.begin(), pieces_.end(),
                                      [](const piece& p) { return p.own.empty(); });
-      if (gone == pieces_.end() || gone->bytes > most_owned) return went::failed;
-      own(*gone);
+      if (gone == pieces_.end() || gone->bytes > most_owned || !own(*gone)) return went::failed;
       continue;
     }
     if (n < 0) return went::failed;
@@ -98,20 +104,22 @@ output::went output::send(int socket) noexcept {
   return went::all;
 }
 
-void output::own(piece& p) noexcept {
+bool output::own(piece& p) noexcept try {
   bytes_of_ours copy(p.bytes);
   if (!shm::guarded_copy(copy.data(), p.at, p.bytes)) std::memset(copy.data(), 0, p.bytes);
   p.own = std::move(copy);
   p.at = p.own.data();
   p.of = nullptr;
   p.key = ~0u;  // not a block
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 bool output::let_go(const shm::queue_pair* of, std::uint32_t key) noexcept {
   for (piece& p : pieces_) {
     if (!p.own.empty() || (p.of != of && (key == 0 || p.key != key))) continue;
-    if (p.bytes > most_owned) return false;
-    own(p);
+    if (p.bytes > most_owned || !own(p)) return false;
   }
   return true;
 }
@@ -119,6 +127,7 @@ bool output::let_go(const shm::queue_pair* of, std::uint32_t key) noexcept {
 void output::clear() noexcept {
   pieces_.clear();
   bytes_ = 0;
+  lost_ = false;
 }
 
 }  // namespace penstock::nic::tcp

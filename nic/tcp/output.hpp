@@ -20,17 +20,20 @@ class output {
  public:
   std::mutex lock;
 
+  // Where there is no memory for these, what waits is not sent, and send() fails: on the next
+  // connection everything without an answer is sent again.
   /// Appends a copy.
-  void append(const void* bytes, std::size_t n);
+  void append(const void* bytes, std::size_t n) noexcept;
   /// Appends a reference to memory of a queue pair's program, registered under that key.
-  void refer(const std::byte* bytes, std::size_t n, const shm::queue_pair* of, std::uint32_t key);
+  void refer(const std::byte* bytes, std::size_t n, const shm::queue_pair* of,
+             std::uint32_t key) noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
   enum class went { all, some, failed };
   /// Gives the kernel what it takes now. some: it takes no more. failed: the connection is broken.
   went send(int socket) noexcept;
   /// Copies what is referred to, of that queue pair or key, since its memory will not be ours any
-  /// more. False: that is too much, and the connection has to be broken.
+  /// more. False: that is too much, or there is no memory, and the connection has to be broken.
   [[nodiscard]] bool let_go(const shm::queue_pair* of, std::uint32_t key) noexcept;
   void clear() noexcept;
 
@@ -43,11 +46,12 @@ class output {
     const shm::queue_pair* of = nullptr;
     std::uint32_t key = 0;
   };
-  void own(piece& p) noexcept;
+  [[nodiscard]] static bool own(piece& p) noexcept;
 
   std::deque<piece> pieces_;
   std::size_t bytes_ = 0;
-  std::vector<bytes_of_ours> spare_;  // blocks without bytes to send
+  bool lost_ = false;                 // there was no memory for something
+  std::vector<bytes_of_ours> spare_;  // blocks without bytes to send; has room for most_spare
 };
 
 }  // namespace penstock::nic::tcp

@@ -6,63 +6,24 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nic/shm/boundary.hpp"
 #include "nic/shm/observer.hpp"
 #include "nic/shm/qp.hpp"
 #include "nic/shm/traffic.hpp"
 #include "nic/shm/xrc.hpp"
+#include "nic/tcp/network.hpp"
+#include "test/nic/failing_memory.hpp"
 #include "test/nic/pretence.hpp"
 
 namespace shm = penstock::nic::shm;
+using failing_memory::asks_in_vain, failing_memory::fail_each, failing_memory::none,
+    failing_memory::to_failure;
 
 namespace {
-
-constexpr std::uint64_t none = ~std::uint64_t{0};
-thread_local std::uint64_t to_failure = none;  // how many allocations of this thread succeed before
-
-void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  const bool fails = to_failure == 0;
-  if (to_failure != none) to_failure = fails ? none : to_failure - 1;
-  if (fails) return nullptr;
-  void* at = nullptr;
-  return ::posix_memalign(&at, alignment, bytes) == 0 ? at : nullptr;
-}
-
-void* or_throw(void* at) {
-  if (at == nullptr) throw std::bad_alloc();
-  return at;
-}
-
-bool refused(const void* object) { return object == nullptr && errno == ENOMEM; }
-bool refused(int code) { return code == ENOMEM; }
-
-/// Calls with the first allocation failing, then the second, until none fails; `before` comes
-/// before each, and does not fail. Answers what the last call answers.
-template <class Call, class Before>
-auto fail_each(Call&& call, Before&& before) {
-  for (int k = 0;; ++k) {
-    before();
-    errno = 0;
-    to_failure = static_cast<std::uint64_t>(k);
-    const auto answer = call();
-    const bool failed = to_failure == none;
-    to_failure = none;
-    CAPTURE(k);
-    if (!failed) {
-      CHECK(k > 0);  // else the case shows nothing
-      return answer;
-    }
-    REQUIRE(refused(answer));
-  }
-}
-template <class Call>
-auto fail_each(Call&& call) {
-  return fail_each(call, [] {});
-}
 
 /// A side each of whose objects has been destroyed, and made again in spite of failures.
 struct poor_side : rig::side {
@@ -72,13 +33,16 @@ struct poor_side : rig::side {
     const std::uint32_t cq_place = send_cq->handle, mr_place = mr->handle;
     const std::uint32_t qp_place = shm::of(qp).index, srq_place = srq != nullptr ? srq->handle : 0;
     const std::uint64_t ring = shm::of(qp).ring;
-    CHECK(v.destroy_qp(std::exchange(qp, nullptr)) == 0);
-    CHECK(v.dereg_mr(std::exchange(mr, nullptr)) == 0);
-    if (srq != nullptr) CHECK(v.destroy_srq(std::exchange(srq, nullptr)) == 0);
-    CHECK(v.destroy_cq(std::exchange(recv_cq, nullptr)) == 0);
-    CHECK(v.destroy_cq(std::exchange(send_cq, nullptr)) == 0);
-    if (channel != nullptr) CHECK(v.destroy_comp_channel(std::exchange(channel, nullptr)) == 0);
-    CHECK(v.dealloc_pd(std::exchange(pd, nullptr)) == 0);
+    CHECK_FALSE(asks_in_vain([&] { return v.destroy_qp(std::exchange(qp, nullptr)); }));
+    CHECK_FALSE(asks_in_vain([&] { return v.dereg_mr(std::exchange(mr, nullptr)); }));
+    if (srq != nullptr)
+      CHECK_FALSE(asks_in_vain([&] { return v.destroy_srq(std::exchange(srq, nullptr)); }));
+    CHECK_FALSE(asks_in_vain([&] { return v.destroy_cq(std::exchange(recv_cq, nullptr)); }));
+    CHECK_FALSE(asks_in_vain([&] { return v.destroy_cq(std::exchange(send_cq, nullptr)); }));
+    if (channel != nullptr)
+      CHECK_FALSE(
+          asks_in_vain([&] { return v.destroy_comp_channel(std::exchange(channel, nullptr)); }));
+    CHECK_FALSE(asks_in_vain([&] { return v.dealloc_pd(std::exchange(pd, nullptr)); }));
     pd = fail_each([&] { return v.alloc_pd(context); });
     if (o.channel) channel = fail_each([&] { return v.create_comp_channel(context); });
     send_cq = fail_each([&] { return v.create_cq(context, o.cqe, this, nullptr, 0); });
@@ -101,7 +65,7 @@ struct poor_side : rig::side {
     CHECK(v.destroy_qp(fail_each([&] { return new_qp(); })) == 0);  // lists grow for a second one
     ibv_mw* const window =
         opts.tcp ? nullptr : fail_each([&] { return ibv_alloc_mw(pd, IBV_MW_TYPE_2); });
-    if (window != nullptr) CHECK(ibv_dealloc_mw(window) == 0);
+    if (window != nullptr) CHECK_FALSE(asks_in_vain([&] { return ibv_dealloc_mw(window); }));
   }
   ~poor_side() {
     if (ah != nullptr) CHECK(v.destroy_ah(ah) == 0);
@@ -143,29 +107,12 @@ void make_and_talk(rig::options o) {
   to.connect(from);
   from.talk(to);
   if (o.tcp) return;  // whose peer is told by a message
-  to_failure = 0;
-  CHECK(to.set_state(IBV_QPS_RESET) == 0);  // a peer writes to its ring
-  CHECK(std::exchange(to_failure, none) == 0);
+  CHECK_FALSE(
+      asks_in_vain([&] { return to.set_state(IBV_QPS_RESET); }));  // a peer writes to its ring
   if (o.type != IBV_QPT_UD) CHECK(fail_each([&] { return to.to_init(to.qp); }) == 0);
 }
 
 }  // namespace
-
-// All kinds: a sanitizer's own ones would not ask the first.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, alignof(std::max_align_t));
-}
-void* operator new(std::size_t bytes, std::align_val_t to, const std::nothrow_t&) noexcept {
-  return allocate(bytes, static_cast<std::size_t>(to));
-}
-void* operator new(std::size_t bytes) { return or_throw(::operator new(bytes, std::nothrow)); }
-void* operator new(std::size_t bytes, std::align_val_t to) {
-  return or_throw(::operator new(bytes, to, std::nothrow));
-}
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
-void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
 
 TEST_CASE("every call that makes an object or connects it is refused where there is no memory") {
   rig::options o;
@@ -212,7 +159,58 @@ TEST_CASE("a device for which there is no memory is not opened") {
   ibv_device** list = v->get_device_list(nullptr);
   ibv_context* const opened = fail_each([&] { return v->open_device(list[0]); });
   v->free_device_list(list);
-  CHECK(v->close_device(opened) == 0);
+  CHECK_FALSE(asks_in_vain([&] { return v->close_device(opened); }));
+}
+
+TEST_CASE(
+    "tcp0: without memory for what goes out a connection breaks, and the next one brings it") {
+  rig::options o;
+  o.tcp = true;
+  rig::pair p(o);
+  const auto meets = [](rig::side& s) {
+    CHECK(rig::side::empty(s.recv_cq));
+    return static_cast<const penstock::nic::tcp::half&>(*shm::of(s.qp).way).met;
+  };
+  REQUIRE(rig::wait_for([&] { return meets(p.a) && meets(p.b); }));
+  const auto post = [&] { return p.a.send(8, 0, 64); };
+  SUBCASE("a request") {
+    REQUIRE(p.b.receive(7, 0, 256) == 0);
+    CHECK(asks_in_vain(post));
+  }
+  SUBCASE("that a queue pair leaves, by RESET") {
+    CHECK(asks_in_vain([&] { return p.b.set_state(IBV_QPS_RESET); }));
+    REQUIRE(p.b.to_init(p.b.qp) == 0);
+    p.b.connect(p.a);
+    REQUIRE(p.b.receive(7, 0, 256) == 0);
+    REQUIRE(post() == 0);
+  }
+  SUBCASE("that a queue pair leaves, as it is destroyed") {
+    CHECK(asks_in_vain([&] { return p.b.v.destroy_qp(std::exchange(p.b.qp, nullptr)); }));
+    p.b.make_qp();
+    REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p.a.to_init(p.a.qp) == 0);
+    p.b.connect(p.a);
+    p.a.connect(p.b);
+    REQUIRE(p.b.receive(7, 0, 256) == 0);
+    REQUIRE(post() == 0);
+  }
+  CHECK(p.b.received().status == IBV_WC_SUCCESS);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a region gets other memory, or keeps its own where there is no memory for the change") {
+  rig::side s;
+  std::vector<std::byte> other(8192);
+  const auto change = [&] {
+    const int e = shm::rereg_mr(s.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, other.data(),
+                                other.size(), 0);
+    CHECK((s.mr->addr == other.data()) == (e == 0));
+    return e;
+  };
+  CHECK(fail_each(change) == 0);
+  ibv_sge all{reinterpret_cast<std::uint64_t>(other.data()), 8192, s.mr->lkey};
+  CHECK_FALSE(asks_in_vain(
+      [&] { return shm::advise_mr(s.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &all, 1); }));
 }
 
 TEST_CASE("domains, queues and queue pairs of XRC are refused where there is no memory") {
@@ -237,12 +235,12 @@ TEST_CASE("domains, queues and queue pairs of XRC are refused where there is no 
   r.qp_type = IBV_QPT_XRC_RECV;
   ibv_qp* const to = fail_each(
       [&] { return shm::c_call<shm::create_xrc_receiver>(s.context, &r, shm::of(domain)); });
-  CHECK(s.v.destroy_qp(to) == 0);
+  CHECK_FALSE(asks_in_vain([&] { return s.v.destroy_qp(to); }));
   CHECK(shm::close_xrcd(domain) == EBUSY);
-  CHECK(s.v.destroy_srq(first) == 0);
+  CHECK_FALSE(asks_in_vain([&] { return s.v.destroy_srq(first); }));
   CHECK(s.v.destroy_srq(second) == 0);
   CHECK(shm::of(s.recv_cq).domains.empty());
-  CHECK(shm::close_xrcd(domain) == 0);
+  CHECK_FALSE(asks_in_vain([&] { return shm::close_xrcd(domain); }));
   ibv_cq* const after = s.v.create_cq(s.context, 1, nullptr, nullptr, 0);
   CHECK(after->handle == cq_place);
   CHECK(s.v.destroy_cq(after) == 0);
