@@ -97,7 +97,7 @@ ib_uverbs_gid_entry gid_entry(const shm::context& c, int row) noexcept {
   g.gid_type = c.plays.has_lids ? IB_UVERBS_GID_TYPE_IB
                : row % 2 == 0   ? IB_UVERBS_GID_TYPE_ROCE_V1
                                 : IB_UVERBS_GID_TYPE_ROCE_V2;
-  if (!c.plays.has_lids) g.netdev_ifindex = ::if_nametoindex("lo");
+  if (!c.plays.has_lids) g.netdev_ifindex = ::if_nametoindex(shm::netdev_of(gid).c_str());
   return g;
 }
 

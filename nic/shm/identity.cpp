@@ -1,6 +1,8 @@
 #include "nic/shm/identity.hpp"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/mix.hpp"
+#include "nic/choice.hpp"
 
 namespace penstock::nic::shm {
 namespace {
@@ -56,8 +59,10 @@ ibv_gid identity::gid(int row) const noexcept {
     for (int i = 0; i < 8; ++i) g.raw[8 + i] = byte(seed.low, i);
     g.raw[8] = static_cast<std::uint8_t>((g.raw[8] & 0xfc) | 2);  // locally administered
   } else {
-    g.raw[10] = g.raw[11] = 0xff, g.raw[12] = 10;
+    g.raw[10] = g.raw[11] = 0xff, g.raw[12] = IN_LOOPBACKNET;
     for (int i = 0; i < 3; ++i) g.raw[13 + i] = byte(seed.high, i);
+    // 127.0.0.0/16 is left to the programs of the host, and the last address is a broadcast.
+    g.raw[13] = static_cast<std::uint8_t>((g.raw[13] & 0x7f) | 1);
   }
   return g;
 }
@@ -88,6 +93,19 @@ std::string gid_text(const ibv_gid& g) {
     std::snprintf(text + 5 * i, sizeof text - 5u * static_cast<unsigned>(i),
                   "%02x%02x:", g.raw[2 * i], g.raw[2 * i + 1]);
   return std::string(text, 39);
+}
+
+std::string netdev_of(const ibv_gid& g) {
+  std::string found = "lo";
+  ifaddrs* all = nullptr;
+  if (!is_ipv4_mapped(g) || ::getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    const in_addr& own = reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr;
+    if (std::memcmp(&own, g.raw + 12, sizeof own) == 0) found = i->ifa_name;
+  }
+  ::freeifaddrs(all);
+  return found.substr(0, found.find(':'));  // an address may have a name of its own, "eth0:1"
 }
 
 std::string guid_text(const identity& d) { return gid_text(d.gid(0)).substr(20); }

@@ -26,8 +26,8 @@ struct identity {
   nonce seed;
   std::uint16_t lid = 0;
 
-  /// Rows 0 and 1: fe80:: and the GUID; rows 2 and 3: an IPv4 address. In each pair the first is of
-  /// RoCE v1 and the second of v2.
+  /// Rows 0 and 1: fe80:: and the GUID; rows 2 and 3: an IPv4 address of the loopback interface. In
+  /// each pair the first is of RoCE v1 and the second of v2.
   [[nodiscard]] ibv_gid gid(int row) const noexcept;
   /// As adapters have it in their registers: big-endian.
   [[nodiscard]] std::uint64_t guid() const noexcept;
@@ -40,6 +40,9 @@ const identity& device_identity(unsigned index) noexcept;
 /// The GUID as /sys shows it, and the address of rows 2 and 3.
 std::string guid_text(const identity& d);
 std::string gid_text(const ibv_gid& g);
+/// The network interface to which a row of RoCE belongs: the one that has its IPv4 address, else
+/// the loopback. UCX looks whether there is a route from it to the peer's address.
+std::string netdev_of(const ibv_gid& g);
 
 /// The name of the context of that device to which a QP number belongs.
 nonce context_name(const nonce& device, std::uint32_t qpn) noexcept;

@@ -3,9 +3,14 @@
 // with the system's libibverbs.
 #include <doctest/doctest.h>
 #include <infiniband/verbs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -352,6 +357,16 @@ TEST_CASE("memory that is registered on demand may be replaced, and fetched ahea
   CHECK(::munmap(memory, bytes) == 0);
 }
 
+/// What the kernel says about an interface's IPv4 address: the address, or its mask.
+std::uint32_t of_interface(std::uint32_t index, unsigned long what) {
+  ifreq r{};
+  REQUIRE(::if_indextoname(index, r.ifr_name) != nullptr);
+  const int s = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  REQUIRE(::ioctl(s, what, &r) == 0);
+  ::close(s);
+  return reinterpret_cast<const sockaddr_in&>(r.ifr_addr).sin_addr.s_addr;
+}
+
 TEST_CASE("queries say what the device is, and what it lacks is refused") {
   side s;
   ibv_device_attr_ex a{};
@@ -371,6 +386,13 @@ TEST_CASE("queries say what the device is, and what it lacks is refused") {
     CHECK(std::memcmp(&entries[row].gid, &gid, sizeof gid) == 0);
     CHECK(entries[row].gid_index == row);
     CHECK(entries[row].gid_type == (row % 2 == 0 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2));
+    // RoCE: an IP address among the GIDs is one of the row's interface.
+    const std::uint32_t dev = entries[row].ndev_ifindex;
+    const std::uint32_t near = of_interface(dev, SIOCGIFNETMASK),
+                        own = of_interface(dev, SIOCGIFADDR);
+    std::uint32_t address;
+    std::memcpy(&address, gid.raw + 12, sizeof address);
+    CHECK((row < 2 || ((address ^ own) & near) == 0));
   }
   // The rest of its table of GIDs is empty, as an adapter's is, and behind the table there is
   // nothing.

@@ -69,10 +69,11 @@ void describe(files& all, unsigned number) {
                          {port + "pkeys/0", "0xffff"}});
   for (int row = 0; row < (shown.lids || shown.tcp ? 1 : shm::gid_rows); ++row) {
     const std::string n = std::to_string(row);
-    all.emplace_back(port + "gids/" + n, shm::gid_text(shown.tcp ? shown.gid : d.gid(row)));
+    const ibv_gid gid = shown.tcp ? shown.gid : d.gid(row);
+    all.emplace_back(port + "gids/" + n, shm::gid_text(gid));
     all.emplace_back(port + "gid_attrs/types/" + n,
                      row % 2 == 0 && !shown.tcp ? "IB/RoCE v1" : "RoCE v2");
-    all.emplace_back(port + "gid_attrs/ndevs/" + n, "lo");
+    if (!shown.lids) all.emplace_back(port + "gid_attrs/ndevs/" + n, shm::netdev_of(gid));
   }
 }
 
