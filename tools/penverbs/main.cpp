@@ -105,7 +105,7 @@ struct options {
 };
 
 /// Tries the ways in turn, or only the one that is asked for; answers the name of the way that
-/// worked, or "".
+/// worked, or "". Says why the others did not if none worked, or for --check.
 std::string choose(const options& o, way& w) {
   struct {
     const char *name, *text;
@@ -118,13 +118,14 @@ std::string choose(const options& o, way& w) {
   std::string refusals;
   for (const auto& v : ways) {
     if (o.way != "auto" && o.way != v.name) continue;
-    if (shown.tcp && v.go == make_link) continue;  // the tree is the one of all the user's commands
+    if (shown.tcp && v.go == make_link)
+      continue;  // its tree is that of all commands that see this /dev
     std::string why;
-    const bool works = v.go(w, why);
-    if (!works) refusals += std::string("penverbs: not by ") + v.text + " (" + why + ")\n";
-    if (!works) continue;
-    if (o.check) std::fputs(refusals.c_str(), stderr);
-    return v.name;
+    if (v.go(w, why)) {
+      if (o.check) std::fputs(refusals.c_str(), stderr);
+      return v.name;
+    }
+    refusals += std::string("penverbs: not by ") + v.text + " (" + why + ")\n";
   }
   std::fputs(refusals.c_str(), stderr);
   return {};
