@@ -171,7 +171,9 @@ bool push(queue_pair& qp, send_work& w, std::uint8_t op) noexcept {
 outcome stuck(queue_pair& qp, send_work& w) noexcept {
   constexpr std::uint64_t patience_ns = 200'000;
   const std::uint64_t now = now_ns();
-  if (w.deadline == 0) w.deadline = now + patience_ns;
+  if (w.deadline == 0 || w.unreachable)
+    w.deadline = now + patience_ns;  // not the transport's timer
+  w.unreachable = false;
   if (now >= w.deadline) {
     qp.remote->tell(qp.remote->make(request_kind::take_in, peer_qpn(qp), qp.qp_num));
     w.deadline = now + patience_ns;
@@ -364,14 +366,15 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
     if (!all && !aside) return stuck(qp, w);
     w.at = stage::pushed;
     w.position = follows || aside ? never_passed : qp.tx.position();
-    if (fits) {
-      // (d) after the push (F2): still alive?
-      if (qp.to.remote->life.load(std::memory_order_relaxed) == qp.to.ready || unanswered(qp))
-          [[likely]]
-        return outcome::done;
-    }
+    w.tells = !fits;
+    // (d) after the push (F2): still alive?
+    if (fits && qp.to.remote->life.load(std::memory_order_relaxed) != qp.to.ready &&
+        !unanswered(qp)) [[unlikely]]
+      return outcome::wait;
   }
-  return was_taken(qp, w) ? outcome::done : stuck(qp, w);
+  // One that fits met a port that was down for a moment, and the peer lives: that was (d). Nobody
+  // says that it was taken.
+  return !w.tells || was_taken(qp, w) ? outcome::done : stuck(qp, w);
 }
 
 outcome attempt(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept {

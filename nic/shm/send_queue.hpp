@@ -55,6 +55,7 @@ struct send_work {
   std::uint64_t number = 0;    ///< an atomic's, once the peer has been asked to do it
   std::uint32_t tries = 0;     ///< receiver-not-ready answers so far
   std::uint64_t deadline = 0;  ///< when the timer of the current obstacle ends; 0: not running
+  bool tells = false;          ///< pushed, and the receiver says at once that it was taken
   bool unreachable = false;    ///< which timer it is: transport (true) or receiver-not-ready
 };
 

@@ -1,8 +1,11 @@
 // The effects of PENSTOCK_SHM_FAULT: one case for each fault, at both ends of the connection.
+#include <atomic>
 #include <cerrno>
+#include <random>
 #include <thread>
 
 #include "lib/base/clock.hpp"
+#include "nic/shm/qp.hpp"
 #include "test/nic/pretence.hpp"
 
 using namespace rig;
@@ -293,4 +296,51 @@ TEST_CASE("a link takes its time: a message its delay, a READ twice that, bytes 
   CHECK(together < 10 * 200'000'000ull);
   // One after the other over the same link: 10 x 10,000 bytes x 8 bits at 10 Mbit/s.
   CHECK(took("rate=0.01Gbit", IBV_WR_SEND, 10'000, 10) >= 80'000'000);
+}
+
+TEST_CASE("a port that is down while a message is under way loses nothing and stops nothing") {
+  // The receiver's port, as faults.cpp takes it down: thousands of times, for moments, so that it
+  // is down between any two steps of a sender.
+  const auto each_time_down = [](options o, ibv_wr_opcode op, std::size_t bytes) {
+    o.retry_cnt = 7;
+    o.timeout = 20;
+    pair p(o);
+    penstock::nic::shm::queue_pair& qp = penstock::nic::shm::of(p.b.qp);
+    std::atomic<bool> over{false};
+    std::thread port([&] {
+      std::mt19937 random(5);
+      const auto turn_to = [&](penstock::nic::shm::qp_public life) {
+        qp.shown->life.store(penstock::nic::shm::life_word(qp.generation, life),
+                             std::memory_order_release);
+        for (const std::uint64_t until = now_ns() + random() % 1000; now_ns() < until;)
+          ;
+      };
+      while (!over.load(std::memory_order_relaxed)) {
+        turn_to(penstock::nic::shm::qp_public::cut);
+        turn_to(penstock::nic::shm::qp_public::ready);
+      }
+    });
+    const std::uint64_t until = now_ns() + 1'000'000'000;
+    int wrong = 0;
+    for (std::uint64_t i = 0; wrong == 0 && now_ns() < until; ++i) {
+      wrong += p.b.receive(i, 0, 4096) != 0;
+      wrong += p.a.post(i, op, 0, bytes, IBV_SEND_SIGNALED, [&](ibv_send_wr& w) {
+        w.wr.rdma.remote_addr = reinterpret_cast<std::uint64_t>(p.b.memory.data());
+        w.wr.rdma.rkey = p.b.mr->rkey;
+      }) != 0;
+      const ibv_wc received = p.b.received(), sent = p.a.sent();
+      wrong += received.status != IBV_WC_SUCCESS || received.wr_id != i;
+      wrong += sent.status != IBV_WC_SUCCESS || sent.wr_id != i;
+    }
+    CHECK(wrong == 0);
+    over.store(true, std::memory_order_relaxed);
+    port.join();
+  };
+  options shared;
+  shared.srq_wr = 16;
+  for (const options& o : {options{}, shared})
+    for (const std::size_t bytes : {8, 3000}) {
+      each_time_down(o, IBV_WR_SEND, bytes);
+      each_time_down(o, IBV_WR_RDMA_WRITE_WITH_IMM, bytes);
+    }
 }
