@@ -63,12 +63,18 @@ void refuse_closed(const char* call, int code) noexcept {
   // Its number may have gone to another file since.
   const bool closed = code == EBADF || code == ENOTSOCK ||
                       (code == EINVAL && std::string_view(call) == "epoll_wait");
-  // relaxed: one thread says it; the way to the end needs descriptors, too
-  if (closed && !told_closed.exchange(true, std::memory_order_relaxed))
+  thread_local bool tells = false;  // the way to the end needs descriptors, too
+  if (!closed || tells) return;
+  // relaxed: one thread says it
+  if (!told_closed.exchange(true, std::memory_order_relaxed)) {
+    tells = true;
     fatal(1,
           "%s: the program has closed a descriptor of the library's; it may close all above 2 only "
           "before it joins its job",
           call);
+  }
+  // Another thread says it just now and ends the process. What this one would say is no cause.
+  for (int i = 0; i < 100; ++i) ::poll(nullptr, 0, 50);
 }
 
 void refuse_closed(std::span<const pollfd> polled) noexcept {

@@ -10,9 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <exception>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "lib/base/log.hpp"
 #include "lib/base/no_memory.hpp"
 #include "lib/base/shortage.hpp"
 
@@ -93,6 +98,39 @@ TEST_CASE(
   CHECK(ends_with(eventfd_there, true) == 1);
   CHECK(ends_with(timer_there, true) == 1);
   CHECK(ends_with(epoll_there, true) == 1);
+}
+
+TEST_CASE("of threads that find closed descriptors at once none says anything but that") {
+  for (int round = 0; round < 100; ++round) {
+    int lines[2];
+    REQUIRE(pipe(lines) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(lines[1], STDERR_FILENO);
+      std::atomic<bool> begun{false};
+      const auto finds = [&] {
+        while (!begun)
+          ;
+        refuse_closed("sendmsg", EBADF);
+        fatal(2, "no connection");  // what its caller makes of the call's refusal
+      };
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 3; ++i) threads.emplace_back(finds);
+      begun = true;
+      finds();
+    }
+    close(lines[1]);
+    std::string said;
+    char some[512];
+    for (ssize_t n; (n = read(lines[0], some, sizeof some)) > 0;)
+      said.append(some, static_cast<std::size_t>(n));
+    close(lines[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WEXITSTATUS(status) == 1);
+    CHECK(said.find("has closed a descriptor of the library's") != std::string::npos);
+    CHECK(said.find("no connection") == std::string::npos);
+  }
 }
 
 TEST_CASE("a refused call is named with a word about sandboxes, and not for other errors") {
