@@ -187,13 +187,23 @@ void interval(side& me, std::uint32_t us) {
 void idle(side& me) {
   constexpr std::uint64_t second = 1'000'000'000;
   JOB_CHECK(me.ep.barrier() == status::ok);
-  ::usleep(50'000);
-  std::uint64_t before = thread_time();
-  ::usleep(second / 1000);
-  const std::uint64_t asleep = thread_time() - before;
-  before = thread_time();
-  for (const std::uint64_t until = now_ns() + second / 4; now_ns() < until;) (void)me.ep.poll();
-  const std::uint64_t polling = thread_time() - before;
+  const auto took = [](auto what) {
+    const std::uint64_t before = thread_time();
+    what();
+    return thread_time() - before;
+  };
+  // Where others have the cores, the rest of the barrier comes late, and what takes none takes
+  // more: one window of five is quiet.
+  std::uint64_t asleep = second, polling = second;
+  for (int window = 0; window < 5 && (asleep >= second / 1000 || polling >= second / 100);
+       ++window) {
+    ::usleep(50'000);
+    asleep = std::min(asleep, took([] { ::usleep(second / 1000); }));
+    polling = std::min(polling, took([&] {
+                         for (const std::uint64_t until = now_ns() + second / 4; now_ns() < until;)
+                           (void)me.ep.poll();
+                       }));
+  }
   std::printf("progress thread of rank %u: %.1f us in a second of nothing, %.1f us while polled\n",
               me.ep.rank(), static_cast<double>(asleep) * 1e-3,
               static_cast<double>(polling) * 1e-3);
