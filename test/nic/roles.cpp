@@ -65,13 +65,16 @@ int mapped_victim() {
   for (;;) ::pause();
 }
 
-/// The same, with a child of its own that inherits every descriptor and outlives it for a while.
+/// The same, with a child of its own that inherits every descriptor, and outlives it until the test
+/// closes its end of the socket. It says when it is there.
 int parent_of_heir() {
   side s;
   card theirs;
   if (const int e = join(s, &theirs)) return e;
   if (::fork() == 0) {
-    ::sleep(3);
+    char c = 'h';
+    NEED(::write(parent, &c, 1) == 1);
+    NEED(::read(parent, &c, 1) == 0);
     ::_exit(0);
   }
   for (;;) ::pause();

@@ -1,10 +1,10 @@
 // Questions to a peer's device (nic/shm/peer.hpp): answers that nobody comes for, and answers of a
 // peer whose queue pair has gone.
-#include <chrono>
+#include <poll.h>
+
 #include <filesystem>
 #include <iterator>
 #include <mutex>
-#include <thread>
 
 #include "nic/shm/context.hpp"
 #include "nic/shm/peer.hpp"
@@ -18,6 +18,11 @@ namespace {
 /// As a program does that waits for what its peers write; ThreadSanitizer has no word for that.
 __attribute__((no_sanitize("thread"))) std::uint64_t seen_at(const volatile std::uint64_t& word) {
   return word;
+}
+
+bool readable(int fd) {
+  pollfd p{fd, POLLIN, 0};
+  return ::poll(&p, 1, 0) == 1;
 }
 
 std::ptrdiff_t open_descriptors() {
@@ -77,9 +82,9 @@ TEST_CASE("what a peer's device has done is done, though its queue pair goes bef
           wr.wr.atomic = {wr.wr.rdma.remote_addr, op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 5u : 0u, 5,
                           p.b.mr->rkey};
       }) == 0);
-      held.lock();  // nobody looks for the answer meanwhile
-      if (op == IBV_WR_RDMA_READ)
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      held.lock();                 // nobody looks for the answer meanwhile
+      if (op == IBV_WR_RDMA_READ)  // the answer is there, unless it has been taken before the lock
+        (void)rig::wait_for([&] { return readable(shm::of(p.a.qp).remote->socket); }, 2);
       else
         CHECK(rig::wait_for([&] { return seen_at(word_at(p.b)) == 5; }));
       CHECK(p.b.set_state(IBV_QPS_RESET) == 0);

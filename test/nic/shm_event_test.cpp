@@ -16,6 +16,8 @@ namespace shm = penstock::nic::shm;
 
 namespace {
 
+constexpr int in_time_ms = 20'000;  ///< only an event that never comes takes so long
+
 /// Number of events that wait on a channel within `ms`; takes and acknowledges them.
 int events(rig::side& s, int ms) {
   int n = 0;
@@ -48,7 +50,7 @@ TEST_CASE("an armed queue gives exactly one event, however many messages come") 
     REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
     CHECK(events(p.b, 20) == 0);
     for (int i = 0; i < 4; ++i) REQUIRE(p.a.send(1, 0, 8) == 0);
-    CHECK(events(p.b, 2000) == 1);
+    CHECK(events(p.b, in_time_ms) == 1);
     for (int i = 0; i < 4; ++i) CHECK(p.b.received().status == IBV_WC_SUCCESS);
   }
 }
@@ -61,7 +63,7 @@ TEST_CASE("a poll that leaves completions in an armed queue gives its event") {
     REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
   while (events(p.b, 50) != 0);
   CHECK(p.b.received().status == IBV_WC_SUCCESS);
-  CHECK(events(p.b, 2000) == 1);
+  CHECK(events(p.b, in_time_ms) == 1);
   for (int i = 0; i < 3; ++i) CHECK(p.b.received().status == IBV_WC_SUCCESS);
   CHECK(events(p.b, 50) == 0);
 }
@@ -80,7 +82,7 @@ TEST_CASE("a message polled after arming has still given its event") {
   REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
   REQUIRE(p.a.send(1, 0, 8) == 0);
   CHECK(p.b.received().status == IBV_WC_SUCCESS);
-  CHECK(events(p.b, 2000) == 1);
+  CHECK(events(p.b, in_time_ms) == 1);
 }
 
 TEST_CASE("a queue armed for solicited messages sleeps through the others") {
@@ -91,7 +93,7 @@ TEST_CASE("a queue armed for solicited messages sleeps through the others") {
   REQUIRE(p.a.send(1, 0, 8) == 0);
   CHECK(events(p.b, 50) == 0);
   REQUIRE(p.a.send(2, 0, 8, IBV_SEND_SOLICITED | IBV_SEND_SIGNALED) == 0);
-  CHECK(events(p.b, 2000) == 1);
+  CHECK(events(p.b, in_time_ms) == 1);
   CHECK(p.b.received().wr_id == 1);
   CHECK(p.b.received().wr_id == 2);
 }
@@ -106,7 +108,7 @@ TEST_CASE("no wake-up is lost in many rounds of sleeping and waking") {
         REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
         if (ibv_poll_cq(p.b.recv_cq, 1, &wc) != 0) break;
         pollfd f{p.b.channel->fd, POLLIN, 0};
-        REQUIRE_MESSAGE(::poll(&f, 1, 10'000) == 1, "round ", i);
+        REQUIRE_MESSAGE(::poll(&f, 1, in_time_ms) == 1, "round ", i);
         ibv_cq* cq;
         void* context;
         REQUIRE(p.b.v.get_cq_event(p.b.channel, &cq, &context) == 0);
@@ -132,7 +134,7 @@ TEST_CASE("a large message crosses while both programs sleep") {
   REQUIRE(ibv_req_notify_cq(p.b.recv_cq, 0) == 0);
   REQUIRE(p.a.send(1, 0, o.memory) == 0);
   pollfd f{p.b.channel->fd, POLLIN, 0};
-  CHECK(::poll(&f, 1, 10'000) == 1);  // nobody polls a queue meanwhile
+  CHECK(::poll(&f, 1, in_time_ms) == 1);  // nobody polls a queue meanwhile
   CHECK(p.b.received().byte_len == o.memory);
   CHECK(events(p.b, 100) == 1);
 }
@@ -162,7 +164,7 @@ TEST_CASE("a sender asleep on its channel is woken by a send that had to wait") 
   REQUIRE(ibv_post_send(qp, &wr, &bad) == 0);  // no receive yet
   CHECK(events(a, 20) == 0);
   REQUIRE(b.receive(1, 0, 8) == 0);
-  CHECK(events(a, 5000) == 1);
+  CHECK(events(a, in_time_ms) == 1);
   CHECK(a.received().opcode == IBV_WC_SEND);
   CHECK(a.v.destroy_qp(qp) == 0);
 }
@@ -178,7 +180,7 @@ TEST_CASE("a program hears that its message was taken before it hears the answer
   b.connect(a);
   const auto next_event = [&]() -> ibv_cq* {
     pollfd f{a.channel->fd, POLLIN, 0};
-    if (::poll(&f, 1, 10'000) != 1) return nullptr;
+    if (::poll(&f, 1, in_time_ms) != 1) return nullptr;
     ibv_cq* cq = nullptr;
     void* context = nullptr;
     REQUIRE(a.v.get_cq_event(a.channel, &cq, &context) == 0);

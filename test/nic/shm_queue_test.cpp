@@ -13,10 +13,9 @@ namespace shm = penstock::nic::shm;
 TEST_CASE("a send that finds no receive waits, counts as not ready, and goes when one is posted") {
   pair p;
   REQUIRE(p.a.send(1, 0, 8) == 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(rig::wait_for([&] { return shm::rnr_received(p.a.context) > 0; }));
+  CHECK(rig::wait_for([&] { return shm::rnr_sent(p.b.context) > 0; }));
   CHECK(rig::side::empty(p.a.send_cq));
-  CHECK(shm::rnr_received(p.a.context) > 0);
-  CHECK(shm::rnr_sent(p.b.context) > 0);
   REQUIRE(p.b.receive(1, 0, 8) == 0);
   CHECK(p.a.sent().status == IBV_WC_SUCCESS);
   CHECK(p.b.received().status == IBV_WC_SUCCESS);
@@ -337,9 +336,8 @@ TEST_CASE("a new queue pair in a former one's place has none of its receives") {
     p.a.connect(p.b);
     p.b.connect(p.a);
     REQUIRE(p.a.send(1, 0, 8) == 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    CHECK(rig::wait_for([&] { return shm::rnr_received(p.a.context) > 0; }));
     CHECK(rig::side::empty(p.a.send_cq));
-    CHECK(shm::rnr_received(p.a.context) > 0);
     REQUIRE(p.b.receive(9, 0, 8) == 0);
     CHECK(p.b.received().wr_id == 9);
   }
