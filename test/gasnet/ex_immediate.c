@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ex_job.h"
@@ -391,9 +392,9 @@ static int64_t call_all(pid_t other, int mapped) {
   wait_for_all();
   /* The other process polls again, and makes room. */
   for (form = 0; form < forms; ++form) {
-    int patience = 10000000;
-    while (--patience > 0 && !start(form, tries - 1, GEX_FLAG_IMMEDIATE)) gasnet_AMPoll();
-    CHECK(patience > 0);
+    const time_t until = time(NULL) + 60;
+    while (!start(form, tries - 1, GEX_FLAG_IMMEDIATE) && time(NULL) < until) gasnet_AMPoll();
+    CHECK(started[form][tries - 1]);
   }
   wait_for_all();
   places_are_right();
