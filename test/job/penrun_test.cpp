@@ -223,7 +223,7 @@ TEST_CASE("penrun whose path a shell would split or change starts its agent on a
   const auto own = here.path / "penrun";
   std::filesystem::copy_file(PENRUN, own);
   const remote_shell rsh;
-  const auto o = run({own, "-n", "2", "--host", "elsewhere", "--rsh", rsh.path, "--timeout", "20",
+  const auto o = run({own, "-n", "2", "--host", "elsewhere", "--rsh", rsh.path, "--timeout", "60",
                       "echo", "a  b", "'c'"});
   CAPTURE(o.err);
   CHECK(o.code == 0);
@@ -329,15 +329,19 @@ TEST_CASE("standard output and standard error stay apart") {
 }
 
 TEST_CASE("what failing processes say alike is shown once, with the ranks of the others") {
-  const auto o = run(penrun({"-n", "4", PROBE, "say", "0", "5"}));
-  CAPTURE(o.err);
-  CHECK(o.code == 5);
   std::map<std::string, int> said, others;
-  for (const auto& l : lines(o.err)) {
-    const auto words = l.find("so sa");
-    if (words == l.npos) continue;
-    const bool summary = l.starts_with("penrun: the same from ranks ");
-    ++(summary ? others : said)[l.substr(words)];
+  // A line is held back for half a second, and on a busy machine its process may fail later.
+  for (int tries = 0; tries < 5 && said["so say all"] != 1; ++tries) {
+    said.clear(), others.clear();
+    const auto o = run(penrun({"-n", "4", PROBE, "say", "0", "5"}));
+    CAPTURE(o.err);
+    CHECK(o.code == 5);
+    for (const auto& l : lines(o.err)) {
+      const auto words = l.find("so sa");
+      if (words == l.npos) continue;
+      const bool summary = l.starts_with("penrun: the same from ranks ");
+      ++(summary ? others : said)[l.substr(words)];
+    }
   }
   CHECK(said == std::map<std::string, int>{{"so say all", 1},
                                            {"so said all", 1},
@@ -489,7 +493,7 @@ TEST_CASE("penrun does not stay stopped when it is continued in the moment it st
     kill(job.pid(), SIGCONT);
     // It may not have come to stopping itself yet: time for that.
     usleep(200);
-    for (int ms = 0; stopped() && ms < 100; ++ms) usleep(1000);
+    for (int ms = 0; stopped() && ms < 20'000; ++ms) usleep(1000);
     REQUIRE(!stopped());
   }
   kill(job.pid(), SIGUSR1);
@@ -556,7 +560,7 @@ TEST_CASE("penrun and its processes start from the same state, whatever the pare
   const auto plain = run({"env", "--default-signal", PENRUN, "-n", "1", "sh", "-c", show});
   for (const char* far : {"", " --host localhost"}) {
     const std::string job =
-        std::string(PENRUN " --timeout 20 -n 1") + far + " sh -c \"" + show + "\"";
+        std::string(PENRUN " --timeout 60 -n 1") + far + " sh -c \"" + show + "\"";
     for (const char* state : {"--ignore-signal=CHLD", "--ignore-signal=ALRM,PIPE,XFSZ,USR1,RTMIN",
                               "--block-signal", "--block-signal=CHLD,TERM,ALRM"}) {
       CAPTURE(state);

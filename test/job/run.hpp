@@ -39,7 +39,7 @@ class running {
 };
 
 /// Limit of all waits here: generous, since only a hang reaches it.
-inline constexpr std::chrono::seconds limit{30};
+inline constexpr std::chrono::seconds limit{100};
 
 outcome run(const std::vector<std::string>& command, const std::string& input = "");
 
