@@ -25,12 +25,15 @@
 enum { waiting = 64, blocks = 100, block_bytes = 128 * 1024 };
 enum { on_one = 200, on_asked, on_answer, on_go, on_hello, on_welcome };
 
-static volatile int ones = 0, gone = 0;
+static volatile int ones = 0, gone = 0, questions = 0;
 static void one_came(gex_Token_t t) {
   (void)t;
   ones = ones + 1;
 }
-static void asked(gex_Token_t t) { MUST(gex_AM_ReplyShort0(t, on_answer, 0)); }
+static void asked(gex_Token_t t) {
+  MUST(gex_AM_ReplyShort0(t, on_answer, 0));
+  questions = questions + 1;
+}
 static void answered(gex_Token_t t) {
   (void)t;
   answers = answers + 1;
@@ -103,11 +106,21 @@ static double seconds(clockid_t clock) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Rank 1 says in rank 0's segment that it has sent all that rank 0 shall find; rank 0 waits for
+ * that without a poll, and a moment longer: by queue pairs a put may overtake a message. */
+static void tell_first(int round) {
+  MUST(gex_RMA_PutBlocking(tm, 0, area[0], &round, sizeof round, 0));
+}
+static void await_word(int round) {
+  const struct timespec moment = {0, 30000000};
+  while (*(volatile int*)area[0] != round) sched_yield();
+  nanosleep(&moment, NULL);
+}
+
 /* Rank 1 sends what rank 0 then finds; rank 0 does not poll meanwhile, unless one of its own
  * requests waits for credits: therefore several times. */
 static void polls(void) {
   int i, round, before, most_ones = 0, most_answers = 0;
-  const struct timespec enough = {0, 300000000};
   if (me == 0) { /* connects */
     MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
     GASNET_BLOCKUNTIL(answers == 1);
@@ -115,10 +128,12 @@ static void polls(void) {
   for (round = 0; round < 4; ++round) {
     answers = ones = gone = 0;
     meet();
+    questions = 0;
     if (me == 1) {
       for (i = 0; i < waiting; ++i) MUST(gex_AM_RequestShort0(tm, 0, on_one, 0));
+      tell_first(2 * round + 1);
     } else if (me == 0) {
-      nanosleep(&enough, NULL);
+      await_word(2 * round + 1);
       while (ones < waiting) {
         before = ones;
         gasnet_AMPoll();
@@ -128,7 +143,7 @@ static void polls(void) {
     meet();
     if (me == 0) {
       for (i = 0; i < waiting; ++i) MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
-      nanosleep(&enough, NULL);
+      await_word(2 * round + 2);
       while (answers < waiting) {
         before = answers;
         gasnet_AMPoll();
@@ -136,6 +151,8 @@ static void polls(void) {
       }
       MUST(gex_AM_RequestShort0(tm, 1, on_go, 0));
     } else if (me == 1) {
+      GASNET_BLOCKUNTIL(questions == waiting);
+      tell_first(2 * round + 2);
       GASNET_BLOCKUNTIL(gone);
     }
     meet();
@@ -186,23 +203,29 @@ static void sleeps(void) {
   meet();
 }
 
-/* Rank 1 does not poll for a second and a half while rank 0 sends two requests. */
+/* Rank 1 does not poll while rank 0 sends two requests, of which the second may have to wait. */
 static void outstanding(void) {
-  const struct timespec pause = {0, 300000000}, busy = {1, 500000000};
+  const struct timespec pause = {0, 1000000};
+  const int done = 1;
   double begin;
+  int sent = 0;
   if (me == 0) { /* connects */
     MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
     GASNET_BLOCKUNTIL(answers == 1);
   }
   meet();
   if (me == 1) {
-    nanosleep(&busy, NULL);
+    while (!*(volatile int*)area[1]) nanosleep(&pause, NULL);
   } else if (me == 0) {
-    nanosleep(&pause, NULL);
-    begin = seconds(CLOCK_MONOTONIC);
     MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
-    MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
-    say("waited", seconds(CLOCK_MONOTONIC) - begin > 0.5);
+    for (begin = seconds(CLOCK_MONOTONIC); !sent && seconds(CLOCK_MONOTONIC) - begin < 0.5;)
+      if (gex_AM_RequestShort0(tm, 1, on_asked, GEX_FLAG_IMMEDIATE) == 0)
+        sent = 1;
+      else
+        gasnet_AMPoll();
+    say("waited", !sent);
+    MUST(gex_RMA_PutBlocking(tm, 1, area[1], (void*)&done, sizeof done, 0));
+    if (!sent) MUST(gex_AM_RequestShort0(tm, 1, on_asked, 0));
     GASNET_BLOCKUNTIL(answers == 3);
   }
   meet();
@@ -264,9 +287,9 @@ static void* send_all(void* which) {
   }
   all_at();
   /* A device's thread may have been descheduled with a lock that a send needs: misses in a row for
-   * a tenth of a second are for want of room. */
+   * a third of a second are for want of room. */
   last = seconds(CLOCK_MONOTONIC);
-  for (misses = 0; misses < 1000 || seconds(CLOCK_MONOTONIC) - last < 0.1;)
+  for (misses = 0; misses < 1000 || seconds(CLOCK_MONOTONIC) - last < 0.3;)
     if (gex_AM_RequestShort0(tm, 1, on_one, GEX_FLAG_IMMEDIATE) == 0) {
       ++sent_by[thread];
       misses = 0;
