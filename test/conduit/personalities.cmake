@@ -29,9 +29,9 @@ under(short "srq_wr=100,cqe=120,qp_wr=16" "")
 # refused_under(NAME PROCESSES PERSONALITY LINE SETTINGS...)
 function(refused_under name processes personality line)
   add_test(NAME conduit.refused_under.${name}
-           COMMAND penrun -n ${processes} --timeout 20 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_DIRECT=0
+           COMMAND penrun -n ${processes} --timeout 100 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_DIRECT=0
                    -x PENSTOCK_SHM_PERSONALITY=${personality} ${ARGN} $<TARGET_FILE:am_flood_seq> 1000)
-  set_tests_properties(conduit.refused_under.${name} PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
+  set_tests_properties(conduit.refused_under.${name} PROPERTIES TIMEOUT 120 LABELS "job;quick;seq;personality"
                        PASS_REGULAR_EXPRESSION "${line}")
 endfunction()
 refused_under(small 5 small "the device has room for 15, and 4 other ranks take 16 at least. start fewer ranks")
@@ -47,17 +47,17 @@ refused_under(huge 3 huge "PENSTOCK_SHM_PERSONALITY: there is no \"huge\"[^\n]*e
 # A shorter table is told once, and by the memory report.
 set(told "the device's queues are short: 7 credits for each other rank and 0 in the bank, which never move, instead of 400")
 add_test(NAME conduit.short_table.told
-         COMMAND penrun -n 3 --timeout 20 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small -x PENSTOCK_LOG=info
+         COMMAND penrun -n 3 --timeout 100 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small -x PENSTOCK_LOG=info
                  $<TARGET_FILE:am_flood_seq> 1000)
-set_tests_properties(conduit.short_table.told PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
+set_tests_properties(conduit.short_table.told PROPERTIES TIMEOUT 120 LABELS "job;quick;seq;personality"
                      PASS_REGULAR_EXPRESSION "${told}" FAIL_REGULAR_EXPRESSION "are short:.*are short:")
 add_test(NAME conduit.short_table.memory
-         COMMAND penrun -n 3 --timeout 20 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small $<TARGET_FILE:peninfo> --memory)
-set_tests_properties(conduit.short_table.memory PROPERTIES TIMEOUT 30 LABELS "job;quick;seq;personality"
+         COMMAND penrun -n 3 --timeout 100 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small $<TARGET_FILE:peninfo> --memory)
+set_tests_properties(conduit.short_table.memory PROPERTIES TIMEOUT 120 LABELS "job;quick;seq;personality"
                      PASS_REGULAR_EXPRESSION "rank 0[^\n]*\n.*${told}")
 # In a large job of adapters with 16,383 entries a queue all ranks can be connected.
 add_test(NAME conduit.short_table.large COMMAND peninfo --memory -n 1024)
-set_tests_properties(conduit.short_table.large PROPERTIES TIMEOUT 30 LABELS "quick;seq;personality"
+set_tests_properties(conduit.short_table.large PROPERTIES TIMEOUT 120 LABELS "quick;seq;personality"
   ENVIRONMENT "PENSTOCK_DEVICE=shm0;PENSTOCK_DIRECT=0;PENSTOCK_SHM_PERSONALITY=entries_16383"
   PASS_REGULAR_EXPRESSION "7 credits for each other rank and 8[0-9]+ in the bank, instead of 12 credits")
 # It is the same on ranks whose devices differ: that of the shortest queues.
@@ -65,9 +65,9 @@ set_tests_properties(conduit.short_table.large PROPERTIES TIMEOUT 30 LABELS "qui
 function(devices_differ name first second)
   foreach(mode seq par)
     add_test(NAME conduit.devices_differ.${name}.${mode}
-             COMMAND penrun -n 4 --timeout 80 ${by_verbs} sh -c
+             COMMAND penrun -n 4 --timeout 100 ${by_verbs} sh -c
                      "case $PENRUN_RANK in 0) set ${first};; 1) set ${second};; *) set plain;; esac; PENSTOCK_SHM_PERSONALITY=$1 exec $<TARGET_FILE:am_kinds_${mode}>")
-    set_tests_properties(conduit.devices_differ.${name}.${mode} PROPERTIES TIMEOUT 90
+    set_tests_properties(conduit.devices_differ.${name}.${mode} PROPERTIES TIMEOUT 120
                          LABELS "job;quick;personality" PROCESSORS 2)
     label_mode(conduit.devices_differ.${name}.${mode} ${mode})
   endforeach()
@@ -79,18 +79,18 @@ devices_differ(both_kinds "srq_wr=300" small)
 foreach(processes 2 4)
   foreach(mode seq par)
     add_test(NAME conduit.all_to_one.small.${processes}.${mode}
-             COMMAND penrun -n ${processes} --timeout 60 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small
+             COMMAND penrun -n ${processes} --timeout 100 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small
                      $<TARGET_FILE:all_to_one_${mode}> 3000 any)
-    set_tests_properties(conduit.all_to_one.small.${processes}.${mode} PROPERTIES TIMEOUT 90
+    set_tests_properties(conduit.all_to_one.small.${processes}.${mode} PROPERTIES TIMEOUT 120
                          LABELS "job;personality" PROCESSORS 2)
     label_mode(conduit.all_to_one.small.${processes}.${mode} ${mode})
   endforeach()
 endforeach()
 # The progress thread's own receives fit, too.
 add_test(NAME conduit.small.progress
-         COMMAND penrun -n 4 --timeout 60 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small -x PENSTOCK_PROGRESS_THREAD=1
+         COMMAND penrun -n 4 --timeout 100 ${by_verbs} -x PENSTOCK_SHM_PERSONALITY=small -x PENSTOCK_PROGRESS_THREAD=1
                  $<TARGET_FILE:am_flood_par> 3000)
-set_tests_properties(conduit.small.progress PROPERTIES TIMEOUT 90 LABELS "job;quick;par;personality" PROCESSORS 2)
+set_tests_properties(conduit.small.progress PROPERTIES TIMEOUT 120 LABELS "job;quick;par;personality" PROCESSORS 2)
 
 # What goes wrong and must do no harm.
 under(any_order plain any_order)
