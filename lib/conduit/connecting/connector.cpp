@@ -29,6 +29,14 @@ constexpr std::uint64_t first_reminder_ns = 20'000'000, rarest_reminder_ns = 1'0
 
 std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memory_order_relaxed); }
 
+/// What may keep a peer from answering.
+const char* why_silent(const nic::device& d) noexcept {
+  ibv_port_attr port{};
+  const bool down =
+      d.verbs->query_port(d.context, d.self.port, &port) == 0 && port.state != IBV_PORT_ACTIVE;
+  return down ? "this process's port is down" : "is it stopped?";
+}
+
 }  // namespace
 
 result<std::unique_ptr<connector>> connector::start(connections& e, core& of,
@@ -237,8 +245,8 @@ void connector::remind_peers(connecting in) noexcept {
       p.side[in].warned = true;
       log(log_level::warning,
           "rank %u has not answered for %.1f s while a connection to it is made; it is waited for "
-          "(is it stopped?)",
-          p.rank, static_cast<double>(waited) * 1e-9);
+          "(%s)",
+          p.rank, static_cast<double>(waited) * 1e-9, why_silent(core_.device()));
     } else if (!p.side[in].warned) {
       due = std::min(due, p.side[in].since_ns + warn_ns);
     }
