@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/shortage.hpp"
+
 namespace penstock::queues::PENSTOCK_ABI {
 namespace {
 
@@ -51,7 +53,7 @@ result<void> message_queues::set_up(ibv_pd* pd, ibv_comp_channel* channel) {
     out = dev_.verbs->create_cq(dev_.context, static_cast<int>(n), nullptr, tells, 0);
     if (out == nullptr)
       return failure{"ibv_create_cq of " + std::to_string(n) + " entries on " + dev_.name, errno,
-                     "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
+                     what_to_raise(errno, "PENSTOCK_CRED_PER_NODE")};
     return {};
   };
   if (room_ < size.peers) {
@@ -146,7 +148,7 @@ result<void> message_queues::make_room_for(std::uint32_t peers) {
 result<void> message_queues::lengthen(ibv_cq* cq, std::uint32_t entries) {
   if (const int e = dev_.verbs->resize_cq(cq, static_cast<int>(entries)); e != 0)
     return failure{"ibv_resize_cq to " + std::to_string(entries) + " entries on " + dev_.name, e,
-                   "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
+                   what_to_raise(e, "PENSTOCK_CRED_PER_NODE")};
   return {};
 }
 
@@ -155,7 +157,7 @@ result<void> message_queues::lengthen(ibv_srq* srq, std::uint32_t entries) {
   a.max_wr = entries;
   if (const int e = dev_.verbs->modify_srq(srq, &a, IBV_SRQ_MAX_WR); e != 0)
     return failure{"ibv_modify_srq to " + std::to_string(entries) + " entries on " + dev_.name, e,
-                   "raise ulimit -l, or lower PENSTOCK_CRED_PER_NODE"};
+                   what_to_raise(e, "PENSTOCK_CRED_PER_NODE")};
   return {};
 }
 

@@ -56,6 +56,11 @@ std::string what_to_raise(int code) {
   }
 }
 
+std::string what_to_raise(int code, const char* or_lower) {
+  if (code == EINVAL) return std::string("lower ") + or_lower;
+  return what_to_raise(code) + (code == ENOMEM ? std::string(", or lower ") + or_lower : "");
+}
+
 bool file_may_have(std::uint64_t bytes) noexcept {
   rlimit r{};
   return getrlimit(RLIMIT_FSIZE, &r) != 0 || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= bytes;

@@ -123,6 +123,22 @@ foreach(mode seq par)
   faulty(device ${mode} !gone=300 !gone=5ms port_down=200:20ms !port_down=200)
 endforeach()
 
+# Faults at random moments, of random devices; by hand with another seed and thousands of jobs.
+find_program(PENSTOCK_PYTHON python3)
+if(PENSTOCK_PYTHON)
+  function(faults_at_random name count seed)
+    add_test(NAME conduit.faults_at_random.${name}
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/faults_at_random $<TARGET_FILE:penrun> ${count} ${seed} 40
+                     $<TARGET_FILE:am_flood_seq>,300 $<TARGET_FILE:am_flood_par>,300 $<TARGET_FILE:large_seq>,10
+                     $<TARGET_FILE:large_par>,10)
+    set_tests_properties(conduit.faults_at_random.${name} PROPERTIES TIMEOUT 1800 PROCESSORS 2)
+  endfunction()
+  faults_at_random(some 25 1)
+  set_tests_properties(conduit.faults_at_random.some PROPERTIES TIMEOUT 300 LABELS "job;release")
+  faults_at_random(many 600 2)
+  set_tests_properties(conduit.faults_at_random.many PROPERTIES LABELS "job;release;long")
+endif()
+
 # A rank whose own port is down blames that, not the peer that cannot answer.
 add_test(NAME conduit.port_down_early
          COMMAND penrun -n 2 --timeout 6 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_DIRECT=0 -x PENSTOCK_CONNECT_TIMEOUT=1

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "firehose/firehose.hpp"
+#include "lib/base/shortage.hpp"
 #include "lib/conduit/one_sided/rma_everything.hpp"
 #include "lib/conduit/one_sided/rma_inl.hpp"
 
@@ -102,7 +103,7 @@ result<void> transfers::open(ibv_comp_channel* channel) {
     if (cq == nullptr)
       return failure{
           "ibv_create_cq of " + std::to_string(entries) + " entries on " + core_.device().name,
-          errno, "raise ulimit -l, or lower PENSTOCK_OP_OUST_PP"};
+          errno, what_to_raise(errno, "PENSTOCK_OP_OUST_PP")};
   }
 
   memreg::arena_options o;
