@@ -93,6 +93,25 @@ TEST_CASE("a region that was not retired, since it was in use, is whole for who 
         20'000);
 }
 
+TEST_CASE("a region whose retiring was given up is whole for a thread that sees it live again") {
+  check({[](scene& s) {
+           s.replace(1, 3);
+           const lease kept = s.use(3);
+           s.replace(1, 4);
+         },
+         [](scene& s) { (void)s.use(3), (void)s.use(3); }},
+        60'000);
+}
+
+TEST_CASE("hits are counted, by who has counted none yet, too") {
+  check({[](scene& s) { (void)s.use(1), (void)s.use(2); }, [](scene& s) { (void)s.use(2); },
+         [](scene& s) {
+           for (int i = 0; i < 3; ++i)
+             if (s.table.hits() > 3) model::fail("more hits than there were");
+         }},
+        5'000);
+}
+
 TEST_CASE("a lease that another thread returns keeps its region until then") {
   const auto r = model::sample(
       [] {
