@@ -144,7 +144,7 @@ add_test(NAME conduit.port_down_early
          COMMAND penrun -n 2 --timeout 6 -x PENSTOCK_DEVICE=shm0 -x PENSTOCK_DIRECT=0 -x PENSTOCK_CONNECT_TIMEOUT=1
                  -x PENSTOCK_SHM_FAULT=port_down=1 $<TARGET_FILE:am_flood_seq> 100)
 set_tests_properties(conduit.port_down_early PROPERTIES TIMEOUT 60 LABELS "job;seq" PROCESSORS 2 PASS_REGULAR_EXPRESSION
-  "has not answered for [1-5].[0-9] s while a connection to it is made; it is waited for \\(this process's port is down\\)")
+  "has not answered for [1-5].[0-9] s while a connection to it is made. it is waited for \\(this process's port is down\\)")
 
 # All of them: ctest -L personality. The check runs a few.
 set(beyond_the_check ${personality_tests})
