@@ -372,8 +372,9 @@ outcome send_message(queue_pair& qp, send_work& w, ibv_wc_status* why) noexcept 
         !unanswered(qp)) [[unlikely]]
       return outcome::wait;
   }
-  // One that fits met a port that was down for a moment, and the peer lives: that was (d). Nobody
-  // says that it was taken.
+  // A message that fits waits here only for (d), which it missed while the port was down. attempt()
+  // has found the peer alive since, and a life that has ended does not come back under its
+  // generation. No receiver tells at once that it has taken such a message.
   return !w.tells || was_taken(qp, w) ? outcome::done : stuck(qp, w);
 }
 

@@ -126,17 +126,16 @@ endforeach()
 # Faults at random moments, of random devices; by hand with another seed and thousands of jobs.
 find_program(PENSTOCK_PYTHON python3)
 if(PENSTOCK_PYTHON)
-  function(faults_at_random name count seed)
+  function(faults_at_random name count seed timeout labels)
     add_test(NAME conduit.faults_at_random.${name}
              COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/faults_at_random $<TARGET_FILE:penrun> ${count} ${seed} 40
                      $<TARGET_FILE:am_flood_seq>,300 $<TARGET_FILE:am_flood_par>,300 $<TARGET_FILE:large_seq>,10
                      $<TARGET_FILE:large_par>,10)
-    set_tests_properties(conduit.faults_at_random.${name} PROPERTIES TIMEOUT 1800 PROCESSORS 2)
+    set_tests_properties(conduit.faults_at_random.${name} PROPERTIES TIMEOUT ${timeout} LABELS "${labels}"
+                         PROCESSORS 2)
   endfunction()
-  faults_at_random(some 25 1)
-  set_tests_properties(conduit.faults_at_random.some PROPERTIES TIMEOUT 300 LABELS "job;release")
-  faults_at_random(many 600 2)
-  set_tests_properties(conduit.faults_at_random.many PROPERTIES LABELS "job;release;long")
+  faults_at_random(some 25 1 300 "job;release")
+  faults_at_random(many 600 2 1800 "job;release;long")
 endif()
 
 # A rank whose own port is down blames that, not the peer that cannot answer.

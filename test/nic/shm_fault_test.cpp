@@ -10,6 +10,7 @@
 
 using namespace rig;
 using penstock::now_ns;
+namespace shm = penstock::nic::shm;
 
 namespace {
 
@@ -305,19 +306,18 @@ TEST_CASE("a port that is down while a message is under way loses nothing and st
     o.retry_cnt = 7;
     o.timeout = 20;
     pair p(o);
-    penstock::nic::shm::queue_pair& qp = penstock::nic::shm::of(p.b.qp);
+    shm::queue_pair& qp = shm::of(p.b.qp);
     std::atomic<bool> over{false};
     std::thread port([&] {
       std::mt19937 random(5);
-      const auto turn_to = [&](penstock::nic::shm::qp_public life) {
-        qp.shown->life.store(penstock::nic::shm::life_word(qp.generation, life),
-                             std::memory_order_release);
+      const auto turn_to = [&](shm::qp_public life) {
+        qp.shown->life.store(shm::life_word(qp.generation, life), std::memory_order_release);
         for (const std::uint64_t until = now_ns() + random() % 1000; now_ns() < until;)
           ;
       };
       while (!over.load(std::memory_order_relaxed)) {
-        turn_to(penstock::nic::shm::qp_public::cut);
-        turn_to(penstock::nic::shm::qp_public::ready);
+        turn_to(shm::qp_public::cut);
+        turn_to(shm::qp_public::ready);
       }
     });
     const std::uint64_t until = now_ns() + 1'000'000'000;
