@@ -22,6 +22,8 @@ void wake(completion_queue& cq, bool solicited) noexcept {
 }
 
 void store(completion_queue& cq, const completion& c, bool solicited) noexcept {
+  if (assertions && c.wc.status != IBV_WC_SUCCESS && c.qp != nullptr)  // who has it finds it broken
+    PENSTOCK_ASSERT(state_of(*c.qp), !=, IBV_QPS_RTS);
   {
     const hold guard(cq.queue_lock);
     const std::uint32_t n = cq.stored.load(std::memory_order_relaxed);

@@ -79,8 +79,8 @@ bool deliver(context& c, queue_pair& qp, const datagram_packet& d) noexcept {
                             reinterpret_cast<const std::byte*>(&grh), sizeof grh);
   if (wc.status == IBV_WC_SUCCESS && d.head.bytes != 0)
     wc.status = scatter(qp, qp.pd_number, m.list, m.work.count, sizeof grh, d.body, d.head.bytes);
-  store(of(qp.recv_cq), done, d.head.solicited != 0);
   if (wc.status != IBV_WC_SUCCESS) enter_error(qp);
+  store(of(qp.recv_cq), done, d.head.solicited != 0);
   return true;
 }
 

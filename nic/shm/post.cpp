@@ -177,8 +177,8 @@ bool push_on(queue_pair& qp) noexcept {
     const send_work done = w;
     const std::uint64_t slot = qp.works.finish();
     moved = true;
-    finish(qp, done, slot, o == outcome::done ? IBV_WC_SUCCESS : why);
     if (o == outcome::failed && state != IBV_QPS_ERR && state != IBV_QPS_SQE) fail_sends(qp);
+    finish(qp, done, slot, o == outcome::done ? IBV_WC_SUCCESS : why);
   }
   if (qp.tell_drained && state_of(qp) == IBV_QPS_SQD &&
       (qp.works.idle() || qp.works.oldest().at <= stage::fresh)) {
@@ -232,8 +232,8 @@ int post_all(queue_pair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
       ibv_wc_status why = IBV_WC_SUCCESS;
       const outcome o = quick_way ? attempt(qp, w, &why) : qp.owner->attempt(qp, w, &why);
       if (o != outcome::wait) [[likely]] {
-        finish(qp, w, qp.works.pass(), o == outcome::done ? IBV_WC_SUCCESS : why);
         if (o == outcome::failed) fail_sends(qp);
+        finish(qp, w, qp.works.pass(), o == outcome::done ? IBV_WC_SUCCESS : why);
         continue;
       }
     }

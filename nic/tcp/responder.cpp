@@ -23,6 +23,13 @@ bool takes_requests(const queue_pair& qp) noexcept {
   return s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_SQE;
 }
 
+/// What a peer is told of a message whose receive ends so; one that asks for no answers hears
+/// nothing.
+ibv_wc_status answer_to(const queue_pair& qp, ibv_wc_status receive) noexcept {
+  if (receive == IBV_WC_SUCCESS || shm::unanswered(qp)) return IBV_WC_SUCCESS;
+  return receive == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR;
+}
+
 }  // namespace
 
 /// The queue pair that a frame is for, if it is connected to the one that the frame is from.
@@ -166,7 +173,7 @@ bool network::take_receive(queue_pair& qp, half& h, const frame_head& f) noexcep
   return true;
 }
 
-/// False: the receive has been flushed.
+/// False: the receive has been flushed. One that ends in an error finds its queue pair broken.
 bool network::complete_receive(queue_pair& qp, const incoming& in, ibv_wc_status status) noexcept {
   shm::completion_queue& cq = shm::of(qp.recv_cq);
   const shm::hold guard(cq.poll);
@@ -183,6 +190,7 @@ bool network::complete_receive(queue_pair& qp, const incoming& in, ibv_wc_status
     c.wc.wc_flags = IBV_WC_WITH_IMM;
     c.wc.imm_data = in.head.imm;
   }
+  if (status != IBV_WC_SUCCESS) shm::enter_error(qp, answer_to(qp, status));
   shm::store(cq, c, (in.head.flags & flag_solicited) != 0);
   return true;
 }
@@ -248,11 +256,9 @@ void network::request_ends(remote& r) noexcept {
     complete_receive(qp, in, in.status);
     if (shm::unanswered(qp)) {
       h.expected.fetch_add(1, std::memory_order_relaxed);
-      owe(r, qp, true);
-      return shm::enter_error(qp);
+      return owe(r, qp, true);
     }
-    refuse(r, qp, in.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
-    return;
+    return refuse(r, qp, answer_to(qp, in.status));
   }
   if (f.what != kind::send && in.status != IBV_WC_SUCCESS) {
     if (!in.counts && f.what == kind::write) return owe(r, qp, true);
