@@ -37,7 +37,7 @@ result<void> verbs_path::open(ibv_comp_channel* bell) {
         queues::message_queues::open(c_.device(), c_.pd(), c_.account().messages(), size, bell);
     if (!q) {
       failure f = q.error();
-      if (f.code == ENOMEM)
+      if (f.code == ENOMEM && f.hint.find(", or lower ") == f.hint.npos)
         f.hint += ", or lower PENSTOCK_AM_SPARES, the chunks or the credits of queues";
       return f;
     }
