@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,36 +167,42 @@ TEST_CASE(
     "tcp0: without memory for what goes out a connection breaks, and the next one brings it") {
   rig::options o;
   o.tcp = true;
-  rig::pair p(o);
+  std::optional<rig::pair> p;
   const auto meets = [](rig::side& s) {
     CHECK(rig::side::empty(s.recv_cq));
     return static_cast<const penstock::nic::tcp::half&>(*shm::of(s.qp).way).met;
   };
-  REQUIRE(rig::wait_for([&] { return meets(p.a) && meets(p.b); }));
-  const auto post = [&] { return p.a.send(8, 0, 64); };
-  SUBCASE("a request") {
-    REQUIRE(p.b.receive(7, 0, 256) == 0);
-    CHECK(asks_in_vain(post));
-  }
+  // One that its peer had to ask for once more has sent something, and kept the memory for it.
+  const auto first_asks_in_vain = [&](auto&& call) {
+    for (int tries = 0; tries < 50; ++tries) {
+      p.emplace(o);
+      REQUIRE(rig::wait_for([&] { return meets(p->a) && meets(p->b); }));
+      REQUIRE(p->b.receive(7, 0, 256) == 0);
+      if (asks_in_vain(call)) return true;
+    }
+    return false;
+  };
+  const auto post = [&] { return p->a.send(8, 0, 64); };
+  SUBCASE("a request") { REQUIRE(first_asks_in_vain(post)); }
   SUBCASE("that a queue pair leaves, by RESET") {
-    CHECK(asks_in_vain([&] { return p.b.set_state(IBV_QPS_RESET); }));
-    REQUIRE(p.b.to_init(p.b.qp) == 0);
-    p.b.connect(p.a);
-    REQUIRE(p.b.receive(7, 0, 256) == 0);
+    REQUIRE(first_asks_in_vain([&] { return p->b.set_state(IBV_QPS_RESET); }));
+    REQUIRE(p->b.to_init(p->b.qp) == 0);
+    p->b.connect(p->a);
+    REQUIRE(p->b.receive(7, 0, 256) == 0);
     REQUIRE(post() == 0);
   }
   SUBCASE("that a queue pair leaves, as it is destroyed") {
-    CHECK(asks_in_vain([&] { return p.b.v.destroy_qp(std::exchange(p.b.qp, nullptr)); }));
-    p.b.make_qp();
-    REQUIRE(p.a.set_state(IBV_QPS_RESET) == 0);
-    REQUIRE(p.a.to_init(p.a.qp) == 0);
-    p.b.connect(p.a);
-    p.a.connect(p.b);
-    REQUIRE(p.b.receive(7, 0, 256) == 0);
+    REQUIRE(first_asks_in_vain([&] { return p->b.v.destroy_qp(std::exchange(p->b.qp, nullptr)); }));
+    p->b.make_qp();
+    REQUIRE(p->a.set_state(IBV_QPS_RESET) == 0);
+    REQUIRE(p->a.to_init(p->a.qp) == 0);
+    p->b.connect(p->a);
+    p->a.connect(p->b);
+    REQUIRE(p->b.receive(7, 0, 256) == 0);
     REQUIRE(post() == 0);
   }
-  CHECK(p.b.received().status == IBV_WC_SUCCESS);
-  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  CHECK(p->b.received().status == IBV_WC_SUCCESS);
+  CHECK(p->a.sent().status == IBV_WC_SUCCESS);
 }
 
 TEST_CASE("a region gets other memory, or keeps its own where there is no memory for the change") {
