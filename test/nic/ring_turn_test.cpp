@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -55,8 +56,8 @@ struct ends {
     if (!m) return false;
     REQUIRE(m.slot->header == popped);
     REQUIRE(m.data_bytes == sizes.front());
-    for (std::uint32_t i = 0; i < m.data_bytes; ++i)
-      REQUIRE(m.data[i] == static_cast<std::byte>(popped & 0xff));
+    REQUIRE(std::count(m.data, m.data + m.data_bytes, static_cast<std::byte>(popped & 0xff)) ==
+            m.data_bytes);
     rx.pop(m);
     ++popped;
     sizes.pop_front();
