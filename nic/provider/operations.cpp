@@ -63,7 +63,9 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   };
   put(abi::advise_mr, shm::advise_mr);
   put_entered(abi::alloc_mw, data_path.alloc_mw);
+  put(abi::alloc_parent_domain, c_call<shm::alloc_parent_domain>);
   put(abi::alloc_pd, c_call<shm::alloc_pd>);
+  put(abi::alloc_td, c_call<shm::alloc_td>);
   put_entered(abi::bind_mw, data_path.bind_mw);
   put(abi::close_xrcd, shm::close_xrcd);
   put(abi::create_ah, c_call<shm::create_ah>);
@@ -75,6 +77,7 @@ abi::operation_table operations(abi::release r, const shm::context& c) noexcept 
   put(abi::create_srq_ex, c_call<shm::create_srq_ex>);
   put_entered(abi::dealloc_mw, data_path.dealloc_mw);
   put(abi::dealloc_pd, shm::dealloc_pd);
+  put(abi::dealloc_td, shm::dealloc_td);
   put(abi::dereg_mr, dereg_mr);
   put(abi::destroy_ah, shm::destroy_ah);
   put(abi::destroy_cq, shm::destroy_cq);

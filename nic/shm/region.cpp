@@ -96,25 +96,6 @@ std::uint32_t next_key(std::uint32_t i, std::uint64_t last_generation) noexcept 
   return region_table::key_of(i, generation != 0 ? generation : 1);
 }
 
-ibv_pd* alloc_pd(ibv_context* handle) {
-  context& c = of(handle);
-  if (const int e = refusal(c, verb::alloc_pd)) return errno = e, nullptr;
-  auto* pd = new protection_domain{};
-  pd->context = handle;
-  pd->number = c.next_pd.fetch_add(1, std::memory_order_relaxed);
-  pd->handle = pd->number;
-  c.live.begin();
-  return pd;
-}
-
-int dealloc_pd(ibv_pd* p) noexcept {
-  protection_domain& pd = of(p);
-  if (!pd.users.none()) return EBUSY;
-  of(pd.context).live.end();
-  delete &pd;
-  return 0;
-}
-
 namespace {
 
 constexpr int remote_rights =

@@ -1,5 +1,5 @@
-// Protection domains and memory regions of one context. The owner decides about its own memory from
-// the private table here; what peers need is copied into the arena's MR table.
+// Memory regions of one context. The owner decides about its own memory from the private table
+// here; what peers need is copied into the arena's MR table.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,17 +14,12 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/use_count.hpp"
 #include "nic/shm/arena.hpp"
+#include "nic/shm/domain.hpp"
 #include "nic/shm/moved_memory.hpp"
 
 namespace penstock::nic::shm {
 
 struct context;
-
-struct protection_domain : ibv_pd {
-  std::uint32_t number = 0;
-  use_count users;
-};
-inline protection_domain& of(ibv_pd* p) noexcept { return *static_cast<protection_domain*>(p); }
 
 /// What reg_mr hands out. libibverbs reads, behind ibv_mr, the kind of the region and its access
 /// rights.
@@ -122,8 +117,6 @@ void outlast(auto touched) noexcept {
   while (touched() && now_ns() < until) ::sched_yield();
 }
 
-ibv_pd* alloc_pd(ibv_context*);
-int dealloc_pd(ibv_pd*) noexcept;
 ibv_mr* reg_mr(ibv_pd*, void* addr, std::size_t bytes, int access);
 int dereg_mr(ibv_mr*) noexcept;
 /// Gives a region other rights, other memory or another domain under the same keys. Rights that are

@@ -33,10 +33,10 @@ bool shut(context& c, memory_window& w) noexcept {
 bool bindable(const queue_pair& qp, const window_request& r) noexcept {
   PENSTOCK_ASSERT(qp.owner->windows.is_mine(), ==, true);
   const memory_window& w = *r.window;
-  if (w.pd != qp.pd || ((r.key ^ w.rkey) >> 8) != 0 || r.key == 0) return false;
+  if (of(w.pd).number != qp.pd_number || ((r.key ^ w.rkey) >> 8) != 0 || r.key == 0) return false;
   if (w.type == IBV_MW_TYPE_2 && (w.region != nullptr || r.bytes == 0)) return false;
   if (r.bytes == 0) return true;
-  if (r.region == nullptr || r.region->pd != qp.pd) return false;
+  if (r.region == nullptr || of(r.region->pd).number != qp.pd_number) return false;
   const auto first = reinterpret_cast<std::uint64_t>(r.region->addr);
   const bool inside = r.address >= first && r.bytes <= r.region->length &&
                       r.address - first <= r.region->length - r.bytes;

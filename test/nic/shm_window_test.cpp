@@ -173,6 +173,28 @@ TEST_CASE("a window of type 1 is bound and bound again by a call, each time with
   }
 }
 
+TEST_CASE("a window and a region of a parent domain are of the queue pair's domain") {
+  window_pair w(IBV_MW_TYPE_2);
+  ibv_parent_domain_init_attr around{};
+  around.pd = w.p.b.pd;
+  ibv_pd* parent = penstock::nic::shm::alloc_parent_domain(w.p.b.context, &around);
+  REQUIRE(parent != nullptr);
+  ibv_mr* region = w.p.b.v.reg_mr(parent, w.p.b.memory.data(), 65536, region_rights);
+  ibv_mw* window = ibv_alloc_mw(parent, IBV_MW_TYPE_2);
+  REQUIRE((region != nullptr && window != nullptr));
+  std::swap(region, w.region);
+  std::swap(window, w.window);
+  const std::uint32_t key = w.next_key();
+  CHECK(w.bind(key, 0, 64) == IBV_WC_SUCCESS);
+  CHECK(w.write(key, 0) == IBV_WC_SUCCESS);
+  CHECK(penstock::nic::shm::dealloc_pd(parent) == EBUSY);
+  std::swap(region, w.region);
+  std::swap(window, w.window);
+  CHECK(ibv_dealloc_mw(window) == 0);
+  CHECK(w.p.b.v.dereg_mr(region) == 0);
+  CHECK(penstock::nic::shm::dealloc_pd(parent) == 0);
+}
+
 TEST_CASE("what cannot be bound is said so") {
   window_pair w(IBV_MW_TYPE_2);
   SUBCASE("more than the region") {

@@ -31,6 +31,8 @@ constexpr unsigned rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 struct side {
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
+  ibv_td* td = nullptr;      ///< of `parent`
+  ibv_pd* parent = nullptr;  ///< if not null, the QP's domain; the region's is pd
   ibv_comp_channel* channel = nullptr;
   ibv_cq_ex* cq = nullptr;
   ibv_qp* qp = nullptr;
@@ -39,7 +41,7 @@ struct side {
   ibv_gid gid{};
   std::vector<std::byte> memory = std::vector<std::byte>(65536);
 
-  side() {
+  explicit side(bool with_parent = false) {
     int n = 0;
     ibv_device** list = ibv_get_device_list(&n);
     REQUIRE(n == 1);
@@ -47,6 +49,17 @@ struct side {
     ibv_free_device_list(list);
     REQUIRE(context != nullptr);
     pd = ibv_alloc_pd(context);
+    REQUIRE(pd != nullptr);
+    if (with_parent) {
+      ibv_td_init_attr alone{};
+      td = ibv_alloc_td(context, &alone);
+      REQUIRE(td != nullptr);
+      ibv_parent_domain_init_attr around{};
+      around.pd = pd;
+      around.td = td;
+      parent = ibv_alloc_parent_domain(context, &around);
+      REQUIRE(parent != nullptr);
+    }
     channel = ibv_create_comp_channel(context);
     REQUIRE(channel != nullptr);
     ibv_cq_init_attr_ex c{};
@@ -61,7 +74,7 @@ struct side {
     q.cap = {16, 16, 4, 4, 128};
     q.qp_type = IBV_QPT_RC;
     q.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    q.pd = pd;
+    q.pd = with_parent ? parent : pd;
     q.send_ops_flags = operations;
     qp = ibv_create_qp_ex(context, &q);
     REQUIRE(qp != nullptr);
@@ -78,6 +91,8 @@ struct side {
     CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
     CHECK(ibv_destroy_comp_channel(channel) == 0);
     CHECK(ibv_dereg_mr(mr) == 0);
+    if (parent != nullptr) CHECK(ibv_dealloc_pd(parent) == 0);
+    if (td != nullptr) CHECK(ibv_dealloc_td(td) == 0);
     CHECK(ibv_dealloc_pd(pd) == 0);
     CHECK(ibv_close_device(context) == 0);
   }
@@ -141,7 +156,7 @@ struct side {
 
 struct duo {
   side a, b;
-  duo() {
+  explicit duo(bool with_parents = false) : a(with_parents), b(with_parents) {
     a.connect(b);
     b.connect(a);
   }
@@ -185,7 +200,10 @@ TEST_CASE("several requests are posted together, in order, lists and inline byte
 }
 
 TEST_CASE("one-sided requests and atomics are posted by ibv_wr_*") {
-  duo d;
+  bool with_parents = false;
+  SUBCASE("on queue pairs of the regions' domain") {}
+  SUBCASE("on queue pairs of a parent domain around it") { with_parents = true; }
+  duo d(with_parents);
   d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
   std::memcpy(d.a.memory.data(), "written", 7);
   ibv_wr_start(d.a.qpx);
@@ -210,6 +228,79 @@ TEST_CASE("one-sided requests and atomics are posted by ibv_wr_*") {
   CHECK(word == 9);
   std::memcpy(&word, d.a.memory.data() + 2056, 8);
   CHECK(word == 5);
+}
+
+TEST_CASE("a parent domain is a domain wherever one is asked for, and goes before its parts") {
+  duo d(true);
+  side& b = d.b;
+  CHECK(b.qp->pd == b.parent);
+  ibv_srq_init_attr s{};
+  s.attr = {4, 1, 0};
+  ibv_srq* srq = ibv_create_srq(b.parent, &s);
+  REQUIRE(srq != nullptr);
+  ibv_mr* more = ibv_reg_mr(b.parent, b.memory.data(), 64, rights);
+  REQUIRE(more != nullptr);
+  CHECK(more->pd == b.parent);
+  // The parts of a domain, while something has them.
+  CHECK(ibv_dealloc_pd(b.parent) == EBUSY);
+  CHECK(ibv_dealloc_pd(b.pd) == EBUSY);
+  CHECK(ibv_dealloc_td(b.td) == EBUSY);
+  // A message through the region of one handle, into the region of the other.
+  std::memcpy(d.a.memory.data(), "message", 7);
+  ibv_sge to{b.at(8), 7, more->lkey};
+  ibv_recv_wr wr{}, *bad = nullptr;
+  wr.wr_id = 1;
+  wr.sg_list = &to;
+  wr.num_sge = 1;
+  REQUIRE(ibv_post_recv(b.qp, &wr, &bad) == 0);
+  ibv_wr_start(d.a.qpx);
+  d.a.qpx->wr_id = 2;
+  d.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send(d.a.qpx);
+  ibv_wr_set_sge(d.a.qpx, d.a.mr->lkey, d.a.at(0), 7);
+  REQUIRE(ibv_wr_complete(d.a.qpx) == 0);
+  CHECK(b.done() == 1);
+  CHECK(d.a.done() == 2);
+  CHECK(std::memcmp(b.memory.data() + 8, "message", 7) == 0);
+  CHECK(ibv_destroy_srq(srq) == 0);
+  CHECK(ibv_dereg_mr(more) == 0);
+}
+
+TEST_CASE("parent domains nest, need no thread domain, and are of one context") {
+  side a, other;
+  const auto parent_of = [&](ibv_pd* pd, std::uint32_t mask) {
+    ibv_parent_domain_init_attr around{};
+    around.pd = pd;
+    around.comp_mask = mask;
+    around.alloc = [](ibv_pd*, void*, std::size_t, std::size_t, std::uint64_t) -> void* {
+      return IBV_ALLOCATOR_USE_DEFAULT;
+    };
+    around.free = [](ibv_pd*, void*, void*, std::uint64_t) {};
+    errno = 0;
+    return ibv_alloc_parent_domain(a.context, &around);
+  };
+  CHECK(parent_of(nullptr, 0) == nullptr);
+  CHECK(errno == EINVAL);
+  CHECK(parent_of(other.pd, 0) == nullptr);
+  CHECK(errno == EINVAL);
+  CHECK(parent_of(a.pd, 1u << 30) == nullptr);
+  CHECK(errno == EINVAL);
+  CHECK(parent_of(a.pd, IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  ibv_td_init_attr unknown{1};
+  CHECK(ibv_alloc_td(a.context, &unknown) == nullptr);
+  CHECK(errno == EINVAL);
+  ibv_pd* one = parent_of(a.pd, IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT);
+  REQUIRE(one != nullptr);
+  ibv_pd* two = parent_of(one, 0);
+  REQUIRE(two != nullptr);
+  ibv_mr* mr = ibv_reg_mr(two, a.memory.data(), 64, rights);
+  REQUIRE(mr != nullptr);
+  CHECK(ibv_dealloc_pd(two) == EBUSY);
+  CHECK(ibv_dealloc_pd(one) == EBUSY);
+  CHECK(ibv_dereg_mr(mr) == 0);
+  CHECK(ibv_dealloc_pd(two) == 0);
+  CHECK(ibv_dealloc_pd(one) == 0);
 }
 
 TEST_CASE("a batch that is aborted, or has a request that cannot be, posts nothing") {
