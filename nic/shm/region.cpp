@@ -109,9 +109,12 @@ int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept 
   // A remote write is in the end a local one.
   const bool remote_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (remote_write && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;
-  if (bytes == 0 || address + bytes < address) return EINVAL;
+  if (address + bytes < address) return EINVAL;
+  // As the kernel for every adapter: an empty region has the page that its address lies in, and
+  // none, which is refused, if it lies at the beginning of one.
+  if (bytes == 0 && address % page_bytes() == 0) return EINVAL;
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;  // the memory need not exist yet
-  return check_mapped(address, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+  return check_mapped(address, bytes != 0 ? bytes : 1, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
 }
 
 /// Moves the memory to a place that peers can map. Memory that is paged on demand stays where it
@@ -119,7 +122,7 @@ int check_region(std::uint64_t address, std::size_t bytes, int access) noexcept 
 moved_memory::hold move(const context& c, std::uint64_t address, std::size_t bytes,
                         int access) noexcept {
   const bool reached = (access & (remote_rights | IBV_ACCESS_MW_BIND)) != 0;
-  if (!c.moves_memory.load(std::memory_order_relaxed) || !reached ||
+  if (!c.moves_memory.load(std::memory_order_relaxed) || !reached || bytes == 0 ||
       (access & IBV_ACCESS_ON_DEMAND) != 0)
     return {};
   return moved_memory::take(address, bytes);
@@ -230,6 +233,7 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* p, void* addr, std::size_t bytes
       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_PD;
   if (flags == 0 || (flags & ~known) != 0 || (other_pd && p == nullptr)) return fails(EINVAL);
   if (!other_rights) access = mr.access;
+  if (other_memory && bytes == 0) return fails(EINVAL);  // as libibverbs says of every device
   if (!other_memory) addr = mr.addr, bytes = mr.length;
   if (other_rights && ((access ^ mr.access) & static_cast<int>(IBV_ACCESS_ON_DEMAND)) != 0)
     return fails(EOPNOTSUPP);

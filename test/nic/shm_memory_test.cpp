@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/page.hpp"
 #include "test/nic/rig.hpp"
 
 using rig::pair;
@@ -405,6 +406,8 @@ TEST_CASE("registration of memory that is not there, or with impossible rights, 
   CHECK(a.v.reg_mr(a.pd, gone, 1 << 16, IBV_ACCESS_LOCAL_WRITE) == nullptr);
   CHECK(errno == EFAULT);
   ::munmap(gone, 1 << 15);
+  CHECK(a.v.reg_mr(a.pd, static_cast<std::byte*>(gone) + 8, 0, IBV_ACCESS_LOCAL_WRITE) == nullptr);
+  CHECK(errno == EFAULT);
   CHECK(a.v.reg_mr(a.pd, a.memory.data(), 64, IBV_ACCESS_REMOTE_WRITE) == nullptr);
   CHECK(errno == EINVAL);
   CHECK(a.v.reg_mr(a.pd, a.memory.data(), 64, IBV_ACCESS_ZERO_BASED) == nullptr);
@@ -414,6 +417,31 @@ TEST_CASE("registration of memory that is not there, or with impossible rights, 
   ibv_mr* mr = a.v.reg_mr(a.pd, const_cast<char*>(constant), 64, IBV_ACCESS_REMOTE_READ);
   CHECK(mr != nullptr);
   CHECK(a.v.dereg_mr(mr) == 0);
+}
+
+TEST_CASE("an empty region can be registered where its address has a page, and opens nothing") {
+  rig::options o;
+  SUBCASE("of memory that stays where it is") {}
+  SUBCASE("of memory that is moved") { o = rig::moving(); }
+  pair p(o);
+  constexpr int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  // The beginning of a page, of those that an adapter would pin, is a region of none.
+  const auto first = reinterpret_cast<std::uint64_t>(p.b.memory.data());
+  void* page = reinterpret_cast<void*>((first | (penstock::page_bytes() - 1)) + 1);
+  for (void* none : {static_cast<void*>(nullptr), page}) {
+    CHECK(p.b.v.reg_mr(p.b.pd, none, 0, rights) == nullptr);
+    CHECK(errno == EINVAL);
+  }
+  std::byte* within = static_cast<std::byte*>(page) + 8;
+  ibv_mr* mr = p.b.v.reg_mr(p.b.pd, within, 0, rights);
+  REQUIRE(mr != nullptr);
+  CHECK(mr->length == 0);
+  const auto at = reinterpret_cast<std::uint64_t>(within);
+  REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, 0, at, mr->rkey) == 0);
+  CHECK(p.a.sent().status == IBV_WC_SUCCESS);
+  REQUIRE(rdma(p.a, IBV_WR_RDMA_WRITE, 0, 1, at, mr->rkey) == 0);
+  CHECK(p.a.sent().status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(p.b.v.dereg_mr(mr) == 0);
 }
 
 TEST_CASE("no byte is written under a key after its deregistration has returned") {
