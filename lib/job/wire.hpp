@@ -4,10 +4,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/job/job.hpp"
 
@@ -44,6 +47,14 @@ inline constexpr std::uint32_t max_contribution = 16u << 20;
 
 /// The most that the answer of an exchange may have: lengths and contributions of all processes.
 inline constexpr std::uint32_t max_exchange = 1u << 30;
+
+/// Adds the next rank's contribution to the answer of an exchange, as processes read it.
+inline void add_contribution(std::vector<std::byte>& answer, std::span<const std::byte> his) {
+  const auto n = static_cast<std::uint32_t>(his.size());
+  const auto length = std::as_bytes(std::span(&n, 1));
+  answer.insert(answer.end(), length.begin(), length.end());
+  answer.insert(answer.end(), his.begin(), his.end());
+}
 
 /// The shared pages: a word that is 0 until the job is over, and a bit for each rank, set once it
 /// has left without the others. relaxed: nothing else is read because of a bit.

@@ -126,12 +126,7 @@ void service::answer_if_complete() {
   if (total > most_) return answer(frame_kind::too_long, {});
   bytes all;
   all.reserve(total);
-  for (auto& m : members_) {
-    const auto n = static_cast<std::uint32_t>(m.contribution_.size());
-    const auto* length = reinterpret_cast<const std::byte*>(&n);
-    all.insert(all.end(), length, length + sizeof n);
-    all.insert(all.end(), m.contribution_.begin(), m.contribution_.end());
-  }
+  for (const auto& m : members_) penstock::job::add_contribution(all, m.contribution_);
   answer(kind, all);
 }
 
