@@ -102,6 +102,7 @@ void crowd::direct(ibv_send_wr& wr) noexcept {
   }
   said_.notify_one();
   wr.wr.ud.remote_qpn = port_->number();
+  wr.wr.ud.remote_qkey = 0;  // not the port's: it has gone its way, and nobody takes it there
 }
 
 void crowd::run() noexcept {
