@@ -107,8 +107,8 @@ void connector::run() noexcept {
       // Memory that the process gives to a segment is replaced while this thread sleeps.
       const nic::shm::working_time working = nic::shm::begin_work();
       arm();
+      grant_wishes(in);  // which may take long: answers that have come meanwhile are heard first
       more_ = hear_all(in);
-      grant_wishes(in);
       remind_peers(in);
       for (const std::uint64_t due : {watch_rings(in), see_to_partings(in)})
         if (due != 0) remind_ns_ = remind_ns_ == 0 ? due : std::min(remind_ns_, due);
